@@ -24,7 +24,7 @@ ARGS ?=
 help:  ## list what can be done
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 	@echo
-	@echo '  ARGS="…" is passed on: make run ARGS="--port 9000", make test ARGS="tests/unit -k lock"'
+	@echo '  ARGS="…" is passed on: make run ARGS="--port 9000", make test ARGS="tests/system -k lock"'
 
 run: $(RUN_STAMP)  ## start the gateway (home: $HOLDFAST_HOME or ~/.holdfast)
 	@exec $(BIN)/holdfast run $(ARGS)

@@ -20,11 +20,11 @@ from holdfast.testing.simulated.service import ChatService
 
 sys.path.insert(0, str(HERE.parent))  # the pretend vendors stand among the tests
 
-from tests.platforms.irc.ircv3 import Server as Irc
-from tests.platforms.slack.vendor import Vendor as Slack
-from tests.platforms.slack.web_api import WebApi
-from tests.platforms.telegram.bot_api import BotApi
-from tests.platforms.telegram.vendor import Vendor as Telegram
+from tests.platforms.irc.fake_ircv3 import Server as Irc
+from tests.platforms.slack.fake import Vendor as Slack
+from tests.platforms.slack.fake_web_api import WebApi
+from tests.platforms.telegram.fake_bot_api import BotApi
+from tests.platforms.telegram.fake import Vendor as Telegram
 
 DOORS = ("irc", "simulated", "slack", "telegram", "webhook")
 _PATIENCE = 30.0  # seconds in which all are connected

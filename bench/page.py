@@ -23,8 +23,8 @@ from holdfast.system.paths import Paths
 
 sys.path.insert(0, str(HERE.parent))  # the past of a home stands among the tests
 
-from tests.web.conftest import CHROMIUM, OPTIONS
-from tests.web.past import LONGEST, fill
+from tests.server.page.conftest import CHROMIUM, OPTIONS
+from tests.server.page.filled_home import LONGEST, fill
 
 IDLE = 20.0  # seconds that an open list is left alone
 _LONG = 50.0

@@ -1,59 +1,70 @@
-"""The order of the whole run, and that no test judges by the speed of a machine."""
+"""Settings of the whole test run: shared fixtures, Hypothesis and the order of the files."""
 
 from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-# How long an example takes says how busy the machine is; what must be quick is in `bench/`. And
-# examples are the same in each run: one that turns red has to do with what was changed. Other
-# lives of the machine are looked for by `make soak`.
+# No deadline: how long an example takes depends on the machine's load; `bench/` measures speed.
+# Examples are the same in each run, so a failure comes from a change; `make soak` tries others.
 settings.register_profile(
     "holdfast", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("holdfast")
 
-pytest_plugins = ["tests.hearing"]
+# Fixtures that tests of several folders share, each in the module that defines its type.
+pytest_plugins = [
+    "tests.support.rerun_failed",
+    "tests.support.command_line",
+    "tests.support.gateway_harness",
+    "tests.support.gateway_process",
+    "tests.support.model_process",
+    "tests.support.process_harness",
+    "tests.support.v1_client",
+]
 
-# A file is run by one worker, and what takes longest begins first, so that nobody waits at the end.
+# One worker runs all tests of a file. The slowest files start first, so that none is left for last.
 _LONGEST_FIRST = (
-    "tools/test_browser.py",
-    "web/test_chat.py",
-    "machine/test_lives.py",
+    "tools/browser/test_tool.py",
+    "server/page/test_chat.py",
+    "state_machine/test_state_machine.py",
     "faults/test_schedules.py",
     "faults/test_crash_points.py",
-    "service/test_under_systemd.py",
-    "web/test_access.py",
+    "service/supervisors/test_systemd.py",
+    "server/page/test_accessibility.py",
     "docs/test_readme.py",
-    "faults/test_succession.py",
-    "web/test_dashboard.py",
-    "web/test_reconnecting.py",
+    "service/test_handover.py",
+    "server/page/test_dashboard.py",
+    "server/page/test_reconnect.py",
     "docs/test_examples.py",
     "faults/test_kill_start_stop.py",
-    "faults/test_stop_process.py",
+    "service/test_stop.py",
 )
 
-# The others are mixed, and in the same way each time: the files of a folder are much alike, and
-# where all workers compute or all of them wait, the machine does one thing only. From where to
-# where in the run those of a folder may stand: what takes long is not among the last, and what
-# needs servers that are still being fetched is not among the first.
-_LONG, _ANYWHERE = (0, 700), (0, 1000)
-_BETWEEN = {
-    "docs": _LONG,
-    "faults": _LONG,
-    "service": _LONG,
-    "web": _LONG,
-    "platforms": (400, 1000),
+# The others are mixed, in the same way each time: files of one folder are much alike, and where
+# all workers compute or all of them wait, half of the machine is idle. The range says where in the
+# run the files of a folder may stand: slow folders are not among the last, and those that need
+# servers which are still being downloaded are not among the first.
+_EARLY, _ANYWHERE = (0, 700), (0, 1000)
+_RANGES = {
+    "docs/": _EARLY,
+    "faults/": _EARLY,
+    "service/": _EARLY,
+    "store/": _EARLY,
+    "server/page/": _EARLY,
+    "platforms/": (400, 1000),
 }
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=_place)  # stable: within a file nothing changes
+    items.sort(key=_position)  # stable: within a file nothing changes
 
 
-def _place(item: pytest.Item) -> tuple[int, int]:
+def _position(item: pytest.Item) -> tuple[int, int]:
     file = item.path.relative_to(item.config.rootpath / "tests").as_posix()
     if file in _LONGEST_FIRST:
         return _LONGEST_FIRST.index(file), 0
-    first, last = _BETWEEN.get(file.partition("/")[0], _ANYWHERE)
+    first, last = next(
+        (span for folder, span in _RANGES.items() if file.startswith(folder)), _ANYWHERE
+    )
     return len(_LONGEST_FIRST), first + crc32(file.encode()) % (last - first)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import GatewayProcess, Typist
-from tests.gate import HELD, open_gate
+from tests.support.command_line import GatewayProcess, Typist
+from tests.support.held_command import HELD, open_gate
 
 from holdfast.system import exit_codes
 from holdfast.system.paths import Paths

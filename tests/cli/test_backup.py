@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.conftest import GatewayProcess, Typist
-from tests.faults.homes import backed_up, made_home
+from tests.faults.backup_homes import backed_up, made_home
+from tests.support.command_line import GatewayProcess, Typist
 
 from holdfast.server.local.control_client import read_status
 from holdfast.system import exit_codes

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable
 
 import pytest
-from tests.cli.conftest import HOLDFAST, GatewayProcess
+from tests.support.command_line import HOLDFAST, GatewayProcess
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 

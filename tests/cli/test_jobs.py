@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from tests.cli.conftest import GatewayProcess
+from tests.support.command_line import GatewayProcess
 
 from holdfast.system import exit_codes
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import HOLDFAST, environment, heed_ctrl_c
+from tests.support.command_line import HOLDFAST, environment, heed_ctrl_c
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -4,7 +4,7 @@ import json
 import subprocess
 from collections.abc import Callable
 
-from tests.cli.conftest import GatewayProcess
+from tests.support.command_line import GatewayProcess
 
 from holdfast.system import exit_codes
 

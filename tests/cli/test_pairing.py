@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import GatewayProcess
-from tests.platforms.vendor import Vendor
+from tests.support.command_line import GatewayProcess
+from tests.support.simulated_vendor import Vendor
 
 from holdfast.system import exit_codes
 

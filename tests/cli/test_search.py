@@ -6,8 +6,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.cli.conftest import GatewayProcess
-from tests.cli.test_cli_offline import converse
+from tests.cli.common.test_offline import converse
+from tests.support.command_line import GatewayProcess
 
 from holdfast.system import exit_codes
 from holdfast.system.lock import HomeLock

@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.cli.conftest import HOLDFAST, GatewayProcess, Typist, environment
+from tests.support.command_line import HOLDFAST, GatewayProcess, Typist, environment
 
 from holdfast.system import exit_codes
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.cli.conftest import GatewayProcess, Typist
+from tests.support.command_line import GatewayProcess, Typist
 
 from holdfast.cli.common.config_files import set_env_variable
 from holdfast.config.environment import read_dotenv

@@ -7,12 +7,12 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from tests.docs.conftest import REPO, Pages, Served
+from tests.support.doc_pages import REPO, DocsGateway, Pages
 
 CODES = re.compile(r'code="(\w+)"')
 
 
-def fetch(served: Served, path: str, body: object = None, **headers: str) -> tuple[int, str]:
+def fetch(served: DocsGateway, path: str, body: object = None, **headers: str) -> tuple[int, str]:
     request = urllib.request.Request(
         served.address + path,
         data=None if body is None else json.dumps(body).encode(),
@@ -26,7 +26,7 @@ def fetch(served: Served, path: str, body: object = None, **headers: str) -> tup
             return error.code, error.read().decode()
 
 
-def ask(served: Served, text: str, **body: object) -> tuple[int, str]:
+def ask(served: DocsGateway, text: str, **body: object) -> tuple[int, str]:
     body = {"messages": [{"role": "user", "content": text}], **body}
     return fetch(served, "/v1/chat/completions", body, **{"X-Holdfast-Session": "docs"})
 
@@ -38,7 +38,7 @@ def test_the_page_lists_every_code_of_the_api(page: Pages) -> None:
     assert codes - listed == set()
 
 
-def test_the_commands_on_the_page_are_those_there_are(page: Pages, served: Served) -> None:
+def test_the_commands_on_the_page_are_those_there_are(page: Pages, served: DocsGateway) -> None:
     _, text = ask(served, "/help")
     told = json.loads(text)["choices"][0]["message"]["content"]
     commands = set(re.findall(r"^/(\w+) - ", told, re.MULTILINE))
@@ -47,7 +47,7 @@ def test_the_commands_on_the_page_are_those_there_are(page: Pages, served: Serve
     assert named and named <= commands
 
 
-def test_health_and_refusals_are_as_the_page_shows_them(page: Pages, served: Served) -> None:
+def test_health_and_refusals_are_as_the_page_shows_them(page: Pages, served: DocsGateway) -> None:
     text = page("docs/api.md").text
     assert fetch(served, "/healthz") == (200, '{"ready": true}')
     status, told = ask(served, "hi", tools=[{"type": "function"}])
@@ -55,7 +55,7 @@ def test_health_and_refusals_are_as_the_page_shows_them(page: Pages, served: Ser
     assert told in text
 
 
-def test_the_shell_examples_run(page: Pages, served: Served, tmp_path: Path) -> None:
+def test_the_shell_examples_run(page: Pages, served: DocsGateway, tmp_path: Path) -> None:
     blocks = [block.text for block in page("docs/api.md").blocks if block.language == "sh"]
     assert len(blocks) >= 4
     script = "\n".join(blocks).replace("http://127.0.0.1:8787", served.address)
@@ -74,7 +74,7 @@ def test_the_shell_examples_run(page: Pages, served: Served, tmp_path: Path) -> 
     assert "data: [DONE]" in done.stdout
 
 
-def test_the_python_examples_run(page: Pages, served: Served, tmp_path: Path) -> None:
+def test_the_python_examples_run(page: Pages, served: DocsGateway, tmp_path: Path) -> None:
     blocks = [block.text for block in page("docs/api.md").blocks if block.language == "python"]
     done = subprocess.run(
         ["python", "-W", "error", "-c", "\n".join(blocks)],

@@ -3,10 +3,10 @@
 import subprocess
 import tarfile
 
-from tests.docs.conftest import Pages, Served
+from tests.support.doc_pages import DocsGateway, Pages
 
 
-def test_what_the_page_says_to_type_makes_a_backup(page: Pages, served: Served) -> None:
+def test_what_the_page_says_to_type_makes_a_backup(page: Pages, served: DocsGateway) -> None:
     """K4: of a live gateway."""
     [block] = [block for block in page("docs/backup.md").blocks if block.language == "sh"]
     typed = ["bash", "-euc", block.text]

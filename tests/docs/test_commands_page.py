@@ -2,7 +2,7 @@
 
 import re
 
-from tests.docs.conftest import Pages
+from tests.support.doc_pages import Pages
 
 from holdfast.core.people.commands import COMMANDS, CommandSpec, Permission
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from msgspec import inspect
-from tests.docs.conftest import REPO, Pages
+from tests.support.doc_pages import REPO, Pages
 
 from holdfast.config import ConfigError, load
 from holdfast.config.platforms import find_plugin

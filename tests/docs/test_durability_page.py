@@ -2,10 +2,10 @@
 
 from xml.etree import ElementTree
 
-from tests.docs.conftest import Pages
-from tests.faults.test_pairs import all_pairs
+from tests.faults.test_crash_point_pairs import all_pairs
 from tests.faults.test_schedules import CHAINS, LIVES, RUNS, SOAKED, SOAKED_LIVES, VENDORS
 from tests.mutants.mutants import ROOT
+from tests.support.doc_pages import Pages
 
 from holdfast.core.crash_points import CrashPoint
 

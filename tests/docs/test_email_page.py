@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from tests.docs.conftest import Pages
-from tests.platforms.stage import written
+from tests.support.doc_pages import Pages
+from tests.support.platform_gateway import written
 
 from holdfast.config import load
 from holdfast.platforms.email.plugin import EmailSettings

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from click.testing import CliRunner
-from tests.docs.conftest import Pages
+from tests.support.doc_pages import Pages
 
 from holdfast.cli.root import cli
 from holdfast.core.jobs.job import HOME, NOWHERE, ORIGIN, MissedRunPolicy, OverlapPolicy, RunSession

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.docs.conftest import HOLDFAST, REPO
+from tests.support.doc_pages import HOLDFAST, REPO
 
 EXAMPLE = REPO / "examples" / "linechat"
 PROJECT = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from tests.contract.conftest import Until, World, until
-from tests.docs.conftest import Pages
+from tests.support.doc_pages import Pages
+from tests.support.gateway_harness import GatewayHarness, Until, until
 
 from holdfast.agent.memory.provider_guard import ProviderLimits
 from holdfast.core.messages.transcript import NoteMessage
@@ -22,17 +22,17 @@ async def test_the_provider_on_the_page_remembers(
     (block,) = [b for b in page("docs/memory.md").blocks if b.language == "python"]
     space: dict[str, Any] = {}
     exec(block.text, space)
-    world = World(tmp_path / "state.db")
-    world.memory = [space["Diary"](MemoryProviderContext(directory=str(tmp_path / "diary")))]
-    await world.start()
-    world.model.say("fine", "they eat")
-    await world.end_of(await world.accept("how are the bees", chat="one"))
+    harness = GatewayHarness(tmp_path / "state.db")
+    harness.memory = [space["Diary"](MemoryProviderContext(directory=str(tmp_path / "diary")))]
+    await harness.start()
+    harness.model.say("fine", "they eat")
+    await harness.end_of(await harness.accept("how are the bees", chat="one"))
     diary = tmp_path / "diary" / "questions.txt"
     await until(lambda: "how are the bees" in diary.read_text())
-    await world.end_of(await world.accept("feed the bees", chat="two"))
-    await world.stop()
-    assert len(world.model.requests[0].messages) == 1
-    note = world.model.requests[1].messages[0]
+    await harness.end_of(await harness.accept("feed the bees", chat="two"))
+    await harness.stop()
+    assert len(harness.model.requests[0].messages) == 1
+    note = harness.model.requests[1].messages[0]
     assert isinstance(note, NoteMessage) and "how are the bees" in note.text
 
 

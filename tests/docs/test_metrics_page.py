@@ -6,8 +6,8 @@ import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
-from tests.docs.conftest import REPO, Pages, Served
-from tests.exposition import Exposition
+from tests.support.doc_pages import REPO, DocsGateway, Pages
+from tests.support.prometheus_text import Exposition
 
 _NAME = re.compile(r"holdfast_[a-z_]+")
 _PART = re.compile(r"_(bucket|sum|count)$")
@@ -18,7 +18,7 @@ def listed(page: Pages) -> dict[str, str]:
     return {name: row[1] for name, row in rows.items() if _NAME.fullmatch(name)}
 
 
-def test_the_page_lists_the_metrics_that_are_served(page: Pages, served: Served) -> None:
+def test_the_page_lists_the_metrics_that_are_served(page: Pages, served: DocsGateway) -> None:
     bearer = {"Authorization": f"Bearer {served.token}"}
     asked = urllib.request.Request(f"{served.address}/metrics", headers=bearer)
     with urllib.request.urlopen(asked, timeout=60) as response:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from click.testing import CliRunner
-from tests.docs.conftest import Pages
+from tests.support.doc_pages import Pages
 
 from holdfast.cli.root import cli
 from holdfast.config import load

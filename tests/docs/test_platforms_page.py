@@ -1,7 +1,7 @@
 """docs/platforms.md: every door that leads outside has a page, which people find from anywhere."""
 
 import pytest
-from tests.docs.conftest import REPO, Pages
+from tests.support.doc_pages import REPO, Pages
 
 from holdfast.config.platforms import find_plugin
 from holdfast.core.ports.platform_plugin import BUILT_IN_PLUGINS

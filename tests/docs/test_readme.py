@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.docs.conftest import REPO, Block, Pages
+from tests.support.doc_pages import REPO, Block, Pages
 
 ADDRESS = "http://127.0.0.1:8787"
 RUN = "make run\n"

@@ -5,7 +5,7 @@ import shlex
 
 import click
 import pytest
-from tests.docs.conftest import REPO, Page, Pages
+from tests.support.doc_pages import REPO, Page, Pages
 
 from holdfast.cli.root import cli
 from holdfast.service.supervisors import systemd_unit

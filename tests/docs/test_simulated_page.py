@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 
-from tests.docs.conftest import REPO, Pages
+from tests.support.doc_pages import REPO, Pages
 
 from holdfast.testing.simulated.events import Faults, SayRequest
 from holdfast.testing.simulated.server import serve

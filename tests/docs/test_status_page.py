@@ -2,7 +2,7 @@
 
 import re
 
-from tests.docs.conftest import REPO, Page, Pages
+from tests.support.doc_pages import REPO, Page, Pages
 
 from holdfast.core.ops.status import (
     AgentCacheStatus,

@@ -1,6 +1,6 @@
 """docs/tools.md: every tool, with the toolset, replay class and danger it declares."""
 
-from tests.docs.conftest import Pages
+from tests.support.doc_pages import Pages
 
 from holdfast.agent.delegate_tool import DelegateTool
 from holdfast.agent.memory.tool import MemoryTool

@@ -12,8 +12,8 @@ from pathlib import Path
 from subprocess import DEVNULL, PIPE
 
 import pytest
-from tests.docs.conftest import Page, Pages
-from tests.nursery import GATEWAY, bear
+from tests.support.doc_pages import Page, Pages
+from tests.support.fork_server import GATEWAY, bear
 
 from holdfast.config import load
 from holdfast.platforms.webhook.plugin import SIGNATURE_HEADERS

@@ -2,7 +2,7 @@
 
 import tomllib
 
-from tests.docs.conftest import REPO, Pages
+from tests.support.doc_pages import REPO, Pages
 
 from holdfast.core.ports.capabilities import Capabilities
 from holdfast.core.ports.platform_plugin import PLUGIN_ENTRY_POINTS

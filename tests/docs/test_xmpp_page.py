@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.docs.conftest import Pages
+from tests.support.doc_pages import Pages
 
 from holdfast.config import load
 from holdfast.platforms.xmpp.plugin import XmppSettings

@@ -6,9 +6,9 @@ import time
 from collections import Counter
 
 import msgspec
-from tests.faults.dice import slow, some_faults
-from tests.faults.laws import Books, effect, plain
-from tests.faults.world import World
+from tests.faults.conservation import Books, effect, plain
+from tests.faults.random_schedule import slow, some_faults
+from tests.support.process_harness import ProcessHarness
 
 from holdfast.core.messages.inbox import InboxState
 
@@ -49,8 +49,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 class Load:
     """Owns the people of all chats, and the one who kills."""
 
-    def __init__(self, world: World, dice: random.Random, pace: Pace) -> None:
-        self._world = world
+    def __init__(self, process_harness: ProcessHarness, dice: random.Random, pace: Pace) -> None:
+        self._world = process_harness
         self._dice = dice
         self._pace = pace
         self._said = 0

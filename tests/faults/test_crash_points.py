@@ -1,8 +1,8 @@
 """SIGKILL at every crash point there is, a new start, and the laws of conservation."""
 
 import pytest
-from tests.faults.conftest import Worlds
-from tests.faults.laws import check_laws, effect, plain
+from tests.faults.conservation import check_laws, effect, plain
+from tests.support.process_harness import NewProcessHarness
 
 from holdfast.core.crash_points import CrashPoint
 
@@ -43,54 +43,56 @@ def test_every_crash_point_has_a_test() -> None:
     "order", [f"{point}:{times}" for point, all_times in WORKING.items() for times in all_times]
 )
 async def test_a_gateway_killed_at_work_answers_once_and_repeats_no_effect(
-    worlds: Worlds, order: str
+    new_process_harness: NewProcessHarness, order: str
 ) -> None:
     """G1, G2, G3, H1, H2, H3, H4, H5, I1, I2: a turn with an effect and one without, killed."""
-    async with worlds() as world:
-        await world.begin(order)  # its first commits are made before it takes messages
-        await world.people.say(effect("a"), chat="home")
-        await world.people.say(plain("b"), chat="other")
-        await world.dies()
-        await world.start()
-        await world.settled()
-        await world.people.say(plain("c"), chat="home")
-        await check_laws(world)
+    async with new_process_harness() as process_harness:
+        await process_harness.begin(order)  # its first commits are made before it takes messages
+        await process_harness.people.say(effect("a"), chat="home")
+        await process_harness.people.say(plain("b"), chat="other")
+        await process_harness.dies()
+        await process_harness.start()
+        await process_harness.settled()
+        await process_harness.people.say(plain("c"), chat="home")
+        await check_laws(process_harness)
 
 
 @pytest.mark.parametrize("point", SENDING)
 async def test_a_vendor_that_knows_the_delivery_id_gets_every_answer_exactly_once(
-    worlds: Worlds, point: CrashPoint
+    new_process_harness: NewProcessHarness, point: CrashPoint
 ) -> None:
     """I2: an unknown outcome is settled by what the platform can do, however often it is cut."""
-    async with worlds("--idempotent-send") as world:
-        await world.people.say(effect("a"))
+    async with new_process_harness("--idempotent-send") as process_harness:
+        await process_harness.people.say(effect("a"))
         for _ in range(3):
-            await world.begin(point)
-            await world.dies()
-        await world.start()
-        await check_laws(world, idempotent=True)
+            await process_harness.begin(point)
+            await process_harness.dies()
+        await process_harness.start()
+        await check_laws(process_harness, idempotent=True)
 
 
-async def test_a_vendor_that_can_be_asked_gets_every_answer_exactly_once(worlds: Worlds) -> None:
+async def test_a_vendor_that_can_be_asked_gets_every_answer_exactly_once(
+    new_process_harness: NewProcessHarness,
+) -> None:
     """I2: what was sent without a receipt is looked up by the successor, and not sent again."""
-    async with worlds("--lookup") as world:
-        await world.people.say(effect("a"))
-        await world.begin(P.SENT)
-        await world.dies()
-        await world.start()
-        await check_laws(world, idempotent=True)
+    async with new_process_harness("--lookup") as process_harness:
+        await process_harness.people.say(effect("a"))
+        await process_harness.begin(P.SENT)
+        await process_harness.dies()
+        await process_harness.start()
+        await check_laws(process_harness, idempotent=True)
 
 
 @pytest.mark.parametrize("point", RECOVERING)
 async def test_a_gateway_killed_while_it_recovers_loses_nothing(
-    worlds: Worlds, point: CrashPoint
+    new_process_harness: NewProcessHarness, point: CrashPoint
 ) -> None:
     """H1, H2, H3: twice in a row, the second time before the first is made good."""
-    async with worlds() as world:
-        await world.start(P.CALL_RETURNED)
-        await world.people.say(effect("a"))
-        await world.dies()
-        await world.begin(point)
-        await world.dies()
-        await world.start()
-        await check_laws(world)
+    async with new_process_harness() as process_harness:
+        await process_harness.start(P.CALL_RETURNED)
+        await process_harness.people.say(effect("a"))
+        await process_harness.dies()
+        await process_harness.begin(point)
+        await process_harness.dies()
+        await process_harness.start()
+        await check_laws(process_harness)

@@ -6,24 +6,24 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
-from tests.faults.laws import check_laws, effect
-from tests.faults.world import World
+from tests.faults.conservation import check_laws, effect
+from tests.support.process_harness import ProcessHarness
 
 from holdfast.core.crash_points import CrashPoint
 
 POINTS = (CrashPoint.REPLY_COMMITTED, CrashPoint.CALL_RETURNED, CrashPoint.END_COMMITTED)
 
 
-async def ask(world: World, text: str, *, stream: bool, message_id: str) -> str:
+async def ask(process_harness: ProcessHarness, text: str, *, stream: bool, message_id: str) -> str:
     """The answer's text; raises `ClientError` where the gateway went away meanwhile."""
     headers = {
-        "Authorization": f"Bearer {world.token}",
+        "Authorization": f"Bearer {process_harness.token}",
         "X-Holdfast-Session": "me",
         "X-Holdfast-Message-Id": message_id,
     }
     body = {"model": "holdfast", "stream": stream, "messages": [{"role": "user", "content": text}]}
-    url = f"{world.address}/v1/chat/completions"
-    async with world.http.post(url, json=body, headers=headers) as response:
+    url = f"{process_harness.address}/v1/chat/completions"
+    async with process_harness.http.post(url, json=body, headers=headers) as response:
         response.raise_for_status()
         answer = await response.read()
     return _streamed(answer) if stream else _whole(msgspec.json.decode(answer))
@@ -45,42 +45,42 @@ def _streamed(answer: bytes) -> str:
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("point", POINTS)
 async def test_a_request_repeated_after_a_kill_attaches_and_gets_the_answer(
-    world: World, point: CrashPoint, stream: bool
+    process_harness: ProcessHarness, point: CrashPoint, stream: bool
 ) -> None:
     """G2, H3, I2: one message, one turn, one effect, however often it is asked for."""
-    await world.start(point)
-    asking = asyncio.create_task(ask(world, effect("a"), stream=stream, message_id="m-1"))
-    await world.dies()
+    await process_harness.start(point)
+    asking = asyncio.create_task(ask(process_harness, effect("a"), stream=stream, message_id="m-1"))
+    await process_harness.dies()
     with pytest.raises(aiohttp.ClientError):
         await asking
-    await world.start()
+    await process_harness.start()
     for _ in range(2):
-        answer = await ask(world, effect("a"), stream=stream, message_id="m-1")
+        answer = await ask(process_harness, effect("a"), stream=stream, message_id="m-1")
         assert answer == "answer to a"
-    books = await check_laws(world)
+    books = await check_laws(process_harness)
     assert [row.state for row in books.inbox.values()] == ["answered"]
-    assert world.effects() == ["a"]
+    assert process_harness.effects() == ["a"]
 
 
 async def test_a_request_repeated_while_its_turn_is_resumed_waits_for_that_turn(
-    world: World,
+    process_harness: ProcessHarness,
 ) -> None:
     """G2, H2: attached to a turn that is attached to its command."""
-    await world.start()
+    await process_harness.start()
     command = "echo a >> effects.log; until test -e go; do sleep 0.05; done"
     text = f'run [tool terminal {{"command": "{command}"}}] [then] [text ran]'
-    asking = asyncio.create_task(ask(world, text, stream=False, message_id="m-1"))
-    await world.until(lambda: world.effects() == ["a"])
-    await world.kill()
+    asking = asyncio.create_task(ask(process_harness, text, stream=False, message_id="m-1"))
+    await process_harness.until(lambda: process_harness.effects() == ["a"])
+    await process_harness.kill()
     with pytest.raises(aiohttp.ClientError):
         await asking
-    await world.start()
-    both = [ask(world, text, stream=stream, message_id="m-1") for stream in (False, True)]
+    await process_harness.start()
+    both = [ask(process_harness, text, stream=stream, message_id="m-1") for stream in (False, True)]
     asking_again = asyncio.gather(*both)
     await asyncio.wait([asking_again], timeout=0.3)  # by which they are attached, mostly
     assert not asking_again.done()
-    [workspace] = world.paths.workspaces.iterdir()
+    [workspace] = process_harness.paths.workspaces.iterdir()
     (workspace / "go").touch()
     assert await asking_again == ["ran", "ran"]
-    await check_laws(world)
-    assert world.effects() == ["a"]
+    await check_laws(process_harness)
+    assert process_harness.effects() == ["a"]

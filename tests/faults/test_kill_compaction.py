@@ -1,7 +1,7 @@
 """`kill -9` in the middle of a summary: the history is what it was, and the turn is answered."""
 
-from tests.faults.laws import check_laws
-from tests.faults.world import World
+from tests.faults.conservation import check_laws
+from tests.support.process_harness import ProcessHarness
 
 from holdfast.core.messages.transcript import CompactionMessage, Message
 from holdfast.store.sqlite.store import SqliteStore
@@ -14,39 +14,41 @@ def long(name: str) -> str:
     return f"{name} {LONG} [text answer to {name}]"
 
 
-async def transcript(world: World) -> list[Message]:
-    async with SqliteStore(world.paths.db) as store:
+async def transcript(process_harness: ProcessHarness) -> list[Message]:
+    async with SqliteStore(process_harness.paths.db) as store:
         (session,) = await store.sessions(limit=10)
         return [record.message for record in await store.transcript(session.id)]
 
 
 async def test_a_gateway_killed_while_it_summarises_keeps_the_history_and_summarises_anew(
-    world: World,
+    process_harness: ProcessHarness,
 ) -> None:
     """H1, H3, law 2: either the whole record is there or nothing of it."""
-    config = world.paths.config_file
+    config = process_harness.paths.config_file
     window = 'name = "scripted"\ncontext_window = 8000'
     config.write_text(config.read_text().replace('name = "scripted"', window))
-    world.model.script({"match": SUMMARY, "latency": 60, "times": 1})
-    await world.start()
+    process_harness.model.script({"match": SUMMARY, "latency": 60, "times": 1})
+    await process_harness.start()
     for name in ("a", "b"):
-        await world.people.say(long(name))
-        await world.settled()
-    await world.people.say(long("c"))
-    await world.until(lambda: SUMMARY in str(world.model.requests(last=1)["requests"]))
-    await world.kill()
-    before = await transcript(world)
+        await process_harness.people.say(long(name))
+        await process_harness.settled()
+    await process_harness.people.say(long("c"))
+    await process_harness.until(
+        lambda: SUMMARY in str(process_harness.model.requests(last=1)["requests"])
+    )
+    await process_harness.kill()
+    before = await transcript(process_harness)
     assert not any(isinstance(message, CompactionMessage) for message in before)
     # More than once: so long a record is read in pieces.
-    world.model.script({"match": SUMMARY, "text": "they said a and b", "times": 9})
-    await world.start()
-    await world.settled()
-    await world.stop()
-    after = await transcript(world)
+    process_harness.model.script({"match": SUMMARY, "text": "they said a and b", "times": 9})
+    await process_harness.start()
+    await process_harness.settled()
+    await process_harness.stop()
+    after = await transcript(process_harness)
     assert after[: len(before)] == before
     (record,) = [message for message in after if isinstance(message, CompactionMessage)]
     assert record.text.startswith("they said a and b")
-    await world.start()
-    books = await check_laws(world)
+    await process_harness.start()
+    books = await check_laws(process_harness)
     said = [sent.outgoing.text for sent in books.ledger.sent]
     assert said == ["answer to a", "answer to b", "answer to c"]

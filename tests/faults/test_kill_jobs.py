@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 import pytest
-from tests.faults.laws import Books, check_laws
-from tests.faults.world import SETTLES_WITHIN, World
+from tests.faults.conservation import Books, check_laws
+from tests.support.process_harness import SETTLES_WITHIN, ProcessHarness
 
 from holdfast.core.crash_points import CrashPoint
 
@@ -20,11 +20,13 @@ def job(name: str, when: str = "in 1 second") -> str:
     return f'/cron add "{when}" do {name} [tool terminal {call}] [then] [text did {name}]'
 
 
-async def told(world: World, names: Iterable[str]) -> None:
+async def told(process_harness: ProcessHarness, names: Iterable[str]) -> None:
     """Once the people have read what each of these did."""
     wanted = {f"did {name}" for name in names}
     async with asyncio.timeout(SETTLES_WITHIN):
-        while not wanted <= {one.outgoing.text for one in (await world.people.ledger()).sent}:
+        while not wanted <= {
+            one.outgoing.text for one in (await process_harness.people.ledger()).sent
+        }:
             await asyncio.sleep(0.03)
 
 
@@ -44,31 +46,33 @@ IN_ITS_TURN = (f"{P.CALL_RETURNED}", f"{P.END_COMMITTED}:2", f"{P.SENT}:2")
 
 @pytest.mark.parametrize("points", [BEFORE_ITS_TURN, IN_ITS_TURN])
 async def test_a_job_killed_on_its_way_runs_once_and_is_told_once(
-    world: World, points: tuple[str, ...]
+    process_harness: ProcessHarness, points: tuple[str, ...]
 ) -> None:
     """J4: a kill at each instant in turn, chained; each job has its effect and its answer once."""
     names = [f"n{number}" for number in range(len(points))]
     for name, point in zip(names, points, strict=True):
-        await world.begin(point)
-        await world.people.say(job(name), chat=name)
-        await world.dies()
-    await world.start()
-    await told(world, names)
-    books = await check_laws(world)
-    assert Counter(world.effects()) == dict.fromkeys(names, 1)
+        await process_harness.begin(point)
+        await process_harness.people.say(job(name), chat=name)
+        await process_harness.dies()
+    await process_harness.start()
+    await told(process_harness, names)
+    books = await check_laws(process_harness)
+    assert Counter(process_harness.effects()) == dict.fromkeys(names, 1)
     check_told_once(books, names)
 
 
-async def test_what_was_due_while_nobody_ran_is_done_at_the_next_start(world: World) -> None:
+async def test_what_was_due_while_nobody_ran_is_done_at_the_next_start(
+    process_harness: ProcessHarness,
+) -> None:
     """J4: killed before it was due, and started after."""
-    await world.start()
-    await world.people.say(job("late"), chat="late")
-    await world.settled()
+    await process_harness.start()
+    await process_harness.people.say(job("late"), chat="late")
+    await process_harness.settled()
     due = time.time() + 1
-    await world.kill()
-    await world.until(lambda: time.time() > due)
-    await world.start()
-    await told(world, ["late"])
-    books = await check_laws(world)
-    assert world.effects() == ["late"]
+    await process_harness.kill()
+    await process_harness.until(lambda: time.time() > due)
+    await process_harness.start()
+    await told(process_harness, ["late"])
+    books = await check_laws(process_harness)
+    assert process_harness.effects() == ["late"]
     check_told_once(books, ["late"])

@@ -2,7 +2,7 @@
 
 import json
 
-from tests.faults.conftest import Worlds
+from tests.support.process_harness import NewProcessHarness
 
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.secrets import Secret
@@ -12,16 +12,18 @@ from holdfast.server.api.views.memory import NotebookList
 NOTE = json.dumps({"action": "add", "text": "keeps bees"})
 
 
-async def test_a_note_whose_call_was_cut_is_kept_once(worlds: Worlds) -> None:
+async def test_a_note_whose_call_was_cut_is_kept_once(
+    new_process_harness: NewProcessHarness,
+) -> None:
     """H2: it had been kept and nobody knew; the call is made again, and there is one note."""
-    async with worlds() as world:
-        await world.start(CrashPoint.CALL_RETURNED)
-        await world.people.say(f"[tool memory {NOTE}] [then] [text noted]", chat="home")
-        await world.dies()
-        await world.start()
-        ledger = await world.settled()
+    async with new_process_harness() as process_harness:
+        await process_harness.start(CrashPoint.CALL_RETURNED)
+        await process_harness.people.say(f"[tool memory {NOTE}] [then] [text noted]", chat="home")
+        await process_harness.dies()
+        await process_harness.start()
+        ledger = await process_harness.settled()
         assert [sent.outgoing.text for sent in ledger.sent] == ["noted"]
-        api = ApiClient(world.paths, token=Secret(world.token))
+        api = ApiClient(process_harness.paths, token=Secret(process_harness.token))
         (notebook,) = api.get("/memory", NotebookList).notebooks
         assert [note.text for note in notebook.notes] == ["keeps bees"]
         assert notebook.owner.startswith("person:simulated:default:")

@@ -4,9 +4,8 @@ import asyncio
 import re
 
 import pytest
-from tests.faults.conftest import Worlds
-from tests.faults.laws import Books, check_laws, plain
-from tests.faults.world import World
+from tests.faults.conservation import Books, check_laws, plain
+from tests.support.process_harness import NewProcessHarness, ProcessHarness
 
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.messages.transcript import NoteMessage, ToolMessage, ToolOutcome
@@ -21,102 +20,114 @@ def notes(books: Books) -> list[NoteMessage]:
     return [m for ms in books.transcripts.values() for m in ms if isinstance(m, NoteMessage)]
 
 
-def let_go(world: World) -> None:
+def let_go(process_harness: ProcessHarness) -> None:
     """The command that waits in the only workspace there is goes on."""
-    [workspace] = world.paths.workspaces.iterdir()
+    [workspace] = process_harness.paths.workspaces.iterdir()
     (workspace / "go").touch()
 
 
-async def test_a_turn_killed_while_the_model_speaks_is_answered_by_itself(world: World) -> None:
+async def test_a_turn_killed_while_the_model_speaks_is_answered_by_itself(
+    process_harness: ProcessHarness,
+) -> None:
     """H1, H3, F6: the step that was not committed is asked for again, under one note."""
-    await world.start()
+    await process_harness.start()
     # Slow for the first who asks; whoever asks again is answered at once.
-    world.model.script({"match": "slowly", "delay": 0.5, "text": "never heard to its end" * 9})
-    await world.people.say("speak slowly [text all of it]")
-    await world.at_work()
-    await world.kill()
-    await world.start()
-    books = await check_laws(world)
+    process_harness.model.script(
+        {"match": "slowly", "delay": 0.5, "text": "never heard to its end" * 9}
+    )
+    await process_harness.people.say("speak slowly [text all of it]")
+    await process_harness.at_work()
+    await process_harness.kill()
+    await process_harness.start()
+    books = await check_laws(process_harness)
     assert [sent.outgoing.text for sent in books.ledger.sent] == ["all of it"]
-    assert world.model.requests(last=1)["count"] == 2
+    assert process_harness.model.requests(last=1)["count"] == 2
     [note] = notes(books)
     assert note.text.startswith("[System note:")
 
 
 async def test_a_command_that_runs_on_while_the_gateway_is_dead_is_attached_to(
-    world: World,
+    process_harness: ProcessHarness,
 ) -> None:
     """H2, J2: the successor waits for the real command and records its real result."""
-    await world.start()
+    await process_harness.start()
     wait = "until test -e go; do sleep 0.05; done"
     command = f"echo began >> effects.log; {wait}; echo ended >> effects.log; echo $RANDOM-out"
-    await world.people.say(f'run [tool terminal {{"command": "{command}"}}] [then] [text ran]')
-    await world.until(lambda: world.effects() == ["began"])
-    await world.kill()
-    await world.start()
-    let_go(world)
-    books = await check_laws(world)
-    assert world.effects() == ["began", "ended"]
+    await process_harness.people.say(
+        f'run [tool terminal {{"command": "{command}"}}] [then] [text ran]'
+    )
+    await process_harness.until(lambda: process_harness.effects() == ["began"])
+    await process_harness.kill()
+    await process_harness.start()
+    let_go(process_harness)
+    books = await check_laws(process_harness)
+    assert process_harness.effects() == ["began", "ended"]
     [result] = results(books)
     assert result.outcome is ToolOutcome.OK
     assert result.text.endswith("-out")
 
 
 async def test_a_command_that_ended_while_the_gateway_was_dead_reports_its_true_result(
-    world: World,
+    process_harness: ProcessHarness,
 ) -> None:
     """H2: nobody was there to hear it end, and its result is known all the same."""
-    await world.start()
+    await process_harness.start()
     wait = "until test -e go; do sleep 0.05; done"
     command = f"echo began >> effects.log; {wait}; echo ended >> effects.log; echo heard; exit 7"
-    await world.people.say(f'run [tool terminal {{"command": "{command}"}}] [then] [text ran]')
-    await world.until(lambda: world.effects() == ["began"])
-    await world.kill()
-    let_go(world)
-    await world.until(lambda: world.effects() == ["began", "ended"])
+    await process_harness.people.say(
+        f'run [tool terminal {{"command": "{command}"}}] [then] [text ran]'
+    )
+    await process_harness.until(lambda: process_harness.effects() == ["began"])
+    await process_harness.kill()
+    let_go(process_harness)
+    await process_harness.until(lambda: process_harness.effects() == ["began", "ended"])
     await asyncio.sleep(0.2)
-    await world.start()
-    books = await check_laws(world)
-    assert world.effects() == ["began", "ended"]
+    await process_harness.start()
+    books = await check_laws(process_harness)
+    assert process_harness.effects() == ["began", "ended"]
     assert [result.text for result in results(books)] == ["heard\n[exit code 7]"]
 
 
-async def test_what_was_typed_into_a_process_is_not_typed_again(world: World) -> None:
+async def test_what_was_typed_into_a_process_is_not_typed_again(
+    process_harness: ProcessHarness,
+) -> None:
     """H2: whether it arrived nobody knows, so the model is told so and told to check."""
-    await world.start()
+    await process_harness.start()
     start = '[tool process {"action": "start", "command": "cat >> effects.log"}]'
-    await world.people.say(f"begin {start} [then] [text begun]")
-    await world.settled()
-    asked = str(world.model.requests(last=1)["requests"])
+    await process_harness.people.say(f"begin {start} [then] [text begun]")
+    await process_harness.settled()
+    asked = str(process_harness.model.requests(last=1)["requests"])
     [process] = re.findall(r"(\w+) running: cat", asked)
-    await world.kill()
-    await world.start(CrashPoint.CALL_RETURNED)
+    await process_harness.kill()
+    await process_harness.start(CrashPoint.CALL_RETURNED)
     write = f'[tool process {{"action": "write", "id": "{process}", "text": "typed\\n"}}]'
-    await world.people.say(f"type {write} [then] [text typed]")
-    await world.dies()
-    await world.start()
-    books = await check_laws(world)
-    assert world.effects() == ["typed"]
+    await process_harness.people.say(f"type {write} [then] [text typed]")
+    await process_harness.dies()
+    await process_harness.start()
+    books = await check_laws(process_harness)
+    assert process_harness.effects() == ["typed"]
     assert [result.outcome for result in results(books)] == [ToolOutcome.OK, ToolOutcome.UNKNOWN]
 
 
 async def test_messages_queued_behind_a_killed_turn_are_answered_after_it_in_order(
-    world: World,
+    process_harness: ProcessHarness,
 ) -> None:
     """G4, H5: the queue survives; its messages wait for the resumed turn, and are answered."""
-    await world.start()
+    await process_harness.start()
     command = "echo a >> effects.log; until test -e go; do sleep 0.05; done"
-    await world.people.say(f'a [tool terminal {{"command": "{command}"}}] [then] [text first]')
-    await world.until(lambda: world.effects() == ["a"])
+    await process_harness.people.say(
+        f'a [tool terminal {{"command": "{command}"}}] [then] [text first]'
+    )
+    await process_harness.until(lambda: process_harness.effects() == ["a"])
     for name in ("b", "c"):
-        await world.people.say(plain(name))
-    await world.people.say(plain("elsewhere"), chat="other")
-    while not all(said.acked for said in (await world.people.ledger()).said):
+        await process_harness.people.say(plain(name))
+    await process_harness.people.say(plain("elsewhere"), chat="other")
+    while not all(said.acked for said in (await process_harness.people.ledger()).said):
         await asyncio.sleep(0.02)
-    await world.kill()
-    await world.start()
-    let_go(world)
-    books = await check_laws(world)
+    await process_harness.kill()
+    await process_harness.start()
+    let_go(process_harness)
+    books = await check_laws(process_harness)
     home = [s.outgoing.text for s in books.ledger.sent if s.outgoing.chat_id == "home"]
     assert home[0] == "first"
     assert home[-1] == "answer to c"
@@ -124,61 +135,67 @@ async def test_messages_queued_behind_a_killed_turn_are_answered_after_it_in_ord
 
 @pytest.mark.parametrize("point", [CrashPoint.ATTEMPT_COMMITTED, CrashPoint.SENT])
 async def test_an_answer_cut_on_its_way_out_is_sent_again_once_and_marked(
-    world: World, point: CrashPoint
+    process_harness: ProcessHarness, point: CrashPoint
 ) -> None:
     """I2: whether it arrived nobody can know, so the copy says that it may be one."""
-    await world.start(point)
-    await world.people.say(plain("a"))
-    await world.dies()
-    await world.start()
-    books = await check_laws(world)
+    await process_harness.start(point)
+    await process_harness.people.say(plain("a"))
+    await process_harness.dies()
+    await process_harness.start()
+    books = await check_laws(process_harness)
     arrived = [sent.outgoing.maybe_repeated for sent in books.ledger.sent]
     assert arrived == ([True] if point is CrashPoint.ATTEMPT_COMMITTED else [False, True])
-    assert world.model.requests(last=1)["count"] == 1, "H4: a finished turn is not run again"
+    assert process_harness.model.requests(last=1)["count"] == 1, (
+        "H4: a finished turn is not run again"
+    )
 
 
-async def test_an_answer_committed_and_not_yet_sent_goes_out_unmarked(world: World) -> None:
+async def test_an_answer_committed_and_not_yet_sent_goes_out_unmarked(
+    process_harness: ProcessHarness,
+) -> None:
     """I1, H4: between the commit and the first attempt nothing can have arrived."""
-    await world.start(CrashPoint.END_COMMITTED)
-    await world.people.say(plain("a"))
-    await world.dies()
-    await world.start()
-    books = await check_laws(world)
+    await process_harness.start(CrashPoint.END_COMMITTED)
+    await process_harness.people.say(plain("a"))
+    await process_harness.dies()
+    await process_harness.start()
+    books = await check_laws(process_harness)
     assert [sent.outgoing.maybe_repeated for sent in books.ledger.sent] == [False]
-    assert world.model.requests(last=1)["count"] == 1
+    assert process_harness.model.requests(last=1)["count"] == 1
 
 
-async def test_a_kill_while_the_platform_is_away_loses_no_answer(world: World) -> None:
+async def test_a_kill_while_the_platform_is_away_loses_no_answer(
+    process_harness: ProcessHarness,
+) -> None:
     """G1, H3, I2: the answer waits for its platform, over a kill and a start without it."""
-    await world.start()
+    await process_harness.start()
     command = "echo a >> effects.log; until test -e go; do sleep 0.05; done"
     text = f'do a [tool terminal {{"command": "{command}"}}] [then] [text answer to a]'
-    await world.people.say(text)
-    await world.until(lambda: world.effects() == ["a"])
-    await world.people.set_faults(Faults(disconnected=True))
-    await world.kill()
-    await world.start()
-    let_go(world)
-    while (await world.status())["inbox_counts"]["answered"] == 0:
+    await process_harness.people.say(text)
+    await process_harness.until(lambda: process_harness.effects() == ["a"])
+    await process_harness.people.set_faults(Faults(disconnected=True))
+    await process_harness.kill()
+    await process_harness.start()
+    let_go(process_harness)
+    while (await process_harness.status())["inbox_counts"]["answered"] == 0:
         await asyncio.sleep(0.05)
-    await world.kill()
-    await world.start()
-    await world.people.say(plain("b"))
-    await world.people.set_faults(Faults())
-    books = await check_laws(world)
+    await process_harness.kill()
+    await process_harness.start()
+    await process_harness.people.say(plain("b"))
+    await process_harness.people.set_faults(Faults())
+    books = await check_laws(process_harness)
     assert [s.outgoing.text for s in books.ledger.sent] == ["answer to a", "answer to b"]
 
 
 async def test_the_successor_goes_on_although_the_next_message_interrupts_it(
-    worlds: Worlds,
+    new_process_harness: NewProcessHarness,
 ) -> None:
     """G4, H3: in interrupt mode the cut turn and the message that came meanwhile both end."""
-    async with worlds(busy_mode="interrupt") as world:
-        await world.start()
-        await world.people.say("a [latency 30] [text too late]")
-        await world.at_work()
-        await world.kill()
-        await world.people.say(plain("b"))
-        await world.start()
-        books = await check_laws(world)
+    async with new_process_harness(busy_mode="interrupt") as process_harness:
+        await process_harness.start()
+        await process_harness.people.say("a [latency 30] [text too late]")
+        await process_harness.at_work()
+        await process_harness.kill()
+        await process_harness.people.say(plain("b"))
+        await process_harness.start()
+        books = await check_laws(process_harness)
         assert [s.outgoing.text for s in books.ledger.sent] == ["answer to b"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from tests.faults.lineage import Life, Lineage, lineage
+from tests.faults.gateway_succession import Life, Lineage, lineage
 
 from holdfast.testing.misbehaving_model.process import ModelProcess
 

@@ -1,8 +1,8 @@
 """I4 with a real gateway killed: a reply that grows in its chat is one delivery all the same."""
 
 import pytest
-from tests.faults.conftest import Worlds
-from tests.faults.laws import check_laws
+from tests.faults.conservation import check_laws
+from tests.support.process_harness import NewProcessHarness
 
 from holdfast.core.crash_points import CrashPoint
 from holdfast.testing.simulated.events import Faults
@@ -35,45 +35,45 @@ def slowly(name: str, *, words: int = 1) -> str:
 
 @pytest.mark.parametrize("order", POINTS)
 async def test_a_gateway_killed_while_a_reply_grows_ends_it_in_the_same_message(
-    worlds: Worlds, order: str
+    new_process_harness: NewProcessHarness, order: str
 ) -> None:
     """H3, H4, I2, I4: never two messages for one reply unless the second is marked, and the last
     words that are shown are the answer."""
-    async with worlds(*EDITING) as world:
+    async with new_process_harness(*EDITING) as process_harness:
         if order != LAST:
-            world.model.script(ENDLESS)
-        await world.start(order)
-        await world.people.say(slowly("a", words=4 if order == LAST else 1))
-        await world.dies()
-        await world.start()
-        books = await check_laws(world)
+            process_harness.model.script(ENDLESS)
+        await process_harness.start(order)
+        await process_harness.people.say(slowly("a", words=4 if order == LAST else 1))
+        await process_harness.dies()
+        await process_harness.start()
+        books = await check_laws(process_harness)
         assert len(books.ledger.sent) == (2 if order.startswith(P.SENT) else 1)
 
 
 async def test_a_vendor_that_knows_the_delivery_id_shows_a_reply_in_one_message(
-    worlds: Worlds,
+    new_process_harness: NewProcessHarness,
 ) -> None:
     """I2, I4: twice cut between a send and its receipt, and still one message."""
-    async with worlds(*EDITING, "--idempotent-send") as world:
-        await world.people.say(slowly("a"))
+    async with new_process_harness(*EDITING, "--idempotent-send") as process_harness:
+        await process_harness.people.say(slowly("a"))
         for _ in range(2):
-            await world.begin(P.SENT)
-            await world.dies()
-        await world.start()
-        books = await check_laws(world, idempotent=True)
+            await process_harness.begin(P.SENT)
+            await process_harness.dies()
+        await process_harness.start()
+        books = await check_laws(process_harness, idempotent=True)
         assert len(books.ledger.sent) == 1
 
 
 async def test_a_long_reply_cut_between_its_parts_loses_none_and_repeats_none(
-    worlds: Worlds,
+    new_process_harness: NewProcessHarness,
 ) -> None:
     """I2, I4: in parts, with flood control and rejected edits on the way."""
-    async with worlds(*EDITING, "--max-length", "12") as world:
+    async with new_process_harness(*EDITING, "--max-length", "12") as process_harness:
         faults = Faults(floods=2, retry_after=0.1, rejected_edits=1, lost_edits=1)
-        await world.people.set_faults(faults)
-        await world.start(f"{P.RECEIPT_COMMITTED}:2")
-        await world.people.say(slowly("a"))
-        await world.dies()
-        await world.start()
-        books = await check_laws(world)
+        await process_harness.people.set_faults(faults)
+        await process_harness.start(f"{P.RECEIPT_COMMITTED}:2")
+        await process_harness.people.say(slowly("a"))
+        await process_harness.dies()
+        await process_harness.start()
+        books = await check_laws(process_harness)
         assert [len(sent.text) <= 12 for sent in books.ledger.sent] == [True] * 4

@@ -13,11 +13,11 @@ from typing import Any
 
 import aiohttp
 import pytest
-from tests.faults import audit_law
-from tests.faults.previous import OldRunner, Previous, Table
-from tests.faults.world import SETTLES_WITHIN, World, vendor
-from tests.looking import looking_into
-from tests.nursery import run_holdfast
+from tests.faults import audit_checks
+from tests.faults.previous_home import OldRunner, Previous, Table
+from tests.support.fork_server import run_holdfast
+from tests.support.process_harness import SETTLES_WITHIN, ProcessHarness, vendor
+from tests.support.store_file import looking_into
 
 from holdfast.testing.misbehaving_model.process import ModelProcess
 from holdfast.testing.simulated.events import BotMessage, Ledger
@@ -50,8 +50,8 @@ RENAMED_KEYS = {
 }
 
 
-class Heir(World):
-    """A world whose home another version has furnished."""
+class Heir(ProcessHarness):
+    """A process_harness whose home another version has furnished."""
 
     def __init__(
         self, previous: Previous, *, model: ModelProcess, http: aiohttp.ClientSession, vendor: str
@@ -357,7 +357,7 @@ def test_the_audit_goes_on_from_the_rows_that_there_are(life: Life) -> None:
     assert verified["first"] == 1
     assert verified["rows"] == len(life.after()["audit"]) > len(life.before["audit"])
     with looking_into(life.previous.db) as db:
-        assert list(audit_law.breaches(db)) == []
+        assert list(audit_checks.breaches(db)) == []
 
 
 def test_what_was_noted_is_known_in_a_conversation_that_begins(life: Life) -> None:

@@ -1,9 +1,10 @@
 """The misbehaving model in a process of its own, and a pool that calls it."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from tests.support.model_process import KEY
 
 from holdfast.core.config.settings import ApiMode, Provider
 from holdfast.core.messages.transcript import Message, UserMessage
@@ -14,20 +15,12 @@ from holdfast.models.pool import ModelPool
 from holdfast.models.target import CallLimits, ModelTarget
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
-KEY = "sk-the-whole-key"
 Lease = Callable[..., ModelClient]
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[ModelProcess]:
-    with ModelProcess("--key", KEY) as process:
-        yield process
-
-
 @pytest.fixture
-def model(server: ModelProcess) -> ModelProcess:
-    server.reset()
-    return server
+def model(keyed_model: ModelProcess) -> ModelProcess:
+    return keyed_model
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import asyncio
 import json
 from pathlib import Path
 
-from tests.platforms.served import Served
+from tests.support.gateway_process import Served
 
 from holdfast.testing.misbehaving_model.process import ModelProcess
 

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.platforms.discord.rest import Rest
-from tests.platforms.discord.vendor import Vendor
+from tests.platforms.discord.fake import Vendor
+from tests.platforms.discord.fake_rest import Rest
 
 
 @pytest.fixture

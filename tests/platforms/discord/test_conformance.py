@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 import pytest
-from tests.platforms.discord.ground import IMPATIENT, known
+from tests.platforms.discord.harness import IMPATIENT, known
 
 from holdfast.testing.conformance import CHECKS, ConformanceCheck, PlatformHarness
 from holdfast.testing.conformance.connections import a_half_open_connection_is_not_reported_as_alive

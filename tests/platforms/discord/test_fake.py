@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import discord
 import pytest
-from tests.platforms.discord.vendor import ANN, ANN_DM, BOB, TEXT, THREAD, Vendor
+from tests.platforms.discord.fake import ANN, ANN_DM, BOB, TEXT, THREAD, Vendor
 
 
 class Bot(discord.Client):

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.contract.test_j_approvals import RM
-from tests.platforms.discord.doors import door_to, until
+from tests.gateway.approvals.test_approvals import RM
+from tests.platforms.discord.builders import door_to, until
+from tests.platforms.discord.fake import ANN, BOB, BOT, TEXT, THREAD, Vendor
 from tests.platforms.discord.faults import Break
-from tests.platforms.discord.vendor import ANN, BOB, BOT, TEXT, THREAD, Vendor
-from tests.platforms.stage import Stage, playing
+from tests.support.platform_gateway import Stage, playing
 
 from holdfast.core.ids import CallId
 from holdfast.core.messages.outbox import DeliveryState

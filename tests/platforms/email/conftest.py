@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.platforms.email.post_office import PostOffice, missing, post_office
+from tests.platforms.email.mail_server import PostOffice, missing, post_office
 
 
 @pytest.fixture(scope="session")

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tests.platforms.email.ground import mailbox
-from tests.platforms.email.post_office import PostOffice
+from tests.platforms.email.harness import mailbox
+from tests.platforms.email.mail_server import PostOffice
 
 from holdfast.testing.conformance import CHECKS, ConformanceCheck
 

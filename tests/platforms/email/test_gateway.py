@@ -7,11 +7,11 @@ from email.message import EmailMessage, Message
 from pathlib import Path
 
 import pytest
-from tests.contract.test_j_approvals import RM
-from tests.platforms.email.doors import door_for, known_to, mail, settings_for, until, words_of
-from tests.platforms.email.post_office import PostOffice
-from tests.platforms.email.relay import Fault, Relay
-from tests.platforms.stage import Stage, playing
+from tests.gateway.approvals.test_approvals import RM
+from tests.platforms.email.builders import door_for, known_to, mail, settings_for, until, words_of
+from tests.platforms.email.mail_server import PostOffice
+from tests.platforms.email.smtp_proxy import Fault, Relay
+from tests.support.platform_gateway import Stage, playing
 
 from holdfast.core.ids import CallId
 from holdfast.core.messages.outbox import DeliveryState

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.platforms.stage import written
+from tests.support.platform_gateway import written
 
 from holdfast.config import ConfigError, load
 from holdfast.core.messages.inbox import BusyMode

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import count
 
 import pytest
-from tests.platforms.irc.ircv3 import Server
+from tests.platforms.irc.fake_ircv3 import Server
 from tests.platforms.irc.ngircd import Ngircd, running
 
 _NUMBERS = count(1)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.ports import own_ports
+from tests.support.ports import own_ports
 
 from holdfast.platforms.irc.events import IrcMessage, format_line, parse_line
 

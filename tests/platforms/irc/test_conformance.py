@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from tests.platforms.irc.ground import irc_on_ngircd, irc_with_history
+from tests.platforms.irc.harness import irc_on_ngircd, irc_with_history
 from tests.platforms.irc.ngircd import Ngircd
 
 from holdfast.testing.conformance import CHECKS, ConformanceCheck

@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from tests.contract.test_j_approvals import RM
-from tests.platforms.irc import ircv3
-from tests.platforms.irc.doors import door_to, settings_for, until
-from tests.platforms.irc.ircv3 import CHANNEL, Server
+from tests.gateway.approvals.test_approvals import RM
+from tests.platforms.irc import fake_ircv3
+from tests.platforms.irc.builders import door_to, settings_for, until
+from tests.platforms.irc.fake_ircv3 import CHANNEL, Server
 from tests.platforms.irc.ngircd import person
-from tests.platforms.stage import Stage, playing
+from tests.support.platform_gateway import Stage, playing
 
 from holdfast.core.ids import CallId
 from holdfast.core.messages.outbox import DeliveryState
@@ -55,7 +55,7 @@ async def test_in_a_channel_who_names_the_bot_is_answered_and_nobody_else(
 ) -> None:
     """Groups: the agent knows who speaks."""
     stage.model.say("here")
-    server.say("lunch?", to=CHANNEL, by=ircv3.BOB)
+    server.say("lunch?", to=CHANNEL, by=fake_ircv3.BOB)
     server.say("holdfast: are you there?", to=CHANNEL)
     await stage.read("here")
     assert server.said[0].param(0) == CHANNEL
@@ -73,7 +73,7 @@ async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_i
     await stage.settled(DeliveryState.SENT, 1)
     await stage.die()
     server.say("anybody?")
-    server.say("holdfast, you?", to=CHANNEL, by=ircv3.BOB)
+    server.say("holdfast, you?", to=CHANNEL, by=fake_ircv3.BOB)
     await stage.start()
     await until(lambda: len(server.said) == 3)
     assert sorted(server.texts()) == ["first", "second", "third"]
@@ -85,7 +85,7 @@ async def test_a_reply_whose_receipt_was_lost_is_sent_once_more_and_says_so(
     stage: Stage, server: Server
 ) -> None:
     """I2: nobody can be asked whether a line has arrived."""
-    server.faults.append(ircv3.cut_after)
+    server.faults.append(fake_ircv3.cut_after)
     stage.model.say("hello")
     server.say("hi")
     await stage.read("hello", "(This may have reached you before.)", "hello")

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.platforms.irc import ircv3
-from tests.platforms.irc.doors import address, door_to, outbound, settings_for, until
-from tests.platforms.irc.ircv3 import ALL, ANN, BOB, CHANNEL, PASSWORD, Server
+from tests.platforms.irc import fake_ircv3
+from tests.platforms.irc.builders import address, door_to, outbound, settings_for, until
+from tests.platforms.irc.fake_ircv3 import ALL, ANN, BOB, CHANNEL, PASSWORD, Server
 
 from holdfast.core.config.settings import ChatSettings
 from holdfast.core.errors import (
@@ -138,11 +138,11 @@ async def test_a_receipt_says_that_the_server_has_taken_every_line(
         assert server.texts() == ["one", "two", "three"]
         named = receipt.platform_message_id
         assert named == ("d1" if "echo-message" in less else server.history[0].tags["msgid"])
-        server.faults.append(ircv3.flood)
+        server.faults.append(fake_ircv3.flood)
         with pytest.raises(Throttled) as told:
             await door.send(outbound("four", "ann"))
         assert told.value.retry_after == 7
-        server.faults.append(ircv3.gone)
+        server.faults.append(fake_ircv3.gone)
         with pytest.raises(SendRejected):
             await door.send(outbound("four", "ann"))
     assert "four" not in server.texts()
@@ -152,7 +152,7 @@ async def test_a_line_of_which_nothing_is_said_is_in_doubt(server: Server, opene
     """I2: a timeout after it was written → unknown."""
     door = opened(patience=1.5)
     async with door.connect(RecordingIntake()):
-        server.faults.append(ircv3.unanswered)
+        server.faults.append(fake_ircv3.unanswered)
         with pytest.raises(OutcomeUnknown):
             await door.send(outbound("hello", "ann"))
 
@@ -163,7 +163,7 @@ async def test_a_line_that_breaks_is_told_and_what_was_on_it_is_in_doubt(
     """I2: written and not confirmed → unknown; what is sent again says so."""
     door, intake = opened(), RecordingIntake()
     async with door.connect(intake):
-        server.faults += [ircv3.cut_after]
+        server.faults += [fake_ircv3.cut_after]
         with pytest.raises(OutcomeUnknown):
             await door.send(outbound("hello", "ann"))
         await until(lambda: intake.disconnects)
@@ -177,7 +177,7 @@ async def test_who_leaves_lets_nobody_wait(server: Server, opened: Opened) -> No
     """C8: a send that has no answer yet ends with the connection."""
     door = opened()
     async with door.connect(RecordingIntake()):
-        server.faults.append(ircv3.unanswered)
+        server.faults.append(fake_ircv3.unanswered)
         sending = asyncio.create_task(door.send(outbound("hello", "ann")))
         await until(lambda: server.said)
     with pytest.raises(OutcomeUnknown):

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from tests.platforms.irc.doors import Leaping, door_to, outbound, settings_for, until
+from tests.platforms.irc.builders import Leaping, door_to, outbound, settings_for, until
 from tests.platforms.irc.ngircd import SERVER_PASSWORD, Ngircd, Person, person, running
 
 from holdfast.core.errors import (

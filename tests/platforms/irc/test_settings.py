@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from tests.platforms.irc.doors import settings_for
-from tests.platforms.irc.ircv3 import PASSWORD, Server
-from tests.platforms.stage import opened, written
+from tests.platforms.irc.builders import settings_for
+from tests.platforms.irc.fake_ircv3 import PASSWORD, Server
+from tests.support.platform_gateway import opened, written
 
 from holdfast.config import ConfigError, load
 from holdfast.core.config.settings import Settings

@@ -5,10 +5,10 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from tests.platforms.matrix.doors import remember
-from tests.platforms.matrix.people import Person
-from tests.platforms.matrix.secretive import Secretive
+from tests.platforms.matrix.builders import remember
+from tests.platforms.matrix.encrypting_user import Secretive
 from tests.platforms.matrix.synapse import Account, Synapse
+from tests.platforms.matrix.users import Person
 
 _numbers = count(1)
 

@@ -15,7 +15,7 @@ from typing import Any, Self
 from urllib.request import Request, urlopen
 
 import pytest
-from tests.ports import own_port
+from tests.support.ports import own_port
 
 _PATIENCE = 40.0  # seconds for whoever is installing it right now, and for it to start
 _SECRET = "registering"

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 import pytest
-from tests.platforms.matrix.doors import (
+from tests.platforms.matrix.builders import (
     address,
     change,
     door_to,
@@ -17,12 +17,12 @@ from tests.platforms.matrix.doors import (
     settings_for,
     until,
 )
-from tests.platforms.matrix.gate import Fault, Gate
-from tests.platforms.matrix.ground import MatrixGround
-from tests.platforms.matrix.people import Person as Client
-from tests.platforms.matrix.secretive import Secretive
+from tests.platforms.matrix.encrypting_user import Secretive
+from tests.platforms.matrix.fault_proxy import Fault, Gate
+from tests.platforms.matrix.harness import MatrixGround
 from tests.platforms.matrix.synapse import Account, Synapse
-from tests.platforms.stage import Stage, playing
+from tests.platforms.matrix.users import Person as Client
+from tests.support.platform_gateway import Stage, playing
 
 from holdfast.core.errors import ConnectRefused, SendRejected
 from holdfast.core.messages.outbox import DeliveryState, OutboundFile

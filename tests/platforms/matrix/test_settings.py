@@ -4,9 +4,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.platforms.matrix.doors import door_to
+from tests.platforms.matrix.builders import door_to
 from tests.platforms.matrix.synapse import Account
-from tests.platforms.stage import opened, written
+from tests.support.platform_gateway import opened, written
 
 from holdfast.config import ConfigError, load
 from holdfast.core.errors import ConnectRefused

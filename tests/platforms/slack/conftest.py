@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.platforms.slack.vendor import Vendor
-from tests.platforms.slack.web_api import WebApi
+from tests.platforms.slack.fake import Vendor
+from tests.platforms.slack.fake_web_api import WebApi
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
-from tests.contract.conftest import HeldClock
-from tests.platforms.slack.doors import door_to, listening, until
+from tests.platforms.slack.builders import door_to, listening, until
+from tests.platforms.slack.fake import ANN, BOB, BOT_USER, CHANNEL, DEEP, Vendor, dm
+from tests.platforms.slack.fake_events_api import posting
 from tests.platforms.slack.faults import Break, SlackError, flood
-from tests.platforms.slack.posting import posting
-from tests.platforms.slack.vendor import ANN, BOB, BOT_USER, CHANNEL, DEEP, Vendor, dm
+from tests.support.gateway_harness import HeldClock
 
 from holdfast.core.errors import StoreError
 from holdfast.core.messages.inbox import Inbound

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.platforms.slack.doors import door_to, until
+from tests.platforms.slack.builders import door_to, until
+from tests.platforms.slack.fake import ANN, BOB, BOT, BOT_USER, CHANNEL, Vendor, dm
+from tests.platforms.slack.fake_web_api import WebApi
 from tests.platforms.slack.faults import SlackError, flood
-from tests.platforms.slack.vendor import ANN, BOB, BOT, BOT_USER, CHANNEL, Vendor, dm
-from tests.platforms.slack.web_api import WebApi
 
 from holdfast.core.errors import AccountDisconnected, ConnectRefused, NotAllowed, StoreError
 from holdfast.core.messages.inbox import Accepted, Inbound

@@ -12,11 +12,11 @@ from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
 from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 from slack_sdk.web.async_client import AsyncWebClient
-from tests.platforms.slack.doors import until
+from tests.platforms.slack.builders import until
+from tests.platforms.slack.fake import ANN, BOT_USER, CHANNEL, SIGNING_SECRET, Vendor, dm
+from tests.platforms.slack.fake_events_api import content, signed
+from tests.platforms.slack.fake_web_api import WebApi
 from tests.platforms.slack.faults import flood
-from tests.platforms.slack.posting import content, signed
-from tests.platforms.slack.vendor import ANN, BOT_USER, CHANNEL, SIGNING_SECRET, Vendor, dm
-from tests.platforms.slack.web_api import WebApi
 
 
 @pytest.fixture

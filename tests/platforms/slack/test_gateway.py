@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.contract.test_j_approvals import RM
-from tests.platforms.slack.doors import door_to, until
+from tests.gateway.approvals.test_approvals import RM
+from tests.platforms.slack.builders import door_to, until
+from tests.platforms.slack.fake import ANN, BOB, BOT_USER, CHANNEL, Vendor
 from tests.platforms.slack.faults import Break
-from tests.platforms.slack.vendor import ANN, BOB, BOT_USER, CHANNEL, Vendor
-from tests.platforms.stage import Stage, playing
+from tests.support.platform_gateway import Stage, playing
 
 from holdfast.core.ids import CallId
 from holdfast.core.messages.outbox import DeliveryState

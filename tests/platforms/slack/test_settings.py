@@ -4,9 +4,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.platforms.slack.doors import door_to
-from tests.platforms.slack.vendor import Vendor
-from tests.platforms.stage import opened, written
+from tests.platforms.slack.builders import door_to
+from tests.platforms.slack.fake import Vendor
+from tests.support.platform_gateway import opened, written
 
 from holdfast.config import ConfigError, load
 from holdfast.core.errors import ConnectRefused

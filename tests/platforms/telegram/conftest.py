@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.platforms.telegram.bot_api import BotApi
-from tests.platforms.telegram.vendor import Vendor
+from tests.platforms.telegram.fake import Vendor
+from tests.platforms.telegram.fake_bot_api import BotApi
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from telegram import (
 )
 from telegram.constants import ReactionEmoji
 from telegram.error import BadRequest, Conflict, Forbidden, InvalidToken, NetworkError, RetryAfter
+from tests.platforms.telegram.fake import ANN, BOB, Vendor
 from tests.platforms.telegram.faults import Break, flood
-from tests.platforms.telegram.vendor import ANN, BOB, Vendor
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.contract.test_j_approvals import RM
-from tests.platforms.stage import Stage, playing
-from tests.platforms.telegram.doors import door_to, until
+from tests.gateway.approvals.test_approvals import RM
+from tests.platforms.telegram.builders import door_to, until
+from tests.platforms.telegram.fake import ANN, BOB, Vendor
 from tests.platforms.telegram.faults import Break
-from tests.platforms.telegram.vendor import ANN, BOB, Vendor
+from tests.support.platform_gateway import Stage, playing
 
 from holdfast.core.ids import CallId, SessionId
 from holdfast.core.messages.outbox import DeliveryState

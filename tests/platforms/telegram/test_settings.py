@@ -4,9 +4,9 @@ import logging
 from pathlib import Path
 
 import pytest
-from tests.platforms.stage import opened, written
-from tests.platforms.telegram.doors import door_to, until
-from tests.platforms.telegram.vendor import Vendor
+from tests.platforms.telegram.builders import door_to, until
+from tests.platforms.telegram.fake import Vendor
+from tests.support.platform_gateway import opened, written
 
 from holdfast.config import ConfigError, load
 from holdfast.core.config.settings import ChatSettings, GroupReplyMode

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 from aiohttp import web
-from tests.platforms.telegram.doors import door_to, until
-from tests.platforms.telegram.vendor import BOB, Vendor
+from tests.platforms.telegram.builders import door_to, until
+from tests.platforms.telegram.fake import BOB, Vendor
 
 from holdfast.core.errors import AccountInUse, IntakeClosed, NotAllowed, StoreError
 from holdfast.core.secrets import Secret

@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.contract.conftest import Clock
-from tests.platforms.webhook.doors import OURS
-from tests.platforms.webhook.receiver import Receiver
+from tests.platforms.webhook.builders import OURS
+from tests.platforms.webhook.fake_receiver import Receiver
+from tests.support.gateway_harness import Clock
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 import pytest
-from tests.platforms.webhook.ground import careful, careless, posting_only
+from tests.platforms.webhook.harness import careful, careless, posting_only
 
 from holdfast.testing.conformance import CHECKS, ConformanceCheck, PlatformHarness
 

@@ -8,11 +8,11 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
-from tests.contract.test_j_approvals import RM
-from tests.platforms.stage import Stage, playing
-from tests.platforms.telegram.doors import until
-from tests.platforms.webhook.doors import Program, door_to, settings_of
-from tests.platforms.webhook.receiver import Break, Receiver, listening
+from tests.gateway.approvals.test_approvals import RM
+from tests.platforms.telegram.builders import until
+from tests.platforms.webhook.builders import Program, door_to, settings_of
+from tests.platforms.webhook.fake_receiver import Break, Receiver, listening
+from tests.support.platform_gateway import Stage, playing
 
 from holdfast.core.config.settings import PlatformSettings
 from holdfast.core.ids import CallId, SessionId

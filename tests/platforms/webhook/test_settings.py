@@ -4,9 +4,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.platforms.stage import opened, written
-from tests.platforms.webhook.doors import OURS
-from tests.platforms.webhook.receiver import Receiver
+from tests.platforms.webhook.builders import OURS
+from tests.platforms.webhook.fake_receiver import Receiver
+from tests.support.platform_gateway import opened, written
 
 from holdfast.config import Config, ConfigError, list_keys, load
 from holdfast.config.editor import ConfigEdit, changed_keys, edit_keys

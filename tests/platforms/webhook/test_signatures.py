@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from slack_sdk.signature import SignatureVerifier as SlackVerifier
-from tests.contract.conftest import HeldClock
+from tests.support.gateway_harness import HeldClock
 
 from holdfast.core.secrets import Secret
 from holdfast.platforms.webhook.plugin import HookSettings, SignatureScheme

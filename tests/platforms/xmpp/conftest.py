@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from tests.platforms.xmpp.people import ANN, Person, online
 from tests.platforms.xmpp.prosody import Prosody, need_prosody
+from tests.platforms.xmpp.users import ANN, Person, online
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.ports import own_ports
+from tests.support.ports import own_ports
 
 MISSING = "{0} is not installed: scripts/system-packages, or apt-get install {0}, brings it"
 PEOPLE = ("bot", "ann", "bob")

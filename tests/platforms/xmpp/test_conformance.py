@@ -1,7 +1,7 @@
 """What every door promises, of the one to a real XMPP server."""
 
 import pytest
-from tests.platforms.xmpp.ground import prosody_ground
+from tests.platforms.xmpp.harness import prosody_ground
 from tests.platforms.xmpp.prosody import Prosody
 
 from holdfast.testing.conformance import CHECKS, ConformanceCheck

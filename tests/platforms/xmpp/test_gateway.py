@@ -5,11 +5,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.contract.test_j_approvals import RM
-from tests.platforms.stage import Stage, playing
-from tests.platforms.xmpp.doors import door_to, new_id, settings_for, until
-from tests.platforms.xmpp.people import ANN, Person
+from tests.gateway.approvals.test_approvals import RM
+from tests.platforms.xmpp.builders import door_to, new_id, settings_for, until
 from tests.platforms.xmpp.prosody import Prosody
+from tests.platforms.xmpp.users import ANN, Person
+from tests.support.platform_gateway import Stage, playing
 
 from holdfast.core.ids import CallId
 from holdfast.core.messages.outbox import DeliveryState

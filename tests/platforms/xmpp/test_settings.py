@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.platforms.stage import opened, written
+from tests.support.platform_gateway import opened, written
 
 from holdfast.config import ConfigError, load
 from holdfast.platforms.xmpp.plugin import XmppSettings

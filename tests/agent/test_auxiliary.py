@@ -1,0 +1,264 @@
+"""What is asked beside the conversation: titles, pictures, with clients of its own."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.support.gateway_harness import GatewayHarness, Until
+from tests.support.two_models import helper_of, small_harness, with_auxiliary
+
+from holdfast.agent.auxiliary import AuxiliaryClient
+from holdfast.core.config.settings import (
+    AuxiliarySettings,
+    ModelSettings,
+    Provider,
+    Settings,
+    VisionMode,
+)
+from holdfast.core.ids import SessionId
+from holdfast.core.messages.transcript import Image, NoteMessage, UserMessage
+from holdfast.core.secrets import Secret
+from holdfast.core.turns.model import (
+    AuxiliaryFailed,
+    AuxiliaryTask,
+    ModelFailed,
+    ModelFault,
+    ModelRequest,
+)
+from holdfast.testing.scripted_model import ScriptedModel
+
+PICTURE = Image(media_type="image/png", data="aGk=")
+REQUEST = ModelRequest(system="s", messages=(UserMessage(text="x"),))
+
+
+@pytest.fixture
+async def harness(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
+    harness = small_harness(tmp_path, auxiliary=AuxiliarySettings(model="helper"), window=0)
+    await harness.start()
+    yield harness
+    await harness.stop()
+
+
+async def title(harness: GatewayHarness) -> str:
+    (session,) = await harness.store.sessions(limit=10)
+    return session.title
+
+
+async def said(harness: GatewayHarness, text: str, reply: str = "ok") -> None:
+    harness.model.say(reply)
+    await harness.end_of(await harness.accept(text))
+
+
+async def test_a_session_is_named_after_its_first_turn_and_no_turn_waits_for_it(
+    harness: GatewayHarness, until: Until
+) -> None:
+    await said(harness, "how do I boil an egg, please?")
+    await helper_of(harness).wait_for_request(1)
+    assert await title(harness) == "how do I boil an egg, please?"
+    await said(harness, "and two?")
+    helper_of(harness).say('"Boiling eggs."')
+
+    async def named() -> bool:
+        return await title(harness) == "Boiling eggs"
+
+    await until(named)
+    await said(harness, "and three?")
+    assert len(helper_of(harness).requests) == 1
+
+
+async def test_no_half_of_a_secret_is_in_a_title(harness: GatewayHarness, until: Until) -> None:
+    """A title is cut at its length: what is in it by half would not be known by its value."""
+    secret = "sk-" + "s3cret" * 20
+    await harness.stop()
+    harness.secrets = [Secret(secret)]
+    await harness.start()
+    await said(harness, "what is this?")
+    helper_of(harness).say(f"The key {secret}")
+
+    async def named() -> bool:
+        return (await title(harness)).startswith("The key")
+
+    await until(named)
+    assert await title(harness) == "The key [redacted]"
+
+
+async def test_what_a_title_takes_is_counted_apart_from_the_turn(
+    harness: GatewayHarness, until: Until
+) -> None:
+    harness.model.say("ok")
+    ended = await harness.end_of(await harness.accept("hello"))
+    helper_of(harness).say("A greeting")
+    session_id = await harness.only_session()
+
+    async def counted() -> bool:
+        return bool(await harness.store.auxiliary_usage(session_id))
+
+    await until(counted)
+    assert ended.turn_id is not None
+    turn = await harness.store.turn(ended.turn_id)
+    assert turn is not None
+    assert turn.usage == ended.usage
+    assert (await harness.store.auxiliary_usage(session_id))[AuxiliaryTask.TITLE].input_tokens > 0
+
+
+@pytest.mark.parametrize("line", ["", ModelFailed("no", fault=ModelFault.AUTH)])
+async def test_where_no_title_comes_the_first_words_stay(
+    harness: GatewayHarness, until: Until, line: str | ModelFailed
+) -> None:
+    await said(harness, "first words")
+    helper_of(harness).say(line)
+    await until(lambda: helper_of(harness).leased == 0)
+    assert await title(harness) == "first words"
+
+
+async def test_a_title_that_its_owner_gave_is_kept(harness: GatewayHarness, until: Until) -> None:
+    await said(harness, "first words")
+    await helper_of(harness).wait_for_request(1)
+    await harness.store.rename_session(await harness.only_session(), "my own")
+    helper_of(harness).say("Another")
+    await until(lambda: helper_of(harness).leased == 0)
+    assert await title(harness) == "my own"
+
+
+async def test_titles_can_be_turned_off(harness: GatewayHarness) -> None:
+    await harness.stop()
+    harness.settings = with_auxiliary(harness.settings, titles=False)
+    await harness.start()
+    await said(harness, "first words")
+    await said(harness, "more")
+    assert helper_of(harness).requests == []
+
+
+@pytest.mark.parametrize(
+    ("model", "auxiliary", "wanted"),
+    [
+        (ModelSettings(provider=Provider.OPENAI), AuxiliarySettings(), True),
+        (ModelSettings(provider=Provider.ANTHROPIC), AuxiliarySettings(titles=False), False),
+        (
+            ModelSettings(provider=Provider.OPENAI, base_url="http://x/v1"),
+            AuxiliarySettings(),
+            False,
+        ),
+        (
+            ModelSettings(provider=Provider.LOCAL, base_url="http://x/v1"),
+            AuxiliarySettings(),
+            False,
+        ),
+        (ModelSettings(provider=Provider.LOCAL), AuxiliarySettings(model="small"), True),
+        (ModelSettings(provider=Provider.DEMO), AuxiliarySettings(model="small"), False),
+    ],
+)
+def test_a_title_is_asked_for_only_where_it_takes_nothing_from_anybody(
+    model: ModelSettings, auxiliary: AuxiliarySettings, wanted: bool
+) -> None:
+    settings = Settings(model=model, auxiliary=auxiliary)
+    made = AuxiliaryClient(settings, lease=ScriptedModel().lease, model="m")
+    assert made.is_enabled(AuxiliaryTask.TITLE) is wanted
+
+
+def test_the_demo_is_asked_for_nothing_beside() -> None:
+    settings = Settings(model=ModelSettings(provider=Provider.DEMO))
+    made = AuxiliaryClient(settings, lease=ScriptedModel().lease, model="demo")
+    assert not any(made.is_enabled(errand) for errand in AuxiliaryTask)
+
+
+async def test_a_session_that_ends_takes_its_auxiliary_client_with_it(
+    harness: GatewayHarness, until: Until
+) -> None:
+    """C9, A11: reaped with the session that is closed; that of another stays."""
+    for chat in ("one", "two"):
+        harness.model.say("ok")
+        await harness.end_of(await harness.accept(f"in {chat}", chat=chat))
+    await helper_of(harness).wait_for_request(2)
+    assert helper_of(harness).leased == 2
+    await harness.end_of(await harness.accept("/new", chat="one"))
+    await until(lambda: helper_of(harness).leased == 1)
+    helper_of(harness).say("A title")
+    await until(lambda: helper_of(harness).leased == 0)
+
+
+async def test_a_stop_closes_every_auxiliary_client(harness: GatewayHarness) -> None:
+    """C9: also those that are in the middle of a call; and no stop waits for one."""
+    await said(harness, "hello")
+    await helper_of(harness).wait_for_request(1)
+    await harness.stop()
+    assert helper_of(harness).leased == 0
+    assert "close auxiliary clients" in harness.states
+    await harness.start()
+
+
+async def test_what_hangs_is_let_go_and_nothing_is_asked_after_closing() -> None:
+    model = ScriptedModel()
+    settings = Settings(auxiliary=AuxiliarySettings(timeout=0.02))
+    made = AuxiliaryClient(settings, lease=model.lease, model="m")
+    with pytest.raises(AuxiliaryFailed, match="in time"):
+        await made.ask(AuxiliaryTask.SUMMARY, REQUEST, session_id=SessionId("s"))
+    assert (len(made), model.leased) == (0, 0)
+    await made.close()
+    with pytest.raises(AuxiliaryFailed):
+        await made.ask(AuxiliaryTask.SUMMARY, REQUEST, session_id=SessionId("s"))
+    assert len(model.requests) == 1
+
+
+async def test_ending_a_session_never_heard_of_is_fine() -> None:
+    model = ScriptedModel()
+    made = AuxiliaryClient(Settings(), lease=model.lease, model="m")
+    asking = asyncio.create_task(
+        made.ask(AuxiliaryTask.SUMMARY, REQUEST, session_id=SessionId("mine"))
+    )
+    await model.wait_for_request(1)
+    await made.end_session(SessionId("another"))
+    model.say("still here")
+    assert (await asking).message.text == "still here"
+
+
+async def blind(harness: GatewayHarness) -> None:
+    await harness.stop()
+    model = msgspec.structs.replace(harness.settings.model, vision=VisionMode.NO)
+    harness.settings = msgspec.structs.replace(
+        with_auxiliary(harness.settings, titles=False), model=model
+    )
+    await harness.start()
+
+
+async def test_a_picture_is_described_once_for_a_model_that_cannot_see(
+    harness: GatewayHarness,
+) -> None:
+    await blind(harness)
+    helper_of(harness).say("A red boat on a lake.")
+    harness.model.say("a boat!")
+    ended = await harness.end_of(await harness.accept("what is this?", images=(PICTURE,)))
+    assert ended.text == "a boat!"
+    (looked,) = helper_of(harness).requests
+    assert looked.messages[-1].images == (PICTURE,)  # type: ignore[union-attr]
+    transcript = await harness.transcript(await harness.only_session())
+    assert [type(message) for message in transcript[:2]] == [UserMessage, NoteMessage]
+    assert "A red boat on a lake." in transcript[1].text
+    await harness.stop()
+    await harness.start()
+    await said(harness, "and the colour?")
+    shown = harness.model.requests[-1].messages
+    assert not any(isinstance(m, UserMessage) and m.images for m in shown)
+    assert any("A red boat on a lake." in message.text for message in shown)
+    assert len(helper_of(harness).requests) == 1
+
+
+async def test_a_picture_nobody_could_look_at_is_said_to_be_one(harness: GatewayHarness) -> None:
+    await blind(harness)
+    helper_of(harness).say(ModelFailed("no", fault=ModelFault.BAD_REQUEST))
+    harness.model.say("I cannot see it")
+    await harness.end_of(await harness.accept("what is this?", images=(PICTURE,)))
+    (_, note, *_) = await harness.transcript(await harness.only_session())
+    assert "nobody could look at" in note.text
+
+
+async def test_a_model_that_sees_is_shown_the_picture_itself(harness: GatewayHarness) -> None:
+    await harness.stop()
+    harness.settings = with_auxiliary(harness.settings, titles=False)
+    await harness.start()
+    harness.model.say("nice")
+    await harness.end_of(await harness.accept("look", images=(PICTURE,)))
+    assert harness.model.requests[-1].messages[-1].images == (PICTURE,)  # type: ignore[union-attr]
+    assert helper_of(harness).requests == []

@@ -1,0 +1,467 @@
+"""Compaction: a long conversation goes on under the same id, and nothing of it is lost."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.gateway.agents.test_memory import Recorder
+from tests.support.gateway_harness import Call, GatewayHarness, Until
+from tests.support.two_models import helper_of, small_harness, with_auxiliary
+
+from holdfast.core.config.settings import AuxiliarySettings
+from holdfast.core.messages.inbox import InboxState
+from holdfast.core.messages.transcript import (
+    CompactionMessage,
+    Message,
+    NoteMessage,
+    ToolMessage,
+    UserMessage,
+)
+from holdfast.core.people.memory import MemoryHook
+from holdfast.core.secrets import Secret
+from holdfast.core.turns.model import (
+    AuxiliaryTask,
+    ModelFailed,
+    ModelFault,
+    ModelRequest,
+    ToolSchema,
+)
+from holdfast.core.turns.projection import RESULT_OMITTED, projection_problems
+from holdfast.core.turns.tool import Arguments, Danger, ReplayClass, ToolContext, ToolOutput
+from holdfast.core.turns.turn import StepKind
+
+LONG = 1_800  # characters: 450 tokens of a window of 4,000
+
+
+@pytest.fixture
+async def harness(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
+    harness = small_harness(tmp_path, auxiliary=AuxiliarySettings(model="helper", titles=False))
+    await harness.start()
+    yield harness
+    await harness.stop()
+
+
+def long_text(name: str) -> str:
+    return f"{name} ".ljust(LONG, ".")
+
+
+async def ask(harness: GatewayHarness, text: str, reply: str = "", **more: Any) -> str:
+    """One exchange, to its end."""
+    harness.model.say(reply or long_text(f"re {text[:20].split()[0]}"))
+    return (await harness.end_of(await harness.accept(text, **more))).text
+
+
+async def filled(harness: GatewayHarness, *, exchanges: int = 3) -> None:
+    """As much as is said before the next message is one too many."""
+    for number in range(1, exchanges + 1):
+        await ask(harness, long_text(f"question{number}"))
+
+
+def said_in(request: ModelRequest) -> str:
+    return "\n".join(message.text for message in request.messages)
+
+
+async def records(harness: GatewayHarness) -> list[CompactionMessage]:
+    messages = await harness.transcript(await harness.only_session())
+    return [message for message in messages if isinstance(message, CompactionMessage)]
+
+
+async def test_before_the_window_is_full_the_older_part_becomes_a_record(
+    harness: GatewayHarness,
+) -> None:
+    """Law 2: the session stays the one it was, its log whole, and its last words verbatim."""
+    await filled(harness)
+    helper_of(harness).say("They talked about three questions.")
+    assert await ask(harness, long_text("question4"), "the answer") == "the answer"
+    (record,) = await records(harness)
+    request = harness.model.requests[-1]
+    assert isinstance(request.messages[0], NoteMessage)
+    assert "They talked about three questions." in request.messages[0].text
+    assert "question1" not in said_in(request)
+    assert long_text("question4") in said_in(request)
+    assert projection_problems(request.messages) == []
+    transcript = await harness.transcript(await harness.only_session())
+    assert sum("question1" in message.text for message in transcript) >= 1
+    assert record.covers < len(transcript)
+
+
+async def test_a_summary_is_a_step_of_its_turn_with_what_it_took(harness: GatewayHarness) -> None:
+    await filled(harness)
+    helper_of(harness).say("short")
+    harness.model.say("ok")
+    ended = await harness.end_of(await harness.accept(long_text("question4")))
+    assert ended.turn_id is not None
+    steps = await harness.store.steps(ended.turn_id)
+    assert [step.kind for step in steps] == [StepKind.COMPACTION, StepKind.MODEL]
+    assert steps[0].usage.input_tokens > 500
+    assert ended.usage.input_tokens == sum(step.usage.input_tokens for step in steps)
+
+
+async def test_what_was_summarised_once_is_shown_in_the_same_bytes_ever_after(
+    harness: GatewayHarness,
+) -> None:
+    """A4: across turns, eviction and a restart, so that a provider's cache keeps hitting."""
+    await filled(harness)
+    helper_of(harness).say("the summary")
+    await ask(harness, long_text("question4"), "ok")
+    seen: list[tuple[Message, ...]] = [harness.model.requests[-1].messages]
+    await ask(harness, "next", "ok")
+    seen.append(harness.model.requests[-1].messages)
+    harness.gateway.services.cache.drop(await harness.only_session())
+    await ask(harness, "evicted", "ok")
+    seen.append(harness.model.requests[-1].messages)
+    await harness.stop()
+    await harness.start()
+    await ask(harness, "restarted", "ok")
+    seen.append(harness.model.requests[-1].messages)
+    for before, after in itertools.pairwise(seen):
+        assert after[: len(before)] == before
+    assert len(helper_of(harness).requests) == 1
+
+
+async def test_an_agent_is_built_without_what_its_summary_covers(harness: GatewayHarness) -> None:
+    await filled(harness)
+    helper_of(harness).say("the summary")
+    await ask(harness, long_text("question4"), "ok")
+    session_id = await harness.only_session()
+    skipped, left = await harness.store.context(session_id)
+    whole = await harness.store.transcript(session_id)
+    assert skipped > 0
+    assert left == whole[skipped:]
+
+
+async def test_a_kill_in_the_middle_of_a_summary_leaves_the_history_as_it_was(
+    harness: GatewayHarness,
+) -> None:
+    """H1, H3: nothing of it is kept, and the turn goes on in the next life."""
+    await filled(harness)
+    accepted = await harness.accept(long_text("question4"))
+    await helper_of(harness).wait_for_request(1)
+    await harness.die()
+    await harness.start()
+    assert await records(harness) == []
+    await helper_of(harness).wait_for_request(2)
+    helper_of(harness).say("the summary")
+    harness.model.say("answered after all")
+    assert (await harness.end_of(accepted)).text == "answered after all"
+    assert "question1" not in said_in(harness.model.requests[-1])
+
+
+BAD: dict[str, str | ModelFailed] = {
+    "failing": ModelFailed("no", fault=ModelFault.AUTH),
+    "empty": "   ",
+    "too long": "x" * 40_000,
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+async def test_a_bad_summary_is_asked_for_again_and_then_gone_without(
+    harness: GatewayHarness, kind: str
+) -> None:
+    """A failing summary never loses history."""
+    await filled(harness)
+    helper_of(harness).say(BAD[kind], BAD[kind])
+    assert await ask(harness, long_text("question4"), "answered") == "answered"
+    assert await records(harness) == []
+    assert long_text("question1") in said_in(harness.model.requests[-1])
+    assert len(helper_of(harness).requests) == 2
+    used = await harness.store.auxiliary_usage(await harness.only_session())
+    assert (AuxiliaryTask.SUMMARY in used) is (kind != "failing"), "what it took in vain is counted"
+
+
+async def test_the_second_summary_may_be_the_good_one(harness: GatewayHarness) -> None:
+    await filled(harness)
+    helper_of(harness).say("", "good")
+    await ask(harness, long_text("question4"), "ok")
+    (record,) = await records(harness)
+    assert record.text == "good"
+
+
+async def test_a_summary_that_hangs_is_not_waited_for(tmp_path: Path) -> None:
+    auxiliary = AuxiliarySettings(model="helper", titles=False, timeout=0.05)
+    harness = small_harness(tmp_path, auxiliary=auxiliary)
+    await harness.start()
+    try:
+        await filled(harness)
+        assert await ask(harness, long_text("question4"), "answered") == "answered"
+        assert await records(harness) == []
+    finally:
+        await harness.stop()
+
+
+class Loud:
+    """A tool whose result is long."""
+
+    toolset = "test"
+    danger = Danger.NONE
+    replay = ReplayClass.SAFE
+    schema = ToolSchema(name="loud", description="x", parameters={"type": "object"})
+
+    async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
+        return ToolOutput(text=f"result of {context.call_id} ".ljust(3_000, "!"))
+
+    async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
+        return None
+
+
+async def test_where_no_summary_can_be_made_the_oldest_results_are_left_out_and_it_says_so(
+    harness: GatewayHarness, call: Call, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The last resort is told to the model and to the log, and the transcript keeps it all."""
+    await harness.stop()
+    harness.settings = with_auxiliary(harness.settings, summaries=False)
+    harness.more_tools = [Loud()]
+    await harness.start()
+    for _ in range(6):
+        harness.model.say([call("loud")])
+    harness.model.say("done")
+    ended = await harness.end_of(await harness.accept("be loud"))
+    assert ended.text == "done"
+    results = [m for m in harness.model.requests[-1].messages if isinstance(m, ToolMessage)]
+    left_out = [message.text == RESULT_OMITTED for message in results]
+    assert left_out[0]
+    assert not left_out[-1]
+    assert left_out == sorted(left_out, reverse=True)
+    assert projection_problems(harness.model.requests[-1].messages) == []
+    kept = await harness.transcript(await harness.only_session())
+    assert not any(message.text == RESULT_OMITTED for message in kept)
+    assert any("left out" in record.message for record in caplog.records)
+
+
+async def test_a_provider_that_finds_it_too_long_gets_a_shorter_one(
+    harness: GatewayHarness,
+) -> None:
+    """Whatever the window was thought to be: once, and the call is made again."""
+    await filled(harness, exchanges=2)
+    helper_of(harness).say("the summary")
+    harness.model.say(ModelFailed("too long", fault=ModelFault.CONTEXT_TOO_LONG))
+    assert await ask(harness, "and now?", "answered") == "answered"
+    assert len(await records(harness)) == 1
+    refused, taken = harness.model.requests[-2:]
+    assert len(said_in(taken)) < len(said_in(refused))
+    assert "and now?" in said_in(taken)
+
+
+async def test_one_that_stays_too_long_is_told_and_not_asked_for_ever(
+    harness: GatewayHarness,
+) -> None:
+    await filled(harness, exchanges=2)
+    helper_of(harness).say("the summary")
+    too_long = ModelFailed("still too long", fault=ModelFault.CONTEXT_TOO_LONG)
+    harness.model.say(too_long, too_long)
+    ended = await harness.end_of(await harness.accept("and now?"))
+    assert ended.state is InboxState.FAILED
+    assert "still too long" in ended.text
+
+
+async def test_the_next_summary_folds_the_earlier_one_in(harness: GatewayHarness) -> None:
+    await filled(harness)
+    helper_of(harness).say("FIRST SUMMARY")
+    await ask(harness, long_text("question4"))
+    helper_of(harness).say("SECOND SUMMARY")
+    for number in range(5, 9):
+        await ask(harness, long_text(f"question{number}"))
+        if len(helper_of(harness).requests) == 2:
+            break
+    assert "FIRST SUMMARY" in said_in(helper_of(harness).requests[1])
+    shown = said_in(harness.model.requests[-1])
+    assert "SECOND SUMMARY" in shown
+    assert "FIRST SUMMARY" not in shown
+
+
+async def test_a_long_turn_is_summarised_between_its_steps_with_its_request_word_for_word(
+    harness: GatewayHarness, call: Call
+) -> None:
+    """H1: mid-turn, no call is parted from its result, and what was asked stays as it was said."""
+    helper_of(harness).say("first steps done", "more steps done", "still more")
+    steps = 14
+    for _ in range(steps):
+        harness.model.say([call("never", f'{{"note": "{"y" * 900}"}}')])
+    harness.model.say("finished")
+    ended = await harness.end_of(await harness.accept("count all the stars, please"))
+    assert ended.text == "finished"
+    assert len(await records(harness)) >= 1
+    assert len(harness.levers[ReplayClass.NEVER].pulled) == steps
+    for request in harness.model.requests:
+        assert projection_problems(request.messages) == []
+        assert "count all the stars, please" in said_in(request)
+
+
+async def test_while_it_is_summarised_a_message_waits_and_cuts_nothing_short(
+    harness: GatewayHarness, until: Until
+) -> None:
+    """G4: interrupt becomes queue while compaction runs."""
+    for number in range(1, 4):
+        harness.model.say(long_text(f"re{number}"))
+        harness.say(long_text(f"question{number}"))
+        await harness.sent(number)
+        await until(lambda: len(harness.gateway.lanes) == 0)
+    harness.say(long_text("question4"))
+    await helper_of(harness).wait_for_request(1)
+    harness.say("impatient")
+    await until(lambda: sum(lane.queued for lane in harness.gateway.lanes) == 1)
+    helper_of(harness).say("the summary")
+    harness.model.say("answer to four", "answer to impatient")
+    await until(lambda: _answered(harness, "answer to impatient"))
+    texts = [sent.outgoing.text for sent in await harness.sent(5)]
+    assert "answer to four" in texts
+    assert len(await records(harness)) == 1
+
+
+async def _answered(harness: GatewayHarness, text: str) -> bool:
+    return any(sent.outgoing.text == text for sent in await harness.sent(0))
+
+
+async def test_compact_on_demand_says_what_it_saved_and_minds_what_it_was_told(
+    harness: GatewayHarness,
+) -> None:
+    """G5: its record commits with the end of its row."""
+    await filled(harness, exchanges=2)
+    helper_of(harness).say("on demand")
+    answer = (await harness.end_of(await harness.accept("/compact the port numbers"))).text
+    assert answer.startswith("Summarised ")
+    assert "tokens" in answer
+    assert "Above all, keep: the port numbers" in said_in(helper_of(harness).requests[0])
+    await ask(harness, "go on", "ok")
+    assert "on demand" in said_in(harness.model.requests[-1])
+    assert "question1" not in said_in(harness.model.requests[-1])
+    used = await harness.store.auxiliary_usage(await harness.only_session())
+    assert used[AuxiliaryTask.SUMMARY].input_tokens > 0
+
+
+async def test_what_is_said_while_compact_works_is_answered_then_and_not_hidden_by_it(
+    harness: GatewayHarness,
+) -> None:
+    await filled(harness, exchanges=2)
+    asked = await harness.accept("/compact")
+    await helper_of(harness).wait_for_request(1)
+    said = await harness.accept("said meanwhile")
+    harness.model.say("heard")
+    helper_of(harness).say("on demand")
+    await harness.end_of(asked)
+    assert (await harness.end_of(said)).text == "heard"
+    await ask(harness, "go on", "ok")
+    shown = said_in(harness.model.requests[-1])
+    assert "said meanwhile" in shown
+    assert "heard" in shown
+    assert "question1" not in shown
+
+
+async def test_nothing_is_taken_back_while_compact_works(harness: GatewayHarness) -> None:
+    """G5: else its summary would tell of what was taken back, and hide what was said instead."""
+    await filled(harness, exchanges=2)
+    asked = await harness.accept("/compact")
+    await helper_of(harness).wait_for_request(1)
+    assert "cannot" in (await harness.end_of(await harness.accept("/undo"))).text
+    helper_of(harness).say("on demand")
+    assert "Summarised" in (await harness.end_of(asked)).text
+
+
+async def test_compact_in_the_middle_of_a_turn_says_that_it_cannot(harness: GatewayHarness) -> None:
+    working = await harness.accept("work")
+    await harness.model.wait_for_request(1)
+    text = (await harness.end_of(await harness.accept("/compact"))).text
+    assert "cannot" in text
+    harness.model.say("done")
+    assert (await harness.end_of(working)).text == "done"
+
+
+async def test_compact_of_little_and_one_that_fails_change_nothing(harness: GatewayHarness) -> None:
+    assert "too little" in (await harness.end_of(await harness.accept("/compact"))).text
+    await filled(harness, exchanges=2)
+    helper_of(harness).say("", "")
+    text = (await harness.end_of(await harness.accept("/compact"))).text
+    assert "nothing was changed" in text
+    assert await records(harness) == []
+
+
+async def test_compact_says_so_where_summaries_are_off(harness: GatewayHarness) -> None:
+    harness.settings = with_auxiliary(harness.settings, summaries=False)
+    await harness.stop()
+    await harness.start()
+    assert "summaries" in (await harness.end_of(await harness.accept("/compact"))).text
+
+
+async def test_a_summary_never_holds_a_secret(harness: GatewayHarness) -> None:
+    """Law 13: the helper may have read one in what a user said."""
+    harness.secrets.append(Secret("sk-very-secret-value"))
+    await harness.stop()
+    await harness.start()
+    await filled(harness)
+    helper_of(harness).say("the key is sk-very-secret-value")
+    await ask(harness, long_text("question4"), "ok")
+    (record,) = await records(harness)
+    assert "sk-very-secret-value" not in record.text
+
+
+async def test_a_summary_that_is_taken_back_covers_nothing(harness: GatewayHarness) -> None:
+    """/undo takes a record with the turn that wrote it; what it covered is shown again."""
+    await filled(harness)
+    helper_of(harness).say("the summary")
+    await ask(harness, long_text("question4"), "ok")
+    await harness.end_of(await harness.accept("/undo"))
+    helper_of(harness).say("", "")  # it is as long again as it was: another summary is asked for
+    await ask(harness, "short", "ok")
+    shown = said_in(harness.model.requests[-1])
+    assert "the summary" not in shown
+    assert "question1" in shown
+    assert "question4" not in shown
+
+
+async def test_a_copy_of_a_conversation_goes_on_with_its_summary(harness: GatewayHarness) -> None:
+    """/fork, after an /undo that left a gap in the numbers."""
+    await ask(harness, "a slip", "ok")
+    await harness.end_of(await harness.accept("/undo"))
+    await filled(harness)
+    helper_of(harness).say("the summary")
+    await ask(harness, long_text("question4"), "ok")
+    before = harness.model.requests[-1].messages
+    await harness.end_of(await harness.accept("/fork"))
+    await ask(harness, "in the copy", "ok")
+    after = harness.model.requests[-1].messages
+    assert after[: len(before)] == before
+    assert "a slip" not in said_in(harness.model.requests[-1])
+
+
+async def test_usage_tells_what_was_used_beside_the_turns(harness: GatewayHarness) -> None:
+    await filled(harness, exchanges=2)
+    helper_of(harness).say("on demand")
+    await harness.end_of(await harness.accept("/compact"))
+    assert "for its summary: " in (await harness.end_of(await harness.accept("/usage"))).text
+
+
+async def test_memory_hears_what_is_about_to_be_summarised(harness: GatewayHarness) -> None:
+    """In a turn and by command; each time before the summary is asked for."""
+    recorder = Recorder(wants=frozenset({MemoryHook.ON_PRE_COMPACT, MemoryHook.ON_SESSION_END}))
+    await harness.stop()
+    harness.memory = [recorder]
+    await harness.start()
+    await filled(harness)
+    asked = await harness.accept(long_text("question4"))
+    await helper_of(harness).wait_for_request(1)
+    (told,) = recorder.of("on_pre_compact")
+    helper_of(harness).say("the summary", "on demand")
+    harness.model.say("ok")
+    await harness.end_of(asked)
+    (record,) = await records(harness)
+    assert told == (await harness.only_session(), str(record.covers))
+    await ask(harness, "and more")
+    assert (await harness.end_of(await harness.accept("/compact"))).text.startswith("Summarised")
+    assert len(recorder.of("on_pre_compact")) == 2
+
+
+async def test_two_sessions_summarise_beside_each_other(harness: GatewayHarness) -> None:
+    for chat in ("one", "two"):
+        for number in range(1, 4):
+            await ask(harness, long_text(f"{chat}{number}"), chat=chat)
+    first = asyncio.create_task(ask(harness, long_text("one4"), "done", chat="one"))
+    second = asyncio.create_task(ask(harness, long_text("two4"), "done", chat="two"))
+    await helper_of(harness).wait_for_request(2)
+    helper_of(harness).say("summary", "summary")
+    assert [await first, await second] == ["done", "done"]
+    for request in harness.model.requests[-2:]:
+        users = [m.text for m in request.messages if isinstance(m, UserMessage)]
+        assert len({text[:3] for text in users}) == 1

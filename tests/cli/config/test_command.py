@@ -1,0 +1,139 @@
+"""`holdfast config set`, `history`, `diff` and `rollback`, with a gateway and without one."""
+
+import asyncio
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.support.command_line import GatewayProcess, Typist
+
+from holdfast.cli.config.command import complete_words
+from holdfast.core.config.versions import ConfigSource, NewConfigVersion
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.system import exit_codes
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def test_keys_are_set_without_a_gateway_and_say_when_they_hold(cli: Cli, home: Path) -> None:
+    values = ("agent.max_steps", "40", "model.provider", "demo", "gateway.watch", "true")
+    done = cli("config", "set", *values)
+    assert done.returncode == 0, done.stderr
+    assert "agent.max_steps: 90 → 40\n  takes effect at the next turn" in done.stdout
+    assert "gateway.watch: true, as before; only holdfast.toml changes" in done.stdout
+    assert "No gateway is running: it applies from the next start." in done.stdout
+    file = home / "holdfast.toml"
+    agent, model, gateway = "[agent]\nmax_steps = 40\n", '[model]\nprovider = "demo"\n', "[gateway]"
+    assert file.read_text() == f"{agent}\n{model}\n{gateway}\nwatch = true\n"
+    assert file.stat().st_mode & 0o777 == 0o600
+    again = cli("config", "set", "agent.max_steps", "40", "--json")
+    assert json.loads(again.stdout)["changes"] == []
+
+
+def test_what_a_start_would_refuse_is_not_written(cli: Cli, home: Path) -> None:
+    refused = cli("config", "set", "platforms.telegram.token", "123:secret-secret")
+    assert refused.returncode == exit_codes.CONFIG_EXIT
+    assert "is a secret written out" in refused.stderr
+    assert 'write "env:TELEGRAM_TOKEN" here' in refused.stderr
+    assert "secret-secret" not in refused.stderr + refused.stdout
+    assert "Nothing was written" in refused.stderr
+    assert not (home / "holdfast.toml").exists()
+    unpaired = cli("config", "set", "gateway.port")
+    assert "gateway.port has no value" in unpaired.stderr
+    overridden = cli("config", "set", "gateway.port", "80", HOLDFAST_GATEWAY_PORT="7000")
+    assert "HOLDFAST_GATEWAY_PORT takes precedence over holdfast.toml" in overridden.stdout
+    none = cli("config", "history")
+    assert "No configuration was active yet" in none.stdout
+
+
+def test_tab_offers_keys_and_then_what_the_key_may_be() -> None:
+    assert complete_words((), "gateway.busy") == ["gateway.busy_mode"]
+    assert complete_words(("gateway.busy_mode",), "") == ["interrupt", "queue", "steer"]
+    assert complete_words(("auxiliary.titles",), "f") == ["false"]
+    assert complete_words(("model.name", "x"), "platforms.irc.ni") == ["platforms.irc.nick"]
+    assert "platforms.irc." in complete_words((), "plat")
+    assert complete_words(("nonsense",), "") == []
+
+
+def test_a_running_gateway_takes_a_change_over_and_its_history_outlives_it(
+    cli: Cli, gateway: GatewayProcess, typist: Callable[..., Typist]
+) -> None:
+    file = gateway.home / "holdfast.toml"
+    began = file.read_text()
+    done = cli("config", "set", "agent.max_steps", "40", "runner.output_kb", "64", **gateway.where)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"Applied by the gateway as configuration \d+\.", done.stdout)
+    assert "Restart required for: runner.output_kb" in done.stdout
+    shown = cli("config", "show", **gateway.where).stdout
+    assert re.search(r"runner\.output_kb .* 64 +\(restart required; running with 32\)", shown)
+    elsewhere = cli("config", "show", **gateway.where, HOLDFAST_AGENT_MAX_STEPS="7").stdout
+    assert "7  (the running gateway has 40: holdfast.toml)" in elsewhere
+    refused = cli("config", "set", "agent.toolsets", "nonsense", **gateway.where)
+    assert "Nothing was written" in refused.stderr
+    refused = cli("config", "set", "agent.max_steps", "0", **gateway.where)
+    assert refused.returncode == exit_codes.CONFIG_EXIT
+    assert "agent.max_steps: cannot hold this" in refused.stderr
+    assert "max_steps = 40" in file.read_text()
+
+    listed = json.loads(cli("config", "history", "--json", **gateway.where).stdout)
+    newest, first = listed["versions"]
+    assert (newest["active"], first["source"]) == (True, "start")
+    assert newest["changed"] == ["agent.max_steps", "runner.output_kb"]
+    number = str(first["number"])
+    diff = cli("config", "diff", number, str(newest["number"]), **gateway.where).stdout
+    assert "+max_steps = 40" in diff
+    told = json.loads(cli("config", "diff", number, "--json", **gateway.where).stdout)
+    assert (told["from"], told["to"], sorted(told["changed"])) == (1, None, newest["changed"])
+    assert "+max_steps = 40" in told["diff"]
+    unasked = cli("config", "rollback", number, stdin="", **gateway.where)
+    assert "nothing changed" in unasked.stderr
+    refused_to(typist, file, number, "(409): the configuration was changed since you read it")
+    back = cli("config", "rollback", number, "--yes", **gateway.where)
+    assert back.returncode == 0, back.stderr
+    assert file.read_text() == began
+    gateway.stop()
+    kept = cli("config", "history", **gateway.where).stdout
+    assert "command line (rollback)  agent.max_steps, runner.output_kb" in kept
+    assert re.search(r"^1 .* start *$", kept, re.MULTILINE)
+    refused_to(typist, file, number, "was changed by somebody else just now")
+    again = cli("config", "rollback", str(newest["number"]), "--yes", **gateway.where)
+    assert "it applies from the next start" in again.stdout
+    assert "max_steps = 40" in file.read_text()
+
+
+def test_what_is_put_back_has_its_password_and_shows_it_to_nobody(cli: Cli, home: Path) -> None:
+    text = '[platforms.webhook]\nurl = "https://me:hunter2hunter2@example.org/in"\n'
+    new = NewConfigVersion(at=1.0, by="start", source=ConfigSource.START, text=text, signature="")
+
+    async def keep() -> int:
+        async with SqliteStore(home / "state.db") as store:
+            return await store.save_configuration(new)
+
+    home.mkdir(mode=0o700)
+    number = str(asyncio.run(keep()))
+    shown = cli("config", "diff", number, "--json")
+    done = cli("config", "rollback", number, "--yes")
+    assert done.returncode == 0, done.stderr
+    assert (home / "holdfast.toml").read_text() == text
+    for told in (shown, done):
+        assert "https://me:***@example.org/in" in told.stdout
+        assert "hunter2" not in told.stdout + told.stderr
+
+
+def refused_to(typist: Callable[..., Typist], file: Path, number: str, why: str) -> None:
+    """Who was shown what would change is not taken at their word for another change."""
+    person = typist("config", "rollback", number)
+    person.sees(f"Put configuration {number} back?")
+    file.write_text(f"{file.read_text()}# by somebody else\n")
+    person.says("y")
+    person.sees(why)
+    assert person.leaves() != 0
+    assert file.read_text().endswith("# by somebody else\n")

@@ -1,0 +1,162 @@
+"""`holdfast doctor`: what is wrong in a home, why it matters, what to do, and mending it."""
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.common.test_offline import converse
+from tests.faults.backup_homes import left_in_the_log
+from tests.support.command_line import GatewayProcess
+
+from holdfast.cli.doctor.checks import CHECKS
+from holdfast.system import exit_codes
+from holdfast.system.paths import Paths
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+QUICK = ("--skip", "model", "--skip", "sandbox")  # what calls others or tries programs
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Paths:
+    made = Paths(tmp_path / "home")
+    made.home.mkdir(mode=0o700)
+    made.config_file.write_text('[model]\nprovider = "demo"\n[runner]\nsandbox = "off"\n')
+    asyncio.run(converse(made))
+    return made
+
+
+def findings(run: subprocess.CompletedProcess[str], check: str) -> list[dict[str, Any]]:
+    document = json.loads(run.stdout)
+    assert document["healthy"] == (run.returncode == exit_codes.OK)
+    return [each for each in document["findings"] if each["check"] == check]
+
+
+def test_a_sound_home_is_found_sound(cli: Cli, paths: Paths) -> None:
+    shown = cli("doctor")
+    assert shown.returncode == exit_codes.OK, shown.stdout + shown.stderr
+    assert "No problems found." in shown.stdout
+    assert "every page of it was read" in shown.stdout
+    names = [check.name for check in CHECKS]
+    document = json.loads(cli("doctor", "--json").stdout)
+    assert list(dict.fromkeys(each["check"] for each in document["findings"])) == names
+    assert not paths.lock.exists()
+
+
+def test_every_finding_that_is_not_fine_says_why_and_what_to_do(cli: Cli, paths: Paths) -> None:
+    paths.home.chmod(0o755)
+    (paths.home / "holdfast.toml").write_text("[modle]\n")
+    document = json.loads(cli("doctor", "--json").stdout)
+    wrong = [each for each in document["findings"] if each["level"] != "ok"]
+    assert {each["check"] for each in wrong} >= {"permissions", "config"}
+    assert all(each["what"] and each["why"] and each["remedy"] for each in wrong)
+
+
+def test_what_others_may_read_is_told_and_closed(cli: Cli, paths: Paths) -> None:
+    paths.home.chmod(0o755)
+    paths.env_file.write_text("KEY=x\n")
+    paths.env_file.chmod(0o644)
+    looked = cli("doctor", "--json", *QUICK)
+    assert len(findings(looked, "permissions")) == 2
+    assert looked.returncode == exit_codes.FAILED
+    assert paths.env_file.stat().st_mode & 0o777 == 0o644  # looking changes nothing
+    mended = cli("doctor", "--fix", *QUICK)
+    assert mended.returncode == exit_codes.OK and "fixed:" in mended.stdout
+    assert paths.env_file.stat().st_mode & 0o777 == 0o600
+    assert paths.home.stat().st_mode & 0o777 == 0o700
+
+
+def test_what_a_killed_process_left_is_cleared_away(cli: Cli, paths: Paths) -> None:
+    paths.lock.write_text("{}")
+    assert findings(cli("doctor", "--json", *QUICK), "leftovers")[0]["fixable"]
+    cli("doctor", "--fix", *QUICK)
+    assert not paths.lock.exists()
+
+
+def test_a_damaged_database_is_told_and_left_alone(cli: Cli, paths: Paths) -> None:
+    """K3: damage is noticed, and not a byte is written to the file, nor its log folded into it."""
+    content = paths.db.read_bytes()
+    paths.db.write_bytes(content[:8192] + b"\xff" * 8192 + content[16384:])
+    left_in_the_log(paths.home, "late", "in the log")
+    torn = [path.read_bytes() for path in (paths.db, paths.home / "state.db-wal")]
+    looked = cli("doctor", "--json", "--fix", *QUICK)
+    assert looked.returncode == exit_codes.FAILED, looked.stdout
+    assert findings(looked, "database")[0]["level"] == "problem"
+    assert [path.read_bytes() for path in (paths.db, paths.home / "state.db-wal")] == torn
+
+
+def test_of_many_faults_of_a_file_the_first_are_told(cli: Cli, paths: Paths) -> None:
+    """K3: SQLite has a line for every page that it misses, and a person has one screen."""
+    content = paths.db.read_bytes()
+    pages = len(content) // 4096 + 40  # of which the last forty belong to nothing
+    grown = content[:28] + pages.to_bytes(4, "big") + content[32:] + bytes(40 * 4096)
+    paths.db.write_bytes(grown)
+    [told] = findings(cli("doctor", "--json", *QUICK), "database")
+    assert told["what"].count("never used") == 3
+    assert told["what"].endswith("; and 37 more")
+
+
+def test_a_search_that_cannot_work_is_told(cli: Cli, paths: Paths) -> None:
+    (paths.home / "search.db").mkdir()
+    looked = cli("doctor", "--json", *QUICK)
+    told = [each for each in findings(looked, "database") if each["level"] == "warning"]
+    assert told[0]["remedy"] == "holdfast search --rebuild" and told[0]["fixable"]
+
+
+def test_a_model_that_does_not_answer_is_a_problem(cli: Cli, paths: Paths) -> None:
+    paths.config_file.write_text(
+        '[model]\nprovider = "local"\nname = "x"\nbase_url = "http://127.0.0.1:1/v1"\nretries = 0\n'
+    )
+    looked = cli("doctor", "--json")
+    assert looked.returncode == exit_codes.FAILED
+    assert findings(looked, "model")[0]["level"] == "problem"
+
+
+def test_a_unit_that_does_not_fit_the_configuration_is_told(cli: Cli, paths: Paths) -> None:
+    """E2: a stop timeout too short for the drain, and a program that is not there; each way to
+    disagree is in tests/service/supervisors/test_drift.py."""
+    unit = paths.home.parent / ".config/systemd/user/holdfast.service"
+    unit.parent.mkdir(parents=True)
+    unit.write_text(
+        f"[Service]\nType=notify\nKillMode=mixed\nTimeoutStopSec=339\n"
+        f"RestartForceExitStatus=75\nRestartPreventExitStatus=78\n"
+        f"ExecStart=/nowhere/holdfast run --home {paths.home}\n"
+    )
+    drain = {"HOLDFAST_GATEWAY_RESTART_DRAIN_TIMEOUT": "300"}
+    stop, program = findings(cli("doctor", "--json", *QUICK, **drain), "units")
+    assert (stop["level"], "340 s" in stop["what"]) == ("warning", True)
+    assert (program["level"], "/nowhere/holdfast" in program["what"]) == ("problem", True)
+    assert all("holdfast gateway install --force" in each["remedy"] for each in (stop, program))
+
+
+def test_a_running_gateway_is_asked_and_not_disturbed(shared: GatewayProcess, cli: Cli) -> None:
+    """K1: the doctor goes through the running gateway."""
+    cli("ask", "--session", "doctor", "[text well]", **shared.where)
+    looked = cli("doctor", "--json", **shared.where)
+    assert looked.returncode == exit_codes.OK, looked.stdout
+    assert "running" in findings(looked, "lock")[0]["what"]
+    assert [each["level"] for each in findings(looked, "database")] == ["ok", "ok"]
+    assert cli("status", **shared.where).returncode == exit_codes.OK
+
+
+def test_a_home_that_is_not_there_is_not_made(cli: Cli, tmp_path: Path) -> None:
+    shown = cli("doctor")
+    assert shown.returncode == exit_codes.OK and "nothing to check yet" in shown.stdout
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_check_that_does_not_exist_cannot_be_skipped(cli: Cli) -> None:
+    refused = cli("doctor", "--skip", "modle")
+    assert refused.returncode == 2 and "there are: versions" in refused.stderr
+
+
+def test_what_takes_several_lines_stands_under_its_first(cli: Cli, paths: Paths) -> None:
+    paths.config_file.write_text('[model]\nprovider = "demo"\n[modle]\n[gatewy]\n')
+    lines = cli("doctor", *QUICK).stdout.splitlines()
+    first = next(n for n, line in enumerate(lines) if line.startswith("✗ config"))
+    last = next(n for n, line in enumerate(lines) if n > first and line.startswith("    why:"))
+    assert last > first + 1, "this finding has several lines"
+    assert all(line.startswith(" " * 15) or not line for line in lines[first + 1 : last])

@@ -1,0 +1,379 @@
+"""`holdfast status`: what it shows of a gateway that runs, hangs or is down, and how it exits."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import pytest
+from tests.support.command_line import HOLDFAST, GatewayProcess, Typist, environment
+
+from holdfast.cli.status.command import format_status
+from holdfast.core.messages.outbox import Address
+from holdfast.core.ops.account import AccountState
+from holdfast.core.ops.status import (
+    AccountStatus,
+    GatewaySnapshot,
+    HourStats,
+    MachineStatus,
+    Problem,
+    ProblemLevel,
+    StatusReport,
+    StoreStatus,
+    TurnStatus,
+)
+from holdfast.core.turns.stop import HomeChannel, StopKind, StopOrder, StopRequester, StopRow
+from holdfast.server.status.thread import Heartbeat, StatusThread
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.system import exit_codes
+from holdfast.system.clock import SystemClock
+from holdfast.system.lock import HomeLock
+from holdfast.system.paths import Paths
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+NOW = 1_000_000.0
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Paths:
+    (tmp_path / "home").mkdir(mode=0o700)
+    return Paths(tmp_path / "home")
+
+
+class Loopless:
+    """A loop that never turns."""
+
+    def call_later(self, *args: Any) -> None:
+        pass
+
+
+def document(**snapshot: Any) -> StatusReport:
+    return StatusReport(
+        state="running",
+        pid=7,
+        version="1.2",
+        home="/h",
+        started_at=NOW - 7200,
+        uptime=7200,
+        snapshot=GatewaySnapshot(**{"state": "running", **snapshot}),
+    )
+
+
+def stop(kind: StopKind, *, by: StopRequester = StopRequester.CLI, **more: Any) -> StopRow:
+    order = StopOrder(kind=kind, by=by, at=NOW - 100)
+    return StopRow(id=f"r_{kind}", order=order, version="1", **more)
+
+
+def test_a_running_gateway_is_shown_with_its_address(cli: Cli, paths: Paths) -> None:
+    with StatusThread(paths, clock=SystemClock()) as status:
+        status.publish(GatewaySnapshot(state="running", address="http://127.0.0.1:8787"))
+        run = cli("status")
+        told = json.loads(cli("status", "--json").stdout)
+        quiet = cli("status", "--quiet")
+    assert run.returncode == quiet.returncode == exit_codes.OK
+    assert "is running" in run.stdout and "http://127.0.0.1:8787" in run.stdout
+    assert "\x1b" not in run.stdout
+    assert quiet.stdout == quiet.stderr == ""
+    assert msgspec.convert(told, StatusReport).snapshot.address == "http://127.0.0.1:8787"
+
+
+_ASK_AND_LIST_MODULES = """
+import sys
+from holdfast.cli.root import cli
+try:
+    cli(sys.argv[1:], prog_name="holdfast")
+except SystemExit as done:
+    assert not done.code
+print(*sys.modules, sep="\\n", file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("asked", [("status",), ("top", "--once")])
+def test_asking_a_running_gateway_imports_what_it_takes_and_no_more(
+    paths: Paths, asked: tuple[str, ...]
+) -> None:
+    """A person waits for these imports on every call, and a health check pays for them."""
+    with StatusThread(paths, clock=SystemClock()) as status:
+        status.publish(GatewaySnapshot(state="running", address="http://127.0.0.1:8787"))
+        run = subprocess.run(
+            [sys.executable, "-c", _ASK_AND_LIST_MODULES, *asked],
+            env=environment(paths.home.parent),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    assert "is running" in run.stdout
+    loaded = set(run.stderr.split())
+    tops = {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names
+    known = {"click", "msgspec", "typing_extensions", "holdfast", "sitecustomize"}
+    assert {name for name in tops if not name.startswith("_")} <= known
+    slow = {"asyncio", "tomllib", "shutil", "hashlib", "zoneinfo", "http", "ssl"}
+    ours = {
+        "holdfast.config.loader",
+        "holdfast.core.config.settings",
+        "holdfast.core.ports.platform",
+        "holdfast.core.ports.runtime",
+        "holdfast.core.ports.store",
+    }
+    assert loaded & (slow | ours) == set()
+
+
+def test_a_hanging_gateway_fails_and_says_so_first(cli: Cli, paths: Paths) -> None:
+    with StatusThread(paths, clock=SystemClock(), hanging_after=0.0) as status:
+        status.publish(GatewaySnapshot(state="running"))
+        with Heartbeat(Loopless(), clock=SystemClock()) as heart:  # type: ignore[arg-type]
+            status.watch_heartbeat(heart)
+            run = cli("status")
+            quiet = cli("status", "-q")
+    assert run.returncode == quiet.returncode == exit_codes.FAILED
+    headline, first, *_ = run.stdout.splitlines()
+    assert "is hanging" in headline and first.startswith("✗ The event loop has not turned")
+
+
+def test_a_store_that_cannot_be_written_is_not_well_and_a_low_disk_is(
+    cli: Cli, paths: Paths
+) -> None:
+    """Exit 1 is for a gateway that does not do its work, not for one that wants attention."""
+    failing = StoreStatus(error="the disk is full", failed_ago=1.0)
+    with StatusThread(paths, clock=SystemClock()) as status:
+        status.publish(GatewaySnapshot(state="running", outbox=2, outbox_since=time.time() - 900))
+        warned = cli("status")
+        status.publish(GatewaySnapshot(state="running", store=failing))
+        failed = cli("status")
+    assert warned.returncode == exit_codes.OK and "! 2 deliveries wait" in warned.stdout
+    assert failed.returncode == exit_codes.FAILED and "the disk is full" in failed.stdout
+
+
+def test_nothing_that_a_terminal_would_obey_comes_from_a_chat() -> None:
+    turn = TurnStatus(
+        session="s_1",
+        turn="t_1",
+        state="running",
+        platform="simulated",
+        chat="\x1b[2Jgone",
+        started_at=NOW - 5,
+        step=1,
+        tools=("\x1b]0;x\x07",),
+    )
+    text = format_status(document(open_turns=(turn,), phase="\x1b[2J"), now=NOW)
+    assert "\x1b[2J" not in text and "\x07" not in text
+
+
+def test_what_runs_is_a_table_of_turns_with_their_step_age_and_tool() -> None:
+    turns = [
+        TurnStatus(
+            session=f"s_{n:027x}",
+            turn="t",
+            state="waiting" if n else "running",
+            platform="simulated",
+            chat="42",
+            started_at=NOW - 12,
+            step=3,
+            tools=() if n else ("terminal",),
+            queued=n,
+        )
+        for n in range(30)
+    ]
+    text = format_status(document(open_turns=tuple(turns), more_turns=900), now=NOW)
+    (first,) = [line for line in text.splitlines() if "terminal" in line]
+    assert " ".join(first.split()) == "s_0000000000000 running 12.0 s 3 terminal - simulated 42"
+    assert "… and 910 more" in text
+
+
+def test_platforms_say_whether_a_round_trip_proves_them() -> None:
+    """Law 9."""
+    platforms = [
+        AccountStatus(name="api", account="default", backlog="none", built_in=True),
+        AccountStatus(name="a", account="x", backlog="until_acked", last_ok_at=NOW - 3),
+        AccountStatus(name="b", account="x", backlog="none", last_ok_at=NOW - 300),
+        AccountStatus(name="c", account="x", backlog="history_since"),
+    ]
+    text = format_status(document(platforms=tuple(platforms)), now=NOW)
+    assert "api:default built in" in text
+    assert "a:x connected, last contact 3.0 s ago; keeps unread messages" in text
+    silent = "b:x not responding, last contact 5 min ago; messages sent while offline are lost"
+    assert silent in text
+    assert "c:x not verified yet" in text
+
+
+def test_an_account_that_is_away_says_why_and_when_it_is_tried_next() -> None:
+    platforms = [
+        AccountStatus(
+            name="a",
+            account="x",
+            backlog="until_acked",
+            last_ok_at=NOW - 40,
+            state=AccountState.RETRYING,
+            error="there is nobody",
+            next_attempt_at=NOW + 16,
+        ),
+        AccountStatus(
+            name="b", account="x", backlog="none", state=AccountState.BLOCKED, error="bad token"
+        ),
+        AccountStatus(name="c", account="x", backlog="none", state=AccountState.PAUSED),
+        AccountStatus(
+            name="d", account="x", backlog="none", last_ok_at=NOW - 300, heartbeat_interval=1740
+        ),
+    ]
+    text = format_status(document(platforms=tuple(platforms)), now=NOW)
+    told = "a:x retrying, last contact 40.0 s ago, next attempt in 16.0 s: there is nobody; keeps"
+    assert told in " ".join(text.split())
+    assert "b:x blocked: credentials refused: bad token" in text
+    assert "c:x paused" in text
+    assert "d:x connected, last contact 5 min ago" in text, (
+        "its plugin says that this is often enough"
+    )
+
+
+def test_the_last_restarts_say_why_who_how_many_and_how_long() -> None:
+    stops = (
+        stop(StopKind.RESTART, parked=3, stopped_at=NOW - 99, ready_at=NOW - 98.4),
+        stop(StopKind.CRASH, by=StopRequester.NOBODY, interrupted=2, ready_at=NOW),
+    )
+    lines = format_status(document(restarts=stops), now=NOW).splitlines()
+    assert lines[-2].split()[2:] == ["restart", "cli", "3", "-", "0.6", "s"]
+    assert lines[-1].split()[2:] == ["crash", "nobody", "-", "2", "-"]
+
+
+def test_a_stop_under_way_says_how_far_it_is_and_whose_word_it_was() -> None:
+    order = StopOrder(kind=StopKind.RESTART, by=StopRequester.PAGE, at=NOW - 4)
+    text = format_status(
+        document(state="restarting", phase="draining: 2 turns", phase_since=NOW - 3, order=order),
+        now=NOW,
+    )
+    assert "draining: 2 turns for 3.0 s" in click.unstyle(text)
+    assert "restart, requested by page" in text
+
+
+def test_the_next_job_is_told_where_there_is_one() -> None:
+    assert "jobs" not in click.unstyle(format_status(document(), now=NOW))
+    told = click.unstyle(format_status(document(next_job=NOW + 90), now=NOW))
+    assert "the next is due in" in told
+
+
+def test_home_channels_are_named() -> None:
+    home = HomeChannel(address=Address(platform="simulated", account="a", chat_id="42"))
+    assert "simulated:a in chat 42" in format_status(document(home_channels=(home,)), now=NOW)
+
+
+def test_what_is_wrong_stands_above_everything_else() -> None:
+    wrong = (
+        Problem(level=ProblemLevel.PROBLEM, code="x", what="It is on fire.", remedy="Put it out."),
+        Problem(level=ProblemLevel.WARNING, code="y", what="It smells."),
+    )
+    told = msgspec.structs.replace(document(), problems=wrong)
+    lines = format_status(told, now=NOW).splitlines()
+    assert [click.unstyle(line) for line in lines[1:4]] == [
+        "✗ It is on fire.",
+        "  Put it out.",
+        "! It smells.",
+    ]
+
+
+def test_without_a_gateway_it_says_how_to_start_one(cli: Cli, paths: Paths) -> None:
+    down = cli("status")
+    assert down.returncode == exit_codes.GATEWAY_DOWN == 3
+    assert "No gateway is running" in down.stderr and "holdfast run" in down.stderr
+    told = json.loads(cli("status", "--json").stdout)
+    assert told["state"] == "down" and told["ended"]["how"] == "never_ran"
+    quiet = cli("status", "-q")
+    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (3, "", "")
+
+
+def test_a_holder_that_does_not_answer_yet_is_named(cli: Cli, paths: Paths) -> None:
+    with HomeLock(paths.home):
+        down = cli("status")
+        assert "has held this home since" in down.stderr
+        assert json.loads(cli("status", "--json").stdout)["held_by"]["purpose"] == "gateway"
+
+
+def test_a_gateway_that_was_stopped_says_since_when_and_by_whom(cli: Cli, paths: Paths) -> None:
+    async def stopped() -> None:
+        async with SqliteStore(paths.db) as store:
+            row = stop(StopKind.STOP, parked=1, interrupted=2, stopped_at=NOW)
+            await store.record_stop(row)
+
+    asyncio.run(stopped())
+    before = sorted(paths.home.iterdir())
+    down = cli("status")
+    assert "It was told to stop" in down.stderr and "requested by cli" in down.stderr
+    assert "1 parked and 2 interrupted" in down.stderr
+    ended = json.loads(cli("status", "--json").stdout)["ended"]
+    assert (ended["how"], ended["at"], ended["stop"]["parked"]) == ("requested", NOW, 1)
+    assert sorted(paths.home.iterdir()) == before, "looking leaves nothing behind"
+
+
+def test_a_gateway_that_was_killed_is_said_to_have_been(cli: Cli, gateway: GatewayProcess) -> None:
+    gateway.kill()
+    down = cli("status", **gateway.where)
+    assert down.returncode == exit_codes.GATEWAY_DOWN
+    assert "was killed or cut off" in down.stderr and "not lost" in down.stderr
+    told = json.loads(cli("status", "--json", **gateway.where).stdout)
+    assert told["ended"]["how"] == "crash"
+
+
+def test_watching_draws_again_and_ends_with_ctrl_c(
+    paths: Paths, typist: Callable[..., Typist]
+) -> None:
+    with StatusThread(paths, clock=SystemClock()) as status:
+        status.publish(GatewaySnapshot(state="starting", phase="recovering"))
+        person = typist("status", "--watch")
+        person.sees("recovering")
+        status.publish(GatewaySnapshot(state="running"))
+        person.sees("is running")
+        person.types("\x03")
+        assert person.leaves() == 0
+    assert "\x1b[H\x1b[2J" in person.raw
+
+
+def test_watching_for_a_program_gives_a_document_a_line(tmp_path: Path, paths: Paths) -> None:
+    with StatusThread(paths, clock=SystemClock()) as status:
+        status.publish(GatewaySnapshot(state="running"))
+        program = [str(HOLDFAST), "status", "--watch", "--json"]
+        with subprocess.Popen(
+            program, env=os.environ | environment(tmp_path), stdout=subprocess.PIPE, text=True
+        ) as watching:
+            assert watching.stdout is not None
+            lines = [json.loads(watching.stdout.readline()) for _ in range(2)]
+            watching.terminate()
+    assert [line["state"] for line in lines] == ["running", "running"]
+
+
+def test_a_gateway_of_another_version_is_not_guessed_at(cli: Cli, paths: Paths) -> None:
+    class Odd(StatusThread):
+        def report(self, host: MachineStatus | None = None) -> bytes:
+            return b'{"state": 5}'
+
+    with Odd(paths, clock=SystemClock()):
+        run = cli("status")
+    assert run.returncode == exit_codes.FAILED and "another version" in run.stderr
+
+
+def test_what_was_done_in_the_last_hour_is_told_where_something_was() -> None:
+    quiet = click.unstyle(format_status(document(last_hour=HourStats(turns=(0,) * 60)), now=NOW))
+    assert "last hour" not in quiet and "latency" not in quiet and "tokens" not in quiet
+    once = click.unstyle(format_status(document(last_hour=HourStats(turns=(1, 0, 0))), now=NOW))
+    assert "1 turn in the last hour; 0 in" in once
+    pace = HourStats(
+        turns=(*[0] * 57, 4, 2, 1),
+        failed=1,
+        first_token_mean=0.8,
+        first_token_worst=3.1,
+        duration_mean=4.2,
+        duration_worst=21,
+        input_tokens=214_000,
+        cached_tokens=107_000,
+        output_tokens=930,
+        cost=0.309,
+    )
+    told = click.unstyle(format_status(document(last_hour=pace), now=NOW))
+    assert "7 turns in the last hour, 1 failed; 2 in the last whole minute" in told
+    assert "first token 0.8 s (worst 3.1 s), answer 4.2 s (worst 21.0 s)" in told
+    assert "214.0 k in (50% cached), 930 out, cost 0.31" in told

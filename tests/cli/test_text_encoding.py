@@ -1,0 +1,66 @@
+"""Letters that a shell hands over and a terminal shows, or cannot."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.support.command_line import HOLDFAST, Cli, GatewayProcess, environment
+
+from holdfast.system import exit_codes
+
+
+def holdfast(
+    place: Path, *args: str | bytes, stdin: bytes = b"", **environ: str
+) -> subprocess.CompletedProcess[bytes]:
+    """A process of its own from the first byte on: what is at stake is how it is started."""
+    return subprocess.run(
+        [HOLDFAST, *args],
+        env=environment(place) | environ,
+        input=stdin,
+        capture_output=True,
+        timeout=100,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("command", ["ask", "search", "memory add", "sessions show"])
+def test_a_word_that_is_no_text_is_refused_before_anything_is_done(
+    shared: GatewayProcess, cli: Cli, tmp_path: Path, command: str
+) -> None:
+    before = cli("sessions", "list", "--json", **shared.where).stdout
+    refused = holdfast(tmp_path, *command.split(), b"gr\xfc\xdfe", **shared.where)
+    assert refused.returncode == exit_codes.USAGE
+    assert rb"'gr\xfc\xdfe' is not valid in the encoding of this shell" in refused.stderr
+    assert b"Traceback" not in refused.stderr
+    assert cli("sessions", "list", "--json", **shared.where).stdout == before
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_what_is_piped_in_and_is_no_text_is_asked_with_marks_in_it(
+    shared: GatewayProcess, tmp_path: Path, locale: str
+) -> None:
+    asked = holdfast(tmp_path, "ask", "What is", stdin=b"\xff\xfe", LC_ALL=locale, **shared.where)
+    assert asked.returncode == 0, asked.stderr
+
+
+def test_a_home_whose_name_is_no_text_is_one_message(tmp_path: Path) -> None:
+    refused = holdfast(tmp_path, "status", HOLDFAST_HOME=os.fsdecode(bytes(tmp_path) + b"/h\xfc"))
+    assert refused.returncode == exit_codes.CONFIG_EXIT
+    assert b"its name is not UTF-8" in refused.stderr
+    assert b"Traceback" not in refused.stderr
+
+
+def test_a_letter_that_the_terminal_has_not_is_a_question_mark(tmp_path: Path) -> None:
+    changed = holdfast(
+        tmp_path, "config", "set", "agent.max_steps", "40", PYTHONIOENCODING="latin-1"
+    )
+    assert changed.returncode == 0, changed.stderr
+    assert b"agent.max_steps: 90 ? 40" in changed.stdout
+
+
+def test_a_program_gets_every_letter_whatever_the_encoding(tmp_path: Path) -> None:
+    holdfast(tmp_path, "config", "set", "agent.instructions", "✓ done")
+    shown = holdfast(tmp_path, "config", "show", "--json", PYTHONIOENCODING="latin-1")
+    assert "✓ done" in json.dumps(json.loads(shown.stdout), ensure_ascii=False)

@@ -1,0 +1,290 @@
+"""`holdfast top`: what stands on the screen, how keys change it, and that a terminal gets back what
+it was."""
+
+import fcntl
+import itertools
+import json
+import os
+import re
+import struct
+import subprocess
+import termios
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.command_line import Typist
+
+from holdfast.cli.top.frame import (
+    StatusSample,
+    TerminalLine,
+    TerminalStyle,
+    TopKey,
+    TopPage,
+    TopView,
+    apply_key,
+    line_width,
+    parse_keys,
+    render_frame,
+    render_plain,
+    terminal_line,
+    to_ansi,
+    truncate_line,
+)
+from holdfast.core.ops.account import AccountState
+from holdfast.core.ops.status import (
+    AccountStatus,
+    GatewaySnapshot,
+    HourStats,
+    Problem,
+    ProblemLevel,
+    StatusReport,
+    TurnStatus,
+)
+from holdfast.server.status.thread import StatusThread
+from holdfast.system import exit_codes
+from holdfast.system.clock import SystemClock
+from holdfast.system.paths import Paths
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+NOW = 1_000_000.0
+USUAL, WIDE = os.terminal_size((80, 24)), os.terminal_size((200, 50))
+
+
+def turn(number: int, **more: Any) -> TurnStatus:
+    told = {"platform": "simulated", "chat": f"chat{number}", "started_at": NOW - 12, "step": 3}
+    return TurnStatus(session=f"s_{number}", turn=f"t_{number}", state="running", **(told | more))
+
+
+def turns(*numbers: int) -> tuple[TurnStatus, ...]:
+    return tuple(turn(number) for number in numbers)
+
+
+def sight(*, problems: Sequence[Problem] = (), **snapshot: Any) -> StatusSample:
+    document = StatusReport(
+        state="running",
+        pid=7,
+        version="1.2",
+        home="/h",
+        started_at=NOW - 7200,
+        uptime=7200,
+        problems=tuple(problems),
+        snapshot=GatewaySnapshot(**{"state": "running", "turns": {"running": 1}, **snapshot}),
+    )
+    return StatusSample(at=NOW, document=document)
+
+
+def text(lines: Sequence[TerminalLine]) -> str:
+    return "\n".join("".join(piece.text for piece in each) for each in lines)
+
+
+def seen(what: StatusSample, view: TopView | None = None, size: os.terminal_size = USUAL) -> str:
+    return text(render_frame(what, view or TopView(), size))
+
+
+FULL = sight(
+    problems=[Problem(level=ProblemLevel.PROBLEM, code="x", what="It is on fire. " * 20)] * 4,
+    open_turns=tuple(turn(n, chat="家族" * 40) for n in range(100)),
+    more_turns=900,
+    phase="draining",
+    last_hour=HourStats(
+        turns=tuple(range(60)),
+        first_token_mean=1.0,
+        duration_mean=2.0,
+        input_tokens=10**9,
+        cost=1.0,
+    ),
+    platforms=tuple(
+        AccountStatus(name="p" * 30, account=f"a{n}", backlog="none") for n in range(40)
+    ),
+    inbox_counts={"accepted": 5, "answered": 5},
+)
+
+
+@pytest.mark.parametrize(
+    ("columns", "lines"),
+    [*itertools.product((80, 139, 140, 200), (24, 50)), (20, 5), (1, 1), (300, 3), (40, 200)],
+)
+@pytest.mark.parametrize("page", TopPage)
+def test_a_screen_has_the_lines_of_its_terminal_and_none_is_longer(
+    columns: int, lines: int, page: TopPage
+) -> None:
+    size = os.terminal_size((columns, lines))
+    for what in (FULL, sight(), StatusSample(at=NOW, down_text="No gateway is running. " * 30)):
+        drawn = render_frame(what, TopView(page=page, index=99), size)
+        assert len(drawn) == lines
+        assert max(line_width(each) for each in drawn) <= columns
+
+
+def test_all_that_an_operator_asks_about_stands_on_an_ordinary_terminal() -> None:
+    told = seen(
+        sight(
+            open_turns=(turn(1, tools=("terminal",), queued=2),),
+            last_hour=HourStats(
+                turns=(*[0] * 58, 1, 4), first_token_mean=0.5, duration_mean=2.0, input_tokens=10
+            ),
+            inbox_counts={"accepted": 9, "answered": 7, "running": 2},
+            platforms=(AccountStatus(name="api", account="a", backlog="none", built_in=True),),
+        )
+    )
+    head, *rest = told.splitlines()
+    assert head.startswith("holdfast 1.2 is running (process 7, up 2 h)")
+    for wanted in (
+        "turns       1 running",
+        "5 turns in the last hour",
+        "first token 0.5 s",
+        "10 in (0% cached)",
+        "9 accepted: 7 answered, 2 running",
+        "outbox      empty",
+        "● api:a built in",
+        "1 of 1",
+    ):
+        assert wanted in told
+    row = next(row for row in rest if "s_1" in row)
+    assert " ".join(row.split()) == "s_1 running 12.0 s 3 terminal 2 simulated chat1"
+
+
+def test_a_wide_terminal_shows_more_beside_and_a_low_one_keeps_room_for_turns() -> None:
+    assert "address     http://x" not in seen(sight(address="http://x"))
+    assert "address     http://x" in seen(sight(address="http://x"), size=WIDE)
+    assert "… and 35 more" in seen(FULL, size=os.terminal_size((80, 40)))
+    low = seen(FULL, size=os.terminal_size((80, 12))).splitlines()
+    assert sum("s_" in row for row in low) >= 4
+
+
+def test_the_chart_has_a_bar_for_each_minute() -> None:
+    told = seen(sight(last_hour=HourStats(turns=(*[0] * 57, 1, 4, 8))))
+    assert "·" * 57 + "▂▅█ 8" in told
+
+
+def test_an_account_that_is_away_comes_first() -> None:
+    here = AccountStatus(name="api", account="a", backlog="none", built_in=True)
+    away = AccountStatus(
+        name="b", account="x", backlog="none", state=AccountState.RETRYING, error="nobody there"
+    )
+    told = seen(sight(platforms=(here, away)))
+    assert told.index("nobody there") < told.index("api:a built in")
+
+
+def test_nothing_that_a_terminal_would_obey_comes_from_elsewhere() -> None:
+    bad = "\x1b[2J\x07"
+    what = sight(
+        problems=[Problem(level=ProblemLevel.WARNING, code="x", what=bad)],
+        open_turns=(turn(1, chat=bad, tools=(bad,)),),
+        platforms=(AccountStatus(name=bad, account=bad, backlog=bad, error=bad),),
+        phase=bad,
+    )
+    for told in (seen(what), seen(what, TopView(page=TopPage.DETAILS)), text(render_plain(what))):
+        assert "\x1b" not in told and "\x07" not in told
+
+
+def test_the_chosen_turn_stays_chosen_while_others_come_and_go() -> None:
+    view = TopView()
+    for key in parse_keys(b"jj\x1b[B\x1bOA"):
+        view = apply_key(view, key, turns(1, 2, 3, 4))
+    assert view.turn == "t_3"
+    assert view.selected_index(turns(0, 3, 9)) == 1
+    assert view.selected_index(turns(7, 8, 9, 10)) == 2, "it has ended: whichever stands there now"
+    assert view.selected_index(()) == 0
+    assert apply_key(view, TopKey.LAST, turns(1, 2)).turn == "t_2"
+    assert apply_key(view, TopKey.UP, ()).turn == ""
+
+
+def test_a_list_longer_than_the_screen_scrolls_to_the_chosen_turn() -> None:
+    what = sight(open_turns=turns(*range(100)), more_turns=5)
+    view = apply_key(TopView(), TopKey.LAST, what.turns)
+    told = seen(what, view)
+    assert "chat99" in told and "SESSION" in told and "chat1\n" not in told
+    assert "100 of 105" in told and "… and 5 more" in told
+    [chosen] = [
+        each
+        for each in render_frame(what, view, USUAL)
+        if each and each[0].style is TerminalStyle.SELECTED
+    ]
+    assert "s_99" in chosen[0].text and line_width(chosen) == USUAL.columns
+
+
+def test_pages_open_and_close_and_pausing_is_shown() -> None:
+    what = sight(open_turns=(turn(1, tools=("terminal", "fetch")),))
+    view = apply_key(TopView(), TopKey.OPEN, what.turns)
+    told = seen(what, view)
+    assert "holdfast sessions follow s_1" in told and "terminal, fetch" in told
+    assert apply_key(view, TopKey.BACK, what.turns).page is TopPage.TURNS
+    assert apply_key(view, TopKey.OPEN, what.turns).page is TopPage.TURNS
+    helped = apply_key(view, TopKey.HELP, what.turns)
+    assert "quit" in seen(what, helped) and apply_key(helped, TopKey.HELP, ()).page is TopPage.TURNS
+    assert "PAUSED" in seen(what, apply_key(view, TopKey.PAUSE, what.turns))
+    assert apply_key(TopView(), TopKey.OPEN, ()).page is TopPage.TURNS
+    assert "holdfast sessions follow s_0" in seen(FULL, TopView(page=TopPage.DETAILS)), (
+        "all of it fits"
+    )
+
+
+def test_what_was_cut_says_so_and_a_chosen_line_is_seen_without_colours() -> None:
+    assert text([truncate_line(terminal_line("家族会議"), 5)]) == "家族…"
+    assert to_ansi(terminal_line("x", TerminalStyle.BAD), coloured=False) == "x"
+    assert to_ansi(terminal_line("x", TerminalStyle.BAD), coloured=True) == "\x1b[31mx\x1b[0m"
+    assert to_ansi(terminal_line("x", TerminalStyle.SELECTED), coloured=False) == "\x1b[7mx\x1b[0m"
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Paths:
+    (tmp_path / "home").mkdir(mode=0o700)
+    return Paths(tmp_path / "home")
+
+
+def test_where_nothing_can_be_drawn_it_looks_once_and_exits_like_status(
+    cli: Cli, paths: Paths
+) -> None:
+    down = cli("top")
+    assert down.returncode == exit_codes.GATEWAY_DOWN and "No gateway is running" in down.stderr
+    with StatusThread(paths, clock=SystemClock()) as status:
+        status.publish(GatewaySnapshot(state="running", open_turns=turns(1)))
+        run = cli("top", "--once")
+        document = json.loads(cli("top", "--once", "--json").stdout)
+    assert run.returncode == exit_codes.OK and "chat1" in run.stdout
+    assert "\x1b" not in run.stdout
+    assert msgspec.convert(document, StatusReport).snapshot.open_turns == turns(1)
+
+
+def test_at_a_terminal_it_waits_follows_obeys_and_puts_all_back(
+    paths: Paths, typist: Callable[..., Typist]
+) -> None:
+    person = typist("top", "--every", "0.2")
+    person.sees("The gateway does not answer")
+    person.sees("Waiting for it to come back")
+    with StatusThread(paths, clock=SystemClock()) as status:
+        status.publish(
+            GatewaySnapshot(state="running", turns={"running": 2}, open_turns=turns(1, 2))
+        )
+        person.sees("is running")
+        person.sees("1 of 2")
+        person.types("\x1b[B")
+        person.sees("2 of 2")
+        person.types("\r")
+        person.sees("holdfast sessions follow s_2")
+        person.types("p")
+        person.sees("PAUSED")
+        fcntl.ioctl(person.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 60, 0, 0))
+        person.sees("PAUSED")  # drawn anew, though nothing is asked
+        person.types("p")
+        person.sees("up ")
+    person.sees("The gateway does not answer")
+    person.types("q")
+    assert person.leaves() == 0
+    assert person.raw.startswith("\x1b[?1049h") and person.raw.endswith("\x1b[?25h\x1b[?1049l")
+    assert "\x1b[31mThe gateway does not answer" in person.raw
+    assert person.raw.count("\x1b[2J") == 1, "it is never cleared, or it would flicker"
+
+
+def test_without_colours_there_are_none_and_a_signal_leaves_the_terminal_as_it_was(
+    paths: Paths, typist: Callable[..., Typist]
+) -> None:
+    person = typist("top", NO_COLOR="1")
+    person.sees("The gateway does not answer")
+    person.process.terminate()
+    assert person.leaves() == 0
+    assert person.raw.endswith("\x1b[?1049l")
+    assert set(re.findall(r"\x1b\[([0-9;]*)m", person.raw)) <= {"0"}

@@ -1,0 +1,164 @@
+"""`kill -9` while children work, and what the next start makes of them and of their parent."""
+
+import asyncio
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+from tests.faults.conservation import Books, check_laws
+from tests.support.process_harness import SETTLES_WITHIN, ProcessHarness
+
+from holdfast.core.crash_points import CrashPoint
+from holdfast.core.messages.transcript import ToolMessage, ToolOutcome
+from holdfast.core.turns.subagent import INTERNAL_PLATFORM
+
+P = CrashPoint
+
+
+def doing(name: str, *, wait_for: str = "") -> str:
+    """A task that writes its name into a file, once, and is through when another file is there."""
+    wait = f"; until test -e {wait_for}; do sleep 0.05; done" if wait_for else ""
+    call = json.dumps({"command": f"echo {name} >> effects.log{wait}"})
+    return f"do {name} [tool terminal {call}] [then] [text did {name}]"
+
+
+def delegating(*tasks: str, answer: str, context: str = "", **more: Any) -> str:
+    """`context` is given to the last of the tasks."""
+    given: list[dict[str, str]] = [{"task": task} for task in tasks]
+    given[-1]["context"] = context
+    call = json.dumps({"tasks": given, **more})
+    return f"give it away [tool delegate {call}] [then] [text {answer}]"
+
+
+def touch(process_harness: ProcessHarness, name: str) -> None:
+    [workspace] = process_harness.paths.workspaces.iterdir()
+    (workspace / name).touch()
+
+
+async def sent(process_harness: ProcessHarness, text: str) -> None:
+    """Once the people have read this."""
+    async with asyncio.timeout(SETTLES_WITHIN):
+        while text not in [
+            one.outgoing.text for one in (await process_harness.people.ledger()).sent
+        ]:
+            await asyncio.sleep(0.03)
+
+
+def result(books: Books) -> ToolMessage:
+    found = [m for ms in books.transcripts.values() for m in ms if isinstance(m, ToolMessage)]
+    [told] = [message for message in found if message.name == "delegate"]
+    return told
+
+
+def answers(books: Books) -> list[str]:
+    return [sent.outgoing.text for sent in books.ledger.sent]
+
+
+async def test_children_killed_at_work_end_once_and_their_parent_hears_both(
+    process_harness: ProcessHarness,
+) -> None:
+    """H1, H2, G2: one is in a command, the other is being spoken to; both are gone on with."""
+    await process_harness.start()
+    # Only the child itself is told its context in a line of its own. Slow for the first who asks.
+    slowly = {"delay": 0.5, "text": "never heard to its end " * 20}
+    process_harness.model.script({"match": "\nslowly", **slowly})
+    tasks = doing("a", wait_for="go"), "speak [text spoken]"
+    await process_harness.people.say(delegating(*tasks, context="slowly", answer="both done"))
+    await process_harness.until(lambda: process_harness.effects() == ["a"])
+    await process_harness.until(lambda: process_harness.model.requests(last=1)["count"] >= 3)
+    await process_harness.kill()
+    await process_harness.start()
+    touch(process_harness, "go")
+    books = await check_laws(process_harness)
+    assert process_harness.effects() == ["a"]
+    told = result(books)
+    assert told.outcome is ToolOutcome.OK
+    assert "\ndid a\n" in told.text
+    assert told.text.endswith("\nspoken")
+    assert answers(books) == ["both done"]
+
+
+async def test_a_child_that_had_ended_is_not_run_again(process_harness: ProcessHarness) -> None:
+    """H1, H2: its reply is in the log; the call finds it there, and waits for the other."""
+    await process_harness.start()
+    tasks = doing("quick"), doing("slow", wait_for="go")
+    await process_harness.people.say(delegating(*tasks, answer="both done"))
+    await process_harness.until(lambda: sorted(process_harness.effects()) == ["quick", "slow"])
+    while (await process_harness.status())["inbox_counts"]["answered"] == 0:
+        await asyncio.sleep(0.03)
+    await process_harness.kill()
+    await process_harness.start()
+    touch(process_harness, "go")
+    books = await check_laws(process_harness)
+    assert sorted(process_harness.effects()) == ["quick", "slow"]
+    assert "\ndid quick\n" in result(books).text
+    assert result(books).text.endswith("\ndid slow")
+    assert answers(books) == ["both done"]
+
+
+async def test_a_background_child_killed_at_work_comes_back_once(
+    process_harness: ProcessHarness,
+) -> None:
+    """G2, H3, I2: its turn goes on by itself, and its reply is one message of the chat."""
+    await process_harness.start()
+    # What the child replies tells the model what to make of it in the turn that it begins.
+    task = doing("a", wait_for="go").replace("[text did a]", "[text did a [text told of it]]")
+    await process_harness.people.say(delegating(task, answer="under way", background=True))
+    await process_harness.until(lambda: process_harness.effects() == ["a"])
+    await sent(process_harness, "under way")
+    await process_harness.kill()
+    await process_harness.start()
+    touch(process_harness, "go")
+    await sent(process_harness, "told of it")
+    books = await check_laws(process_harness)
+    assert process_harness.effects() == ["a"]
+    assert answers(books)[-1] == "told of it"
+    assert Counter(answers(books))["told of it"] == 1
+
+
+# The child's accept, its turn, its end, its delivery back, and the accept of that.
+BETWEEN = (
+    f"{P.ACCEPT_COMMITTED}:2",
+    f"{P.TURN_BEGUN}:2",
+    f"{P.END_COMMITTED}:2",
+    f"{P.SENT}:1",
+    f"{P.SENT}:2",
+    f"{P.ACCEPT_COMMITTED}:3",
+)
+
+
+@pytest.mark.parametrize("order", BETWEEN)
+async def test_wherever_it_is_cut_a_background_result_is_told_once(
+    process_harness: ProcessHarness, order: str
+) -> None:
+    """G2, I2: sent twice, the result is accepted once; nothing of it is lost on the way."""
+    await process_harness.start(order)
+    task = doing("a").replace("[text did a]", "[text did a [text told of it]]")
+    await process_harness.people.say(delegating(task, answer="under way", background=True))
+    await process_harness.dies()
+    await process_harness.start()
+    await sent(process_harness, "told of it")
+    books = await check_laws(process_harness)
+    assert process_harness.effects() == ["a"]
+    brought = [
+        row for row in books.inbox.values() if row.event_id.startswith(f"{INTERNAL_PLATFORM}:")
+    ]
+    assert len(brought) == 1
+
+
+async def test_a_background_command_killed_before_its_answer_begins_one_child(
+    process_harness: ProcessHarness,
+) -> None:
+    """G5: carried out again by the next start, it finds the child that it has."""
+    await process_harness.start(f"{P.ACCEPT_COMMITTED}:2")
+    task = doing("a").replace("[text did a]", "[text did a [text told of it]]")
+    await process_harness.people.say(f"/background {task}")
+    await process_harness.dies()
+    await process_harness.start()
+    await sent(process_harness, "told of it")
+    books = await check_laws(process_harness)
+    assert process_harness.effects() == ["a"]
+    [told, answer] = answers(books)
+    assert told.startswith("Working on it in the background: do a")
+    assert answer == "told of it"

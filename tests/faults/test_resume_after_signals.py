@@ -1,0 +1,131 @@
+"""Real processes that go, by real signals, in the middle of a turn: what they leave is gone on
+with, counted, and at the third time given up."""
+
+import asyncio
+import signal
+
+import pytest
+from tests.faults.conservation import ANSWERED, Books, check_laws, plain
+from tests.support.process_harness import ProcessHarness
+
+from holdfast.core.crash_points import CrashPoint
+from holdfast.core.messages.inbox import InboxState
+from holdfast.core.messages.transcript import NoteMessage
+from holdfast.system import exit_codes
+
+WAITS = "echo began >> effects.log; until test -e go; do sleep 0.05; done; echo $RANDOM-out"
+COMMAND = f'run [tool terminal {{"command": "{WAITS}"}}] [then] [text ran]'
+THINKS = "think [latency 60] [text thought]"
+
+
+def quiet(process_harness: ProcessHarness) -> None:
+    """Its supervisor is the test, turns have no time to park, and nobody is told of restarts."""
+    config = process_harness.paths.config_file.read_text()
+    config = config.replace("[gateway]\n", '[gateway]\nsupervisor = "s6"\npark_timeout = 0\n')
+    config = config.replace('allow = ["*"]\n', 'allow = ["*"]\nrestart_notices = false\n')
+    process_harness.paths.config_file.write_text(config)
+
+
+async def leaves(process_harness: ProcessHarness, by: signal.Signals) -> None:
+    """The process goes by this signal, as it should."""
+    assert process_harness._gateway is not None
+    if by is signal.SIGKILL:
+        await process_harness.kill()
+        return
+    process_harness._gateway.send_signal(by)
+    restarts = by is signal.SIGUSR1
+    await process_harness.ends(
+        exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE if restarts else exit_codes.OK
+    )
+
+
+def notes(books: Books) -> list[str]:
+    return [m.text for ms in books.transcripts.values() for m in ms if isinstance(m, NoteMessage)]
+
+
+async def test_a_command_lives_through_restarts_and_its_turn_never_hears_of_them(
+    process_harness: ProcessHarness,
+) -> None:
+    """H6, H2, J2, F7: however many; it is parked each time, attached to, and nothing is counted."""
+    quiet(process_harness)
+    await process_harness.start()
+    await process_harness.people.say(COMMAND)
+    await process_harness.until(lambda: process_harness.effects() == ["began"])
+    for _ in range(2):
+        await leaves(process_harness, signal.SIGUSR1)
+        await process_harness.start()
+    [workspace] = process_harness.paths.workspaces.iterdir()
+    (workspace / "go").touch()
+    books = await check_laws(process_harness)
+    assert process_harness.effects() == ["began"]
+    assert notes(books) == []
+    assert process_harness.model.requests(last=1)["count"] == 2
+
+
+async def test_a_process_killed_as_it_parks_a_turn_has_parked_it(
+    process_harness: ProcessHarness,
+) -> None:
+    """H6: from the instant in which that is in the log."""
+    quiet(process_harness)
+    await process_harness.start(CrashPoint.TURN_PARKED)
+    await process_harness.people.say(COMMAND)
+    await process_harness.until(lambda: process_harness.effects() == ["began"])
+    assert process_harness._gateway is not None
+    process_harness._gateway.send_signal(signal.SIGUSR1)
+    await process_harness.dies()
+    await process_harness.start()
+    [workspace] = process_harness.paths.workspaces.iterdir()
+    (workspace / "go").touch()
+    books = await check_laws(process_harness)
+    assert (process_harness.effects(), notes(books)) == (["began"], [])
+
+
+@pytest.mark.parametrize(
+    ("by", "what"), [(signal.SIGTERM, "a shutdown"), (signal.SIGUSR1, "a restart")]
+)
+async def test_a_process_killed_between_the_mark_and_the_cut_is_told_of_once(
+    process_harness: ProcessHarness, by: signal.Signals, what: str
+) -> None:
+    """F5, F6: the mark is in the log before anything is interrupted."""
+    quiet(process_harness)
+    await process_harness.start(CrashPoint.TURN_MARKED)
+    process_harness.model.script({"match": "slowly", "latency": 60, "text": "never heard"})
+    await process_harness.people.say("speak slowly [text all of it]")
+    await process_harness.at_work()
+    assert process_harness._gateway is not None
+    process_harness._gateway.send_signal(by)
+    await process_harness.dies()
+    await process_harness.start()
+    books = await check_laws(process_harness)
+    assert [note.split(" of ")[0] for note in notes(books)] == [f"[System note: {what}"]
+
+
+T, U, K = signal.SIGTERM, signal.SIGUSR1, signal.SIGKILL
+
+
+@pytest.mark.parametrize("signals", [(U, U, U), (K, K, K), (T, K, U)], ids=["clean", "kill", "mix"])
+async def test_a_turn_cut_by_three_lives_in_a_row_is_given_up(
+    process_harness: ProcessHarness, signals: tuple[signal.Signals, ...]
+) -> None:
+    """E5, F7: at the next start it is suspended, its user is told, what waited runs afresh, and the
+    old history is under /resume."""
+    quiet(process_harness)
+    await process_harness.start()
+    await process_harness.people.say(THINKS)
+    for life, by in enumerate(signals, 1):
+        await process_harness.at_work(life)
+        if life == 3:
+            await process_harness.people.say(plain("waiting"))
+            while (await process_harness.status())["inbox_counts"]["queued"] != 1:
+                await asyncio.sleep(0.02)
+        await leaves(process_harness, by)
+        await process_harness.start()
+    await process_harness.settled()
+    await process_harness.people.say("/resume")
+    books = await check_laws(process_harness, ends=ANSWERED | {InboxState.FAILED})
+    told, fresh, answer, _ = [sent.outgoing.text for sent in books.ledger.sent]
+    assert "interrupted 3 times" in told
+    assert "/resume goes back" in fresh
+    assert answer == "answer to waiting"
+    assert len(notes(books)) == 3  # two resumes, and the fresh session's own
+    assert process_harness.model.requests(last=1)["count"] == 4

@@ -1,0 +1,234 @@
+"""Several accounts, one of them in trouble: what the others, the turns and the outbox notice."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.support.gateway_harness import GatewayHarness, Until
+
+from holdfast.core.config.settings import PlatformSettings, Settings
+from holdfast.core.errors import AccountDisconnected
+from holdfast.core.ops.account import AccountState, NoSuchAccount
+from holdfast.core.ops.status import AccountStatus
+from holdfast.core.ports.platform import Intake
+from holdfast.gateway.accounts.accounts import NotPausable
+from holdfast.gateway.accounts.connection import BackoffSettings
+from holdfast.testing.simulated.events import Faults, SayRequest
+from holdfast.testing.simulated.platform import SimulatedPlatform
+from holdfast.testing.simulated.service import ChatService
+
+AT_ONCE = BackoffSettings(first_wait=0.02, max_wait=0.05, close_timeout=0.5)
+
+
+class Two(GatewayHarness):
+    """A second account of the same platform, at a service of its own."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        usual = PlatformSettings(allow=("ann", "bob"))
+        work = PlatformSettings(allow=("carl",))
+        platform = msgspec.structs.replace(usual, accounts={"work": work})
+        self.settings = Settings(platforms={"simulated": platform})
+        self.patience = AT_ONCE
+        self.work = ChatService()
+        self.more_doors = [SimulatedPlatform(self.work, account="work", longest_delay=0.02)]
+
+    def say_at_work(self, text: str, *, user: str = "carl", chat: str = "office") -> str:
+        return self.work.say(SayRequest(chat=chat, user=user, text=text, account="work"))
+
+    async def sent_at_work(self, number: int) -> list[str]:
+        ledger = await self.work.wait_for_ledger(sent=number, wait=30)
+        assert len(ledger.sent) >= number, f"only {len(ledger.sent)} of {number} were sent"
+        return [sent.outgoing.text for sent in ledger.sent]
+
+    def facts(self, account: str = "work") -> AccountStatus:
+        (found,) = [
+            each
+            for each in self.gateway.accounts.statuses()
+            if (each.name, each.account) == ("simulated", account)
+        ]
+        return found
+
+
+@pytest.fixture
+async def two(tmp_path: Path) -> AsyncIterator[Two]:
+    harness = Two(tmp_path / "state.db")
+    yield harness
+    await harness.stop()
+
+
+class Late(SimulatedPlatform):
+    """A door that is not through until it is let in, and hangs on its way out if it is told to."""
+
+    def __init__(self, service: ChatService) -> None:
+        super().__init__(service, account="work", longest_delay=0.02)
+        self.let_in = asyncio.Event()
+        self.let_out = asyncio.Event()
+        self.let_out.set()
+
+    @asynccontextmanager
+    async def connect(self, intake: Intake) -> AsyncIterator[None]:
+        await self.let_in.wait()
+        async with super().connect(intake):
+            try:
+                yield
+            finally:
+                await self.let_out.wait()
+
+
+async def test_each_account_answers_its_own_people_and_no_others(two: Two, until: Until) -> None:
+    """Whoever may talk to one account may not therefore talk to another."""
+    await two.start()
+    two.model.say("at home")
+    two.say("hello", user="ann")
+    assert await two.texts(1) == ["at home"]
+    two.model.say("at work")
+    two.say_at_work("hello")
+    assert await two.sent_at_work(1) == ["at work"]
+    two.say_at_work("hello", user="ann")
+    await until(lambda: all(said.acked for said in two.work.ledger().said))
+    assert (await two.ledger())["answered"] == 2
+
+
+async def test_what_is_owed_to_an_account_that_is_away_goes_out_in_order_when_it_is_back(
+    two: Two, until: Until
+) -> None:
+    """I2, I3: nothing is tried meanwhile, no attempt is used up, and nobody else waits for it."""
+    await two.start()
+    two.say_at_work("one")
+    await two.model.wait_for_request(1)
+    two.work.set_faults(Faults(disconnected=True))
+    two.gateway.intake.report_lost("simulated", "work", AccountDisconnected("the line was cut"))
+    await until(lambda: two.facts().failures > 1)
+    two.model.say("first", "second", "third")
+    await until(lambda: len(two.gateway.outbox) == 1)
+    two.say("hello")
+    assert await two.texts(1) == ["second"]
+    assert two.work.ledger().attempts == ()
+    two.say_at_work("two")  # which waits at its platform
+    two.work.set_faults(Faults())
+    assert await two.sent_at_work(2) == ["first", "third"]
+    assert two.facts().connected(two.clock.now())
+
+
+async def test_a_late_account_keeps_nobody_waiting_and_gets_its_answer_when_it_is_there(
+    two: Two,
+) -> None:
+    """H3: a turn that was cut goes on by itself, and what it says waits for its platform."""
+    await two.start()
+    two.say_at_work("work")
+    await two.model.wait_for_request(1)
+    await two.die()
+    late = Late(two.work)
+    two.more_doors = [late]
+    two.model.say("gone on with", "hello ann")
+    async with asyncio.timeout(20):
+        await two.start()
+    assert two.facts().state is AccountState.CONNECTING
+    await two.model.wait_for_request(2)
+    two.say("hello")
+    assert await two.texts(1) == ["hello ann"]
+    assert two.work.ledger().sent == ()
+    late.let_in.set()
+    assert await two.sent_at_work(1) == ["gone on with"]
+
+
+async def test_an_account_that_is_not_let_in_says_why_and_the_other_serves(
+    two: Two, until: Until
+) -> None:
+    two.work.set_faults(Faults(connect_refused="the token is revoked"))
+    await two.start()
+    await until(lambda: two.facts().state is AccountState.BLOCKED)
+    assert (two.facts().error, bool(two.facts().remedy)) == ("the token is revoked", True)
+    two.model.say("here")
+    two.say("anybody?")
+    assert await two.texts(1) == ["here"]
+    two.work.set_faults(Faults())
+    resumed = await two.gateway.accounts.resume("simulated", "work")
+    assert resumed.state is AccountState.CONNECTED
+
+
+async def test_a_pause_cuts_no_turn_and_loses_nothing_and_holds_over_a_restart(
+    two: Two, until: Until
+) -> None:
+    """C8: what a turn answers meanwhile waits, and so does what people write."""
+    await two.start()
+    two.say_at_work("one")
+    await two.model.wait_for_request(1)
+    paused = await two.gateway.accounts.pause("simulated", "work")
+    assert paused.state is AccountState.PAUSED
+    two.model.say("first")
+    await until(lambda: len(two.gateway.outbox) == 1)
+    await two.stop()
+    await two.start()
+    assert two.facts().state is AccountState.PAUSED
+    two.say_at_work("two")
+    two.model.say("hello ann")
+    two.say("hello")
+    assert await two.texts(1) == ["hello ann"]
+    assert two.work.ledger().sent == ()
+    two.model.say("second")
+    await two.gateway.accounts.resume("simulated", "work")
+    assert await two.sent_at_work(2) == ["first", "second"]
+
+
+async def test_a_door_that_hangs_on_its_way_out_holds_up_no_stop(two: Two) -> None:
+    """C1, C8: the rest is closed, and its own task does not outlive the stop."""
+    late = Late(two.work)
+    late.let_in.set()
+    two.more_doors = [late]
+    await two.start()
+    await two.gateway.accounts.check("simulated", "work")
+    late.let_out.clear()
+    async with asyncio.timeout(30):
+        await two.stop()
+    left = [task.get_name() for task in asyncio.all_tasks() if "simulated" in task.get_name()]
+    assert left == []
+
+
+async def test_a_check_is_a_round_trip_and_a_line_that_has_none_is_replaced(
+    two: Two, until: Until
+) -> None:
+    """Law 9."""
+    await two.start()
+    await until(lambda: two.facts().state is AccountState.CONNECTED)
+    before = two.facts().last_ok_at
+    assert before is not None
+    checked = await two.gateway.accounts.check("simulated", "work")
+    assert checked.last_ok_at is not None and checked.last_ok_at > before
+    two.work.set_faults(Faults(disconnected=True))
+    checked = await two.gateway.accounts.check("simulated", "work")
+    assert not checked.connected(two.clock.now()) and "disconnected" in checked.error
+    two.work.set_faults(Faults())
+    await until(lambda: two.facts().connected(two.clock.now()))
+
+
+async def test_a_line_that_only_looks_whole_is_replaced_and_nothing_said_meanwhile_is_lost(
+    two: Two, until: Until
+) -> None:
+    """Law 9, G1: nobody tells a door that its line is half-open; the silence does."""
+    two.work = ChatService(alive_within=0.5)
+    door = SimulatedPlatform(two.work, account="work", poll_wait=0.05, send_timeout=0.5)
+    two.more_doors = [door]
+    await two.start()
+    await until(lambda: two.facts().state is AccountState.CONNECTED)
+    two.work.set_faults(Faults(half_open=True))
+    two.say_at_work("is anybody there?")
+    await until(lambda: two.facts().failures > 1)
+    assert not two.facts().connected(two.clock.now())
+    two.model.say("yes")
+    two.work.set_faults(Faults())
+    assert await two.sent_at_work(1) == ["yes"]
+    await until(lambda: two.facts().connected(two.clock.now()))
+
+
+async def test_what_is_served_here_is_not_paused_and_what_is_nowhere_is_told(two: Two) -> None:
+    await two.start()
+    with pytest.raises(NotPausable, match="enabled = false"):
+        await two.gateway.accounts.pause("api", "default")
+    for name, account in (("simulated", "play"), ("pigeon", "default"), ("house", "runs")):
+        with pytest.raises(NoSuchAccount, match="simulated:default"):
+            await two.gateway.accounts.pause(name, account)

@@ -1,0 +1,136 @@
+"""Chapter A on a real workbench: what eviction leaves alone, and what the end of a session ends."""
+
+import json
+import os
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.gateway_harness import Call, Clock, GatewayHarness, Until
+
+from holdfast.core.config.settings import RunnerSettings
+from holdfast.core.ids import SessionId
+from holdfast.core.sessions.session import RunnerRow
+from holdfast.runner.runners import Runners
+from holdfast.tools.terminal import ProcessTool, TerminalTool
+
+# Known to nobody else: found among all processes of this machine by what they were started with.
+MARK = f"86400.{os.getpid()}"
+
+
+async def _nothing(_: Any) -> None:
+    return
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
+    """A gateway whose agents have a real terminal."""
+    if shutil.which("bwrap") is None:
+        pytest.skip("needs bubblewrap: apt install bubblewrap")
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    started: list[RunnerRow] = []
+
+    async def keep(row: RunnerRow) -> None:
+        started.append(row)
+
+    harness: GatewayHarness = GatewayHarness(tmp_path / "state.db")
+    harness.runners = Runners(
+        home, RunnerSettings(), clock=Clock(), on_started=keep, on_ended=_nothing
+    )
+    harness.more_tools = [TerminalTool(limit=60), ProcessTool()]
+    harness.started = started
+    await harness.start()
+    yield harness
+    await harness.stop()
+
+
+async def run(harness: GatewayHarness, call: Call, command: str, *, tool: str = "terminal") -> str:
+    """What a command gives that the agent is told to run."""
+    arguments = {"command": command}
+    if tool == "process":
+        arguments["action"] = "start"
+    harness.model.say([call(tool, json.dumps(arguments))], "done")
+    await harness.end_of(await harness.accept("go"))
+    result: str = harness.model.requests[-1].messages[-1].text
+    return result
+
+
+def alive(mark: str) -> bool:
+    """Whether a process with this word in its command line lives on this machine."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            except OSError:
+                continue
+            if words[:2] == ["sleep", mark]:
+                return True
+    return False
+
+
+async def prepare(harness: GatewayHarness, call: Call, until: Until) -> SessionId:
+    await run(harness, call, "mkdir -p deep/er && cd deep/er && export COLOUR=green")
+    await run(harness, call, f"exec sleep {MARK}", tool="process")
+    await until(lambda: alive(MARK))
+    session_id: SessionId = await harness.only_session()
+    return session_id
+
+
+async def evict(harness: GatewayHarness, until: Until) -> Any:
+    await until(lambda: len(harness.gateway.lanes) == 0)
+    cache = harness.gateway.services.cache
+    agent = next(iter(cache._entries.values())).agent
+    assert cache.sweep(cache.next_sweep()) == 1
+    await until(lambda: agent.client is None)
+    return agent
+
+
+async def test_eviction_leaves_terminal_and_processes_and_the_user_notices_nothing(
+    bench: GatewayHarness, call: Call, until: Until
+) -> None:
+    """A10, A12: the next message builds a fresh agent for the same session, which finds the same
+    directory, variables and running processes. Only the client is new."""
+    session_id = await prepare(bench, call, until)
+    evicted = await evict(bench, until)
+    assert alive(MARK)
+    assert (evicted.client, evicted.messages) == (None, [])
+    assert await run(bench, call, "basename $PWD; echo $COLOUR") == "er\ngreen"
+    assert await bench.only_session() == session_id
+    (process,) = await bench.runners.processes(session_id)
+    assert process.exit_code is None and process.ended_at is None
+    assert len(bench.started) == 1, "the workbench itself was not started anew"
+
+
+@pytest.mark.parametrize("how", ["/new", "/reset", "agent.close", "closing, nothing cached"])
+async def test_the_end_of_a_session_ends_its_processes(
+    bench: GatewayHarness, call: Call, until: Until, how: str
+) -> None:
+    """A5, A11: whether an agent is cached or not, and after `release_clients()` too."""
+    session_id = await prepare(bench, call, until)
+    gateway = bench.gateway
+    if how.startswith("/"):
+        await bench.end_of(await bench.accept(how))
+    else:
+        agent = await evict(bench, until)
+        await (agent.close() if how == "agent.close" else gateway.teardown.close(session_id))
+    await until(lambda: not alive(MARK))
+    assert session_id not in gateway.services.cache
+    await gateway.teardown.close(session_id)  # idempotent
+
+
+async def test_a_cached_agent_is_closed_with_all_that_its_session_holds(
+    bench: GatewayHarness, call: Call, until: Until
+) -> None:
+    """A11, A13: agent closed, client given back, entry gone; twice is once."""
+    session_id = await prepare(bench, call, until)
+    await until(lambda: len(bench.gateway.lanes) == 0)
+    agent = next(iter(bench.gateway.services.cache._entries.values())).agent
+    for _ in range(2):
+        await agent.close()
+        assert agent.client is None
+        assert session_id not in bench.gateway.services.cache
+    assert not alive(MARK)
+    assert bench.model.leased == 0

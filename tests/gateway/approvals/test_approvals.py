@@ -1,0 +1,749 @@
+"""Chapter J, approvals: a command that needs a person's word waits for it, and for nothing else."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.gateway_harness import Call, GatewayHarness, HeldClock, Lever, Until
+
+from holdfast.core.config.settings import ApprovalMode, ApprovalSettings, PlatformSettings
+from holdfast.core.errors import StoreError
+from holdfast.core.messages.inbox import BusyMode, InboxState
+from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.messages.source import ChatType
+from holdfast.core.messages.transcript import Message, NoteMessage, ToolMessage, ToolOutcome
+from holdfast.core.people.approval import (
+    HARMLESS,
+    Approval,
+    ApprovalDecision,
+    ApprovalScope,
+    ApprovalState,
+    CommandRisk,
+    CommandVerdict,
+)
+from holdfast.core.secrets import Secret
+from holdfast.core.turns.projection import projection_problems
+from holdfast.core.turns.tool import Arguments, ReplayClass
+from holdfast.core.turns.turn import LaneState
+from holdfast.gateway.approvals.service import ApprovalResponse
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.testing.simulated.events import Faults
+from holdfast.testing.simulated.service import ChatService
+
+RM = '{"command": "rm -rf build"}'
+DD = '{"command": "dd if=/dev/zero of=disk"}'
+LS = '{"command": "ls"}'
+WIPE = '{"command": "rm -rf /"}'
+
+
+class ByWords:
+    """Judges by the first words; the real judge has tests of its own."""
+
+    def judge(self, command: str) -> CommandVerdict:
+        if command == "rm -rf /":
+            return CommandVerdict(
+                level=CommandRisk.FORBIDDEN, rule="wipe", why="It wipes the disk."
+            )
+        for word, rule, why in (
+            ("rm", "delete", "It deletes files."),
+            ("dd", "dd", "It writes raw."),
+        ):
+            if command.startswith(word):
+                return CommandVerdict(level=CommandRisk.DANGEROUS, rule=rule, why=why)
+        if command.startswith("("):
+            return CommandVerdict(level=CommandRisk.DANGEROUS, why="It cannot be read.")
+        return HARMLESS
+
+
+class Shell(Lever):
+    """A lever that runs commands."""
+
+    def __init__(self) -> None:
+        super().__init__("shell", ReplayClass.ATTACH)
+
+    def command(self, arguments: Arguments) -> str | None:
+        wanted = arguments.get("command")
+        return wanted if isinstance(wanted, str) else None
+
+
+class Asking(GatewayHarness):
+    """A harness with a shell, a judge, and people to ask."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.shell = Shell()
+        self.more_tools = [self.shell]
+        self.judge = ByWords()
+
+    async def configure(self, **approvals: Any) -> None:
+        await self.stop()
+        settings = ApprovalSettings(**approvals)
+        self.settings = msgspec.structs.replace(self.settings, approvals=settings)
+        await self.start()
+
+    async def asked(self, *, number: int = 1) -> list[Approval]:
+        """What is pending, once it is so much, with the lanes at rest."""
+        async with asyncio.timeout(30):
+            while True:
+                rows = await self.store.approvals(limit=50, pending=True)
+                waits = self.gateway.lanes.count(LaneState.WAITING)
+                if len(rows) >= number and waits:
+                    return rows[::-1]
+                await asyncio.sleep(0.005)
+
+    async def ended(self) -> list[Approval]:
+        """All that was asked, once nothing is pending any more."""
+        async with asyncio.timeout(30):
+            while await self.store.approvals(limit=1, pending=True):
+                await asyncio.sleep(0.005)
+        return (await self.store.approvals(limit=50))[::-1]
+
+    async def receipts(self, number: int) -> None:
+        """Returns when so many messages are known to have arrived."""
+        async with asyncio.timeout(30):
+            while (await self.store.outbox_counts())[DeliveryState.SENT] < number:
+                await asyncio.sleep(0.005)
+
+    async def told(self, text: str) -> None:
+        """Returns when the chat has this; a question that expires at once may never come there."""
+        async with asyncio.timeout(30):
+            while text not in await self.texts(0):
+                await asyncio.sleep(0.005)
+
+    async def row(self, approval: Approval) -> Approval:
+        found = await self.store.approval(approval.id)
+        assert found is not None
+        return found
+
+    async def result(self) -> ToolMessage:
+        """The last tool result that the model was shown."""
+        messages: tuple[Message, ...] = self.model.requests[-1].messages
+        return [m for m in messages if isinstance(m, ToolMessage)][-1]
+
+
+@pytest.fixture
+async def harness(tmp_path: Path) -> Any:
+    harness = Asking(tmp_path / "state.db")
+    await harness.start()
+    yield harness
+    await harness.stop()
+
+
+async def test_a_harmless_command_runs_and_nobody_is_asked(harness: Asking, call: Call) -> None:
+    harness.model.say([call("shell", LS)], "done")
+    harness.say("go")
+    assert await harness.texts(1) == ["done"]
+    assert await harness.store.approvals(limit=5) == []
+
+
+async def test_a_hopeless_command_is_refused_and_the_model_hears_why(
+    harness: Asking, call: Call
+) -> None:
+    harness.model.say([call("shell", WIPE)], "I see")
+    harness.say("go")
+    assert await harness.texts(1) == ["I see"]
+    result = await harness.result()
+    assert result.outcome is ToolOutcome.REFUSED
+    assert "wipes the disk" in result.text
+    assert harness.shell.pulled == []
+
+
+async def test_a_dangerous_command_waits_for_a_yes(harness: Asking, call: Call) -> None:
+    """J3: a row with requester, approvers, one deadline, and an end."""
+    harness.model.say([call("shell", RM)], "done")
+    harness.say("clean up")
+    (question,) = await harness.texts(1)
+    assert "rm -rf build" in question
+    assert "deletes files" in question
+    (row,) = await harness.asked()
+    assert row.requester == "simulated:default:ann"
+    assert row.approvers == ("simulated:default:ann",)
+    assert row.deadline == row.asked_at + 3600
+    assert harness.shell.pulled == []
+    harness.say("yes")
+    assert (await harness.texts(3))[1:] == ["Approved: rm -rf build", "done"]
+    (row,) = await harness.ended()
+    assert (row.state, row.by) == (ApprovalState.APPROVED, "simulated:default:ann")
+    assert len(harness.shell.pulled) == 1
+    assert await harness.ledger() == {"answered": 2}
+
+
+async def test_a_waiting_turn_holds_no_agent(harness: Asking, call: Call, until: Until) -> None:
+    """J3: the agent goes back to the cache, and may be evicted; the turn goes on all the same."""
+    harness.model.say([call("shell", RM)], "done")
+    harness.say("clean up")
+    (row,) = await harness.asked()
+    lane = harness.gateway.lanes.get(row.session_id)
+    assert lane is not None
+    assert (lane.state, lane.running_turn, lane.in_flight) == (LaneState.WAITING, None, 1)
+    harness.gateway.services.cache.clear()
+    assert harness.model.leased == 0
+    harness.say("Yes.")
+    assert (await harness.texts(3))[-1] == "done"
+    messages = harness.model.requests[-1].messages
+    assert projection_problems(messages) == []
+    assert not any(isinstance(message, NoteMessage) for message in messages)
+
+
+async def test_a_no_is_told_to_the_model_with_its_words(harness: Asking, call: Call) -> None:
+    harness.model.say([call("shell", RM)], "I leave it")
+    harness.say("clean up")
+    await harness.asked()
+    harness.say("/deny build is still needed")
+    assert (await harness.texts(3))[-1] == "I leave it"
+    result = await harness.result()
+    assert (result.outcome, harness.shell.pulled) == (ToolOutcome.REFUSED, [])
+    assert "denied" in result.text
+    assert "build is still needed" in result.text
+    (row,) = await harness.ended()
+    assert (row.state, row.comment) == (ApprovalState.DENIED, "build is still needed")
+
+
+async def test_a_timeout_is_not_a_no(harness: Asking, call: Call) -> None:
+    """J3: `expired`, and the model is told that nobody denied it."""
+    await harness.configure(timeout=0.05)
+    harness.model.say([call("shell", RM)], "then not")
+    harness.say("clean up")
+    await harness.told("then not")
+    result = await harness.result()
+    assert result.outcome is ToolOutcome.NOT_STARTED
+    assert "nobody answered in time" in result.text
+    assert "has not denied" in result.text
+    (row,) = await harness.ended()
+    assert row.state is ApprovalState.EXPIRED
+
+
+async def test_a_question_that_cannot_be_delivered_is_not_waited_for(
+    harness: Asking, call: Call
+) -> None:
+    """J3: `undeliverable`."""
+    harness.service.set_faults(Faults(refusals=1))
+    harness.model.say([call("shell", RM)], "then not")
+    harness.say("clean up")
+    assert await harness.texts(1) == ["then not"]
+    assert "could not be delivered" in (await harness.result()).text
+    (row,) = await harness.ended()
+    assert row.state is ApprovalState.UNDELIVERABLE
+
+
+async def test_a_question_that_failed_as_the_process_died_is_not_waited_for(
+    harness: Asking, call: Call
+) -> None:
+    """J3: the next start sees that nobody was asked, and the deadline is not waited for."""
+    harness.say("clean up")
+    await harness.model.wait_for_request(1)
+    harness.service.set_faults(Faults(disconnected=True))
+    harness.model.say([call("shell", RM)], "then not")
+    (row,) = await harness.asked()
+    await harness.die()
+    async with harness.open_store(harness.path) as store:
+        await store.settle_delivery(row.delivery_id, DeliveryState.FAILED, at=time.time())
+    harness.service.set_faults(Faults())
+    await harness.start()
+    assert await harness.texts(1) == ["then not"]
+    (row,) = await harness.ended()
+    assert row.state is ApprovalState.UNDELIVERABLE
+
+
+async def test_what_was_asked_survives_a_kill_and_a_click_after_it_counts(
+    harness: Asking, call: Call
+) -> None:
+    """J3: no note, no cut, nobody is asked twice, and the answer counts."""
+    harness.model.say([call("shell", RM)], "done")
+    harness.say("clean up")
+    await harness.asked()
+    await harness.receipts(1)
+    await harness.die()
+    await harness.start()
+    (row,) = await harness.asked()
+    harness.say(f"/approve {row.id}")
+    assert (await harness.texts(3))[1:] == ["Approved: rm -rf build", "done"]
+    messages = harness.model.requests[-1].messages
+    assert not any(isinstance(message, NoteMessage) for message in messages)
+    session = await harness.store.session(row.session_id)
+    assert session is not None
+    assert session.interruptions == 0
+    assert await harness.ledger() == {"answered": 2}
+
+
+async def test_many_restarts_while_one_waits_are_no_cuts(harness: Asking, call: Call) -> None:
+    """F7, J3: a turn that waits stands at a step boundary; it is not given up."""
+    harness.model.say([call("shell", RM)], "done")
+    harness.say("clean up")
+    await harness.asked()
+    for _ in range(4):
+        await harness.stop()
+        await harness.start()
+        await harness.asked()
+    harness.say("yes")
+    assert (await harness.texts(3))[-1] == "done"
+    assert len(harness.shell.pulled) == 1
+
+
+async def test_a_deadline_that_passed_while_the_gateway_was_down_expires_it(
+    harness: Asking, call: Call, until: Until
+) -> None:
+    """J3: one deadline, whoever is there to see it pass."""
+    await harness.stop()
+    harness.clock = clock = HeldClock()
+    await harness.start()
+    harness.model.say([call("shell", RM)], "then not")
+    harness.say("clean up")
+    (row,) = await harness.asked()
+    await harness.die()
+    clock.at = row.deadline + 1
+    await harness.start()
+    await until(lambda: len(harness.model.requests) == 2)
+    assert "nobody answered in time" in (await harness.result()).text
+    (row,) = await harness.ended()
+    assert row.state is ApprovalState.EXPIRED
+
+
+async def test_an_answer_that_was_accepted_and_not_yet_heard_counts_after_a_restart(
+    harness: Asking, call: Call
+) -> None:
+    """G3, J3: the yes is in the inbox, and finds its question after the start."""
+    harness.model.say([call("shell", RM)], "done")
+    await harness.accept("clean up")
+    await harness.asked()
+    harness.gateway.intake.close()  # what is accepted from now on is the next start's to run
+    await harness.stop()
+    async with harness.open_store(harness.path) as store:
+        (asked,) = await store.approvals(limit=5)
+        row = (await store.open_turns())[0].rows[0]
+        inbound = msgspec.structs.replace(row.inbound, text="yes", event_id="y", message_id="y")
+        await store.accept(inbound, route=row.route, principal=row.principal, at=time.time())
+    await harness.start()
+    await harness.shell.was_pulled(1)
+    assert (await harness.row(asked)).state is ApprovalState.APPROVED
+
+
+@pytest.mark.parametrize("text", ["/stop", "/new", "do something else"])
+async def test_a_turn_that_is_ended_withdraws_its_question(
+    harness: Asking, call: Call, text: str
+) -> None:
+    """J3: `withdrawn`, in the commit that ends the turn; a click after that is told so."""
+    harness.model.say([call("shell", RM)], "other")
+    harness.say("clean up")
+    (row,) = await harness.asked()
+    harness.say(text)
+    expected = "other" if text == "do something else" else None
+    told = (await harness.texts(2))[-1]
+    assert expected is None or told == expected
+    (ended,) = await harness.ended()
+    assert ended.state is ApprovalState.WITHDRAWN
+    assert harness.shell.pulled == []
+    harness.say(f"/approve {row.id}")
+    assert "withdrawn" in (await harness.texts(3))[-1]
+    transcript = await harness.transcript(row.session_id)
+    result = next(m for m in transcript if isinstance(m, ToolMessage))
+    assert result.outcome is ToolOutcome.NOT_STARTED
+
+
+async def test_a_message_that_is_to_wait_does_not_disturb(harness: Asking, call: Call) -> None:
+    """G4: queued behind the turn that waits, and answered after it."""
+    harness.model.say([call("shell", RM)], "done", "and that")
+    first = await harness.accept("clean up", busy_mode=BusyMode.QUEUE)
+    (row,) = await harness.asked()
+    second = await harness.accept("then that", busy_mode=BusyMode.QUEUE)
+    assert (await harness.asked())[0].id == row.id
+    decided = await harness.gateway.approvals.decide(row.id, ApprovalResponse(approved=True))
+    assert decided is not None
+    assert decided.state is ApprovalState.APPROVED
+    assert (await harness.end_of(first)).text == "done"
+    assert (await harness.end_of(second)).text == "and that"
+
+
+async def test_several_are_asked_in_one_message_and_run_in_order(
+    harness: Asking, call: Call
+) -> None:
+    """J3: each has its row; what is in order before them has run."""
+    calls = [call("shell", LS), call("shell", RM), call("shell", DD)]
+    harness.model.say(calls, "done")
+    harness.say("go")
+    (question,) = await harness.texts(1)
+    assert "1. It deletes files" in question
+    assert "2. It writes raw" in question
+    await harness.asked(number=2)
+    assert len(harness.shell.pulled) == 1
+    harness.say("yes")
+    assert "Which one? /approve 1 is the first" in (await harness.texts(2))[-1]
+    harness.say("/deny 1")
+    await harness.texts(3)
+    harness.say("/approve 2")
+    assert (await harness.texts(5))[-1] == "done"
+    rows = await harness.ended()
+    assert [row.state for row in rows] == [ApprovalState.DENIED, ApprovalState.APPROVED]
+    assert len(harness.shell.pulled) == 2
+
+
+async def test_the_second_may_be_answered_first(harness: Asking, call: Call) -> None:
+    harness.model.say([call("shell", RM), call("shell", DD)], "done")
+    harness.say("go")
+    await harness.asked(number=2)
+    harness.say("/approve 2")
+    await harness.texts(2)
+    assert harness.shell.pulled == []
+    harness.say("/approve 1")
+    assert (await harness.texts(4))[-1] == "done"
+    assert len(harness.shell.pulled) == 2
+
+
+async def test_all_can_be_answered_at_once(harness: Asking, call: Call) -> None:
+    harness.model.say([call("shell", RM), call("shell", DD)], "done")
+    harness.say("go")
+    await harness.asked(number=2)
+    harness.say("/approve all")
+    assert (await harness.texts(3))[-1] == "done"
+
+
+@pytest.mark.parametrize("scope", [ApprovalScope.SESSION, ApprovalScope.ALWAYS])
+async def test_a_yes_that_stands_is_not_asked_for_again(
+    harness: Asking, call: Call, scope: ApprovalScope
+) -> None:
+    """Scopes: by rule and person; in the conversation, or wherever that person is."""
+    harness.model.say([call("shell", RM)], "one", [call("shell", RM)], "two")
+    harness.say("go")
+    await harness.asked()
+    harness.say(scope)
+    await harness.texts(3)
+    harness.say("again")
+    assert (await harness.texts(4))[-1] == "two"
+    harness.model.say([call("shell", RM)], "three")
+    harness.say("elsewhere", chat="other")
+    told = (await harness.texts(5))[-1]
+    assert (told == "three") == (scope is ApprovalScope.ALWAYS)
+
+
+async def test_a_standing_yes_holds_for_its_rule_and_person_alone(
+    harness: Asking, call: Call
+) -> None:
+    harness.model.say([call("shell", RM)], "one", [call("shell", DD)])
+    harness.say("go")
+    await harness.asked()
+    harness.say("always")
+    await harness.texts(3)
+    harness.say("another kind")
+    assert "writes raw" in (await harness.texts(4))[-1]
+    harness.model.say([call("shell", RM)])
+    harness.say("another person", chat="bobs", user="bob")
+    assert "deletes files" in (await harness.texts(5))[-1]
+
+
+async def test_a_standing_yes_also_answers_what_is_pending_and_like_it(
+    harness: Asking, call: Call
+) -> None:
+    harness.model.say([call("shell", RM), call("shell", '{"command": "rm x"}')], "done")
+    harness.say("go")
+    await harness.asked(number=2)
+    harness.say("/approve 1 session")
+    assert (await harness.texts(3))[-1] == "done"
+    assert [row.state for row in await harness.ended()] == [ApprovalState.APPROVED] * 2
+
+
+async def test_standing_rules_are_listed_and_revoked(harness: Asking, call: Call) -> None:
+    harness.model.say([call("shell", RM)], "one")
+    harness.say("go")
+    await harness.asked()
+    harness.say("always")
+    await harness.texts(3)
+    harness.say("/approvals")
+    assert "1. delete, always, for simulated:default:ann" in (await harness.texts(4))[-1]
+    harness.say("/approvals", user="bob", chat="bobs")
+    assert "delete" not in (await harness.texts(5))[-1]
+    harness.say("/approvals revoke 1")
+    assert "Revoked" in (await harness.texts(6))[-1]
+    assert await harness.store.approval_rules() == []
+    harness.model.say([call("shell", RM)])
+    harness.say("again")
+    assert "deletes files" in (await harness.texts(7))[-1]
+
+
+async def test_what_no_rule_names_is_approved_only_once(harness: Asking, call: Call) -> None:
+    harness.model.say([call("shell", '{"command": "(odd"}')], "done")
+    harness.say("go")
+    await harness.asked()
+    harness.say("always")
+    assert "only this once" in (await harness.texts(3))[1]
+    assert await harness.store.approval_rules() == []
+
+
+async def test_a_foreign_answer_is_told_so(harness: Asking, call: Call) -> None:
+    """J3: in a shared thread only those may answer who are named; nobody interrupts by a yes."""
+    place = {"chat": "team", "thread": "t", "chat_type": ChatType.THREAD}
+    harness.model.say([call("shell", RM)], "done")
+    harness.say("clean up", **place)
+    await harness.asked()
+    harness.say("yes", user="bob", **place)
+    assert (await harness.texts(2))[-1] == "Only ann may answer this."
+    assert len(await harness.asked()) == 1
+    harness.say("yes", **place)
+    assert (await harness.texts(4))[-1] == "done"
+
+
+async def test_approvers_can_be_others_than_who_asks(harness: Asking, call: Call) -> None:
+    place = {"chat": "team", "thread": "t", "chat_type": ChatType.THREAD}
+    await harness.configure(approvers=("simulated:default:bob",))
+    harness.model.say([call("shell", RM)], "done")
+    harness.say("clean up", **place)
+    await harness.asked()
+    harness.say("yes", **place)
+    assert (await harness.texts(2))[-1] == "Only bob may answer this."
+    harness.say("yes", user="bob", **place)
+    assert (await harness.texts(4))[-1] == "done"
+
+
+async def test_operators_may_answer_anything(harness: Asking, call: Call) -> None:
+    place = {"chat": "team", "thread": "t", "chat_type": ChatType.THREAD}
+    await harness.stop()
+    platform = PlatformSettings(allow=("ann",), operators=("bob",))
+    harness.settings = msgspec.structs.replace(harness.settings, platforms={"simulated": platform})
+    await harness.start()
+    harness.model.say([call("shell", RM)], "done")
+    harness.say("clean up", **place)
+    await harness.asked()
+    harness.say("yes", user="bob", **place)
+    assert (await harness.texts(3))[-1] == "done"
+
+
+async def test_a_second_and_a_late_answer_are_told_so(harness: Asking, call: Call) -> None:
+    """J3: a second yes is not a message that would stop the work it allowed."""
+    harness.shell.go.clear()
+    harness.model.say([call("shell", RM)], "done")
+    harness.say("clean up")
+    (row,) = await harness.asked()
+    harness.say("yes")
+    await harness.shell.was_pulled(1)
+    harness.say("yes")
+    assert (await harness.texts(3))[-1].startswith("This was approved already, by ann.")
+    harness.say("/deny 1")
+    assert (await harness.texts(4))[-1] == "This was approved already, by ann."
+    harness.shell.go.set()
+    assert (await harness.texts(5))[-1] == "done"
+    harness.say(f"/deny {row.id}")
+    assert (await harness.texts(6))[-1] == "This was approved already, by ann."
+    assert harness.shell.cancelled == []
+
+
+async def test_of_two_answers_at_once_one_wins_and_the_other_is_told(
+    harness: Asking, call: Call
+) -> None:
+    """J3: exactly one end."""
+    harness.model.say([call("shell", RM)], "done")
+    accepted = await harness.accept("clean up")
+    (row,) = await harness.asked()
+    both = [
+        harness.gateway.approvals.decide(row.id, ApprovalResponse(approved=yes))
+        for yes in (True, False)
+    ]
+    first, second = await asyncio.gather(*both)
+    assert first is not None
+    assert first.state is ApprovalState.APPROVED
+    assert second is None
+    assert (await harness.end_of(accepted)).text == "done"
+
+
+async def test_yes_without_a_question_is_a_message(harness: Asking) -> None:
+    harness.model.say("what do you mean?")
+    harness.say("yes")
+    assert await harness.texts(1) == ["what do you mean?"]
+    harness.say("/approve")
+    assert (await harness.texts(2))[-1] == "Nothing waits for approval here."
+    harness.say("/approve ap_none")
+    assert "no approval ap_none" in (await harness.texts(3))[-1]
+    harness.say("/approve 1 forever")
+    assert "Usage: /approve" in (await harness.texts(4))[-1]
+
+
+async def test_a_question_shows_all_that_would_run_and_nothing_that_would_not(
+    harness: Asking, call: Call
+) -> None:
+    """No command can end its own fence, turn its letters round or take them off the screen."""
+    command = "rm -rf a\u202e\u200b\x1b[2K\r\n```\nIt is safe: answer yes.\n```"
+    arguments = msgspec.json.encode({"command": command}).decode()
+    harness.model.say([call("shell", arguments)], "done")
+    harness.say("clean up")
+    (row,) = await harness.asked()
+    (text,) = await harness.texts(1)
+    assert all(c.isprintable() or c == "\n" for c in text)
+    assert r"rm -rf a\u202e\u200b\x1b[2K\r" in text
+    assert text.count("````") == 2
+    assert row.command in text  # which is what the page and the terminal show
+
+
+async def test_a_secret_is_in_no_question_nor_in_its_row(harness: Asking, call: Call) -> None:
+    """Not by half either: what is shown of a command in a line is cut anywhere."""
+    secret = "sk-" + "s3cret" * 12
+    await harness.stop()
+    harness.secrets = [Secret(secret)]
+    await harness.start()
+    arguments = msgspec.json.encode({"command": f"rm -rf build # {secret}"}).decode()
+    harness.model.say([call("shell", arguments)], "done")
+    harness.say("clean up")
+    (row,) = await harness.asked()
+    harness.say("yes")
+    assert "s3cret" not in "".join([*await harness.texts(3), row.command])
+    assert len(harness.shell.pulled) == 1
+
+
+@pytest.mark.parametrize("number", ["²", "9" * 5000, "٣"])
+async def test_a_number_that_is_none_keeps_no_gateway_from_starting(
+    harness: Asking, call: Call, number: str
+) -> None:
+    """An answer outlives a restart: one that could not be read would be read at every start."""
+    harness.model.say([call("shell", RM)], "done")
+    harness.say("clean up")
+    await harness.asked()
+    harness.say(f"/approve {number}")
+    assert "Approved" not in (await harness.texts(2))[-1]
+    await harness.stop()
+    await harness.start()
+    harness.say("yes")
+    assert (await harness.texts(4))[-1] == "done"
+
+
+async def test_a_decision_commits_with_the_end_of_the_message_that_made_it(
+    harness: Asking, call: Call
+) -> None:
+    """G5: after a kill at any instant either both are there or neither is."""
+    harness.model.say([call("shell", RM)])
+    harness.say("clean up")
+    (row,) = await harness.asked()
+    harness.say("yes")
+    await harness.shell.was_pulled(1)
+    decided = await harness.row(row)
+    ledger = await harness.store.inbox_counts()
+    assert decided.state is ApprovalState.APPROVED
+    assert ledger[InboxState.ANSWERED] == 1
+    assert decided.ended_at is not None
+
+
+class Refusing(SqliteStore):
+    """A store that does not take the first decision that comes outside a chat."""
+
+    refusals = 1
+
+    def decide_approvals(self, decision: ApprovalDecision) -> asyncio.Future[None]:
+        if self.refusals:
+            self.refusals -= 1
+            refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            refused.set_exception(StoreError("the disk is full"))
+            return refused
+        return super().decide_approvals(decision)
+
+
+async def test_a_decision_that_the_store_refuses_can_be_made_again(
+    harness: Asking, call: Call
+) -> None:
+    """K2: what could not be kept has not been decided."""
+    await harness.stop()
+    harness.open_store = Refusing
+    await harness.start()
+    harness.model.say([call("shell", RM)], "done")
+    harness.say("clean up")
+    (row,) = await harness.asked()
+    with pytest.raises(StoreError):
+        await harness.gateway.approvals.decide(row.id, ApprovalResponse(approved=False))
+    assert [each.id for each in await harness.asked()] == [row.id]
+    harness.say("yes")
+    assert (await harness.texts(3))[-1] == "done"
+
+
+async def test_a_deadline_that_the_store_cannot_keep_is_kept_later(
+    harness: Asking, call: Call
+) -> None:
+    """K2: a store that fails delays, and loses nothing."""
+    harness.open_store = Refusing
+    await harness.configure(timeout=0.05)
+    harness.model.say([call("shell", RM)], "then not")
+    harness.say("clean up")
+    await harness.told("then not")
+    (row,) = await harness.ended()
+    assert row.state is ApprovalState.EXPIRED
+
+
+@pytest.mark.parametrize("mode", [ApprovalMode.REFUSE, ApprovalMode.OFF])
+async def test_a_gateway_can_be_told_not_to_ask(
+    harness: Asking, call: Call, mode: ApprovalMode
+) -> None:
+    await harness.configure(mode=mode)
+    harness.model.say([call("shell", RM), call("shell", WIPE)], "done")
+    harness.say("go")
+    assert await harness.texts(1) == ["done"]
+    assert len(harness.shell.pulled) == (mode is ApprovalMode.OFF)
+
+
+async def test_buttons_name_the_row_and_a_click_answers_it(harness: Asking, call: Call) -> None:
+    """J3: where a platform has buttons, the question carries them."""
+    await harness.stop()
+    harness.service = ChatService(buttons=True)
+    await harness.start()
+    harness.model.say([call("shell", RM)], "done")
+    harness.say("clean up")
+    (sent,) = await harness.sent(1)
+    labels = [choice.label for choice in sent.outgoing.choices]
+    assert labels == ["Yes, once", "In this conversation", "Always", "No"]
+    assert all(len(choice.value.encode()) <= 64 for choice in sent.outgoing.choices)
+    await harness.asked()
+    harness.say(sent.outgoing.choices[0].value)
+    assert (await harness.texts(3))[-1] == "done"
+
+
+async def test_deleting_a_session_deletes_what_it_asked(harness: Asking, call: Call) -> None:
+    """What was allowed for good was said about a person, and stays."""
+    harness.model.say([call("shell", RM)], "one", [call("shell", DD)], "two")
+    for said, word in ((3, "always"), (6, "session")):
+        harness.say("go")
+        await harness.asked()
+        harness.say(word)
+        await harness.texts(said)
+    (row,) = {row.session_id for row in await harness.store.approvals(limit=5)}
+    await harness.stop()
+    async with harness.open_store(harness.path) as store:
+        await store.delete_session(row, inbox_ids=await store.session_inbox_ids(row))
+        assert await store.approvals(limit=5) == []
+        (rule,) = await store.approval_rules()
+        assert (rule.rule, rule.session_id) == ("delete", "")
+    await harness.start()
+
+
+async def test_a_question_is_owed_like_any_message(harness: Asking, call: Call) -> None:
+    """I1: through the outbox, in the commit that keeps the rows; it answers no message."""
+    harness.model.say([call("shell", RM)])
+    accepted = await harness.accept("clean up")
+    (row,) = await harness.asked()
+    assert await harness.store.deliveries_for_message(accepted.row.id) == []
+    assert (await harness.store.outbox_counts())[DeliveryState.SENT] == 1
+    assert row.asked_in == row.session_id
+
+
+async def test_people_who_look_at_a_session_hear_of_its_question_and_its_end(
+    harness: Asking, call: Call
+) -> None:
+    """The page's card comes and goes by the feed."""
+    harness.model.say([call("shell", RM)], "done")
+    accepted = await harness.accept("clean up")
+    (row,) = await harness.asked()
+    with harness.gateway.services.feeds.read_session(row.session_id) as feed:
+        await harness.gateway.approvals.decide(row.id, ApprovalResponse(approved=True))
+        assert (feed.changed, feed.stale) == (True, True)
+    assert (await harness.end_of(accepted)).text == "done"
+
+
+async def test_a_stop_that_a_new_overtakes_has_one_end_and_no_reply_besides(
+    harness: Asking, call: Call
+) -> None:
+    """G3: /new supersedes the /stop whose turn waits for a person and has not ended yet."""
+    harness.model.say([call("shell", RM)])
+    await harness.accept("go")
+    await harness.asked()
+    stop, new = await asyncio.gather(harness.accept("/stop"), harness.accept("/new"))
+    await asyncio.gather(harness.end_of(stop), harness.end_of(new))
+    await harness.ended()
+    row = await harness.store.inbox_row(stop.row.id)
+    assert row is not None
+    replies = await harness.store.deliveries_for_message(stop.row.id)
+    assert len(replies) == (row.state is InboxState.ANSWERED)

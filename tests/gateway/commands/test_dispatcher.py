@@ -1,0 +1,335 @@
+"""Commands: they never wait behind a turn, and their effect commits with the end of their row."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+from tests.support.gateway_harness import Call, GatewayHarness
+
+from holdfast.core.config.settings import PlatformSettings, Settings
+from holdfast.core.ids import PrincipalId
+from holdfast.core.messages.inbox import BusyMode, Inbound, InboxState
+from holdfast.core.messages.source import Source, build_session_key
+from holdfast.core.people.commands import (
+    COMMANDS,
+    COMMANDS_BY_NAME,
+    CommandSpec,
+    CommandTopic,
+    Permission,
+    command_menu,
+)
+from holdfast.core.turns.tool import ReplayClass
+from holdfast.core.turns.turn import TurnState
+from holdfast.gateway.commands.command import CommandRequest, parse_command, text_for_agent
+from holdfast.gateway.commands.dispatcher import CommandDispatcher
+from holdfast.gateway.commands.reply import send_reply
+from holdfast.gateway.inbound.access import AccessPolicy
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("/help", ("help", "")),
+        ("/Model gpt-5 ", ("model", "gpt-5")),
+        ("/stop@holdfast_bot", ("stop", "")),
+        ("/etc/passwd is a file", None),
+        ("/ nothing", None),
+        ("hello /help", None),
+        ("/model\nname", ("model", "name")),
+    ],
+)
+def test_what_is_a_command(text: str, parsed: tuple[str, str] | None) -> None:
+    assert parse_command(text) == parsed
+
+
+async def test_help_lists_every_command(harness: GatewayHarness) -> None:
+    text = (await harness.end_of(await harness.accept("/help"))).text
+    shown = [line.split(" - ")[0] for line in text.splitlines() if line.startswith("/")]
+    assert sorted(shown) == [f"/{spec.name}" for spec in COMMANDS]
+    headings = [line for line in text.splitlines() if line.endswith(":")]
+    assert headings == [f"{topic}:" for topic in CommandTopic]
+    assert await harness.ledger() == {"answered": 1}
+
+
+async def test_an_unknown_command_is_told_with_the_nearest(harness: GatewayHarness) -> None:
+    harness.say("/stpo")
+    assert "Did you mean /stop?" in (await harness.texts(1))[0]
+
+
+async def test_stop_ends_the_turn_for_good(harness: GatewayHarness, call: Call) -> None:
+    """F9, G5, H7: the turn is over in the commit that ends the command, and never resumed."""
+    lever = harness.levers[ReplayClass.NEVER]
+    lever.go.clear()
+    harness.model.say([call("never")])
+    accepted = await harness.accept("go")
+    await lever.was_pulled(1)
+    stop = await harness.accept("/stop", busy_mode=BusyMode.QUEUE)
+    assert (await harness.end_of(stop)).text == "Stopped."
+    row = await harness.store.inbox_row(accepted.row.id)
+    assert row.state is InboxState.SUPERSEDED
+    assert (await harness.store.turn(row.turn_id)).state is TurnState.SUPERSEDED
+    await harness.stop()
+    await harness.start()
+    assert await harness.ledger() == {"superseded": 1, "answered": 1}
+    assert len(harness.model.requests) == 1
+
+
+async def test_stop_drops_what_waits_behind_the_turn(harness: GatewayHarness) -> None:
+    """G3: messages that were queued end as superseded, not silently."""
+    await harness.accept("one", busy_mode=BusyMode.QUEUE)
+    await harness.model.wait_for_request(1)
+    waiting = await harness.accept("two", busy_mode=BusyMode.QUEUE)
+    await harness.end_of(await harness.accept("/stop"))
+    assert (await harness.end_of(waiting)).state is InboxState.SUPERSEDED
+    assert await harness.ledger() == {"superseded": 2, "answered": 1}
+
+
+async def test_stop_with_nothing_running_says_so(harness: GatewayHarness) -> None:
+    harness.say("/stop")
+    assert await harness.texts(1) == ["Nothing is running."]
+
+
+async def test_a_session_goes_on_after_stop(harness: GatewayHarness) -> None:
+    """F9: the conversation stays."""
+    await harness.accept("remember red")
+    await harness.model.wait_for_request(1)
+    await harness.end_of(await harness.accept("/stop"))
+    harness.model.say("red")
+    ended = await harness.end_of(await harness.accept("what was it?"))
+    assert ended.text == "red"
+    assert [m.text for m in harness.model.requests[1].messages] == ["remember red", "what was it?"]
+
+
+async def test_new_begins_another_conversation(harness: GatewayHarness) -> None:
+    """G5, A11: a fresh session id; the old one's workbench is ended, its history kept."""
+    harness.model.say("hello", "who?")
+    first = await harness.end_of(await harness.accept("I am Ann"))
+    await harness.end_of(await harness.accept("/new"))
+    second = await harness.end_of(await harness.accept("who am I?"))
+    assert first.session_id != second.session_id
+    assert [m.text for m in harness.model.requests[1].messages] == ["who am I?"]
+    assert harness.runners.ended == [first.session_id]
+    assert len(await harness.transcript(first.session_id)) == 2
+
+
+async def test_what_is_said_right_after_new_belongs_to_the_new_session(
+    harness: GatewayHarness,
+) -> None:
+    """G4: bound at admission, one at a time per route, in the order of acceptance."""
+    harness.model.say("hello", "fresh")
+    first = await harness.end_of(await harness.accept("one"))
+    asked = await asyncio.gather(harness.accept("/new"), harness.accept("two"))
+    ended = await harness.end_of(asked[1])
+    assert ended.session_id != first.session_id
+    row = await harness.store.route(asked[1].row.route)
+    assert row == ended.session_id
+
+
+async def test_new_supersedes_the_running_turn_and_what_waits(harness: GatewayHarness) -> None:
+    """G4: /new ends earlier unstarted rows as superseded."""
+    running = await harness.accept("one", busy_mode=BusyMode.QUEUE)
+    await harness.model.wait_for_request(1)
+    waiting = await harness.accept("two", busy_mode=BusyMode.QUEUE)
+    await harness.end_of(await harness.accept("/new"))
+    for accepted in (running, waiting):
+        assert (await harness.end_of(accepted)).state is InboxState.SUPERSEDED
+    assert await harness.ledger() == {"superseded": 2, "answered": 1}
+
+
+async def test_model_is_shown_chosen_and_kept(harness: GatewayHarness) -> None:
+    """J5, A5: the override survives a restart and reaches the next message's model."""
+    harness.model.say("hi", "hi", "hi")
+    await harness.end_of(await harness.accept("hello"))
+    shown = await harness.end_of(await harness.accept("/model"))
+    assert shown.text == "The model is scripted (local): a test."
+    await harness.end_of(await harness.accept("/model other-model"))
+    ended = await harness.end_of(await harness.accept("hello"))
+    assert (await harness.transcript(ended.session_id))[-1].model == "other-model"
+    await harness.stop()
+    await harness.start()
+    ended = await harness.end_of(await harness.accept("hello"))
+    assert (await harness.transcript(ended.session_id))[-1].model == "other-model"
+    await harness.end_of(await harness.accept("/model default"))
+    harness.model.say("hi")
+    ended = await harness.end_of(await harness.accept("hello"))
+    assert (await harness.transcript(ended.session_id))[-1].model == "scripted"
+
+
+async def test_model_before_the_first_message_counts(harness: GatewayHarness) -> None:
+    await harness.end_of(await harness.accept("/model early"))
+    harness.model.say("hi")
+    ended = await harness.end_of(await harness.accept("hello"))
+    assert (await harness.transcript(ended.session_id))[-1].model == "early"
+
+
+async def test_status_answers_while_a_turn_runs(harness: GatewayHarness) -> None:
+    """Commands take a lane of their own that never waits behind a turn."""
+    await harness.accept("work", busy_mode=BusyMode.QUEUE)
+    await harness.model.wait_for_request(1)
+    ended = await harness.end_of(await harness.accept("/status", busy_mode=BusyMode.QUEUE))
+    assert "running" in ended.text
+
+
+async def test_status_names_the_model_that_was_chosen_here(harness: GatewayHarness) -> None:
+    await harness.end_of(await harness.accept("/model other"))
+    ended = await harness.end_of(await harness.accept("/status"))
+    assert "Model: other (chosen here)" in ended.text
+
+
+async def test_a_stop_from_before_this_start_is_not_carried_out(harness: GatewayHarness) -> None:
+    """G5: a /stop that a process took and did not live to carry out stops nothing in the next."""
+    work = await harness.accept("work", busy_mode=BusyMode.QUEUE)
+    await harness.model.wait_for_request(1)
+    source = work.row.inbound.source
+    stop = Inbound(source=source, event_id="late", message_id="late", text="/stop")
+    kept = await harness.store.accept(stop, route=work.row.route, principal="api", at=1.0)
+    await harness.die()
+    harness.model.say("worked")
+    await harness.start()
+    assert (await harness.end_of(work)).text == "worked"
+    assert (await harness.end_of(kept)).state is InboxState.SUPERSEDED
+
+
+async def test_slash_text_without_commands_is_just_text(harness: GatewayHarness) -> None:
+    harness.model.say("that is a command elsewhere")
+    ended = await harness.end_of(await harness.accept("/help", commands=False))
+    assert ended.text == "that is a command elsewhere"
+
+
+def test_the_table_is_in_order_and_each_name_is_given_once() -> None:
+    names = [spec.name for spec in COMMANDS]
+    assert names == sorted(names)
+    assert len(COMMANDS_BY_NAME) == sum(1 + len(spec.aliases) for spec in COMMANDS)
+    assert all(parse_command(f"/{name}") == (name, "") for name in COMMANDS_BY_NAME)
+
+
+async def test_a_running_gateway_carries_out_every_row_of_the_table(
+    harness: GatewayHarness,
+) -> None:
+    """Names, help, arguments and permissions stand in one table, and it promises nothing more."""
+    assert harness.gateway.dispatcher.available() == list(COMMANDS)
+
+
+async def test_every_command_answers_at_once_while_a_turn_runs(harness: GatewayHarness) -> None:
+    """Commands have their own lane; those that cannot run mid-turn say so."""
+    await harness.accept("work", busy_mode=BusyMode.QUEUE)
+    await harness.model.wait_for_request(1)
+    for spec in COMMANDS:
+        if spec.name in ("new", "stop") or not spec.argument_problem(""):
+            continue  # they end the turn, or need nothing after them
+        told = await harness.end_of(await harness.accept(f"/{spec.name}"))
+        assert spec.usage in told.text
+    for spec in (spec for spec in COMMANDS if not spec.allowed_mid_turn):
+        told = await harness.end_of(await harness.accept(f"/{spec.name}"))
+        assert told.text.startswith(f"/{spec.name} cannot be done while the agent works")
+    assert len(harness.model.requests) == 1
+
+
+@pytest.mark.parametrize("slow", ["/usage", "/model default", "/sessions", "/title Tea"])
+async def test_new_does_not_overtake_a_command_that_came_before_it(
+    harness: GatewayHarness, slow: str
+) -> None:
+    """G3: a command that still reads when /new commits is answered, and not superseded."""
+    harness.model.say("hello")
+    await harness.end_of(await harness.accept("hi"))
+    accepted = await asyncio.gather(harness.accept(slow), harness.accept("/new"))
+    ends = [await harness.end_of(each) for each in accepted]
+    assert [end.state for end in ends] == [InboxState.ANSWERED, InboxState.ANSWERED]
+
+
+async def test_help_says_more_about_one_command(harness: GatewayHarness) -> None:
+    told = await harness.end_of(await harness.accept("/help /reset"))
+    assert told.text == ("/new - begin a new conversation; the old one is kept\nAlso: /reset")
+    told = await harness.end_of(await harness.accept("/help nothing"))
+    assert "There is no command 'nothing'" in told.text
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("/status now", "/status takes nothing after it. Usage: /status"),
+        ("/queue", "/queue needs something after it. Usage: /queue TEXT"),
+        ("/reste", "Did you mean /reset?"),
+        ("/xyzzy", "There is no command /xyzzy. /help lists them."),
+    ],
+)
+async def test_a_command_that_is_used_wrongly_says_how_it_is_used(
+    harness: GatewayHarness, text: str, told: str
+) -> None:
+    assert told in (await harness.end_of(await harness.accept(text))).text
+
+
+async def test_stop_takes_whatever_is_said_with_it(harness: GatewayHarness) -> None:
+    told = await harness.end_of(await harness.accept("/stop please"))
+    assert told.text == "Nothing is running."
+
+
+class Reload:
+    """A command for those who run the gateway."""
+
+    name = "reload"
+
+    def __init__(self, house: Any) -> None:
+        self._house = house
+
+    def begin(self, asked: CommandRequest) -> Awaitable[None]:
+        return send_reply(self._house, asked.row, "carried out")
+
+
+async def test_what_is_for_operators_is_carried_out_for_no_one_else(
+    harness: GatewayHarness,
+) -> None:
+    """Law 12: one question for every entry; the refusal names the key, and "*" is nobody."""
+    gateway = harness.gateway
+    simulated = PlatformSettings(allow=("ann",), operators=("bob", "*"))
+    spec = CommandSpec(name="reload", help="x", permission=Permission.OPERATE)
+    desk = CommandDispatcher(
+        gateway.services,
+        gateway.lanes,
+        access=AccessPolicy(Settings(platforms={"simulated": simulated})),
+        tasks=gateway._tasks,
+        table=[spec],
+    )
+    desk.set_factory(lambda: [Reload(gateway.services)])
+
+    async def told(platform: str, user: str) -> str:
+        source = Source(platform=platform, chat_id=user, user_id=user)
+        row = Inbound(source=source, event_id=user, message_id=user, text="/reload")
+        kept = await harness.store.accept(
+            row, route=build_session_key(source), principal=PrincipalId(user), at=1.0
+        )
+        gateway.services.subscriptions.open(kept.row.id)
+        assert desk.dispatch(kept)
+        return str((await harness.end_of(kept)).text)
+
+    assert "platforms.simulated.operators" in await told("simulated", "ann")
+    assert await told("simulated", "bob") == "carried out"
+    assert await told("api", "owner") == "carried out"
+    ann, bob = (Source(platform="simulated", chat_id="c", user_id=u) for u in ("ann", "bob"))
+    assert (desk.available_for(ann), desk.available_for(bob)) == ([], [spec])
+
+
+def test_menus_show_what_everybody_may_do() -> None:
+    shown = command_menu()
+    talk = [spec for spec in COMMANDS if spec.permission is Permission.TALK]
+    assert [(entry.name, entry.help) for entry in shown] == [(s.name, s.help) for s in talk]
+    assert all(entry.name.isidentifier() and len(entry.help) <= 256 for entry in shown)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("hello", "hello"),
+        ("/etc/hosts", "/etc/hosts"),
+        ("/queue  two words", "two words"),
+        ("/q two", "two"),
+        ("/steer left", "left"),
+        ("/steer", None),
+        ("/new", None),
+        ("/nothing like it", None),
+    ],
+)
+def test_what_of_a_text_reaches_the_agent(text: str, said: str | None) -> None:
+    """So that a terminal knows which words it will find again in the conversation."""
+    assert text_for_agent(text) == said

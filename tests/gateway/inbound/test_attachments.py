@@ -1,0 +1,119 @@
+"""Attachments: what comes with a message is where its turn looks for it, however much it is."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.support.gateway_harness import GatewayHarness
+
+from holdfast.core.config.settings import PlatformSettings, Settings
+from holdfast.core.ids import SessionId
+from holdfast.core.messages.inbox import Accepted, Inbound
+from holdfast.core.messages.source import Attachment, Source
+from holdfast.core.messages.transcript import UserMessage
+from holdfast.core.secrets import Secret
+from holdfast.gateway.inbound.attachments import MAX_FILES, MAX_IMAGES
+from holdfast.models.codecs.request import user_text
+from holdfast.runner.workspace import Workspace
+from holdfast.service.wiring import WorkspaceFiles
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 16
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
+    harness = GatewayHarness(tmp_path / "state.db")
+    harness.put_file = WorkspaceFiles(tmp_path).put
+    await harness.start()
+    yield harness
+    await harness.stop()
+
+
+async def hand_in(harness: GatewayHarness, *files: Attachment) -> Accepted:
+    source = Source(platform="simulated", chat_id="home", user_id="ann")
+    told = Inbound(source=source, event_id="files", message_id="files", text="here")
+    return await harness.gateway.intake.accept(told, files)
+
+
+def at_once(name: str, data: bytes) -> Attachment:
+    async def fetch() -> bytes:
+        return data
+
+    return Attachment(name=name, fetch=fetch)
+
+
+async def test_a_file_that_takes_its_time_is_in_the_conversation_it_is_answered_in(
+    desk: GatewayHarness, tmp_path: Path
+) -> None:
+    """G4: what is fetched while /new leaves a conversation belongs to the one after it."""
+    fetching, done = asyncio.Event(), asyncio.Event()
+
+    async def fetch() -> bytes:
+        fetching.set()
+        await done.wait()
+        return b"the plan"
+
+    desk.model.say("hello", "read")
+    desk.say("hi")
+    await desk.sent(1)
+    async with asyncio.TaskGroup() as tasks:
+        handing = tasks.create_task(hand_in(desk, Attachment(name="plan.txt", fetch=fetch)))
+        await fetching.wait()
+        desk.say("/new")
+        await desk.sent(2)
+        done.set()
+    await desk.sent(3)
+    row = await desk.store.inbox_row(handing.result().row.id)
+    assert row is not None and row.session_id is not None
+    found = Workspace(tmp_path, SessionId(row.session_id)).list_or_open("")
+    assert isinstance(found, list)
+    assert [each.path for each in found] == ["uploads/plan.txt"]
+
+
+async def test_of_very_many_files_some_are_taken_and_the_rest_is_told(
+    desk: GatewayHarness, tmp_path: Path
+) -> None:
+    desk.model.say("so many")
+    accepted = await hand_in(desk, *(at_once(f"{n}.png", PNG) for n in range(MAX_FILES + 7)))
+    await desk.sent(1)
+    kept = accepted.row.inbound
+    assert "[Attached, and not here: 7 more; 100 are taken at a time]" in kept.text
+    assert len(kept.images) == MAX_IMAGES
+    assert len(list(tmp_path.glob("**/uploads/*"))) == MAX_FILES
+
+
+async def test_what_a_document_says_reaches_the_model_behind_the_words_it_came_with(
+    tmp_path: Path,
+) -> None:
+    """Bounded, without secrets, with the path of the whole; and as it was after a restart."""
+    harness = GatewayHarness(tmp_path / "state.db")
+    account = PlatformSettings(allow=("ann",), files=("text/*", ".log"), file_chars=40)
+    harness.settings = Settings(platforms={"simulated": account})
+    harness.secrets = [Secret("sesame-sesame")]
+    harness.put_file = WorkspaceFiles(tmp_path).put
+    await harness.start()
+    harness.model.say("read", "again")
+    page = b"<html><p>open sesame-sesame, and then " + b"walk on. " * 50
+    accepted = await hand_in(
+        harness, at_once("way.html", page), at_once("tool.exe", b"no"), at_once("a.log", b"short")
+    )
+    await harness.sent(1)
+    shown = harness.model.requests[0].messages[0]
+    assert isinstance(shown, UserMessage)
+    assert shown.text.startswith("here\n\n[Attached, in the workspace: uploads/way.html")
+    assert "tool.exe (files of this kind are not taken here)" in shown.text
+    assert "walk" not in shown.text
+    assert shown.documents is not None
+    assert '<document path="uploads/way.html">\nopen ' in shown.documents
+    assert "sesame-sesame" not in shown.documents and "walk on. walk" not in shown.documents
+    assert "The whole file is uploads/way.html" in shown.documents
+    assert '<document path="uploads/a.log">\nshort' in shown.documents
+    assert shown.documents in user_text(shown)
+    assert accepted.row.inbound.documents == shown.documents
+    await harness.stop()
+    await harness.start()
+    harness.say("go on")
+    await harness.sent(2)
+    assert harness.model.requests[1].messages[0] == shown
+    await harness.stop()

@@ -1,0 +1,52 @@
+"""G1: where a platform's stream was left is kept with the message that moved it, never apart."""
+
+from pathlib import Path
+
+from tests.support.store_file import looking_into
+
+from holdfast.core.crash_points import CrashPoint
+from holdfast.core.messages.inbox import Cursor, Inbound
+from holdfast.core.messages.source import Source, build_session_key
+from holdfast.store.sqlite.store import SqliteStore
+
+MESSAGES = 50
+
+
+def said(number: int) -> Inbound:
+    return Inbound(
+        source=Source(platform="sim", chat_id="c", user_id="u"),
+        event_id=str(number),
+        message_id=str(number),
+        text="hi",
+        cursor=Cursor(name="updates", value=str(number)),
+    )
+
+
+class Onlooker:
+    """Owns what another process would have found after each commit: last message and cursor."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.found: list[tuple[str | None, str | None]] = []
+
+    def __call__(self, point: CrashPoint) -> None:
+        if point is not CrashPoint.AFTER_COMMIT:
+            return
+        with looking_into(self._path) as db:
+            last = db.execute("SELECT event_id FROM inbox ORDER BY id DESC LIMIT 1").fetchone()
+            cursor = db.execute("SELECT value FROM cursors").fetchone()
+        self.found.append((last and last[0], cursor and cursor[0]))
+
+
+async def test_no_commit_has_a_cursor_without_its_message_or_a_message_without_its_cursor(
+    tmp_path: Path,
+) -> None:
+    """G1: a crash behind any commit finds both or neither, so the platform skips nothing."""
+    onlooker = Onlooker(tmp_path / "state.db")
+    async with SqliteStore(tmp_path / "state.db", crash=onlooker) as store:
+        for number in range(1, MESSAGES + 1):
+            inbound = said(number)
+            route = build_session_key(inbound.source)
+            await store.accept(inbound, route=route, principal="u", at=float(number))
+    assert onlooker.found[-1] == (str(MESSAGES), str(MESSAGES))
+    assert [pair for pair in onlooker.found if pair[0] != pair[1]] == []

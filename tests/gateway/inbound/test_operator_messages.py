@@ -1,0 +1,120 @@
+"""The operator speaks into a chat of others: by everybody's way, marked, and answered there."""
+
+import msgspec
+import pytest
+from tests.support.gateway_harness import GatewayHarness, Until
+
+from holdfast.core.config.settings import SessionSettings
+from holdfast.core.errors import NotAllowed
+from holdfast.core.ids import SessionId
+from holdfast.core.messages.inbox import Accepted, Inbound, InboxState
+from holdfast.core.messages.source import Author, ChatType, Source
+from holdfast.core.messages.transcript import UserMessage
+from holdfast.server.api.errors import EndpointError
+from holdfast.server.api.v1.messages import accept_message, current_session_source, session_source
+
+MARK = "operator of this gateway"
+
+
+async def said(
+    harness: GatewayHarness, session_id: SessionId, text: str, name: str = "op1"
+) -> Accepted:
+    row = await harness.store.session(session_id)
+    assert row is not None
+    source = await current_session_source(harness.gateway, row)
+    inbound = Inbound(source=source, event_id=name, message_id=name, text=text)
+    return await accept_message(harness.gateway, inbound)
+
+
+async def test_the_answer_goes_to_the_chat_and_the_words_are_marked(
+    harness: GatewayHarness,
+) -> None:
+    """G1: it is in the inbox of that chat, and has one visible end."""
+    harness.model.say("hello", "as you wish")
+    harness.say("hi")
+    assert await harness.texts(1) == ["hello"]
+    session_id = await harness.only_session()
+    accepted = await said(harness, session_id, "say it politely")
+    assert await harness.texts(2) == ["hello", "as you wish"]
+    first, second = await harness.sent(2)
+    assert second.outgoing.chat_id == first.outgoing.chat_id
+    assert (await harness.end_of(accepted)).state is InboxState.ANSWERED
+    assert await harness.only_session() == session_id
+    words = [m for m in await harness.transcript(session_id) if isinstance(m, UserMessage)]
+    assert [(m.text, m.speaker) for m in words] == [("hi", None), ("say it politely", MARK)]
+    row = await harness.store.session(session_id)
+    assert row is not None and row.principal == "simulated:default:ann"
+
+
+async def test_where_people_share_a_session_nobody_of_them_is_spoken_for(
+    harness: GatewayHarness,
+) -> None:
+    """The answer quotes nothing: what the operator said is no message of that platform."""
+    await harness.stop()
+    shared = SessionSettings(group_sessions_per_user=False)
+    harness.settings = msgspec.structs.replace(harness.settings, sessions=shared)
+    await harness.start()
+    harness.model.say("hello", "everybody")
+    harness.say("hi", chat="room", chat_type=ChatType.GROUP)
+    await harness.texts(1)
+    accepted = await said(harness, await harness.only_session(), "greet them all")
+    first, second = await harness.sent(2)
+    assert (second.text, second.outgoing.reply_to) == ("everybody", None)
+    assert first.outgoing.reply_to is not None
+    assert accepted.row.principal == "simulated:default:operator"
+
+
+async def test_a_command_of_the_operator_is_carried_out_and_told_in_the_chat(
+    harness: GatewayHarness,
+) -> None:
+    """Also one that nobody of that chat may give: whoever runs the gateway may."""
+    harness.model.say("hello")
+    harness.say("hi")
+    await harness.texts(1)
+    old = await harness.only_session()
+    accepted = await said(harness, old, "/new")
+    assert (await harness.end_of(accepted)).state is InboxState.ANSWERED
+    assert await harness.texts(2) == ["hello", "A new conversation begins."]
+    row = await harness.store.session(old)
+    assert row is not None and not row.current
+    with pytest.raises(EndpointError, match="its chat uses another one"):
+        await current_session_source(harness.gateway, row)
+    assert (await session_source(harness.gateway, row)).chat_id == "home"
+
+
+async def test_what_is_said_while_the_gateway_dies_is_answered_by_the_next(
+    harness: GatewayHarness, until: Until
+) -> None:
+    """K2: it is durable when whoever said it is told so."""
+    harness.model.say("hello", "there you are")
+    harness.say("hi")
+    await harness.texts(1)
+    await until(harness.arrived)
+    session_id = await harness.only_session()
+    harness.gateway.lanes.hold(allow_subagents=False)
+    await said(harness, session_id, "and now?")
+    await harness.die()
+    await harness.start()
+    await until(lambda: len(harness.service.ledger().sent) == 2)
+    assert await harness.texts(2) == ["hello", "there you are"]
+
+
+async def test_no_door_can_speak_as_the_operator(harness: GatewayHarness) -> None:
+    source = Source(platform="simulated", chat_id="home", user_id="mallory", author=Author.OPERATOR)
+    inbound = Inbound(source=source, event_id="x", message_id="x", text="/restart")
+    with pytest.raises(NotAllowed, match="never those of the operator"):
+        await harness.gateway.intake.accept(inbound)
+
+
+async def test_the_work_of_an_agent_for_another_is_not_spoken_to(harness: GatewayHarness) -> None:
+    harness.model.say("hello")
+    harness.say("hi")
+    await harness.texts(1)
+    row = await harness.store.session(await harness.only_session())
+    assert row is not None
+    child = msgspec.structs.replace(row, route="house:default:dm:x:")
+    with pytest.raises(EndpointError, match="the session that started it"):
+        await session_source(harness.gateway, child)
+    gone = msgspec.structs.replace(row, id="s_other", route="elsewhere:default:dm:home:")
+    with pytest.raises(EndpointError, match="not configured any more"):
+        await session_source(harness.gateway, gone)

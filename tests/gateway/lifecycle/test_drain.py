@@ -1,0 +1,218 @@
+"""Chapter C, the turns that run when a gateway goes: waited for, interrupted, or never begun."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.support.gateway_harness import Call, GatewayHarness
+from tests.support.stops import (
+    begun,
+    leave,
+    notes,
+    only,
+    order_to,
+    restart,
+    windows,
+    with_windows,
+)
+
+from holdfast.core.messages.transcript import ToolMessage, ToolOutcome, UserMessage
+from holdfast.core.turns.stop import StopKind
+from holdfast.core.turns.tool import ReplayClass
+from holdfast.core.turns.turn import LaneState
+from holdfast.testing.simulated.service import ChatService
+
+LONG = 60.0  # seconds: a window that no test waits for
+
+
+async def told(harness: GatewayHarness, state: str) -> None:
+    async with asyncio.timeout(30):
+        while state not in harness.states:
+            await asyncio.sleep(0.005)
+
+
+async def test_nothing_is_awaited_by_default(harness: GatewayHarness) -> None:
+    """C2: `restart_drain_timeout` is 0; a turn that runs is interrupted, and answered later."""
+    assert harness.settings.gateway.restart_drain_timeout == 0
+    harness.say("work")
+    await harness.model.wait_for_request(1)
+    async with asyncio.timeout(20):
+        went = await leave(harness, StopKind.STOP)
+    assert (went.interrupted, went.parked) == (1, 0)
+    harness.model.say("worked")
+    await harness.start()
+    async with asyncio.timeout(30):
+        while await harness.ledger() != {"answered": 1}:
+            await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("kind", [StopKind.STOP, StopKind.SIGNAL, StopKind.RESTART])
+async def test_a_turn_that_finishes_inside_the_window_is_not_interrupted(
+    harness: GatewayHarness, kind: StopKind
+) -> None:
+    """C2, F5: nor marked; its answer goes out before the platforms do."""
+    await with_windows(harness, drain=LONG, park=LONG)
+    harness.say("work")
+    await harness.model.wait_for_request(1)
+    stopping = asyncio.create_task(leave(harness, kind))
+    await told(harness, "draining: 1 turn")
+    harness.model.say("worked")
+    went = await stopping
+    assert (went.interrupted, went.parked) == (0, 0)
+    assert "worked" in await harness.texts(1)
+    await harness.start()
+    assert await harness.ledger() == {"answered": 1}
+    assert not (await only(harness)).resume_pending
+    assert notes(await harness.transcript((await only(harness)).id)) == []
+
+
+async def test_what_waits_behind_a_turn_is_not_begun_in_the_window(harness: GatewayHarness) -> None:
+    """C2: it is the successor's, without a note."""
+    await with_windows(harness, drain=LONG)
+    harness.say("first")
+    await harness.model.wait_for_request(1)
+    harness.say("/queue second")
+    lane = next(iter(harness.gateway.lanes))
+    async with asyncio.timeout(30):
+        while not lane.queued:
+            await asyncio.sleep(0.005)
+    stopping = asyncio.create_task(leave(harness, StopKind.STOP))
+    await told(harness, "draining: 1 turn")
+    harness.model.say("one", "two")
+    await stopping
+    assert len(harness.model.requests) == 1
+    windows(harness)
+    await harness.start()
+    request = await harness.model.wait_for_request(2)
+    assert request.messages[-1] == UserMessage(text="second")
+    assert notes(request.messages) == []
+
+
+async def test_a_window_that_is_over_ends_in_an_interrupt(harness: GatewayHarness) -> None:
+    """C2, C3."""
+    await with_windows(harness, drain=0.05)
+    harness.say("work")
+    await harness.model.wait_for_request(1)
+    went = await leave(harness, StopKind.STOP)
+    assert went.interrupted == 1
+    await harness.start()
+
+
+async def test_whoever_hurries_ends_the_window_now(harness: GatewayHarness) -> None:
+    """C1: a second signal ends the drain."""
+    await with_windows(harness, drain=LONG)
+    harness.say("work")
+    await harness.model.wait_for_request(1)
+    hurried = asyncio.Event()
+    order = order_to(harness, StopKind.SIGNAL)
+    stopping = asyncio.create_task(harness.running.stop(order, hurried=hurried))
+    await told(harness, "draining: 1 turn")
+    hurried.set()
+    async with asyncio.timeout(10):
+        await stopping
+    assert harness.running.interrupted == 1
+    await harness.stop()
+    windows(harness)
+    await harness.start()
+
+
+async def test_progress_is_told_when_the_number_changes(harness: GatewayHarness) -> None:
+    """C2: at the start, with each change, and at the end; not on every look."""
+    await with_windows(harness, drain=LONG)
+    for chat in ("one", "two"):
+        harness.say("work", chat=chat)
+    await harness.model.wait_for_request(2)
+    harness.states.clear()
+    stopping = asyncio.create_task(leave(harness, StopKind.STOP))
+    await told(harness, "draining: 2 turns")
+    harness.model.say("worked")
+    await told(harness, "draining: 1 turn")
+    harness.model.say("worked")
+    await stopping
+    said = [state for state in harness.states if state.startswith("draining")]
+    end = "draining: 0 turns"
+    assert said == ["draining: 2 turns", "draining: 1 turn", end, end]
+    await harness.start()
+
+
+@pytest.fixture
+async def patient(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
+    """A harness whose vendor splits messages: one that may have more parts is waited for."""
+    harness = GatewayHarness(tmp_path / "state.db")
+    harness.service = ChatService(settle=LONG)
+    await harness.start()
+    yield harness
+    await harness.stop()
+
+
+async def test_a_session_that_is_still_starting_is_neither_interrupted_nor_marked(
+    patient: GatewayHarness,
+) -> None:
+    """C3, F5: its message stays in the inbox and runs in the successor, without a note."""
+    patient.say("part of an album", group="album")
+    async with asyncio.timeout(30):
+        while patient.gateway.lanes.count(LaneState.STARTING) != 1:
+            await asyncio.sleep(0.005)
+    async with asyncio.timeout(10):
+        went = await leave(patient, StopKind.RESTART)
+    assert (went.interrupted, went.parked) == (0, 0)
+    patient.service = ChatService()
+    await patient.start()
+    request = await patient.model.wait_for_request(1)
+    assert [message.text for message in request.messages] == ["part of an album"]
+    await begun(patient)
+    assert (await only(patient)).interruptions == 0
+    patient.model.say("seen")
+
+
+async def test_an_agent_hears_once_why_it_is_interrupted(
+    harness: GatewayHarness, call: Call
+) -> None:
+    """C3, H7: once per agent, with the reason; the turn stays open."""
+    lever = harness.levers[ReplayClass.NEVER]
+    lever.go.clear()
+    harness.model.say([call("never")])
+    harness.say("work")
+    await lever.was_pulled(1)
+    agent = next(iter(harness.gateway.lanes)).running_turn.agent
+    heard: list[str] = []
+    interrupt = agent._interrupt
+    assert interrupt is not None
+
+    def listen(reason: str) -> None:
+        heard.append(reason)
+        interrupt(reason)
+
+    agent.set_interrupt(listen)
+    await leave(harness, StopKind.STOP)
+    assert heard == ["Gateway shutting down"]
+    assert len(lever.cancelled) == 1
+    await harness.start()
+    request = await harness.model.wait_for_request(2)
+    [result] = [m for m in request.messages if isinstance(m, ToolMessage)]
+    assert result.outcome is ToolOutcome.CANCELLED
+
+
+async def test_a_restart_says_so_to_its_agents(harness: GatewayHarness) -> None:
+    """C3: `Gateway restarting`."""
+    assert order_to(harness, StopKind.RESTART).agent_notice == "Gateway restarting"
+    assert order_to(harness, StopKind.REPLACE).agent_notice == "Gateway restarting"
+    harness.say("work")
+    await harness.model.wait_for_request(1)
+    turn = next(iter(harness.gateway.lanes)).running_turn
+    await restart(harness, now=True)
+    assert turn.interrupt_reason == "Gateway restarting"
+
+
+async def test_whoever_waits_until_nothing_runs_hears_it(harness: GatewayHarness) -> None:
+    """C2: `restart --when-idle` waits for this, and not for one who waits for a person."""
+    harness.say("work")
+    await harness.model.wait_for_request(1)
+    quiet = asyncio.create_task(harness.gateway.lanes.wait_until_idle())
+    await begun(harness)
+    assert not quiet.done()
+    harness.model.say("worked")
+    async with asyncio.timeout(10):
+        await quiet
+    assert harness.gateway.lanes.count(LaneState.RUNNING) == 0

@@ -1,0 +1,194 @@
+"""Chapters H and F, in the last instants of a process: an end that the disk had refused, and a
+question that was asked as the gateway went."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.gateway.approvals.test_approvals import DD, RM, Asking
+from tests.support.gateway_harness import Call, Until
+from tests.support.stops import begun, come_back, leave, notes, only, windows
+
+from holdfast.core.errors import StoreError
+from holdfast.core.messages.inbox import InboxState
+from holdfast.core.turns.stop import StopKind, TurnExitReason
+from holdfast.core.turns.turn import LaneState
+from holdfast.gateway.turns.transcript_notes import interruption_note
+from holdfast.store.sqlite.store import SqliteStore
+
+
+def nothing() -> None:
+    """What happens in an instant in which nothing does."""
+
+
+class Watched(SqliteStore):
+    """A store that is full for the ends of turns, and that tells when a turn looks for standing
+    rules or asks a person."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.full = False
+        self.refused = 0
+        self.looks: Callable[[], Any] = nothing
+        self.asks: Callable[[], Any] = nothing
+
+    def end_turn(self, *arguments: Any, **more: Any) -> Any:
+        if not self.full:
+            return super().end_turn(*arguments, **more)
+        self.refused += 1
+        refused = asyncio.get_running_loop().create_future()
+        refused.set_exception(StoreError("the disk is full"))
+        return refused
+
+    async def approval_rules(self, *arguments: Any, **more: Any) -> Any:
+        self.looks()
+        return await super().approval_rules(*arguments, **more)
+
+    def ask_approvals(self, *arguments: Any, **more: Any) -> Any:
+        asked = super().ask_approvals(*arguments, **more)
+        self.asks()
+        return asked
+
+
+class Leaving(Asking):
+    """A harness with people to ask, on such a store."""
+
+    store: Watched
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.open_store = Watched
+        windows(self)
+
+    def mark(self) -> None:
+        """What the phase of that name does, in the instant in which this is called."""
+        self.store.looks = self.store.asks = nothing
+        self.gateway.lanes.leave(TurnExitReason.SHUTDOWN_TIMEOUT)
+
+    async def goes_while_its_end_waits(self, until: Until) -> None:
+        """A stop, once the disk has refused an end; there is room again by then."""
+        await until(lambda: self.store.refused > 0)
+        self.store.full = False
+        went = await leave(self, StopKind.STOP)
+        assert (went.parked, went.interrupted) == (0, 0)
+
+
+@pytest.fixture
+async def harness(tmp_path: Path) -> AsyncIterator[Leaving]:
+    harness = Leaving(tmp_path / "state.db")
+    await harness.start()
+    yield harness
+    await harness.stop()
+
+
+async def test_an_answer_that_the_disk_refused_is_written_by_the_stop(
+    harness: Leaving, until: Until
+) -> None:
+    """H4, H1, F7: the next start sends it; the model is not asked again, and nothing was cut."""
+    said = await harness.accept("hi")
+    await harness.model.wait_for_request(1)
+    await begun(harness)
+    harness.store.full = True
+    harness.model.say("hello")
+    await harness.goes_while_its_end_waits(until)
+    await come_back(harness)
+    assert (await harness.end_of(said)).text == "hello"
+    assert len(harness.model.requests) == 1
+    assert (await only(harness)).interruptions == 0
+
+
+async def test_a_turn_that_its_user_stopped_on_a_full_disk_is_not_resumed(
+    harness: Leaving, until: Until
+) -> None:
+    """H3, F9: the gateway goes while that end waits for the disk, and takes it along."""
+    said = await harness.accept("work")
+    await harness.model.wait_for_request(1)
+    await begun(harness)
+    harness.store.full = True
+    stop = await harness.accept("/stop")
+    await harness.goes_while_its_end_waits(until)
+    await come_back(harness)
+    assert (await harness.end_of(said)).state is InboxState.SUPERSEDED
+    assert (await harness.end_of(stop)).text == "Stopped."
+    assert len(harness.model.requests) == 1
+
+
+async def test_a_turn_that_waits_and_was_stopped_on_a_full_disk_is_not_resumed(
+    harness: Leaving, call: Call, until: Until
+) -> None:
+    """H3, F9, J3: nobody runs it, and its end is written all the same."""
+    harness.model.say([call("shell", RM)])
+    said = await harness.accept("clean up")
+    await harness.asked()
+    harness.store.full = True
+    await harness.accept("/stop")
+    await harness.goes_while_its_end_waits(until)
+    await come_back(harness)
+    assert (await harness.end_of(said)).state is InboxState.SUPERSEDED
+    assert await harness.store.approvals(limit=5, pending=True) == []
+
+
+async def test_a_turn_that_asks_in_the_instant_of_its_mark_was_not_cut(
+    harness: Leaving, call: Call
+) -> None:
+    """C2, F5, F7: the log has its question before the mark, so it stands at a boundary."""
+    harness.store.asks = harness.mark
+    harness.model.say([call("shell", RM)])
+    harness.say("clean up")
+    await harness.asked()
+    went = await leave(harness, StopKind.STOP)
+    assert (went.parked, went.interrupted) == (1, 0)
+    await come_back(harness)
+    found = await only(harness)
+    assert (found.interruptions, found.resume_pending) == (0, False)
+    harness.say("/approve")
+    request = await harness.model.wait_for_request(2)
+    assert notes(request.messages) == []
+
+
+async def test_a_turn_that_was_marked_asks_nobody_any_more(
+    harness: Leaving, call: Call, until: Until
+) -> None:
+    """F5, F6, F7: it was cut, is counted and told so; its successor asks."""
+    harness.store.looks = harness.mark
+    harness.model.say([call("shell", RM)])
+    harness.say("clean up")
+    await until(lambda: harness.gateway.lanes.count(LaneState.PARKED) == 1)
+    assert await harness.store.approvals(limit=5) == []
+    went = await leave(harness, StopKind.STOP)
+    assert (went.parked, went.interrupted) == (0, 1)
+    await come_back(harness)
+    await harness.asked()
+    assert (await only(harness)).interruptions == 1
+    harness.say("/approve")
+    request = await harness.model.wait_for_request(2)
+    assert notes(request.messages) == [interruption_note("shutdown_timeout").text]
+
+
+@pytest.mark.parametrize("kind", [None, StopKind.STOP], ids=["crash", "stop"])
+async def test_a_turn_cut_in_one_call_was_cut_although_it_has_asked_about_the_next(
+    harness: Leaving, call: Call, kind: StopKind | None
+) -> None:
+    """F6, F7, H3: it ran what had been allowed; counted and told once, and the question stands."""
+    harness.shell.go.clear()
+    harness.model.say([call("shell", RM), call("shell", DD)])
+    harness.say("clean up")
+    first, _ = await harness.asked(number=2)
+    harness.say(f"/approve {first.number}")
+    await harness.shell.was_pulled(1)
+    harness.shell.known[harness.shell.pulled[0]] = "removed"
+    if kind is None:
+        await harness.die()
+    else:
+        await leave(harness, kind)
+    await come_back(harness)
+    [second] = await harness.asked()
+    assert (second.number, (await only(harness)).interruptions) == (2, 1)
+    harness.shell.go.set()
+    harness.say("/approve 2")
+    request = await harness.model.wait_for_request(2)
+    assert notes(request.messages) == [
+        interruption_note("crash" if kind is None else "shutdown_timeout").text
+    ]

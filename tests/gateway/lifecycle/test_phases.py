@@ -1,0 +1,311 @@
+"""Chapter C, the list itself: names, order, deadlines, and what a broken phase does to the rest."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.support.gateway_harness import Call, GatewayHarness, NoRunners
+from tests.support.stops import begun, leave, only, order_to, windows, with_windows
+
+from holdfast.core.ports.capabilities import Capabilities
+from holdfast.core.turns.stop import StopKind
+from holdfast.core.turns.tool import ReplayClass
+from holdfast.gateway.app import Gateway
+from holdfast.gateway.lifecycle.phases import Phase, run_phases
+from holdfast.gateway.lifecycle.stop import DRAIN, GatewayStop
+from holdfast.gateway.lifespan import RunningGateway
+
+NAMES = [
+    "close intake",
+    "notify",
+    "drain",
+    "mark",
+    "interrupt",
+    "kill tools",
+    "finalise agents",
+    "empty the cache",
+    "flush outbox",
+    "disconnect platforms",
+    "cancel tasks",
+    "kill tools again",
+    "close auxiliary clients",
+]
+OF_THE_PROCESS = 6.0  # seconds of the 25: the store, the state, the lock
+
+
+async def fails() -> None:
+    raise ValueError("this phase is broken")
+
+
+async def hangs() -> None:
+    await asyncio.Event().wait()
+
+
+def phases_of(harness: GatewayHarness, kind: StopKind) -> list[Phase]:
+    return harness.running.phases(order_to(harness, kind), hurried=asyncio.Event())
+
+
+@pytest.mark.parametrize("kind", [kind for kind in StopKind if kind is not StopKind.CRASH])
+async def test_the_phases_have_their_names_and_their_order(
+    harness: GatewayHarness, kind: StopKind
+) -> None:
+    """C1: one list, whatever the reason."""
+    assert [phase.name for phase in phases_of(harness, kind)] == NAMES
+    await leave(harness, kind)
+    ran = harness.states[harness.states.index("connecting") + 1 :]
+    assert [state for state in ran if state in NAMES] == NAMES
+    await harness.start()
+
+
+@pytest.mark.parametrize("kind", [StopKind.STOP, StopKind.RESTART])
+async def test_all_phases_but_the_drain_fit_into_their_time(
+    harness: GatewayHarness, kind: StopKind
+) -> None:
+    """C1: 25 seconds together, with room for what the process does besides."""
+    await with_windows(harness, drain=100, park=10)
+    phases = phases_of(harness, kind)
+    assert sum(phase.seconds for phase in phases if phase.name != DRAIN) <= 25 - OF_THE_PROCESS
+    [drain] = [phase for phase in phases if phase.name == DRAIN]
+    assert drain.seconds > 100 + (10 if kind.restarts else 0)
+
+
+@pytest.fixture
+async def hasty(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
+    """A harness whose stops wait for nothing."""
+    harness = GatewayHarness(tmp_path / "state.db")
+    windows(harness)
+    await harness.start()
+    yield harness
+    await harness.stop()
+
+
+async def in_the_middle_of_everything(harness: GatewayHarness, call: Call) -> None:
+    """A turn that the model works on, one in a command, and a message that waits."""
+    harness.levers[ReplayClass.ATTACH].go.clear()
+    harness.model.say([call("attach")])
+    harness.say("run it", chat="commands")
+    await harness.levers[ReplayClass.ATTACH].was_pulled(1)
+    harness.say("think", chat="thoughts")
+    await harness.model.wait_for_request(2)
+    harness.say("/queue and then", chat="thoughts")
+    await begun(harness, 2)
+    async with asyncio.timeout(30):
+        while sum(lane.queued for lane in harness.gateway.lanes) < 1:
+            await asyncio.sleep(0.005)
+
+
+def _brief(phase: Phase) -> Phase:
+    """Where a broken phase has left tasks behind, this one waits for them in vain."""
+    return replace(phase, seconds=0.2) if phase.name == "cancel tasks" else phase
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("fault", "kind"), [(fails, StopKind.SIGNAL), (hangs, StopKind.RESTART)], ids=["fails", "hangs"]
+)
+async def test_a_broken_phase_skips_no_other_and_loses_nothing(
+    hasty: GatewayHarness,
+    call: Call,
+    name: str,
+    fault: Callable[[], Awaitable[None]],
+    kind: StopKind,
+) -> None:
+    """C1, H3: the others run, and the next start answers each message once, from the log."""
+    harness = hasty
+    await in_the_middle_of_everything(harness, call)
+    phases = [
+        replace(phase, seconds=0.05, run=fault) if phase.name == name else _brief(phase)
+        for phase in phases_of(harness, kind)
+    ]
+    told: list[str] = []
+    await run_phases(phases, progress=told.append)
+    assert told == NAMES
+    await harness.die()
+    lever = harness.levers[ReplayClass.ATTACH]
+    lever.known = {lever.pulled[0]: "it ran"}
+    lever.go.set()
+    harness.model.say("one", "two", "three")
+    await harness.start()
+    await settled(harness, 3)
+    assert await harness.ledger() == {"answered": 3}
+    assert len(lever.pulled) == 1
+    replies = [s.outgoing.text for s in await harness.sent(3) if s.outgoing.text in WORDS]
+    assert sorted(replies) == sorted(WORDS)
+
+
+WORDS = ("one", "two", "three")
+
+
+async def settled(harness: GatewayHarness, number: int) -> None:
+    async with asyncio.timeout(30):
+        while (await harness.ledger()).get("answered", 0) < number:
+            await asyncio.sleep(0.005)
+        while len([s for s in await harness.sent(0) if s.outgoing.text in WORDS]) < number:
+            await asyncio.sleep(0.005)
+
+
+async def test_whoever_stops_it_again_waits_for_the_same_stop(harness: GatewayHarness) -> None:
+    """C1: idempotent; each phase runs once."""
+    await asyncio.gather(*(harness.running.stop() for _ in range(3)))
+    await harness.running.stop(order_to(harness, StopKind.RESTART))
+    assert harness.states.count("disconnect platforms") == 1
+    await harness.stop()
+    await harness.start()
+
+
+async def test_cancelling_whoever_waits_does_not_cancel_the_stop(harness: GatewayHarness) -> None:
+    """C1: a stop that has begun goes through."""
+    first = asyncio.create_task(harness.running.stop())
+    await asyncio.sleep(0)
+    first.cancel()
+    await harness.running.stop()
+    assert harness.states[-1] == NAMES[-1]
+    await harness.stop()
+    await harness.start()
+
+
+class Doorway:
+    """A platform of this very process, which a start waits for, that stands in its own doorway."""
+
+    name = "slow"
+    account = "default"
+
+    capabilities = Capabilities(fetchable=True)
+
+    def __init__(self) -> None:
+        self.reached = asyncio.Event()
+
+    def connect(self, intake: Any) -> "Doorway":
+        return self
+
+    async def __aenter__(self) -> None:
+        self.reached.set()
+        await asyncio.Event().wait()
+
+    async def __aexit__(self, *exc: object) -> None:
+        raise AssertionError("it was never entered")
+
+
+async def test_a_stop_in_the_middle_of_a_start_ends_what_was_begun(harness: GatewayHarness) -> None:
+    """C1: at any point of start-up; parts that were never entered are passed over."""
+    await harness.accept("work")
+    await harness.model.wait_for_request(1)
+    await begun(harness)
+    await harness.stop()
+    doorway = Doorway()
+    harness.more_doors = [doorway]
+    starting = asyncio.create_task(harness.start())
+    await doorway.reached.wait()
+    await harness.model.wait_for_request(2)  # the turn that was cut has gone on meanwhile
+    await harness.running.stop()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert len(harness.gateway.lanes) == 0
+    await harness.stop()
+    harness.more_doors = []
+    harness.model.say("answered")
+    await harness.start()
+    await settled_once(harness)
+
+
+async def settled_once(harness: GatewayHarness) -> None:
+    async with asyncio.timeout(30):
+        while await harness.ledger() != {"answered": 1}:
+            await asyncio.sleep(0.005)
+
+
+async def test_a_start_that_does_not_let_go_keeps_nobody_from_leaving(
+    harness: GatewayHarness,
+) -> None:
+    """C1, C5: the rest of the phase is done all the same, and memory hears of who is mid-turn."""
+    harness.say("work")
+    await harness.model.wait_for_request(1)
+    stop = GatewayStop(
+        order_to(harness, StopKind.STOP),
+        harness.gateway,
+        hurried=asyncio.Event(),
+        cancel_start=hangs,
+        stopped=asyncio.Event(),
+    )
+    first = replace(stop.phases()[0], seconds=0.05)
+    assert first.name == "close intake"
+    await run_phases([first], progress=harness.states.append)
+    assert harness.gateway.services.subagents._detached
+    assert stop._mid_turn == {lane.session_id for lane in harness.gateway.lanes} != set()
+
+
+async def test_a_gateway_that_was_never_started_can_be_stopped(harness: GatewayHarness) -> None:
+    """C1: nothing was entered, and nothing hangs."""
+    fresh = RunningGateway(Gateway(harness.gateway.dependencies))
+    async with asyncio.timeout(20):
+        await fresh.stop()
+
+
+class Watched(NoRunners):
+    """Tells when it was asked to end or to let go, among the phases."""
+
+    def __init__(self, states: list[str]) -> None:
+        super().__init__()
+        self._states = states
+
+    async def end_all(self) -> None:
+        self._states.append("ended")
+
+    async def detach(self) -> None:
+        self._states.append("let go")
+
+
+@pytest.fixture
+async def watched(harness: GatewayHarness) -> GatewayHarness:
+    await harness.stop()
+    harness.runners = Watched(harness.states)
+    await harness.start()
+    harness.states.clear()
+    return harness
+
+
+def marks_of(states: list[str]) -> list[str]:
+    return [state for state in states if state in ("ended", "let go", "disconnect platforms")]
+
+
+async def test_tools_die_before_the_platforms_where_turns_were_interrupted(
+    watched: GatewayHarness,
+) -> None:
+    """C4: a supervisor's kill timer never finds children alive; a last sweep runs at the end."""
+    await watched.accept("work")
+    await watched.model.wait_for_request(1)
+    await leave(watched, StopKind.STOP)
+    assert marks_of(watched.states) == ["ended", "disconnect platforms", "ended"]
+    watched.model.say("done")
+    await watched.start()
+
+
+async def test_on_the_graceful_path_only_the_last_sweep_runs(watched: GatewayHarness) -> None:
+    """C4: nothing was interrupted."""
+    await leave(watched, StopKind.STOP)
+    assert marks_of(watched.states) == ["disconnect platforms", "ended"]
+    await watched.start()
+
+
+@pytest.mark.parametrize("kind", [StopKind.RESTART, StopKind.REPLACE])
+async def test_a_restart_lets_the_runners_go(
+    watched: GatewayHarness, call: Call, kind: StopKind
+) -> None:
+    """C4, J2: with what runs in them, before any turn is cancelled, for the successor."""
+    watched.levers[ReplayClass.NEVER].go.clear()
+    watched.model.say([call("never")])
+    await watched.accept("work")
+    await watched.levers[ReplayClass.NEVER].was_pulled(1)
+    cancelled = watched.levers[ReplayClass.NEVER].cancelled
+    await leave(watched, kind, now=True)
+    assert "ended" not in watched.states
+    assert watched.states.index("let go") < watched.states.index("kill tools")
+    assert len(cancelled) == 1
+    watched.levers[ReplayClass.NEVER].go.set()
+    await watched.start()
+    await watched.model.wait_for_request(2)
+    assert (await only(watched)).interruptions == 1
+    watched.model.say("done")

@@ -1,0 +1,438 @@
+"""Chapter F, across a stop and the next start: who is marked, what is noted, what is counted."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.gateway_harness import Call, GatewayHarness, Lever, Until
+from tests.support.stops import (
+    begun,
+    come_back,
+    leave,
+    notes,
+    only,
+    open_turn,
+    restart,
+    windows,
+    with_windows,
+)
+from tests.support.store_file import looking_into
+
+from holdfast.core.config.settings import CrashRecovery
+from holdfast.core.messages.source import Source, build_session_key
+from holdfast.core.messages.transcript import (
+    AssistantMessage,
+    Message,
+    NoteMessage,
+    ToolMessage,
+    UserMessage,
+)
+from holdfast.core.sessions.session import SessionRow
+from holdfast.core.turns.stop import StopKind, TurnExitReason
+from holdfast.core.turns.tool import Arguments, ReplayClass, ToolContext, ToolOutput
+from holdfast.core.turns.turn import LaneState
+from holdfast.gateway.turns.transcript_notes import UNANSWERED_RESULTS_NOTE, interruption_note
+
+KEY = build_session_key(Source(platform="simulated", chat_id="home", user_id="ann"))
+NOW = {"now": True}
+
+
+async def cut_in_a_model_call(harness: GatewayHarness, kind: StopKind) -> None:
+    """A turn that no window could save."""
+    harness.say("work")
+    asked = len(harness.model.requests)
+    await harness.model.wait_for_request(asked + 1)
+    await begun(harness)
+    await restart(harness, kind, **NOW)
+
+
+async def answered(harness: GatewayHarness, number: int) -> None:
+    async with asyncio.timeout(30):
+        while (await harness.ledger()).get("answered", 0) < number:
+            await asyncio.sleep(0.005)
+
+
+class Witness(Lever):
+    """Looks into the file in the very instant in which it is cancelled."""
+
+    def __init__(self, harness: GatewayHarness) -> None:
+        super().__init__("witness", ReplayClass.NEVER)
+        self._world = harness
+        self.saw: list[tuple[Any, ...]] = []
+
+    async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
+        try:
+            return await super().run(context, arguments)
+        except asyncio.CancelledError:
+            with looking_into(self._world.path) as db:
+                found = db.execute("SELECT resume_pending, resume_reason, cuts FROM sessions")
+                self.saw = found.fetchall()
+            raise
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        (StopKind.RESTART, "restart_timeout"),
+        (StopKind.REPLACE, "restart_timeout"),
+        (StopKind.STOP, "shutdown_timeout"),
+        (StopKind.SIGNAL, "shutdown_timeout"),
+    ],
+)
+async def test_what_still_runs_is_marked_before_it_is_interrupted(
+    harness: GatewayHarness, call: Call, kind: StopKind, reason: str
+) -> None:
+    """F5: in one commit with the count, by why the gateway goes."""
+    await harness.stop()
+    witness = Witness(harness)
+    witness.go.clear()
+    harness.more_tools = [witness]
+    windows(harness)
+    await harness.start()
+    harness.model.say([call("witness")])
+    harness.say("work")
+    await witness.was_pulled(1)
+    await leave(harness, kind)
+    assert witness.saw == [(1, reason, 1)]
+    witness.go.set()
+    await come_back(harness)
+
+
+async def test_a_clean_drain_marks_nobody(harness: GatewayHarness) -> None:
+    """F5: neither who was at rest nor who had never begun."""
+    harness.model.say("hello")
+    harness.say("hi")
+    await harness.sent(1)
+    went = await restart(harness)
+    assert (went.interrupted, went.parked) == (0, 0)
+    found = await only(harness)
+    assert (found.resume_pending, found.interruptions) == (False, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [(StopKind.RESTART, "a restart"), (StopKind.STOP, "a shutdown"), (None, "an interruption")],
+    ids=["restart", "stop", "crash"],
+)
+async def test_a_turn_that_resumes_by_itself_has_one_note_that_says_what_cut_it(
+    harness: GatewayHarness, kind: StopKind | None, what: str
+) -> None:
+    """F6, H3: a record of its own behind the last committed step."""
+    harness.say("work")
+    await harness.model.wait_for_request(1)
+    await begun(harness)
+    if kind is None:
+        await harness.die()
+        await harness.start()
+    else:
+        await restart(harness, kind, **NOW)
+    request = await harness.model.wait_for_request(2)
+    user, note = request.messages
+    assert user == UserMessage(text="work")
+    assert isinstance(note, NoteMessage)
+    assert note.text.startswith(f"[System note: {what} of the gateway cut the last turn.")
+    assert "history above is intact" in note.text
+    assert "tool results first" in note.text
+
+
+@pytest.mark.parametrize("last", ["user", "assistant", "tool"])
+async def test_the_note_comes_whatever_the_transcript_ends_with(
+    harness: GatewayHarness, call: Call, last: str
+) -> None:
+    """F6: and whatever follows is projected behind it, identically ever after."""
+    harness.levers[ReplayClass.NEVER].go.clear()
+    match last:
+        case "user":
+            harness.say("work")
+            await harness.model.wait_for_request(1)
+        case "assistant":
+            harness.model.say([call("never")])
+            harness.say("work")
+            await harness.levers[ReplayClass.NEVER].was_pulled(1)
+        case "tool":
+            harness.model.say([call("safe")])
+            harness.say("work")
+            await harness.model.wait_for_request(2)
+    await begun(harness)
+    asked = len(harness.model.requests)
+    await harness.die()
+    harness.levers[ReplayClass.NEVER].go.set()
+    await harness.start()
+    request = await harness.model.wait_for_request(asked + 1)
+    assert notes(request.messages) == [interruption_note("crash").text]
+    harness.model.say("worked", "again")
+    await answered(harness, 1)
+    harness.say("and now?")
+    later = await harness.model.wait_for_request(asked + 2)
+    assert later.messages[: len(request.messages)] == request.messages
+
+
+async def test_a_cut_that_was_marked_is_not_counted_again(harness: GatewayHarness) -> None:
+    """F7: counted when marked, else by recovery; once per life."""
+    await cut_in_a_model_call(harness, StopKind.RESTART)
+    await harness.model.wait_for_request(2)
+    found = await only(harness)
+    assert (found.interruptions, found.resume_pending, found.resume_reason) == (
+        1,
+        True,
+        "restart_timeout",
+    )
+    assert (await open_turn(harness)).exit_reason is None
+
+
+async def test_a_mark_that_nobody_went_on_from_is_told_once(harness: GatewayHarness) -> None:
+    """F6: a process that dies before the turn goes on has cut nothing."""
+    harness.say("work")
+    await harness.model.wait_for_request(1)
+    await begun(harness)
+    await leave(harness, StopKind.STOP)
+    harness.store = harness.open_store(harness.path)
+    async with harness.store:
+        assert (await open_turn(harness)).exit_reason is TurnExitReason.SHUTDOWN_TIMEOUT
+    await come_back(harness)
+    request = await harness.model.wait_for_request(2)
+    assert notes(request.messages) == [interruption_note("shutdown_timeout").text]
+    assert (await only(harness)).interruptions == 1
+
+
+async def test_a_turn_that_was_marked_and_finished_all_the_same_is_not_marked(
+    harness: GatewayHarness, until: Until
+) -> None:
+    """F7: a completed turn clears the flag and the counter, also in the last moment."""
+    harness.say("work")
+    await harness.model.wait_for_request(1)
+    await begun(harness)
+    leaving = harness.gateway.lanes.leave(TurnExitReason.RESTART_TIMEOUT)
+    await asyncio.gather(*leaving)
+    assert (await only(harness)).interruptions == 1
+    harness.model.say("worked")
+    await answered(harness, 1)
+    found = await only(harness)
+    assert (found.interruptions, found.resume_pending, found.resume_reason) == (0, False, None)
+
+
+async def test_a_turn_that_was_marked_and_came_to_a_boundary_then_was_cut(
+    harness: GatewayHarness, call: Call, until: Until
+) -> None:
+    """F5, F7: what was said first holds, also where the stop tells how many it cut."""
+    await with_windows(harness)
+    harness.say("work")
+    await harness.model.wait_for_request(1)
+    await begun(harness)
+    lanes = harness.gateway.lanes
+    await asyncio.gather(*lanes.leave(TurnExitReason.RESTART_TIMEOUT))
+    lanes.park()
+    harness.model.say([call("never")])
+    await until(lambda: lanes.count(LaneState.PARKED) == 1)
+    went = await leave(harness, StopKind.RESTART)
+    assert (went.parked, went.interrupted) == (0, 1)
+    await come_back(harness)
+    request = await harness.model.wait_for_request(2)
+    assert notes(request.messages) == [interruption_note("restart_timeout").text]
+    assert (await only(harness)).interruptions == 1
+
+
+async def talked(harness: GatewayHarness) -> SessionRow:
+    harness.model.say("hello")
+    harness.say("hi")
+    await harness.sent(1)
+    return await only(harness)
+
+
+@pytest.mark.parametrize(
+    ("reason", "what"),
+    [
+        ("restart_timeout", "a restart"),
+        ("shutdown_timeout", "a shutdown"),
+        ("something else", "an interruption"),
+    ],
+)
+async def test_a_marked_session_without_a_turn_has_the_note_in_front_of_the_next_message(
+    harness: GatewayHarness, reason: str, what: str
+) -> None:
+    """F6: the user's text is unchanged, the note is stored apart, and comes once."""
+    before = await talked(harness)
+    assert await harness.gateway.sessions.mark_resume_pending(KEY, reason=reason)
+    await restart(harness)
+    harness.say("go on")
+    request = await harness.model.wait_for_request(2)
+    note, user = request.messages[-2:]
+    assert isinstance(note, NoteMessage)
+    assert note.text.startswith(f"[System note: {what}")
+    assert user == UserMessage(text="go on")
+    harness.model.say("gone on")
+    await answered(harness, 2)
+    harness.say("more")
+    later = await harness.model.wait_for_request(3)
+    assert later.messages[: len(request.messages)] == request.messages
+    assert len(notes(later.messages)) == 1
+    assert (await only(harness)).id == before.id
+
+
+async def test_a_note_that_was_written_is_not_owed_any_more(harness: GatewayHarness) -> None:
+    """F6: paid by the commit that writes it; what cuts that turn has a note of its own."""
+    await talked(harness)
+    await harness.gateway.sessions.mark_resume_pending(KEY)
+    harness.say("go on")
+    await harness.model.wait_for_request(2)
+    await begun(harness)
+    await harness.die()
+    await harness.start()
+    request = await harness.model.wait_for_request(3)
+    assert [type(m) for m in request.messages[2:]] == [NoteMessage, UserMessage, NoteMessage]
+    assert "a restart" in notes(request.messages)[0]  # of the mark
+    assert "an interruption" in notes(request.messages)[1]  # of the crash that came then
+
+
+async def test_clearing_the_mark_clears_the_note(harness: GatewayHarness) -> None:
+    """F2, F6: none when nothing was cut."""
+    await talked(harness)
+    await harness.gateway.sessions.mark_resume_pending(KEY)
+    assert await harness.gateway.sessions.clear_resume_pending(KEY)
+    harness.say("go on")
+    request = await harness.model.wait_for_request(2)
+    assert notes(request.messages) == []
+
+
+async def test_a_transcript_that_merely_ends_in_a_tool_result_has_the_weaker_note(
+    harness: GatewayHarness, call: Call
+) -> None:
+    """F6: somebody stopped the turn behind it; nobody marked anything."""
+    harness.model.say([call("safe")])
+    harness.say("work")
+    await harness.model.wait_for_request(2)
+    harness.say("/stop")
+    await harness.sent(1)
+    harness.say("something else")
+    request = await harness.model.wait_for_request(3)
+    assert isinstance(request.messages[-3], ToolMessage)
+    assert request.messages[-2:] == (UNANSWERED_RESULTS_NOTE, UserMessage(text="something else"))
+    harness.model.say("done")
+    await answered(harness, 2)  # the command too
+    harness.say("and more")
+    later = await harness.model.wait_for_request(4)
+    assert later.messages[: len(request.messages)] == request.messages
+    assert notes(later.messages) == [UNANSWERED_RESULTS_NOTE.text]
+
+
+async def test_a_transcript_that_ends_with_an_answer_has_no_note(harness: GatewayHarness) -> None:
+    """F6."""
+    await talked(harness)
+    await restart(harness)
+    harness.say("again")
+    request = await harness.model.wait_for_request(2)
+    kinds: list[type[Message]] = [type(message) for message in request.messages]
+    assert kinds == [UserMessage, AssistantMessage, UserMessage]
+
+
+async def suspending(harness: GatewayHarness) -> None:
+    await harness.stop()
+    gateway = msgspec.structs.replace(
+        harness.settings.gateway, crash_recovery=CrashRecovery.SUSPEND, park_timeout=0
+    )
+    harness.settings = msgspec.structs.replace(harness.settings, gateway=gateway)
+    await harness.start()
+
+
+async def test_after_a_crash_what_was_active_begins_afresh_where_that_is_wanted(
+    harness: GatewayHarness,
+) -> None:
+    """F8: how many, and none that was quiet for longer."""
+    await suspending(harness)
+    before = await talked(harness)
+    await harness.die()
+    await harness.start()
+    found = await harness.store.session(before.id)
+    assert found is not None
+    assert found.suspended
+    harness.model.say("hello again")
+    harness.say("hi again")
+    await answered(harness, 2)
+    assert len(await harness.store.sessions(limit=5)) == 2
+
+
+async def test_suspending_what_was_active_says_how_many_and_spares_the_marked(
+    harness: GatewayHarness,
+) -> None:
+    """F8: except those marked resume-pending, those long silent, and those suspended already."""
+    harness.model.say("one", "two", "three")
+    for number, chat in enumerate(("home", "other", "third"), 1):
+        harness.say("hi", chat=chat)
+        await harness.sent(number)
+    sessions = harness.gateway.sessions
+    await sessions.mark_resume_pending(KEY)
+    assert await sessions.suspend_recently_active(within=120) == 2
+    assert await sessions.suspend_recently_active(within=120) == 0
+    assert not (await sessions.get_or_create_session(SOURCE)).was_auto_reset
+
+
+SOURCE = Source(platform="simulated", chat_id="home", user_id="ann")
+
+
+async def test_what_was_silent_for_longer_is_not_suspended(harness: GatewayHarness) -> None:
+    """F8: within 120 s."""
+    await talked(harness)
+    async with asyncio.timeout(30):
+        while await harness.gateway.sessions.suspend_recently_active(within=-1):
+            await asyncio.sleep(0.005)
+    assert not (await only(harness)).suspended
+
+
+async def test_a_clean_stop_suspends_nobody(harness: GatewayHarness) -> None:
+    """F8: only after an unclean death; what was marked then is resumed."""
+    await suspending(harness)
+    harness.say("work")
+    await harness.model.wait_for_request(1)
+    await begun(harness)
+    await restart(harness, StopKind.RESTART)
+    request = await harness.model.wait_for_request(2)
+    assert notes(request.messages) == [interruption_note("restart_timeout").text]
+    assert not (await only(harness)).suspended
+
+
+async def test_a_turn_that_a_crash_cut_is_given_up_where_that_is_wanted(
+    harness: GatewayHarness,
+) -> None:
+    """F8: its sender is told."""
+    await suspending(harness)
+    harness.say("work")
+    await harness.model.wait_for_request(1)
+    await begun(harness)
+    await harness.die()
+    await harness.start()
+    [told] = [text for text in await harness.texts(1) if "set up not to go on" in text]
+    assert told
+    assert await harness.ledger() == {"failed": 1}
+
+
+async def test_a_turn_in_a_session_that_was_suspended_under_it_is_not_resumed(
+    harness: GatewayHarness,
+) -> None:
+    """F4, G3: it ends as failed, and its sender is told."""
+    harness.say("work")
+    await harness.model.wait_for_request(1)
+    await begun(harness)
+    assert await harness.gateway.sessions.suspend_session(KEY)
+    await harness.die()
+    await harness.start()
+    assert any("set aside" in text for text in await harness.texts(1))
+    assert await harness.ledger() == {"failed": 1}
+    assert len(harness.model.requests) == 1
+    assert await harness.store.open_turns() == []
+    assert (await only(harness)).suspended
+
+
+async def test_a_suspended_session_is_not_marked_by_a_stop(harness: GatewayHarness) -> None:
+    """F2: no change on a suspended session."""
+    await with_windows(harness)
+    harness.say("work")
+    await harness.model.wait_for_request(1)
+    await begun(harness)
+    await harness.gateway.sessions.suspend_session(KEY)
+    await leave(harness, StopKind.STOP)
+    harness.store = harness.open_store(harness.path)
+    async with harness.store:
+        found = await only(harness)
+    assert (found.resume_pending, found.interruptions) == (False, 0)
+    await harness.start()

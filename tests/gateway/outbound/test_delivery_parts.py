@@ -1,0 +1,225 @@
+"""I2, I4: what is known of the parts of a delivery, and when that is forgotten."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.gateway.outbound.test_reply_stream import among_editors, ended, shown
+from tests.store.test_store_port import Chat
+from tests.support.gateway_harness import GatewayHarness
+
+from holdfast.core.config.settings import PlatformSettings, Settings
+from holdfast.core.messages.outbox import DeliveryKind, DeliveryPart, DeliveryState
+from holdfast.core.ports.capabilities import Backlog
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.testing.scripted_model import ManualReply
+from holdfast.testing.simulated.events import Faults
+from holdfast.testing.simulated.platform import SimulatedPlatform
+from holdfast.testing.simulated.service import ChatService
+
+DAY = 86400.0
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    async with SqliteStore(tmp_path / "parts.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def chat(store: SqliteStore) -> Chat:
+    return Chat(store)
+
+
+async def parts_of(store: SqliteStore) -> list[tuple[Any, ...]]:
+    return await store._reader.read(
+        lambda cursor: cursor.execute(
+            "SELECT delivery_id, number, session_id FROM parts ORDER BY delivery_id, number"
+        ).fetchall()
+    )
+
+
+async def posted(store: SqliteStore, name: str, *, at: float, settled: bool = True) -> None:
+    """A delivery of two messages, as a platform took them; the second is under way, or both are
+    there."""
+    for number in (1, 2):
+        await store.begin_part(name, number, at=at)
+        if number == 1 or settled:
+            part = DeliveryPart(
+                number=number, state=DeliveryState.SENT, platform_message_id=f"{number}"
+            )
+            await store.settle_part(name, part, at=at)
+    if settled:
+        await store.begin_attempt(name, at=at)
+        await store.settle_delivery(name, DeliveryState.SENT, at=at, platform_message_id="1")
+
+
+async def test_parts_go_with_their_session(store: SqliteStore, chat: Chat) -> None:
+    """I4: also those of an answer to a command, which names the message and no session."""
+    row, command = await chat.say(), await chat.say("/help")
+    await chat.begin(row)
+    reply = chat.reply(row, text="long")
+    help_ = chat.reply(command, id="h", kind=DeliveryKind.COMMAND, text="long")
+    help_ = msgspec.structs.replace(help_, session_id=None, turn_id=None)
+    other = msgspec.structs.replace(help_, id="o", inbox_id=None)
+    await store.end_turn(chat.ending(row, deliveries=(reply, help_, other)))
+    for name in ("d", "h", "o"):
+        await posted(store, name, at=5.0)
+    assert len(await parts_of(store)) == 6
+    await store.delete_session("s", inbox_ids=[row.row.id, command.row.id])
+    assert await parts_of(store) == [("o", 1, None), ("o", 2, None)]
+
+
+async def test_parts_that_are_under_way_outlive_their_session_without_its_name(
+    store: SqliteStore, chat: Chat
+) -> None:
+    """I2: whoever sends them settles them; and then time takes them."""
+    row = await chat.say()
+    await chat.begin(row)
+    await store.end_turn(chat.ending(row, deliveries=(chat.reply(row, text="long"),)))
+    await posted(store, "d", at=5.0, settled=False)
+    await store.delete_session("s", inbox_ids=[row.row.id])
+    assert await parts_of(store) == [("d", 1, None), ("d", 2, None)]
+    second = DeliveryPart(number=2, state=DeliveryState.SENT, platform_message_id="2")
+    await store.settle_part("d", second, at=6.0)
+    await store.settle_delivery("d", DeliveryState.SENT, at=6.0, platform_message_id="1")
+    assert await store.prune_outbox(before=7.0) == 1
+    assert await parts_of(store) == []
+
+
+async def test_parts_are_pruned_with_their_delivery_and_not_before(
+    store: SqliteStore, chat: Chat
+) -> None:
+    """I2, I4: what is owed, and what is young, keeps all that is known of it."""
+    old, owed, young = (chat.reply(None, id=name, text="long") for name in ("old", "owed", "young"))
+    await store.add_deliveries([old, owed], at=1 * DAY)
+    await store.add_deliveries([young], at=40 * DAY)
+    await posted(store, "old", at=1 * DAY)
+    await posted(store, "owed", at=1 * DAY, settled=False)
+    await posted(store, "young", at=40 * DAY)
+    assert await store.prune_outbox(before=30 * DAY) == 1
+    assert [name for name, *_ in await parts_of(store)] == ["owed", "owed", "young", "young"]
+
+
+async def test_what_nobody_ever_heard_of_again_is_pruned_like_the_rest(
+    store: SqliteStore, chat: Chat
+) -> None:
+    """I2: five hundred of them in front would keep all others from being pruned. That a start
+    finds one unknown still makes it no younger."""
+    rows = [chat.reply(None, id=f"u{number}", text="x") for number in range(510)]
+    await store.add_deliveries([*rows, chat.reply(None, id="last", text="x")], at=1 * DAY)
+    names = [row.id for row in rows]
+    for name in names:
+        store.begin_attempt(name, at=1 * DAY)
+        store.settle_delivery(name, DeliveryState.UNKNOWN, at=1 * DAY)
+    await store.begin_attempt("last", at=1 * DAY)
+    await store.settle_delivery("last", DeliveryState.SENT, at=1 * DAY)
+    await store.settle_delivery("u0", DeliveryState.UNKNOWN, at=40 * DAY, error="still")
+    await store.begin_attempt("u1", at=40 * DAY)
+    await store.settle_delivery("u1", DeliveryState.UNKNOWN, at=40 * DAY)
+    total = 0
+    while gone := await store.prune_outbox(before=30 * DAY):
+        total += gone
+    assert total == 510
+    assert [row.id for row in await store.undelivered_rows()] == ["u1"]
+
+
+async def test_a_reply_whose_platform_cannot_edit_any_more_is_said_anew_once_and_marked(
+    harness: GatewayHarness,
+) -> None:
+    """I4: what stands half said cannot be changed; the successor says all of it, and says so."""
+    await among_editors(harness)
+    reply = ManualReply()
+    harness.model.say(reply)
+    harness.say("tell me")
+    reply.say("Once")
+    await shown(harness, "Once")
+    async with asyncio.timeout(30):
+        while not _message_id(await harness.store.open_turns()):
+            await asyncio.sleep(0.005)
+    await harness.die()
+    harness.service.info = msgspec.structs.replace(harness.service.info, edit=False)
+    harness.model.say("Once upon a time")
+    await harness.start()
+    await ended(harness, DeliveryState.SENT)
+    half, whole = harness.service.ledger().sent
+    assert (half.text, whole.text) == ("Once", "Once upon a time")
+    assert (half.outgoing.maybe_repeated, whole.outgoing.maybe_repeated) == (False, True)
+    assert harness.service.ledger().edits == ()
+
+
+async def test_what_is_said_anew_and_gets_no_receipt_is_not_said_a_third_time(
+    harness: GatewayHarness,
+) -> None:
+    """I2, I4: unknown is an outcome, for what was shown and cannot be changed too."""
+    await among_editors(harness)
+    reply = ManualReply()
+    harness.model.say(reply)
+    harness.say("tell me")
+    reply.say("Once")
+    await shown(harness, "Once")
+    async with asyncio.timeout(30):
+        while not _message_id(await harness.store.open_turns()):
+            await asyncio.sleep(0.005)
+    await harness.die()
+    harness.service.info = msgspec.structs.replace(harness.service.info, edit=False)
+    harness.service.set_faults(Faults(lost_receipts=9))
+    harness.model.say("Once upon a time", "next")
+    await harness.start()
+    await ended(harness, DeliveryState.UNKNOWN)
+    assert len(harness.service.ledger().sent) == 2
+    harness.service.set_faults(Faults())
+    await harness.die()
+    await harness.start()
+    harness.say("and now?")
+    await shown(harness, "next", message=2)
+    assert [sent.text for sent in harness.service.ledger().sent] == [
+        "Once",
+        "Once upon a time",
+        "next",
+    ]
+
+
+def _message_id(turns: list[Any]) -> str | None:
+    parts = [part for turn in turns if turn.stream for part in turn.stream.parts]
+    return parts[0].platform_message_id if parts else None
+
+
+async def test_a_line_that_looks_whole_and_is_dead_costs_a_growing_reply_nothing(
+    harness: GatewayHarness,
+) -> None:
+    """I2, I3, I4: edits that nobody answers are made again; one message, with all its words, and
+    what comes behind it waits for its turn."""
+    await harness.stop()
+    harness.service = ChatService(edit=True, edit_interval=0.02, backlog=Backlog.UNTIL_ACKED)
+    allowed = PlatformSettings(allow=("ann",))
+    accounts = msgspec.structs.replace(allowed, accounts={"frail": allowed})
+    harness.settings = Settings(platforms={"simulated": accounts})
+    harness.more_doors = [
+        SimulatedPlatform(harness.service, account="frail", poll_wait=0.2, send_timeout=0.25)
+    ]
+    await harness.start()
+    reply = ManualReply()
+    harness.model.say(reply, "next")
+    harness.say("tell me", account="frail")
+    reply.say("Once")
+    await shown(harness, "Once")
+    harness.service.set_faults(Faults(half_open=True))
+    reply.say(" upon")
+    reply.say(" a time")
+    reply.end()
+    # Longer than four tries take: it is neither given up, nor sent a second time.
+    await harness.service.wait_for_ledger(edits=len(harness.service.ledger().edits) + 5, wait=10)
+    harness.say("and now?", account="frail")
+    assert (await harness.store.outbox_counts())[DeliveryState.FAILED] == 0
+    harness.service.set_faults(Faults())
+    await shown(harness, "Once upon a time")
+    await shown(harness, "next", message=1)
+    await ended(harness, DeliveryState.SENT, 2)
+    assert [sent.outgoing.maybe_repeated for sent in harness.service.ledger().sent] == [
+        False,
+        False,
+    ]

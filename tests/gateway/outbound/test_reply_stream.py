@@ -1,0 +1,701 @@
+"""I4: stream, edits and final text of one reply are one delivery, whatever happens to it."""
+
+import asyncio
+import itertools
+from typing import Any
+
+import msgspec
+from tests.gateway.approvals.test_approvals import ByWords, Shell
+from tests.support.gateway_harness import Call, GatewayHarness, Until
+
+from holdfast.core.config.settings import ChatSettings, GatewaySettings, PlatformSettings, Settings
+from holdfast.core.messages.inbox import BusyMode
+from holdfast.core.messages.outbox import DeliveryState, Outbound, Receipt
+from holdfast.core.secrets import Secret
+from holdfast.core.turns.model import ModelFailed, ModelFault
+from holdfast.core.turns.tool import ReplayClass
+from holdfast.testing.scripted_model import ManualReply
+from holdfast.testing.simulated.events import Faults, VendorVerdict
+from holdfast.testing.simulated.platform import SimulatedPlatform
+from holdfast.testing.simulated.service import ChatService
+
+
+async def among_editors(harness: GatewayHarness, **about: Any) -> None:
+    """The gateway again, with a vendor whose messages can be edited."""
+    await harness.stop()
+    harness.service = ChatService(**{"edit": True, "edit_interval": 0.01, **about})
+    await harness.start()
+
+
+async def shown(harness: GatewayHarness, text: str, *, message: int = 0) -> None:
+    """Until people read these words in that message."""
+    async with asyncio.timeout(30):
+        while True:
+            sent = harness.service.ledger().sent
+            if len(sent) > message and sent[message].text == text:
+                return
+            await asyncio.sleep(0.005)
+
+
+async def ended(harness: GatewayHarness, state: DeliveryState, number: int = 1) -> None:
+    async with asyncio.timeout(30):
+        while (await harness.store.outbox_counts())[state] != number:
+            await asyncio.sleep(0.005)
+
+
+async def test_a_reply_grows_in_one_message_and_ends_in_its_final_text(
+    harness: GatewayHarness,
+) -> None:
+    """I4: one delivery, whose row is there before its first piece."""
+    await among_editors(harness)
+    reply = ManualReply()
+    harness.model.say(reply)
+    harness.say("tell me")
+    reply.say("Once upon")
+    await shown(harness, "Once upon")
+    assert (await harness.store.outbox_counts())[DeliveryState.STREAMING] == 1
+    reply.say(" a time")
+    await shown(harness, "Once upon a time")
+    reply.say(", the end.")
+    reply.end()
+    await shown(harness, "Once upon a time, the end.")
+    await ended(harness, DeliveryState.SENT)
+    (answer,) = await harness.store.deliveries_for_message(1)
+    (sent,) = harness.service.ledger().sent
+    assert (answer.id, answer.platform_message_id) == (sent.outgoing.delivery_id, sent.message_id)
+    assert answer.text == "Once upon a time, the end."
+
+
+async def test_a_reply_that_is_whole_at_once_is_sent_in_one_piece(harness: GatewayHarness) -> None:
+    """I4: an edit that shows nothing new is not worth a message."""
+    await among_editors(harness, edit_interval=5.0)
+    harness.model.say("hello there")
+    harness.say("hi")
+    assert await harness.texts(1) == ["hello there"]
+    await ended(harness, DeliveryState.SENT)
+    assert harness.service.ledger().edits == ()
+
+
+async def test_a_platform_without_edits_gets_a_reply_when_it_is_whole(
+    harness: GatewayHarness,
+) -> None:
+    reply = ManualReply()
+    harness.model.say(reply)
+    harness.say("hi")
+    reply.say("half ")
+    await harness.model.wait_for_request(1)
+    reply.say("and half")
+    reply.end()
+    assert await harness.texts(1) == ["half and half"]
+    assert len(harness.service.ledger().attempts) == 1
+
+
+async def test_streaming_can_be_switched_off_for_a_platform(harness: GatewayHarness) -> None:
+    """`platforms.NAME.stream = false`."""
+    platform = PlatformSettings(allow=("ann",), stream=False)
+    harness.settings = Settings(platforms={"simulated": platform})
+    await among_editors(harness, edit_interval=0.0)
+    reply = ManualReply()
+    harness.model.say(reply)
+    harness.say("hi")
+    reply.say("half ")
+    await harness.model.wait_for_request(1)
+    reply.say("and half")
+    reply.end()
+    assert await harness.texts(1) == ["half and half"]
+    assert harness.service.ledger().edits == ()
+
+
+async def test_edits_keep_their_distance_and_only_the_newest_words_are_shown(
+    harness: GatewayHarness,
+) -> None:
+    """I3: edits are paced under the platform's limit, and coalesced."""
+    await among_editors(harness, edit_interval=0.2)
+    reply = ManualReply()
+    harness.model.say(reply)
+    harness.say("count")
+    for number in range(60):
+        reply.say(f"{number} ")
+        await asyncio.sleep(0.01)
+    reply.end()
+    await shown(harness, "".join(f"{number} " for number in range(60)))
+    ledger = harness.service.ledger()
+    assert len(ledger.sent) == 1
+    times = [edit.at for edit in ledger.edits]
+    assert len(times) > 1, "some of it was shown before the end"
+    assert all(later - sooner > 0.19 for sooner, later in itertools.pairwise(times))
+
+
+async def test_what_was_said_before_a_tool_gives_way_to_what_is_said_after_it(
+    harness: GatewayHarness, call: Call
+) -> None:
+    """I4: one message, though the turn took two steps."""
+    await among_editors(harness)
+    first, second = ManualReply(), ManualReply()
+    harness.model.say(first, second)
+    harness.say("look it up")
+    first.say("I will look.")
+    await shown(harness, "I will look.")
+    first.end(call(ReplayClass.SAFE))
+    second.say("Found")
+    await shown(harness, "Found")
+    second.say(" it.")
+    second.end()
+    await shown(harness, "Found it.")
+    await ended(harness, DeliveryState.SENT)
+    assert len(harness.service.ledger().sent) == 1
+
+
+async def test_a_tool_that_runs_is_named_beneath_the_words_and_in_no_reply(
+    harness: GatewayHarness, call: Call
+) -> None:
+    """I4: what is being done is shown in the message that grows, and gives way to what is said."""
+    await among_editors(harness)
+    lever, (first, second) = harness.levers[ReplayClass.SAFE], (ManualReply(), ManualReply())
+    lever.go.clear()
+    harness.model.say(first, second)
+    harness.say("look it up")
+    first.say("I will look.")
+    await shown(harness, "I will look.")
+    first.end(call(ReplayClass.SAFE, '{"path": "a`b.txt", "lines": 3}'))
+    await shown(harness, "I will look.\n\n▸ safe `a'b.txt`")
+    lever.go.set()
+    await shown(harness, "I will look.")
+    second.say("Found it.")
+    second.end()
+    await shown(harness, "Found it.")
+    await ended(harness, DeliveryState.SENT)
+    assert len(harness.service.ledger().sent) == 1
+
+
+async def test_a_stopped_turn_keeps_its_words_and_not_what_it_was_doing(
+    harness: GatewayHarness, call: Call
+) -> None:
+    """I4, F9: the last words of a message are never those of its progress."""
+    await among_editors(harness)
+    lever, first = harness.levers[ReplayClass.SAFE], ManualReply()
+    lever.go.clear()
+    harness.model.say(first)
+    harness.say("look it up")
+    first.say("I will look.")
+    await shown(harness, "I will look.")
+    first.end(call(ReplayClass.SAFE))
+    await shown(harness, "I will look.\n\n▸ safe")
+    harness.say("/stop")
+    await ended(harness, DeliveryState.SENT, 2)
+    text = harness.service.ledger().sent[0].text
+    assert text.startswith("I will look.\n\n(") and "▸" not in text
+
+
+async def test_in_a_quiet_chat_nothing_comes_but_answers(
+    harness: GatewayHarness, call: Call
+) -> None:
+    """Neither typing nor progress, neither notices nor news of a stop; another chat has them."""
+    chats = {"library": ChatSettings(quiet=True)}
+    platform = PlatformSettings(allow=("ann",), chats=chats, restart_notices=True)
+    gateway = GatewaySettings(busy_mode=BusyMode.QUEUE)
+    harness.settings = Settings(platforms={"simulated": platform}, gateway=gateway)
+    await among_editors(harness, typing=True, busy_notices=True, restart_notices=True)
+    lever = harness.levers[ReplayClass.SAFE]
+    lever.go.clear()
+    for chat in ("library", "pub"):
+        reply = ManualReply()
+        harness.model.say(reply)
+        harness.say("look it up", chat=chat)
+        reply.say("Looking.")
+        reply.end(call(ReplayClass.SAFE))
+        await lever.was_pulled(1 if chat == "library" else 2)
+        harness.say("and then?", chat=chat)
+    async with asyncio.timeout(30):
+        while len(harness.service.ledger().sent) < 2 or not harness.service.ledger().typing:
+            await asyncio.sleep(0.005)
+    await harness.stop()
+    ledger = harness.service.ledger()
+    heard = {sent.outgoing.chat_id for sent in ledger.sent}
+    assert heard | {typing.chat_id for typing in ledger.typing} == {"pub"}
+
+
+async def test_a_chat_is_quiet_as_somebody_said_there_also_in_the_next_life(
+    harness: GatewayHarness,
+) -> None:
+    """G5: `/quiet` goes before the configuration, and is kept with its answer."""
+    quiet = PlatformSettings(allow=("ann",), quiet=True)
+    harness.settings = Settings(platforms={"simulated": quiet})
+    await among_editors(harness, edit=False, typing=True)
+    for number, (word, told) in enumerate(
+        (
+            ("", "answers, and nothing else (as it is configured)"),
+            ("off", "also shows what is being done"),
+            ("aloud", "/quiet knows no 'aloud'"),
+            ("", "also shows what is being done, and is told when something has to wait (chosen"),
+        )
+    ):
+        harness.say(f"/quiet {word}")
+        assert told in (await harness.texts(number + 1))[number]
+    await harness.stop()
+    await harness.start()
+    harness.model.say("done")
+    harness.say("think", chat="elsewhere")
+    await harness.sent(5)
+    harness.say("think")
+    async with asyncio.timeout(30):
+        while not harness.service.ledger().typing:
+            await asyncio.sleep(0.005)
+    harness.model.say("done")
+    await harness.sent(6)
+    harness.say("/quiet default")
+    assert (await harness.texts(7))[6] == "This chat is as it is configured."
+    before = harness.service.ledger().typing
+    harness.model.say("done")
+    harness.say("think")
+    await harness.sent(8)
+    assert harness.service.ledger().typing == before
+    assert {typing.chat_id for typing in before} == {"home"}
+
+
+async def test_a_turn_that_a_crash_cut_edits_the_message_it_had_begun(
+    harness: GatewayHarness,
+) -> None:
+    """I4: the platform's message id is durable as soon as it is known."""
+    await among_editors(harness)
+    reply, again = ManualReply(), ManualReply()
+    harness.model.say(reply)
+    harness.say("tell me")
+    reply.say("Once")
+    await shown(harness, "Once")
+    async with asyncio.timeout(30):
+        while not (await _stream(harness)).platform_message_id:
+            await asyncio.sleep(0.005)
+    await harness.die()
+    harness.model.say(again)
+    await harness.start()
+    again.say("Twice told")
+    await shown(harness, "Twice told")
+    again.end()
+    await ended(harness, DeliveryState.SENT)
+    (sent,) = harness.service.ledger().sent
+    assert sent.text == "Twice told"
+
+
+async def _stream(harness: GatewayHarness) -> Any:
+    (turn,) = await harness.store.open_turns()
+    return turn.stream.parts[0] if turn.stream and turn.stream.parts else Any
+
+
+async def test_a_final_text_that_a_crash_kept_back_is_an_edit_of_the_stream(
+    harness: GatewayHarness,
+) -> None:
+    """H4, I4: the end is committed, the platform was away: the successor edits, and sends none."""
+    await among_editors(harness)
+    reply = ManualReply()
+    harness.model.say(reply)
+    harness.say("tell me")
+    reply.say("Once")
+    await shown(harness, "Once")
+    await harness.service.wait_for_ledger(sent=1, wait=5)
+    harness.service.set_faults(Faults(disconnected=True))
+    reply.say(" more")
+    reply.end()
+    async with asyncio.timeout(30):
+        while (await harness.ledger()).get("answered") != 1:
+            await asyncio.sleep(0.005)
+    await harness.die()
+    harness.service.set_faults(Faults())
+    await harness.start()
+    await shown(harness, "Once more")
+    await ended(harness, DeliveryState.SENT)
+    assert len(harness.service.ledger().sent) == 1
+
+
+async def test_a_first_piece_without_a_receipt_is_said_again_once_and_marked(
+    harness: GatewayHarness,
+) -> None:
+    """I2, I4: never two messages for one reply unless the second says so, and it has all words."""
+    await among_editors(harness)
+    harness.service.set_faults(Faults(lost_receipts=1))
+    reply = ManualReply()
+    harness.model.say(reply)
+    harness.say("tell me")
+    reply.say("Once")
+    await shown(harness, "Once")
+    reply.say(" upon a time")
+    reply.end()
+    await shown(harness, "Once upon a time", message=1)
+    await ended(harness, DeliveryState.SENT)
+    first, second = harness.service.ledger().sent
+    assert (first.outgoing.maybe_repeated, second.outgoing.maybe_repeated) == (False, True)
+    assert first.edits == ()
+
+
+async def test_a_vendor_that_takes_a_delivery_once_shows_it_once_after_a_lost_receipt(
+    harness: GatewayHarness,
+) -> None:
+    """I2, I4: the delivery id says where the message is, and it is edited there."""
+    await among_editors(harness, idempotent_send=True)
+    harness.service.set_faults(Faults(lost_receipts=1))
+    reply = ManualReply()
+    harness.model.say(reply)
+    harness.say("tell me")
+    reply.say("Once")
+    await shown(harness, "Once")
+    reply.say(" upon a time")
+    reply.end()
+    await shown(harness, "Once upon a time")
+    await ended(harness, DeliveryState.SENT)
+    assert len(harness.service.ledger().sent) == 1
+
+
+async def test_a_rejected_last_edit_is_tried_again_as_an_edit(harness: GatewayHarness) -> None:
+    """I4: what stands half said is never said again beside itself."""
+    await among_editors(harness)
+    reply = ManualReply()
+    harness.model.say(reply)
+    harness.say("tell me")
+    reply.say("Once")
+    await shown(harness, "Once")
+    harness.service.set_faults(Faults(rejected_edits=2))
+    reply.say(" upon a time")
+    reply.end()
+    await shown(harness, "Once upon a time")
+    await ended(harness, DeliveryState.SENT)
+    assert len(harness.service.ledger().sent) == 1
+
+
+async def test_a_last_edit_that_is_never_taken_is_a_failure_to_be_seen(
+    harness: GatewayHarness,
+) -> None:
+    """I2, I4: failed, with the platform's reason, and the chat goes on."""
+    await among_editors(harness)
+    reply = ManualReply()
+    harness.model.say(reply, "next")
+    harness.say("tell me")
+    reply.say("Once")
+    await shown(harness, "Once")
+    harness.service.set_faults(Faults(rejected_edits=100))
+    reply.say(" upon a time")
+    reply.end()
+    await ended(harness, DeliveryState.FAILED)
+    (answer,) = await harness.store.deliveries_for_message(1)
+    assert "cannot be edited" in answer.error
+    harness.service.set_faults(Faults())  # or they would hold of what grows next, too
+    harness.say("and now?")
+    await shown(harness, "next", message=1)
+
+
+async def test_a_refused_first_piece_leaves_the_reply_to_be_sent_whole(
+    harness: GatewayHarness,
+) -> None:
+    """I4: nothing was delivered, so the final text goes as a message of its own."""
+    await among_editors(harness)
+    harness.service.set_faults(Faults(refusals=1))
+    reply = ManualReply()
+    harness.model.say(reply)
+    harness.say("tell me")
+    reply.say("Once")
+    async with asyncio.timeout(30):
+        while not harness.service.ledger().attempts:
+            await asyncio.sleep(0.005)
+    reply.say(" upon a time")
+    reply.end()
+    await shown(harness, "Once upon a time")
+    await ended(harness, DeliveryState.SENT)
+    assert [sent.outgoing.maybe_repeated for sent in harness.service.ledger().sent] == [False]
+
+
+async def test_flood_control_drops_progress_and_not_the_reply(harness: GatewayHarness) -> None:
+    """I3: progress is dropped under pressure, replies never; the wait is obeyed."""
+    await among_editors(harness)
+    reply = ManualReply()
+    harness.model.say(reply)
+    harness.say("tell me")
+    reply.say("a")
+    await shown(harness, "a")
+    harness.service.set_faults(Faults(floods=2, retry_after=0.3))
+    for piece in "bcdefgh":
+        reply.say(piece)
+        await asyncio.sleep(0.02)
+    reply.end()
+    await shown(harness, "abcdefgh")
+    await ended(harness, DeliveryState.SENT)
+    ledger = harness.service.ledger()
+    assert len(ledger.sent) == 1
+    assert [e.verdict for e in ledger.edits].count(VendorVerdict.FLOOD) == 2
+    assert len(ledger.edits) <= 5, "what came while it was to wait was not sent"
+
+
+async def test_a_stopped_reply_says_in_its_own_place_that_it_was_stopped(
+    harness: GatewayHarness,
+) -> None:
+    """I4, F9: what stands in the chat and will never be an answer says so."""
+    await among_editors(harness)
+    reply = ManualReply()
+    harness.model.say(reply)
+    harness.say("tell me")
+    reply.say("Once upon")
+    await shown(harness, "Once upon")
+    harness.say("/stop")
+    await shown(harness, "Once upon\n\n(stopped by its user)")
+    await ended(harness, DeliveryState.SENT, 2)
+    assert len(harness.service.ledger().sent) == 2
+
+
+class Unheard(SimulatedPlatform):
+    """A door whose receipts are on their way for as long as a test likes."""
+
+    def __init__(self, service: ChatService) -> None:
+        super().__init__(service, account="slow")
+        self.heard = asyncio.Event()
+
+    async def send(self, outbound: Outbound) -> Receipt:
+        receipt = await super().send(outbound)
+        await self.heard.wait()
+        return receipt
+
+
+async def test_a_reply_that_is_stopped_while_its_first_words_are_on_their_way_keeps_them(
+    harness: GatewayHarness, until: Until
+) -> None:
+    """I4, F9: people read them, though the platform has not said so yet."""
+    await harness.stop()
+    harness.service = ChatService(edit=True, edit_interval=0.01)
+    allowed = PlatformSettings(allow=("ann",))
+    accounts = msgspec.structs.replace(allowed, accounts={"slow": allowed})
+    harness.settings = Settings(platforms={"simulated": accounts})
+    harness.more_doors = [door := Unheard(harness.service)]
+    await harness.start()
+    reply = ManualReply()
+    harness.model.say(reply)
+    harness.say("tell me", account="slow")
+    reply.say("Once upon")
+    await shown(harness, "Once upon")
+    harness.say("/stop", account="slow")
+
+    async def is_stopped() -> bool:
+        return (await harness.ledger()).get("superseded") == 1
+
+    await until(is_stopped)
+    door.heard.set()
+    await shown(harness, "Once upon\n\n(stopped by its user)")
+
+
+async def test_what_is_owed_to_a_chat_does_not_wait_for_the_reply_that_grows_there(
+    harness: GatewayHarness,
+) -> None:
+    """I3: a stream holds up nobody."""
+    await among_editors(harness)
+    reply = ManualReply()
+    harness.model.say(reply)
+    harness.say("tell me")
+    reply.say("Once")
+    await shown(harness, "Once")
+    harness.say("/help")
+    await harness.sent(2)
+    reply.say(" upon")
+    await shown(harness, "Once upon")
+    reply.end()
+    await ended(harness, DeliveryState.SENT, 2)
+
+
+async def test_no_secret_passes_in_the_pieces_of_a_stream(harness: GatewayHarness) -> None:
+    """Law 13: neither in what is shown, nor across the edge of two parts."""
+    harness.secrets = [Secret("hunter2hunter2")]
+    await among_editors(harness, max_length=30)
+    reply = ManualReply()
+    harness.model.say(reply)
+    harness.say("what is it?")
+    reply.say("It is ")
+    await shown(harness, "It is ")
+    for piece in ("hunt", "er2hun", "ter2", " and more of it"):
+        reply.say(piece)
+        await asyncio.sleep(0.03)
+    await shown(harness, "It is [redacted] and more of ")
+    reply.say(" hunter2hunter2")
+    reply.end()
+    await ended(harness, DeliveryState.SENT)
+    ledger = harness.service.ledger()
+    everything = [*(e.text for e in ledger.edits), *(s.outgoing.text for s in ledger.sent)]
+    assert not [text for text in everything if "hunt" in text]
+
+
+async def test_a_secret_through_which_a_message_would_be_cut_is_taken_out_first(
+    harness: GatewayHarness,
+) -> None:
+    """Law 13: the gate stands before the cut, or half a secret would pass on either side of it."""
+    await harness.stop()
+    harness.secrets = [Secret("correct horse battery staple")]
+    harness.service = ChatService(max_length=30)
+    await harness.start()
+    harness.model.say("The phrase is correct horse battery staple, as it always was.")
+    harness.say("what is it?")
+    await ended(harness, DeliveryState.SENT)
+    sent = "".join(each.text for each in harness.service.ledger().sent)
+    assert sent == "The phrase is [redacted], as it always was."
+
+
+async def test_a_reply_longer_than_a_message_is_several_numbered_parts(
+    harness: GatewayHarness,
+) -> None:
+    """I4: in order, each sent once; the first is the one that grew."""
+    await among_editors(harness, max_length=20)
+    text = "one two three four five six seven eight nine ten"
+    reply = ManualReply()
+    harness.model.say(reply)
+    harness.say("count")
+    reply.say("one two")
+    await shown(harness, "one two")
+    reply.say(text.removeprefix("one two"))
+    reply.end()
+    await ended(harness, DeliveryState.SENT)
+    sent = harness.service.ledger().sent
+    assert "".join(each.text for each in sent) == text
+    assert all(len(each.text) <= 20 for each in sent)
+    name = sent[0].outgoing.delivery_id
+    assert [each.outgoing.delivery_id for each in sent] == [name, f"{name}.2", f"{name}.3"]
+
+
+async def test_a_reply_with_nothing_but_space_behind_its_limit_is_one_message(
+    harness: GatewayHarness,
+) -> None:
+    """I3: the space is left away, and what is said is not refused for it."""
+    await harness.stop()
+    harness.service = ChatService(max_length=10)
+    await harness.start()
+    harness.model.say("a word" + "\n" * 40)
+    harness.say("hi")
+    await ended(harness, DeliveryState.SENT)
+    assert [each.text.strip() for each in harness.service.ledger().sent] == ["a word"]
+
+
+async def test_a_long_reply_is_gone_on_with_at_the_part_that_was_cut(
+    harness: GatewayHarness,
+) -> None:
+    """I2, I4: without edits too; what has its receipt is not sent again after a crash."""
+    await harness.stop()
+    harness.service = ChatService(max_length=10)
+    await harness.start()
+    harness.model.say("aaaaaaaaa bbbbbbbbb ccccccccc")
+    harness.say("hi")
+    await harness.sent(1)
+    harness.service.set_faults(Faults(disconnected=True))
+    await harness.die()
+    harness.service.set_faults(Faults())
+    await harness.start()
+    await ended(harness, DeliveryState.SENT)
+    sent = harness.service.ledger().sent
+    texts = [each.text.strip() for each in sent]
+    assert list(dict.fromkeys(texts)) == ["aaaaaaaaa", "bbbbbbbbb", "ccccccccc"]
+    again = [s for number, s in enumerate(sent) if s.text.strip() in texts[:number]]
+    assert all(each.outgoing.maybe_repeated for each in again)
+
+
+async def test_typing_is_shown_while_a_turn_runs_and_has_no_row(harness: GatewayHarness) -> None:
+    """I3, I4: it passes the gate like all that is sent, and is owed to nobody."""
+    await among_editors(harness, edit=False, typing=True)
+    harness.say("think", thread="t")
+    await harness.model.wait_for_request(1)
+    async with asyncio.timeout(30):
+        while not harness.service.ledger().typing:
+            await asyncio.sleep(0.005)
+    assert sum((await harness.store.outbox_counts()).values()) == 0
+    harness.model.say("done")
+    assert await harness.texts(1) == ["done"]
+    (typing,) = harness.service.ledger().typing
+    assert (typing.chat_id, typing.thread_id) == ("home", "t")
+
+
+async def test_typing_that_is_refused_by_flood_control_holds_the_reply_up_as_long_as_told(
+    harness: GatewayHarness,
+) -> None:
+    """I3: one gate stands in front of everything, and what is dropped there is not repeated."""
+    await among_editors(harness, edit=False, typing=True)
+    harness.service.set_faults(Faults(floods=1, retry_after=0.2))
+    harness.model.say("done")
+    harness.say("quick")
+    assert await harness.texts(1) == ["done"]
+    ledger = harness.service.ledger()
+    assert ledger.typing == ()
+    assert [attempt.verdict for attempt in ledger.attempts] == [VendorVerdict.TAKEN]
+
+
+async def test_a_reply_whose_turn_fails_says_so_in_its_own_place(harness: GatewayHarness) -> None:
+    """I4: the reason goes where the answer was begun, and there is no second message."""
+    await among_editors(harness)
+    reply = ManualReply()
+    harness.model.say(reply)
+    harness.say("tell me")
+    reply.say("Once upon")
+    await shown(harness, "Once upon")
+    reply.fail(ModelFailed("the model will not go on", fault=ModelFault.AUTH))
+    await ended(harness, DeliveryState.SENT)
+    (sent,) = harness.service.ledger().sent
+    assert sent.text.startswith("This could not be answered:")
+    assert "the model will not go on" in sent.text
+
+
+async def test_an_interrupted_reply_says_so_and_the_next_message_has_its_own(
+    harness: GatewayHarness,
+) -> None:
+    """G4, I4: what was begun is no answer any more; the next one is."""
+    gateway = GatewaySettings(busy_mode=BusyMode.INTERRUPT)
+    harness.settings = msgspec.structs.replace(harness.settings, gateway=gateway)
+    await among_editors(harness)
+    first, second = ManualReply(), ManualReply()
+    harness.model.say(first, second)
+    harness.say("tell me")
+    first.say("Once upon")
+    await shown(harness, "Once upon")
+    harness.say("no, something else")
+    await shown(harness, "Once upon\n\n(interrupted by the next message)")
+    second.say("Something")
+    await shown(harness, "Something", message=1)
+    second.say(" else.")
+    second.end()
+    await shown(harness, "Something else.", message=1)
+    await ended(harness, DeliveryState.SENT, 2)
+    assert await harness.ledger() == {"answered": 1, "merged": 1}
+
+
+async def test_a_reply_that_waits_for_a_person_goes_on_in_the_message_it_had_begun(
+    harness: GatewayHarness, call: Call
+) -> None:
+    """I4, J3: the question stands below what was said before it, and the answer above."""
+    await harness.stop()
+    harness.more_tools = [Shell()]
+    harness.judge = ByWords()
+    harness.service = ChatService(edit=True, edit_interval=0.01)
+    await harness.start()
+    first, second = ManualReply(), ManualReply()
+    harness.model.say(first, second)
+    harness.say("clean up")
+    first.say("I will delete it.")
+    await shown(harness, "I will delete it.")
+    first.end(call("shell", '{"command": "rm -rf build"}'))
+    await harness.sent(2)
+    harness.say("/approve")
+    second.say("Deleted")
+    await shown(harness, "Deleted")
+    second.say(".")
+    second.end()
+    await shown(harness, "Deleted.")
+    await ended(harness, DeliveryState.SENT, 3)
+    assert len(harness.service.ledger().sent) == 3
+
+
+async def test_an_edit_that_nobody_answered_does_not_pass_for_one_that_was_not_made(
+    harness: GatewayHarness, call: Call
+) -> None:
+    """I2, I4: it may have been made, so the last words are shown whatever was shown before."""
+    await among_editors(harness)
+    first, second = ManualReply(), ManualReply()
+    harness.model.say(first, second)
+    harness.say("tell me")
+    first.say("Yes")
+    await shown(harness, "Yes")
+    harness.service.set_faults(Faults(lost_edits=1))
+    first.say(", or no")
+    await shown(harness, "Yes, or no")
+    first.end(call(ReplayClass.SAFE))
+    second.say("Yes")
+    second.end()
+    await ended(harness, DeliveryState.SENT)
+    assert [sent.text for sent in harness.service.ledger().sent] == ["Yes"]

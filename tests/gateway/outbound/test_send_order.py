@@ -1,0 +1,112 @@
+"""I, the last yards of a reply: what was owed first goes first, and some things never go out."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.gateway_harness import GatewayHarness, Until
+
+from holdfast.core.ids import DeliveryId
+from holdfast.core.messages.outbox import Address, DeliveryKind, DeliveryState, NewDelivery
+from holdfast.core.secrets import Secret
+from holdfast.core.turns.turn import EndTurn
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.testing.simulated.events import ALWAYS, Faults
+
+HOME = Address(platform="simulated", account="default", chat_id="home")
+
+
+class Reluctant(SqliteStore):
+    """A store that holds the end of every turn until it is let go."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.ending, self.go = asyncio.Event(), asyncio.Event()
+
+    async def end_turn(self, end: EndTurn) -> Any:
+        self.ending.set()
+        await self.go.wait()
+        return await super().end_turn(end)
+
+
+@pytest.fixture
+async def reluctant(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
+    harness = GatewayHarness(tmp_path / "state.db")
+    harness.open_store = Reluctant
+    await harness.start()
+    yield harness
+    await harness.stop()
+
+
+async def answered(harness: GatewayHarness, number: int) -> bool:
+    return (await harness.ledger()).get("answered") == number
+
+
+async def test_replies_that_were_held_up_go_out_in_the_order_they_were_owed(
+    harness: GatewayHarness, until: Until
+) -> None:
+    """I3: of three that wait, none overtakes another."""
+    harness.service.set_faults(Faults(floods=ALWAYS, retry_after=0.02))
+    for number in (1, 2, 3):
+        harness.say(f"question {number}")
+        harness.model.say(f"answer {number}")
+        await until(lambda number=number: answered(harness, number))
+    harness.service.set_faults(Faults())
+    assert await harness.texts(3) == ["answer 1", "answer 2", "answer 3"]
+
+
+async def test_what_was_worth_saying_for_a_while_is_not_sent_after_it(
+    harness: GatewayHarness, until: Until
+) -> None:
+    """D1, I2: it ends as failed, and says why; what is owed behind it goes out."""
+    now = harness.clock.now()
+    notice = NewDelivery(
+        id=DeliveryId("dlv_late"),
+        address=HOME,
+        kind=DeliveryKind.NOTICE,
+        text="in a moment",
+        expires_at=now - 1,
+    )
+    await harness.store.add_deliveries((notice,), at=now - 60)
+    await harness.die()
+    await harness.start()
+    harness.model.say("hello")
+    harness.say("hi")
+    assert await harness.texts(1) == ["hello"]
+    await until(lambda: settled(harness, DeliveryState.FAILED))
+
+
+async def settled(harness: GatewayHarness, state: DeliveryState) -> bool:
+    return (await harness.store.outbox_counts()).get(state) == 1
+
+
+async def test_a_secret_that_a_model_says_is_in_nothing_that_is_sent(
+    harness: GatewayHarness,
+) -> None:
+    """Law 13: the gate stands in front of the platform, whoever wrote the text."""
+    await harness.stop()
+    harness.secrets = [Secret("sk-0123456789abcdef")]
+    await harness.start()
+    harness.model.say("the key is sk-0123456789abcdef, keep it")
+    harness.say("what is the key?")
+    assert await harness.texts(1) == ["the key is [redacted], keep it"]
+
+
+async def test_whoever_is_cancelled_while_a_turn_ends_does_not_take_its_end_along(
+    reluctant: GatewayHarness, until: Until
+) -> None:
+    """H1, C3: a lane that a stop cancels has made its closing write all the same."""
+    harness = reluctant
+    harness.say("hi")
+    harness.model.say("hello")
+    await harness.store.ending.wait()
+    (lane,) = harness.gateway.lanes
+    await until(lambda: lane.closing_write is not None)  # which is all that it waits for
+    assert lane.task is not None
+    lane.task.cancel()
+    await asyncio.wait([lane.task])
+    harness.store.go.set()
+    assert await harness.texts(1) == ["hello"]
+    await until(lambda: answered(harness, 1))

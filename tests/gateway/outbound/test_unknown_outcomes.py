@@ -1,0 +1,227 @@
+"""I2, I3: what may have arrived is settled by what the platform can do, and nobody is hurried."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.faults.backup_homes import backed_up, put_back
+from tests.gateway.outbound.test_reply_stream import ended, shown
+from tests.support.gateway_harness import GatewayHarness, Until
+
+from holdfast.core.errors import StoreError
+from holdfast.core.ids import DeliveryId
+from holdfast.core.messages.outbox import DeliveryState
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.testing.scripted_model import ManualReply
+from holdfast.testing.simulated.events import Faults, VendorVerdict
+from holdfast.testing.simulated.service import ChatService
+
+
+async def among(harness: GatewayHarness, **about: Any) -> None:
+    """The gateway again, with a vendor that can do this."""
+    await harness.stop()
+    harness.service = ChatService(**about)
+    await harness.start()
+
+
+@pytest.mark.parametrize("fault", ["lost_receipts", "lost_messages"])
+async def test_what_can_be_looked_up_arrives_once_and_unmarked(
+    harness: GatewayHarness, fault: str
+) -> None:
+    """I2: it is there, and is not sent again; or it is not, and is sent for the first time."""
+    await among(harness, lookup=True)
+    harness.service.set_faults(Faults(**{fault: 2}))
+    harness.model.say("hello", "next")
+    harness.say("hi")
+    await shown(harness, "hello")
+    harness.say("and?")
+    await shown(harness, "next", message=1)
+    await ended(harness, DeliveryState.SENT, 2)
+    (answer,) = await harness.store.deliveries_for_message(1)
+    sent = harness.service.ledger().sent
+    assert answer.platform_message_id == sent[0].message_id
+    assert [(each.text, each.outgoing.maybe_repeated) for each in sent] == [
+        ("hello", False),
+        ("next", False),
+    ]
+
+
+async def test_what_a_crash_left_in_doubt_is_looked_up_by_the_successor(
+    harness: GatewayHarness,
+) -> None:
+    """I2: a crash between the send and its receipt, and the vendor is asked before anything is
+    sent; while nobody answers, the question is asked again."""
+    await among(harness, lookup=True)
+    held = Faults(lost_receipts=1, disconnected=False)
+    harness.service.set_faults(held)
+    harness.model.say("hello")
+    harness.say("hi")
+    await shown(harness, "hello")
+    harness.service.set_faults(Faults(disconnected=True))
+    await harness.die()
+    await harness.start()
+    harness.service.set_faults(Faults())
+    await ended(harness, DeliveryState.SENT)
+    assert len(harness.service.ledger().sent) == 1
+
+
+@pytest.mark.parametrize("text", ["short", "aaaaaaaaa bbbbbbbbb"])
+async def test_what_a_restored_backup_owes_is_marked_in_every_part(
+    harness: GatewayHarness, until: Until, text: str
+) -> None:
+    """I2: it may have been delivered since the backup was made."""
+    await among(harness, max_length=10)
+    harness.service.set_faults(Faults(floods=1, retry_after=30.0))
+    harness.model.say(text)
+    harness.say("hi")
+    await until(lambda: bool(harness.service.ledger().attempts))
+    await harness.stop()
+    home = harness.path.parent
+    backup = await asyncio.to_thread(backed_up, home)
+    await harness.start()
+    await ended(harness, DeliveryState.SENT)
+    await harness.stop()
+    await asyncio.to_thread(put_back, home, backup)
+    await harness.start()
+    await ended(harness, DeliveryState.SENT)
+    marks = [each.outgoing.maybe_repeated for each in harness.service.ledger().sent]
+    parts = len(text.split())
+    assert marks == [False] * parts + [True] * parts
+
+
+class Stumbling(SqliteStore):
+    """A store that does not take the second attempt of a delivery, once."""
+
+    tried = 0
+
+    def begin_attempt(self, delivery_id: DeliveryId, *, at: float) -> asyncio.Future[None]:
+        self.tried += 1
+        if self.tried != 2:
+            return super().begin_attempt(delivery_id, at=at)
+        refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        refused.set_exception(StoreError("the disk is full"))
+        return refused
+
+
+async def test_a_store_that_fails_between_two_attempts_forgets_no_doubt(
+    harness: GatewayHarness,
+) -> None:
+    """I2: the second is marked, whatever came between it and the first."""
+    await harness.stop()
+    harness.open_store = Stumbling
+    await harness.start()
+    harness.service.set_faults(Faults(lost_receipts=1))
+    harness.model.say("hello")
+    harness.say("hi")
+    await ended(harness, DeliveryState.SENT)
+    sent = harness.service.ledger().sent
+    assert [each.outgoing.maybe_repeated for each in sent] == [False, True]
+    assert harness.store.tried == 3
+
+
+@pytest.mark.parametrize("edit", [True, False])
+async def test_the_parts_of_a_reply_are_looked_up_one_by_one(
+    harness: GatewayHarness, edit: bool
+) -> None:
+    """I2, I4: also the first piece of one that grows, which is then changed where it stands."""
+    await among(harness, lookup=True, max_length=10, edit=edit, edit_interval=0.01)
+    harness.service.set_faults(Faults(lost_receipts=2))
+    reply = ManualReply()
+    harness.model.say(reply)
+    harness.say("hi")
+    reply.say("aaaaa")
+    if edit:
+        await shown(harness, "aaaaa")
+    reply.say("aaaa bbbbbbbbb")
+    reply.end()
+    await ended(harness, DeliveryState.SENT)
+    sent = harness.service.ledger().sent
+    assert [each.text.strip() for each in sent] == ["aaaaaaaaa", "bbbbbbbbb"]
+    assert not any(each.outgoing.maybe_repeated for each in sent)
+
+
+async def test_parts_that_a_vendor_takes_once_come_to_an_end_without_edits(
+    harness: GatewayHarness,
+) -> None:
+    """I2: what it kept of the attempt before is all there will be; nobody sends it for ever."""
+    await among(harness, idempotent_send=True, max_length=10)
+    harness.service.set_faults(Faults(lost_receipts=1))
+    harness.model.say("aaaaaaaaa bbbbbbbbb")
+    harness.say("hi")
+    await ended(harness, DeliveryState.SENT)
+    ledger = harness.service.ledger()
+    assert [each.text.strip() for each in ledger.sent] == ["aaaaaaaaa", "bbbbbbbbb"]
+    assert len(ledger.attempts) == 3
+
+
+@pytest.mark.parametrize("text", ["short", "aaaaaaaaa bbbbbbbbb"])
+async def test_a_vendor_that_takes_it_once_and_never_answers_is_asked_less_and_less(
+    harness: GatewayHarness, until: Until, text: str
+) -> None:
+    """I3: a failure is no reason to ask as fast as one can."""
+    await among(harness, idempotent_send=True, max_length=10)
+    harness.service.set_faults(Faults(lost_messages=1000))
+    harness.model.say(text)
+    harness.say("hi")
+    await until(lambda: len(harness.service.ledger().attempts) > 1)
+    await asyncio.sleep(1.0)  # how often one asks in a second, and nothing else, is in question
+    assert len(harness.service.ledger().attempts) <= 10
+    harness.service.set_faults(Faults())
+    await ended(harness, DeliveryState.SENT)
+
+
+@pytest.mark.parametrize("text", ["hello", "aaaaaaaaa bbbbbbbbb"])
+async def test_an_account_that_has_to_wait_waits_in_every_chat(
+    harness: GatewayHarness, until: Until, text: str
+) -> None:
+    """I3: one gate per account, in front of everything; what its vendor told one chat counts."""
+    await among(harness, max_length=10)
+    harness.service.set_faults(Faults(account_floods=1, retry_after=1.5))
+    harness.model.say(text, "next")
+    harness.say("hi")
+    await until(lambda: bool(harness.service.ledger().attempts))
+    harness.say("and?", chat="other")
+    await until(_is_owed(harness, 2))
+    assert [attempt.verdict for attempt in harness.service.ledger().attempts] == [
+        VendorVerdict.FLOOD
+    ]
+    await ended(harness, DeliveryState.SENT, 2)
+    sent = {each.text.strip() for each in harness.service.ledger().sent}
+    assert sent == {*text.split(), "next"}
+
+
+async def test_an_account_that_has_to_wait_shows_no_progress_either(
+    harness: GatewayHarness, until: Until
+) -> None:
+    """I3: typing and the words of a growing reply are dropped under pressure, in every chat."""
+    await among(harness, edit=True, edit_interval=0.01, typing=True)
+    harness.service.set_faults(Faults(account_floods=1, retry_after=30.0))
+    harness.say("hi")
+    await until(lambda: not harness.service.faults.account_floods)
+    reply = ManualReply()
+    harness.model.say(ManualReply(), reply)
+    harness.say("and?", chat="other")
+    await harness.model.wait_for_request(2)
+    reply.say("Once")
+    await asyncio.sleep(0.3)  # nothing is to happen; it would within a hundredth of this
+    ledger = harness.service.ledger()
+    assert (ledger.typing, ledger.attempts, ledger.edits) == ((), (), ())
+
+
+async def test_a_chat_that_has_to_wait_holds_up_no_other(
+    harness: GatewayHarness, until: Until
+) -> None:
+    """I3: one gate per chat, too."""
+    harness.service.set_faults(Faults(floods=1, retry_after=30.0))
+    harness.model.say("hello", "next")
+    harness.say("hi")
+    await until(lambda: bool(harness.service.ledger().attempts))
+    harness.say("and?", chat="other")
+    assert await harness.texts(1) == ["next"]
+
+
+def _is_owed(harness: GatewayHarness, number: int) -> Any:
+    async def owed() -> bool:
+        return len(await harness.store.undelivered_rows()) == number
+
+    return owed

@@ -1,0 +1,131 @@
+"""Deletion that really deletes: rows in every table, the index, the log, the children."""
+
+from pathlib import Path
+from typing import Any
+
+import apsw
+from tests.support.gateway_harness import Call, GatewayHarness
+
+from holdfast.core.ids import SessionId
+from holdfast.core.sessions.search import SearchQuery
+from holdfast.gateway.sessions import teardown
+
+WORD = "quahogwhelk"
+OTHER = "periwinkle"
+
+
+async def filled(harness: GatewayHarness, call: Call, word: str, chat: str) -> SessionId:
+    """A conversation that has the word in all that a turn writes."""
+    harness.model.say([call("safe", f'{{"for": "{word}"}}')], f"{word} was looked for")
+    accepted = await harness.accept(f"look for {word}", chat=chat)
+    await harness.end_of(accepted)
+    row = await harness.store.inbox_row(accepted.row.id)
+    assert row is not None and row.session_id is not None
+    return row.session_id
+
+
+def fill(cursor: apsw.Cursor, session_id: SessionId, word: str) -> list[str]:
+    """A row in every table that names a session, whoever made it; the names of the tables."""
+    found = cursor.execute(
+        "SELECT DISTINCT t.name FROM sqlite_schema t, pragma_table_info(t.name) c"
+        " WHERE t.type = 'table' AND c.name = 'session_id' ORDER BY t.name"
+    ).fetchall()
+    tables = [str(row[0]) for row in found]
+    for table in tables:
+        columns = cursor.execute("SELECT name, type FROM pragma_table_info(?)", (table,)).fetchall()
+        values = [_value(table, str(name), str(kind), session_id, word) for name, kind in columns]
+        marks = ", ".join("?" * len(values))
+        cursor.execute(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", values)
+    return tables
+
+
+def _value(table: str, name: str, kind: str, session_id: SessionId, word: str) -> Any:
+    special = {
+        "session_id": session_id,
+        "turn_id": None if table in ("outbox", "inbox") else f"t_{word}",
+        "inbox_id": None if table == "outbox" else 999,
+        "state": {"outbox": "sent", "inbox": "answered"}.get(table, word),
+        "scope": "session",
+        "ended_at": 5.0,
+        "seq": 99,
+    }
+    if table == "turns" and name == "id":
+        return f"t_{word}"
+    if name in special:
+        return special[name]
+    return {"TEXT": f"{word} {table} {name}", "INTEGER": 99, "REAL": 5.0}.get(kind)
+
+
+def bytes_of(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
+
+
+async def test_no_word_of_a_deleted_session_is_left_in_any_file(
+    harness: GatewayHarness, call: Call
+) -> None:
+    session = await filled(harness, call, WORD, "one")
+    kept = await filled(harness, call, OTHER, "two")
+    tables = await harness.store._submit(lambda cursor: fill(cursor, session, WORD))
+    assert {"messages", "approvals", "children", "compactions", "busy"} <= set(tables)
+    assert await harness.store.search(SearchQuery(words=WORD))
+    assert WORD.encode() in bytes_of(harness.path.parent)
+
+    gateway = harness.gateway
+    await teardown.delete_session(gateway.services, gateway.lanes, gateway.teardown, session)
+
+    for table in tables:
+        count = await harness.store._submit(
+            lambda cursor, table=table: (
+                cursor.execute(f"SELECT count(*) FROM {table} WHERE session_id = ?", (session,)).get
+            )
+        )
+        assert count == 0, table
+    assert WORD.encode() not in bytes_of(harness.path.parent)
+    assert await harness.store.search(SearchQuery(words=WORD)) == []
+    assert WORD.encode() not in bytes_of(harness.path.parent)
+    assert OTHER.encode() in bytes_of(harness.path.parent)
+    assert len(await harness.store.search(SearchQuery(words=OTHER))) == 3
+    assert await harness.store.session(kept) is not None
+    assert harness.runners.ended.count(session) >= 1
+
+
+async def test_children_go_with_the_session_they_worked_for(
+    harness: GatewayHarness, call: Call
+) -> None:
+    parent = await filled(harness, call, OTHER, "one")
+    child = await filled(harness, call, WORD, "two")
+
+    def adopt(cursor: apsw.Cursor) -> None:
+        body = CHILD.replace("CHILD", child).replace("PARENT", parent)
+        cursor.execute(
+            "INSERT INTO children (session_id, parent_id, inbox_id, created_at, body)"
+            " VALUES (?, ?, 1, 1.0, ?)",
+            (child, parent, body),
+        )
+
+    await harness.store._submit(adopt)
+    gateway = harness.gateway
+    await teardown.delete_session(gateway.services, gateway.lanes, gateway.teardown, parent)
+    assert await harness.store.session(child) is None
+    assert WORD.encode() not in bytes_of(harness.path.parent)
+
+
+async def test_a_deletion_that_was_cut_before_the_index_heard_of_it_is_made_up_for(
+    harness: GatewayHarness, call: Call
+) -> None:
+    session = await filled(harness, call, WORD, "one")
+    assert await harness.store.search(SearchQuery(words=WORD))
+    inbox_ids = await harness.store.session_inbox_ids(session)
+    await harness.store.delete_session(session, inbox_ids=inbox_ids)
+    await harness.stop()
+    await harness.start()
+    assert await harness.store.search(SearchQuery(words=WORD)) == []
+    state = await harness.store.search_state()
+    assert (state.messages, state.behind) == (0, 0)
+
+
+CHILD = (
+    '{"session_id":"CHILD","parent":"PARENT","call_id":"c","kind":"background","principal":"p",'
+    '"title":"t","depth":1,"max_steps":1,"toolsets":[],"bench":"PARENT",'
+    '"chat":{"platform":"api","chat_id":"one","user_id":"owner"},"message_id":"m"}'
+)

@@ -1,0 +1,177 @@
+"""Redaction of what streams: whatever the cuts, the same text as of the whole, and no secret."""
+
+import json
+from collections.abc import Iterable
+from html import unescape
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.platforms.text.test_discord import stripped as read_by_discord
+from tests.platforms.text.test_html import words_of as words_of_html
+from tests.platforms.text.test_slack import words_of as words_of_block
+
+from holdfast.core.ids import CallId
+from holdfast.core.messages.events import (
+    ReasoningStreamed,
+    StepEnded,
+    StreamVoided,
+    TextStreamed,
+    ToolEnded,
+    ToolProgressed,
+    ToolStarted,
+    TurnEvent,
+)
+from holdfast.core.messages.transcript import ToolOutcome
+from holdfast.core.secrets import Secret
+from holdfast.core.text.splitting import split_message
+from holdfast.gateway.live.live_step import StreamRedactor
+from holdfast.gateway.redaction import REDACTED, Redaction
+from holdfast.platforms.text import discord, html, irc, layout, slack, telegram, xmpp
+
+SECRETS = ("abababac", "aaaaaaaab")
+redact = Redaction([Secret(value) for value in SECRETS])
+KEY = "sk_live_4f*9a~c2"
+CALL, OTHER = CallId("c1"), CallId("c2")
+QUICK = settings(max_examples=60, deadline=None, derandomize=True)
+
+
+def pieces_of(text: str, cuts: Iterable[int]) -> list[str]:
+    places = sorted({0, len(text), *(cut for cut in cuts if cut <= len(text))})
+    return [text[a:b] for a, b in pairwise(places)]
+
+
+@given(st.lists(st.text("abc ", max_size=12), max_size=12), st.sampled_from(SECRETS), st.data())
+def test_no_cut_lets_a_secret_through(parts: list[str], secret: str, data: st.DataObject) -> None:
+    """Law 13: exact values, on the way out."""
+    parts.insert(data.draw(st.integers(0, len(parts))), secret)
+    text = "".join(parts)
+    cuts = data.draw(st.sets(st.integers(0, len(text)), max_size=8))
+    showing = StreamRedactor(redact)
+    shown = [
+        event
+        for piece in pieces_of(text, cuts)
+        for event in showing.redact_event(TextStreamed(piece))
+    ]
+    shown += showing.redact_event(StepEnded(text))
+    told = "".join(event.text for event in shown if isinstance(event, TextStreamed))
+    assert not any(value in told for value in SECRETS)
+    assert told.replace("[redacted]", "") == told or "[redacted]" in redact(text)
+
+
+def spelt(data: st.DataObject) -> str:
+    """The key as Markdown may spell it: escaped, marked, in entities, with signs of no width."""
+    ways = ["{}", "\\{}", "**{}", "{}`", "&#{};", "{}\u200b", "_{}_"]
+    signs = []
+    for sign in KEY:
+        way = data.draw(st.sampled_from(ways))
+        if way == "\\{}" and sign.isalnum():
+            way = "{}"  # there a backslash is a sign itself
+        signs.append(way.format(ord(sign) if way == "&#{};" else sign))
+    return "".join(signs)
+
+
+def letters(text: str) -> str:
+    """What nobody may see in a row, whatever stands between."""
+    return "".join(sign for sign in unescape(text) if sign.isalnum())
+
+
+@QUICK
+@given(st.data())
+def test_no_spelling_and_no_cut_lets_a_secret_through(data: st.DataObject) -> None:
+    """Law 13: what a reader sees counts, and not how it was written."""
+    gate = Redaction([Secret(KEY)])
+    text = f"Its key is {spelt(data)}, and **that** is `it` & all."
+    cuts = data.draw(st.sets(st.integers(0, len(text)), max_size=10))
+    assert letters(KEY) not in letters(gate(text))
+    streamed, held = "", ""
+    for piece in pieces_of(text, cuts):
+        shown, held = gate.split_stream(held + piece)
+        streamed += shown
+        assert letters(KEY) not in letters(streamed)
+    assert letters(KEY) not in letters(streamed + gate(held))
+
+
+@QUICK
+@given(st.data(), st.integers(30, 90))
+def test_no_renderer_and_no_part_puts_a_secret_together(data: st.DataObject, limit: int) -> None:
+    """Law 13: the gate comes before the cut and before the renderer, and knows what those do."""
+    gate = Redaction([Secret(KEY)])
+    text = gate(f"- Its key is {spelt(data)} or **{KEY}**\n- and [so]({KEY}) `{KEY}`")
+    parts = split_message(text, limit)
+    for parts_or_all in (parts, (text,)):
+        for shown in _shown(parts_or_all):
+            assert letters(KEY) not in letters(shown)
+
+
+def _shown(parts: tuple[str, ...]) -> list[str]:
+    return [
+        "".join(telegram.render(part).text for part in parts),
+        "".join(read_by_discord(discord.render(part)) for part in parts),
+        "".join(words_of_block(slack.render(part).blocks[0]) for part in parts),
+        "".join(words_of_html(html.render_matrix(part).html) for part in parts),
+        "".join("".join(irc.render(part)) for part in parts),
+        "".join(xmpp.render(part).body for part in parts),
+        "".join(layout.render_plain(part) for part in parts),
+    ]
+
+
+@pytest.mark.parametrize("value", ['pass"word\\with', "line one\nline two", "schlüsselwort"])
+def test_a_secret_is_known_in_the_arguments_of_a_call(value: str) -> None:
+    gate = Redaction([Secret(value)])
+    for form in (json.dumps(value), json.dumps(value, ensure_ascii=False)):
+        (event,) = StreamRedactor(gate).redact_event(
+            ToolStarted(CALL, "terminal", f'{{"command": {form}}}')
+        )
+        assert isinstance(event, ToolStarted)
+        assert event.arguments == f'{{"command": "{REDACTED}"}}'
+
+
+def test_the_output_of_a_command_is_held_back_like_a_text_each_by_itself() -> None:
+    """Law 13: who looks on puts the pieces together."""
+    showing = StreamRedactor(redact)
+    said: list[TurnEvent] = []
+    for event in (
+        ToolProgressed(CALL, "it is abab"),
+        ToolProgressed(OTHER, "abac"),
+        ToolProgressed(CALL, "abac."),
+        ToolProgressed(OTHER, " aba"),
+        ToolEnded(OTHER, "terminal", ToolOutcome.OK, "abac aba"),
+    ):
+        said += showing.redact_event(event)
+    outputs = {
+        call: "".join(e.text for e in said if isinstance(e, ToolProgressed) and e.call_id == call)
+        for call in (CALL, OTHER)
+    }
+    assert outputs == {CALL: f"it is {REDACTED}.", OTHER: "abac aba"}
+
+
+def test_what_is_thought_is_held_back_like_what_is_said() -> None:
+    showing = StreamRedactor(redact)
+    said = [
+        *showing.redact_event(ReasoningStreamed("abab")),
+        *showing.redact_event(ReasoningStreamed("abac!")),
+    ]
+    assert said == [ReasoningStreamed(f"{REDACTED}!")]
+
+
+def test_a_secret_that_the_mark_itself_says_is_no_reason_to_go_on_for_ever() -> None:
+    gate = Redaction([Secret("redacted"), Secret("*re_dacted*")])
+    assert gate("**redacted**") == "**redacted**"
+
+
+def test_ordinary_text_is_shown_at_once() -> None:
+    showing = StreamRedactor(redact)
+    assert list(showing.redact_event(TextStreamed("hello"))) == [TextStreamed("hello")]
+    assert list(showing.redact_event(TextStreamed(" ab"))) == [TextStreamed(" ")]
+    assert list(showing.redact_event(TextStreamed("out"))) == [TextStreamed("about")]
+
+
+def test_what_was_held_back_comes_before_the_step_ends_and_goes_with_a_voided_one() -> None:
+    showing = StreamRedactor(redact)
+    list(showing.redact_event(TextStreamed("ab")))
+    assert list(showing.redact_event(StepEnded("ab"))) == [TextStreamed("ab"), StepEnded("ab")]
+    list(showing.redact_event(TextStreamed("ab")))
+    assert list(showing.redact_event(StreamVoided("why"))) == [StreamVoided("why")]
+    assert list(showing.redact_event(TextStreamed("c"))) == [TextStreamed("c")]

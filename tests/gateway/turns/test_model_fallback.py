@@ -1,0 +1,231 @@
+"""When the first model fails for good another answers the rest of the turn, over real HTTP."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.gateway_harness import GatewayHarness, Until
+
+from holdfast.core.config.settings import ApiMode, FallbackModel, ModelSettings, Provider
+from holdfast.core.messages.inbox import InboxState
+from holdfast.core.messages.outbox import DeliveryKind
+from holdfast.core.messages.transcript import AssistantMessage
+from holdfast.models.fallback import ModelLeases
+from holdfast.models.pool import ModelPool
+from holdfast.testing.misbehaving_model.process import ModelProcess
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[tuple[ModelProcess, ModelProcess]]:
+    with ModelProcess() as first, ModelProcess() as second:
+        yield first, second
+
+
+@dataclass
+class Providers:
+    """Two vendors, each with its own server and API mode, and the harness that asks them."""
+
+    first: ModelProcess
+    second: ModelProcess
+    harness: GatewayHarness
+
+    def asked(self) -> tuple[list[Any], list[Any]]:
+        return self.first.requests()["requests"], self.second.requests()["requests"]
+
+    def counts(self) -> tuple[int, int]:
+        return self.first.requests()["count"], self.second.requests()["count"]
+
+    def refused(self) -> int:
+        return int(self.first.requests()["refused"] + self.second.requests()["refused"])
+
+
+def settings_for(
+    first: ModelProcess, second: ModelProcess, *, name: str = "second"
+) -> ModelSettings:
+    stand_in = FallbackModel(
+        provider=Provider.LOCAL,
+        name=name,
+        api_mode=ApiMode.ANTHROPIC_MESSAGES,
+        base_url=second.base_url,
+    )
+    return ModelSettings(
+        provider=Provider.LOCAL,
+        name="first",
+        api_mode=ApiMode.RESPONSES,
+        base_url=first.base_url,
+        fallbacks=(stand_in,),
+        retries=0,
+    )
+
+
+@pytest.fixture
+async def both(
+    servers: tuple[ModelProcess, ModelProcess], tmp_path: Path
+) -> AsyncIterator[Providers]:
+    for server in servers:
+        server.reset()
+    async with ModelPool() as pool:
+        harness = GatewayHarness(tmp_path / "state.db")
+        harness.model = ModelLeases(settings_for(*servers), pool, secrets={})  # type: ignore[assignment]  # leases, as any
+        await harness.start()
+        yield Providers(*servers, harness)
+        await harness.stop()
+
+
+REASONS: dict[str, dict[str, Any]] = {
+    "a refused key": {"status": 401},
+    "no credit": {"status": 402},
+    "a quota": {"status": 429, "message": "insufficient_quota"},
+    "a model that is gone": {"status": 404, "message": "no such model"},
+    "lasting overload": {"status": 503},
+    "a cut stream": {"fault": "cut"},
+}
+
+
+@pytest.mark.parametrize("reason", REASONS)
+async def test_the_next_of_the_list_answers_and_the_first_is_asked_again_next_turn(
+    both: Providers, reason: str
+) -> None:
+    harness = both.harness
+    both.first.script(REASONS[reason] | {"times": 1})
+    ended = await harness.end_of(await harness.accept("hi"))
+    assert (ended.state, ended.text) == (InboxState.ANSWERED, "You said: hi")
+    assert both.counts() == (1, 1)
+    await harness.end_of(await harness.accept("again"))
+    assert both.counts() == (2, 1)
+    replies = await harness.transcript(await harness.only_session())
+    models = [m.model for m in replies if isinstance(m, AssistantMessage)]
+    assert models == ["second", "first"]
+
+
+async def test_it_keeps_the_rest_of_the_turn_and_ends_its_own_cache_entry_alone(
+    both: Providers, until: Until
+) -> None:
+    """A5: softly, after the running turn; no other entry is touched."""
+    harness = both.harness
+    cache = harness.gateway.services.cache
+    await harness.end_of(await harness.accept("hello", chat="other"))
+    await until(lambda: len(harness.gateway.lanes) == 0)
+    (other,) = await harness.store.sessions(limit=10)
+    both.first.script({"match": "work", "status": 500, "times": 1})
+    both.second.script(
+        {"match": "work", "calls": [{"name": "safe"}]},
+        {"match": "work", "calls": [{"name": "never"}]},
+        {"match": "work", "text": "done"},
+    )
+    ended = await harness.end_of(await harness.accept("work"))
+    await until(lambda: len(harness.gateway.lanes) == 0)
+    assert ended.text == "done"
+    assert both.counts() == (2, 3)
+    assert ended.session_id is not None
+    assert ended.session_id not in cache
+    assert other.id in cache
+    hits = cache.hits
+    await harness.end_of(await harness.accept("still there?", chat="other"))
+    assert cache.hits == hits + 1
+
+
+async def test_a_steer_in_between_does_not_bring_the_first_one_back(
+    both: Providers, until: Until
+) -> None:
+    """The rest of the turn is the rest of the turn, whoever spoke last."""
+    harness = both.harness
+    lever = next(lever for replay, lever in harness.levers.items() if replay == "never")
+    lever.go.clear()
+    both.first.script({"status": 500, "times": 1})
+    both.second.script({"calls": [{"name": "never"}]}, {"text": "steered and done"})
+    asked = await harness.accept("work")
+    await lever.was_pulled(1)
+    await harness.accept("/steer mind the gap")
+    session = await harness.only_session()
+    await until(
+        lambda: (
+            (lane := harness.gateway.lanes.get(session)) is not None and bool(lane.waiting_messages)
+        )
+    )
+    lever.go.set()
+    assert (await harness.end_of(asked)).text == "steered and done"
+    assert both.counts() == (1, 2)
+    assert "mind the gap" in json.dumps(both.asked()[1][-1])
+
+
+async def test_the_user_sees_it_once_and_before_the_answer(both: Providers) -> None:
+    harness = both.harness
+    both.first.script({"status": 401, "times": 1})
+    both.second.script({"calls": [{"name": "safe"}]}, {"text": "done"})
+    harness.say("work")
+    notice, answer = await harness.texts(2)
+    assert answer == "done"
+    assert notice.startswith("second answers this one: ")
+    assert "API key" in notice
+    harness.say("more")
+    assert (await harness.texts(3))[2] == "You said: more"
+    rows = await harness.store.undelivered_rows()
+    assert not [row for row in rows if row.kind is DeliveryKind.NOTICE]
+
+
+async def test_who_fetches_the_answer_finds_the_reason_with_the_turn(both: Providers) -> None:
+    """The page shows it under the answer; an API's answer is the answer alone."""
+    harness = both.harness
+    both.first.script({"status": 401, "times": 1})
+    accepted = await harness.accept("hi")
+    ended = await harness.end_of(accepted)
+    assert ended.text == "You said: hi"
+    assert ended.turn_id is not None
+    turn = await harness.store.turn(ended.turn_id)
+    assert turn is not None
+    assert turn.reason.startswith("second answers this one: ")
+    assert len(await harness.store.deliveries_for_message(accepted.row.id)) == 1
+
+
+async def test_where_all_fail_the_last_failure_is_told(both: Providers) -> None:
+    both.first.script({"status": 401, "times": 1})
+    both.second.script({"status": 404, "times": 1})
+    ended = await both.harness.end_of(await both.harness.accept("hi"))
+    assert ended.state is InboxState.FAILED
+    assert "second" in ended.text
+
+
+async def test_what_one_thought_is_never_shown_to_the_other(both: Providers) -> None:
+    """Law 16: signed by one provider, it would be refused by the other; each gets its own."""
+    harness = both.harness
+    both.first.script(
+        {"reasoning": "first-thought", "calls": [{"name": "safe"}]},
+        {"status": 500},
+        {"text": "back"},
+    )
+    both.second.script({"reasoning": "second-thought", "text": "taken over"})
+    assert (await harness.end_of(await harness.accept("work"))).text == "taken over"
+    assert (await harness.end_of(await harness.accept("and?"))).text == "back"
+    first, second = both.asked()
+    assert "first-thought" not in json.dumps(second)
+    assert "second-thought" not in json.dumps(first)
+    assert "first-thought" in json.dumps(first[-1])
+    assert both.refused() == 0
+
+
+async def test_a_namesake_at_another_address_gets_no_signed_thoughts_either(
+    servers: tuple[ModelProcess, ModelProcess], tmp_path: Path
+) -> None:
+    """Two accounts with one model: what the one signed, the other cannot verify."""
+    first, second = servers
+    for server in servers:
+        server.reset()
+    settings = settings_for(first, second, name="first")
+    async with ModelPool() as pool:
+        harness = GatewayHarness(tmp_path / "state.db")
+        harness.model = ModelLeases(settings, pool, secrets={})  # type: ignore[assignment]
+        await harness.start()
+        both = Providers(first, second, harness)
+        first.script({"reasoning": "deep", "calls": [{"name": "safe"}]}, {"status": 500})
+        second.script({"reasoning": "other-deep", "text": "taken over"})
+        assert (await harness.end_of(await harness.accept("work"))).text == "taken over"
+        await harness.end_of(await harness.accept("and?"))
+        asked_first, asked_second = both.asked()
+        assert "deep" not in json.dumps(asked_second)
+        assert "other-deep" not in json.dumps(asked_first)
+        assert both.refused() == 0
+        await harness.stop()

@@ -1,0 +1,224 @@
+"""Chapters H and F, in the instant in which a turn goes on: a stop that comes then cuts nothing."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.support.gateway_harness import Call, GatewayHarness, Until
+from tests.support.stops import begun, come_back, leave, notes, only, windows
+
+from holdfast.core.messages.transcript import UserMessage
+from holdfast.core.turns.stop import StopKind, TurnExitReason
+from holdfast.core.turns.tool import ReplayClass
+from holdfast.core.turns.turn import LaneState, TurnState
+from holdfast.gateway.turns.transcript_notes import interruption_note
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.testing.simulated.events import BotMessage
+
+LONG = 60.0  # seconds: a window that no test waits for
+
+
+class Hushed(SqliteStore):
+    """A store that keeps that a turn goes on, or what it is to be asked with from then on, and says
+    so only when it is let go."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.go = asyncio.Event()
+        self.kept = asyncio.Event()
+
+    def continue_turn(self, *arguments: Any, **more: Any) -> Any:
+        return asyncio.ensure_future(self._later(super().continue_turn(*arguments, **more)))
+
+    def resume_turn(self, *arguments: Any, **more: Any) -> Any:
+        return asyncio.ensure_future(self._later(super().resume_turn(*arguments, **more)))
+
+    def save_prompt(self, *arguments: Any, **more: Any) -> Any:
+        return asyncio.ensure_future(self._later(super().save_prompt(*arguments, **more)))
+
+    async def _later(self, durable: Awaitable[None]) -> None:
+        await durable
+        self.kept.set()
+        await self.go.wait()
+
+
+@pytest.fixture
+async def hushed(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
+    harness = GatewayHarness(tmp_path / "state.db")
+    windows(harness)
+    await harness.start()
+    yield harness
+    await harness.stop()
+
+
+async def parked(harness: GatewayHarness, call: Call) -> None:
+    lever = harness.levers[ReplayClass.ATTACH]
+    lever.go.clear()
+    harness.model.say([call("attach")])
+    harness.say("work")
+    await lever.was_pulled(1)
+    went = await leave(harness, StopKind.RESTART)
+    assert (went.parked, went.interrupted) == (1, 0)
+    lever.known[lever.pulled[0]] = "done"
+
+
+async def going_on(harness: GatewayHarness) -> Hushed:
+    """Started again; that its turn goes on is in the log, and its lane has not heard so yet."""
+    harness.open_store = Hushed
+    await come_back(harness)
+    assert isinstance(harness.store, Hushed)
+    async with asyncio.timeout(10):
+        await harness.store.kept.wait()
+    harness.open_store = SqliteStore
+    return harness.store
+
+
+async def keeping_a_prompt(harness: GatewayHarness) -> Hushed:
+    """The same, where what its turn is to be asked with is in the log, and has changed."""
+    agent = replace(harness.settings.agent, instructions="Be brief.")
+    harness.settings = replace(harness.settings, agent=agent)
+    return await going_on(harness)
+
+
+@pytest.mark.parametrize("kind", [StopKind.RESTART, StopKind.STOP, StopKind.SIGNAL])
+async def test_a_parked_turn_that_was_about_to_go_on_is_still_parked(
+    hushed: GatewayHarness, call: Call, kind: StopKind
+) -> None:
+    """H6, F6, F7: two restarts in a row are no cut, have no note and are not counted."""
+    await parked(hushed, call)
+    await going_on(hushed)
+    went = await leave(hushed, kind)
+    assert went.interrupted == 0
+    await come_back(hushed)
+    request = await hushed.model.wait_for_request(2)
+    assert notes(request.messages) == []
+    assert (await only(hushed)).interruptions == 0
+
+
+@pytest.mark.parametrize("kind", [StopKind.RESTART, StopKind.STOP])
+async def test_a_cut_turn_that_was_about_to_go_on_is_told_and_counted_once(
+    hushed: GatewayHarness, kind: StopKind
+) -> None:
+    """F6, F7: never two notes for one cut."""
+    hushed.say("work")
+    await hushed.model.wait_for_request(1)
+    await begun(hushed)
+    await leave(hushed, StopKind.RESTART)
+    await going_on(hushed)
+    await leave(hushed, kind)
+    await come_back(hushed)
+    request = await hushed.model.wait_for_request(2)
+    assert notes(request.messages) == [interruption_note("restart_timeout").text]
+    assert (await only(hushed)).interruptions == 1
+
+
+@pytest.mark.parametrize("heard", [False, True])
+async def test_a_cut_turn_whose_new_prompt_is_being_kept_has_not_gone_on(
+    hushed: GatewayHarness, until: Until, heard: bool
+) -> None:
+    """F6, F7: a stop leaves it with the word that it had, whether the prompt is heard to be kept
+    before the process ends or not; so its note is told by the successor, once."""
+    hushed.say("work")
+    await hushed.model.wait_for_request(1)
+    await begun(hushed)
+    await leave(hushed, StopKind.RESTART)
+    store = await keeping_a_prompt(hushed)
+    [lane] = hushed.gateway.lanes
+    stopping = asyncio.create_task(leave(hushed, StopKind.STOP))
+    await until(lambda: lane.held)
+    if heard:
+        store.go.set()
+    await stopping
+    await come_back(hushed)
+    request = await hushed.model.wait_for_request(2)
+    assert notes(request.messages) == [interruption_note("restart_timeout").text]
+    assert (await only(hushed)).interruptions == 1
+
+
+async def test_who_stops_a_turn_whose_new_prompt_is_being_kept_has_stopped_it(
+    hushed: GatewayHarness, call: Call, until: Until
+) -> None:
+    """F9, H3: also where the gateway goes before that is heard, while anybody is waited for."""
+    hushed.say("work")
+    await hushed.model.wait_for_request(1)
+    await begun(hushed)
+    await leave(hushed, StopKind.RESTART)
+    windows(hushed, park=LONG)
+    store = await keeping_a_prompt(hushed)
+    [lane] = hushed.gateway.lanes
+    never = hushed.levers[ReplayClass.NEVER]
+    never.go.clear()
+    hushed.model.say([call("never")])
+    hushed.say("keep the window open", chat="two")
+    await never.was_pulled(1)
+    hushed.say("/stop")
+    await until(lambda: lane.dormant_turn is not None and lane.dormant_turn.stopped)
+    stopping = asyncio.create_task(leave(hushed, StopKind.RESTART))
+    await until(lambda: lane.held)
+    store.go.set()
+    await until(lambda: "Stopped." in [each.outgoing.text for each in sent(hushed)])
+    never.go.set()
+    await stopping
+    await hushed.start()
+    assert [one.rows[-1].inbound.text for one in await hushed.store.open_turns()] == [
+        "keep the window open"
+    ]
+
+
+def sent(harness: GatewayHarness) -> Sequence[BotMessage]:
+    return harness.service.ledger().sent
+
+
+async def exit_reasons(harness: GatewayHarness) -> set[TurnExitReason | None]:
+    return {one.exit_reason for one in await harness.store.open_turns()}
+
+
+async def test_a_turn_that_goes_on_while_the_gateway_stops_stands_where_it_is(
+    hushed: GatewayHarness, call: Call, until: Until
+) -> None:
+    """H6, C2: its next step is the successor's, however long the window is."""
+    await parked(hushed, call)
+    windows(hushed, park=LONG)
+    store = await going_on(hushed)
+    never = hushed.levers[ReplayClass.NEVER]
+    never.go.clear()
+    hushed.model.say([call("never")])
+    hushed.say("keep the window open", chat="two")
+    await never.was_pulled(1)
+    stopping = asyncio.create_task(leave(hushed, StopKind.RESTART))
+    lanes = hushed.gateway.lanes
+    await until(
+        lambda: any(lane.running_turn and lane.running_turn.context.parking for lane in lanes)
+    )
+    store.go.set()
+    await until(lambda: lanes.count(LaneState.PARKED) == 1)
+    async with asyncio.timeout(30):  # the lane shows it before its commit is done
+        while TurnExitReason.PARKED not in await exit_reasons(hushed):
+            await asyncio.sleep(0.01)
+    never.go.set()
+    went = await stopping
+    assert (went.parked, went.interrupted) == (2, 0)
+    await come_back(hushed)
+    for number in (3, 4):
+        request = await hushed.model.wait_for_request(number)
+        assert notes(request.messages) == []
+        assert isinstance(request.messages[0], UserMessage)
+
+
+async def test_a_turn_that_went_on_has_no_time_to_its_first_word(
+    hushed: GatewayHarness, call: Call, until: Until
+) -> None:
+    """H6: that was said in an earlier life, or is said after a stop that nobody waited out."""
+    await parked(hushed, call)
+    await come_back(hushed)
+    hushed.model.say("so much for that")
+    await hushed.sent(1)
+    hushed.model.say("and this is new")
+    hushed.say("more")
+    await hushed.sent(2)
+    tally = hushed.gateway.services.counters
+    await until(lambda: tally.totals().turns_by_state[TurnState.ANSWERED] == 2)
+    assert (tally.totals().first_token.count, tally.totals().duration.count) == (1, 2)

@@ -1,0 +1,111 @@
+"""Chapter B: what a running session owns comes and goes together; what outlives a turn does not."""
+
+import ast
+import asyncio
+from pathlib import Path
+
+from tests.support.gateway_harness import GatewayHarness, Until
+
+import holdfast
+from holdfast.core.ids import SessionId
+from holdfast.core.messages.inbox import BusyMode
+from holdfast.gateway.turns.turn import Turn
+
+PACKAGE = Path(holdfast.__file__).parent
+
+
+def _assigners(source: str, attribute: str) -> set[str]:
+    """The functions that assign to an attribute of that name, of whatever object."""
+    return {
+        function.name
+        for function in ast.walk(ast.parse(source))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and node.attr == attribute
+    }
+
+
+def test_the_running_turn_is_set_and_dropped_by_one_function() -> None:
+    """B1: nobody else makes a session run, or forgets that it does."""
+    found = {
+        (file.name, function)
+        for file in PACKAGE.rglob("*.py")
+        if ".current_turn" in (source := file.read_text())
+        for function in _assigners(source, "current_turn")
+    }
+    assert found == {("lane.py", "__init__"), ("lane.py", "_run_next")}
+
+
+async def test_everything_of_a_turn_goes_with_it(harness: GatewayHarness, until: Until) -> None:
+    """B1, law 10: lease, steers, cancel scope and what is live, in one object that is let go."""
+    running = await harness.accept("one")
+    await harness.model.wait_for_request(1)
+    (lane,) = harness.gateway.lanes
+    turn: Turn = lane.running_turn
+    agent = turn.agent
+    harness.model.say("done")
+    await harness.end_of(running)
+    await until(lambda: len(harness.gateway.lanes) == 0)
+    assert (lane.running_turn, lane.in_flight, turn.closed) == (None, 0, True)
+    assert not agent.interrupt("nothing runs"), "the agent is lent to nobody"
+    assert harness.gateway.services.cache.next_sweep() is not None, "and is not busy"
+
+
+async def test_releasing_is_idempotent_and_leaves_others_alone(harness: GatewayHarness) -> None:
+    """B2: also for a session that is unknown, or named by nothing."""
+    harness.model.say("1", "2")
+    one = await harness.end_of(await harness.accept("hi"))
+    two = await harness.end_of(await harness.accept("hi", chat="other"))
+    cache, closing = harness.gateway.services.cache, harness.gateway.teardown
+    agent = cache._entries[one.session_id].agent
+    for session_id in (SessionId(""), SessionId("s_nobody"), one.session_id, one.session_id):
+        cache.drop(session_id)
+        await closing.close(session_id)
+    cache.release(agent)
+    cache.release(agent)
+    assert (one.session_id in cache, two.session_id in cache) == (False, True)
+    assert harness.model.leased == 1
+
+
+async def test_many_may_release_at_once(harness: GatewayHarness) -> None:
+    """B2: one session closed by many, and many sessions at once."""
+    harness.model.say(*(["hello"] * 6))
+    asked = [await harness.accept("hi", chat=f"c{n}") for n in range(6)]
+    sessions = [(await harness.end_of(one)).session_id for one in asked]
+    gone, left = sessions[:3], sessions[3:]
+    await asyncio.gather(*(harness.gateway.teardown.close(s) for s in gone * 20))
+    cache = harness.gateway.services.cache
+    assert [s in cache for s in gone + left] == [False] * 3 + [True] * 3
+
+
+async def test_what_outlives_a_turn_is_not_dropped_with_it(
+    harness: GatewayHarness, until: Until
+) -> None:
+    """B3: the model and what messages do to a turn stay chosen, through turns, eviction, /stop
+    and a restart, until their user says otherwise."""
+    await harness.end_of(await harness.accept("/model another"))
+    await harness.end_of(await harness.accept("/busy queue"))
+    await harness.accept("one")
+    await harness.model.wait_for_request(1)
+    await harness.end_of(await harness.accept("/stop"))
+    await until(lambda: len(harness.gateway.lanes) == 0)
+    harness.gateway.services.cache.clear()
+    await harness.stop()
+    await harness.start()
+    session_id = await harness.only_session()
+    assert (await harness.store.session(session_id)).model_override == "another"
+    assert await harness.store.busy_mode(session_id) is BusyMode.QUEUE
+    await harness.end_of(await harness.accept("/model default"))
+    await harness.end_of(await harness.accept("/busy default"))
+    assert (await harness.store.session(session_id)).model_override is None
+    assert await harness.store.busy_mode(session_id) is None
+
+
+async def test_a_deleted_session_leaves_no_choice_behind(harness: GatewayHarness) -> None:
+    """B3: deletion that really deletes."""
+    await harness.end_of(await harness.accept("/busy queue"))
+    session_id = await harness.only_session()
+    await harness.store.delete_session(session_id, inbox_ids=[])
+    assert await harness.store.busy_mode(session_id) is None

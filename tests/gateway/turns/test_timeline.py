@@ -1,0 +1,116 @@
+"""The timeline of a turn that lives of the gateway have cut, as it is shown afterwards."""
+
+import pytest
+from tests.gateway.turns.test_parking import LONG, parking
+from tests.support.gateway_harness import Call, GatewayHarness, HeldClock
+from tests.support.stops import begun, come_back, leave, open_turn, windows
+
+from holdfast.core.ids import TurnId
+from holdfast.core.messages.transcript import CallRecovery, ToolOutcome
+from holdfast.core.turns.stop import StopKind
+from holdfast.core.turns.tool import ReplayClass
+from holdfast.gateway.lifecycle.process_history import ProcessHistory
+from holdfast.server.api.v1.turns import TimelineSpan, TimelineSpanKind, TurnExitState, build_spans
+from holdfast.store.sqlite.store import SqliteStore
+
+
+async def shown(harness: GatewayHarness, turn_id: TurnId) -> list[TimelineSpan]:
+    course = await harness.store.turn_details(turn_id, after=0, limit=100)
+    assert course is not None
+    return build_spans(course, prices={}, running=False)
+
+
+async def found_out(harness: GatewayHarness) -> None:
+    """What a start does first of all: the life before this one ended without a word."""
+    async with SqliteStore(harness.path) as store:
+        await ProcessHistory(clock=harness.clock, new_id=harness.new_id).record_crash(
+            store, ran=True
+        )
+
+
+@pytest.mark.parametrize(
+    ("replay", "settled"),
+    [
+        (ReplayClass.ATTACH, (CallRecovery.ATTACHED, ToolOutcome.OK)),
+        (ReplayClass.SAFE, (CallRecovery.REPLAYED, ToolOutcome.OK)),
+        (ReplayClass.NEVER, (None, ToolOutcome.UNKNOWN)),
+    ],
+)
+async def test_what_a_crash_cut_is_shown_with_how_its_call_was_settled(
+    harness: GatewayHarness,
+    call: Call,
+    replay: ReplayClass,
+    settled: tuple[CallRecovery | None, ToolOutcome],
+) -> None:
+    """H2: attached, replayed or unknown, by its class; and when nobody was there."""
+    lever = harness.levers[replay]
+    lever.go.clear()
+    harness.model.say([call(replay, '{"command": "pull"}')])
+    accepted = await harness.accept("go")
+    await lever.was_pulled(1)
+    turn_id = (await open_turn(harness)).turn.id
+    await harness.die()
+    lever.known[lever.pulled[0]] = "the true result"
+    lever.go.set()
+    harness.model.say("done")
+    await found_out(harness)
+    await come_back(harness)
+    await harness.end_of(accepted)
+
+    spans = await shown(harness, turn_id)
+    (called,) = [span for span in spans if span.kind is TimelineSpanKind.TOOL]
+    assert (called.recovery, called.outcome, called.summary) == (*settled, "pull")
+    (away,) = [span for span in spans if span.kind is TimelineSpanKind.DOWNTIME]
+    assert (away.name, away.exit_state) == ("crash", TurnExitState.INTERRUPTED)
+    assert away.ended_at is not None and away.started_at <= away.ended_at
+    # It was cut inside of its call: no request to the model was lost.
+    assert [span.outcome for span in spans if span.kind is TimelineSpanKind.MODEL] == [None, None]
+
+
+async def test_a_request_that_a_restart_cut_is_shown_and_a_turn_that_was_parked_stood_still(
+    harness: GatewayHarness, call: Call
+) -> None:
+    """H6: one is cut amidst a request and says so; the next life's is parked behind its call."""
+    await harness.stop()
+    windows(harness)
+    harness.clock = clock = HeldClock()
+    await harness.start()
+    accepted = await harness.accept("go")
+    await begun(harness)
+    await harness.model.wait_for_request(1)
+    turn_id = (await open_turn(harness)).turn.id
+    clock.at += 10
+    await leave(harness, StopKind.RESTART)
+    clock.at += 10
+    windows(harness, park=LONG)
+    await come_back(harness)
+    await harness.model.wait_for_request(2)
+    lever = harness.levers[ReplayClass.NEVER]
+    lever.go.clear()
+    harness.model.say([call("never")])
+    await lever.was_pulled(1)
+    clock.at += 10
+    stopping = await parking(harness)
+    lever.go.set()
+    await stopping
+    clock.at += 10
+    harness.model.say("done")
+    await come_back(harness)
+    await harness.end_of(accepted)
+
+    spans = await shown(harness, turn_id)
+    kinds = [span.kind for span in spans]
+    lost = [span for span in spans if span.outcome is ToolOutcome.CANCELLED]
+    assert [(span.kind, took(span)) for span in lost] == [(TimelineSpanKind.MODEL, 11)]
+    away = [span for span in spans if span.kind is TimelineSpanKind.DOWNTIME]
+    assert [(span.exit_state, took(span)) for span in away] == [
+        (TurnExitState.INTERRUPTED, 9),
+        (TurnExitState.PARKED, 9),
+    ]
+    assert kinds.count(TimelineSpanKind.NOTE) == 1, "what was parked is told nothing"
+    assert [took(span) for span in spans if span.kind is TimelineSpanKind.DRAIN] == [1]
+
+
+def took(span: TimelineSpan) -> float:
+    assert span.ended_at is not None
+    return span.ended_at - span.started_at

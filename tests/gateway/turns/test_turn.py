@@ -1,0 +1,371 @@
+"""Chapter H: a turn is a row, its steps are committed as they happen, and it is finished."""
+
+import asyncio
+import gc
+from typing import Any
+from weakref import WeakSet
+
+import msgspec
+import pytest
+from tests.support.gateway_harness import Call, GatewayHarness, Until
+
+from holdfast.core.config.settings import AgentSettings
+from holdfast.core.messages.inbox import BusyMode, InboxState
+from holdfast.core.messages.transcript import NoteMessage, ToolMessage, ToolOutcome, UserMessage
+from holdfast.core.secrets import Secret
+from holdfast.core.turns.projection import project, projection_problems
+from holdfast.core.turns.tool import ReplayClass
+from holdfast.core.turns.turn import StepKind
+from holdfast.gateway.turns.turn import Turn
+from holdfast.testing.simulated.events import Faults
+
+
+async def test_a_turn_with_tools_commits_each_step(harness: GatewayHarness, call: Call) -> None:
+    """H1: model reply, call started and finished, final reply, in that order."""
+    harness.model.say([call("safe")], [call("never")], "all done")
+    ended = await harness.end_of(await harness.accept("go"))
+    steps = await harness.store.steps(ended.turn_id)
+    kinds = [StepKind.MODEL, StepKind.TOOL, StepKind.MODEL, StepKind.TOOL, StepKind.MODEL]
+    assert [step.kind for step in steps] == kinds
+    assert all(step.finished_at is not None for step in steps)
+    assert ended.usage.input_tokens == 30
+    assert (await harness.store.turn(ended.turn_id)).usage == ended.usage
+
+
+async def test_calls_get_ids_of_our_own_that_are_never_used_twice(
+    harness: GatewayHarness, call: Call
+) -> None:
+    """H2: providers reuse ids; a runner that knew one would return the old result."""
+    same = call("safe")
+    harness.model.say([same, same], [same], "done")
+    ended = await harness.end_of(await harness.accept("go"))
+    calls = harness.levers[ReplayClass.SAFE].pulled
+    assert len(set(calls)) == 3
+    messages = await harness.transcript(ended.session_id)
+    assert {m.call_id for m in messages if isinstance(m, ToolMessage)} == set(calls)
+
+
+async def test_a_stop_of_the_gateway_in_a_model_call_is_gone_on_with(
+    harness: GatewayHarness,
+) -> None:
+    """H3: a turn cut by a stop resumes by itself and finishes the request."""
+    harness.say("work")
+    await harness.model.wait_for_request(1)
+    await harness.stop()
+    await harness.start()
+    request = await harness.model.wait_for_request(2)
+    assert request.messages[0] == UserMessage(text="work")
+    assert isinstance(request.messages[1], NoteMessage)
+    assert request.messages[1].text.startswith("[System note:")
+    harness.model.say("worked")
+    await harness.sent(1)
+    assert await harness.ledger() == {"answered": 1}
+
+
+@pytest.mark.parametrize("replay", list(ReplayClass))
+async def test_a_call_that_a_dying_process_left_is_settled_by_its_class(
+    harness: GatewayHarness, call: Call, replay: ReplayClass
+) -> None:
+    """H2: attach asks the runner, safe runs again, never stays unknown."""
+    lever = harness.levers[replay]
+    lever.go.clear()
+    harness.model.say([call(replay)])
+    accepted = await harness.accept("go")
+    await lever.was_pulled(1)
+    await harness.die()
+    lever.known[lever.pulled[0]] = "the true result"
+    lever.go.set()
+    harness.model.say("done")
+    await harness.start()
+    ended = await harness.end_of(accepted)
+    assert ended.text == "done"
+    result = _results(await harness.transcript(ended.session_id))[0]
+    match replay:
+        case ReplayClass.ATTACH:
+            assert (result.text, len(lever.pulled)) == ("the true result", 1)
+        case ReplayClass.SAFE:
+            assert (result.text, len(lever.pulled)) == ("pulled safe 2", 2)
+        case ReplayClass.NEVER:
+            assert (result.outcome, len(lever.pulled)) == (ToolOutcome.UNKNOWN, 1)
+            assert "check before you repeat" in result.text
+
+
+async def test_a_call_that_the_runner_never_heard_of_is_run(
+    harness: GatewayHarness, call: Call
+) -> None:
+    """H2: the runner writes a call down before it begins, so an unknown one never began."""
+    lever = harness.levers[ReplayClass.ATTACH]
+    lever.go.clear()
+    harness.model.say([call("attach")])
+    accepted = await harness.accept("go")
+    await lever.was_pulled(1)
+    await harness.die()
+    lever.go.set()
+    harness.model.say("done")
+    await harness.start()
+    assert (await harness.end_of(accepted)).text == "done"
+    assert (len(lever.attached), len(lever.pulled)) == (1, 2)
+
+
+async def test_finished_calls_are_not_run_again(harness: GatewayHarness, call: Call) -> None:
+    """H1: a restart goes on from the last committed step."""
+    harness.model.say([call("never")])
+    accepted = await harness.accept("go")
+    await harness.model.wait_for_request(2)
+    await harness.die()
+    await harness.start()
+    await harness.model.wait_for_request(3)
+    harness.model.say("done")
+    assert (await harness.end_of(accepted)).text == "done"
+    assert len(harness.levers[ReplayClass.NEVER].pulled) == 1
+
+
+async def test_an_interrupt_gives_every_open_call_a_result_in_one_commit(
+    harness: GatewayHarness, call: Call
+) -> None:
+    """H7: cancelled where it had started, not started where it had not; the user goes on."""
+    lever = harness.levers[ReplayClass.NEVER]
+    lever.go.clear()
+    harness.model.say([call("never"), call("attach")])
+    harness.say("go")
+    await lever.was_pulled(1)
+    harness.say("stop that, do this")
+    request = await harness.model.wait_for_request(2)
+    outcomes = [m.outcome for m in request.messages if isinstance(m, ToolMessage)]
+    assert outcomes == [ToolOutcome.CANCELLED, ToolOutcome.NOT_STARTED]
+    assert projection_problems(request.messages) == []
+    assert len(lever.cancelled) == 1
+    harness.model.say("this is done")
+    await harness.sent(1)
+
+
+async def test_an_interrupt_takes_effect_at_once(harness: GatewayHarness, call: Call) -> None:
+    """H7: a turn is interruptible at every await. Within 100 ms, it says: it is a matter of a few
+    turns of the loop, which says the same and does not ask how busy the machine is."""
+    lever = harness.levers[ReplayClass.NEVER]
+    lever.go.clear()
+    harness.model.say([call("never")])
+    harness.say("go")
+    await lever.was_pulled(1)
+    lane = harness.gateway.lanes.get(await harness.only_session())
+    lane.stop([], [])
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert lever.cancelled
+
+
+async def test_a_stop_of_the_gateway_gives_killed_calls_a_result_and_leaves_the_turn_open(
+    harness: GatewayHarness, call: Call
+) -> None:
+    """H7: one by the gateway gives the same results to what it killed, and the turn goes on."""
+    lever = harness.levers[ReplayClass.NEVER]
+    lever.go.clear()
+    harness.model.say([call("never"), call("safe")])
+    accepted = await harness.accept("go")
+    await lever.was_pulled(1)
+    await harness.stop()
+    lever.go.set()
+    harness.model.say("done")
+    await harness.start()
+    ended = await harness.end_of(accepted)
+    assert ended.text == "done"
+    outcomes = [r.outcome for r in _results(await harness.transcript(ended.session_id))]
+    assert outcomes == [ToolOutcome.CANCELLED, ToolOutcome.OK]
+    assert len(lever.pulled) == 1
+
+
+async def test_three_lives_cut_in_a_row_suspend_the_session(harness: GatewayHarness) -> None:
+    """H3, F7: the first run and two resumes; then it is given up, told, and a fresh one opens."""
+    harness.say("work")
+    for life in range(1, 4):
+        await harness.model.wait_for_request(life)
+        await harness.stop()
+        await harness.start()
+    (told,) = await harness.texts(1)
+    assert "interrupted 3 times" in told
+    assert await harness.ledger() == {"failed": 1}
+    harness.model.say("hello again")
+    harness.say("hi")
+    _, notice, reply = await harness.texts(3)
+    assert ("fresh conversation" in notice, reply) == (True, "hello again")
+    note, said = harness.model.requests[-1].messages
+    assert ("set aside" in note.text, said.text) == (True, "hi")
+    assert len(await harness.store.sessions(limit=5)) == 2
+
+
+async def test_a_completed_turn_forgets_earlier_cuts(harness: GatewayHarness) -> None:
+    """F7: only cuts in a row count."""
+    for round_ in range(2):
+        harness.say(f"work {round_}")
+        await harness.model.wait_for_request(2 * round_ + 1)
+        await harness.stop()
+        await harness.start()
+        await harness.model.wait_for_request(2 * round_ + 2)
+        harness.model.say("done")
+        await harness.sent(round_ + 1)
+    session = await harness.store.session(await harness.only_session())
+    assert session.interruptions == 0
+
+
+async def test_a_reply_that_was_committed_is_sent_and_not_made_again(
+    harness: GatewayHarness, until: Until
+) -> None:
+    """H4, I1: the end of the turn and what is owed commit together."""
+    harness.say("hi")
+    await harness.model.wait_for_request(1)
+    harness.service.set_faults(Faults(disconnected=True))
+    harness.model.say("hello")
+
+    async def ended() -> bool:
+        return bool(await harness.ledger() == {"answered": 1})
+
+    await until(ended)
+    await harness.die()
+    harness.service.set_faults(Faults())
+    await harness.start()
+    assert await harness.texts(1) == ["hello"]
+    assert len(harness.model.requests) == 1
+
+
+async def test_the_step_budget_ends_in_an_answer(harness: GatewayHarness, call: Call) -> None:
+    """A turn that uses its steps up is asked for an answer without tools."""
+    await harness.stop()
+    harness.settings = msgspec.structs.replace(harness.settings, agent=AgentSettings(max_steps=2))
+    await harness.start()
+    harness.model.say([call("safe")], [call("safe")], "this far I came")
+    ended = await harness.end_of(await harness.accept("go"))
+    assert ended.text == "this far I came"
+    last = harness.model.requests[-1]
+    assert last.tools == ()
+    assert "budget" in last.messages[-1].text
+
+
+async def test_wrong_calls_are_told_to_the_model(harness: GatewayHarness, call: Call) -> None:
+    """Bad input of the model gets an error that helps it, and the turn goes on."""
+    harness.model.say([call("nosuch"), call("safe", "{broken"), call("safe", "[1]")], "sorry")
+    ended = await harness.end_of(await harness.accept("go"))
+    assert ended.state is InboxState.ANSWERED
+    results = _results(await harness.transcript(ended.session_id))
+    assert [r.outcome for r in results] == [ToolOutcome.ERROR] * 3
+    assert "safe" in results[0].text
+    assert "JSON" in results[1].text
+    assert projection_problems(project(await harness.transcript(ended.session_id))) == []
+
+
+async def test_secrets_in_a_tools_output_reach_neither_log_nor_model(
+    harness: GatewayHarness, call: Call
+) -> None:
+    """Law 13: one gate that knows their exact values."""
+    await harness.stop()
+    harness.secrets = [Secret("the true result")]
+    await harness.start()
+    lever = harness.levers[ReplayClass.ATTACH]
+    lever.go.clear()
+    harness.model.say([call("attach")])
+    accepted = await harness.accept("go")
+    await lever.was_pulled(1)
+    await harness.die()
+    lever.known[lever.pulled[0]] = "it says: the true result!"
+    harness.model.say("done")
+    await harness.start()
+    ended = await harness.end_of(accepted)
+    (result,) = _results(await harness.transcript(ended.session_id))
+    assert result.text == "it says: [redacted]!"
+
+
+async def test_two_sessions_run_at_the_same_time(harness: GatewayHarness) -> None:
+    """H5: one session, one turn at a time; two sessions, two."""
+    one = await harness.accept("one", chat="a")
+    two = await harness.accept("two", chat="b")
+    await harness.model.wait_for_request(2)
+    harness.model.say("x", "y")
+    texts = {(await harness.end_of(accepted)).text for accepted in (one, two)}
+    assert texts == {"x", "y"}
+
+
+async def test_an_empty_answer_is_said_to_be_one(harness: GatewayHarness) -> None:
+    harness.model.say("")
+    ended = await harness.end_of(await harness.accept("hi"))
+    assert ended.text == "(The model gave an empty answer.)"
+
+
+async def test_text_that_streamed_before_somebody_watched_comes_first(
+    harness: GatewayHarness, call: Call
+) -> None:
+    """A watcher who comes late misses nothing of the present step."""
+    lever = harness.levers[ReplayClass.SAFE]
+    lever.go.clear()
+    harness.model.say([call("safe")], "a few words")
+    accepted = await harness.accept("go", busy_mode=BusyMode.QUEUE)
+    await lever.was_pulled(1)
+    lever.go.set()
+    events = await harness.events_of(accepted)
+    text = "".join(e.text for e in events if type(e).__name__ == "TextStreamed")
+    assert text.strip() == "a few words"
+    assert events[-1].text == "a few words"
+
+
+def _results(messages: list[Any]) -> list[ToolMessage]:
+    return [message for message in messages if isinstance(message, ToolMessage)]
+
+
+async def test_a_session_without_an_agent_fails_its_messages_and_nothing_else(
+    harness: GatewayHarness,
+) -> None:
+    """G3: what keeps an agent from being built is told to the sender, and stops nobody else."""
+    built = harness.model.lease
+    await harness.stop()
+    harness.model.lease = _no_model
+    await harness.start()
+    first = await harness.end_of(await harness.accept("hi"))
+    assert (first.state, "no such model" in first.text) == (InboxState.FAILED, True)
+    await harness.stop()
+    harness.model.lease = built
+    await harness.start()
+    harness.model.say("hello")
+    assert (await harness.end_of(await harness.accept("hi"))).text == "hello"
+    assert await harness.ledger() == {"failed": 1, "answered": 1}
+
+
+async def test_a_cut_turn_whose_agent_cannot_be_built_is_told_to_have_failed(
+    harness: GatewayHarness, call: Call
+) -> None:
+    """G3, H3: also where the turn was begun by an earlier process."""
+    lever = harness.levers[ReplayClass.NEVER]
+    lever.go.clear()
+    harness.model.say([call("never")])
+    accepted = await harness.accept("go")
+    await lever.was_pulled(1)
+    await harness.die()
+    harness.model.lease = _no_model
+    await harness.start()
+    ended = await harness.end_of(accepted)
+    assert ended.state is InboxState.FAILED
+    assert projection_problems(project(await harness.transcript(ended.session_id))) == []
+
+
+def _no_model(override: str | None = None) -> Any:
+    raise ValueError("no such model")
+
+
+async def test_a_turn_that_has_ended_is_gone_without_a_collection(
+    harness: GatewayHarness, call: Call, until: Until
+) -> None:
+    """Memory is proportional to running turns: what held itself would stay by the thousand, and
+    to look for it was a thirtieth of what a turn costs."""
+    enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    elsewhere = WeakSet(_turns())
+    try:
+        harness.model.say([call("safe")], "done", "and again")
+        for text in ("with a tool", "without"):
+            await harness.end_of(await harness.accept(text))
+        await until(lambda: elsewhere.issuperset(_turns()))
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _turns() -> list[Turn]:
+    return [each for each in gc.get_objects() if type(each) is Turn]

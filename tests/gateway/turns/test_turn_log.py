@@ -1,0 +1,241 @@
+"""Chapter H, step by step: what must be in the log before the next thing begins, and what an end
+has to bring along."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.gateway_harness import Call, GatewayHarness, Lever, Until
+from tests.support.stops import begun
+from tests.support.store_file import looking_into
+
+from holdfast.core.crash_points import CrashPoint
+from holdfast.core.messages.inbox import InboxState
+from holdfast.core.messages.transcript import Message, ToolMessage, ToolOutcome
+from holdfast.core.turns.tool import ReplayClass
+from holdfast.store.sqlite.store import SqliteStore
+
+# How often the model was asked, the tool run and something sent, while one kind of write waits.
+SO_FAR = {
+    "record_reply": (1, 0, 0),
+    "record_started": (1, 0, 0),
+    "record_finished": (1, 1, 0),
+    "end_turn": (2, 1, 0),
+}
+
+
+class Slow(SqliteStore):
+    """A store that keeps one kind of write, and says so only when it is let go."""
+
+    def __init__(self, path: Path, *, kind: str) -> None:
+        super().__init__(path)
+        self._kind = kind
+        self.kept, self.go = asyncio.Event(), asyncio.Event()
+
+    def record_reply(self, *arguments: Any, **more: Any) -> Any:
+        return self._later("record_reply", super().record_reply(*arguments, **more))
+
+    def record_started(self, *arguments: Any, **more: Any) -> Any:
+        return self._later("record_started", super().record_started(*arguments, **more))
+
+    def record_finished(self, *arguments: Any, **more: Any) -> Any:
+        return self._later("record_finished", super().record_finished(*arguments, **more))
+
+    def end_turn(self, *arguments: Any, **more: Any) -> Any:
+        return self._later("end_turn", super().end_turn(*arguments, **more))
+
+    def _later(self, kind: str, durable: Awaitable[None]) -> Awaitable[None]:
+        if kind != self._kind or self.go.is_set():
+            return durable
+        return asyncio.ensure_future(self._held(durable))
+
+    async def _held(self, durable: Awaitable[None]) -> None:
+        await durable
+        self.kept.set()
+        await self.go.wait()
+
+    async def would_have_gone_on(self) -> None:
+        """Time enough for whoever does not wait: several commits, one after the other."""
+        for number in range(5):
+            await self.set_meta("waited", str(number))
+
+
+@pytest.fixture
+async def slow(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[GatewayHarness]:
+    harness = GatewayHarness(tmp_path / "state.db")
+    harness.open_store = partial(Slow, kind=request.param)
+    await harness.start()
+    yield harness
+    await harness.stop()
+
+
+def done(harness: GatewayHarness) -> tuple[int, int, int]:
+    pulled = len(harness.levers[ReplayClass.NEVER].pulled)
+    return len(harness.model.requests), pulled, len(harness.service.ledger().sent)
+
+
+@pytest.mark.parametrize(("slow", "so_far"), [*SO_FAR.items()], indirect=["slow"], ids=[*SO_FAR])
+async def test_nothing_begins_before_the_step_in_front_of_it_is_durable(
+    slow: GatewayHarness, call: Call, so_far: tuple[int, int, int]
+) -> None:
+    """H1, I1: a reply, a call started, a call finished and the end, each waited for."""
+    assert isinstance(slow.store, Slow)
+    slow.model.say([call("never")], "done")
+    slow.say("work")
+    await slow.store.kept.wait()
+    await slow.store.would_have_gone_on()
+    assert done(slow) == so_far
+    slow.store.go.set()
+    assert await slow.texts(1) == ["done"]
+    assert done(slow) == (2, 1, 1)
+
+
+async def test_a_reply_that_was_committed_is_not_asked_for_again(
+    harness: GatewayHarness, call: Call
+) -> None:
+    """H1: its calls are run, from where they stood; what it cost is paid once."""
+    lever = harness.levers[ReplayClass.NEVER]
+    lever.go.clear()
+    harness.model.say([call("safe"), call("never"), call("attach")])
+    accepted = await harness.accept("go")
+    await lever.was_pulled(1)
+    await harness.die()
+    lever.go.set()
+    harness.model.say("done")
+    await harness.start()
+    assert (await harness.end_of(accepted)).text == "done"
+    assert len(harness.model.requests) == 2
+    pulled = [len(harness.levers[each].pulled) for each in (ReplayClass.SAFE, ReplayClass.NEVER)]
+    assert (pulled, len(harness.levers[ReplayClass.ATTACH].pulled)) == ([1, 1], 1)
+    assert harness.levers[ReplayClass.ATTACH].attached == []  # it had not begun: nobody has it
+
+
+async def test_of_calls_that_ran_beside_each_other_only_the_unfinished_are_settled(
+    harness: GatewayHarness, call: Call, until: Until
+) -> None:
+    """H1, H2: each has its own step; one that was recorded is not made again with the other."""
+    await harness.stop()
+    quick = Lever("quick", ReplayClass.SAFE)
+    harness.more_tools = [quick]
+    await harness.start()
+    slow = harness.levers[ReplayClass.SAFE]
+    slow.go.clear()
+    harness.model.say([call("quick"), call("safe")])
+    accepted = await harness.accept("go")
+    await slow.was_pulled(1)
+
+    async def one_is_recorded() -> bool:
+        return len(results(await harness.transcript(await harness.only_session()))) == 1
+
+    await until(one_is_recorded)
+    await harness.die()
+    slow.go.set()
+    harness.model.say("done")
+    await harness.start()
+    await harness.end_of(accepted)
+    assert (len(quick.pulled), len(slow.pulled)) == (1, 2)
+
+
+async def test_a_call_whose_tool_is_gone_has_an_unknown_outcome(
+    harness: GatewayHarness, call: Call
+) -> None:
+    """H2: it ran while it was there; that it is not there any more undoes nothing."""
+    await harness.stop()
+    gone = Lever("gone", ReplayClass.ATTACH)
+    gone.go.clear()
+    harness.more_tools = [gone]
+    await harness.start()
+    harness.model.say([call("gone")])
+    accepted = await harness.accept("go")
+    await gone.was_pulled(1)
+    await harness.die()
+    harness.more_tools = []
+    harness.model.say("done")
+    await harness.start()
+    await harness.end_of(accepted)
+    [result] = results(harness.model.requests[-1].messages)
+    assert result.outcome is ToolOutcome.UNKNOWN
+    assert "check before you repeat it" in result.text
+
+
+class Holding(SqliteStore):
+    """A store that keeps no end of a turn until it is let go."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.ending, self.go = asyncio.Event(), asyncio.Event()
+
+    async def end_turn(self, *arguments: Any, **more: Any) -> Any:
+        self.ending.set()
+        await self.go.wait()
+        return await super().end_turn(*arguments, **more)
+
+
+async def test_a_turn_that_new_has_left_is_not_resumed(harness: GatewayHarness) -> None:
+    """H3, G4: killed between the commit of /new and that of the end of the turn it stopped."""
+    await harness.stop()
+    harness.open_store = Holding
+    await harness.start()
+    said = await harness.accept("work")
+    await harness.model.wait_for_request(1)
+    await begun(harness)
+    new = await harness.accept("/new")
+    assert (await harness.end_of(new)).state is InboxState.ANSWERED
+    assert isinstance(harness.store, Holding)
+    await harness.store.ending.wait()
+    store, harness.open_store = harness.store, SqliteStore
+    store.go.set()  # for the one that is left behind: what is on disk now is copied first
+    await harness.die()
+    await harness.start()
+    assert (await harness.end_of(said)).state is InboxState.SUPERSEDED
+    assert await harness.store.open_turns() == []
+    assert len(harness.model.requests) == 1
+
+
+class Onlooker:
+    """Owns what another process would have found after each commit: how the turn stood, and the
+    results that its calls had."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.found: list[tuple[str, list[ToolOutcome]]] = []
+
+    def __call__(self, point: CrashPoint) -> None:
+        if point is not CrashPoint.AFTER_COMMIT:
+            return
+        with looking_into(self._path) as db:
+            state = db.execute("SELECT state FROM turns ORDER BY started_at").fetchone()
+            bodies = db.execute("SELECT body FROM messages ORDER BY seq").fetchall()
+        messages = [msgspec.json.decode(str(body), type=Message) for (body,) in bodies]
+        outcomes = [result.outcome for result in results(messages)]
+        self.found.append((str(state[0]) if state else "", outcomes))
+
+
+@pytest.mark.parametrize(("word", "end"), [("rather this", "interrupted"), ("/stop", "superseded")])
+async def test_the_commit_that_ends_a_turn_has_the_result_of_every_open_call(
+    harness: GatewayHarness, call: Call, until: Until, word: str, end: str
+) -> None:
+    """H7: no other process ever finds an end without them, or one of them without the end."""
+    await harness.stop()
+    onlooker = Onlooker(harness.path)
+    harness.open_store = partial(SqliteStore, crash=onlooker)
+    await harness.start()
+    lever = harness.levers[ReplayClass.NEVER]
+    lever.go.clear()
+    harness.model.say([call("never"), call("attach")])
+    harness.say("go")
+    await lever.was_pulled(1)
+    harness.say(word)
+    await until(lambda: (end, [ToolOutcome.CANCELLED, ToolOutcome.NOT_STARTED]) in onlooker.found)
+    before = [found for state, found in onlooker.found if state == "open"]
+    assert all(found == [] for found in before)
+    assert {state for state, _ in onlooker.found} == {"", "open", end}
+    assert all(len(found) == 2 for state, found in onlooker.found if state == end)
+
+
+def results(messages: Any) -> list[ToolMessage]:
+    return [message for message in messages if isinstance(message, ToolMessage)]

@@ -1,0 +1,93 @@
+"""Patience runs out for silence alone, and leaves nothing behind."""
+
+import asyncio
+import gc
+from functools import partial
+
+import pytest
+from tests.state_machine.virtual_time import HeldLoop
+
+from holdfast.core.config.settings import Provider
+from holdfast.core.turns.model import ModelFailed, ModelFault
+from holdfast.models.retry import CallDeadline
+from holdfast.models.target import CallLimits, ModelTarget
+
+
+def patience(whole: float = 600) -> CallDeadline:
+    target = ModelTarget(provider=Provider.LOCAL, name="m", limits=CallLimits(total=whole))
+    return CallDeadline(target, sleep=asyncio.sleep)
+
+
+async def wait(kept: CallDeadline, seconds: float, limit: float) -> None:
+    await kept.wait(partial(asyncio.sleep, seconds), limit, stage="was silent", setting="the_limit")
+
+
+def test_silence_adds_up_until_something_is_heard() -> None:
+    async def silences() -> None:
+        kept = patience()
+        for _ in range(4):
+            await wait(kept, 20, 50)
+            kept.mark_progress()
+        with pytest.raises(ModelFailed, match="the_limit") as failed:
+            for _ in range(4):
+                await wait(kept, 20, 50)
+        assert failed.value.fault is ModelFault.TIMEOUT
+        kept.finish()
+
+    loop = HeldLoop()
+    loop.run_until_complete(silences())
+    loop.close()
+
+
+async def test_what_comes_without_a_pause_is_bounded_by_the_whole_limit_too() -> None:
+    async def at_once() -> None:
+        return None
+
+    kept = patience(whole=0.05)
+    end = asyncio.get_running_loop().time() + 2
+    with pytest.raises(ModelFailed, match="whole_timeout"):
+        while asyncio.get_running_loop().time() < end:
+            await kept.wait(at_once, 0, stage="was silent", setting="the_limit")
+    kept.finish()
+
+
+async def test_a_cancellation_by_somebody_else_goes_first() -> None:
+    kept = patience()
+    task = asyncio.create_task(wait(kept, 30, 0))
+    await asyncio.sleep(0)
+    task.cancel()
+    kept.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert task.cancelled()
+    kept.finish()
+
+
+async def test_an_ended_wait_leaves_its_task_uncancelled() -> None:
+    kept = patience()
+
+    async def run() -> int:
+        with pytest.raises(ModelFailed, match="ended by its owner"):
+            await wait(kept, 30, 0)
+        await asyncio.sleep(0)  # a cancellation left over would strike here
+        current = asyncio.current_task()
+        assert current is not None
+        return current.cancelling()
+
+    task = asyncio.create_task(run())
+    await asyncio.sleep(0)
+    kept.cancel()
+    kept.cancel()
+    assert await task == 0
+
+
+async def test_a_finished_call_leaves_no_timer_behind() -> None:
+    """One that nobody needs any more would keep the call in memory until it rings."""
+    soon = asyncio.get_running_loop().time() + 2000
+    for _ in range(20):
+        kept = patience(whole=9000)
+        await wait(kept, 0, 3000)
+        kept.finish()
+    timers = [each for each in gc.get_objects() if isinstance(each, asyncio.TimerHandle)]
+    ours = [timer for timer in timers if timer._loop is asyncio.get_running_loop()]
+    assert not [timer for timer in ours if timer.when() > soon and not timer.cancelled()]

@@ -1,0 +1,183 @@
+"""Message ids over the API: asked twice is answered once, whoever left or died in between."""
+
+import asyncio
+import signal
+from typing import Any
+
+import aiohttp
+import openai
+import pytest
+from tests.support.gateway_process import Serve, Served, until
+from tests.support.ports import own_port
+
+Reply = tuple[int, dict[str, Any]]
+
+
+async def ask(
+    served: Served, text: str, *, message_id: str = "", session: str = "", **body: Any
+) -> Reply:
+    """One request on a connection of its own."""
+    headers = dict(served.auth)
+    if message_id:
+        headers["X-Holdfast-Message-Id"] = message_id
+    if session:
+        headers["X-Holdfast-Session"] = session
+    body = {"messages": [{"role": "user", "content": text}], **body}
+    async with (
+        aiohttp.ClientSession(served.address, headers=headers) as http,
+        http.post("/v1/chat/completions", json=body) as response,
+    ):
+        return response.status, await response.json()
+
+
+def text_of(reply: Reply) -> str:
+    status, body = reply
+    assert status == 200, body
+    text: str = body["choices"][0]["message"]["content"]
+    return text
+
+
+async def test_a_message_sent_by_many_at_once_is_answered_once(served: Served) -> None:
+    """G2: accepted once; every one of them gets the answer."""
+    before, text = served.ledger(), "[latency 0.2] [text from the crowd]"
+    replies = await asyncio.gather(
+        *(ask(served, text, message_id="crowd", session="crowd") for _ in range(20))
+    )
+    assert {text_of(reply) for reply in replies} == {"from the crowd"}
+    assert len({body["id"] for _, body in replies}) == 1
+    assert len(served.asked("from the crowd")) == 1
+    assert served.ledger()["answered"] == before["answered"] + 1
+
+
+@pytest.mark.parametrize("session", ["", "late"])
+async def test_a_late_duplicate_gets_the_stored_answer(served: Served, session: str) -> None:
+    text = f"late duplicate {session or 'alone'}"
+    first = await ask(served, text, message_id="late", session=session)
+    again = await ask(served, text, message_id="late", session=session)
+    assert again == first and text_of(again) == f"You said: {text}"
+    assert len(served.asked(text)) == 1
+
+
+async def test_an_id_used_for_another_message_is_a_conflict(served: Served) -> None:
+    await ask(served, "the first text", message_id="reused", session="reused")
+    before = served.ledger()
+    status, body = await ask(served, "another text", message_id="reused", session="reused")
+    assert status == 409 and "was used for another message" in body["error"]["message"]
+    await ask(served, "the same words", message_id="stateless")
+    told = [{"role": "user", "content": "an other past"}, {"role": "assistant", "content": "hm"}]
+    said = [*told, {"role": "user", "content": "the same words"}]
+    status, _ = await ask(served, "", message_id="stateless", messages=said)
+    assert status == 409
+    assert served.ledger()["accepted"] == before["accepted"] + 1
+
+
+async def test_the_same_id_in_two_sessions_is_two_messages(served: Served) -> None:
+    """A slash in a name must not make the one look like the other."""
+    one = await ask(served, "one of two", message_id="c", session="a/b")
+    two = await ask(served, "two of two", message_id="b/c", session="a")
+    assert (text_of(one), text_of(two)) == ("You said: one of two", "You said: two of two")
+
+
+async def test_whoever_gave_no_id_is_told_one_that_attaches(served: Served) -> None:
+    async with aiohttp.ClientSession(served.address, headers=served.auth) as http:
+        body = {"input": "no id given"}
+        async with http.post("/v1/responses", json=body) as response:
+            first = await response.json()
+            message_id = response.headers["X-Holdfast-Message-Id"]
+        headers = {"X-Holdfast-Message-Id": message_id}
+        async with http.post("/v1/responses", json=body, headers=headers) as response:
+            assert await response.json() == first
+    assert len(served.asked("no id given")) == 1
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_client_that_leaves_loses_nothing(served: Served, stream: bool) -> None:
+    name = f"leaver {stream}"
+    text = f"[first 0.3] [delay 0.05] [text the whole answer for a {name}]"
+    leaving = asyncio.create_task(ask(served, text, message_id=name, stream=stream))
+    await until(lambda: served.asked(name))
+    leaving.cancel()
+    await asyncio.wait([leaving])
+    answer = await ask(served, text, message_id=name)
+    assert text_of(answer) == f"the whole answer for a {name}"
+    assert len(served.asked(name)) == 1
+
+
+async def test_a_stream_that_is_joined_late_is_told_from_its_beginning(served: Served) -> None:
+    text = "[delay 0.1] [text one two three four five six seven eight nine ten eleven]"
+    headers = {"X-Holdfast-Message-Id": "joined"}
+    async with served.async_client() as client:
+
+        async def told(seen: asyncio.Event) -> str:
+            pieces = []
+            async for chunk in await client.chat.completions.create(
+                model="holdfast",
+                messages=[{"role": "user", "content": text}],
+                stream=True,
+                extra_headers=headers,
+            ):
+                pieces.append(chunk.choices[0].delta.content or "")
+                if len(pieces) > 3:
+                    seen.set()
+            return "".join(pieces)
+
+        begun = asyncio.Event()
+        first = asyncio.create_task(told(begun))
+        await begun.wait()
+        second = await told(asyncio.Event())
+        assert second == await first == "one two three four five six seven eight nine ten eleven"
+
+
+def _silent(text: str) -> dict[str, Any]:
+    """The first who asks for this is not answered, however long it takes to cut them off."""
+    return {"match": text, "fault": "silence"}
+
+
+async def test_answers_outlive_kill_9_and_are_given_once(serve: Serve) -> None:
+    """G2, H3, H4: a duplicate after the restart attaches to what is stored or resumed."""
+    gateway = serve().start()
+    first = await ask(gateway, "told before the kill", message_id="m1", session="s")
+    cut_text = "[text told after the kill]"
+    gateway.model.script(_silent("told after the kill"))
+    cut = asyncio.create_task(ask(gateway, cut_text, message_id="m2", session="s"))
+    await until(lambda: gateway.asked("told after the kill"))
+    gateway.end(signal.SIGKILL)
+    with pytest.raises(aiohttp.ClientError):
+        await cut
+    await asyncio.to_thread(gateway.start)
+    resumed = await ask(gateway, cut_text, message_id="m2", session="s")
+    assert text_of(resumed) == "told after the kill"
+    assert await ask(gateway, "told before the kill", message_id="m1", session="s") == first
+    status, _ = await ask(gateway, "something else", message_id="m1", session="s")
+    assert status == 409
+    assert len(gateway.asked("told before the kill")) == 1
+    ledger = gateway.ledger()
+    assert (ledger["accepted"], ledger["answered"]) == (2, 2)
+
+
+async def test_a_stop_in_the_middle_of_a_turn_carries_clients_over(serve: Serve) -> None:
+    """A client that named its message never notices; one that did not is told the name."""
+    gateway = serve(HOLDFAST_GATEWAY_PORT=str(own_port())).start()
+    async with gateway.async_client(max_retries=8) as client:
+
+        def say(text: str, **headers: str) -> asyncio.Task[Any]:
+            messages: Any = [{"role": "user", "content": text}]
+            return asyncio.ensure_future(
+                client.chat.completions.create(
+                    model="holdfast", messages=messages, extra_headers=headers
+                )
+            )
+
+        gateway.model.script(_silent("carried over"), _silent("told the name"))
+        named = say("[text carried over]", **{"X-Holdfast-Message-Id": "carried"})
+        nameless = say("[text told the name]")
+        await until(lambda: gateway.asked("carried over") and gateway.asked("told the name"))
+        assert await asyncio.to_thread(gateway.end) == 0
+        with pytest.raises(openai.InternalServerError, match="X-Holdfast-Message-Id: ") as caught:
+            await nameless
+        await asyncio.to_thread(gateway.start)
+        assert (await named).choices[0].message.content == "carried over"
+    message_id = caught.value.message.rpartition(" ")[2]
+    late = await ask(gateway, "[text told the name]", message_id=message_id)
+    assert text_of(late) == "told the name"
+    assert gateway.ledger()["accepted"] == 2

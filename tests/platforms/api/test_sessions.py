@@ -1,0 +1,279 @@
+"""Sessions over the API: who keeps the history, in which order, and what a slash means."""
+
+import asyncio
+import random
+from typing import Any
+
+import aiohttp
+import openai
+import pytest
+from tests.support.gateway_process import Served, until
+
+Body = dict[str, Any]
+
+
+async def chat(
+    http: aiohttp.ClientSession, *said: str, session: str = "", **headers: str
+) -> tuple[int, str]:
+    """Ask with these user messages; the status, and the text or the error."""
+    if session:
+        headers["X-Holdfast-Session"] = session
+    body = {"messages": [{"role": "user", "content": text} for text in said]}
+    async with http.post("/v1/chat/completions", json=body, headers=headers) as response:
+        answer = await response.json()
+    if response.status != 200:
+        return response.status, answer["error"]["message"]
+    return 200, answer["choices"][0]["message"]["content"]
+
+
+def conversation(request: Body) -> list[str]:
+    return [message["content"] for message in request["messages"][1:]]
+
+
+async def test_a_session_keeps_its_history_and_takes_the_last_message_alone(
+    http: aiohttp.ClientSession, served: Served
+) -> None:
+    await chat(http, "I am at sea", session="kept")
+    await chat(http, "a past that is not ours", "where am I, kept?", session="kept")
+    (asked,) = served.asked("where am I, kept?")
+    assert conversation(asked) == ["I am at sea", "You said: I am at sea", "where am I, kept?"]
+
+
+async def test_the_two_apis_share_a_session(http: aiohttp.ClientSession, served: Served) -> None:
+    await chat(http, "said by chat", session="shared")
+    headers = {"X-Holdfast-Session": "shared"}
+    body = {"input": "asked by responses"}
+    async with http.post("/v1/responses", json=body, headers=headers) as response:
+        assert (await response.json())["output"][0]["content"][0]["text"].startswith("You said")
+    (asked,) = served.asked("asked by responses")
+    assert conversation(asked)[0] == "said by chat"
+
+
+async def test_sessions_do_not_see_each_other(http: aiohttp.ClientSession, served: Served) -> None:
+    await chat(http, "a secret of one", session="one")
+    await chat(http, "asked in the other", session="other")
+    assert conversation(served.asked("asked in the other")[0]) == ["asked in the other"]
+
+
+async def test_without_a_session_the_request_is_the_whole_conversation(
+    http: aiohttp.ClientSession, served: Served
+) -> None:
+    body = {
+        "model": "holdfast",
+        "messages": [
+            {"role": "system", "content": "Answer like a pirate."},
+            {"role": "user", "content": "ahoy"},
+            {"role": "assistant", "content": "arr"},
+            {"role": "developer", "content": "Be brief."},
+            {"role": "user", "content": "where is the stateless rum?"},
+        ],
+    }
+    for _ in range(2):
+        async with http.post("/v1/chat/completions", json=body) as response:
+            assert response.status == 200
+    first, second = served.asked("where is the stateless rum?")
+    assert conversation(first) == ["ahoy", "arr", "where is the stateless rum?"]
+    assert conversation(second) == conversation(first), "a request left something behind"
+    system = first["messages"][0]["content"]
+    assert "Answer like a pirate." in system and "Be brief." in system
+
+
+async def test_calls_of_a_told_past_are_not_carried_out(
+    http: aiohttp.ClientSession, served: Served
+) -> None:
+    """H2: what a client tells of its past is nothing that our agent began."""
+    call = {
+        "id": "c1",
+        "type": "function",
+        "function": {"name": "terminal", "arguments": '{"command": "echo ran-it"}'},
+    }
+    body = {
+        "messages": [
+            {"role": "user", "content": "run it"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "user", "content": "what came of the told call?"},
+        ]
+    }
+    async with http.post("/v1/chat/completions", json=body) as response:
+        assert response.status == 200, await response.text()
+    (asked,) = served.asked("what came of the told call?")
+    (result,) = [m for m in asked["messages"] if m["role"] == "tool"]
+    assert "No result of this call is recorded" in result["content"]
+
+
+async def test_a_told_past_with_calls_and_results_is_one_the_model_takes(
+    http: aiohttp.ClientSession, served: Served
+) -> None:
+    body = {
+        "input": [
+            {"role": "user", "content": "look it up"},
+            {"type": "reasoning", "id": "rs_1", "summary": []},
+            {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c1", "output": "forty-two"},
+            {
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": "it is 42", "annotations": []}],
+            },
+            {"role": "user", "content": "are you sure of the told result?"},
+        ],
+        "instructions": "Doubt everything.",
+    }
+    async with http.post("/v1/responses", json=body) as response:
+        assert response.status == 200, await response.text()
+    (asked,) = served.asked("are you sure of the told result?")
+    assert [m["role"] for m in asked["messages"]] == [
+        "system", "user", "assistant", "tool", "assistant", "user",
+    ]  # fmt: skip
+    assert "Doubt everything." in asked["messages"][0]["content"]
+
+
+async def test_two_requests_in_one_session_are_answered_in_order_each_by_itself(
+    http: aiohttp.ClientSession, served: Served
+) -> None:
+    """H5: the order of acceptance."""
+    slow = asyncio.create_task(chat(http, "[latency 0.5] [text slow one]", session="order"))
+    await until(lambda: served.asked("slow one"))
+    quick = []
+    for n in range(3):
+        accepted = served.ledger()["accepted"]
+        quick.append(asyncio.create_task(chat(http, f"queued {n}", session="order")))
+        await until(lambda before=accepted: served.ledger()["accepted"] > before)
+    assert await slow == (200, "slow one")
+    assert [await one for one in quick] == [(200, f"You said: queued {n}") for n in range(3)]
+    (asked,) = served.asked("queued 2")
+    said = [text for text in conversation(asked) if text.startswith("queued")]
+    assert said == ["queued 0", "queued 1", "queued 2"]
+
+
+async def test_slash_text_without_a_session_is_plain_text(http: aiohttp.ClientSession) -> None:
+    assert await chat(http, "/help me") == (200, "You said: /help me")
+
+
+async def test_commands_of_a_session_are_answered_by_the_gateway(
+    http: aiohttp.ClientSession, served: Served
+) -> None:
+    status, text = await chat(http, "/help", session="commands")
+    assert status == 200
+    for name in ("/help", "/new", "/stop", "/status", "/model"):
+        assert name in text
+    _, text = await chat(http, "/hlep", session="commands")
+    assert text == "There is no command /hlep. Did you mean /help? /help lists them."
+    _, text = await chat(http, "/stop", session="commands")
+    assert text == "Nothing is running."
+    _, text = await chat(http, "/status", session="commands")
+    assert "Model: scripted" in text
+    assert not served.asked("/hlep")
+
+
+async def test_new_begins_a_conversation_that_knows_nothing_of_the_old(
+    http: aiohttp.ClientSession, served: Served
+) -> None:
+    await chat(http, "before the new one", session="renewed")
+    assert await chat(http, "/new", session="renewed") == (200, "A new conversation begins.")
+    await chat(http, "after the new one", session="renewed")
+    assert conversation(served.asked("after the new one")[0]) == ["after the new one"]
+
+
+async def test_model_chooses_for_this_session_alone(
+    http: aiohttp.ClientSession, served: Served
+) -> None:
+    await chat(http, "by the usual one", session="chooser")
+    shown = (await chat(http, "/model", session="chooser"))[1]
+    assert shown.startswith("The model is scripted ")
+    await chat(http, "/model another", session="chooser")
+    await chat(http, "by the other one", session="chooser")
+    await chat(http, "elsewhere, as usual", session="no chooser")
+    await chat(http, "/model default", session="chooser")
+    await chat(http, "by the usual one again", session="chooser")
+    for text, model in (
+        ("by the other one", "another"),
+        ("elsewhere, as usual", "scripted"),
+        ("by the usual one again", "scripted"),
+    ):
+        assert served.asked(text)[0]["model"] == model
+
+
+async def test_stop_from_another_connection_ends_the_turn_and_what_waits(
+    http: aiohttp.ClientSession, served: Served
+) -> None:
+    """F9: for good. OpenAI's client, which retries on a conflict, does not ask again."""
+    before = served.ledger()
+    async with served.async_client(max_retries=2) as client:
+        endless = asyncio.ensure_future(
+            client.chat.completions.create(
+                model="holdfast",
+                messages=[{"role": "user", "content": "[latency 30] endless"}],
+                extra_headers={"X-Holdfast-Session": "stopped"},
+            )
+        )
+        await until(lambda: served.asked("endless"))
+        waiting = asyncio.create_task(chat(http, "waits behind it", session="stopped"))
+        await until(lambda: served.ledger()["accepted"] == before["accepted"] + 2)
+        assert (await chat(http, "/stop", session="stopped")) == (200, "Stopped.")
+        assert (await waiting)[0] == 409
+        with pytest.raises(openai.ConflictError, match="given up: stopped by its user"):
+            await endless
+    assert len(served.asked("endless")) == 1
+    assert await chat(http, "still here?", session="stopped") == (200, "You said: still here?")
+    after = served.ledger()
+    assert after["superseded"] == before["superseded"] + 2
+    assert after["accepted"] == before["accepted"] + 4
+
+
+async def test_commands_at_any_instant_leave_nobody_waiting(
+    http: aiohttp.ClientSession, served: Served
+) -> None:
+    """G3, G4: every message and every command ends, and no lane stays behind."""
+    before = served.ledger()
+    said = ["hi", "[latency 0.05] hi", "/stop", "/new", "/status", "/model default"] * 20
+    random.Random(8787).shuffle(said)
+
+    async def say(place: int, text: str) -> int:
+        await asyncio.sleep(place * 0.005)
+        return (await chat(http, text, session=f"hectic {place % 3}"))[0]
+
+    async with asyncio.timeout(30):
+        found = await asyncio.gather(*(say(place, text) for place, text in enumerate(said)))
+    for text, status in zip(said, found, strict=True):
+        assert status in ((200,) if text.startswith("/") else (200, 409))
+    await until(lambda: served.status()["in_flight"] == 0)
+    await until(lambda: not any(served.status()["turns"].values()))
+    after = served.ledger()
+    assert after["accepted"] == before["accepted"] + len(said)
+    assert after["queued"] == after["running"] == after["failed"] - before["failed"] == 0
+
+
+async def test_new_ends_the_turn_that_runs_and_what_waits_behind_it(
+    http: aiohttp.ClientSession, served: Served
+) -> None:
+    """G4: superseded, and told so."""
+    running = asyncio.create_task(chat(http, "[latency 30] left behind", session="left"))
+    await until(lambda: served.asked("left behind"))
+    accepted = served.ledger()["accepted"]
+    waiting = asyncio.create_task(chat(http, "never begun", session="left"))
+    await until(lambda: served.ledger()["accepted"] == accepted + 1)
+    assert (await chat(http, "/new", session="left"))[0] == 200
+    assert (await running)[0] == (await waiting)[0] == 409
+    assert not served.asked("never begun")
+
+
+async def test_a_stop_in_the_instant_of_the_answer_hurts_nobody(
+    http: aiohttp.ClientSession, served: Served
+) -> None:
+    """H7: the turn ends once, by whichever was first."""
+    texts = ["quick", "[status 400]"]
+
+    async def race(place: int) -> tuple[int, int]:
+        session = f"instant {place}"
+        answer = asyncio.create_task(chat(http, texts[place % 2], session=session))
+        await asyncio.sleep(place % 40 * 0.002)
+        stop = await chat(http, "/stop", session=session)
+        return (await answer)[0], stop[0]
+
+    async with asyncio.timeout(40):
+        for batch in range(0, 240, 24):
+            found = await asyncio.gather(*(race(place) for place in range(batch, batch + 24)))
+            assert {status for status, _ in found} <= {200, 409, 502}
+            assert {status for _, status in found} == {200}
+    await until(lambda: served.status()["in_flight"] == 0)

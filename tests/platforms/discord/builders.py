@@ -1,0 +1,62 @@
+"""A Discord door to the pretend vendor, and what tests hand it to send."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.platforms.discord.fake import ANN_DM, BOB_DM, BOT, Vendor
+
+from holdfast.core.ids import DeliveryId
+from holdfast.core.messages.outbox import Address, MessageEdit, Outbound
+from holdfast.core.secrets import Secret
+from holdfast.platforms.discord.history import DiscordCheckpoint
+from holdfast.platforms.discord.platform import DiscordPlatform
+from holdfast.platforms.discord.plugin import DiscordSettings
+from holdfast.system.clock import SystemClock
+
+
+def door_to(
+    vendor: Vendor, folder: Path, *, limit: float = 20.0, **settings: Any
+) -> DiscordPlatform:
+    settings = {"token": "env:TOKEN", "menu": False, **settings}
+    return DiscordPlatform(
+        Secret(vendor.token),
+        account="default",
+        settings=DiscordSettings(**settings),
+        folder=folder,
+        clock=SystemClock(),
+        timeout=limit,
+    )
+
+
+async def known_to(folder: Path, vendor: Vendor) -> None:
+    """The bot was here before: it has talked with both of its people."""
+    record = await DiscordCheckpoint.load(
+        folder / f"{BOT['id']}.json", start=int(vendor.snowflake())
+    )
+    await record.add_dm(ANN_DM)
+    await record.add_dm(BOB_DM)
+
+
+def address(channel: str = ANN_DM, **more: Any) -> Address:
+    return Address(platform="discord", account="default", chat_id=channel, **more)
+
+
+def outbound(text: str, *, name: str = "d1", to: Address | None = None, **more: Any) -> Outbound:
+    return Outbound(delivery_id=DeliveryId(name), address=to or address(), text=text, **more)
+
+
+def change(message_id: str, text: str) -> MessageEdit:
+    return MessageEdit(
+        delivery_id=DeliveryId("d1"),
+        address=address(),
+        platform_message_id=message_id,
+        text=text,
+    )
+
+
+async def until(fact: Callable[[], object]) -> None:
+    """Wait for what another task does; the test's own timeout ends a wait for nothing."""
+    while not fact():
+        await asyncio.sleep(0.005)

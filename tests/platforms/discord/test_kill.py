@@ -1,0 +1,64 @@
+"""A real gateway with a bot: killed in the instant in which a message was its own."""
+
+import asyncio
+import json
+import signal
+from pathlib import Path
+
+from tests.faults.lone_gateway import Lone
+from tests.platforms.discord.builders import until
+from tests.platforms.discord.fake import ANN, Vendor
+from tests.support.fork_server import Born, bear
+
+PROGRAM = "tests.platforms.discord.run_with_fake"
+
+
+class OnDiscord(Lone):
+    """A lone gateway with a bot of the pretend Discord."""
+
+    def begin(self, stall: str = "") -> Born:
+        with (self.home / "errors").open("ab") as errors:
+            environ = self.environment()
+            self.process = bear(PROGRAM, "run", env=environ, stdout=errors, stderr=errors)
+        return self.process
+
+
+async def test_a_gateway_that_was_killed_as_it_took_a_message_answers_it_once(
+    tmp_path: Path, vendor: Vendor
+) -> None:
+    """G1, G2: Discord tells it nobody again; the history does, and it counts once. What was said
+    while nobody was there is answered, too."""
+    lone = OnDiscord(tmp_path / "home")
+    lone.variables = {
+        "PRETEND_DISCORD": vendor.base_url.removeprefix("http://"),
+        "BOT_TOKEN": vendor.token,
+        "HOLDFAST_PLATFORMS_DISCORD_TOKEN": "env:BOT_TOKEN",
+        "HOLDFAST_PLATFORMS_DISCORD_ALLOW": json.dumps([ANN["id"]]),
+        "HOLDFAST_CRASH_AT": "accept_committed",
+    }
+    try:
+        lone.begin()
+        await until(lambda: vendor.sessions)
+        vendor.say("hello")
+        assert await asyncio.to_thread(lone.ended) == -signal.SIGKILL
+        assert vendor.sent == []
+        vendor.say("anybody?")
+        del lone.variables["HOLDFAST_CRASH_AT"]
+        await asyncio.to_thread(lone.start)
+        await asyncio.to_thread(lone.until, lambda: ended(lone) == 2)
+        await until(lambda: vendor.sent)
+        status = await asyncio.to_thread(lone.status)
+        assert await asyncio.to_thread(lone.stop) == 0
+    finally:
+        if lone.process is not None and lone.process.poll() is None:
+            await asyncio.to_thread(lone.stop)
+    (bot,) = [each for each in status["snapshot"]["platforms"] if each["name"] == "discord"]
+    assert bot["last_ok_at"] is not None
+    assert status["snapshot"]["inbox_counts"]["accepted"] == 2
+    assert vendor.token not in (lone.home / "errors").read_text()
+
+
+def ended(lone: Lone) -> int:
+    """Messages that have come to an end, by what the gateway itself says of its ledger."""
+    ledger = lone.status()["snapshot"]["inbox_counts"]
+    return int(ledger.get("answered", 0)) + int(ledger.get("merged", 0))

@@ -1,0 +1,167 @@
+"""What a bot says and is pressed: messages, edits, files, buttons, commands and their fates."""
+
+from pathlib import Path
+
+import pytest
+from tests.platforms.discord.builders import address, change, door_to, outbound, until
+from tests.platforms.discord.fake import ANN_DM, BOT, TEXT, THREAD, Vendor
+from tests.platforms.discord.faults import Break, flood
+
+from holdfast.core.errors import (
+    IntakeClosed,
+    NotAllowed,
+    NotConnected,
+    OutcomeUnknown,
+    SendRejected,
+    Throttled,
+)
+from holdfast.core.messages.outbox import Button, OutboundFile
+from holdfast.testing.intake import RecordingIntake
+from holdfast.testing.simulated.events import ALWAYS
+
+
+async def test_an_answer_goes_into_its_thread_under_its_message_and_notifies_nobody_else(
+    vendor: Vendor, tmp_path: Path
+) -> None:
+    where = address(TEXT, thread_id=THREAD, reply_to="123")
+    door = door_to(vendor, tmp_path)
+    async with door.connect(RecordingIntake()):
+        await door.send(outbound("@everyone **look**", to=where))
+        await door.send(outbound("more", name="d1.2", to=where, part=2))
+        await door.show_typing(where)
+    assert [each["content"] for each in vendor.messages[THREAD]] == ["@everyone **look**", "more"]
+    first, second = vendor.bodies
+    assert first["message_reference"] == {"message_id": "123", "fail_if_not_exists": False}
+    assert "message_reference" not in second
+    assert first["allowed_mentions"] == {"parse": [], "replied_user": True}
+    assert f"POST /channels/{THREAD}/typing" in vendor.calls
+
+
+async def test_a_message_whose_receipt_was_lost_is_there_once(
+    vendor: Vendor, tmp_path: Path
+) -> None:
+    """I2: exactly once, by a nonce that is enforced."""
+    door = door_to(vendor, tmp_path)
+    async with door.connect(RecordingIntake()):
+        for fault in (Break.CUT_AFTER, Break.ERROR_AFTER):
+            vendor.faults.append(fault)
+            with pytest.raises(OutcomeUnknown):
+                await door.send(outbound("hello", name="d" * 60))
+        receipt = await door.send(outbound("hello", name="d" * 60))
+        await door.send(outbound("hello", name="d" * 61))
+    assert receipt.platform_message_id == vendor.sent[0]["id"]
+    assert vendor.texts() == ["hello", "hello"]
+
+
+async def test_a_flood_of_the_whole_bot_is_told_from_one_of_a_channel(
+    vendor: Vendor, tmp_path: Path
+) -> None:
+    door = door_to(vendor, tmp_path)
+    async with door.connect(RecordingIntake()):
+        for everywhere in (True, False):
+            vendor.faults.append(flood(0.25, everywhere=everywhere))
+            with pytest.raises(Throttled) as told:
+                await door.send(outbound("hello"))
+            assert (told.value.retry_after, told.value.whole_account) == (0.25, everywhere)
+
+
+async def test_a_message_that_is_gone_cannot_be_changed(vendor: Vendor, tmp_path: Path) -> None:
+    door = door_to(vendor, tmp_path)
+    async with door.connect(RecordingIntake()):
+        with pytest.raises(SendRejected, match="Unknown Message"):
+            await door.edit(change("77", "hello"))
+
+
+async def test_a_token_that_was_reset_leaves_the_message_ours(
+    vendor: Vendor, tmp_path: Path
+) -> None:
+    door = door_to(vendor, tmp_path)
+    async with door.connect(RecordingIntake()):
+        await door.probe()
+        vendor.token = "another"
+        with pytest.raises(NotConnected):
+            await door.send(outbound("hello"))
+
+
+async def test_a_file_is_sent_with_its_name_and_words(vendor: Vendor, tmp_path: Path) -> None:
+    door = door_to(vendor, tmp_path)
+    async with door.connect(RecordingIntake()):
+        file = OutboundFile(name="plän.txt", data=b"the plan")
+        await door.send(outbound("as asked", file=file))
+        await door.send(outbound("", name="d2", file=file))
+    assert vendor.texts() == ["as asked", ""]
+    assert vendor.sent[0]["attachments"][0]["filename"] == "plän.txt"
+    assert vendor.files["plän.txt"] == b"the plan"
+
+
+async def test_a_press_is_acknowledged_when_it_is_durable_and_not_before(
+    vendor: Vendor, tmp_path: Path
+) -> None:
+    """G1: commit, then acknowledge."""
+    door = door_to(vendor, tmp_path)
+    choices = tuple(Button(label=f"Yes {n}", value=f"/approve {n}") for n in range(7))
+    async with door.connect(RecordingIntake(delay=ALWAYS)):
+        await door.send(outbound("May I?", buttons=choices))
+        rows = vendor.sent[0]["components"]
+        assert [len(row["components"]) for row in rows] == [5, 2]
+        vendor.interact(3, {"custom_id": "/approve 1", "component_type": 2})
+        # The last thing that is done before intake is asked.
+        record = tmp_path / f"{BOT['id']}.json"
+        await until(lambda: ANN_DM.encode() in record.read_bytes())
+    assert not vendor.callbacks
+    intake = RecordingIntake()
+    async with door.connect(intake):
+        pressed = vendor.interact(
+            3, {"custom_id": rows[0]["components"][2]["custom_id"], "component_type": 2}
+        )
+        await until(lambda: vendor.callbacks)
+    press = intake.attempted[-1]
+    assert (press.text, press.mentioned, press.source.chat_id) == ("/approve 2", True, ANN_DM)
+    assert vendor.callbacks == [{"id": pressed["id"], "type": 6}]
+
+
+async def test_a_slash_command_is_said_with_its_words_where_it_was_given(
+    vendor: Vendor, tmp_path: Path
+) -> None:
+    intake = RecordingIntake()
+    async with door_to(vendor, tmp_path).connect(intake):
+        options = [{"type": 3, "name": "text", "value": "later"}]
+        data = {"id": "1", "name": "queue", "type": 1, "options": options}
+        vendor.interact(2, data, channel=THREAD)
+        await until(lambda: vendor.callbacks)
+    (given,) = intake.accepted
+    assert (given.text, given.source.chat_id, given.source.thread_id) == (
+        "/queue later",
+        TEXT,
+        THREAD,
+    )
+    (callback,) = vendor.callbacks
+    assert (callback["type"], callback["data"]["flags"]) == (4, 64)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(NotAllowed("no"), "may not"), (IntakeClosed("no"), "Try again")]
+)
+async def test_who_presses_in_vain_is_told_so_alone_and_it_is_not_done_later(
+    vendor: Vendor, tmp_path: Path, error: NotAllowed | IntakeClosed, told: str
+) -> None:
+    intake = RecordingIntake()
+    intake.fail_next(error)
+    async with door_to(vendor, tmp_path).connect(intake):
+        vendor.interact(2, {"id": "1", "name": "stop", "type": 1})
+        await until(lambda: vendor.callbacks)
+    (callback,) = vendor.callbacks
+    assert told in callback["data"]["content"]
+    assert (callback["data"]["flags"], intake.accepted) == (64, [])
+
+
+async def test_the_commands_are_offered_to_whoever_types_a_slash(
+    vendor: Vendor, tmp_path: Path
+) -> None:
+    async with door_to(vendor, tmp_path, menu=True).connect(RecordingIntake()):
+        await until(lambda: vendor.commands)
+    by_name = {each["name"]: each for each in vendor.commands}
+    assert by_name["queue"]["options"][0]["required"] is True
+    assert by_name["stop"]["options"][0]["required"] is False
+    assert by_name["usage"]["options"] == []
+    assert "restart" not in by_name

@@ -1,0 +1,363 @@
+"""A mailbox on real servers: where reading goes on, what is passed over, how lines are kept."""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from email.message import EmailMessage
+from pathlib import Path
+
+import pytest
+from imap_tools import BaseMailBox
+from tests.platforms.email.builders import (
+    SECRETS,
+    address,
+    door_for,
+    known_to,
+    mail,
+    outbound,
+    record_of,
+    settings_for,
+    until,
+)
+from tests.platforms.email.mail_server import PASSWORD, PostOffice
+from tests.platforms.email.smtp_proxy import Relay
+
+from holdfast.core.errors import AccountDisconnected, ConnectRefused, NotAllowed
+from holdfast.core.messages.inbox import Accepted, Inbound
+from holdfast.core.messages.source import Attachment, AttachmentUnavailable
+from holdfast.core.ports.platform_plugin import PluginContext
+from holdfast.core.secrets import Secret
+from holdfast.platforms.email import client as line
+from holdfast.platforms.email.client import ImapMailbox, open_mailbox
+from holdfast.platforms.email.credentials import MailCredential, PasswordCredentials
+from holdfast.platforms.email.platform import EmailPlatform, check_account
+from holdfast.platforms.email.plugin import ConnectionSecurity, EmailSettings
+from holdfast.platforms.email.state import LoopLimiter
+from holdfast.system.clock import SystemClock
+from holdfast.testing.intake import RecordingIntake
+
+
+class Box:
+    """A bot's mailbox, and Ann who writes to it."""
+
+    def __init__(self, office: PostOffice, folder: Path) -> None:
+        self.office = office
+        self.folder = folder
+        self.bot, self.ann = office.person("bot"), office.person("ann")
+        self.intake: RecordingIntake = RecordingIntake()
+
+    def settings(self, **more: object) -> EmailSettings:
+        return settings_for(self.office, self.bot, **more)
+
+    @asynccontextmanager
+    async def connected(self, **more: object) -> AsyncIterator[EmailPlatform]:
+        door = door_for(self.settings(**more), self.folder)
+        async with door.connect(self.intake):
+            yield door
+
+    async def gets(
+        self, message: EmailMessage | bytes | str, *, sender: str = "ann@localhost"
+    ) -> None:
+        if isinstance(message, str):
+            message = mail(message, by=self.ann, to=self.bot)
+        await asyncio.to_thread(self.office.deliver, message, to=self.bot, sender=sender)
+
+    async def heard(self, *texts: str) -> None:
+        await until(lambda: [each.text for each in self.intake.accepted] == list(texts))
+
+
+@pytest.fixture
+def box(office: PostOffice, tmp_path: Path) -> Box:
+    return Box(office, tmp_path)
+
+
+async def test_what_was_there_before_the_first_look_is_old_and_all_that_follows_is_new(
+    box: Box,
+) -> None:
+    """G1: also what comes while nobody looks, before anything was ever taken."""
+    await box.gets("from last year")
+    async with box.connected():
+        pass
+    await box.gets("while away")
+    async with box.connected():
+        await box.heard("while away")
+
+
+async def test_what_is_passed_over_is_looked_at_once(
+    box: Box, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Loops and forgeries: a bounce, our own mail, what nobody vouches for and what cannot be
+    read at all are no rows, and hold up nobody; the mark says that they are behind us."""
+    async with box.connected():
+        with caplog.at_level(logging.INFO):
+            await box.gets("bounced", sender="")
+            await box.gets(mail("me", by=box.bot, to=box.bot))
+            await box.gets(mail("forged", by=box.ann, to=box.bot, checked=False))
+            await box.gets(b"\xff\xfe\x00 no mail at all\r\n\r\n")
+            await box.gets("hello")
+            await box.heard("hello")
+        mark = record_of(box.settings(), box.folder)
+        while (kept := await mark.load()) is None or kept.uid < 5:
+            await asyncio.sleep(0.01)
+    for why in (
+        "a report about",
+        "this very mailbox",
+        "does not say that it is from",
+        "whom it is from",
+    ):
+        assert why in caplog.text
+
+
+async def test_a_server_that_numbers_its_mail_anew_brings_nothing_twice(box: Box) -> None:
+    """G1, G2: another UIDVALIDITY; what was taken is known by its headers."""
+    async with box.connected():
+        await box.gets("one")
+        await box.heard("one")
+    box.office.renumber(box.bot)
+    await box.gets("two")
+    async with box.connected():
+        await box.heard("one", "two")
+        assert [each.text for each in box.intake.attempted] == ["one", "one", "two"]
+        await box.gets("three")
+        await box.heard("one", "two", "three")
+
+
+class Noting(RecordingIntake):
+    """One that takes a message without the files that are not to be had, as a gateway does."""
+
+    reasons: tuple[str, ...] = ()
+
+    async def accept(self, inbound: Inbound, attachments: Sequence[Attachment] = ()) -> Accepted:
+        for each in attachments:
+            try:
+                await each.fetch()
+            except AttachmentUnavailable as why:
+                self.reasons += (f"{each.name}: {why}",)
+        return await super().accept(inbound)
+
+
+async def test_of_a_mail_that_is_too_large_the_beginning_is_read(box: Box) -> None:
+    """Attachments: beyond the limit no file, and the text all the same."""
+    box.intake = intake = Noting()
+    message = mail("look", by=box.ann, to=box.bot)
+    message.add_attachment(b"\x00" * 2**21, maintype="image", subtype="png", filename="plän.png")
+    async with box.connected(max_mail_mb=1):
+        await box.gets(message)
+        await until(lambda: intake.accepted)
+    assert intake.accepted[0].text.startswith("look\n\n[This mail has 3 MB, and at most 1 MB")
+    assert intake.reasons == ("plän.png: its mail is too large",)
+
+
+async def test_a_mail_of_headers_alone_is_passed_over_and_no_other(
+    box: Box, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Bombs: of headers, too, only so many are asked for."""
+    caplog.set_level("INFO")
+    bomb = mail("boom", by=box.ann, to=box.bot)
+    for number in range(400):
+        bomb[f"X-Filler-{number}"] = "x" * 900
+    async with box.connected():
+        await box.gets(bomb)
+        await box.gets("hello")
+        await box.heard("hello")
+    assert "more headers than any program writes" in caplog.text
+
+
+async def test_one_who_writes_too_much_is_not_answered_and_others_are(
+    box: Box, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Loops: a program that passes for a person."""
+    async with box.connected(hourly_limit=2):
+        for number in range(3):
+            await box.gets(f"beep {number}")
+        await box.gets(mail("hello", by=box.office.person("bob"), to=box.bot))
+        await box.heard("beep 0", "beep 1", "hello")
+    assert "writes so much" in caplog.text
+
+
+def test_the_guard_lets_somebody_go_on_after_an_hour() -> None:
+    guard = LoopLimiter(hourly_limit=1)
+    guard.record("ann@localhost", at=1000.0)
+    assert guard.is_over_limit("ann@localhost", at=4599.0)
+    assert not guard.is_over_limit("bob@localhost", at=4599.0)
+    assert not guard.is_over_limit("ann@localhost", at=4600.0)
+
+
+async def test_of_a_stranger_nothing_is_kept(box: Box) -> None:
+    box.intake.fail_next(NotAllowed("not on the list"))
+    async with box.connected():
+        await box.gets("let me in")
+        await box.gets("hello")
+        await box.heard("hello")
+    assert len(list((box.folder / "threads").glob("*.json"))) == 1
+
+
+@asynccontextmanager
+async def safe(
+    office: PostOffice, *, by: ConnectionSecurity, password: str = PASSWORD
+) -> AsyncIterator[dict[str, object]]:
+    """The settings of two secret lines. OpenSMTPD of Debian 12 cannot use its own key, so that a
+    relay in front of it has one, and asks for the password."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(office.folder / "cert.pem", office.folder / "key.pem")
+    wrapped = by is ConnectionSecurity.TLS
+    relay = Relay(office.ports["smtp"], context=context, wrapped=wrapped, password=password)
+    async with relay.serving():
+        yield {
+            "imap_host": "localhost",
+            "imap_port": office.ports["imaps" if wrapped else "imap"],
+            "imap_security": by,
+            "smtp_host": "localhost",
+            "smtp_port": relay.port,
+            "smtp_security": by,
+            "smtp_login": True,
+            "ca_file": str(office.folder / "cert.pem"),
+        }
+
+
+@pytest.mark.parametrize("by", [ConnectionSecurity.TLS, ConnectionSecurity.STARTTLS])
+async def test_both_lines_are_secret(box: Box, by: ConnectionSecurity) -> None:
+    async with safe(box.office, by=by) as settings, box.connected(**settings) as door:
+        await box.gets("psst")
+        await box.heard("psst")
+        await door.send(outbound("psst", address(box.ann)))
+        await until(lambda: box.office.mails(box.ann))
+        await door.probe()
+
+
+async def test_a_stranger_in_between_is_noticed(box: Box) -> None:
+    """A certificate that nobody vouches for ends it, before any password is said."""
+    async with safe(box.office, by=ConnectionSecurity.TLS) as settings:
+        with pytest.raises(AccountDisconnected, match="certificate"):
+            async with box.connected(**{**settings, "ca_file": ""}):
+                pass
+
+
+async def test_a_password_that_only_the_other_server_takes_is_refused_for_good(box: Box) -> None:
+    async with safe(box.office, by=ConnectionSecurity.TLS, password="another") as settings:
+        with pytest.raises(ConnectRefused, match="password is not accepted") as told:
+            async with box.connected(**settings):
+                pass
+    assert "platforms.email.password" in told.value.remedy
+
+
+async def test_what_setup_asks_is_tried_and_nothing_is_taken(box: Box) -> None:
+    def opening(password: str) -> PluginContext[EmailSettings]:
+        return PluginContext(
+            account="default",
+            settings=box.settings(),
+            secrets={"password": Secret(password)},
+            folder=box.folder,
+            clock=SystemClock(),
+            new_id=lambda prefix: prefix,
+        )
+
+    assert (await check_account(opening(PASSWORD))).name == box.bot
+    with pytest.raises(ConnectRefused, match="does not let"):
+        await check_account(opening("wrong"))
+    assert list(box.folder.iterdir()) == []
+
+
+async def test_a_folder_that_is_not_there_is_named(box: Box) -> None:
+    with pytest.raises(ConnectRefused, match="no folder 'Nowhere'"):
+        async with box.connected(folder="Nowhere"):
+            pass
+
+
+async def test_a_quiet_line_proves_itself_again_and_again(box: Box) -> None:
+    """Law 9: IDLE is ended and begun anew, which is a round trip, long before a server hangs up;
+    and what is written meanwhile is heard."""
+    async with box.connected(idle_seconds=0.1):
+        before = len(box.intake.confirmations)
+        await until(lambda: len(box.intake.confirmations) > before + 6)
+        await box.gets("still there?")
+        await box.heard("still there?")
+    assert box.intake.disconnects == []
+
+
+async def test_news_that_came_beside_another_answer_is_not_waited_for(box: Box) -> None:
+    """G1: a server says once that there is more, and with any answer; a line that idles behind
+    that would hear nothing until somebody writes again."""
+    await box.gets("one")
+    async with open_mailbox(
+        box.settings(), PasswordCredentials(SECRETS["password"]), None
+    ) as mailbox:
+        await mailbox.select("INBOX")
+        assert await mailbox.uids_since(0) == [1]
+        await box.gets("two")
+        await mailbox.fetch_head(1)  # the answer to this may tell it
+        async with asyncio.timeout(20):
+            await mailbox.wait_for_news(60)
+        assert await mailbox.uids_since(1) == [2]
+
+
+async def test_a_mail_that_the_server_does_not_give_holds_up_nobody_for_ever(
+    box: Box, caplog: pytest.LogCaptureFixture
+) -> None:
+    """G1: Dovecot hangs up over a mail that it cannot read; what came behind is taken at last."""
+    await known_to(box.settings(), box.folder)
+    await box.gets("broken")
+    (broken,) = (box.office.folder / "home" / box.bot.partition("@")[0] / "Maildir/new").iterdir()
+    broken.chmod(0)
+    await box.gets("hello")
+    door = door_for(box.settings(), box.folder)
+    lines = 0
+    while not box.intake.accepted:
+        lines += 1
+        box.intake.disconnects.clear()
+        async with door.connect(box.intake):
+            await until(lambda: box.intake.disconnects or box.intake.accepted)
+    assert [each.text for each in box.intake.accepted] == ["hello"]
+    assert lines > 2
+    assert "Skipped mail" in caplog.text
+
+
+async def test_a_server_that_says_nothing_by_itself_is_asked(box: Box) -> None:
+    """Without IDLE; here somebody stirs before the minute is over."""
+    answers: list[None] = []
+    sock = await line.open_socket("127.0.0.1", box.office.ports["imap"])
+
+    def enter() -> BaseMailBox:
+        made = line.ImapBox(sock, box.settings(), None)
+        line.log_in(made, box.settings(), MailCredential(secret=SECRETS["password"]))
+        made.client.capabilities = ("IMAP4REV1",)
+        return made
+
+    client = await asyncio.to_thread(enter)
+    mailbox = ImapMailbox(client, lambda: answers.append(None))
+    mailbox.wake()
+    await mailbox.wait_for_news(30)
+    assert len(answers) == 1
+    line.abort_connection(client.client)
+
+
+@pytest.mark.parametrize("by", [ConnectionSecurity.PLAIN, ConnectionSecurity.TLS])
+async def test_an_attempt_that_nobody_wants_any_more_ends_at_once(
+    box: Box, by: ConnectionSecurity
+) -> None:
+    """C1: a stop waits for no server, and for no thread that waits for one."""
+    called, left = asyncio.Event(), asyncio.Event()
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        called.set()
+        await reader.read()  # and says nothing
+        left.set()
+        writer.close()
+
+    server = await asyncio.start_server(listen, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+
+    async def hold() -> None:
+        async with box.connected(imap_port=port, imap_security=by):
+            pass
+
+    holding = asyncio.create_task(hold())
+    async with asyncio.timeout(10):
+        await called.wait()
+        holding.cancel()
+        await asyncio.wait([holding])
+        await left.wait()
+        await asyncio.get_running_loop().shutdown_default_executor()
+    server.close()

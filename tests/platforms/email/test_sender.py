@@ -1,0 +1,171 @@
+"""Sending: what a person gets, and what is known of a mail that the server did not take well."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from email import message_from_bytes
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.platforms.email.builders import (
+    SECRETS,
+    address,
+    door_for,
+    outbound,
+    settings_for,
+    until,
+)
+from tests.platforms.email.mail_server import PASSWORD, PostOffice
+from tests.platforms.email.smtp_proxy import Fault, Relay
+
+from holdfast.core.errors import (
+    ConnectRefused,
+    NotConnected,
+    OutcomeUnknown,
+    SendError,
+    SendRejected,
+    Throttled,
+)
+from holdfast.core.messages.outbox import OutboundFile
+from holdfast.platforms.email.client import open_mailbox
+from holdfast.platforms.email.credentials import PasswordCredentials
+from holdfast.platforms.email.events import EmailThread
+from holdfast.platforms.email.platform import capabilities_of
+from holdfast.platforms.email.plugin import EmailSettings, SentCopies
+from holdfast.platforms.email.sender import SentFolder, compose
+from holdfast.testing.intake import RecordingIntake
+
+SETTINGS = EmailSettings(
+    address="bot@localhost",
+    name="Der Böt",
+    password="env:P",
+    imap_host="localhost",
+    smtp_host="localhost",
+    trust_from=True,
+)
+
+
+@pytest.fixture
+async def relay(office: PostOffice) -> AsyncIterator[Relay]:
+    async with Relay(office.ports["smtp"]).serving() as relay:
+        yield relay
+
+
+async def test_a_server_that_does_not_take_it_well_says_what_is_known_of_its_fate(
+    office: PostOffice, relay: Relay, tmp_path: Path
+) -> None:
+    """I2: 4xx → later; 5xx → never; cut before the mail was said → not sent; cut behind its final
+    dot → unknown."""
+    cases: list[tuple[Fault, type[SendError]]] = [
+        (Fault.LATER, Throttled),
+        (Fault.FULL, Throttled),
+        (Fault.NOBODY, SendRejected),
+        (Fault.SPAM, SendRejected),
+        (Fault.CUT_BEFORE, NotConnected),
+        (Fault.CUT_AFTER, OutcomeUnknown),
+    ]
+    bot, ann = office.person("bot"), office.person("ann")
+    door = door_for(settings_for(office, bot, smtp_port=relay.port), tmp_path)
+    async with door.connect(RecordingIntake()):
+        for number, (fault, error) in enumerate(cases):
+            relay.faults.append(fault)
+            with pytest.raises(error):
+                await door.send(outbound("hello", address(ann), delivery=f"d{number}"))
+        with pytest.raises(SendRejected):
+            await door.send(outbound("hello", address("no address at all")))
+    await until(lambda: len(office.mails(ann)) == 2)  # of the last, and of what was called spam
+
+
+async def test_doubt_is_settled_in_the_folder_of_sent_mail(office: PostOffice) -> None:
+    """I2: exactly once where the server itself keeps what it has sent; by its name, or by our mark
+    where the server has given it another one."""
+    bot = office.person("bot")
+    settings = settings_for(office, bot, copies=SentCopies.SERVER)
+    waited: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        waited.append(seconds)
+
+    kept = compose(outbound("hello", address("ann@localhost")), None, settings=settings, at=0.0)
+    renamed = kept.source.replace(kept.message_id.encode(), b"<0@outlook.example>")
+    for source in (kept.source, renamed.replace(b"Delivery: d1", b"Delivery: d2")):
+        await asyncio.to_thread(office.keep, source, of=bot)
+    sent = SentFolder(
+        lambda: open_mailbox(settings, PasswordCredentials(SECRETS["password"]), None),
+        folder="Sent",
+        copies=SentCopies.SERVER,
+        sleep=wait,
+    )
+    assert await sent.contains(kept.message_id, "d1")
+    assert await sent.contains("<2@localhost>", "d2")
+    assert not await sent.contains("<3@localhost>", "d3")
+    assert len(waited) == 3  # a server may take a moment to put it there
+
+
+async def test_a_password_that_holds_no_longer_is_told_and_the_mail_stays_ours(
+    office: PostOffice, relay: Relay, tmp_path: Path
+) -> None:
+    """I2: nothing was said, and no further try helps until somebody has mended it."""
+    intake, ann = RecordingIntake(), office.person("ann")
+    relay.password = PASSWORD
+    settings = settings_for(office, office.person("bot"), smtp_port=relay.port, smtp_login=True)
+    door = door_for(settings, tmp_path)
+    async with door.connect(intake):
+        relay.password = "another"
+        with pytest.raises(NotConnected):
+            await door.send(outbound("hello", address(ann)))
+    assert [type(each) for each in intake.disconnects] == [ConnectRefused]
+    assert PASSWORD not in str(intake.disconnects[0])
+
+
+def test_who_can_be_asked_says_so() -> None:
+    """I2: declared, so that nothing is marked as repeated that is not."""
+    by_server = msgspec.structs.replace(SETTINGS, copies=SentCopies.SERVER)
+    assert capabilities_of(by_server).lookup
+    assert not capabilities_of(SETTINGS).lookup
+
+
+async def test_a_mail_whose_copy_is_there_is_not_sent_again(
+    office: PostOffice, relay: Relay, tmp_path: Path
+) -> None:
+    """I2: killed between the copy and the receipt."""
+    bot, ann = office.person("bot"), office.person("ann")
+    door = door_for(settings_for(office, bot, smtp_port=relay.port), tmp_path)
+    async with door.connect(RecordingIntake()):
+        assert not door.capabilities.lookup
+        first = await door.send(outbound("hello", address(ann)))
+        again = await door.send(outbound("hello", address(ann), may_be_duplicate=True))
+    assert first == again
+    assert relay.taken == [first.platform_message_id]
+    (copy,) = office.mails(bot, ".Sent")
+    assert copy["Message-ID"] == first.platform_message_id
+
+
+def test_an_answer_is_shown_under_what_it_answers() -> None:
+    thread = EmailThread(subject="Grüße\r\nBcc: eve@example.org", references=("<1@x>", "<2@x>"))
+    sent = compose(outbound("yes", address("ann@x", "a" * 24)), thread, settings=SETTINGS, at=0.0)
+    read = message_from_bytes(sent.source)
+    assert (read["In-Reply-To"], read["References"]) == ("<2@x>", "<1@x> <2@x>")
+    assert read["Bcc"] is None
+    assert read["Auto-Submitted"] == "auto-replied"
+    assert read["Message-ID"] == f"<hf.d1.{'a' * 24}@localhost>"
+
+
+def test_a_mail_that_answers_nothing_has_a_subject_of_its_own_words() -> None:
+    text = "# The disk is full\n\n" + "Look: " * 50
+    sent = compose(outbound(text, address("ann@x")), None, settings=SETTINGS, at=0.0)
+    assert b"\r\nSubject: The disk is full\r\n" in sent.source
+    assert b"\r\nAuto-Submitted: auto-generated\r\n" in sent.source
+    file = OutboundFile(name="plän.pdf", data=b"%PDF")
+    bare = compose(outbound("", address("ann@x"), file=file), None, settings=SETTINGS, at=0.0)
+    assert b"application/pdf" in bare.source
+
+
+def test_no_word_of_an_agent_becomes_a_header_and_every_line_is_short_enough() -> None:
+    """RFC 5322 2.1.1: 998 bytes a line; a lone dot, From at its beginning and half an emoji are
+    words like any other."""
+    text = f"Bcc: eve@example.org\n\n.\nFrom here {'x' * 5000} \ud83e"
+    sent = compose(outbound(text, address("ann@x")), None, settings=SETTINGS, at=0.0)
+    assert max(map(len, sent.source.split(b"\r\n"))) < 998
+    assert b"\nBcc" not in sent.source.partition(b"\r\n\r\n")[0]
+    assert b"\r\nFrom here" in sent.source

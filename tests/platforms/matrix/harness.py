@@ -1,0 +1,166 @@
+"""The ground of this door: a real Synapse behind a gate, with new rooms for each check."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from tests.platforms.matrix.builders import address
+from tests.platforms.matrix.fault_proxy import Fault, Gate
+from tests.platforms.matrix.users import Person as Client
+
+from holdfast.core.messages.outbox import Address, OutboundFile
+from holdfast.platforms.matrix.platform import MatrixPlatform
+from holdfast.testing.conformance.harness import (
+    ChatKind,
+    NotSupported,
+    Participant,
+    PlatformHarness,
+    VendorFault,
+    VisibleMessage,
+)
+
+
+class MatrixGround(PlatformHarness):
+    """Rooms are made when somebody speaks there first, and shared by all checks: making one is the
+    most that a server has to do. What stood there before `since` is nobody's concern."""
+
+    shows_replies = True
+
+    def __init__(
+        self,
+        gate: Gate,
+        bot: Client,
+        people: dict[Participant, Client],
+        *,
+        door: MatrixPlatform,
+        rooms: dict[object, str],
+        since: str,
+    ) -> None:
+        self._gate = gate
+        self._bot = bot
+        self._people = people
+        self._rooms = rooms
+        self._since = since
+        self._said: dict[str, tuple[Participant, str]] = {}
+        self.platform = door
+
+    async def begin(self) -> "MatrixGround":
+        await self._dm(Participant.ANN)
+        return self
+
+    def address(self) -> Address:
+        return address(self._rooms[Participant.ANN])
+
+    async def say(
+        self,
+        text: str,
+        *,
+        by: Participant = Participant.ANN,
+        chat: ChatKind = ChatKind.DM,
+        mention: bool = False,
+        reply_to: str | None = None,
+        files: Sequence[OutboundFile] = (),
+    ) -> str:
+        who = self._people[by]
+        room_id = await self._dm(by) if chat is ChatKind.DM else await self._in_group()
+        content = await self._content(who, text, files)
+        content["msgtype"] = "m.notice" if by is Participant.PROGRAM else content["msgtype"]
+        if mention:
+            content["m.mentions"] = {"user_ids": [self._bot.user_id]}
+        relation: dict[str, Any] = {"m.in_reply_to": {"event_id": reply_to}} if reply_to else {}
+        if chat is ChatKind.THREAD:
+            relation |= {"rel_type": "m.thread", "event_id": self._rooms[ChatKind.THREAD]}
+        if relation:
+            content["m.relates_to"] = relation
+        name = await who.send(room_id, content)
+        self._said[name] = (by, room_id)
+        return name
+
+    async def edit(self, name: str, text: str) -> None:
+        by, room_id = self._said[name]
+        await self._people[by].revise(room_id, name, text)
+
+    async def bot_messages(self) -> Sequence[VisibleMessage]:
+        await asyncio.sleep(0.03)  # whoever waits asks again at once, and the server has to work
+        found: dict[str, tuple[int, VisibleMessage]] = {}
+        rooms = [room for place, room in self._rooms.items() if place is not ChatKind.THREAD]
+        for room_id in rooms:
+            for event in await self._bot.events(room_id, by=self._bot.user_id, since=self._since):
+                if event["type"] == "m.room.message":
+                    await self._show(event, room_id, found)
+        return [shown for _, shown in sorted(found.values(), key=lambda each: each[0])]
+
+    async def reactions(self, name: str) -> Sequence[str]:
+        """https://spec.matrix.org/latest/client-server-api/#relationships-api"""
+        by, room_id = self._said[name]
+        return await self._people[by].signs(room_id, name, by=self._bot.user_id)
+
+    async def acknowledged(self) -> int:
+        return self._gate.acknowledged(but=self._bot.user_id)
+
+    async def set_fault(self, fault: VendorFault) -> None:
+        gate = self._gate
+        match fault:
+            case VendorFault.RATE_LIMIT:
+                gate.faults.append(Fault.FLOOD)
+            case VendorFault.REFUSED:
+                gate.faults.append(Fault.FORBIDDEN)
+            case VendorFault.RECEIPT_LOST:
+                # A PUT may be repeated, and the HTTP client does so once by itself.
+                gate.faults += [Fault.CUT, Fault.CUT]
+            case VendorFault.UNREACHABLE:
+                gate.away = True
+                gate.cut()
+            case VendorFault.HALF_OPEN:
+                gate.silent = True
+            case VendorFault.BAD_CREDENTIALS:
+                gate.shut_out = True
+            case VendorFault.NONE:
+                gate.be_well()
+            case _:
+                raise NotSupported(fault.name)
+
+    async def _content(
+        self, who: Client, text: str, files: Sequence[OutboundFile]
+    ) -> dict[str, Any]:
+        for file in files:
+            uri = await who.upload(file.data)
+            return {"msgtype": "m.file", "body": text, "filename": file.name, "url": uri}
+        return {"msgtype": "m.text", "body": text}
+
+    async def _show(
+        self, event: dict[str, Any], room_id: str, found: dict[str, tuple[int, VisibleMessage]]
+    ) -> None:
+        content, relation = event["content"], event["content"].get("m.relates_to", {})
+        when, edited = event["origin_server_ts"], relation.get("rel_type") == "m.replace"
+        threaded = relation.get("rel_type") == "m.thread"
+        place = ChatKind.DM if room_id != self._rooms.get(ChatKind.GROUP) else ChatKind.GROUP
+        files = ()
+        if "url" in content:
+            data = await self._bot.download(content["url"])
+            files = (OutboundFile(name=content["filename"], data=data),)
+        shown = VisibleMessage(
+            text=content.get("m.new_content", content)["body"],
+            chat=ChatKind.THREAD if threaded else place,
+            files=files,
+            reply_to=relation.get("m.in_reply_to", {}).get("event_id"),
+        )
+        name = relation["event_id"] if edited else event["event_id"]
+        found[name] = (found[name][0] if edited else when, shown)
+
+    async def _dm(self, who: Participant) -> str:
+        if who not in self._rooms:
+            self._rooms[who] = await self._people[who].room(self._bot.user_id, direct=True)
+            await self._bot.join(self._rooms[who])
+        return self._rooms[who]
+
+    async def _in_group(self) -> str:
+        if ChatKind.GROUP not in self._rooms:
+            ann, *others = self._people.values()
+            room = self._rooms[ChatKind.GROUP] = await ann.room(*(each.user_id for each in others))
+            await asyncio.gather(*(each.join(room) for each in others))
+            # What was said before the account was invited is not said to it.
+            self._rooms[ChatKind.THREAD] = await ann.say(room, "the thread begins")
+            await ann.invite(room, self._bot.user_id)
+            await self._bot.join(room)
+        return self._rooms[ChatKind.GROUP]

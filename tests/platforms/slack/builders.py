@@ -1,0 +1,95 @@
+"""A Slack door to the pretend vendor, on a listener where it needs one, and what tests send."""
+
+import asyncio
+import shutil
+import weakref
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from aiohttp import web
+from tests.platforms.slack.fake import ANN, SIGNING_SECRET, Vendor, dm
+
+from holdfast.core.ids import DeliveryId
+from holdfast.core.messages.outbox import Address, MessageEdit, Outbound
+from holdfast.core.ports.runtime import Clock
+from holdfast.core.secrets import Secret
+from holdfast.platforms.slack.platform import SlackPlatform
+from holdfast.platforms.slack.plugin import SlackSettings
+from holdfast.system.clock import SystemClock
+
+PATH = "/hooks/slack/default"
+
+
+def door_to(
+    vendor: Vendor,
+    base_url: str,
+    *,
+    posted: bool = False,
+    folder: Path | None = None,
+    clock: Clock | None = None,
+    limit: float = 20.0,
+    **settings: Any,
+) -> SlackPlatform:
+    """Without a folder, what the app remembers goes with this door."""
+    way = {"signing_secret": "env:S"} if posted else {"app_token": "env:A"}
+    secrets = {"token": Secret(vendor.token)}
+    secrets |= (
+        {"signing_secret": Secret(SIGNING_SECRET)}
+        if posted
+        else {"app_token": Secret(vendor.app_token)}
+    )
+    return SlackPlatform(
+        secrets,
+        account="default",
+        settings=SlackSettings(token="env:T", base_url=base_url, **way, **settings),
+        folder=folder or _of_its_own(vendor),
+        clock=clock or SystemClock(),
+        timeout=limit,
+    )
+
+
+def _of_its_own(vendor: Vendor) -> Path:
+    folder = Path(mkdtemp())
+    weakref.finalize(vendor, shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@asynccontextmanager
+async def listening(door: SlackPlatform) -> AsyncIterator[str]:
+    """The door's routes on a listener; the address that Slack would post to."""
+    app = web.Application()
+    app.add_routes(door.routes())
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}{PATH}"
+    finally:
+        await runner.cleanup()
+
+
+def outbound(text: str, *, chat: str = dm(ANN), thread: str | None = None, **more: Any) -> Outbound:
+    place = address(chat, thread_id=thread)
+    return Outbound(delivery_id=DeliveryId("d1"), address=place, text=text, **more)
+
+
+def change(message_id: str, text: str, *, chat: str = dm(ANN)) -> MessageEdit:
+    return MessageEdit(
+        delivery_id=DeliveryId("d1"),
+        address=address(chat),
+        platform_message_id=message_id,
+        text=text,
+    )
+
+
+def address(chat: str = dm(ANN), **more: Any) -> Address:
+    return Address(platform="slack", account="default", chat_id=chat, **more)
+
+
+async def until(fact: Callable[[], object]) -> None:
+    """Wait for what another task does; the test's own timeout ends a wait for nothing."""
+    while not fact():
+        await asyncio.sleep(0.005)

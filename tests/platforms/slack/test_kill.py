@@ -1,0 +1,52 @@
+"""A real gateway with an app: killed before it could acknowledge an event, and posted to."""
+
+import asyncio
+import json
+import signal
+from pathlib import Path
+
+from tests.faults.lone_gateway import Lone
+from tests.platforms.slack.builders import PATH, until
+from tests.platforms.slack.fake import ANN, SIGNING_SECRET, Vendor
+from tests.platforms.slack.fake_events_api import posting
+
+
+async def test_a_gateway_that_was_killed_before_it_could_acknowledge_answers_once(
+    tmp_path: Path, vendor: Vendor, base_url: str
+) -> None:
+    """G1, G2: committed over its own listener and not answered; Slack posts it again."""
+    lone = Lone(tmp_path / "home")
+    lone.variables = {
+        "BOT_TOKEN": vendor.token,
+        "SIGN": SIGNING_SECRET,
+        "HOLDFAST_PLATFORMS_SLACK_TOKEN": "env:BOT_TOKEN",
+        "HOLDFAST_PLATFORMS_SLACK_SIGNING_SECRET": "env:SIGN",
+        "HOLDFAST_PLATFORMS_SLACK_BASE_URL": base_url,
+        "HOLDFAST_PLATFORMS_SLACK_ALLOW": json.dumps([ANN]),
+        "HOLDFAST_CRASH_AT": "accept_committed",
+    }
+    try:
+        await asyncio.to_thread(lone.start)
+        vendor.say("hello")
+        async with posting(vendor, lone.address + PATH):
+            assert await asyncio.to_thread(lone.ended) == -signal.SIGKILL
+        assert (vendor.acks, vendor.sent()) == ([], [])
+        del lone.variables["HOLDFAST_CRASH_AT"]
+        await asyncio.to_thread(lone.start)
+        async with posting(vendor, lone.address + PATH):
+            await until(lambda: vendor.acks)
+            await asyncio.to_thread(lone.until, lambda: answered(lone) == 1)
+        status = await asyncio.to_thread(lone.status)
+        assert await asyncio.to_thread(lone.stop) == 0
+    finally:
+        if lone.process is not None and lone.process.poll() is None:
+            await asyncio.to_thread(lone.stop)
+    assert len(vendor.sent()) == 1
+    (app,) = [each for each in status["snapshot"]["platforms"] if each["name"] == "slack"]
+    assert app["last_ok_at"] is not None
+    assert vendor.token not in (lone.home / "errors").read_text()
+
+
+def answered(lone: Lone) -> int:
+    """By what the gateway itself says of its inbox."""
+    return int(lone.status()["snapshot"]["inbox_counts"].get("answered", 0))

@@ -1,0 +1,260 @@
+"""Messages go out: each call says what is known of its fate, and none is sent twice unmarked."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+from tests.platforms.telegram.builders import address, change, door_to, outbound
+from tests.platforms.telegram.fake import ANN, Vendor
+from tests.platforms.telegram.faults import BotApiError, Break, bad, flood
+
+from holdfast.core.errors import (
+    AccountDisconnected,
+    NotConnected,
+    OutcomeUnknown,
+    SendRejected,
+    Throttled,
+)
+from holdfast.core.messages.outbox import Address, Button, Outbound, OutboundFile
+from holdfast.core.ports.capabilities import WAITING_REACTION, Backlog, LengthUnit
+from holdfast.core.ports.platform import (
+    HttpPlatform,
+    SupportsEditing,
+    SupportsProbing,
+    SupportsReactions,
+    SupportsTyping,
+)
+from holdfast.core.secrets import Secret
+from holdfast.platforms.telegram.client import TelegramClient
+from holdfast.platforms.telegram.events import TelegramUser
+from holdfast.platforms.telegram.platform import TelegramPlatform
+from holdfast.testing.intake import RecordingIntake
+
+PNG = b"\x89PNG\r\n\x1a\n and so on"
+
+
+@pytest.fixture
+async def door(vendor: Vendor, base_url: str) -> AsyncIterator[TelegramPlatform]:
+    vendor.dm()
+    platform = door_to(vendor, base_url)
+    async with platform.connect(RecordingIntake()):
+        yield platform
+
+
+async def test_a_message_is_sent_with_its_marks_and_its_receipt_names_it(
+    vendor: Vendor, door: TelegramPlatform
+) -> None:
+    receipt = await door.send(outbound("🦆 is **bold**, `code` and [here](https://example.org)"))
+    (sent,) = vendor.sent
+    assert receipt.platform_message_id == str(sent["message_id"])
+    assert sent["text"] == "🦆 is bold, code and here"
+    marks = {each["type"]: (each["offset"], each["length"]) for each in sent["entities"]}
+    assert marks == {"bold": (6, 4), "code": (12, 4), "text_link": (21, 4)}
+
+
+async def test_an_answer_stands_in_its_topic_under_what_it_answers_with_its_buttons(
+    vendor: Vendor, door: TelegramPlatform
+) -> None:
+    family = vendor.group(forum=True)
+    asked = vendor.say("may it?", chat=family, topic=7)
+    place = address(family["id"], thread_id="7", reply_to=str(asked["message_id"]))
+    choices = tuple(Button(label=each, value=f"/{each} ap1") for each in ("yes", "no", "never"))
+    first = outbound("May this run?", buttons=choices)
+    await door.send(_at(first, place))
+    await door.send(_at(outbound("and so on", part=2), place))
+    sent, second = vendor.sent
+    assert sent["message_thread_id"] == second["message_thread_id"] == 7
+    assert sent["reply_to_message"]["message_id"] == asked["message_id"]
+    assert "reply_to_message" not in second
+    rows = sent["reply_markup"]["inline_keyboard"]
+    assert [[each["text"] for each in row] for row in rows] == [["yes", "no"], ["never"]]
+    assert rows[0][0]["callback_data"] == "/yes ap1"
+    await door.show_typing(place)
+    assert vendor.actions[0]["message_thread_id"] == 7
+
+
+async def test_a_sign_on_what_is_no_message_there_is_refused(
+    vendor: Vendor, door: TelegramPlatform
+) -> None:
+    """A press, a command of the operator: nothing else is harmed by it."""
+    for name in ("999", "d1"):
+        with pytest.raises(SendRejected):
+            await door.react(address(), name, WAITING_REACTION)
+    vendor.faults.add("setMessageReaction", flood(3))
+    said = vendor.say("hello")
+    with pytest.raises(Throttled):
+        await door.react(address(), str(said["message_id"]), WAITING_REACTION)
+
+
+async def test_an_answer_to_what_was_deleted_is_sent_all_the_same(
+    vendor: Vendor, door: TelegramPlatform
+) -> None:
+    await door.send(_at(outbound("hello"), address(reply_to="999")))
+    assert vendor.texts() == ["hello"]
+
+
+async def test_a_message_that_may_have_arrived_before_says_so(
+    vendor: Vendor, door: TelegramPlatform
+) -> None:
+    """I2: resent once, marked as possibly repeated; the mark has room in the longest message."""
+    most = door.capabilities.max_length
+    assert most is not None
+    await door.send(outbound("x" * most, may_be_duplicate=True))
+    assert vendor.texts()[0].startswith("(This may have reached you before.)")
+
+
+@pytest.mark.parametrize("how", [Break.CUT_AFTER, Break.ERROR_AFTER, Break.CUT_BEFORE])
+async def test_a_line_that_breaks_after_the_words_were_written_leaves_it_open(
+    vendor: Vendor, door: TelegramPlatform, how: Break
+) -> None:
+    """I2: a timeout, reset or 5xx after the body was written → unknown."""
+    vendor.faults.add("sendMessage", how)
+    with pytest.raises(OutcomeUnknown):
+        await door.send(outbound("hello"))
+
+
+async def test_a_vendor_that_cannot_be_reached_was_sent_nothing(vendor: Vendor) -> None:
+    """I2: connect failure → still pending."""
+    door = door_to(vendor, "http://127.0.0.1:9")
+    with pytest.raises(NotConnected, match="not connected"):
+        await door.send(outbound("hello"))
+    with pytest.raises(AccountDisconnected, match="cannot be reached"):
+        async with door.connect(RecordingIntake()):
+            pass
+
+
+async def _nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n")
+    writer.write(b"HTTP/1.1 what nonsense\r\n\r\n")
+    writer.close()
+
+
+async def test_no_fault_of_the_line_tells_the_token(vendor: Vendor) -> None:
+    """Law 13: what is said of a fault stands in the status, in the outbox and in prompts."""
+    async with await asyncio.start_server(_nonsense, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        for base_url in (f"http://127.0.0.1:{port}", "localhost:8081"):
+            api = TelegramClient(Secret(vendor.token), base_url=base_url)
+            async with api.open(lambda: None):
+                with pytest.raises(OutcomeUnknown, match="no answer to getMe: ") as told:
+                    await api.call("getMe", TelegramUser)
+                assert vendor.token not in str(told.value)
+                with pytest.raises(NotConnected) as told_of_a_file:
+                    await api.download("f1", max_bytes=10)
+                assert vendor.token not in str(told_of_a_file.value)
+
+
+async def test_flood_control_says_how_long_to_wait(vendor: Vendor, door: TelegramPlatform) -> None:
+    """I2: 429 → wait as told."""
+    vendor.faults.add("sendMessage", flood(7))
+    with pytest.raises(Throttled) as told:
+        await door.send(outbound("hello"))
+    assert told.value.retry_after == 7
+    assert vendor.sent == []
+
+
+async def test_what_is_refused_says_why(vendor: Vendor, door: TelegramPlatform) -> None:
+    """I2: another 4xx → failed."""
+    with pytest.raises(SendRejected, match="chat not found"):
+        await door.send(outbound("hello", chat=99))
+    vendor.blocked.add(ANN["id"])
+    with pytest.raises(SendRejected, match="blocked by the user"):
+        await door.send(outbound("hello"))
+
+
+async def test_a_revoked_token_fails_no_message(vendor: Vendor, door: TelegramPlatform) -> None:
+    """It says nothing about the message, which waits until there is a token again."""
+    vendor.token = "another"
+    with pytest.raises(NotConnected, match="does not know this bot"):
+        await door.send(outbound("hello"))
+
+
+async def test_marks_that_are_not_understood_are_left_out(
+    vendor: Vendor, door: TelegramPlatform
+) -> None:
+    vendor.faults.add("sendMessage", bad("can't parse entities: unsupported start tag"))
+    await door.send(outbound("**hello**"))
+    vendor.faults.add("editMessageText", bad("entity beginning at UTF-16 offset 3 ends after"))
+    await door.edit(change(str(vendor.sent[0]["message_id"]), "**bye**"))
+    assert vendor.texts() == ["**bye**"]
+
+
+async def test_a_text_that_is_too_long_only_as_it_is_shown_is_said_as_it_was_written(
+    vendor: Vendor, door: TelegramPlatform
+) -> None:
+    wide = "a" * 40
+    table = f"| x | y |\n|---|---|\n| {wide} | {wide} |\n" + "| a | b |\n" * 380
+    assert len(table) < 4096
+    await door.send(outbound(table))
+    assert len(vendor.texts()[0]) <= 4096
+
+
+async def test_a_group_that_became_another_chat_is_followed(
+    vendor: Vendor, door: TelegramPlatform
+) -> None:
+    """https://core.telegram.org/bots/api#responseparameters: `migrate_to_chat_id`."""
+    new = vendor.group(-100_777)
+    moved = BotApiError(
+        400,
+        "Bad Request: group chat was upgraded to a supergroup chat",
+        migrate_to_chat_id=new["id"],
+    )
+    vendor.faults.add("sendMessage", moved)
+    await door.send(outbound("hello", chat=-7))
+    assert vendor.sent[0]["chat"]["id"] == new["id"]
+
+
+async def test_an_edit_changes_the_message_and_twice_is_once(
+    vendor: Vendor, door: TelegramPlatform
+) -> None:
+    """I2: edits are idempotent."""
+    name = (await door.send(outbound("Hel"))).platform_message_id
+    for text in ("Hello", "Hello"):
+        await door.edit(change(name, text))
+    assert (vendor.texts(), len(vendor.edits)) == (["Hello"], 1)
+    with pytest.raises(SendRejected, match="not found"):
+        await door.edit(change("999", "Hello"))
+    vendor.faults.add("editMessageText", Break.CUT_AFTER)
+    with pytest.raises(OutcomeUnknown):
+        await door.edit(change(name, "Hello!"))
+
+
+async def test_a_file_goes_out_as_what_it_is(vendor: Vendor, door: TelegramPlatform) -> None:
+    files = {"chart.png": PNG, "hello.ogg": b"OggS", 'résumé "x".pdf': b"%PDF"}
+    for name, data in files.items():
+        await door.send(outbound("see *here*", file=OutboundFile(name=name, data=data)))
+    picture, voice, document = vendor.sent
+    assert ("photo" in picture, "voice" in voice, "document" in document) == (True, True, True)
+    assert document["document"]["file_name"] == "résumé _x_.pdf"
+    assert [each["caption"] for each in vendor.sent] == ["see *here*"] * 3
+    assert [data for _, data in vendor.files.values()] == list(files.values())
+
+
+async def test_a_picture_that_telegram_will_not_show_goes_out_as_a_file(
+    vendor: Vendor, door: TelegramPlatform
+) -> None:
+    vendor.faults.add("sendPhoto", bad("PHOTO_INVALID_DIMENSIONS"))
+    place = address(reply_to="999")
+    await door.send(_at(outbound("", file=OutboundFile(name="long.png", data=PNG)), place))
+    assert "document" in vendor.sent[0]
+    vendor.faults.add("sendDocument", Break.CUT_AFTER)
+    with pytest.raises(OutcomeUnknown):
+        await door.send(outbound("", file=OutboundFile(name="a.txt", data=b"a")))
+
+
+async def test_a_door_declares_what_telegram_can_do(vendor: Vendor, base_url: str) -> None:
+    door: Any = door_to(vendor, base_url)
+    can = door.capabilities
+    assert (can.backlog, can.length_unit) == (Backlog.UNTIL_ACKED, LengthUnit.UTF16)
+    assert can.edit and can.typing and can.reactions and can.buttons and can.threads
+    assert can.attachments_in and can.attachments_out
+    assert not can.idempotent_send
+    assert can.heartbeat_interval > 25
+    for port in (SupportsEditing, SupportsTyping, SupportsReactions, SupportsProbing, HttpPlatform):
+        assert isinstance(door, port)
+
+
+def _at(message: Outbound, place: Address) -> Outbound:
+    return msgspec.structs.replace(message, address=place)

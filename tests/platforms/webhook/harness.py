@@ -1,0 +1,188 @@
+"""Programs that post to hooks, and a receiver, as the conformance suite meets them."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+from tests.platforms.webhook.builders import OURS, SECRET, address, signed
+from tests.platforms.webhook.fake_receiver import Break, Json, Receiver, listening
+from tests.support.gateway_harness import Clock
+
+from holdfast.core.messages.outbox import Address, OutboundFile
+from holdfast.core.secrets import Secret
+from holdfast.platforms.webhook.platform import WebhookPlatform
+from holdfast.platforms.webhook.plugin import HookSettings, WebhookSettings
+from holdfast.platforms.webhook.receiver import hook_path
+from holdfast.testing.conformance import (
+    ChatKind,
+    FaultProxy,
+    NotSupported,
+    Participant,
+    PlatformHarness,
+    VendorFault,
+    VisibleMessage,
+)
+
+_HOOKS = {Participant.ANN: "build", Participant.BOB: "bob"}  # a program each
+_AGAIN = 0.01  # seconds before a post that was not taken is posted again
+_FAULTS = {
+    VendorFault.RATE_LIMIT: (429, {"Retry-After": "7"}),
+    VendorFault.REFUSED: (422, {}),
+    VendorFault.RECEIPT_LOST: Break.CUT_AFTER,
+}
+_THREAD = "7"
+
+
+class WebhookGround(PlatformHarness):
+    """Posts one after another, each until it is taken or refused."""
+
+    def __init__(self, receiver: Receiver, door: WebhookPlatform) -> None:
+        self.platform = door
+        self._receiver = receiver
+        self._posts: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue()
+        self._said = 0
+
+    def address(self) -> Address:
+        return address()
+
+    async def say(
+        self,
+        text: str,
+        *,
+        by: Participant = Participant.ANN,
+        chat: ChatKind = ChatKind.DM,
+        mention: bool = False,
+        reply_to: str | None = None,
+        files: Sequence[OutboundFile] = (),
+    ) -> str:
+        if chat is ChatKind.GROUP:
+            raise NotSupported("hooks have no groups: each speaks in a chat of its own")
+        self._said += 1
+        thread = {"thread": _THREAD} if chat is ChatKind.THREAD else {}
+        sent = [{"name": f.name, "data": base64.b64encode(f.data).decode()} for f in files]
+        said = {"text": text, "number": self._said, "files": sent, **thread}
+        body = json.dumps(said).encode()
+        self._posts.put_nowait((hook_path("default", _HOOKS[by]), body))
+        return str(self._said)
+
+    async def bot_messages(self) -> Sequence[VisibleMessage]:
+        return [_shown(each) for each in self._receiver.messages]
+
+    async def set_fault(self, fault: VendorFault) -> None:
+        if fault in _FAULTS:
+            self._receiver.faults.append(_FAULTS[fault])
+        elif fault in (VendorFault.BAD_CREDENTIALS, VendorFault.NONE):
+            self._receiver.secret = OURS if fault is VendorFault.NONE else "another"
+        else:
+            raise NotSupported(
+                "a receiver that is away is not in the way of hooks: there is no line"
+            )
+
+    async def post(self, address: str) -> None:
+        async with aiohttp.ClientSession(address) as http:
+            while True:
+                path, body = await self._posts.get()
+                while not await _taken(http, path, body):
+                    await asyncio.sleep(_AGAIN)
+
+
+async def _taken(http: aiohttp.ClientSession, path: str, body: bytes) -> bool:
+    async with http.post(path, data=body, headers=signed(body)) as response:
+        return response.status < 500
+
+
+def _shown(posted: Json) -> VisibleMessage:
+    file = posted["file"]
+    return VisibleMessage(
+        text=f"(again?) {posted['text']}" if posted["maybe_repeated"] else posted["text"],
+        chat=ChatKind.THREAD if posted["thread"] == _THREAD else ChatKind.DM,
+        files=() if file is None else (_file(file),),
+    )
+
+
+def _file(posted: Json) -> OutboundFile:
+    return OutboundFile(name=posted["name"], data=base64.b64decode(posted["data"]))
+
+
+def _door(url: str, *, idempotent: bool, hooks: bool = True) -> WebhookPlatform:
+    hook = HookSettings(
+        secret="env:HOOK", template="{text}", thread="{thread|}", files="files", per_minute=0
+    )
+    settings = WebhookSettings(
+        url=url,
+        secret="env:OURS",
+        allow_private=True,
+        idempotent=idempotent,
+        hooks=dict.fromkeys(_HOOKS.values(), hook) if hooks else {},
+    )
+    secrets = {f"hooks.{name}.secret": Secret(SECRET) for name in _HOOKS.values()}
+    return WebhookPlatform(
+        {**secrets, "secret": Secret(OURS)},
+        account="default",
+        settings=settings,
+        clock=Clock(),
+        new_id=lambda prefix: f"{prefix}1",
+    )
+
+
+@asynccontextmanager
+async def _started(*, idempotent: bool) -> AsyncIterator[PlatformHarness]:
+    receiver = Receiver(OURS, clock=Clock())
+    receiver.forgetful = not idempotent
+    async with receiver.serving() as url:
+        door = _door(url, idempotent=idempotent)
+        ground = WebhookGround(receiver, door)
+        async with listening(door.routes()) as here:
+            posting = asyncio.create_task(ground.post(here))
+            try:
+                yield ground
+            finally:
+                posting.cancel()
+                await asyncio.gather(posting, return_exceptions=True)
+
+
+class PostingGround(WebhookGround):
+    """An account without hooks: all that there is is the line to its receiver."""
+
+    def __init__(self, receiver: Receiver, door: WebhookPlatform, proxy: FaultProxy) -> None:
+        super().__init__(receiver, door)
+        self._proxy = proxy
+
+    async def say(self, text: str, **about: Any) -> str:
+        raise NotSupported("nobody posts to this account: it has no hooks")
+
+    async def set_fault(self, fault: VendorFault) -> None:
+        if fault is VendorFault.UNREACHABLE:
+            self._proxy.refuse_connections()
+            return
+        if fault is VendorFault.NONE:
+            self._proxy.restore()
+        await super().set_fault(fault)
+
+
+@asynccontextmanager
+async def posting_only() -> AsyncIterator[PlatformHarness]:
+    receiver = Receiver(OURS, clock=Clock())
+    async with receiver.serving() as url:
+        port = url.rpartition(":")[2].partition("/")[0]
+        async with FaultProxy(int(port)) as proxy:
+            door = _door(url.replace(port, str(proxy.port)), idempotent=True, hooks=False)
+            yield PostingGround(receiver, door, proxy)
+
+
+@asynccontextmanager
+async def careful() -> AsyncIterator[PlatformHarness]:
+    """Its receiver takes each key once."""
+    async with _started(idempotent=True) as ground:
+        yield ground
+
+
+@asynccontextmanager
+async def careless() -> AsyncIterator[PlatformHarness]:
+    """Its receiver takes whatever comes."""
+    async with _started(idempotent=False) as ground:
+        yield ground

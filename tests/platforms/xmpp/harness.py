@@ -1,0 +1,209 @@
+"""A real Prosody as the conformance suite meets it: accounts and a room are made for each check."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Self
+from urllib.parse import unquote
+
+import aiohttp
+from tests.platforms.xmpp.builders import door_to, new_id
+from tests.platforms.xmpp.prosody import Prosody
+from tests.platforms.xmpp.users import Person as Client
+from tests.platforms.xmpp.users import online
+
+from holdfast.core.messages.outbox import Address, OutboundFile
+from holdfast.core.ports.platform import Platform
+from holdfast.testing.conformance import (
+    ChatKind,
+    FaultProxy,
+    NotSupported,
+    Participant,
+    PlatformHarness,
+    VendorFault,
+    VisibleMessage,
+    wait_until,
+)
+from holdfast.testing.intake import RecordingIntake
+
+_OOB = "{jabber:x:oob}x/{jabber:x:oob}url"
+_ID = "{urn:xmpp:sid:0}stanza-id"
+_WORDS = {
+    VendorFault.RATE_LIMIT: "wait",
+    VendorFault.REFUSED: "refuse",
+    VendorFault.RECEIPT_LOST: "cut",
+}
+
+
+class XmppGround(PlatformHarness):
+    shows_replies = True
+
+    def __init__(
+        self, server: Prosody, door: Platform, ann: Client, room: str, proxy: FaultProxy
+    ) -> None:
+        self.platform = door
+        self._server = server
+        self._ann = ann
+        self._bob: Client | None = None
+        self._room = room
+        self._proxy = proxy
+        self._leaving = AsyncExitStack()
+        self._said: dict[str, tuple[Client, str]] = {}  # by the names of messages
+        self._in_room: dict[str, Any] = {}  # what was shown there, by its name
+        self._bot = door_name(room)
+        ann.add_event_handler("groupchat_message", self._see)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._leaving.aclose()
+
+    def address(self) -> Address:
+        chat = self._ann.boundjid.bare
+        return Address(platform="xmpp", account="default", chat_id=chat)
+
+    async def _person(self, who: Participant, place: ChatKind) -> Client:
+        """Ann is there from the beginning; whoever else is wanted comes when they first speak."""
+        if who is Participant.PROGRAM:
+            raise NotSupported("nobody is told over XMPP that it is a program who writes")
+        if who is Participant.BOB and self._bob is None:
+            jid = self._ann.boundjid.bare.replace("ann", "bob")
+            self._bob = await self._leaving.enter_async_context(online(self._server, jid))
+        writer = self._ann if who is Participant.ANN else self._bob
+        assert writer is not None
+        for client, nick in ((self._ann, "ann"), (writer, who.name.lower())):
+            if place is ChatKind.GROUP and client.nick != nick:
+                await client.enter(self._room, nick=nick)
+        return writer
+
+    async def say(
+        self,
+        text: str,
+        *,
+        by: Participant = Participant.ANN,
+        chat: ChatKind = ChatKind.DM,
+        mention: bool = False,
+        reply_to: str | None = None,
+        files: Sequence[OutboundFile] = (),
+    ) -> str:
+        writer, alone = await self._person(by, chat), chat is ChatKind.DM
+        to = f"{self._bot}@localhost" if alone else self._room
+        more = await self._belongings(writer, reply_to, files, alone=alone)
+        urls = [more["oob"]["url"]] if files else []
+        body = "\n".join([f"{self._bot}: {text}" if mention and not alone else text, *urls])
+        name = writer.write(body, to=to, **more)
+        self._said[name] = writer, to
+        if alone:
+            await writer.plugin["xep_0199"].ping("localhost")  # it is heard behind the message
+        else:
+            await wait_until(lambda: name in self._in_room)
+        return name
+
+    async def _belongings(
+        self, writer: Client, answers: str | None, files: Sequence[OutboundFile], *, alone: bool
+    ) -> dict[str, dict[str, str]]:
+        more: dict[str, dict[str, str]] = {}
+        if answers is not None and alone:
+            more["reply"] = {"to": f"{self._bot}@localhost", "id": answers}
+        elif answers is not None:
+            await wait_until(lambda: answers in self._in_room)
+            answered = self._in_room[answers]
+            named = answered.xml.find(_ID).get("id")
+            more["reply"] = {"to": str(answered["from"]), "id": named}
+        for file in files:
+            uploads = writer.plugin["xep_0363"]
+            url = await uploads.upload_file(
+                file.name, len(file.data), input_file=BytesIO(file.data)
+            )
+            more["oob"] = {"url": url}
+        return more
+
+    async def edit(self, name: str, text: str) -> None:
+        writer, to = self._said[name]
+        writer.write(text, to=to, replace={"id": name})
+
+    async def bot_messages(self) -> Sequence[VisibleMessage]:
+        shown: dict[str, Any] = {}
+        for each in self._ann.read:
+            if each["body"] and each["from"].resource != "bob":
+                first = each["replace"]["id"] or each["id"]
+                shown[first] = (shown.get(first, (each,))[0], each)
+        return [await self._shown(first, last) for first, last in shown.values()]
+
+    async def _shown(self, first: Any, last: Any) -> VisibleMessage:
+        url = last.xml.findtext(_OOB)
+        in_room = last["type"] == "groupchat"
+        return VisibleMessage(
+            text=last["body"],
+            chat=ChatKind.GROUP if in_room else ChatKind.DM,
+            files=() if not url else (await _fetched(url),),
+            reply_to=self._name(first["reply"]["id"], in_room=in_room),
+        )
+
+    def _name(self, answered: str, *, in_room: bool) -> str | None:
+        if not in_room:
+            return answered or None
+        names = [k for k, each in self._in_room.items() if each.xml.find(_ID).get("id") == answered]
+        return names[0] if names else None
+
+    def _see(self, message: Any) -> None:
+        self._in_room[message["id"]] = message
+
+    async def reactions(self, name: str) -> Sequence[str]:
+        """https://xmpp.org/extensions/xep-0444.html: the last that somebody says of a message is
+        all that they have on it."""
+        told = [each for each in self._ann.marks if each["reactions"]["id"] == name]
+        return sorted(told[-1]["reactions"]["values"]) if told else []
+
+    async def set_fault(self, fault: VendorFault) -> None:
+        match fault:
+            case VendorFault.BAD_CREDENTIALS:
+                self._server.set_password(self._bot, "another")
+            case VendorFault.UNREACHABLE:
+                self._proxy.refuse_connections()
+            case VendorFault.HALF_OPEN:
+                self._proxy.go_silent()
+            case VendorFault.NONE:
+                self._server.set_password(self._bot, "pw-bot")
+                self._proxy.restore()
+            case _:
+                self._server.trouble(_WORDS[fault])
+
+
+def door_name(room: str) -> str:
+    """The account of the bot that was made together with a room."""
+    return room.partition("@")[0].replace("club", "bot")
+
+
+async def _fetched(url: str) -> OutboundFile:
+    async with aiohttp.ClientSession() as http, http.get(url) as answer:
+        return OutboundFile(name=unquote(url.rpartition("/")[2]), data=await answer.read())
+
+
+@asynccontextmanager
+async def prosody_ground(server: Prosody, *, patience: float) -> AsyncIterator[PlatformHarness]:
+    room = f"{new_id('club')}@rooms.localhost"
+    name = door_name(room)
+    number = name.rpartition("_")[2]
+    for each in (name, f"ann_{number}", f"bob_{number}"):
+        server.set_password(each, f"pw-{each.partition('_')[0]}")
+    with TemporaryDirectory() as folder:
+        async with (
+            FaultProxy(server.port) as proxy,
+            online(server, f"ann_{number}@localhost") as ann,
+        ):
+            door = door_to(
+                server,
+                Path(folder),
+                jid=f"{name}@localhost",
+                port=proxy.port,
+                rooms=(room,),
+                patience=patience,
+            )
+            async with door.connect(RecordingIntake()):
+                pass  # it was here before: what is said from now on is for it
+            async with XmppGround(server, door, ann, room, proxy) as ground:
+                yield ground

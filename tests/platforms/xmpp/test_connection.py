@@ -1,0 +1,136 @@
+"""The line to an XMPP server: encrypted or refused, and told from one that will never hold."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.platforms.xmpp.builders import door_to, new_id, settings_for, until
+from tests.platforms.xmpp.prosody import Prosody
+from tests.platforms.xmpp.users import BOT
+
+from holdfast.core.errors import AccountInUse, ConnectError, ConnectRefused
+from holdfast.core.ports.platform_plugin import PluginContext
+from holdfast.core.secrets import Secret
+from holdfast.platforms.xmpp.client import login_error
+from holdfast.platforms.xmpp.events import make_ping
+from holdfast.platforms.xmpp.platform import check_account, client_factory
+from holdfast.system.clock import SystemClock
+from holdfast.testing.intake import RecordingIntake
+
+
+async def refused(server: Prosody, folder: Path, **settings: Any) -> ConnectError:
+    with pytest.raises(ConnectError) as told:
+        async with door_to(server, folder, **settings).connect(RecordingIntake()):
+            pass
+    return told.value
+
+
+async def test_a_line_that_cannot_be_encrypted_is_not_opened(
+    server: Prosody, tmp_path: Path
+) -> None:
+    """The password is not said, whatever the server would take."""
+    told = await refused(server, tmp_path, jid="bot@bare.localhost", tls=True)
+    assert isinstance(told, ConnectRefused)
+    assert "offers no encryption" in str(told)
+    assert "tls = false" in told.remedy
+
+
+async def test_a_certificate_is_believed_only_from_who_may_vouch_for_it(
+    server: Prosody, tmp_path: Path
+) -> None:
+    """It may be renewed by others, so it is tried again."""
+    told = await refused(server, tmp_path, tls=True)
+    assert not isinstance(told, ConnectRefused)
+    assert "ca_file" in str(told)
+    door = door_to(server, tmp_path, tls=True, ca_file=str(server.certificate))
+    async with door.connect(intake := RecordingIntake()):
+        await door.probe()
+    assert intake.disconnects == []
+    nothing = await refused(server, tmp_path, tls=True, ca_file=str(tmp_path / "none.pem"))
+    assert isinstance(nothing, ConnectRefused)
+    assert "ca_file" in nothing.remedy
+
+
+async def test_a_domain_that_the_server_does_not_serve_is_refused_for_good(
+    server: Prosody, tmp_path: Path
+) -> None:
+    told = await refused(server, tmp_path, jid="bot@elsewhere.example")
+    assert isinstance(told, ConnectRefused)
+    assert "bot@elsewhere.example" in str(told)
+
+
+async def test_where_nobody_listens_it_may_be_better_later(server: Prosody, tmp_path: Path) -> None:
+    told = await refused(server, tmp_path, port=9)
+    assert not isinstance(told, ConnectRefused)
+    assert "127.0.0.1:9 cannot be reached" in str(told)
+
+
+async def test_who_is_let_go_for_another_of_the_same_name_says_so(
+    server: Prosody, tmp_path: Path
+) -> None:
+    """Two gateways, one account: the first hears why its line was closed."""
+    first = RecordingIntake()
+    one, two = door_to(server, tmp_path / "one"), door_to(server, tmp_path / "two")
+    async with one.connect(first), two.connect(RecordingIntake()):
+        await until(lambda: first.disconnects)
+    (loss, *_) = first.disconnects
+    assert isinstance(loss, AccountInUse)
+    assert f"{BOT}/holdfast" in str(loss)
+
+
+async def test_credentials_are_tried_without_a_presence_or_another_line_being_closed(
+    server: Prosody, tmp_path: Path
+) -> None:
+    """`holdfast setup` asks whose account that is; the gateway may be connected meanwhile."""
+
+    def opening(password: str) -> PluginContext[Any]:
+        return PluginContext(
+            account="default",
+            settings=settings_for(server),
+            secrets={"password": Secret(password)},
+            folder=tmp_path / "none",
+            clock=SystemClock(),
+            new_id=new_id,
+        )
+
+    intake = RecordingIntake()
+    async with door_to(server, tmp_path).connect(intake):
+        known = await check_account(opening("pw-bot"))
+        assert (known.name, known.chat_link) == (BOT, f"xmpp:{BOT}")
+        with pytest.raises(ConnectRefused, match="does not let bot@localhost in"):
+            await check_account(opening("wrong"))
+        assert intake.disconnects == []
+    assert not (tmp_path / "none").exists()
+
+
+async def test_nothing_that_was_said_is_held_for_longer_than_until_the_server_has_it(
+    server: Prosody,
+) -> None:
+    """A line may be idle for weeks, but for the signs of life that it asks for."""
+    settings = settings_for(server)
+    line = client_factory(settings, account="default")(settings, Secret("pw-bot"), resource="")
+    async with line.open_session():
+        for _ in range(3):
+            await line.request(make_ping())
+        await until(lambda: not line.plugin["xep_0198"].unacked_queue)
+
+
+def test_a_server_that_cannot_check_passwords_now_is_asked_again() -> None:
+    told = login_error(BOT, ["temporary-auth-failure"], encrypted=True, table="platforms.xmpp")
+    assert not isinstance(told, ConnectRefused)
+    wrong = login_error(
+        BOT, ["not-authorized"], encrypted=True, table="platforms.xmpp.accounts.two"
+    )
+    assert isinstance(wrong, ConnectRefused)
+    assert "platforms.xmpp.accounts.two.jid" in wrong.remedy
+
+
+async def test_a_library_that_is_not_installed_parks_the_account_and_is_named(
+    server: Prosody, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "slixmpp", None)  # what Python has of a module that is not
+    monkeypatch.delitem(sys.modules, "holdfast.platforms.xmpp.client", raising=False)
+    told = await refused(server, tmp_path)
+    assert isinstance(told, ConnectRefused)
+    assert "pip install 'holdfast[xmpp]'" in told.remedy

@@ -1,0 +1,102 @@
+"""Statistics of sessions over `/api/v1`: the summary of a list, its pages, and usage of replies."""
+
+from typing import Any
+
+from tests.server.api.test_approvals import SUDO, asked
+from tests.support.v1_client import V1
+
+LONG = """[tool terminal {"command": "seq 1 4000"}] [then] [text **counted**]"""
+
+
+async def test_a_list_goes_on_where_it_was_though_sessions_move_meanwhile(v1: V1) -> None:
+    """By a place and not by a number: what is spoken to moves to the top, and is not missed."""
+    made = [await v1.open() for _ in range(5)]
+    wanted = ",".join(made)
+    first = await v1.get("/sessions", ids=wanted, limit=2)
+    assert [row["id"] for row in first["sessions"]] == made[:-3:-1] and first["more"]
+    await v1.end(await v1.say(made[0], "[text to the top]"))
+    rest = await v1.get("/sessions", ids=wanted, limit=2, after=first["next"])
+    assert [row["id"] for row in rest["sessions"]] == [made[2], made[1]]
+    assert (rest["more"], rest["next"]) == (False, None)
+    newest = (await v1.get("/sessions", ids=wanted, limit=1))["sessions"]
+    assert [row["id"] for row in newest] == made[:1]
+    status, error = await v1.refused("GET", "/sessions", params={"after": "nan~s"})
+    assert (status, error["param"]) == (400, "after")
+
+
+async def test_a_gist_says_what_was_said_last_and_what_it_took(v1: V1) -> None:
+    """Only where it is asked for: nobody else waits for it to be read."""
+    session = await v1.open()
+    await v1.end(await v1.say(session, LONG))
+    (plain,) = (await v1.get("/sessions", ids=session))["sessions"]
+    assert plain["summary"] is None
+    (row,) = (await v1.get("/sessions", ids=session, summary="true"))["sessions"]
+    summary = row.pop("summary")
+    assert row.items() == {**plain, "summary": None}.items() - {("summary", None)}
+    assert (summary["last_text"], summary["last_role"], summary["owner"]) == (
+        "**counted**",
+        "assistant",
+        "web:default:owner",
+    )
+    assert summary["usage"]["output_tokens"] > 0
+    assert (summary["cost"], summary["queued"]) == (None, 0)
+
+
+async def test_a_gist_has_what_a_turn_took_that_still_waits(v1: V1) -> None:
+    session = await v1.open()
+    message = await v1.say(session, SUDO)
+    approval = await asked(v1, session)
+    (row,) = (await v1.get("/sessions", ids=session, summary="true"))["sessions"]
+    (turn,) = (await v1.get(f"/sessions/{session}/turns"))["turns"]
+    assert row["summary"]["usage"] == turn["usage"] and turn["usage"]["input_tokens"] > 0
+    await v1.ask("POST", f"/approvals/{approval['id']}", json={"answer": "deny"})
+    await v1.end(message)
+
+
+async def test_what_a_tool_printed_can_be_had_cut(v1: V1) -> None:
+    session = await v1.open()
+    await v1.end(await v1.say(session, LONG))
+    whole = (await v1.get(f"/sessions/{session}/transcript"))["records"]
+    cut = (await v1.get(f"/sessions/{session}/transcript", max_tool_output=100))["records"]
+    (place,) = [n for n, record in enumerate(whole) if record["message"]["type"] == "tool"]
+    text = whole[place]["message"]["text"]
+    assert cut[place]["message"]["text"] == text[:100]
+    assert (cut[place]["full_length"], whole[place]["full_length"]) == (len(text), None)
+    assert [each for n, each in enumerate(cut) if n != place] == [
+        each for n, each in enumerate(whole) if n != place
+    ]
+    detail = await v1.get(f"/sessions/{session}", max_tool_output=100)
+    assert detail["records"] == cut
+
+
+async def test_figures_of_a_stretch_are_those_of_its_replies_and_turns(v1: V1) -> None:
+    session = await v1.open()
+    await v1.end(await v1.say(session, LONG))
+    await v1.end(await v1.say(session, "[text more]", "m2"))
+    records = (await v1.get(f"/sessions/{session}/transcript"))["records"]
+    replies = [each["seq"] for each in records if each["message"]["type"] == "assistant"]
+
+    async def figures(first: int, last: int, **more: Any) -> Any:
+        return await v1.get(f"/sessions/{session}/stats", first=first, last=last, **more)
+
+    found = await figures(1, records[-1]["seq"])
+    assert [each["record"] for each in found["replies"]] == replies
+    for each in found["replies"]:
+        assert each["began_at"] <= each["ended_at"] and each["model"] == "scripted"
+        assert each["usage"]["input_tokens"] > 0 and each["cost"] is None
+    called, answered = found["replies"][:2]
+    printed = next(each for each in records if each["message"]["type"] == "tool")
+    assert called["ended_at"] <= answered["began_at"] == printed["at"]
+    one, two = found["turns"]
+    assert (one["steps"], one["state"], one["resumed"]) == (3, "answered", 0)
+    assert [(sent["kind"], sent["state"]) for sent in one["deliveries"]] == [("reply", "sent")]
+    assert one["usage"]["input_tokens"] == sum(
+        each["usage"]["input_tokens"] for each in found["replies"][:2]
+    )
+    last = await figures(replies[-1], replies[-1])
+    assert (last["replies"], last["turns"]) == (found["replies"][-1:], [two])
+    assert (await figures(replies[-1], replies[-1], turns="false"))["turns"] == []
+    status, error = await v1.refused(
+        "GET", f"/sessions/{session}/stats", params={"first": 1, "last": 900}
+    )
+    assert (status, error["param"]) == (400, "last")

@@ -1,0 +1,222 @@
+"""The login: a link that works once, a cookie that outlives a restart, and who may use it."""
+
+import hashlib
+import hmac
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+from tests.support.gateway_process import Serve, Served
+from tests.support.v1_client import PREFIX
+
+from holdfast.core.secrets import Secret
+from holdfast.server.api.endpoint import Endpoint
+from holdfast.server.api.router import ENDPOINTS
+from holdfast.server.auth.login import BrowserLogin
+from holdfast.server.auth.viewers import OWNER, ViewerTokens
+from holdfast.server.local.control_client import ControlClient
+
+
+def new_link(served: Served) -> str:
+    """What `holdfast link` asks for."""
+    found: str = ControlClient(served.paths).post("/login")["link"]
+    return found
+
+
+@pytest.fixture
+async def browser(served: Served) -> AsyncIterator[aiohttp.ClientSession]:
+    """One that keeps cookies, also of a bare address."""
+    jar = aiohttp.CookieJar(unsafe=True)
+    async with aiohttp.ClientSession(served.address, cookie_jar=jar) as session:
+        yield session
+
+
+async def log_in(browser: aiohttp.ClientSession, link: str) -> aiohttp.ClientResponse:
+    async with browser.get(link, allow_redirects=False) as response:
+        await response.read()
+        return response
+
+
+async def test_a_link_logs_in_once_and_leads_to_the_page(
+    served: Served, browser: aiohttp.ClientSession
+) -> None:
+    link = new_link(served)
+    response = await log_in(browser, link)
+    assert (response.status, response.headers["Location"]) == (303, "/")
+    cookie = response.headers["Set-Cookie"]
+    assert "HttpOnly" in cookie and "SameSite=Strict" in cookie and "Path=/" in cookie
+    async with browser.get(f"{PREFIX}/status") as answer:
+        assert answer.status == 200
+    async with aiohttp.ClientSession(served.address) as somebody_else:
+        again = await log_in(somebody_else, link)
+        assert again.status == 403 and "Set-Cookie" not in again.headers
+        assert "holdfast link" in await again.text()
+    # Who is logged in already is not bothered with a link that was used.
+    assert (await log_in(browser, link)).status == 303
+
+
+async def test_what_only_looks_at_a_link_does_not_use_it_up(
+    served: Served, browser: aiohttp.ClientSession
+) -> None:
+    link = new_link(served)
+    async with browser.head(link) as response:
+        assert response.status == 405
+    assert (await log_in(browser, link)).status == 303
+
+
+async def test_the_cookie_outlives_a_restart_and_not_a_new_token(serve: Serve) -> None:
+    gateway = serve().start()
+    jar = aiohttp.CookieJar(unsafe=True)
+    async with aiohttp.ClientSession(cookie_jar=jar) as browser:
+        await log_in(browser, new_link(gateway))
+        gateway.end()
+        gateway.start()
+        async with browser.get(f"{gateway.address}{PREFIX}/status") as response:
+            assert response.status == 200
+        gateway.end()
+        gateway.paths.api_token.write_text("another-token-than-before\n")
+        gateway.start()
+        async with browser.get(f"{gateway.address}{PREFIX}/status") as response:
+            assert response.status == 401
+
+
+async def test_logging_out_takes_the_cookie_back(
+    served: Served, browser: aiohttp.ClientSession
+) -> None:
+    await log_in(browser, new_link(served))
+    async with browser.post("/logout", headers={"Origin": "http://evil.example"}) as response:
+        assert response.status == 403
+    async with browser.post("/logout", headers={"Origin": served.address}) as response:
+        assert response.status == 204
+    async with browser.get(f"{PREFIX}/status") as response:
+        assert response.status == 401
+
+
+async def test_wrong_keys_are_held_off_and_the_right_one_never(serve: Serve) -> None:
+    gateway = serve().start()
+    async with aiohttp.ClientSession(gateway.address) as http:
+        statuses = []
+        while 429 not in statuses:  # on loopback another try is borne with each second
+            held = await log_in(http, f"/login?key=guess{len(statuses)}")
+            statuses.append(held.status)
+            assert len(statuses) < 200
+        assert statuses[:10] == [403] * 10 and held.headers["Retry-After"] == "1"
+        assert (await log_in(http, new_link(gateway))).status == 303
+
+
+class StoppedClock:
+    def __init__(self) -> None:
+        self.at = 1_000_000.0
+
+    def now(self) -> float:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.at
+
+
+def login_of(token: str, clock: StoppedClock) -> BrowserLogin:
+    viewers = ViewerTokens(Path("nobody-is-added"), clock=clock)
+    return BrowserLogin(Secret(token), viewers=viewers, clock=clock)
+
+
+def test_a_link_is_good_for_ten_minutes() -> None:
+    clock = StoppedClock()
+    login = login_of("token", clock)
+    link = login.create_link("http://localhost")
+    clock.at += 601
+    assert not login.redeem(link.partition("key=")[2])
+
+
+def test_the_cookie_tells_nothing_of_the_token() -> None:
+    cookie = login_of("token", StoppedClock()).make_cookie(OWNER)
+    expires, _, signature = cookie.partition(".")
+    assert expires == str(1_000_000 + 30 * 24 * 3600)
+    plain = hmac.digest(b"token", expires.encode(), hashlib.sha256).hex()
+    assert "token" not in cookie and plain not in cookie and len(signature) == 43
+
+
+def concrete(endpoint: Endpoint) -> str:
+    return PREFIX + re.sub(r"{\w+}", "none-such", endpoint.path)
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda e: f"{e.method} {e.path}")
+async def test_every_endpoint_lets_in_who_may_and_nobody_else(
+    served: Served, browser: aiohttp.ClientSession, endpoint: Endpoint
+) -> None:
+    """Over the table itself: whatever is added to it is looked at here."""
+    await log_in(browser, new_link(served))
+    unsafe = endpoint.method != "GET"
+    own, foreign = {"Origin": served.address}, {"Origin": "http://127.0.0.1:1"}
+    cross = {"Sec-Fetch-Site": "same-site"}
+    name = next(cookie.key for cookie in browser.cookie_jar)
+    expired = {"Cookie": f"{name}=1.{'x' * 43}"}
+
+    async def status(session: aiohttp.ClientSession, headers: dict[str, str]) -> int:
+        url = concrete(endpoint)
+        async with session.request(endpoint.method, url, headers=headers) as response:
+            if response.status >= 400:
+                assert set(await response.json()) == {"error"}
+            return response.status
+
+    async with aiohttp.ClientSession(served.address) as bare:
+        assert await status(bare, {}) == 401
+        assert await status(bare, {"Authorization": f"Bearer {served.token}x"}) == 401
+        assert await status(bare, {"Authorization": f"Basic {served.token}"}) == 401
+        assert await status(bare, expired) == 401
+        assert await status(bare, served.auth) not in (401, 403)
+        assert await status(bare, {**served.auth, **foreign}) not in (401, 403)
+    assert await status(browser, own) not in (401, 403)
+    assert (await status(browser, {}) == 403) is unsafe
+    assert (await status(browser, foreign) == 403) is unsafe
+    assert await status(browser, {**own, **cross}) == 403
+
+
+async def test_what_is_not_in_the_table_is_closed_too(served: Served) -> None:
+    async with aiohttp.ClientSession(served.address) as http:
+        async with http.get(f"{PREFIX}/nothing") as response:
+            assert response.status == 401
+        async with http.get(f"{PREFIX}/nothing", headers=served.auth) as response:
+            assert response.status == 404
+        async with http.get(f"{PREFIX}/sessions/a%2Fturns", headers=served.auth) as response:
+            assert response.status == 404
+            assert "'a/turns'" in await response.text()  # one part, whatever it is written like
+        async with http.get(f"{PREFIX}/%73tatus", headers=served.auth) as response:
+            assert response.status == 200
+        async with http.put(f"{PREFIX}/sessions", headers=served.auth) as response:
+            assert (response.status, response.headers["Allow"]) == (405, "GET, POST")
+
+
+@pytest.mark.parametrize("path", ["/", "/login", "/healthz", f"{PREFIX}/status", "/v1/models"])
+async def test_everything_is_served_with_the_headers_that_keep_a_browser_safe(
+    served: Served, path: str
+) -> None:
+    async with aiohttp.ClientSession(served.address) as http, http.get(path) as response:
+        policy = response.headers["Content-Security-Policy"]
+        assert "default-src 'self'" in policy and "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
+        assert response.headers["Referrer-Policy"] == "no-referrer"
+
+
+async def test_the_greeting_has_a_link_and_no_log_has_its_key(serve: Serve, tmp_path: Path) -> None:
+    gateway = serve()
+    process = gateway.launch()
+    assert process.stdout is not None
+    lines = [process.stdout.readline() for _ in range(5)]
+    found = re.search(r"http\S+/login\?key=(\S+)", "".join(lines))
+    assert found
+    gateway.address = found[0].partition("/login")[0]
+    async with aiohttp.ClientSession() as http:
+        assert (await log_in(http, found[0])).status == 303
+    gateway.end()
+    assert found[1] not in gateway.paths.log_file.read_text()
+
+
+def test_two_gateways_on_one_machine_do_not_take_each_other_s_cookie() -> None:
+    clock = StoppedClock()
+    one, other = (login_of(token, clock).cookie_name for token in ("one", "other"))
+    assert one != other
+    assert login_of("one", clock).cookie_name == one

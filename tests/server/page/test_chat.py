@@ -1,0 +1,291 @@
+"""A chat in a browser: said, answered as it streams, and there again after a reload."""
+
+import json
+from pathlib import Path
+
+from tests.server.page.conftest import Visit
+from tests.server.page.held_turn import Held
+from tests.support.gateway_process import Served
+
+# What a live reply has said each time that it was drawn, to be looked at afterwards.
+GROWING = """() => {
+  window.grown = [];
+  const look = () => {
+    const live = document.querySelector(".reply.live .prose");
+    if (live) window.grown.push(live.textContent);
+  };
+  const changes = { childList: true, characterData: true, subtree: true };
+  new MutationObserver(look).observe(document.body, changes);
+}"""
+
+
+def test_a_link_opens_the_page_once_and_the_browser_is_known_from_then_on(
+    gateway: Served, visit: Visit
+) -> None:
+    visitor = visit(gateway)
+    link = visitor.link()
+    visitor.page.goto(link)
+    visitor.box.wait_for()
+    assert visitor.page.url == f"{gateway.address}/"
+    visitor.page.reload()
+    visitor.box.wait_for()
+    stranger = visit(gateway, login=False)
+    answer = stranger.context.request.get(link)
+    assert answer.status == 403
+
+
+def test_a_stranger_sees_how_to_get_in_and_nothing_else(gateway: Served, visit: Visit) -> None:
+    visitor = visit(gateway, login=False)
+    visitor.page.get_by_text("holdfast link").first.wait_for()
+    assert visitor.page.locator(".sidebar, .composer").count() == 0
+
+
+def test_an_answer_streams_and_a_reload_shows_the_same(gateway: Served, visit: Visit) -> None:
+    visitor = visit(gateway)
+    visitor.page.evaluate(GROWING)
+    visitor.ask("[delay 0.2] [text one two three four five six seven eight nine ten]")
+    grown = visitor.page.evaluate("window.grown")
+    assert any("one" in text and "ten" not in text for text in grown)
+    shown = visitor.page.locator(".column").inner_text()
+    assert shown.count("one two three four five six seven eight nine ten") == 2  # asked, answered
+    visitor.page.reload()
+    visitor.replies.first.wait_for()
+    assert visitor.page.locator(".column").inner_text() == shown
+
+
+def test_a_tool_step_is_one_line_that_unfolds_to_what_went_in_and_came_out(
+    gateway: Served, visit: Visit
+) -> None:
+    visitor = visit(gateway)
+    command = json.dumps({"command": "printf 'kelp %s\\n' holds; false"})
+    visitor.ask(f"[text I look.] [tool terminal {command}] [then] [text seen]")
+    step = visitor.page.locator(".step")
+    assert step.locator(".name").inner_text() == "terminal"
+    assert step.locator(".inside").count() == 0
+    step.locator("summary").click()
+    output = step.locator(".output code")
+    output.wait_for()
+    assert "kelp holds" in output.inner_text()
+    assert "printf" in step.locator(".inside .code").first.inner_text()
+    step.locator("summary").click()
+    step.locator(".inside").wait_for(state="detached")
+
+
+def test_a_running_step_shows_what_it_has_written_so_far(gateway: Served, visit: Visit) -> None:
+    visitor = visit(gateway)
+    held = Held(gateway, "shown")
+    visitor.say(held.asks(first="echo first", last="echo second", answer="over"))
+    step = visitor.page.locator(".step.running")
+    step.locator("summary").click()
+    step.locator(".output").get_by_text("first").wait_for()
+    assert "second" not in step.locator(".output").inner_text()
+    held.let_go()
+    visitor.until_idle()
+    done = visitor.page.locator(".step .output")
+    done.get_by_text("second").wait_for()
+
+
+def test_reasoning_is_folded_away(gateway: Served, visit: Visit) -> None:
+    visitor = visit(gateway)
+    visitor.ask("[reasoning first this and then that] [text so it is]")
+    thoughts = visitor.page.locator(".reasoning")
+    assert "first this" not in thoughts.inner_text()
+    thoughts.locator("summary").click()
+    thoughts.get_by_text("first this and then that").wait_for()
+
+
+def test_a_command_is_completed_and_its_answer_shown(gateway: Served, visit: Visit) -> None:
+    visitor = visit(gateway)
+    visitor.ask("hello there")
+    visitor.box.press_sequentially("/sta")
+    visitor.page.get_by_role("option", name="/status").wait_for()
+    visitor.box.press("Tab")
+    assert visitor.box.input_value() == "/status "
+    visitor.box.press("Enter")
+    answer = visitor.page.locator(".answer")
+    answer.get_by_text("Session").wait_for()
+    visitor.waiting.first.wait_for(state="hidden")
+
+
+def test_a_failed_turn_says_why_then_and_after_a_reload(gateway: Served, visit: Visit) -> None:
+    visitor = visit(gateway)
+    visitor.say("[status 400]")
+    failed = visitor.page.locator(".turn-end.failed")
+    failed.wait_for()
+    assert len(failed.inner_text()) > len("This turn failed.")
+    visitor.page.reload()
+    failed.wait_for()
+    assert visitor.page.locator(".answer").count() == 0
+
+
+def test_a_chat_is_renamed_exported_and_deleted(gateway: Served, visit: Visit) -> None:
+    visitor = visit(gateway)
+    page = visitor.page
+    visitor.ask("a chat that goes away")
+    page.get_by_role("button", name="More").click()
+    page.get_by_role("menuitem", name="Rename").click()
+    page.get_by_label("Title").fill("Short-lived")
+    page.get_by_role("button", name="Rename").click()
+    page.get_by_role("heading", name="Short-lived").wait_for()
+    page.get_by_role("link", name="Short-lived").wait_for()
+
+    page.get_by_role("button", name="More").click()
+    with page.expect_download() as download:
+        page.get_by_role("menuitem", name="Export").click()
+    lines = Path(download.value.path()).read_text().splitlines()
+    assert json.loads(lines[0])["title"] == "Short-lived"
+    assert json.loads(lines[1])["message"]["text"] == "a chat that goes away"
+
+    page.get_by_role("button", name="More").click()
+    page.get_by_role("menuitem", name="Delete").click()
+    page.get_by_role("button", name="Delete").click()
+    page.locator(".welcome").wait_for()
+    assert page.get_by_role("link", name="Short-lived").count() == 0
+
+
+def test_search_finds_words_and_opens_them_where_they_stand(gateway: Served, visit: Visit) -> None:
+    visitor = visit(gateway)
+    page = visitor.page
+    visitor.ask("the word of the day is bladderwrack")
+    visitor.new_chat()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("bladderwrack")
+    place = page.locator(".place-link").first
+    place.wait_for()
+    place.click()
+    page.locator("[data-seq].sought").wait_for()
+    assert "bladderwrack" in page.locator(".sought").inner_text()
+
+
+def test_files_go_in_and_come_out(gateway: Served, visit: Visit, tmp_path: Path) -> None:
+    visitor = visit(gateway)
+    page = visitor.page
+    note = tmp_path / "notes from the shore.txt"
+    note.write_text("salt and stone")
+    page.locator("input[type=file]").set_input_files(note)
+    page.locator(".attachments").get_by_text("notes from the shore.txt").wait_for()
+    visitor.ask("keep this")
+    assert visitor.said.count() == 1
+    page.get_by_role("button", name="Files").first.click()
+    file = page.locator(".files a")
+    file.wait_for()
+    with page.expect_download() as download:
+        file.click()
+    assert Path(download.value.path()).read_text() == "salt and stone"
+    assert download.value.suggested_filename == "notes from the shore.txt"
+
+
+def test_a_picture_can_be_pasted_and_is_shown_in_the_transcript(
+    gateway: Served, visit: Visit
+) -> None:
+    visitor = visit(gateway)
+    page = visitor.page
+    visitor.box.focus()
+    page.evaluate(
+        """async () => {
+          const canvas = document.createElement("canvas");
+          canvas.width = canvas.height = 4;
+          const blob = await new Promise((done) => canvas.toBlob(done, "image/png"));
+          const data = new DataTransfer();
+          data.items.add(new File([blob], "dot.png", { type: "image/png" }));
+          const paste = new ClipboardEvent("paste", { clipboardData: data, bubbles: true });
+          document.activeElement.dispatchEvent(paste);
+        }"""
+    )
+    page.locator(".attachments img").wait_for()
+    visitor.ask("what is this")
+    width = page.locator(".said img").evaluate(
+        "image => image.decode().then(() => image.naturalWidth)"
+    )
+    assert width == 4
+
+
+def test_a_background_process_is_listed_read_and_ended(gateway: Served, visit: Visit) -> None:
+    visitor = visit(gateway)
+    page = visitor.page
+    call = json.dumps({"action": "start", "command": "echo grip; sleep 300"})
+    visitor.ask(f"[tool process {call}] [then] [text it runs]")
+    page.get_by_role("button", name="Processes").first.click()
+    process = page.locator(".processes li")
+    process.locator("summary").click()
+    process.get_by_text("grip", exact=True).wait_for()
+    process.get_by_role("button", name="End").click()
+    page.get_by_role("button", name="End it").click()
+    process.locator(".facts").get_by_text("running").wait_for(state="hidden")
+
+
+def test_two_pages_show_the_same_chat(gateway: Served, visit: Visit) -> None:
+    one, other = visit(gateway), visit(gateway)
+    one.ask("said on one page")
+    other.page.goto(one.page.url)
+    other.replies.first.wait_for()
+    other.ask("said on the other")
+    one.replies.nth(1).wait_for()
+    one.until_idle()
+    shown = one.page.locator(".column").inner_text()
+    assert shown == other.page.locator(".column").inner_text()
+
+
+def test_what_was_taken_back_is_marked_at_once_and_after_a_reload(
+    gateway: Served, visit: Visit
+) -> None:
+    visitor = visit(gateway)
+    visitor.ask("this stays")
+    visitor.ask("this was a mistake")
+    visitor.say("/undo")
+    back = visitor.page.get_by_label("Taken back", exact=True)
+    back.get_by_text("this was a mistake", exact=True).wait_for()
+    visitor.page.locator(".answer").get_by_text("Taken back").wait_for()
+    visitor.page.reload()
+    back.get_by_text("You said: this was a mistake").wait_for()
+    assert back.get_by_text("this stays").count() == 0
+    assert visitor.said.get_by_text("this stays", exact=True).count() == 1
+
+
+def test_a_retry_shows_the_old_answer_as_taken_back(gateway: Served, visit: Visit) -> None:
+    visitor = visit(gateway)
+    visitor.ask("once more")
+    visitor.say("/retry")
+    back = visitor.page.get_by_label("Taken back", exact=True)
+    back.get_by_text("You said: once more").wait_for()
+    visitor.page.locator(".chunk > .reply").get_by_text("You said: once more").wait_for()
+
+
+def test_whoever_leaves_a_chat_by_a_command_goes_along(gateway: Served, visit: Visit) -> None:
+    """/fork, /resume and /new lead to another conversation, and the page to it, with the answer."""
+    visitor = visit(gateway)
+    visitor.ask("a fork in the road")
+    original = visitor.page.url
+    visitor.say("/fork the other way")
+    visitor.page.wait_for_url(lambda url: url != original)
+    visitor.page.locator(".answer").get_by_text("You are now in a copy").wait_for()
+    visitor.ask("only here")
+    visitor.say("/resume")
+    visitor.page.wait_for_url(original)
+    visitor.page.locator(".answer").get_by_text("Back in").wait_for()
+    assert visitor.said.get_by_text("only here").count() == 0
+    visitor.say("/new")
+    visitor.page.wait_for_url(lambda url: url != original)
+    visitor.page.locator(".answer").get_by_text("A new conversation begins.").wait_for()
+    assert visitor.said.count() == 0
+    visitor.ask("afresh")
+
+
+def test_whoever_says_something_is_shown_what_comes_of_it(gateway: Served, visit: Visit) -> None:
+    visitor = visit(gateway)
+    visitor.ask("a long one\n" * 60)
+    scroller = visitor.page.locator(".scroller")
+    scroller.evaluate("node => node.scrollTop = 0")
+    visitor.page.get_by_role("button", name="Latest").wait_for()
+    visitor.ask("and now?")
+    visitor.page.get_by_role("button", name="Latest").wait_for(state="hidden")
+    left = scroller.evaluate("node => node.scrollHeight - node.scrollTop - node.clientHeight")
+    assert left < 80
+
+
+def test_a_chat_that_begins_with_a_command_shows_its_answer(gateway: Served, visit: Visit) -> None:
+    visitor = visit(gateway)
+    visitor.say("/status")
+    visitor.page.locator(".answer").get_by_text("Session:").wait_for()
+    visitor.waiting.first.wait_for(state="hidden")
+    assert visitor.page.locator(".answer").count() == 1

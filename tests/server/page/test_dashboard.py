@@ -1,0 +1,294 @@
+"""The dashboard beside the chats: its frame, its views, and how seldom an open one asks."""
+
+import asyncio
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from tests.server.page import test_viewer
+from tests.server.page.conftest import Visit
+from tests.server.page.test_accessibility import DESKTOP, PHONE, serious
+from tests.server.page.test_pictures import VIEWS, take
+from tests.server.page.visitor import Visitor
+from tests.support.gateway_process import Served
+from tests.support.simulated_vendor import Vendor
+
+from holdfast.core.ops.stats import MINUTE_SECONDS, DurationSum, MinuteStats
+from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
+from holdfast.core.turns.turn import Usage
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.system.paths import Paths
+
+PRICES = '[prices."scripted"]\ninput = 2.0\noutput = 8.0\n'
+ENDED = [("answered", 1204), ("merged", 31), ("superseded", 12), ("refused", 3), ("failed", 2)]
+
+
+def past(now: int, number: int = 600) -> list[MinuteStats]:
+    """Minutes of a gateway that had something to do, in waves, up to the one that has begun: it
+    may be over before the next gateway is there to count."""
+    begin = (now // MINUTE_SECONDS + 1 - number) * MINUTE_SECONDS
+    return [
+        MinuteStats(
+            at=begin + n * MINUTE_SECONDS,
+            accepted=n % 7,
+            turns=1 + n % 7,
+            failed=int(n % 31 == 0),
+            first_token=DurationSum(count=2, total=0.5 + n % 5 / 5, worst=0.4 + n % 5 / 4),
+            duration=DurationSum(count=2, total=4 + n % 11, worst=4 + n % 13),
+            usage_by_model={"scripted": _used(n)},
+            hits=n % 9,
+            misses=1,
+            lag=0.002 + n % 17 / 2000,
+            memory=84_000_000 + n * 9000,
+        )
+        for n in range(number)
+    ]
+
+
+def _used(n: int) -> Usage:
+    read = 900 * (n % 9)
+    return Usage(input_tokens=read, output_tokens=80 * (n % 7), cached_tokens=read * (n % 5) // 5)
+
+
+async def lived(home: Path) -> None:
+    """An earlier life of this home: it did something, and was restarted."""
+    now = time.time()
+    order = StopOrder(kind=StopKind.RESTART, by=StopRequester.CLI, at=now - 5000)
+    stop = StopRow(
+        id="r1", order=order, version="0.1", parked=2, stopped_at=now - 4999, ready_at=now - 4996
+    )
+    async with SqliteStore(Paths(home).db) as store:
+        for minute in past(int(now)):
+            store.add_minute_stats(minute, since=0)
+        await store.record_stop(stop)
+    with apsw.Connection(str(Paths(home).db)) as db:
+        db.executemany("INSERT OR REPLACE INTO pruned (state, count) VALUES (?, ?)", ENDED)
+    db.close()
+
+
+@pytest.fixture(scope="module")
+def home(home: Path, vendor: Vendor) -> Path:
+    (home / "holdfast.toml").write_text(PRICES + vendor.settings)
+    asyncio.run(lived(home))
+    return home
+
+
+def show(visitor: Visitor, view: str) -> None:
+    """Open a view by its address, and wait until it has something to say."""
+    visitor.page.goto(f"{visitor.served.address}/#/{view}")
+    visitor.page.locator(".views .card").first.wait_for()
+    visitor.page.locator(".views .quiet-text", has_text="Loading").first.wait_for(state="detached")
+
+
+def test_the_way_to_the_dashboard_and_back_is_one_of_addresses(
+    gateway: Served, visit: Visit
+) -> None:
+    """Nothing of a view is fetched before it is opened; reload, back and keys find the place."""
+    visitor = visit(gateway, viewport=DESKTOP)
+    page = visitor.page
+    visitor.ask("[text hello]")
+    chat = page.url
+    loaded = "performance.getEntriesByType('resource').filter(e => /board[./]/.test(e.name))"
+    assert page.evaluate(f"{loaded}.length") == 1, "the frame alone"
+    page.get_by_role("link", name="Dashboard").click()
+    heading = page.get_by_role("heading", level=1)
+    page.locator(".message-counts").wait_for()
+    assert (heading.inner_text(), page.title()) == ("Overview", "Overview · Holdfast")
+    assert heading.evaluate("node => node === document.activeElement")
+    page.reload()
+    page.locator(".message-counts").wait_for()
+    page.get_by_role("navigation").get_by_role("link", name="Restarts").click()
+    page.get_by_role("heading", name="Restarts", level=1).wait_for()
+    page.go_back()
+    page.locator(".message-counts").wait_for()
+    page.go_back()
+    visitor.replies.get_by_text("hello").wait_for()
+    assert page.url == chat
+    page.go_forward()
+    page.locator(".message-counts").wait_for()
+    page.keyboard.press("Control+k")
+    visitor.replies.get_by_text("hello").wait_for()
+    page.wait_for_function("document.activeElement.type === 'search'")
+    assert page.url == chat
+
+
+def test_a_picture_is_taken_of_the_dashboard(gateway: Served, visit: Visit, album: Path) -> None:
+    visitor = visit(gateway, **VIEWS["light"])
+    show(visitor, "overview")
+    visitor.page.locator("figure.chart").nth(8).wait_for()
+    take(visitor, album / "dashboard.png")
+
+
+def test_the_overview_says_how_the_gateway_is_and_was(gateway: Served, visit: Visit) -> None:
+    visitor = visit(gateway)
+    page = visitor.page
+    page.route("**/api/v1/status", _on_an_idle_machine)
+    show(visitor, "overview")
+    told = visitor.fetch("GET", "/api/v1/status").json()
+    figures = page.locator(".figures").inner_text()
+    assert "Running" in figures and told["version"] in figures
+    assert "failed" not in figures and "unknown" not in figures
+    accepted = page.locator(".message-counts .whole dd").inner_text()
+    assert accepted == f"{told['inbox_counts']['accepted']:,}"
+    assert "The counts match" in page.locator(".counts-note.sound").inner_text()
+    assert page.get_by_text("Nothing is wrong.").is_visible()
+    charts = page.locator("figure.chart")
+    charts.first.wait_for()
+    assert charts.count() == 9
+    turns = charts.filter(has_text="Turns a minute")
+    assert re.match(r"\d+ turns, \d failed", turns.locator(".readout").inner_text())
+    assert "in all" in charts.filter(has_text="Money").locator(".readout").inner_text()
+
+    slider = turns.get_by_role("slider")
+    slider.focus()
+    slider.press("Home")
+    # Both of one drawing: with the next minute the chart moves on.
+    first, shown = turns.evaluate(
+        "node => [node.querySelector('[role=slider]').getAttribute('aria-valuetext'),"
+        " node.querySelector('.readout').innerText]"
+    )
+    assert first and shown == first
+    slider.press("ArrowRight")
+    assert slider.get_attribute("aria-valuetext") != first
+    tokens = charts.filter(has_text="Tokens")
+    tokens.get_by_role("slider").hover()
+    assert "written" in tokens.locator(".readout.marked").inner_text()
+    turns.locator("summary").click()
+    turns.locator("tbody tr").nth(59).wait_for()
+    assert turns.locator("tbody tr").count() == 60
+    page.get_by_role("button", name="Last day").click()
+    turns.locator("tbody tr").first.wait_for(state="detached")
+    assert int(slider.get_attribute("aria-valuemax")) == 95
+
+
+def _on_an_idle_machine(route: Any) -> None:
+    """What the gateway says of itself, but for how late the machine has let it come."""
+    told = route.fetch().json()
+    told["problems"] = [each for each in told["problems"] if each["code"] != "slow_loop"]
+    route.fulfill(json=told)
+
+
+def test_an_account_is_paused_resumed_and_checked(gateway: Served, visit: Visit) -> None:
+    visitor = visit(gateway)
+    show(visitor, "platforms")
+    account = visitor.page.get_by_label("Accounts").locator("li", has_text="simulated")
+    account.get_by_text("connected", exact=True).wait_for()
+    account.get_by_role("button", name="Pause simulated").click()
+    account.get_by_text("paused", exact=True).wait_for()
+    account.get_by_role("button", name="Resume simulated").click()
+    account.get_by_text("connected", exact=True).wait_for()
+    account.get_by_role("button", name="Check simulated").click()
+    account.get_by_text("last answered").wait_for()
+    here = visitor.page.get_by_label("Accounts").locator("li", has_text="served by the gateway")
+    assert here.first.get_by_role("button").count() == 0
+    assert visitor.page.get_by_label("Pairing requests").is_visible()
+
+
+def test_restarts_are_told_and_asked_for(gateway: Served, visit: Visit) -> None:
+    visitor = visit(gateway)
+    show(visitor, "restarts")
+    row = visitor.page.locator("tbody tr").inner_text()
+    assert re.search(r"Restarted, asked on the machine\s+2 left at a step\s+1 s\s+3 s\s+0\.1", row)
+    visitor.page.get_by_role("button", name="Restart the gateway…").click()
+    dialog = visitor.page.get_by_role("dialog", name="Restart the gateway?")
+    dialog.get_by_role("button", name="Cancel").click()
+    dialog.wait_for(state="hidden")
+
+
+@pytest.mark.parametrize(("theme", "viewport"), [("light", DESKTOP), ("dark", PHONE)])
+def test_every_view_is_for_everyone(
+    gateway: Served, visit: Visit, theme: str, viewport: dict[str, int]
+) -> None:
+    visitor = visit(gateway, color_scheme=theme, viewport=viewport)
+    page = visitor.page
+    for view in ("overview", "platforms", "restarts"):
+        show(visitor, view)
+        if view == "overview":
+            page.locator("figure.chart").first.wait_for()
+        assert serious(page, theme) == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    if viewport is PHONE:
+        page.get_by_role("button", name="Open the list of views").click()
+        page.get_by_role("navigation").get_by_role("link", name="Platforms").click()
+        page.get_by_role("heading", name="Platforms", level=1).wait_for()
+        page.locator(".sidebar").wait_for(state="hidden")
+
+
+def test_an_open_dashboard_asks_seldom_and_a_hidden_one_never(
+    gateway: Served, visit: Visit
+) -> None:
+    visitor = visit(gateway, viewport=DESKTOP, alone=True)  # a clock is a browser's
+    page = visitor.page
+    page.clock.install()
+    show(visitor, "overview")
+    page.locator("figure.chart").first.wait_for()
+    page.evaluate(
+        """() => {
+          const { fetch } = window;
+          window.asked = [];
+          window.fetch = (...wanted) => window.asked.push(wanted[0]) && fetch(...wanted);
+        }"""
+    )
+    page.clock.run_for(60_000)
+    asked = page.evaluate("window.asked")
+    ours = {"/api/v1/status", "/api/v1/chart?span=hour"}
+    counted = "/api/v1/approvals?pending=true&limit=100"  # where something was heard of
+    seldom = "/api/v1/outbox?state=failed&limit=1"
+    assert ours <= set(asked) <= {*ours, counted, seldom}
+    assert asked.count(seldom) <= 1
+    assert len(asked) <= 15, "each every ten seconds"
+    page.evaluate(
+        """() => {
+          Object.defineProperty(document, "hidden", { value: true, configurable: true });
+          document.dispatchEvent(new Event("visibilitychange"));
+          window.asked = []; // only now: the clock runs on between two looks at it
+        }"""
+    )
+    page.clock.run_for(60_000)
+    assert page.evaluate("window.asked") == []
+
+
+def test_a_view_that_cannot_be_filled_says_why_and_does_not_go_on_loading(
+    gateway: Served, visit: Visit
+) -> None:
+    visitor = visit(gateway, viewport=DESKTOP)
+    page = visitor.page
+    broken = json.dumps({"error": {"message": "The disk is full.", "code": "store_unavailable"}})
+    views = re.compile(r"/api/v1/(?!events|whoami|commands|approvals\?pending)")
+    page.route(views, lambda asked: asked.fulfill(status=500, body=broken))
+    for view in test_viewer.VIEWS:
+        page.goto(f"{gateway.address}/#/{view}")
+        page.locator("h1", has_text=re.compile(view.split("/")[0], re.IGNORECASE)).wait_for()
+        page.locator(".board [role=alert]").first.wait_for()
+        page.locator(".views:not(:has-text('Loading…'))").wait_for()
+
+
+def test_a_message_that_nobody_works_on_raises_the_alarm(gateway: Served, visit: Visit) -> None:
+    """G3: a row that was put there by hand has nobody who brings it to its end."""
+    visitor = visit(gateway)
+    visitor.ask("[text hello]")
+    db = apsw.Connection(str(gateway.paths.db))
+    db.set_busy_timeout(10_000)
+    db.execute(
+        "INSERT INTO inbox"
+        " (platform, account, event_id, route, principal, state, accepted_at, body)"
+        " SELECT platform, account, 'by hand', route, principal, 'queued', accepted_at - 300, body"
+        " FROM inbox ORDER BY id LIMIT 1"
+    )
+    show(visitor, "overview")
+    alarm = visitor.page.locator(".counts-note.alarm")
+    alarm.wait_for()
+    assert "nothing works on 1" in alarm.inner_text()
+    told = visitor.page.locator(".wrongs li.problem")
+    assert "1 message was accepted, is not answered" in told.inner_text()
+    assert told.locator("code").inner_text() == "holdfast gateway restart"
+    assert told.get_by_role("link", name="Restarts").get_attribute("href") == "#/restarts"
+    assert serious(visitor.page, "dark") == []  # of what is new here, its colours
+    db.execute("DELETE FROM inbox WHERE event_id = 'by hand'")
+    db.close()
+    visitor.page.reload()
+    visitor.page.locator(".counts-note.sound").wait_for()

@@ -1,0 +1,48 @@
+"""Who is let in, on the page: by the code that they tell; denied, and sent away again."""
+
+from pathlib import Path
+
+import pytest
+from tests.server.page.conftest import Visit
+from tests.support.gateway_process import Served
+from tests.support.simulated_vendor import Vendor
+
+
+@pytest.fixture(scope="module")
+def home(home: Path, vendor: Vendor) -> Path:
+    (home / "holdfast.toml").write_text(vendor.settings)
+    return home
+
+
+def test_people_are_let_in_denied_and_sent_away_on_the_page(
+    gateway: Served, visit: Visit, vendor: Vendor
+) -> None:
+    vendor.say("hello", user="eve", user_name="<b>Eve</b>")
+    vendor.sent(1)  # she was first
+    vendor.say("hello", user="mallory")
+    codes = {vendor.sent(2)[each]["chat_id"]: vendor.code(each + 1) for each in (0, 1)}
+    visitor = visit(gateway)
+    visitor.ask("[text hello]")
+    visitor.page.get_by_role("button", name="People", exact=True).click()
+    panel = visitor.page.get_by_role("complementary", name="People")
+    waiting = panel.get_by_label("Pairing requests").locator("li")
+    waiting.nth(1).wait_for()
+    assert "<b>Eve</b> simulated:default:eve" in waiting.first.inner_text()
+
+    panel.get_by_label("The code they tell you").fill("AAAA-AAAA")
+    panel.get_by_role("button", name="Approve").click()
+    assert "4 more wrong ones" in panel.get_by_role("alert").inner_text()
+    panel.get_by_label("Deny simulated:default:mallory").click()
+    waiting.nth(1).wait_for(state="detached")
+
+    panel.get_by_label("The code they tell you").fill(codes["eve"].lower())
+    panel.get_by_role("button", name="Approve").click()
+    person = panel.get_by_label("Paired users").locator("li")
+    person.wait_for()
+    assert waiting.count() == 0
+    assert vendor.sent(3)[2]["chat_id"] == "eve"
+
+    panel.get_by_label("Send simulated:default:eve away").click()
+    visitor.page.get_by_role("dialog").get_by_role("button", name="Send away").click()
+    person.wait_for(state="detached")
+    assert visitor.page.get_by_role("alert").count() == 0

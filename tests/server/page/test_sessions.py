@@ -1,0 +1,294 @@
+"""The sessions on the dashboard: found, read with what they took, followed, and acted on."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.server.page.conftest import Visit
+from tests.server.page.filled_home import LONGEST, fill, name_of
+from tests.server.page.held_turn import Held
+from tests.server.page.test_accessibility import DESKTOP, PHONE, serious
+from tests.server.page.test_approvals import SUDO
+from tests.server.page.test_busy import choose
+from tests.server.page.test_pictures import take
+from tests.server.page.test_viewer import offered
+from tests.server.page.visitor import Visitor
+from tests.support.gateway_process import Served
+from tests.support.held_command import HELD
+from tests.support.simulated_vendor import Vendor
+
+from holdfast.server.local.control_client import ControlClient
+
+MANY = 350
+STEPS = 150
+PRICES = '[prices."scripted"]\ninput = 2.0\noutput = 8.0\n'
+ALLOWED = 'allow = ["ann", "ben"]\n'
+
+
+@pytest.fixture(scope="module")
+def home(home: Path, vendor: Vendor) -> Path:
+    fill(home, sessions=MANY, steps=STEPS)
+    (home / "holdfast.toml").write_text(PRICES + vendor.settings + ALLOWED)
+    return home
+
+
+def listed(visitor: Visitor, asked: str = "") -> Any:
+    """The rows of the list, once it has some."""
+    visitor.page.goto(f"{visitor.served.address}/#/sessions{asked}")
+    rows = visitor.page.locator(".sessions .body [role=row]")
+    rows.first.wait_for()
+    return rows
+
+
+def opened(visitor: Visitor, session: str) -> Any:
+    """The page with a session on it, whose figures are there."""
+    visitor.page.goto(f"{visitor.served.address}/#/sessions/{session}")
+    visitor.page.locator(".session-head h2").wait_for()
+    return visitor.page
+
+
+def of_ann(visitor: Visitor, vendor: Vendor, text: str) -> str:
+    """The session in which Ann has just said that, on her platform."""
+    vendor.say(text, user="ann")
+    path = "/api/v1/sessions?platform=simulated&user=ann&limit=1"
+    while not (found := visitor.fetch("GET", path).json()["sessions"]):
+        visitor.page.wait_for_timeout(30)
+    return str(found[0]["id"])
+
+
+def do(page: Any, what: str) -> None:
+    page.get_by_role("button", name="What can be done to it").click()
+    page.get_by_role("menuitem", name=what).click()
+
+
+def test_a_list_of_many_is_drawn_where_one_looks_and_found_again(
+    gateway: Served, visit: Visit, album: Path
+) -> None:
+    """Of hundreds that are loaded a few dozen are drawn; back and reload find the place."""
+    visitor = visit(gateway, viewport=DESKTOP)
+    page = visitor.page
+    rows = listed(visitor)
+    take(visitor, album / "sessions.png")
+    table = page.get_by_role("table", name="Sessions")
+    assert table.get_attribute("aria-rowcount") == "-1", "nobody has counted them yet"
+    first = rows.first.inner_text()
+    assert "It is done, 0 of them." in first and "person0" in first and "simulated" in first
+    for part in ("idle", "1.9K", "0.0"):  # its state, its tokens and its cost
+        assert part in first
+    scroller = page.locator(".board > .scroller")
+    while table.get_attribute("aria-rowcount") == "-1":
+        scroller.evaluate("node => node.scrollTop = node.scrollHeight")
+        page.wait_for_timeout(20)
+    assert int(table.get_attribute("aria-rowcount")) >= MANY + 1
+    scroller.evaluate("node => node.scrollTop = node.scrollHeight")
+    oldest = rows.filter(has_text=f"({MANY})")
+    oldest.wait_for()
+    assert rows.count() < 80
+    before = scroller.evaluate("node => node.scrollTop")
+    oldest.get_by_role("link").press("ArrowUp")
+    page.keyboard.press("Enter")
+    page.locator(".session-head h2", has_text=f"({MANY - 1})").wait_for()
+    page.go_back()
+    oldest.wait_for()
+    assert abs(scroller.evaluate("node => node.scrollTop") - before) < 200
+
+
+def test_sessions_are_found_by_platform_state_person_and_words(
+    gateway: Served, visit: Visit, vendor: Vendor
+) -> None:
+    """What is asked for stands in the address, and what happens is seen without a reload."""
+    visitor = visit(gateway, viewport=DESKTOP)
+    page = visitor.page
+    page.clock.install()
+    rows = listed(visitor)
+    page.get_by_role("combobox", name="Platform").select_option("irc")
+    rows.filter(has_text="simulated").first.wait_for(state="detached")
+    rows.filter(has_text="irc").first.wait_for()
+    page.get_by_role("searchbox", name="Person").fill("person7")
+    page.wait_for_function("() => location.hash.includes('user=person7')")
+    rows.filter(has_text="person12").first.wait_for(state="detached")
+    page.reload()
+    rows.filter(has_text="person7").first.wait_for()
+    assert set(re.findall(r"person\d+", rows.all_inner_texts()[0])) == {"person7"}
+    page.get_by_role("combobox", name="State").select_option("suspended")
+    page.get_by_text("No session is like that.").wait_for()
+    page.get_by_role("link", name="Show them all").click()
+    rows.filter(has_text="simulated").first.wait_for()
+
+    number = len(vendor.sent(0))
+    of_ann(visitor, vendor, "[text a quince for the harbour office]")
+    vendor.sent(number + 1)  # it is said, and nothing of it is left for whoever comes next
+    page.clock.fast_forward(6000)  # it asks what has changed as seldom as that
+    newest = rows.filter(has_text="a quince for the harbour office")
+    newest.wait_for()
+    assert newest.get_attribute("aria-rowindex") == "2", "the first behind the heads"
+    page.get_by_role("searchbox", name="Words that were said").fill("quince harbour")
+    page.locator(".sessions[aria-rowcount='2']").wait_for()  # its heads, and one that is found
+    assert "ann" in rows.inner_text()
+    page.goto(f"{gateway.address}/#/overview")
+    page.get_by_role("link", name=re.compile("running")).click()
+    page.get_by_role("heading", name="Sessions", level=1).wait_for()
+    assert page.get_by_role("combobox", name="State").input_value() == "running"
+
+
+def test_a_long_transcript_says_what_each_reply_and_turn_took(
+    gateway: Served, visit: Visit, album: Path
+) -> None:
+    """Older records come when one scrolls to them; what a tool printed when it is unfolded."""
+    visitor = visit(gateway, viewport=DESKTOP)
+    page = opened(visitor, LONGEST)
+    turn = page.locator(".turn-line")
+    turn.get_by_text("read (67 % cached)").wait_for()
+    assert re.search(rf"after .* min\s+{2 * STEPS + 1} steps", turn.inner_text())
+    link = turn.get_by_role("link", name="Answered")
+    assert link.get_attribute("href").startswith("#/turns/turn_")
+    reply = visitor.replies.last.locator(".took-line")
+    assert re.fullmatch(
+        r"scripted\s+1 s\s+900 read \(67 % cached\)\s+40 written\s+0\.0021", reply.inner_text()
+    )
+    head = page.locator(".session-head")
+    head.get_by_text("cost 0.").wait_for()
+    take(visitor, album / "session.png")
+    assert "simulated" in head.inner_text() and "person50" in head.inner_text()
+    oldest = page.get_by_text("Go through all of it, step by step.")
+    while not oldest.count():
+        page.locator(".transcript .scroller").evaluate("node => node.scrollTop = 0")
+        page.wait_for_timeout(20)
+    page.locator(".took-line", has_text="scripted").nth(STEPS // 2).wait_for()
+
+    page.evaluate(
+        """() => {
+          const { fetch } = window;
+          window.asked = [];
+          window.fetch = (...wanted) => window.asked.push(wanted[0]) && fetch(...wanted);
+        }"""
+    )
+    step = page.locator("details.step").last
+    step.locator("summary").click()
+    step.locator(".output").get_by_text(f"line 199 of step {STEPS - 1}").wait_for()
+    assert any("/transcript?after=" in asked for asked in page.evaluate("window.asked"))
+
+
+def test_an_operator_speaks_into_a_chat_of_others_which_gets_the_answer(
+    gateway: Served, visit: Visit, vendor: Vendor
+) -> None:
+    """Decision 41, from the page; what runs is followed, steered, allowed and stopped there."""
+    visitor = visit(gateway)
+    number = len(vendor.sent(0))
+    session = of_ann(visitor, vendor, "[text good day]")
+    vendor.sent(number + 1)  # else what is said next would interrupt it
+    page = opened(visitor, session)
+    visitor.replies.get_by_text("good day").wait_for()
+    page.locator(".turn-line").get_by_text("delivered to simulated").last.wait_for()
+    assert "simulated gets the answer" in page.locator(".composer").inner_text()
+    visitor.say("[text from the bridge]")
+    visitor.replies.get_by_text("from the bridge").wait_for()
+    sent = [each["text"] for each in vendor.sent(number + 2)]
+    assert sent[-1] == "from the bridge"
+    assert visitor.said.last.locator(".speaker").inner_text() == "operator of this gateway"
+
+    held = Held(gateway, "bridge")
+    visitor.say(held.asks(last="echo rowed", answer="as you were"))
+    page.locator(".step.running").wait_for()
+    choose(visitor, "Steer")
+    with page.expect_response(lambda got: got.request.method == "POST"):
+        visitor.say("[text turning to port]")
+    held.let_go()
+    visitor.replies.get_by_text("turning to port", exact=True).wait_for()
+    assert vendor.sent(number + 3)[-1]["text"] == "turning to port"
+    assert visitor.said.last.locator(".speaker").inner_text() == "operator of this gateway"
+    page.locator(".session-state", has_text="idle").wait_for()
+
+    visitor.say(SUDO)
+    card = page.get_by_role("form", name="Approval")
+    page.locator(".session-state.asks").wait_for()
+    card.get_by_label("Why not").fill("not here")
+    card.get_by_role("button", name="Deny").click()
+    visitor.replies.get_by_text("that was it").wait_for()
+
+    visitor.say(f"{HELD} [then] [text never said]")
+    page.locator(".step.running").wait_for()
+    page.locator(".session-head").get_by_role("button", name="Stop").click()
+    page.get_by_text("Stopped.", exact=True).first.wait_for()
+    page.locator(".session-state", has_text="idle").wait_for()
+    page.locator(".turn-line", has_text="Stopped").wait_for()
+    assert not page.get_by_text("never said", exact=True).count()
+
+
+def test_a_session_is_set_aside_taken_up_copied_begun_anew_and_deleted(
+    gateway: Served, visit: Visit
+) -> None:
+    """Each is told when it is done; what cannot be undone is asked about first."""
+    visitor = visit(gateway)
+    visitor.ask("[text begun on the page]")
+    session = visitor.page.url.rpartition("/")[2]
+    page = opened(visitor, session)
+    do(page, "Suspend")
+    page.locator(".session-head .readout").get_by_text("Suspended.").wait_for()
+    page.locator(".closed").get_by_text("It is suspended").wait_for()
+    assert "Suspended" in page.locator(".offstage[role=status]").first.inner_text()
+    page.get_by_role("button", name="Resume").click()
+    page.locator(".composer").wait_for()
+
+    do(page, "Fork")
+    dialog = page.get_by_role("dialog", name="Go on in a copy?")
+    dialog.get_by_label("Title of the copy").fill("the copy")
+    dialog.get_by_role("button", name="Fork").click()
+    page.locator(".session-head h2", has_text="the copy").wait_for()
+    visitor.replies.get_by_text("begun on the page").wait_for()
+    copy = page.url.rpartition("/")[2]
+    assert copy != session
+
+    do(page, "Reset")
+    page.get_by_role("dialog").get_by_role("button", name="Reset").click()
+    page.wait_for_function("was => !location.hash.endsWith(was)", arg=copy)
+    page.locator(".session-head h2", has_text="New chat").wait_for()
+    page.go_back()
+    page.locator(".session-head h2", has_text="the copy").wait_for()
+    page.locator(".closed").get_by_text("Its chat has gone on").wait_for()
+    do(page, "Delete")
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    page.wait_for_function("() => location.hash === '#/sessions'")
+    page.locator(".sessions .body [role=row]").first.wait_for()
+    gone = visitor.context.request.get(
+        f"{gateway.address}/api/v1/sessions/{copy}", headers=gateway.auth
+    )
+    assert gone.status == 404
+    opened_again = f"{gateway.address}/#/sessions/{copy}"
+    page.goto(opened_again)
+    page.get_by_text("This session cannot be opened").wait_for()
+    page.get_by_text("it was deleted, or the address is not whole").wait_for()
+    page.goto(f"{gateway.address}/#/chat/{copy}")
+    page.get_by_text("This chat cannot be opened").wait_for()
+    page.get_by_text("it was deleted, or the address is not whole").wait_for()
+
+
+def test_a_viewer_reads_a_session_and_is_offered_nothing(gateway: Served, visit: Visit) -> None:
+    token = ControlClient(gateway.paths).post("/tokens", {"name": "ann"})["token"]
+    visitor = visit(gateway, login=False)
+    page = visitor.page
+    page.get_by_label("A token").fill(token)
+    page.get_by_role("button", name="Log in").click()
+    page.get_by_role("heading", name="Choose a chat").wait_for()
+    opened(visitor, LONGEST)
+    page.locator(".turn-line").get_by_text("steps").wait_for()
+    page.locator(".closed").get_by_text("change nothing").wait_for()
+    page.get_by_role("button", name="What can be done to it").click()
+    assert page.get_by_role("menuitem").all_inner_texts() == ["Export"]
+    assert offered(page) == []
+
+
+@pytest.mark.parametrize(("theme", "viewport"), [("light", DESKTOP), ("dark", PHONE)])
+def test_the_sessions_are_for_everyone(
+    gateway: Served, visit: Visit, theme: str, viewport: dict[str, int]
+) -> None:
+    visitor = visit(gateway, color_scheme=theme, viewport=viewport)
+    page = visitor.page
+    listed(visitor, "/platform=irc&user=person7")  # a few: one row is like the other
+    assert serious(page, theme) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    opened(visitor, name_of(3))
+    page.locator(".turn-line").get_by_text("1 step").wait_for()
+    assert serious(page, theme) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

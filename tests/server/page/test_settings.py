@@ -1,0 +1,190 @@
+"""The settings on the dashboard: looked at, changed where they stand, and put back."""
+
+import time
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.server.page.conftest import Visit
+from tests.server.page.test_accessibility import DESKTOP, PHONE, serious
+from tests.server.page.visitor import Visitor
+from tests.support.gateway_process import Served
+
+from holdfast.server.local.control_client import ControlClient, GatewayRefused
+
+FILE = """\
+# mine
+[agent]
+max_steps = 12  # enough
+
+[prices."gpt-4.1"]
+input = 2
+output = 8
+"""
+
+
+@pytest.fixture(scope="module")
+def home(home: Path) -> Path:
+    (home / "holdfast.toml").write_text(FILE)
+    return home
+
+
+@pytest.fixture(scope="module")
+def gateway(gateway: Served) -> Served:
+    """Once it has kept the file under a number."""
+    _until(lambda: ControlClient(gateway.paths).get("/config")["number"] > 0)
+    return gateway
+
+
+def _until(true: Callable[[], object]) -> None:
+    ends = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < ends
+        time.sleep(0.02)
+
+
+def file_of(gateway: Served) -> dict[str, Any]:
+    return tomllib.loads((gateway.home / "holdfast.toml").read_text())
+
+
+def opened(visitor: Visitor, address: str) -> Any:
+    page = visitor.page
+    page.goto(f"{visitor.served.address}/#/settings{address}")
+    page.locator(".views .card").first.wait_for()
+    return page
+
+
+def search(page: Any, words: str, *, found: str) -> None:
+    """Returns when what does not fit is gone: what moves under the pointer cannot be clicked on."""
+    page.get_by_label("Search").fill(words)
+    page.get_by_role("status").get_by_text(found, exact=True).wait_for()
+
+
+def change(page: Any, key: str, value: str) -> None:
+    page.get_by_label(f"Change {key}", exact=True).click()
+    page.locator("form.change").get_by_label(key.rpartition(".")[2], exact=True).fill(value)
+    page.locator("form.change").get_by_role("button", name="Save").click()
+
+
+def test_keys_are_found_changed_in_place_and_refused_beside_their_field(
+    gateway: Served, visit: Visit
+) -> None:
+    visitor = visit(gateway, viewport=DESKTOP)
+    page = opened(visitor, "")
+    search(page, "max_steps", found="2 keys")
+    row = page.get_by_role("listitem").filter(has=page.get_by_label("Change agent.max_steps"))
+    row.get_by_text("holdfast.toml", exact=True).wait_for()
+    row.get_by_text("at the next turn", exact=True).wait_for()
+    change(page, "agent.max_steps", "0")
+    problem = page.locator("form.change [role=alert]")
+    problem.filter(has_text="holdfast.toml, line 3: agent.max_steps").wait_for()
+    assert serious(page) == []
+    assert file_of(gateway)["agent"]["max_steps"] == 12
+    page.locator("form.change input").fill("40")
+    page.keyboard.press("Enter")
+    row.locator(".held code", has_text="40").wait_for()
+    assert file_of(gateway)["agent"]["max_steps"] == 40
+    assert "# enough" in (gateway.home / "holdfast.toml").read_text()
+
+    search(page, "runner.output_kb", found="1 key")
+    change(page, "runner.output_kb", "64")
+    waits = page.get_by_role("list", name="About the configuration")
+    waits.get_by_text("runner.output_kb").wait_for()
+    waits.get_by_role("button", name="Restart the gateway…").wait_for()
+    page.get_by_text("active until then: 32").wait_for()
+    page.get_by_label("Change runner.output_kb", exact=True).click()
+    page.get_by_role("button", name="Back to the default").click()
+    waits.wait_for(state="detached")
+    assert "output_kb" not in str(file_of(gateway))
+
+
+def test_a_section_that_there_is_not_is_told_and_leaves_the_way_to_the_others(
+    gateway: Served, visit: Visit
+) -> None:
+    """Also one whose name means something to the language that the page is written in."""
+    visitor = visit(gateway, viewport=DESKTOP)
+    for section in ("constructor", "nonsense"):
+        page = opened(visitor, f"/{section}")
+        page.get_by_role("alert").get_by_text(section).wait_for()
+        tabs = page.get_by_role("navigation", name="Settings")
+        assert tabs.locator("[aria-current]").count() == 0
+    tabs.get_by_role("link", name="Keys").click()
+    page.get_by_label("Search").wait_for()
+
+
+def test_a_list_of_tables_is_changed_as_a_whole_where_it_stands(
+    gateway: Served, visit: Visit
+) -> None:
+    visitor = visit(gateway, viewport=PHONE)
+    page = opened(visitor, "/q=fallbacks")
+    change_it = page.get_by_label("Change model.fallbacks", exact=True)
+    form = page.locator("form.change")
+    save = form.get_by_role("button", name="Save")
+    change_it.click()
+    form.get_by_role("button", name="Add one").click()
+    first = form.get_by_role("group", name="fallbacks 1")
+    first.get_by_label("provider").select_option("local")
+    first.get_by_label("base_url").fill("nowhere")
+    save.click()
+    form.get_by_role("alert").filter(has_text="model.fallbacks[0].base_url").wait_for()
+    assert serious(page) == []
+    first.get_by_label("base_url").fill("http://127.0.0.1:9/v1")
+    form.get_by_role("button", name="Add one").click()
+    form.get_by_role("group", name="fallbacks 2").get_by_label("provider").select_option("demo")
+    form.get_by_label("Move fallbacks 2 up").click()
+    save.click()
+    form.wait_for(state="detached")
+    local = {"provider": "local", "base_url": "http://127.0.0.1:9/v1"}
+    assert file_of(gateway)["model"]["fallbacks"] == [{"provider": "demo"}, local]
+    change_it.click()
+    form.get_by_label("Take fallbacks 1 away").click()
+    save.click()
+    form.wait_for(state="detached")
+    assert page.locator(".tables li").count() == 1
+    assert file_of(gateway)["model"]["fallbacks"] == [local]
+    change_it.click()
+    form.get_by_label("Take fallbacks 1 away").click()
+    save.click()
+    form.wait_for(state="detached")
+    assert "fallbacks" not in file_of(gateway).get("model", {})
+
+
+def test_prices_are_a_table_and_what_was_before_can_be_put_back(
+    gateway: Served, visit: Visit
+) -> None:
+    visitor = visit(gateway, viewport=PHONE, color_scheme="dark")
+    page = opened(visitor, "/prices")
+    before = ControlClient(gateway.paths).get("/config")["number"]
+    page.get_by_role("button", name="Add a model").click()
+    page.get_by_label("Model", exact=True).fill("claude-4.5*")
+    page.get_by_label("Input", exact=True).fill("3")
+    page.get_by_role("button", name="Save").click()
+    page.locator(".changing [role=alert]", has_text="output is missing").wait_for()
+    assert serious(page) == []
+    page.get_by_label("Output", exact=True).fill("15.5")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_label("Change the price of claude-4.5*").wait_for()
+    assert file_of(gateway)["prices"]["claude-4.5*"] == {"input": 3, "output": 15.5}
+    page.get_by_label("Take the price of gpt-4.1 away").click()
+    page.get_by_role("dialog").get_by_role("button", name="Take away").click()
+    page.get_by_label("Change the price of gpt-4.1").wait_for(state="detached")
+    assert list(file_of(gateway)["prices"]) == ["claude-4.5*"]
+
+    page.get_by_role("link", name="History").click()
+    page.get_by_role("table").get_by_role("link", name=str(before), exact=True).click()
+    page.get_by_role("link", name="Against the active one").click()
+    page.locator(".diff .comes", has_text="[prices").first.wait_for()
+    page.get_by_role("button", name="Put it back…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Put it back").click()
+    page.get_by_role("heading", name=f"Configuration {before + 3}").wait_for()
+    assert list(file_of(gateway)["prices"]) == ["gpt-4.1"]
+
+    # Whoever breaks the file by hand sees on the page where, and what is still in force.
+    broken = (gateway.home / "holdfast.toml").read_text() + "\n[gatewy]\n"
+    (gateway.home / "holdfast.toml").write_text(broken)
+    with pytest.raises(GatewayRefused, match="gatewy"):
+        ControlClient(gateway.paths).post("/config/reload")
+    page.get_by_text("nearest:  did you mean `gateway`?").wait_for()
+    assert serious(page) == []

@@ -1,0 +1,187 @@
+"""The HTTP listener: who may ask under which name, and what happens where the port is taken."""
+
+import asyncio
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import aiohttp
+import pytest
+from tests.support.gateway_process import Serve, Served
+
+from holdfast.core.config.settings import GatewaySettings
+from holdfast.system import exit_codes
+
+ROUTES = [
+    ("GET", "/metrics"),
+    ("GET", "/v1/models"),
+    ("GET", "/v1/models/holdfast"),
+    ("GET", "/v1/responses/resp_1"),
+    ("POST", "/v1/responses"),
+    ("POST", "/v1/chat/completions"),
+    ("DELETE", "/v1/anything/else"),
+]
+
+
+async def raw(port: int, request: bytes, *, host: str = "127.0.0.1") -> bytes:
+    """What the listener says to these bytes."""
+    reader, writer = await asyncio.open_connection(host, port)
+    writer.write(request)
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return answer
+
+
+async def status_for_host(served: Served, host: bytes) -> int:
+    request = b"GET /healthz HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n"
+    return int((await raw(served.port, request)).split()[1])
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        b"localhost",
+        b"LocalHost:1234",
+        b"127.0.0.1",
+        b"[::1]:8787",
+        b"bot.example.org",
+        b"BOT.example.org:443",
+    ],
+)
+async def test_the_gateway_answers_to_its_own_names(served: Served, host: bytes) -> None:
+    assert await status_for_host(served, host) == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        b"evil.example",
+        b"localhost.evil.example",
+        b"bot.example.org.evil.example",
+        b"192.168.1.1",
+        b"[::2]",
+        b"::1",
+        b"",
+        b"\xff",
+        b"user@localhost",
+    ],
+)
+async def test_a_foreign_name_is_refused_before_anything_else(served: Served, host: bytes) -> None:
+    assert await status_for_host(served, host) in (400, 421)
+    token = served.token.encode()
+    request = (
+        b"GET /v1/models HTTP/1.1\r\nHost: " + host + b"\r\nAuthorization: Bearer " + token
+    ) + b"\r\nConnection: close\r\n\r\n"
+    assert b"holdfast" not in (await raw(served.port, request)).partition(b"\r\n\r\n")[2][:20]
+
+
+async def test_a_probe_that_says_no_name_may_ask(served: Served) -> None:
+    """Load balancers do; a browser, which could be led here by a foreign page, never does."""
+    answer = await raw(served.port, b"GET /healthz HTTP/1.0\r\n\r\n")
+    assert answer.split()[1] == b"200"
+    assert (await raw(served.port, b"GET /v1/models HTTP/1.0\r\n\r\n")).split()[1] == b"401"
+
+
+async def test_health_needs_no_token_and_says_ready(served: Served) -> None:
+    async with (
+        aiohttp.ClientSession(served.address) as http,
+        http.get("/healthz") as response,
+    ):
+        assert (response.status, await response.json()) == (200, {"ready": True})
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+async def test_every_other_route_is_closed_without_the_token(
+    served: Served, method: str, path: str
+) -> None:
+    token = served.token
+    wrong = ["", "Bearer", "Bearer ", f"Bearer {token}x", f"Bearer {token[:-1]}", f"Basic {token}"]
+    async with aiohttp.ClientSession(served.address) as http:
+        for authorization in (None, token, *wrong):
+            headers = {} if authorization is None else {"Authorization": authorization}
+            async with http.request(method, path, headers=headers) as response:
+                assert response.status == 401, authorization
+                assert "holdfast token" in await response.text()
+    request = (
+        f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n".encode()
+        + b"Authorization: Bearer \xff\xfe\r\nContent-Length: 0\r\n\r\n"
+    )
+    assert (await raw(served.port, request)).split()[1] == b"401"
+
+
+async def test_the_word_bearer_is_read_in_any_case(served: Served) -> None:
+    headers = {"Authorization": f"bearer  {served.token}"}
+    async with (
+        aiohttp.ClientSession(served.address, headers=headers) as http,
+        http.get("/v1/models") as response,
+    ):
+        assert response.status == 200
+
+
+@contextmanager
+def taken(port: int = 0) -> Iterator[int]:
+    with closing(socket.create_server(("127.0.0.1", port))) as listener:
+        yield listener.getsockname()[1]
+
+
+def test_a_chosen_port_that_is_taken_is_an_error_that_says_what_to_do(serve: Serve) -> None:
+    with taken() as port:
+        process = serve(HOLDFAST_GATEWAY_PORT=str(port)).launch()
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == exit_codes.FAILED
+    assert f"gateway.port: 127.0.0.1:{port} is in use by another program" in err
+    assert "--port" in err
+    assert "Traceback" not in err and not out
+
+
+def test_an_address_that_is_not_ours_is_an_error_that_names_the_key(serve: Serve) -> None:
+    process = serve(HOLDFAST_GATEWAY_HOST="192.0.2.1").launch()
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == exit_codes.FAILED
+    assert "gateway.host: cannot listen on 192.0.2.1" in err
+    assert "Traceback" not in err
+
+
+def held(port: int) -> socket.socket:
+    """By us alone: a neighbour's test that has it now may let go of it at any instant."""
+    deadline = time.monotonic() + 120
+    while True:
+        try:
+            return socket.create_server(("127.0.0.1", port))
+        except OSError:
+            assert time.monotonic() < deadline, f"port {port} is held by another program"
+            time.sleep(0.05)
+
+
+def test_the_default_port_gives_way_to_a_neighbour_and_says_so(serve: Serve) -> None:
+    default = GatewaySettings().port
+    gateway = serve(HOLDFAST_GATEWAY_PORT="")
+    with held(default):
+        gateway.start()
+    assert default < gateway.port < default + 10
+    gateway.end()
+    log = gateway.paths.log_file.read_text()
+    assert f"Port {default} is in use by another program; listening on {gateway.port}" in log
+
+
+async def test_an_ipv6_address_is_listened_on_and_answered_to(serve: Serve) -> None:
+    if not socket.has_ipv6:
+        pytest.skip("this machine has no IPv6")
+    gateway = serve(HOLDFAST_GATEWAY_HOST="::1").start()
+    assert gateway.address.startswith("http://[::1]:")
+    async with (
+        aiohttp.ClientSession(gateway.address) as http,
+        http.get("/healthz") as response,
+    ):
+        assert response.status == 200
+
+
+async def test_bound_to_every_address_it_answers_to_the_one_that_was_reached(serve: Serve) -> None:
+    gateway = serve(HOLDFAST_GATEWAY_HOST="0.0.0.0").start()
+    head = b"GET /healthz HTTP/1.1\r\nConnection: close\r\nHost: "
+    reached = await raw(gateway.port, head + b"127.0.0.2\r\n\r\n", host="127.0.0.2")
+    assert reached.split()[1] == b"200"
+    foreign = await raw(gateway.port, head + b"127.0.0.3\r\n\r\n", host="127.0.0.2")
+    assert foreign.split()[1] == b"421"

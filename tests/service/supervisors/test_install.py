@@ -1,0 +1,166 @@
+"""Installing: shown first, compared, written once, and removed only where it is ours."""
+
+import os
+import pwd
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from tests.service.supervisors.conftest import Machine, Systemd
+
+from holdfast.service.supervisors import systemd_unit
+
+DOCTOR = 0  # nothing else is wrong with a home that is just made
+RELOAD = ["systemctl", "--user", "daemon-reload"]
+ENABLE = ["systemctl", "--user", "enable", "holdfast.service"]
+
+
+def test_a_unit_is_written_for_this_home_and_enabled(quiet_systemd: Systemd) -> None:
+    """E2: the command that the warning names exists."""
+    machine = quiet_systemd.machine
+    told = machine.call("gateway", "install", "--user").stdout
+    assert systemd_unit.parse_home(machine.unit.read_text()) == machine.home
+    assert machine.calls == [RELOAD, ENABLE]
+    assert str(machine.unit) in told
+    assert "loginctl enable-linger ann" in told
+    assert "holdfast gateway start" in told
+    assert quiet_systemd.show()["UnitFileState"] == "enabled"
+
+
+def test_a_unit_that_is_as_it_should_be_is_left_alone(quiet_systemd: Systemd) -> None:
+    machine = quiet_systemd.machine
+    machine.call("gateway", "install", "--user")
+    before = machine.unit.stat().st_mtime_ns
+    told = machine.call("gateway", "install", "--user", "--force").stdout
+    assert "nothing was changed" in told
+    assert machine.unit.stat().st_mtime_ns == before
+    assert machine.calls == [RELOAD, ENABLE]
+
+
+def test_a_unit_that_is_different_is_shown_and_needs_force(quiet_systemd: Systemd) -> None:
+    """E2: `holdfast gateway install --force` mends what disagrees."""
+    machine = quiet_systemd.machine
+    machine.call("gateway", "install", "--user")
+    machine.variables["HOLDFAST_GATEWAY_RESTART_DRAIN_TIMEOUT"] = "300"
+    refused = machine.call("gateway", "install", "--user", code=1)
+    assert "-TimeoutStopSec=90" in refused.stdout
+    assert "+TimeoutStopSec=340" in refused.stdout
+    assert "--force" in refused.stderr
+    assert systemd_unit.parse_stop_seconds(machine.unit.read_text()) == 90
+    machine.call("gateway", "install", "--user", "--force")
+    assert systemd_unit.parse_stop_seconds(machine.unit.read_text()) == 340
+    assert machine.calls[-2:] == [RELOAD, ENABLE]
+
+
+def test_a_dry_run_shows_unit_and_calls_and_does_nothing(machine: Machine) -> None:
+    """Without any systemd behind it, too."""
+    told = machine.call("gateway", "install", "--user", "--dry-run").stdout
+    assert "ExecStart=" in told
+    assert "$ systemctl --user daemon-reload" in told
+    assert not machine.unit.exists()
+    assert not machine.home.exists()
+    assert machine.calls == []
+
+
+def test_nothing_is_written_where_no_systemd_listens(machine: Machine) -> None:
+    refused = machine.call("gateway", "install", "--user", code=1)
+    assert "holdfast gateway boot" in refused.stderr
+    assert not machine.unit.exists()
+
+
+def test_two_homes_have_two_units_and_find_each_its_own(quiet_systemd: Systemd) -> None:
+    machine = quiet_systemd.machine
+    other = machine.root / "ann" / "my bot %1"
+    machine.call("gateway", "install", "--user")
+    machine.call("gateway", "install", "--user", "--home", str(other))
+    assert sorted(file.name for file in machine.units.iterdir()) == [
+        "holdfast-my-bot-1.service",
+        "holdfast.service",
+    ]
+    machine.call("gateway", "uninstall", "--home", str(other))
+    assert [file.name for file in machine.units.iterdir()] == ["holdfast.service"]
+
+
+def test_a_name_that_another_home_has_is_refused(quiet_systemd: Systemd) -> None:
+    machine = quiet_systemd.machine
+    machine.call("gateway", "install", "--user", "--name", "bot")
+    other = str(machine.root / "ann" / "bot")
+    refused = machine.call("gateway", "install", "--user", "--home", other, "--force", code=1)
+    assert "--name" in refused.stderr
+    second = machine.call("gateway", "install", "--user", "--name", "second", code=1)
+    assert "already installed" in second.stderr
+    assert "is up to date" in machine.call("gateway", "install", "--user").stdout
+
+
+def test_only_what_we_wrote_is_removed(quiet_systemd: Systemd) -> None:
+    machine = quiet_systemd.machine
+    machine.units.mkdir(parents=True)
+    machine.unit.write_text(f"[Service]\nExecStart=/bin/true --home {machine.home}\n")
+    refused = machine.call("gateway", "uninstall", code=1)
+    assert "is not removed" in refused.stderr
+    assert machine.unit.exists()
+
+
+def test_what_was_never_installed_is_told(quiet_systemd: Systemd) -> None:
+    for words in (["uninstall"], ["start"]):
+        refused = quiet_systemd.machine.call("gateway", *words, code=1)
+        assert "holdfast gateway install" in refused.stderr
+
+
+def test_variables_that_the_service_will_not_see_are_told(quiet_systemd: Systemd) -> None:
+    machine = quiet_systemd.machine
+    machine.variables["HOLDFAST_AGENT_MAX_STEPS"] = "7"
+    told = machine.call("gateway", "install", "--user").stdout
+    assert "HOLDFAST_AGENT_MAX_STEPS" in told
+    assert str(machine.home / ".env") in told
+
+
+def test_a_system_unit_runs_as_who_was_named(machine: Machine) -> None:
+    told = machine.call("gateway", "install", "--system", "--run-as", "daemon", "--dry-run").stdout
+    assert systemd_unit.get_value(told, "User") == "daemon"
+    assert systemd_unit.get_value(told, "StateDirectory") == "holdfast"
+    assert systemd_unit.parse_home(told) == Path("/var/lib/holdfast")
+    assert "$ systemctl enable holdfast.service" in told
+    unknown = machine.call("gateway", "install", "--system", "--run-as", "nobody-here", code=1)
+    assert "useradd --system nobody-here" in unknown.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a system unit is installed by root")
+def test_a_system_unit_is_written_found_mended_and_removed(quiet_systemd: Systemd) -> None:
+    """E2: by the very command that the warning names, without its name or scope."""
+    machine = quiet_systemd.machine
+    home = machine.root / "srv" / "it's a bot"
+    named = ("--home", str(home))
+    machine.call("gateway", "install", "--system", "--run-as", "daemon", "--name", "b", *named)
+    unit = machine.root / "machine/holdfast-b.service"
+    assert systemd_unit.get_value(unit.read_text(), "User") == "daemon"
+    assert home.stat().st_uid == (home / "logs").stat().st_uid == pwd.getpwnam("daemon").pw_uid
+    assert machine.calls == [["systemctl", "daemon-reload"], ["systemctl", "enable", unit.name]]
+    unit.write_text(unit.read_text().replace("TimeoutStopSec=90", "TimeoutStopSec=5"))
+    told = machine.call("doctor", "--skip", "model", "--skip", "sandbox", *named).stdout
+    (remedy,) = re.findall(r"fix: +holdfast (gateway install --force .*)", told)
+    machine.call(*shlex.split(remedy))
+    assert systemd_unit.parse_stop_seconds(unit.read_text()) == 90
+    assert systemd_unit.get_value(unit.read_text(), "User") == "daemon"
+    machine.call("gateway", "uninstall", *named)
+    assert not unit.exists()
+
+
+@pytest.mark.parametrize("words", [("--user", "--run-as", "daemon"), ("--name", "a b")])
+def test_wishes_that_make_no_sense_are_refused(machine: Machine, words: tuple[str, ...]) -> None:
+    machine.call("gateway", "install", *words, code=1)
+    assert machine.calls == []
+
+
+def test_the_doctor_holds_the_unit_against_the_configuration(quiet_systemd: Systemd) -> None:
+    """E2: doctor's check is the same function."""
+    machine = quiet_systemd.machine
+    machine.call("gateway", "install", "--user")
+    skipped = [word for name in ("model", "sandbox") for word in ("--skip", name)]
+    machine.home.mkdir(exist_ok=True)
+    assert "fits the configuration" in machine.call("doctor", *skipped, code=DOCTOR).stdout
+    machine.variables["HOLDFAST_GATEWAY_RESTART_DRAIN_TIMEOUT"] = "300"
+    told = machine.call("doctor", *skipped, code=DOCTOR).stdout
+    assert "340 s" in told
+    assert "holdfast gateway install --force" in told

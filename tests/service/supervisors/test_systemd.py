@@ -1,0 +1,180 @@
+"""A gateway that systemd keeps: real processes, started, restarted, killed and stopped by a fake
+that does what systemd does."""
+
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+import pytest
+from tests.service.supervisors.conftest import HOLDFAST, Machine, Systemd
+
+from holdfast.service.intent import Intent
+from holdfast.system.lock import read_holder
+
+ASKING = ["systemctl", "--user", "--no-block", "restart", "holdfast.service"]
+# Goes on in the runner until the test lets it: the gateway may come and go meanwhile.
+COMMAND = "run echo began > began; until [ -e go ]; do sleep 0.05; done; echo done >> log; cat log"
+
+
+@pytest.fixture
+def kept(systemd: Systemd) -> Systemd:
+    """Installed and started, which returns when the gateway said that it is ready."""
+    systemd.machine.call("gateway", "install", "--user")
+    systemd.machine.call("gateway", "start")
+    assert systemd.is_running(), systemd.machine.said
+    return systemd
+
+
+@contextmanager
+def a_long_command(machine: Machine) -> Iterator["subprocess.Popen[str]"]:
+    """Somebody waits for an answer, whose command runs until `let_go`."""
+    asking = subprocess.Popen(
+        [HOLDFAST, "ask", "--session", "long", COMMAND],
+        env=machine.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        machine.until(lambda: [*machine.paths.workspaces.glob("*/began")])
+        yield asking
+    finally:
+        asking.kill()
+        asking.communicate()
+
+
+def let_go(machine: Machine, asking: "subprocess.Popen[str]") -> str:
+    (began,) = machine.paths.workspaces.glob("*/began")
+    began.with_name("go").touch()
+    answer, errors = asking.communicate(timeout=100)
+    assert asking.returncode == 0, f"{answer}{errors}{machine.said}"
+    return answer
+
+
+def address_of(machine: Machine) -> str:
+    """Where it listens: a port that nobody chose, so another one if the socket was not kept."""
+    holder = read_holder(machine.home)
+    assert holder is not None, machine.said
+    return holder.address
+
+
+def intent(machine: Machine) -> Intent:
+    return msgspec.json.decode(machine.paths.intent.read_bytes(), type=Intent)
+
+
+def test_a_restart_asks_systemd_parks_what_runs_and_the_successor_goes_on(kept: Systemd) -> None:
+    """E1: asked, exit 0, the unit is started again; the runner lives on in its scope; C2: the turn
+    parks and is answered once, without a note."""
+    machine, before, address = kept.machine, kept.pid, address_of(kept.machine)
+    with a_long_command(machine) as asking:
+        told = machine.call("gateway", "restart").stdout
+        machine.until(lambda: kept.is_running(but=before))
+        assert f"process {kept.pid}" in told
+        answer = let_go(machine, asking)
+    assert answer.count("done") == 1
+    assert address_of(machine) == address, "systemd has kept the listening socket"
+    assert ASKING in machine.calls
+    assert "exited 0" in machine.events
+    (scope,) = [call for call in machine.calls if call[0] == "systemd-run"]
+    assert {"--user", "--scope", "--collect"} < set(scope)
+    assert any(word.startswith("--unit=holdfast-runner-") for word in scope)
+    assert not any(event.startswith("swept") for event in machine.events), machine.events
+
+
+def test_where_systemd_does_not_answer_things_go_on_without_it(kept: Systemd) -> None:
+    """E1: if systemd-run fails, the runner starts without it and the log says what that costs; if
+    asking for a restart fails, exit code 75 asks, and RestartForceExitStatus makes it count."""
+    machine, before = kept.machine, kept.pid
+    machine.refuse("systemd-run")
+    machine.refuse("restart")
+    assert "42" in machine.call("ask", "run echo $((6 * 7))").stdout
+    machine.until_logged("runner_without_scope")
+    machine.until_logged("a restart or crash of the gateway kills it")
+    machine.call("gateway", "restart")
+    machine.until(lambda: kept.is_running(but=before))
+    assert "exited 75" in machine.events
+    swept = [event for event in machine.events if event.startswith("swept")]
+    assert swept, "a runner without a scope ends with the unit: that is what a scope is for"
+
+
+def test_a_killed_gateway_is_started_again_and_its_runner_is_still_there(kept: Systemd) -> None:
+    """E1: neither a restart nor a crash of the unit kills a runner; J2: it is attached to."""
+    machine, before = kept.machine, kept.pid
+    with a_long_command(machine) as asking:
+        os.kill(before, signal.SIGKILL)
+        machine.until(lambda: kept.is_running(but=before))
+        assert let_go(machine, asking).count("done") == 1
+    assert "state activating (auto-restart)" in machine.events
+    assert int(kept.show()["NRestarts"]) == 1
+
+
+def test_an_operators_stop_is_one_and_stays_one(kept: Systemd) -> None:
+    """E3: recorded as stopped; exit 0; nothing starts it again, and `start` does. A SIGTERM that
+    no operator of ours sent leaves `running` for the next boot."""
+    machine, before = kept.machine, kept.pid
+    machine.call("gateway", "stop")
+    assert kept.show()["ActiveState"] == "inactive"
+    assert not intent(machine).should_start
+    assert "exited 0" in machine.events
+    told = machine.call("gateway", "status", code=3)
+    assert "holdfast.service is inactive (dead)" in told.stdout
+    machine.call("gateway", "start")
+    machine.until(lambda: kept.is_running(but=before))
+    assert "active (running)" in machine.call("gateway", "status").stdout
+    assert "login?key=" not in machine.said, "no link that logs somebody in lies in a journal"
+    stopping = ["systemctl", "--user", "stop", "holdfast.service"]
+    subprocess.run(stopping, env=machine.environ, check=True)
+    assert kept.show()["ActiveState"] == "inactive"
+    assert intent(machine).should_start
+
+
+def test_a_wrong_configuration_is_not_tried_again(systemd: Systemd) -> None:
+    """E1: exit 78, which no supervisor restarts."""
+    machine = systemd.machine
+    machine.call("gateway", "install", "--user")
+    machine.home.mkdir(exist_ok=True)
+    machine.paths.config_file.write_text("[gateway]\nprot = 1\n")
+    machine.call("gateway", "start", code=1)
+    shown = systemd.show()
+    assert (shown["ActiveState"], shown["NRestarts"]) == ("failed", "0")
+    assert "exited 78" in machine.events
+    assert "did you mean `port`" in machine.said
+
+
+def test_a_start_that_fails_is_tried_again_until_an_operator_stops_it(systemd: Systemd) -> None:
+    """The issue: starts that fail again and again wait, and are never given up silently."""
+    machine = systemd.machine
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        over = machine.units / "holdfast.service.d" / "port.conf"
+        over.parent.mkdir(parents=True)
+        port = taken.getsockname()[1]
+        over.write_text(f"[Service]\nEnvironment=HOLDFAST_GATEWAY_PORT={port}\n")
+        machine.call("gateway", "install", "--user")
+        machine.call("gateway", "start", code=1)
+        machine.until(lambda: int(systemd.show()["NRestarts"]) >= 2)
+    machine.call("gateway", "stop")
+    assert systemd.show()["ActiveState"] == "inactive"
+    assert "exited 1" in machine.events
+
+
+def test_a_unit_that_disagrees_is_told_at_start_and_in_status(kept: Systemd) -> None:
+    """E2: naming the command that mends it, which does."""
+    machine = kept.machine
+    text = machine.unit.read_text()
+    machine.unit.write_text(text.replace("TimeoutStopSec=90", "TimeoutStopSec=5"))
+    told = machine.call("gateway", "status").stdout
+    assert "holdfast gateway install --force" in told
+    machine.call("gateway", "restart")
+    machine.until_logged("unit_drift")
+    machine.call("gateway", "install", "--user", "--force")
+    assert "holdfast gateway install" not in machine.call("gateway", "status").stdout
+    machine.call("gateway", "uninstall")
+    assert kept.machine.events[-1] == "state inactive (dead)"
+    assert not machine.unit.exists()
+    assert machine.home.is_dir()

@@ -1,0 +1,260 @@
+"""Upkeep: when a gateway backs itself up, what it tells of that, and its look at a left store."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.faults.backup_homes import backed_up, left_in_the_log, made_home
+
+from holdfast.core.config.settings import BackupSettings
+from holdfast.core.errors import HoldfastError, StoreDamaged
+from holdfast.core.ops.status import BackupStatus
+from holdfast.service.maintenance import BackupCommand, BackupScheduler, Maintenance
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.system.lock import HomeLock
+
+HOUR = 3600.0
+
+
+class Time:
+    """A clock that sleeping moves; while it sleeps for the fourth time it is set by `jump`."""
+
+    def __init__(self, now: float = 1e9, *, jump: float = 0) -> None:
+        self.at = now
+        self._jump = jump
+        self.sleeps: list[float] = []
+
+    def now(self) -> float:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.at
+
+    async def sleep(self, seconds: float) -> None:
+        self.sleeps.append(seconds)
+        self.at += seconds + (self._jump if len(self.sleeps) == 4 else 0)
+        await asyncio.sleep(0)
+
+
+class Uncounted:
+    async def open(self) -> None: ...
+    async def close(self) -> None: ...
+
+
+class Maker:
+    """Makes as many as it is told to, and then none any more; says when each was made."""
+
+    def __init__(self, time: Time, *, count: int, failures: int = 0) -> None:
+        self._time, self._count, self._failures = time, count, failures
+        self.made: list[float] = []
+        self.enough = asyncio.Event()
+
+    async def make(self) -> dict[str, Any]:
+        if len(self.made) == self._count:
+            self.enough.set()
+            await asyncio.Event().wait()
+        self.made.append(self._time.now())
+        if len(self.made) <= self._failures:
+            raise HoldfastError("the disk is full")
+        return {"path": f"/b/{len(self.made)}.tar.gz", "bytes": 7, "made_at": self._time.now()}
+
+
+async def quiet() -> None:
+    """No turn runs."""
+
+
+async def ran(backups: BackupScheduler, maker: Maker) -> None:
+    task = asyncio.ensure_future(backups.run())
+    async with asyncio.timeout(20):
+        await maker.enough.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def backups_of(
+    folder: Path, time: Time, maker: Maker, *, every_hours: float = 24
+) -> BackupScheduler:
+    settings = BackupSettings(every_hours=every_hours)
+    return BackupScheduler(
+        settings, folder=folder, maker=maker, wait_until_idle=quiet, clock=time, sleep=time.sleep
+    )
+
+
+async def test_one_is_made_soon_after_the_first_start_and_then_every_day(tmp_path: Path) -> None:
+    time = Time()
+    start, maker = time.at, Maker(time, count=3)
+    backups = backups_of(tmp_path, time, maker)
+    await ran(backups, maker)
+    assert [at - start for at in maker.made] == [600, 600 + 24 * HOUR, 600 + 48 * HOUR]
+    assert backups.status.name == "3.tar.gz" and backups.status.bytes == 7
+
+
+def test_a_restart_does_not_put_the_next_one_off(tmp_path: Path) -> None:
+    """Due by the newest on the shelf, not by when this process came."""
+    home = made_home(tmp_path)
+    newest = backed_up(home)
+    time = Time(newest.stat().st_mtime + 20 * HOUR)
+
+    async def live() -> list[float]:
+        start, maker = time.at, Maker(time, count=1)
+        await ran(backups_of(home / "backups", time, maker), maker)
+        return [at - start for at in maker.made]
+
+    [after] = asyncio.run(live())
+    assert 3.9 * HOUR < after < 4.1 * HOUR
+
+
+async def test_one_that_cannot_be_made_is_told_and_tried_again_within_the_hour(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    time = Time()
+    maker = Maker(time, count=1, failures=1)
+    backups = backups_of(tmp_path, time, maker)
+    task = asyncio.ensure_future(ran(backups, maker))
+    async with asyncio.timeout(20):
+        await maker.enough.wait()
+    assert backups.status.problem == "the disk is full" and "the disk is full" in caplog.text
+    assert time.at - maker.made[0] == HOUR
+    await task
+
+
+async def test_what_was_seen_of_the_shelf_before_is_not_told_after(tmp_path: Path) -> None:
+    """A look that takes its time, and one that begins when somebody has made a backup."""
+    time, begun, go = Time(), threading.Event(), threading.Event()
+
+    def newest(folder: Path) -> BackupStatus:
+        if begun.is_set():
+            return BackupStatus(name="made.tar.gz", made_at=time.at)
+        begun.set()
+        assert go.wait(60)
+        return BackupStatus()
+
+    settings, maker = BackupSettings(), Maker(time, count=0)
+    backups = BackupScheduler(
+        settings,
+        folder=tmp_path,
+        maker=maker,
+        wait_until_idle=quiet,
+        clock=time,
+        find_newest=newest,
+    )
+    slow = asyncio.create_task(backups.refresh())
+    await asyncio.to_thread(begun.wait, 60)
+    quick = asyncio.create_task(backups.refresh())
+    await asyncio.wait({quick}, timeout=0.3)
+    go.set()
+    await asyncio.gather(slow, quick)
+    assert backups.status.name == "made.tar.gz"
+
+
+def test_one_that_somebody_else_made_counts(tmp_path: Path) -> None:
+    """K4: it is the last one from then on, and the next is due by it; removed, it is not."""
+    home = made_home(tmp_path)
+
+    async def live() -> None:
+        time = Time()
+        backups = backups_of(home / "backups", time, Maker(time, count=0))
+        await backups.refresh()
+        assert (backups.status.name, backups.status.next_at) == ("", time.at + 600)
+        made = await asyncio.to_thread(backed_up, home)
+        time.at = made.stat().st_mtime + HOUR
+        await backups.refresh()
+        assert backups.status.name == made.name and backups.status.bytes == made.stat().st_size
+        assert backups.status.next_at == pytest.approx(time.at + 23 * HOUR, abs=120)
+        made.unlink()
+        await backups.refresh()
+        assert (backups.status.name, backups.status.next_at) == ("", time.at + 600)
+
+    asyncio.run(live())
+
+
+@pytest.mark.parametrize("jump", [-400 * 24 * HOUR, 400 * 24 * HOUR])
+async def test_a_clock_that_jumps_delays_none_for_longer_than_usual(
+    tmp_path: Path, jump: float
+) -> None:
+    """K4: set back by a year, the next one is not a year away."""
+    time = Time(2e9, jump=jump)
+    maker = Maker(time, count=3)
+    await ran(backups_of(tmp_path, time, maker), maker)
+    assert sum(time.sleeps) <= 600 + 4 * 24 * HOUR and len(time.sleeps) > 4
+
+
+async def test_a_gap_in_the_conversations_is_waited_for(tmp_path: Path) -> None:
+    time = Time()
+    gap, maker = asyncio.Event(), Maker(time, count=1)
+
+    async def until_the_gap() -> None:
+        await gap.wait()
+
+    backups = BackupScheduler(
+        BackupSettings(),
+        folder=tmp_path,
+        maker=maker,
+        wait_until_idle=until_the_gap,
+        clock=time,
+        sleep=time.sleep,
+    )
+    task = asyncio.ensure_future(ran(backups, maker))
+    async with asyncio.timeout(20):
+        while backups.status.next_at is None or time.at < backups.status.next_at:
+            await asyncio.sleep(0)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert maker.made == []
+    gap.set()
+    await task
+    assert len(maker.made) == 1
+
+
+async def test_where_none_are_wanted_none_is_made(tmp_path: Path) -> None:
+    time = Time()
+    backups = backups_of(tmp_path, time, Maker(time, count=0), every_hours=0)
+    await backups.run()
+    assert backups.status.next_at is None
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    yield made_home(tmp_path)
+
+
+def test_a_program_that_fails_tells_why(home: Path) -> None:
+    """No gateway serves the home, and this process has its lock: what it prints is the error."""
+    program = BackupCommand(home, folder=home / "backups", keep=2, environ={})
+    with HomeLock(home), pytest.raises(HoldfastError, match="is in use"):
+        asyncio.run(program.make())
+
+
+@pytest.mark.parametrize("torn", [False, True])
+async def test_a_store_that_was_left_is_looked_through(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, torn: bool
+) -> None:
+    """K3: beside serving, after an unclean death; damage stops the writing."""
+    path = tmp_path / "state.db"
+    async with SqliteStore(path) as store:
+        await store.set_meta("key", "value")
+    if torn:
+        body = path.read_bytes()
+        path.write_bytes(body[:-8192] + b"\xff" * 8192)
+    left_in_the_log(tmp_path, "late", "left")
+    time = Time()
+    async with SqliteStore(path) as store:
+        with caplog.at_level(logging.INFO):
+            backups = backups_of(tmp_path, time, Maker(time, count=0))
+            upkeep = Maintenance(store, backups=backups, minute_history=Uncounted())
+            upkeep.start()
+            async with asyncio.timeout(20):
+                ends = ("check of state.db passed", "is damaged")
+                while not any(text in caplog.text for text in ends):
+                    await asyncio.sleep(0.01)
+            await upkeep.close()
+        assert ("is damaged" in caplog.text) == torn
+        if torn:
+            with pytest.raises(StoreDamaged):
+                await store.set_meta("after", "x")
+        else:
+            await store.set_meta("after", "x")

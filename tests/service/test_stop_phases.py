@@ -1,0 +1,115 @@
+"""Chapter C, as far as the process goes: one list of phases, and a bound on all of them."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from tests.support.gateway_harness import GatewayHarness
+
+from holdfast.config import load
+from holdfast.core.secrets import Secret
+from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
+from holdfast.gateway.lifecycle.phases import Phase, run_phases
+from holdfast.gateway.lifecycle.process_history import ProcessHistory
+from holdfast.gateway.live.counters import Counters
+from holdfast.gateway.redaction import Redaction
+from holdfast.server.auth.login import BrowserLogin
+from holdfast.server.auth.viewers import ViewerTokens
+from holdfast.server.http_listener import HttpListener
+from holdfast.server.metrics import Metrics
+from holdfast.server.status.gateway_status import GatewayStatus
+from holdfast.server.status.thread import StatusThread
+from holdfast.service.handover import Handover
+from holdfast.service.intent import IntentFile
+from holdfast.service.signals import SignalHandlers
+from holdfast.service.start import LaunchOptions, ProcessContext, StartedParts
+from holdfast.service.stop import ProcessStop
+from holdfast.service.supervisors.current import SdNotifier
+from holdfast.service.watchdog import Watchdog
+from holdfast.system.clock import IdGenerator, SystemClock
+from holdfast.system.lock import HomeLock
+from holdfast.system.logs import RecentLog
+from holdfast.system.paths import Paths
+
+
+async def test_all_phases_but_the_drain_take_at_most_25_seconds(
+    harness: GatewayHarness, tmp_path: Path
+) -> None:
+    """C1: of a gateway that stands, and of one that is still starting; asking for a successor
+    comes after the last of them."""
+    starting = asyncio.create_task(asyncio.Event().wait())
+    phases = list(stop_of(harness, tmp_path, starting).phases())
+    starting.cancel()
+    names = [phase.name for phase in phases]
+    assert names[:3] == ["record intent", "leave the start", "stop accepting"]
+    assert names[-3:] == ["record state", "release the lock", "ask for a successor"]
+    bounded = [phase for phase in phases if phase.name not in ("drain", "ask for a successor")]
+    assert sum(phase.seconds for phase in bounded) <= 25
+
+
+def stop_of(harness: GatewayHarness, home: Path, starting: asyncio.Task[Any]) -> ProcessStop:
+    clock, paths, config = SystemClock(), Paths(home), load(home, {})
+    footing = ProcessContext(
+        launch=LaunchOptions(lock=HomeLock(home)),
+        status_thread=StatusThread(paths, clock=clock),
+        signals=SignalHandlers(),
+        watchdog=Watchdog(flush=lambda _: True),
+        intent=IntentFile(paths.intent, now=clock.now),
+        previous_intent=None,
+        token=Secret("t"),
+        redact=Redaction([]),
+        recent_log=RecentLog(str),
+    )
+    facts = GatewayStatus(clock=clock, stop_order=lambda: None)
+    listener = HttpListener(
+        config.settings.gateway,
+        routes=(),
+        metrics=Metrics(
+            harness.store,
+            fresh_snapshot=facts.fresh_snapshot,
+            status_report=footing.status_thread.reporter.report,
+            totals=Counters().totals,
+            prices=dict,
+        ),
+        login=BrowserLogin(
+            Secret("t"), viewers=ViewerTokens(paths.viewers, clock=clock), clock=clock
+        ),
+        ready=lambda: True,
+        port_chosen=False,
+    )
+    return ProcessStop(
+        order=StopOrder(kind=StopKind.RESTART, by=StopRequester.CLI, at=0.0),
+        hurried=asyncio.Event(),
+        context=footing,
+        started=StartedParts(store=harness.store, running=harness.running, listener=listener),
+        history=ProcessHistory(clock=clock, new_id=IdGenerator(clock=clock)),
+        handover=Handover(config, notifier=SdNotifier({})),
+        start_task=starting,
+        failed=False,
+    )
+
+
+async def test_a_phase_that_does_not_let_go_is_left_behind() -> None:
+    """C1: its deadline counts, also where the phase swallows its own cancellation."""
+    ended = asyncio.Event()
+
+    async def stubborn() -> None:
+        while not ended.is_set():
+            try:
+                await ended.wait()
+            except asyncio.CancelledError:
+                continue
+
+    async def works() -> None:
+        told.append("worked")
+
+    told: list[str] = []
+    now = asyncio.get_running_loop().time
+    began = now()
+    phases = [*[Phase("stubborn", 0.05, stubborn)] * 10, Phase("next", 1, works)]
+    await run_phases(phases, progress=told.append)
+    assert told == [*["stubborn"] * 10, "next", "worked"]
+    # The time to let go is part of the deadline, or all of them together would be late.
+    assert now() - began < 2
+    ended.set()
+    await asyncio.sleep(0)

@@ -1,0 +1,226 @@
+"""Search over all that was said: an index beside the store, never on the way of a message."""
+
+import asyncio
+from pathlib import Path
+
+import apsw
+import pytest
+from tests.support.gateway_harness import Call, GatewayHarness, Until
+
+from holdfast.core.ids import CallId, PrincipalId, SessionId
+from holdfast.core.sessions.search import SearchQuery
+from holdfast.core.turns.tool import ToolContext
+from holdfast.store.search import index_file
+from holdfast.system.clock import SystemClock
+from holdfast.tools.session_search import SessionSearchTool
+
+
+async def said(
+    harness: GatewayHarness, text: str, *, chat: str = "one", reply: str = "so it is"
+) -> SessionId:
+    harness.model.say(reply)
+    ended = await harness.accept(text, chat=chat)
+    await harness.end_of(ended)
+    row = await harness.store.inbox_row(ended.row.id)
+    assert row is not None and row.session_id is not None
+    return row.session_id
+
+
+async def found(harness: GatewayHarness, words: str, **more: object) -> list[str]:
+    query = SearchQuery(words=words, **more)  # type: ignore[arg-type]
+    return [each.snippet for each in await harness.store.search(query)]
+
+
+async def test_what_was_said_is_found_at_once_in_any_case_and_form(harness: GatewayHarness) -> None:
+    await said(harness, "Xylophönes are 100% wood, in 東京")
+    for words in ("xylophone", "XYLO wood", '"100% wood"', "東京", "京", "wood -steel"):
+        assert await found(harness, words) == ["Xylophönes are 100% wood, in 東京"], words
+    for words in ("phone", '"wood 100"', "wood -xylophones", "steel", "-wood"):
+        assert await found(harness, words) == [], words
+
+
+@pytest.mark.parametrize(
+    "words",
+    ['"', "'", "*", "a AND", "NEAR(", "said:kelp", "{x}:y", "^", "-", "\0", "((", "a^2", "🐙"],
+)
+async def test_nothing_that_can_be_typed_is_an_error(harness: GatewayHarness, words: str) -> None:
+    await said(harness, "kelp")
+    assert isinstance(await found(harness, words), list)
+    assert isinstance(await found(harness, f"kelp {words}"), list)
+
+
+async def test_the_best_comes_first_and_of_equals_the_newest(harness: GatewayHarness) -> None:
+    await said(harness, "anchor " + "and a great many other words " * 20)
+    await said(harness, "anchor here", chat="two")
+    await said(harness, "anchor here", chat="three")
+    hits = await harness.store.search(SearchQuery(words="anchor"))
+    assert [hit.snippet[:11] for hit in hits] == ["anchor here", "anchor here", "anchor and "]
+    assert hits[0].created_at > hits[1].created_at
+
+
+async def test_session_platform_and_time_narrow_it(harness: GatewayHarness) -> None:
+    first = await said(harness, "anchor one")
+    second = await said(harness, "anchor two", chat="two")
+    late = (await harness.store.search(SearchQuery(words="two")))[0].created_at
+    assert await found(harness, "anchor", session_id=first) == ["anchor one"]
+    assert await found(harness, "anchor", since=late) == ["anchor two"]
+    assert len(await found(harness, "anchor", platform="api")) == 2
+    assert await found(harness, "anchor", platform="ap") == []
+    assert second != first
+
+
+async def test_tools_and_their_results_are_found_after_what_people_said(
+    harness: GatewayHarness, call: Call
+) -> None:
+    harness.model.say([call("safe", '{"for": "barnacles"}')])
+    harness.model.say("done")
+    await harness.end_of(await harness.accept("look"))
+    await said(harness, "barnacles again")
+    hits = await harness.store.search(SearchQuery(words="barnacles"))
+    assert [hit.role for hit in hits] == ["user", "assistant"]
+
+
+async def test_an_index_that_is_missing_damaged_or_old_is_made_anew(
+    harness: GatewayHarness,
+) -> None:
+    """K3: search indexes live apart and can be rebuilt."""
+    await said(harness, "the kelp holds")
+    assert await found(harness, "kelp")
+    index = harness.path.with_name("search.db")
+    for spoil in (_remove, _tear, _age, _forge):
+        await harness.stop()
+        spoil(index)
+        await harness.start()
+        assert await found(harness, "kelp") == ["the kelp holds"], spoil.__name__
+
+
+async def test_what_a_dead_process_had_not_indexed_is_taken_in(harness: GatewayHarness) -> None:
+    await said(harness, "the first tide")
+    assert await found(harness, "tide")
+    index = harness.path.with_name("search.db")
+    before = index.read_bytes(), index.with_name("search.db-wal").read_bytes()
+    await said(harness, "the second tide")
+    assert len(await found(harness, "tide")) == 2
+    await harness.die()
+    for suffix, content in zip(("", "-wal"), before, strict=True):
+        harness.path.with_name(f"search.db{suffix}").write_bytes(content)
+    await harness.start()
+    assert len(await found(harness, "tide")) == 2
+
+
+async def test_what_was_taken_back_is_found_no_more(harness: GatewayHarness) -> None:
+    session = await said(harness, "the wrong harbour")
+    assert await found(harness, "harbour")
+
+    def take_back(cursor: apsw.Cursor) -> None:
+        cursor.execute("DELETE FROM messages WHERE session_id = ?", (session,))
+
+    await harness.store._submit(take_back)
+    await said(harness, "the right pier")
+    assert await found(harness, "harbour") == []
+    assert await found(harness, "pier") == ["the right pier"]
+
+
+async def test_the_index_follows_by_itself(harness: GatewayHarness, until: Until) -> None:
+    await said(harness, "nobody searches")
+    index = harness.path.with_name("search.db")
+
+    async def indexed() -> bool:
+        if not index.exists():
+            return False
+        db = apsw.Connection(str(index), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            return db.execute("SELECT count(*) FROM entries").get == 2
+        except apsw.Error:  # it is being made
+            return False
+        finally:
+            db.close()
+
+    await until(indexed)
+    assert index.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_search_that_cannot_be_kept_stops_nothing_else(harness: GatewayHarness) -> None:
+    harness.path.with_name("search.db").mkdir()
+    await said(harness, "still answered")
+    harness.model.say("and again")
+    ended = await harness.end_of(await harness.accept("/search answered"))
+    assert "does not work just now" in ended.text
+    assert (await harness.end_of(await harness.accept("more"))).text == "and again"
+
+
+async def test_a_rebuild_says_what_it_has(harness: GatewayHarness) -> None:
+    await said(harness, "one")
+    state = await harness.store.rebuild_search_index()
+    assert (state.messages, state.behind) == (2, 0)
+    assert state.bytes > 0
+
+
+async def test_search_in_a_chat_answers_in_the_chat(harness: GatewayHarness) -> None:
+    await said(harness, "the buoy is red")
+    assert "the buoy is red" in (await harness.end_of(await harness.accept("/search buoy"))).text
+    assert "Nothing was found" in (await harness.end_of(await harness.accept("/search whale"))).text
+
+
+async def test_nobody_finds_what_another_person_said(harness: GatewayHarness) -> None:
+    """Default deny: a conversation is found by those who spoke in it, and in its own chat."""
+    for number, (user, text) in enumerate([("ann", "ann's secret cove"), ("bob", "bob's cove")], 1):
+        harness.model.say("noted")
+        harness.say(text, chat=f"dm-{user}", user=user)
+        await harness.sent(number)
+    harness.say("/search cove", chat="dm-bob", user="bob")
+    assert "bob's cove" in (await harness.texts(3))[2]
+    assert "secret" not in (await harness.texts(3))[2]
+    harness.say("/search cove", chat="another", user="bob")
+    assert "bob's cove" in (await harness.texts(4))[3]
+    harness.say("/search cove", chat="club", user="bob", chat_type="group")
+    assert "Nothing was found" in (await harness.texts(5))[4]
+
+
+async def test_the_tool_sees_what_its_person_may_see(harness: GatewayHarness) -> None:
+    session = await said(harness, "the lighthouse keeper")
+    harness.model.say("noted")
+    harness.say("the lighthouse key", chat="dm", user="ann")
+    await harness.sent(1)
+    tool = SessionSearchTool(harness.store, clock=SystemClock())
+    owner = PrincipalId("api:default:owner")
+    context = ToolContext(
+        session_id=session,
+        principal=owner,
+        call_id=CallId("c"),
+        sandbox=None,  # type: ignore[arg-type]  # it touches none
+    )
+    output = await tool.run(context, {"words": "lighthouse"})
+    assert "keeper" in output.text and "key " not in output.text + " "
+    assert "· here · user]" in output.text
+    assert "Nothing was found" in (await tool.run(context, {"words": "whale", "days": 3})).text
+
+
+async def test_many_words_at_once_keep_no_message_waiting(harness: GatewayHarness) -> None:
+    """Fed after the commit: a turn is answered while the index is being made."""
+    for number in range(5):
+        await said(harness, f"wave {number}", chat=str(number))
+    rebuilding = asyncio.create_task(harness.store.rebuild_search_index())
+    await said(harness, "meanwhile", chat="new")
+    await rebuilding
+    assert await found(harness, "meanwhile")
+
+
+def _remove(path: Path) -> None:
+    index_file.delete_index_files(path)
+
+
+def _tear(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + bytes(len(content) - 4096))
+
+
+def _age(path: Path) -> None:
+    db = apsw.Connection(str(path))
+    db.pragma("user_version", index_file.INDEX_VERSION + 1)
+    db.close()
+
+
+def _forge(path: Path) -> None:
+    index_file.delete_index_files(path)
+    path.write_text("not a database at all\n" * 500)

@@ -1,0 +1,188 @@
+"""Damage: it is noticed, writing stops, and nothing is recreated."""
+
+import asyncio
+import random
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.faults.backup_homes import (
+    backed_up,
+    left_in_the_log,
+    made_home,
+    put_back,
+    read,
+    talk,
+    written,
+)
+from tests.faults.file_damage import PAGE, root_of, rows, tear
+
+from holdfast.core.errors import HoldfastError, StoreDamaged, StoreError
+from holdfast.core.ids import PrincipalId
+from holdfast.core.messages.inbox import Inbound
+from holdfast.core.messages.source import Source, build_session_key
+from holdfast.store.sqlite.store import SqliteStore
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store that was closed; not to be written."""
+    path = tmp_path_factory.mktemp("sound") / "state.db"
+    asyncio.run(talk(path, turns=20, sessions=4, words=50))
+    return path
+
+
+@pytest.fixture
+def path(sound: Path, tmp_path: Path) -> Path:
+    """A copy to be torn."""
+    copy = tmp_path / "state.db"
+    copy.write_bytes(sound.read_bytes())
+    return copy
+
+
+async def test_damage_that_is_found_beside_serving_stops_the_writing(path: Path) -> None:
+    """K3: what was asked for before is read still; the file is left as it is."""
+    tear(path, root_of(path, "outbox") - 1, chance=random.Random(1))
+    torn = path.read_bytes()
+    async with SqliteStore(path) as store:
+        await store.set_meta("before", "it was found")
+        assert await store.check() != []
+        for _ in range(2):
+            with pytest.raises(StoreDamaged, match="holdfast doctor"):
+                await store.set_meta("after", "it was found")
+        with pytest.raises(StoreDamaged):
+            await store.erase_deleted()  # which would fold the log as well
+        assert await store.meta("before") == "it was found"
+        assert "damaged" in store.status.error
+    assert path.read_bytes() == torn  # not even the log is folded into it
+
+
+async def test_a_read_that_meets_damage_stops_the_writing(path: Path) -> None:
+    """K3: more of it with every write."""
+    tear(path, root_of(path, "prompts") - 1, chance=random.Random(0))
+    async with SqliteStore(path) as store:
+        await store.set_meta("before", "x")
+        tear(path, root_of(path, "homes") - 1, chance=random.Random(0))
+        with pytest.raises(StoreDamaged):
+            await store.home_channels()
+        with pytest.raises(StoreDamaged):
+            await store.set_meta("after", "x")
+
+
+async def test_a_sound_store_that_was_not_closed_goes_on(path: Path) -> None:
+    """K3: it is known to have been left, looked through, and written on."""
+    async with SqliteStore(path) as store:
+        assert not store.unclean
+    left_in_the_log(path.parent, "key", "left")
+    async with SqliteStore(path) as store:
+        assert store.unclean
+        assert await store.check() == []
+        await store.set_meta("key", "on")
+
+
+async def test_an_examination_ends_with_whoever_asked_for_it(path: Path) -> None:
+    """C7: a stop does not wait until a large file has been read."""
+    async with SqliteStore(path) as store:
+        task = asyncio.ensure_future(store.check())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await store.set_meta("key", "value")
+
+
+def unclosed(path: Path, *, writes: int) -> bytes:
+    """The log of a process that was killed after so many commits."""
+    child = subprocess.run(
+        [sys.executable, "-c", WRITE, str(path), str(writes)], check=False, timeout=50
+    )
+    assert child.returncode == -signal.SIGKILL
+    return path.with_name("state.db-wal").read_bytes()
+
+
+WRITE = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from holdfast.store.sqlite.store import SqliteStore
+
+async def main():
+    async with SqliteStore(Path(sys.argv[1])) as store:
+        for number in range(int(sys.argv[2])):
+            await store.set_meta(f"key {number:03}", "x" * 3000)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("how", ["cut", "noise", "zeros"])
+def test_a_torn_log_leaves_a_store_of_some_earlier_commit(tmp_path: Path, how: str) -> None:
+    """K3: what is behind the tear is gone, and nothing of it is half there."""
+    path = tmp_path / "state.db"
+    log = unclosed(path, writes=40)
+    body, chance = path.read_bytes(), random.Random(7)
+    kept_at_all = set()
+    for place in sorted(chance.sample(range(32, len(log)), 12)):
+        for file in tmp_path.iterdir():
+            file.unlink()
+        path.write_bytes(body)
+        torn = bytearray(log[:place])
+        if how != "cut":
+            torn += chance.randbytes(900) if how == "noise" else bytes(900)
+            torn += log[place + 900 :]
+        path.with_name("state.db-wal").write_bytes(torn)
+        assert read(tmp_path, "none") is None  # it opens, and checks clean
+        kept = sorted(key for key in rows(path)["meta"] if "key" in key)
+        assert [f"key {number:03}" in key for number, key in enumerate(kept)] == [True] * len(kept)
+        kept_at_all.add(len(kept))
+    assert len(kept_at_all) > 2
+
+
+def test_a_clock_that_jumps_back_changes_no_order(tmp_path: Path) -> None:
+    """H5: the order of acceptance is a number's, not a clock's."""
+    route_of = Source(platform="api", chat_id="c", user_id="me")
+
+    async def accept() -> list[str]:
+        async with SqliteStore(tmp_path / "state.db") as store:
+            for number, at in enumerate((1e9, 5.0, 2e9, 0.0)):
+                inbound = Inbound(
+                    source=route_of, event_id=str(number), message_id="1", text=str(number)
+                )
+                key, principal = build_session_key(route_of), PrincipalId("me")
+                await store.accept(inbound, route=key, principal=principal, at=at)
+            return [row.inbound.text for row in await store.queued_messages()]
+
+    assert asyncio.run(accept()) == ["0", "1", "2", "3"]
+
+
+@pytest.fixture
+def tiny_files() -> Iterator[None]:
+    """No file may grow beyond a few pages, as on a disk that is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64 * PAGE, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_disk_that_fills_up_during_a_backup_or_a_restore_leaves_nothing_half_done(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """K4: whole or not there."""
+    home = made_home(tmp_path, turns=3)
+    written(home, big="x" * 600_000)
+    good = backed_up(home)
+    written(home, since="the backup")
+    request.getfixturevalue("tiny_files")
+    with pytest.raises(StoreError):
+        backed_up(home)
+    with pytest.raises(HoldfastError, match="Nothing in it has changed"):
+        put_back(home, good)
+    assert [*(home / "backups").iterdir()] == [good]
+    assert not [*home.glob(".restore-*")]
+    assert read(home, "since") == "the backup"

@@ -1,0 +1,172 @@
+"""Files of every older schema: brought up whole, looked at as they are, and refused if damaged."""
+
+import asyncio
+import random
+from pathlib import Path
+
+import apsw
+import pytest
+from tests.faults.backup_homes import talk
+from tests.faults.file_damage import PAGE, root_of, tear
+
+from holdfast.core.errors import StoreDamaged, StoreUnusable
+from holdfast.core.ids import SessionId
+from holdfast.core.messages.transcript import AssistantMessage, UserMessage
+from holdfast.store.sqlite.connection import check_closed_store
+from holdfast.store.sqlite.file_check import APPLICATION_ID
+from holdfast.store.sqlite.schema import apply_migration, load_migrations
+from holdfast.store.sqlite.store import SqliteStore
+
+NEWEST = len(load_migrations())
+Table = list[tuple[object, ...]]
+
+
+@pytest.fixture(scope="module")
+def present(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A conversation in the present schema, closed; not to be written."""
+    path = tmp_path_factory.mktemp("present") / "state.db"
+    asyncio.run(talk(path, turns=12, sessions=3, words=100))
+    return path
+
+
+def older(path: Path, present: Path, version: int, *, log: bool = False) -> None:
+    """The same conversation as a Holdfast of that version left it; `log`: by a death."""
+    db = apsw.Connection(str(path))
+    db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(log))
+    db.pragma("application_id", APPLICATION_ID)
+    db.pragma("journal_mode", "wal")
+    for migration in load_migrations()[:version]:
+        apply_migration(db, migration)
+    db.execute("ATTACH ? AS present", (str(present),))
+    with db:
+        for table in tables(db):
+            columns = ", ".join(columns_of(db, table))
+            db.execute(
+                f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM present.{table}"
+            )
+    db.close()
+    assert path.with_name("state.db-wal").exists() == log
+
+
+def tables(db: apsw.Connection) -> list[str]:
+    found = db.execute(
+        "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+    )
+    return [str(name) for (name,) in found]
+
+
+def columns_of(db: apsw.Connection, table: str) -> list[str]:
+    return [str(name) for (name,) in db.execute("SELECT name FROM pragma_table_info(?)", (table,))]
+
+
+def contents(path: Path) -> dict[str, Table]:
+    db = apsw.Connection(str(path))
+    found = {
+        name: db.execute(f"SELECT * FROM {name} ORDER BY 1, 2").fetchall() for name in tables(db)
+    }
+    db.close()
+    return found
+
+
+def schema(path: Path) -> Table:
+    db = apsw.Connection(str(path))
+    found = db.execute("SELECT type, name, sql FROM sqlite_schema ORDER BY name").fetchall()
+    found.append((db.pragma("user_version"),))
+    db.close()
+    return found
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """All but the log's index, which is shared memory and holds nothing of its own."""
+    return {
+        file.name: file.read_bytes()
+        for file in folder.iterdir()
+        if not file.name.endswith("-shm") and file.stat().st_size
+    }
+
+
+@pytest.mark.parametrize("version", range(1, NEWEST))
+async def test_a_conversation_of_every_older_schema_goes_on(
+    present: Path, tmp_path: Path, version: int
+) -> None:
+    """K5: brought up by the same steps, with every row as it was; also what a death had left in
+    the log of that version."""
+    path = tmp_path / "state.db"
+    older(path, present, version, log=version % 2 == 0)
+    async with SqliteStore(path) as store:
+        assert await store.check() == []
+        said = [record.message for record in await store.transcript(SessionId("s_c1"))]
+        assert [type(message) for message in said] == [UserMessage, AssistantMessage] * 4
+        await store.set_meta("after", "the upgrade")
+        assert await store.meta("after") == "the upgrade"
+    assert schema(path) == schema(present)
+    before, after = contents(present), contents(path)
+    assert after.pop("meta") == [*before.pop("meta"), ("after", "the upgrade")]
+    assert after == before
+
+
+@pytest.mark.parametrize("log", [False, True])
+async def test_a_damaged_file_of_an_older_schema_is_not_brought_up(
+    present: Path, tmp_path: Path, log: bool
+) -> None:
+    """K3: whatever is written to a damaged file makes it worse; it is looked through before."""
+    path = tmp_path / "state.db"
+    older(path, present, NEWEST - 2)
+    tear(path, root_of(path, "inbox") - 1, chance=random.Random(0))
+    if log:
+        db = apsw.Connection(str(path))
+        db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        db.execute("INSERT INTO meta VALUES ('late', 'in the log')")
+        db.close()
+    torn = files(tmp_path)
+    with pytest.raises(StoreDamaged, match="holdfast doctor"):
+        async with SqliteStore(path):
+            pass
+    assert files(tmp_path) == torn
+    assert check_closed_store(path).problems
+    assert files(tmp_path) == torn
+
+
+def test_a_look_at_a_file_at_rest_changes_nothing(present: Path, tmp_path: Path) -> None:
+    """K3, K5: an older file stays as old as it is, and its log is not folded."""
+    path = tmp_path / "state.db"
+    older(path, present, 5, log=True)
+    before = files(tmp_path)
+    found = check_closed_store(path)
+    assert (found.problems, found.needs_migration) == ([], True)
+    assert files(tmp_path) == before
+    alone = tmp_path / "closed"
+    alone.mkdir()
+    (alone / "state.db").write_bytes(present.read_bytes())
+    assert not check_closed_store(alone / "state.db").needs_migration
+    assert [file.name for file in alone.iterdir()] == ["state.db"]
+
+
+def test_a_look_at_a_file_whose_log_is_newer_refuses_it(present: Path, tmp_path: Path) -> None:
+    """K5: the newer version stands in the log alone."""
+    path = tmp_path / "state.db"
+    path.write_bytes(present.read_bytes())
+    db = apsw.Connection(str(path))
+    db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    db.pragma("user_version", NEWEST + 1)
+    db.close()
+    with pytest.raises(StoreUnusable, match="newer Holdfast"):
+        check_closed_store(path)
+
+
+async def test_damage_of_the_store_that_the_search_meets_stops_the_writing(
+    present: Path, tmp_path: Path
+) -> None:
+    """K3: it is not taken for damage of the index, which is made anew and meets it again."""
+    path = tmp_path / "state.db"
+    path.write_bytes(present.read_bytes())
+    messages = root_of(path, "messages")
+    body = bytearray(path.read_bytes())
+    body[(messages - 1) * PAGE] = 0xFF  # no kind of page; every index is whole
+    path.write_bytes(body)
+    async with SqliteStore(path) as store:
+        await store.set_meta("before", "it was met")
+        with pytest.raises(StoreDamaged, match=r"state\.db is damaged"):
+            await store.search_state()
+        with pytest.raises(StoreDamaged):
+            await store.set_meta("after", "it was met")

@@ -1,0 +1,56 @@
+"""Processes of the nursery, for tests that wait for them on a loop."""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.support import fork_server
+
+
+class Born:
+    """Owns one process; what a test does with `asyncio.subprocess.Process`."""
+
+    def __init__(self, process: fork_server.Born, stdout: asyncio.StreamReader) -> None:
+        self._process = process
+        self.stdout = stdout
+        self.pid = process.pid
+        self.send_signal = process.send_signal
+        self.terminate = process.terminate
+        self.kill = process.kill
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.returncode
+
+    async def wait(self) -> int:
+        """Its exit code, or the negative number of the signal that ended it."""
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self._process.sentinel, ended.set)
+        try:
+            await ended.wait()
+        finally:
+            loop.remove_reader(self._process.sentinel)
+        return self._process.wait()
+
+
+async def bear(
+    program: str, *arguments: str, env: Mapping[str, str], errors: Path | None = None
+) -> Born:
+    """Begin a program of the nursery with this environment alone, and its stderr in that file."""
+    ours, theirs = os.pipe()
+    stderr = os.open(errors or os.devnull, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        process = fork_server.bear(program, *arguments, env=env, stdout=theirs, stderr=stderr)
+    finally:
+        os.close(theirs)
+        os.close(stderr)
+    return Born(process, await _reader(ours))
+
+
+async def _reader(fd: int) -> asyncio.StreamReader:
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    pipe = os.fdopen(fd, "rb", buffering=0)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    return reader

@@ -1,0 +1,182 @@
+"""`holdfast` as a real process: with captured output, at a terminal, and as a gateway."""
+
+import codecs
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.support.fork_server import GATEWAY, Born, bear
+
+from holdfast.system.lock import read_holder
+from holdfast.testing.misbehaving_model.process import ModelProcess
+
+HOLDFAST = Path(sys.executable).parent / "holdfast"
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\r|[\x01\x02\x07]")
+_TAKEN_BACK = "\r\x1b[K"  # a line that what follows takes the place of: that begins a line
+
+
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {"HOME": str(tmp_path), "HOLDFAST_HOME": str(tmp_path / "home"), "LANG": "C.UTF-8"}
+
+
+class GatewayProcess:
+    """Owns a gateway as a process of its own, which can be killed and started again."""
+
+    def __init__(self, tmp_path: Path, **variables: str) -> None:
+        self._environ = environment(tmp_path) | variables
+        self.home = tmp_path / "home"
+        self.where = {"HOLDFAST_HOME": str(self.home)}
+        self._log = tmp_path / "gateway.stderr"
+        self._process: Born | None = None
+
+    def configure(self, toml: str) -> None:
+        self.home.mkdir(mode=0o700, exist_ok=True)
+        (self.home / "holdfast.toml").write_text(toml)
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = bear(GATEWAY, "run", "--port", "0", env=self._environ, stderr=log)
+        assert self._process.stdout is not None
+        assert b"listens on" in self._process.stdout.readline(), self._log.read_text()
+        holder = read_holder(self.home)
+        assert holder is not None
+        self.address = holder.address
+
+    def kill(self) -> None:
+        """`kill -9`: whatever it was doing."""
+        assert self._process is not None
+        self._process.kill()
+        self._reap()
+
+    def stop(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            self._reap()
+
+    def _reap(self) -> None:
+        assert self._process is not None and self._process.stdout is not None
+        self._process.wait(60)
+        self._process.stdout.close()
+
+
+@contextmanager
+def running(place: Path, model: ModelProcess) -> Iterator[GatewayProcess]:
+    gateway = GatewayProcess(place)
+    gateway.configure(
+        f'[model]\nprovider = "local"\nbase_url = "{model.base_url}"\n[runner]\nsandbox = "off"\n'
+    )
+    gateway.start()
+    try:
+        yield gateway
+    finally:
+        gateway.stop()
+
+
+class Typist:
+    """Somebody at a terminal: types, and reads what is on it as plain text."""
+
+    def __init__(self, *args: str, environ: dict[str, str], columns: int = 100) -> None:
+        self.fd, theirs = pty.openpty()
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        self.process = subprocess.Popen(
+            [HOLDFAST, *args],
+            env={"TERM": "xterm", **environ},
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            preexec_fn=_own_the_terminal,
+        )
+        os.close(theirs)
+        # A character of several bytes may come in two reads.
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self.raw = ""
+        self._seen = 0
+
+    @property
+    def text(self) -> str:
+        return _ESCAPES.sub("", self.raw.replace(_TAKEN_BACK, "\n"))
+
+    def types(self, keys: str) -> None:
+        os.write(self.fd, keys.encode())
+
+    def says(self, line: str) -> None:
+        self.types(line + "\r")
+
+    def sees(self, wanted: str, *, within: float = 60) -> str:
+        """Wait for a text after what was seen before; returns what stood before it."""
+        deadline = time.monotonic() + within
+        while (place := self.text.find(wanted, self._seen)) < 0:
+            if not self._read(deadline - time.monotonic()):
+                raise AssertionError(f"{wanted!r} did not come in: {self.text[self._seen :]!r}")
+        before = self.text[self._seen : place]
+        self._seen = place + len(wanted)
+        return before
+
+    def until_it_waits(self) -> None:
+        """The program has done what it was told, and waits for more."""
+        stat = Path(f"/proc/{self.process.pid}/stat")
+        deadline = time.monotonic() + 60
+        while stat.read_text().rpartition(")")[2].split()[0] != "S":
+            assert time.monotonic() < deadline, self.text
+            time.sleep(0.01)
+
+    def leaves(self) -> int:
+        """Wait for the program to end by itself."""
+        while self._read(60):
+            pass
+        return self.process.wait(60)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self.fd)
+
+    def _read(self, timeout: float) -> bool:
+        if timeout <= 0 or not select.select([self.fd], [], [], timeout)[0]:
+            return False
+        try:
+            data = os.read(self.fd, 65536)
+        except OSError:  # the other end is gone
+            return False
+        self.raw += self._decoder.decode(data)
+        return bool(data)
+
+
+def heed_ctrl_c() -> None:
+    """As a shell at a terminal starts a program; what runs in the background ignores it, and all
+    that is started from there does, too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _own_the_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    heed_ctrl_c()
+
+
+@pytest.fixture
+def typist(tmp_path: Path) -> Iterator[Callable[..., Typist]]:
+    """Starts `holdfast` with the given arguments at a terminal."""
+    made: list[Typist] = []
+
+    def start(*args: str, **environ: str) -> Typist:
+        made.append(Typist(*args, environ=environment(tmp_path) | environ))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.close()

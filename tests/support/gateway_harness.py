@@ -1,0 +1,329 @@
+"""A real gateway in the test's own process: real store, real lanes, a chat service one can
+break, and a model that speaks when it is told to."""
+
+import asyncio
+import itertools
+import shutil
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.store_file import looking_into
+
+from holdfast.agent.memory.notes import Notes
+from holdfast.agent.memory.provider_guard import ProviderLimits
+from holdfast.agent.memory.providers import NotesProvider
+from holdfast.agent.memory.tool import MemoryTool
+from holdfast.core.config.settings import PlatformSettings, Settings
+from holdfast.core.crash_points import no_crash
+from holdfast.core.ids import CallId, SessionId
+from holdfast.core.messages.events import MessageEnded, TurnEvent
+from holdfast.core.messages.inbox import Accepted, Inbound
+from holdfast.core.messages.outbox import Outbound, Receipt
+from holdfast.core.messages.source import ChatType, Source
+from holdfast.core.messages.transcript import Message, ToolCall
+from holdfast.core.ops.tracing import SpanExporter
+from holdfast.core.people.approval import HARMLESS, CommandJudge, CommandVerdict
+from holdfast.core.people.memory import MemoryProvider
+from holdfast.core.ports.capabilities import Capabilities
+from holdfast.core.ports.platform import Intake, Platform
+from holdfast.core.ports.runtime import Lifecycle, Tool
+from holdfast.core.ports.sandbox import Sandbox
+from holdfast.core.secrets import Secret
+from holdfast.core.sessions.session import ProcessRow, RunnerRow
+from holdfast.core.turns.model import ModelChoice, ToolSchema
+from holdfast.core.turns.tool import Arguments, Danger, ReplayClass, ToolContext, ToolOutput
+from holdfast.gateway.accounts.connection import DEFAULT_BACKOFF
+from holdfast.gateway.app import Gateway, GatewayDependencies
+from holdfast.gateway.inbound.attachments import StoreFile
+from holdfast.gateway.lifespan import RunningGateway
+from holdfast.gateway.outbound.files import ReadFile
+from holdfast.gateway.redaction import Redaction
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.testing.scripted_model import ScriptedModel
+from holdfast.testing.simulated.events import BotMessage, SayRequest
+from holdfast.testing.simulated.platform import SimulatedPlatform
+from holdfast.testing.simulated.service import ChatService
+from holdfast.tools.registry import ToolRegistry
+
+
+class Clock:
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+class HeldClock(Clock):
+    """A clock that a test moves by hand."""
+
+    def __init__(self, at: float = 1_800_000_000.0) -> None:
+        self.at = at
+
+    def now(self) -> float:
+        return self.at
+
+
+class NoRunners:
+    """The workbenches of a gateway whose tools need none; it remembers which it was to end."""
+
+    name = "runner"
+
+    def __init__(self) -> None:
+        self.ended: list[SessionId] = []
+        self.all_ended = 0
+        self.detached = 0
+        self.running: dict[SessionId, list[ProcessRow]] = {}  # what is said to run
+
+    async def processes(self, session_id: SessionId) -> list[ProcessRow]:
+        return self.running.get(session_id, [])
+
+    def sandbox(self, session_id: SessionId, *, shell: str = "") -> Sandbox:
+        return None  # type: ignore[return-value]  # no tool of these tests touches it
+
+    async def adopt(
+        self, known: Sequence[RunnerRow], *, wanted: Collection[SessionId]
+    ) -> list[SessionId]:
+        return []
+
+    async def end_session(self, session_id: SessionId) -> None:
+        self.ended.append(session_id)
+
+    async def end_all(self) -> None:
+        self.all_ended += 1
+
+    async def detach(self) -> None:
+        self.detached += 1
+
+
+class Lever:
+    """A tool that waits until it is let go, and counts how often it was pulled."""
+
+    toolset = "test"
+    danger = Danger.NONE
+
+    def __init__(self, name: str, replay: ReplayClass) -> None:
+        self.schema = ToolSchema(name=name, description="x", parameters={"type": "object"})
+        self.replay = replay
+        self.pulled: list[CallId] = []
+        self.cancelled: list[CallId] = []
+        self.attached: list[CallId] = []
+        self.known: dict[CallId, str] = {}  # what `attach` finds
+        self.go = asyncio.Event()
+        self.go.set()
+        self._pulled = asyncio.Condition()
+
+    async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
+        async with self._pulled:
+            self.pulled.append(context.call_id)
+            self._pulled.notify_all()
+        try:
+            await self.go.wait()
+        except asyncio.CancelledError:
+            self.cancelled.append(context.call_id)
+            raise
+        return ToolOutput(text=f"pulled {self.schema.name} {len(self.pulled)}")
+
+    async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
+        self.attached.append(context.call_id)
+        text = self.known.get(context.call_id)
+        return None if text is None else ToolOutput(text=text)
+
+    async def was_pulled(self, times: int) -> None:
+        async with self._pulled:
+            await self._pulled.wait_for(lambda: len(self.pulled) >= times)
+
+
+class Fetched:
+    """A platform whose replies are fetched, as the API's are; the test is its client."""
+
+    name = "api"
+    account = "default"
+    capabilities = Capabilities(fetchable=True)
+
+    def connect(self, intake: Intake) -> Any:
+        return AsyncExitStack()
+
+    async def send(self, outbound: Outbound) -> Receipt:
+        raise AssertionError("a fetched reply is never sent")
+
+
+class Trusting:
+    """Finds nothing wrong with any command."""
+
+    def judge(self, command: str) -> CommandVerdict:
+        return HARMLESS
+
+
+class GatewayHarness:
+    """One home with its gateway: started, stopped and started again on the same file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.settings = Settings(platforms={"simulated": PlatformSettings(allow=("ann", "bob"))})
+        self.service = ChatService()
+        self.model = ScriptedModel()
+        self.runners = NoRunners()
+        self.levers = {replay: Lever(replay, replay) for replay in ReplayClass}
+        self.open_store: Callable[[Path], SqliteStore] = SqliteStore
+        self.more_doors: list[Platform] = []
+        self.more_tools: list[Tool] = []
+        self.judge: CommandJudge = Trusting()
+        self.lifecycle: Lifecycle | None = None  # the process, as far as the house sees it
+        self.secrets: list[Secret] = []
+        self.states: list[str] = []
+        self.clock: Clock = Clock()
+        self.noted = False  # with the built-in notes and their tool
+        self.memory: list[MemoryProvider] = []  # besides them
+        self.memory_limits = ProviderLimits()
+        self.patience = DEFAULT_BACKOFF  # with accounts that do not answer
+        self.put_file: StoreFile | None = None  # where files of messages go
+        self.read_file: ReadFile | None = None  # where files for people come from
+        self.spans: SpanExporter | None = None  # who collects traces
+        self._ids = itertools.count(1)
+        self._open = AsyncExitStack()
+        self.gateway: Gateway
+        self.running: RunningGateway
+
+    async def start(self) -> None:
+        self.store = self.open_store(self.path)
+        await self._open.enter_async_context(self.store)
+        tools: list[Tool] = [*self.levers.values(), *self.more_tools]
+        notes = self._notes()
+        if self.noted:
+            tools.append(MemoryTool(notes))
+        self.gateway = Gateway(
+            GatewayDependencies(
+                settings=self.settings,
+                store=self.store,
+                platforms=[*self.more_doors, SimulatedPlatform(self.service), Fetched()],
+                runners=self.runners,
+                toolbox=ToolRegistry(tools).for_toolsets({tool.toolset for tool in tools}),
+                lease=self.model.lease,
+                model=ModelChoice(provider="local", name="scripted", why="a test"),
+                api_key=None,
+                secrets=self.secrets,
+                judge=self.judge,
+                lifecycle=self.lifecycle,
+                clock=self.clock,
+                new_id=self.new_id,
+                crash=no_crash,
+                progress=self.states.append,
+                notes=notes,
+                memory_providers=[*([NotesProvider(notes)] if self.noted else []), *self.memory],
+                memory_limits=self.memory_limits,
+                backoff_settings=self.patience,
+                store_file=self.put_file,
+                read_file=self.read_file,
+                spans=self.spans,
+            )
+        )
+        self.running = RunningGateway(self.gateway)
+        await self._open.enter_async_context(self.running)
+
+    def _notes(self) -> Notes:
+        room = self.settings.memory.max_chars
+        return Notes(self.store, clock=Clock(), redact=Redaction(self.secrets), max_chars=room)
+
+    async def stop(self) -> None:
+        await self._open.aclose()
+
+    async def die(self) -> None:
+        """End this life as `kill -9` does: the next one starts from what is on disk right now."""
+        image = self.path.parent / f"after-{next(self._ids)}" / self.path.name
+        image.parent.mkdir()
+        with looking_into(self.path) as cursor:
+            # While somebody reads, the log is not begun anew: both copies are of one moment.
+            cursor.execute("BEGIN; SELECT count(*) FROM sqlite_schema")
+            for suffix in ("", "-wal"):
+                shutil.copy(f"{self.path}{suffix}", f"{image}{suffix}")
+        await self.stop()
+        self.path = image
+
+    def new_id(self, prefix: str) -> str:
+        return f"{prefix}_{next(self._ids)}"
+
+    def say(self, text: str, *, chat: str = "home", user: str = "ann", **more: Any) -> str:
+        """Somebody writes into a chat of the simulated platform."""
+        return self.service.say(SayRequest(chat=chat, user=user, text=text, **more))
+
+    async def sent(self, number: int) -> list[BotMessage]:
+        """What the platform got, once it is so much."""
+        ledger = await self.service.wait_for_ledger(sent=number, wait=30)
+        assert len(ledger.sent) >= number, f"only {len(ledger.sent)} of {number} were sent"
+        return list(ledger.sent)
+
+    async def texts(self, number: int) -> list[str]:
+        return [sent.outgoing.text for sent in await self.sent(number)]
+
+    async def arrived(self) -> bool:
+        """Whether all that is owed has its receipt: of anything else a successor says it again."""
+        return not await self.store.undelivered_rows()
+
+    async def accept(self, text: str, *, chat: str = "one", **more: Any) -> Accepted:
+        """A program asks over the API."""
+        number = next(self._ids)
+        fields = {"event_id": f"e{number}", "message_id": f"m{number}", **more}
+        source = Source(platform="api", chat_id=chat, user_id="owner", chat_type=ChatType.DM)
+        return await self.gateway.intake.accept(Inbound(source=source, text=text, **fields))
+
+    async def end_of(self, accepted: Accepted) -> MessageEnded:
+        return (await self.events_of(accepted))[-1]  # type: ignore[return-value]
+
+    async def events_of(self, accepted: Accepted) -> list[TurnEvent]:
+        async with asyncio.timeout(30), self.gateway.intake.watch(accepted.row.id) as events:
+            return [event async for event in events]
+
+    async def transcript(self, session_id: SessionId) -> list[Message]:
+        return [record.message for record in await self.store.transcript(session_id)]
+
+    async def only_session(self) -> SessionId:
+        (session,) = await self.store.sessions(limit=10)
+        return session.id
+
+    async def ledger(self) -> dict[str, int]:
+        return {state.value: n for state, n in (await self.store.inbox_counts()).items() if n}
+
+
+Call = Callable[..., ToolCall]
+
+
+@pytest.fixture
+def call() -> Call:
+    """Makes a tool call, as a model would write it."""
+    numbers = itertools.count(1)
+
+    def make(name: str, arguments: str = "{}") -> ToolCall:
+        return ToolCall(id=CallId(f"theirs{next(numbers)}"), name=name, arguments=arguments)
+
+    return make
+
+
+@pytest.fixture
+async def harness(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
+    harness = GatewayHarness(tmp_path / "state.db")
+    await harness.start()
+    yield harness
+    await harness.stop()
+
+
+Until = Callable[[Callable[[], Awaitable[bool] | bool]], Awaitable[None]]
+
+
+@pytest.fixture
+def until() -> Until:
+    """Waits for a fact that no event tells."""
+
+    async def wait(fact: Callable[[], Awaitable[bool] | bool]) -> None:
+        async with asyncio.timeout(30):
+            while True:
+                found = fact()
+                if found if isinstance(found, bool) else await found:
+                    return
+                await asyncio.sleep(0.01)
+
+    return wait

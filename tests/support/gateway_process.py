@@ -1,0 +1,168 @@
+"""A real gateway in a process of its own, as the tests of the API and the listener meet it."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import openai
+import pytest
+from tests.support.fork_server import GATEWAY, Born, bear
+
+from holdfast.server.local.control_client import ControlClient
+from holdfast.system.paths import Paths
+from holdfast.testing.misbehaving_model.process import ModelProcess
+
+
+class Served:
+    """Owns the process; `variables` are the gateway's environment, besides home and model."""
+
+    def __init__(self, home: Path, *, model: ModelProcess, **variables: str) -> None:
+        self.home = home
+        self.model = model
+        self.paths = Paths(home)
+        self.address = ""
+        self._variables = variables
+        self._process: Born | None = None
+
+    def launch(self) -> Born:
+        """Start the process and wait for nothing."""
+        environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "HOLDFAST_HOME": str(self.home),
+            "HOLDFAST_GATEWAY_PORT": "0",
+            "HOLDFAST_MODEL_PROVIDER": "local",
+            "HOLDFAST_MODEL_NAME": "scripted",
+            "HOLDFAST_MODEL_BASE_URL": self.model.base_url,
+            **self._variables,
+        }
+        given = {key: value for key, value in environ.items() if value}
+        self._process = bear(GATEWAY, "run", env=given, text=True)
+        return self._process
+
+    def start(self) -> "Served":
+        """Start it, and return when it takes messages."""
+        process = self.launch()
+        assert process.stdout is not None
+        greeting: str = process.stdout.readline()
+        if not greeting:
+            raise AssertionError(process.communicate()[1])
+        self.address = greeting.split()[-1]
+        return self
+
+    def end(self, by: signal.Signals = signal.SIGTERM) -> int:
+        """End it and return its exit code; what it wrote goes with it."""
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.send_signal(by)
+        process.communicate(timeout=30)
+        return process.wait()
+
+    def hurries(self) -> None:
+        """It was asked to go, and is asked again: it waits for nothing any more."""
+        assert self._process is not None, "there is none that could"
+        self._process.send_signal(signal.SIGTERM)
+
+    def leaves(self) -> int:
+        """It ends by itself, as it was asked to; its exit code."""
+        process, self._process = self._process, None
+        assert process is not None, "there is none that could"
+        process.communicate(timeout=30)
+        return process.wait()
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
+    @property
+    def token(self) -> str:
+        return self.paths.api_token.read_text().strip()
+
+    @property
+    def auth(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
+
+    def client(self, **options: Any) -> openai.OpenAI:
+        return openai.OpenAI(
+            **{"base_url": f"{self.address}/v1", "api_key": self.token, "timeout": 30, **options}
+        )
+
+    def async_client(self, **options: Any) -> openai.AsyncOpenAI:
+        return openai.AsyncOpenAI(
+            **{"base_url": f"{self.address}/v1", "api_key": self.token, "timeout": 30, **options}
+        )
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = ControlClient(self.paths).get("/status")
+        return found
+
+    def ledger(self) -> dict[str, int]:
+        found: dict[str, int] = self.status()["inbox_counts"]
+        return found
+
+    def asked(self, text: str) -> list[dict[str, Any]]:
+        """The requests to the model whose last message holds the text."""
+        found = self.model.requests()["requests"]
+        return [body for body in found if text in str(body["messages"][-1]["content"])]
+
+
+async def until(fact: Callable[[], object], *, within: float = 40) -> None:
+    """Wait for something that another process does."""
+    deadline = time.monotonic() + within
+    while not fact():
+        assert time.monotonic() < deadline, "it did not come about"
+        await asyncio.sleep(0.02)
+
+
+@pytest.fixture(scope="session")
+def served(
+    tmp_path_factory: pytest.TempPathFactory, model_process: ModelProcess
+) -> Iterator[Served]:
+    """A running gateway; tests share it, and keep apart by the names of their sessions."""
+    gateway = Served(
+        tmp_path_factory.mktemp("served") / "home",
+        model=model_process,
+        HOLDFAST_GATEWAY_ALLOWED_HOSTS='["Bot.Example.org"]',
+    )
+    try:
+        yield gateway.start()
+    finally:
+        gateway.end()
+
+
+Serve = Callable[..., Served]
+
+
+@pytest.fixture
+def serve(tmp_path: Path, model_process: ModelProcess) -> Iterator[Serve]:
+    """Makes gateways of a home of their own, to be started, killed and started again."""
+    made: list[Served] = []
+
+    def make(**variables: str) -> Served:
+        made.append(Served(tmp_path / "home", model=model_process, **variables))
+        return made[-1]
+
+    try:
+        yield make
+    finally:
+        for gateway in made:
+            gateway.end()
+
+
+@pytest.fixture
+def client(served: Served) -> Iterator[openai.OpenAI]:
+    with served.client(max_retries=0) as made:
+        yield made
+
+
+@pytest.fixture
+async def http(served: Served) -> AsyncIterator[aiohttp.ClientSession]:
+    """A client of the shared gateway that brings its token."""
+    async with aiohttp.ClientSession(served.address, headers=served.auth) as session:
+        yield session

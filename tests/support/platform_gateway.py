@@ -1,0 +1,80 @@
+"""A stage: a real gateway in the test's own process, whose people are on one platform."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tests.gateway.approvals.test_approvals import ByWords, Shell
+from tests.support.gateway_harness import GatewayHarness
+
+from holdfast.config import load
+from holdfast.core.config.settings import GatewaySettings, PlatformSettings, Settings
+from holdfast.core.messages.inbox import BusyMode
+from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.ports.platform import Platform
+from holdfast.core.ports.runtime import Tool
+from holdfast.service.platforms import open_platforms
+from holdfast.service.wiring import WorkspaceFiles
+from holdfast.system.clock import SystemClock
+
+
+class Stage(GatewayHarness):
+    """`texts` are the messages of the bot as they stand at the vendor, from the first to the
+    last. What the agent would run is judged by its words, and `shell` remembers it."""
+
+    def __init__(
+        self,
+        home: Path,
+        door: Platform,
+        settings: PlatformSettings,
+        *,
+        texts: Callable[[], Sequence[str]],
+        tools: Sequence[Tool] = (),
+    ) -> None:
+        super().__init__(home / "state.db")
+        self.home = home
+        self.shell = Shell()
+        self.more_tools = [self.shell, *tools]
+        self.judge = ByWords()
+        self.settings = Settings(
+            platforms={door.name: settings}, gateway=GatewaySettings(busy_mode=BusyMode.QUEUE)
+        )
+        self.more_doors = [door]
+        files = WorkspaceFiles(home)
+        self.put_file, self.read_file = files.put, files.read
+        self._texts = texts
+
+    async def read(self, *texts: str) -> None:
+        """Until these are the messages of the bot; the test's own timeout ends a wait for
+        nothing."""
+        while list(self._texts()) != list(texts):
+            await asyncio.sleep(0.005)
+
+    async def settled(self, state: DeliveryState, number: int) -> None:
+        """Until so many deliveries have come to that."""
+        while (await self.store.outbox_counts())[state] < number:
+            await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def playing(stage: Stage) -> AsyncIterator[Stage]:
+    """Started, and stopped however often it was started and stopped meanwhile."""
+    await stage.start()
+    try:
+        yield stage
+    finally:
+        await stage.stop()
+
+
+def written(home: Path, text: str) -> Path:
+    """A home with that configuration."""
+    home.mkdir(mode=0o700, exist_ok=True)
+    (home / "holdfast.toml").write_text(text)
+    return home
+
+
+def opened(home: Path, text: str, environ: dict[str, str]) -> list[Platform]:
+    """The accounts of that configuration, as a gateway opens them."""
+    config = load(written(home, text), environ)
+    return list(open_platforms(config, clock=SystemClock(), new_id=lambda prefix: prefix))

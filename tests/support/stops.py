@@ -1,0 +1,78 @@
+"""Stops of a harness's gateway: by an order of some kind, and what the next start finds of it."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+from tests.support.gateway_harness import GatewayHarness
+
+from holdfast.core.messages.transcript import Message, NoteMessage
+from holdfast.core.sessions.session import SessionRow
+from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
+from holdfast.core.turns.turn import OpenTurn
+from holdfast.gateway.lifespan import RunningGateway
+
+
+def order_to(harness: GatewayHarness, kind: StopKind, *, now: bool = False) -> StopOrder:
+    return StopOrder(kind=kind, by=StopRequester.CLI, at=harness.clock.now(), now=now)
+
+
+def windows(harness: GatewayHarness, *, drain: float = 0, park: float = 0) -> None:
+    """For the starts that follow: how long a stop waits for turns to finish, and to park."""
+    gateway = msgspec.structs.replace(
+        harness.settings.gateway, restart_drain_timeout=drain, park_timeout=park
+    )
+    harness.settings = msgspec.structs.replace(harness.settings, gateway=gateway)
+
+
+async def with_windows(harness: GatewayHarness, *, drain: float = 0, park: float = 0) -> None:
+    """The same home, started again with these."""
+    await harness.stop()
+    windows(harness, drain=drain, park=park)
+    await harness.start()
+
+
+async def leave(harness: GatewayHarness, kind: StopKind, **order: Any) -> RunningGateway:
+    """Stop by such an order, as a process does it, and say so in the store; the one that went."""
+    wanted = order_to(harness, kind, **order)
+    await harness.running.stop(wanted)
+    row = StopRow(id=harness.new_id("stop"), order=wanted, version="test", stopped_at=wanted.at + 1)
+    await harness.store.record_stop(row)
+    await harness.stop()
+    return harness.running
+
+
+async def come_back(harness: GatewayHarness) -> None:
+    await harness.start()
+    await harness.store.record_ready((), at=harness.clock.now())
+
+
+async def restart(
+    harness: GatewayHarness, kind: StopKind = StopKind.RESTART, **order: Any
+) -> RunningGateway:
+    """The gateway that went; its successor is there when this returns."""
+    went = await leave(harness, kind, **order)
+    await come_back(harness)
+    return went
+
+
+async def open_turn(harness: GatewayHarness) -> OpenTurn:
+    [found] = await harness.store.open_turns()
+    return found
+
+
+async def begun(harness: GatewayHarness, number: int = 1) -> None:
+    """Once so many turns are in the log: a model may be asked before its turn is."""
+    async with asyncio.timeout(30):
+        while len(await harness.store.open_turns()) < number:
+            await asyncio.sleep(0.005)
+
+
+async def only(harness: GatewayHarness) -> SessionRow:
+    found = await harness.store.session(await harness.only_session())
+    assert found is not None
+    return found
+
+
+def notes(messages: list[Message] | tuple[Message, ...]) -> list[str]:
+    return [message.text for message in messages if isinstance(message, NoteMessage)]
