@@ -32,7 +32,7 @@ run: $(RUN_STAMP)  ## start the gateway (home: $HOLDFAST_HOME or ~/.holdfast)
 test: $(DEV_STAMP)  ## run every test but the soak
 	@scripts/synapse >/dev/null 2>&1 </dev/null &  # its tests come late, and wait for it
 	@scripts/system-packages $(VENV)
-	@$(PYTEST) --dist loadfile --no-loadscope-reorder -m "not soak" -rs --hear-again $(ARGS)
+	@$(PYTEST) --dist loadfile --no-loadscope-reorder -m "not soak" -rs --rerun-failed $(ARGS)
 
 check: lint types  ## format, lint, types, and who may import whom
 

@@ -17,8 +17,8 @@ from holdfast.testing.simulated.service import ChatService
 
 sys.path.insert(0, str(HERE.parent))  # the pretend Bot API stands among the tests
 
-from tests.platforms.telegram.fake_bot_api import BotApi
 from tests.platforms.telegram.fake import Vendor, user
+from tests.platforms.telegram.fake_bot_api import BotApi
 
 CHATS = 16
 _PATIENCE = 60.0  # seconds in which a round of turns is answered

@@ -23,8 +23,8 @@ sys.path.insert(0, str(HERE.parent))  # the pretend vendors stand among the test
 from tests.platforms.irc.fake_ircv3 import Server as Irc
 from tests.platforms.slack.fake import Vendor as Slack
 from tests.platforms.slack.fake_web_api import WebApi
-from tests.platforms.telegram.fake_bot_api import BotApi
 from tests.platforms.telegram.fake import Vendor as Telegram
+from tests.platforms.telegram.fake_bot_api import BotApi
 
 DOORS = ("irc", "simulated", "slack", "telegram", "webhook")
 _PATIENCE = 30.0  # seconds in which all are connected

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.support.gateway_harness import GatewayHarness, Until
-from tests.support.two_models import helper_of, small_harness, with_auxiliary
+from tests.support.two_models import auxiliary_model, small_harness, with_auxiliary
 
 from holdfast.agent.auxiliary import AuxiliaryClient
 from holdfast.core.config.settings import (
@@ -55,17 +55,17 @@ async def test_a_session_is_named_after_its_first_turn_and_no_turn_waits_for_it(
     harness: GatewayHarness, until: Until
 ) -> None:
     await said(harness, "how do I boil an egg, please?")
-    await helper_of(harness).wait_for_request(1)
+    await auxiliary_model(harness).wait_for_request(1)
     assert await title(harness) == "how do I boil an egg, please?"
     await said(harness, "and two?")
-    helper_of(harness).say('"Boiling eggs."')
+    auxiliary_model(harness).say('"Boiling eggs."')
 
     async def named() -> bool:
         return await title(harness) == "Boiling eggs"
 
     await until(named)
     await said(harness, "and three?")
-    assert len(helper_of(harness).requests) == 1
+    assert len(auxiliary_model(harness).requests) == 1
 
 
 async def test_no_half_of_a_secret_is_in_a_title(harness: GatewayHarness, until: Until) -> None:
@@ -75,7 +75,7 @@ async def test_no_half_of_a_secret_is_in_a_title(harness: GatewayHarness, until:
     harness.secrets = [Secret(secret)]
     await harness.start()
     await said(harness, "what is this?")
-    helper_of(harness).say(f"The key {secret}")
+    auxiliary_model(harness).say(f"The key {secret}")
 
     async def named() -> bool:
         return (await title(harness)).startswith("The key")
@@ -89,7 +89,7 @@ async def test_what_a_title_takes_is_counted_apart_from_the_turn(
 ) -> None:
     harness.model.say("ok")
     ended = await harness.end_of(await harness.accept("hello"))
-    helper_of(harness).say("A greeting")
+    auxiliary_model(harness).say("A greeting")
     session_id = await harness.only_session()
 
     async def counted() -> bool:
@@ -108,17 +108,17 @@ async def test_where_no_title_comes_the_first_words_stay(
     harness: GatewayHarness, until: Until, line: str | ModelFailed
 ) -> None:
     await said(harness, "first words")
-    helper_of(harness).say(line)
-    await until(lambda: helper_of(harness).leased == 0)
+    auxiliary_model(harness).say(line)
+    await until(lambda: auxiliary_model(harness).leased == 0)
     assert await title(harness) == "first words"
 
 
 async def test_a_title_that_its_owner_gave_is_kept(harness: GatewayHarness, until: Until) -> None:
     await said(harness, "first words")
-    await helper_of(harness).wait_for_request(1)
+    await auxiliary_model(harness).wait_for_request(1)
     await harness.store.rename_session(await harness.only_session(), "my own")
-    helper_of(harness).say("Another")
-    await until(lambda: helper_of(harness).leased == 0)
+    auxiliary_model(harness).say("Another")
+    await until(lambda: auxiliary_model(harness).leased == 0)
     assert await title(harness) == "my own"
 
 
@@ -128,7 +128,7 @@ async def test_titles_can_be_turned_off(harness: GatewayHarness) -> None:
     await harness.start()
     await said(harness, "first words")
     await said(harness, "more")
-    assert helper_of(harness).requests == []
+    assert auxiliary_model(harness).requests == []
 
 
 @pytest.mark.parametrize(
@@ -171,20 +171,20 @@ async def test_a_session_that_ends_takes_its_auxiliary_client_with_it(
     for chat in ("one", "two"):
         harness.model.say("ok")
         await harness.end_of(await harness.accept(f"in {chat}", chat=chat))
-    await helper_of(harness).wait_for_request(2)
-    assert helper_of(harness).leased == 2
+    await auxiliary_model(harness).wait_for_request(2)
+    assert auxiliary_model(harness).leased == 2
     await harness.end_of(await harness.accept("/new", chat="one"))
-    await until(lambda: helper_of(harness).leased == 1)
-    helper_of(harness).say("A title")
-    await until(lambda: helper_of(harness).leased == 0)
+    await until(lambda: auxiliary_model(harness).leased == 1)
+    auxiliary_model(harness).say("A title")
+    await until(lambda: auxiliary_model(harness).leased == 0)
 
 
 async def test_a_stop_closes_every_auxiliary_client(harness: GatewayHarness) -> None:
     """C9: also those that are in the middle of a call; and no stop waits for one."""
     await said(harness, "hello")
-    await helper_of(harness).wait_for_request(1)
+    await auxiliary_model(harness).wait_for_request(1)
     await harness.stop()
-    assert helper_of(harness).leased == 0
+    assert auxiliary_model(harness).leased == 0
     assert "close auxiliary clients" in harness.states
     await harness.start()
 
@@ -227,11 +227,11 @@ async def test_a_picture_is_described_once_for_a_model_that_cannot_see(
     harness: GatewayHarness,
 ) -> None:
     await blind(harness)
-    helper_of(harness).say("A red boat on a lake.")
+    auxiliary_model(harness).say("A red boat on a lake.")
     harness.model.say("a boat!")
     ended = await harness.end_of(await harness.accept("what is this?", images=(PICTURE,)))
     assert ended.text == "a boat!"
-    (looked,) = helper_of(harness).requests
+    (looked,) = auxiliary_model(harness).requests
     assert looked.messages[-1].images == (PICTURE,)  # type: ignore[union-attr]
     transcript = await harness.transcript(await harness.only_session())
     assert [type(message) for message in transcript[:2]] == [UserMessage, NoteMessage]
@@ -242,12 +242,12 @@ async def test_a_picture_is_described_once_for_a_model_that_cannot_see(
     shown = harness.model.requests[-1].messages
     assert not any(isinstance(m, UserMessage) and m.images for m in shown)
     assert any("A red boat on a lake." in message.text for message in shown)
-    assert len(helper_of(harness).requests) == 1
+    assert len(auxiliary_model(harness).requests) == 1
 
 
 async def test_a_picture_nobody_could_look_at_is_said_to_be_one(harness: GatewayHarness) -> None:
     await blind(harness)
-    helper_of(harness).say(ModelFailed("no", fault=ModelFault.BAD_REQUEST))
+    auxiliary_model(harness).say(ModelFailed("no", fault=ModelFault.BAD_REQUEST))
     harness.model.say("I cannot see it")
     await harness.end_of(await harness.accept("what is this?", images=(PICTURE,)))
     (_, note, *_) = await harness.transcript(await harness.only_session())
@@ -261,4 +261,4 @@ async def test_a_model_that_sees_is_shown_the_picture_itself(harness: GatewayHar
     harness.model.say("nice")
     await harness.end_of(await harness.accept("look", images=(PICTURE,)))
     assert harness.model.requests[-1].messages[-1].images == (PICTURE,)  # type: ignore[union-attr]
-    assert helper_of(harness).requests == []
+    assert auxiliary_model(harness).requests == []

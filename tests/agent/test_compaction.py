@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.gateway.agents.test_memory import Recorder
 from tests.support.gateway_harness import Call, GatewayHarness, Until
-from tests.support.two_models import helper_of, small_harness, with_auxiliary
+from tests.support.two_models import auxiliary_model, small_harness, with_auxiliary
 
 from holdfast.core.config.settings import AuxiliarySettings
 from holdfast.core.messages.inbox import InboxState
@@ -74,7 +74,7 @@ async def test_before_the_window_is_full_the_older_part_becomes_a_record(
 ) -> None:
     """Law 2: the session stays the one it was, its log whole, and its last words verbatim."""
     await filled(harness)
-    helper_of(harness).say("They talked about three questions.")
+    auxiliary_model(harness).say("They talked about three questions.")
     assert await ask(harness, long_text("question4"), "the answer") == "the answer"
     (record,) = await records(harness)
     request = harness.model.requests[-1]
@@ -90,7 +90,7 @@ async def test_before_the_window_is_full_the_older_part_becomes_a_record(
 
 async def test_a_summary_is_a_step_of_its_turn_with_what_it_took(harness: GatewayHarness) -> None:
     await filled(harness)
-    helper_of(harness).say("short")
+    auxiliary_model(harness).say("short")
     harness.model.say("ok")
     ended = await harness.end_of(await harness.accept(long_text("question4")))
     assert ended.turn_id is not None
@@ -105,7 +105,7 @@ async def test_what_was_summarised_once_is_shown_in_the_same_bytes_ever_after(
 ) -> None:
     """A4: across turns, eviction and a restart, so that a provider's cache keeps hitting."""
     await filled(harness)
-    helper_of(harness).say("the summary")
+    auxiliary_model(harness).say("the summary")
     await ask(harness, long_text("question4"), "ok")
     seen: list[tuple[Message, ...]] = [harness.model.requests[-1].messages]
     await ask(harness, "next", "ok")
@@ -119,12 +119,12 @@ async def test_what_was_summarised_once_is_shown_in_the_same_bytes_ever_after(
     seen.append(harness.model.requests[-1].messages)
     for before, after in itertools.pairwise(seen):
         assert after[: len(before)] == before
-    assert len(helper_of(harness).requests) == 1
+    assert len(auxiliary_model(harness).requests) == 1
 
 
 async def test_an_agent_is_built_without_what_its_summary_covers(harness: GatewayHarness) -> None:
     await filled(harness)
-    helper_of(harness).say("the summary")
+    auxiliary_model(harness).say("the summary")
     await ask(harness, long_text("question4"), "ok")
     session_id = await harness.only_session()
     skipped, left = await harness.store.context(session_id)
@@ -139,12 +139,12 @@ async def test_a_kill_in_the_middle_of_a_summary_leaves_the_history_as_it_was(
     """H1, H3: nothing of it is kept, and the turn goes on in the next life."""
     await filled(harness)
     accepted = await harness.accept(long_text("question4"))
-    await helper_of(harness).wait_for_request(1)
+    await auxiliary_model(harness).wait_for_request(1)
     await harness.die()
     await harness.start()
     assert await records(harness) == []
-    await helper_of(harness).wait_for_request(2)
-    helper_of(harness).say("the summary")
+    await auxiliary_model(harness).wait_for_request(2)
+    auxiliary_model(harness).say("the summary")
     harness.model.say("answered after all")
     assert (await harness.end_of(accepted)).text == "answered after all"
     assert "question1" not in said_in(harness.model.requests[-1])
@@ -163,18 +163,18 @@ async def test_a_bad_summary_is_asked_for_again_and_then_gone_without(
 ) -> None:
     """A failing summary never loses history."""
     await filled(harness)
-    helper_of(harness).say(BAD[kind], BAD[kind])
+    auxiliary_model(harness).say(BAD[kind], BAD[kind])
     assert await ask(harness, long_text("question4"), "answered") == "answered"
     assert await records(harness) == []
     assert long_text("question1") in said_in(harness.model.requests[-1])
-    assert len(helper_of(harness).requests) == 2
+    assert len(auxiliary_model(harness).requests) == 2
     used = await harness.store.auxiliary_usage(await harness.only_session())
     assert (AuxiliaryTask.SUMMARY in used) is (kind != "failing"), "what it took in vain is counted"
 
 
 async def test_the_second_summary_may_be_the_good_one(harness: GatewayHarness) -> None:
     await filled(harness)
-    helper_of(harness).say("", "good")
+    auxiliary_model(harness).say("", "good")
     await ask(harness, long_text("question4"), "ok")
     (record,) = await records(harness)
     assert record.text == "good"
@@ -213,7 +213,7 @@ async def test_where_no_summary_can_be_made_the_oldest_results_are_left_out_and_
     """The last resort is told to the model and to the log, and the transcript keeps it all."""
     await harness.stop()
     harness.settings = with_auxiliary(harness.settings, summaries=False)
-    harness.more_tools = [Loud()]
+    harness.extra_tools = [Loud()]
     await harness.start()
     for _ in range(6):
         harness.model.say([call("loud")])
@@ -236,7 +236,7 @@ async def test_a_provider_that_finds_it_too_long_gets_a_shorter_one(
 ) -> None:
     """Whatever the window was thought to be: once, and the call is made again."""
     await filled(harness, exchanges=2)
-    helper_of(harness).say("the summary")
+    auxiliary_model(harness).say("the summary")
     harness.model.say(ModelFailed("too long", fault=ModelFault.CONTEXT_TOO_LONG))
     assert await ask(harness, "and now?", "answered") == "answered"
     assert len(await records(harness)) == 1
@@ -249,7 +249,7 @@ async def test_one_that_stays_too_long_is_told_and_not_asked_for_ever(
     harness: GatewayHarness,
 ) -> None:
     await filled(harness, exchanges=2)
-    helper_of(harness).say("the summary")
+    auxiliary_model(harness).say("the summary")
     too_long = ModelFailed("still too long", fault=ModelFault.CONTEXT_TOO_LONG)
     harness.model.say(too_long, too_long)
     ended = await harness.end_of(await harness.accept("and now?"))
@@ -259,14 +259,14 @@ async def test_one_that_stays_too_long_is_told_and_not_asked_for_ever(
 
 async def test_the_next_summary_folds_the_earlier_one_in(harness: GatewayHarness) -> None:
     await filled(harness)
-    helper_of(harness).say("FIRST SUMMARY")
+    auxiliary_model(harness).say("FIRST SUMMARY")
     await ask(harness, long_text("question4"))
-    helper_of(harness).say("SECOND SUMMARY")
+    auxiliary_model(harness).say("SECOND SUMMARY")
     for number in range(5, 9):
         await ask(harness, long_text(f"question{number}"))
-        if len(helper_of(harness).requests) == 2:
+        if len(auxiliary_model(harness).requests) == 2:
             break
-    assert "FIRST SUMMARY" in said_in(helper_of(harness).requests[1])
+    assert "FIRST SUMMARY" in said_in(auxiliary_model(harness).requests[1])
     shown = said_in(harness.model.requests[-1])
     assert "SECOND SUMMARY" in shown
     assert "FIRST SUMMARY" not in shown
@@ -276,7 +276,7 @@ async def test_a_long_turn_is_summarised_between_its_steps_with_its_request_word
     harness: GatewayHarness, call: Call
 ) -> None:
     """H1: mid-turn, no call is parted from its result, and what was asked stays as it was said."""
-    helper_of(harness).say("first steps done", "more steps done", "still more")
+    auxiliary_model(harness).say("first steps done", "more steps done", "still more")
     steps = 14
     for _ in range(steps):
         harness.model.say([call("never", f'{{"note": "{"y" * 900}"}}')])
@@ -284,7 +284,7 @@ async def test_a_long_turn_is_summarised_between_its_steps_with_its_request_word
     ended = await harness.end_of(await harness.accept("count all the stars, please"))
     assert ended.text == "finished"
     assert len(await records(harness)) >= 1
-    assert len(harness.levers[ReplayClass.NEVER].pulled) == steps
+    assert len(harness.held_tools[ReplayClass.NEVER].started) == steps
     for request in harness.model.requests:
         assert projection_problems(request.messages) == []
         assert "count all the stars, please" in said_in(request)
@@ -300,10 +300,10 @@ async def test_while_it_is_summarised_a_message_waits_and_cuts_nothing_short(
         await harness.sent(number)
         await until(lambda: len(harness.gateway.lanes) == 0)
     harness.say(long_text("question4"))
-    await helper_of(harness).wait_for_request(1)
+    await auxiliary_model(harness).wait_for_request(1)
     harness.say("impatient")
     await until(lambda: sum(lane.queued for lane in harness.gateway.lanes) == 1)
-    helper_of(harness).say("the summary")
+    auxiliary_model(harness).say("the summary")
     harness.model.say("answer to four", "answer to impatient")
     await until(lambda: _answered(harness, "answer to impatient"))
     texts = [sent.outgoing.text for sent in await harness.sent(5)]
@@ -320,11 +320,11 @@ async def test_compact_on_demand_says_what_it_saved_and_minds_what_it_was_told(
 ) -> None:
     """G5: its record commits with the end of its row."""
     await filled(harness, exchanges=2)
-    helper_of(harness).say("on demand")
+    auxiliary_model(harness).say("on demand")
     answer = (await harness.end_of(await harness.accept("/compact the port numbers"))).text
     assert answer.startswith("Summarised ")
     assert "tokens" in answer
-    assert "Above all, keep: the port numbers" in said_in(helper_of(harness).requests[0])
+    assert "Above all, keep: the port numbers" in said_in(auxiliary_model(harness).requests[0])
     await ask(harness, "go on", "ok")
     assert "on demand" in said_in(harness.model.requests[-1])
     assert "question1" not in said_in(harness.model.requests[-1])
@@ -337,10 +337,10 @@ async def test_what_is_said_while_compact_works_is_answered_then_and_not_hidden_
 ) -> None:
     await filled(harness, exchanges=2)
     asked = await harness.accept("/compact")
-    await helper_of(harness).wait_for_request(1)
+    await auxiliary_model(harness).wait_for_request(1)
     said = await harness.accept("said meanwhile")
     harness.model.say("heard")
-    helper_of(harness).say("on demand")
+    auxiliary_model(harness).say("on demand")
     await harness.end_of(asked)
     assert (await harness.end_of(said)).text == "heard"
     await ask(harness, "go on", "ok")
@@ -354,9 +354,9 @@ async def test_nothing_is_taken_back_while_compact_works(harness: GatewayHarness
     """G5: else its summary would tell of what was taken back, and hide what was said instead."""
     await filled(harness, exchanges=2)
     asked = await harness.accept("/compact")
-    await helper_of(harness).wait_for_request(1)
+    await auxiliary_model(harness).wait_for_request(1)
     assert "cannot" in (await harness.end_of(await harness.accept("/undo"))).text
-    helper_of(harness).say("on demand")
+    auxiliary_model(harness).say("on demand")
     assert "Summarised" in (await harness.end_of(asked)).text
 
 
@@ -372,7 +372,7 @@ async def test_compact_in_the_middle_of_a_turn_says_that_it_cannot(harness: Gate
 async def test_compact_of_little_and_one_that_fails_change_nothing(harness: GatewayHarness) -> None:
     assert "too little" in (await harness.end_of(await harness.accept("/compact"))).text
     await filled(harness, exchanges=2)
-    helper_of(harness).say("", "")
+    auxiliary_model(harness).say("", "")
     text = (await harness.end_of(await harness.accept("/compact"))).text
     assert "nothing was changed" in text
     assert await records(harness) == []
@@ -391,7 +391,7 @@ async def test_a_summary_never_holds_a_secret(harness: GatewayHarness) -> None:
     await harness.stop()
     await harness.start()
     await filled(harness)
-    helper_of(harness).say("the key is sk-very-secret-value")
+    auxiliary_model(harness).say("the key is sk-very-secret-value")
     await ask(harness, long_text("question4"), "ok")
     (record,) = await records(harness)
     assert "sk-very-secret-value" not in record.text
@@ -400,10 +400,12 @@ async def test_a_summary_never_holds_a_secret(harness: GatewayHarness) -> None:
 async def test_a_summary_that_is_taken_back_covers_nothing(harness: GatewayHarness) -> None:
     """/undo takes a record with the turn that wrote it; what it covered is shown again."""
     await filled(harness)
-    helper_of(harness).say("the summary")
+    auxiliary_model(harness).say("the summary")
     await ask(harness, long_text("question4"), "ok")
     await harness.end_of(await harness.accept("/undo"))
-    helper_of(harness).say("", "")  # it is as long again as it was: another summary is asked for
+    auxiliary_model(harness).say(
+        "", ""
+    )  # it is as long again as it was: another summary is asked for
     await ask(harness, "short", "ok")
     shown = said_in(harness.model.requests[-1])
     assert "the summary" not in shown
@@ -416,7 +418,7 @@ async def test_a_copy_of_a_conversation_goes_on_with_its_summary(harness: Gatewa
     await ask(harness, "a slip", "ok")
     await harness.end_of(await harness.accept("/undo"))
     await filled(harness)
-    helper_of(harness).say("the summary")
+    auxiliary_model(harness).say("the summary")
     await ask(harness, long_text("question4"), "ok")
     before = harness.model.requests[-1].messages
     await harness.end_of(await harness.accept("/fork"))
@@ -428,7 +430,7 @@ async def test_a_copy_of_a_conversation_goes_on_with_its_summary(harness: Gatewa
 
 async def test_usage_tells_what_was_used_beside_the_turns(harness: GatewayHarness) -> None:
     await filled(harness, exchanges=2)
-    helper_of(harness).say("on demand")
+    auxiliary_model(harness).say("on demand")
     await harness.end_of(await harness.accept("/compact"))
     assert "for its summary: " in (await harness.end_of(await harness.accept("/usage"))).text
 
@@ -441,9 +443,9 @@ async def test_memory_hears_what_is_about_to_be_summarised(harness: GatewayHarne
     await harness.start()
     await filled(harness)
     asked = await harness.accept(long_text("question4"))
-    await helper_of(harness).wait_for_request(1)
+    await auxiliary_model(harness).wait_for_request(1)
     (told,) = recorder.of("on_pre_compact")
-    helper_of(harness).say("the summary", "on demand")
+    auxiliary_model(harness).say("the summary", "on demand")
     harness.model.say("ok")
     await harness.end_of(asked)
     (record,) = await records(harness)
@@ -459,8 +461,8 @@ async def test_two_sessions_summarise_beside_each_other(harness: GatewayHarness)
             await ask(harness, long_text(f"{chat}{number}"), chat=chat)
     first = asyncio.create_task(ask(harness, long_text("one4"), "done", chat="one"))
     second = asyncio.create_task(ask(harness, long_text("two4"), "done", chat="two"))
-    await helper_of(harness).wait_for_request(2)
-    helper_of(harness).say("summary", "summary")
+    await auxiliary_model(harness).wait_for_request(2)
+    auxiliary_model(harness).say("summary", "summary")
     assert [await first, await second] == ["done", "done"]
     for request in harness.model.requests[-2:]:
         users = [m.text for m in request.messages if isinstance(m, UserMessage)]

@@ -4,7 +4,7 @@ import json
 import subprocess
 from collections.abc import Callable
 
-from tests.support.command_line import GatewayProcess, Typist
+from tests.support.command_line import CliGateway, Terminal
 
 from holdfast.system import exit_codes
 
@@ -12,16 +12,16 @@ Cli = Callable[..., subprocess.CompletedProcess[str]]
 SUDO = '[tool terminal {"command": "sudo -n true; echo it ran"}] [then] [text that was it]'
 
 
-def pending(gateway: GatewayProcess, cli: Cli) -> list[dict[str, str]]:
+def pending(gateway: CliGateway, cli: Cli) -> list[dict[str, str]]:
     listed = cli("approvals", "list", "--json", **gateway.where)
     found: list[dict[str, str]] = json.loads(listed.stdout)
     return found
 
 
 def test_a_chat_shows_the_question_and_takes_a_yes(
-    shared: GatewayProcess, typist: Callable[..., Typist]
+    shared_gateway: CliGateway, open_terminal: Callable[..., Terminal]
 ) -> None:
-    chat = typist("chat", "--session", "asked", **shared.where)
+    chat = open_terminal("chat", "--session", "asked", **shared_gateway.where)
     chat.sees("/help")
     chat.says(SUDO)
     chat.sees("? May this run? It would run with the rights of another user")
@@ -32,63 +32,70 @@ def test_a_chat_shows_the_question_and_takes_a_yes(
     chat.sees("that was it")
 
 
-def test_a_script_can_answer_in_a_chat(shared: GatewayProcess, cli: Cli) -> None:
-    done = cli("chat", "--session", "piped", stdin=f"{SUDO}\nno\n", **shared.where)
+def test_a_script_can_answer_in_a_chat(shared_gateway: CliGateway, cli: Cli) -> None:
+    done = cli("chat", "--session", "piped", stdin=f"{SUDO}\nno\n", **shared_gateway.where)
     assert "Denied: sudo -n true" in done.stdout
     assert "that was it" in done.stdout
 
 
 def test_a_script_that_asks_is_told_whose_word_it_waits_for(
-    shared: GatewayProcess, cli: Cli
+    shared_gateway: CliGateway, cli: Cli
 ) -> None:
     """Or it would wait in silence until the approval has expired."""
     asked = ("ask", "--session", "alone", "--message-id", "m1", "--timeout")
     wanted = "Waiting for approval: sudo -n true; echo it ran"
-    while wanted not in (late := cli(*asked, "1", SUDO, **shared.where)).stderr:
+    while wanted not in (late := cli(*asked, "1", SUDO, **shared_gateway.where)).stderr:
         assert late.returncode == 124
-    (row,) = pending(shared, cli)
+    (row,) = pending(shared_gateway, cli)
     assert f"`holdfast approvals approve {row['id']}`" in late.stderr
-    cli("approvals", "deny", row["id"], **shared.where)
-    assert cli(*asked, "30", SUDO, **shared.where).stdout == "that was it\n"
+    cli("approvals", "deny", row["id"], **shared_gateway.where)
+    assert cli(*asked, "30", SUDO, **shared_gateway.where).stdout == "that was it\n"
 
 
 def test_an_approval_is_listed_answered_and_remembered(
-    shared: GatewayProcess, cli: Cli, typist: Callable[..., Typist]
+    shared_gateway: CliGateway, cli: Cli, open_terminal: Callable[..., Terminal]
 ) -> None:
-    chat = typist("chat", "--session", "listed", **shared.where)
+    chat = open_terminal("chat", "--session", "listed", **shared_gateway.where)
     chat.sees("/help")
     chat.says(SUDO)
     chat.sees("May this run?")
-    (row,) = pending(shared, cli)
-    assert "pending, " in cli("approvals", "list", **shared.where).stdout
-    approved = cli("approvals", "approve", "--scope", "always", row["id"][:-2], **shared.where)
+    (row,) = pending(shared_gateway, cli)
+    assert "pending, " in cli("approvals", "list", **shared_gateway.where).stdout
+    approved = cli(
+        "approvals", "approve", "--scope", "always", row["id"][:-2], **shared_gateway.where
+    )
     assert approved.stdout == "Approved: sudo -n true; echo it ran\n"
     chat.sees("that was it")
-    again = cli("approvals", "deny", row["id"], **shared.where)
+    again = cli("approvals", "deny", row["id"], **shared_gateway.where)
     assert again.returncode == exit_codes.FAILED
     assert "approved already, by the operator" in again.stderr
-    assert cli("approvals", "list", **shared.where).stdout == "Nothing waits for approval.\n"
-    (rule,) = json.loads(cli("approvals", "rules", "--json", **shared.where).stdout)
+    assert (
+        cli("approvals", "list", **shared_gateway.where).stdout == "Nothing waits for approval.\n"
+    )
+    (rule,) = json.loads(cli("approvals", "rules", "--json", **shared_gateway.where).stdout)
     assert (rule["rule"], rule["scope"]) == ("become-root", "always")
-    assert "become-root" in cli("approvals", "rules", **shared.where).stdout
-    assert cli("approvals", "revoke", rule["id"], **shared.where).returncode == 0
-    assert "No standing rules" in cli("approvals", "rules", **shared.where).stdout
-    assert cli("approvals", "revoke", rule["id"], **shared.where).returncode == exit_codes.FAILED
+    assert "become-root" in cli("approvals", "rules", **shared_gateway.where).stdout
+    assert cli("approvals", "revoke", rule["id"], **shared_gateway.where).returncode == 0
+    assert "No standing rules" in cli("approvals", "rules", **shared_gateway.where).stdout
+    assert (
+        cli("approvals", "revoke", rule["id"], **shared_gateway.where).returncode
+        == exit_codes.FAILED
+    )
 
 
 def test_a_rule_that_is_not_there_is_said_so_with_where_they_are(
-    shared: GatewayProcess, cli: Cli
+    shared_gateway: CliGateway, cli: Cli
 ) -> None:
-    refused = cli("approvals", "revoke", "nope", **shared.where)
+    refused = cli("approvals", "revoke", "nope", **shared_gateway.where)
     assert refused.returncode == exit_codes.FAILED
     assert "There is no rule 'nope'; `holdfast approvals rules` has them all." in refused.stderr
 
 
 def test_the_only_one_need_not_be_named_and_none_is_said_to_be_none(
-    shared: GatewayProcess, cli: Cli
+    shared_gateway: CliGateway, cli: Cli
 ) -> None:
-    refused = cli("approvals", "approve", **shared.where)
+    refused = cli("approvals", "approve", **shared_gateway.where)
     assert refused.returncode == exit_codes.FAILED
     assert "Nothing waits for approval." in refused.stderr
-    unknown = cli("approvals", "deny", "ap_nothing", **shared.where)
+    unknown = cli("approvals", "deny", "ap_nothing", **shared_gateway.where)
     assert "is no approval" in unknown.stderr

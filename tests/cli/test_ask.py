@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.support.command_line import GatewayProcess, Typist
-from tests.support.held_command import HELD, open_gate
+from tests.support.command_line import CliGateway, Terminal
+from tests.support.held_command import HELD_CALL, release
 
 from holdfast.system import exit_codes
 from holdfast.system.paths import Paths
@@ -18,68 +18,70 @@ from holdfast.testing.misbehaving_model.process import ModelProcess
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def test_only_the_answer_is_printed(shared: GatewayProcess, cli: Cli) -> None:
-    done = cli("ask", '[tool terminal {"command": "true"}] [then] [text just this]', **shared.where)
+def test_only_the_answer_is_printed(shared_gateway: CliGateway, cli: Cli) -> None:
+    done = cli(
+        "ask", '[tool terminal {"command": "true"}] [then] [text just this]', **shared_gateway.where
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "just this\n", "")
 
 
-def test_standard_input_is_appended(shared: GatewayProcess, cli: Cli) -> None:
-    done = cli("ask", "what is", "this?", stdin="some\nlines\n", **shared.where)
+def test_standard_input_is_appended(shared_gateway: CliGateway, cli: Cli) -> None:
+    done = cli("ask", "what is", "this?", stdin="some\nlines\n", **shared_gateway.where)
     assert done.stdout == "You said: what is this?\n\nsome\nlines\n"
-    assert cli("ask", stdin="only this", **shared.where).stdout == "You said: only this\n"
+    assert cli("ask", stdin="only this", **shared_gateway.where).stdout == "You said: only this\n"
 
 
-def test_asking_nothing_is_a_usage_error(shared: GatewayProcess, cli: Cli) -> None:
-    refused = cli("ask", stdin="", **shared.where)
+def test_asking_nothing_is_a_usage_error(shared_gateway: CliGateway, cli: Cli) -> None:
+    refused = cli("ask", stdin="", **shared_gateway.where)
     assert refused.returncode == exit_codes.USAGE
     assert "Nothing was asked" in refused.stderr
 
 
 def test_a_named_session_remembers_and_a_fresh_one_does_not(
-    shared: GatewayProcess, cli: Cli, model: ModelProcess
+    shared_gateway: CliGateway, cli: Cli, model: ModelProcess
 ) -> None:
     for words in (["--session", "memory", "one"], ["--session", "memory", "two"], ["three"]):
-        assert cli("ask", *words, **shared.where).returncode == 0
+        assert cli("ask", *words, **shared_gateway.where).returncode == 0
     *_, second, third = model.requests()["requests"]
     assert len(second["messages"]) == len(third["messages"]) + 2
 
 
-def test_json_says_what_became_of_it(shared: GatewayProcess, cli: Cli) -> None:
-    document = json.loads(cli("ask", "--json", "[text yes]", **shared.where).stdout)
+def test_json_says_what_became_of_it(shared_gateway: CliGateway, cli: Cli) -> None:
+    document = json.loads(cli("ask", "--json", "[text yes]", **shared_gateway.where).stdout)
     assert document["state"] == "answered"
     assert document["answer"] == "yes"
     assert document["session"].startswith("s_")
     assert document["message_id"].startswith("cli-")
-    failed = cli("ask", "--json", "[status 400]", **shared.where)
+    failed = cli("ask", "--json", "[status 400]", **shared_gateway.where)
     assert failed.returncode == exit_codes.FAILED
     assert json.loads(failed.stdout)["state"] == "failed"
 
 
-def test_a_failure_is_told_on_standard_error(shared: GatewayProcess, cli: Cli) -> None:
-    failed = cli("ask", "[status 400]", **shared.where)
+def test_a_failure_is_told_on_standard_error(shared_gateway: CliGateway, cli: Cli) -> None:
+    failed = cli("ask", "[status 400]", **shared_gateway.where)
     assert failed.returncode == exit_codes.FAILED
     assert failed.stdout == ""
     assert "could not be answered" in failed.stderr
 
 
 def test_no_answer_in_time_exits_as_timeout_does_and_the_work_goes_on(
-    shared: GatewayProcess, cli: Cli, model: ModelProcess
+    shared_gateway: CliGateway, cli: Cli, model: ModelProcess
 ) -> None:
     before = model.requests()["count"]
-    asked = ["--session", "slow", "--message-id", "m1", f"{HELD} [then] [text at last]"]
-    late = cli("ask", "--timeout", "0.5", "--json", *asked, **shared.where)
+    asked = ["--session", "slow", "--message-id", "m1", f"{HELD_CALL} [then] [text at last]"]
+    late = cli("ask", "--timeout", "0.5", "--json", *asked, **shared_gateway.where)
     assert late.returncode == 124
     told = json.loads(late.stdout)
     assert "The work continues" in told["reason"]
-    open_gate(Paths(shared.home), told["session"])
-    assert cli("ask", *asked, **shared.where).stdout == "at last\n"
+    release(Paths(shared_gateway.home), told["session"])
+    assert cli("ask", *asked, **shared_gateway.where).stdout == "at last\n"
     assert (
         model.requests()["count"] == before + 2
     )  # its call and its end: attached, not asked again
 
 
 def test_a_gateway_killed_meanwhile_is_waited_for_and_asked_once(
-    gateway: GatewayProcess, cli: Cli, model: ModelProcess
+    gateway: CliGateway, cli: Cli, model: ModelProcess
 ) -> None:
     before = model.requests()["count"]
 
@@ -99,17 +101,19 @@ def test_a_gateway_killed_meanwhile_is_waited_for_and_asked_once(
     assert [r["message"]["type"] for r in shown["records"]].count("user") == 1
 
 
-def test_files_are_put_before_the_agent(shared: GatewayProcess, cli: Cli, tmp_path: Path) -> None:
+def test_files_are_put_before_the_agent(
+    shared_gateway: CliGateway, cli: Cli, tmp_path: Path
+) -> None:
     (tmp_path / "notes.txt").write_text("kelp")
     done = cli(
         "ask",
         "--file",
         str(tmp_path / "notes.txt"),
         '[tool terminal {"command": "cat uploads/*"}]',
-        **shared.where,
+        **shared_gateway.where,
     )
     assert "kelp" in done.stdout
-    missing = cli("ask", "--file", "/nowhere", "x", **shared.where)
+    missing = cli("ask", "--file", "/nowhere", "x", **shared_gateway.where)
     assert missing.returncode == exit_codes.USAGE
 
 
@@ -120,10 +124,12 @@ def test_without_a_gateway_it_exits_with_3(cli: Cli) -> None:
 
 
 def test_progress_is_shown_to_a_person_and_the_answer_once(
-    shared: GatewayProcess, typist: Callable[..., Typist]
+    shared_gateway: CliGateway, open_terminal: Callable[..., Terminal]
 ) -> None:
-    person = typist(
-        "ask", '[tool terminal {"command": "echo hey"}] [then] [text the end]', **shared.where
+    person = open_terminal(
+        "ask",
+        '[tool terminal {"command": "echo hey"}] [then] [text the end]',
+        **shared_gateway.where,
     )
     assert person.leaves() == 0
     assert "▸ terminal: echo hey … ok" in person.text

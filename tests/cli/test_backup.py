@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.faults.backup_homes import backed_up, made_home
-from tests.support.command_line import GatewayProcess, Typist
+from tests.support.command_line import CliGateway, Terminal
 
 from holdfast.server.local.control_client import read_status
 from holdfast.system import exit_codes
@@ -31,7 +31,7 @@ def created(cli: Cli, *args: str, **environ: str) -> dict[str, Any]:
     return told
 
 
-def last_backup(gateway: GatewayProcess, fits: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+def last_backup(gateway: CliGateway, fits: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
     """What status tells of it, once that is so: a gateway that is busy tells what it knew last."""
     deadline = time.monotonic() + 40
     while True:
@@ -58,7 +58,7 @@ def test_a_home_at_rest_is_backed_up_under_its_lock(cli: Cli, home: Path) -> Non
     assert Path(created(cli)["path"]).parent.resolve() == home.parent / "elsewhere"
 
 
-def test_a_live_gateway_is_copied_while_it_works(gateway: GatewayProcess, cli: Cli) -> None:
+def test_a_live_gateway_is_copied_while_it_works(gateway: CliGateway, cli: Cli) -> None:
     """K4: through the gateway, which goes on; and `restore` refuses to overwrite a live one."""
     cli("ask", "--session", "kept", "[text before]")
     told = created(cli)
@@ -81,7 +81,7 @@ def test_a_live_gateway_is_copied_while_it_works(gateway: GatewayProcess, cli: C
     assert len(json.loads(shown.stdout)["sessions"]) == 1
 
 
-def test_a_gateway_backs_itself_up(gateway: GatewayProcess) -> None:
+def test_a_gateway_backs_itself_up(gateway: CliGateway) -> None:
     """K4: by itself, when it is time; status says which one is the last."""
     gateway.stop()
     config = (gateway.home / "holdfast.toml").read_text()
@@ -158,14 +158,14 @@ def test_a_damaged_database_is_not_backed_up_over_good_ones(cli: Cli, home: Path
 
 @pytest.mark.parametrize(("way", "told"), [("restore", "are back"), ("recover", "were saved")])
 def test_the_doctor_asks_what_is_to_take_the_place_of_a_damaged_database(
-    typist: Callable[..., Typist], home: Path, way: str, told: str
+    open_terminal: Callable[..., Terminal], home: Path, way: str, told: str
 ) -> None:
     """K3: by a person's word; the damaged file is set aside as it is."""
     good = backed_up(home).name.removesuffix(".tar.gz")
     tear(home / "state.db")
     torn = (home / "state.db").read_bytes()
     skip = [part for name in ("model", "sandbox") for part in ("--skip", name)]
-    doctor = typist("doctor", "--fix", *skip)
+    doctor = open_terminal("doctor", "--fix", *skip)
     doctor.sees("is damaged")
     doctor.sees("newest good backup")
     doctor.sees("Which")

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable
 
 import pytest
-from tests.support.command_line import HOLDFAST, GatewayProcess
+from tests.support.command_line import HOLDFAST, CliGateway
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -39,14 +39,14 @@ def test_bash_offers_commands_options_and_choices() -> None:
     assert offered("holdfast logs --level w", environ={}) == ["warning"]
 
 
-def test_sessions_are_offered_by_name(shared: GatewayProcess, cli: Cli) -> None:
-    cli("ask", "--session", "orchard", "hi", **shared.where)
-    assert offered("holdfast sessions show orc", environ=shared.where) == ["orchard"]
-    assert offered("holdfast chat --session orc", environ=shared.where) == ["orchard"]
-    made = cli("jobs", "add", "every day at 9", "water it", "--json", **shared.where).stdout
+def test_sessions_are_offered_by_name(shared_gateway: CliGateway, cli: Cli) -> None:
+    cli("ask", "--session", "orchard", "hi", **shared_gateway.where)
+    assert offered("holdfast sessions show orc", environ=shared_gateway.where) == ["orchard"]
+    assert offered("holdfast chat --session orc", environ=shared_gateway.where) == ["orchard"]
+    made = cli("jobs", "add", "every day at 9", "water it", "--json", **shared_gateway.where).stdout
     number = str(json.loads(made)["id"])
-    assert number in offered(f"holdfast jobs edit {number}", environ=shared.where)
-    assert "1" in offered("holdfast config rollback ''", environ=shared.where)
+    assert number in offered(f"holdfast jobs edit {number}", environ=shared_gateway.where)
+    assert "1" in offered("holdfast config rollback ''", environ=shared_gateway.where)
 
 
 def test_nothing_is_offered_and_nothing_breaks_without_a_gateway(tmp_path: object) -> None:

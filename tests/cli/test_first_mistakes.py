@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.support.command_line import HOLDFAST, GatewayProcess, environment, running
+from tests.support.command_line import HOLDFAST, CliGateway, environment, running
 
 from holdfast.system import exit_codes
 from holdfast.testing.misbehaving_model.process import ModelProcess
@@ -80,10 +80,10 @@ def test_a_port_that_was_chosen_and_is_taken_is_an_error_with_a_way_out(tmp_path
     assert "Traceback" not in refused.stderr
 
 
-def test_a_second_start_names_the_first(shared: GatewayProcess, cli: Cli) -> None:
-    refused = cli("run", **shared.where)
+def test_a_second_start_names_the_first(shared_gateway: CliGateway, cli: Cli) -> None:
+    refused = cli("run", **shared_gateway.where)
     assert refused.returncode == exit_codes.HOME_IN_USE
-    assert shared.address in refused.stderr
+    assert shared_gateway.address in refused.stderr
     assert "--home" in refused.stderr
 
 

@@ -8,18 +8,18 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from tests.support.command_line import GatewayProcess
+from tests.support.command_line import CliGateway
 
 from holdfast.system import exit_codes
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def test_jobs_are_made_listed_run_and_removed(shared: GatewayProcess, cli: Cli) -> None:
+def test_jobs_are_made_listed_run_and_removed(shared_gateway: CliGateway, cli: Cli) -> None:
     """J4: what it said is in its history, also where nobody is sent it."""
 
     def jobs(*args: str) -> str:
-        done = cli("jobs", *args, **shared.where)
+        done = cli("jobs", *args, **shared_gateway.where)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -45,7 +45,7 @@ def test_jobs_are_made_listed_run_and_removed(shared: GatewayProcess, cli: Cli) 
     assert "hi there" in jobs("history", number)
     assert jobs("stop", number) == f"Job {number} is not running.\n"
     assert jobs("rm", number) == f"Job {number} is removed.\n"
-    gone = cli("jobs", "show", number, **shared.where)
+    gone = cli("jobs", "show", number, **shared_gateway.where)
     assert gone.returncode == exit_codes.FAILED
     assert gone.stderr == f"error: There is no job {number}; `holdfast jobs list` lists all.\n"
 
@@ -64,24 +64,24 @@ def ended(jobs: Callable[..., str], number: str) -> dict[str, Any]:
     raise AssertionError(f"it has not ended: {run}")
 
 
-def test_what_is_not_understood_is_told(shared: GatewayProcess, cli: Cli) -> None:
-    refused = cli("jobs", "add", "every weekday att 9", "x", **shared.where)
+def test_what_is_not_understood_is_told(shared_gateway: CliGateway, cli: Cli) -> None:
+    refused = cli("jobs", "add", "every weekday att 9", "x", **shared_gateway.where)
     assert refused.returncode == exit_codes.FAILED
     assert "I understood “every weekday”, but not “att 9”." in refused.stderr
-    empty = cli("jobs", "add", "", "x", **shared.where)
+    empty = cli("jobs", "add", "", "x", **shared_gateway.where)
     assert empty.returncode == exit_codes.USAGE and "WHEN is empty." in empty.stderr
     for said, told in (
         ((), "No change given"),
         (("--zone", "Europe/Berlin"), "--zone applies to --when: give both."),
         (("--text", " "), "--text is empty."),
     ):
-        refused = cli("jobs", "edit", "999", *said, **shared.where)
+        refused = cli("jobs", "edit", "999", *said, **shared_gateway.where)
         assert refused.returncode == exit_codes.USAGE and told in refused.stderr
-    missing = cli("jobs", "edit", "999", "--text", "look", **shared.where)
+    missing = cli("jobs", "edit", "999", "--text", "look", **shared_gateway.where)
     assert missing.returncode == exit_codes.FAILED and "There is no job 999" in missing.stderr
 
 
-def test_without_a_gateway_jobs_can_be_read_and_not_made(gateway: GatewayProcess, cli: Cli) -> None:
+def test_without_a_gateway_jobs_can_be_read_and_not_made(gateway: CliGateway, cli: Cli) -> None:
     """K1: the command line takes the lock itself, and reads."""
     when = f"every day at {(time.localtime().tm_hour + 12) % 24:02}:00"  # not while this runs
     assert cli("jobs", "add", when, "look", **gateway.where).returncode == 0

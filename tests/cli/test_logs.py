@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.command_line import HOLDFAST, environment, heed_ctrl_c
+from tests.support.command_line import HOLDFAST, environment, reset_sigint
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -68,7 +68,7 @@ def following(tmp_path: Path, log: Path) -> Iterator[subprocess.Popen[str]]:
         env=environment(tmp_path),
         stdout=subprocess.PIPE,
         text=True,
-        preexec_fn=heed_ctrl_c,
+        preexec_fn=reset_sigint,
     ) as process:
         yield process
         process.kill()

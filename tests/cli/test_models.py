@@ -79,7 +79,7 @@ def test_list_without_any_configuration_says_what_was_found_and_why(
 
 
 def test_check_says_whether_and_how_fast(run: Run, keyed_model: ModelProcess) -> None:
-    model.script(
+    keyed_model.script(
         {"match": "Count", "text": "one two three " * 20, "delay": 0.002},
         {"match": "report", "calls": [{"name": "report", "arguments": {"word": "ready"}}]},
     )

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.command_line import GatewayProcess
-from tests.support.simulated_vendor import Vendor
+from tests.support.command_line import CliGateway
+from tests.support.simulated_vendor import SimulatedVendor
 
 from holdfast.system import exit_codes
 
@@ -15,14 +15,14 @@ Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def vendor() -> Iterator[Vendor]:
-    with Vendor() as vendor:
+def vendor() -> Iterator[SimulatedVendor]:
+    with SimulatedVendor() as vendor:
         yield vendor
 
 
 @pytest.fixture
-def gateway(tmp_path: Path, vendor: Vendor) -> Iterator[GatewayProcess]:
-    gateway = GatewayProcess(tmp_path)
+def gateway(tmp_path: Path, vendor: SimulatedVendor) -> Iterator[CliGateway]:
+    gateway = CliGateway(tmp_path)
     gateway.configure(f'[platforms.simulated]\nbase_url = "{vendor.base_url}"\n')
     gateway.start()
     yield gateway
@@ -30,7 +30,7 @@ def gateway(tmp_path: Path, vendor: Vendor) -> Iterator[GatewayProcess]:
 
 
 def test_people_are_let_in_from_the_shell_and_stay_so_when_it_is_killed(
-    vendor: Vendor, gateway: GatewayProcess, cli: Cli
+    vendor: SimulatedVendor, gateway: CliGateway, cli: Cli
 ) -> None:
     def pairing(*args: str) -> str:
         done = cli("pairing", *args)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.cli.common.test_offline import converse
-from tests.support.command_line import GatewayProcess
+from tests.support.command_line import CliGateway
 
 from holdfast.system import exit_codes
 from holdfast.system.lock import HomeLock
@@ -16,18 +16,20 @@ from holdfast.system.paths import Paths
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def test_words_are_found_through_the_gateway(shared: GatewayProcess, cli: Cli) -> None:
-    cli("ask", "--session", "search", "[text the capstan turns]", **shared.where)
-    shown = cli("search", "capst", "turns", **shared.where)
+def test_words_are_found_through_the_gateway(shared_gateway: CliGateway, cli: Cli) -> None:
+    cli("ask", "--session", "search", "[text the capstan turns]", **shared_gateway.where)
+    shown = cli("search", "capst", "turns", **shared_gateway.where)
     assert "assistant: the capstan turns" in shown.stdout
-    found = json.loads(cli("search", "--json", "capstan", **shared.where).stdout)["found"]
+    found = json.loads(cli("search", "--json", "capstan", **shared_gateway.where).stdout)["found"]
     assert {hit["session"]["chat"] for hit in found} == {"search"}
-    narrowed = cli("search", "--session", "search", "--days", "1", "capstan", **shared.where)
+    narrowed = cli(
+        "search", "--session", "search", "--days", "1", "capstan", **shared_gateway.where
+    )
     assert "capstan" in narrowed.stdout
-    assert cli("search", "--platform", "api", "capstan", **shared.where).stdout == (
+    assert cli("search", "--platform", "api", "capstan", **shared_gateway.where).stdout == (
         "Nothing was found.\n"
     )
-    again = cli("search", "--rebuild", "capstan", **shared.where)
+    again = cli("search", "--rebuild", "capstan", **shared_gateway.where)
     assert "made anew" in again.stdout and "capstan" in again.stdout
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.command_line import GatewayProcess, Typist
+from tests.support.command_line import CliGateway, Terminal
 
 from holdfast.cli.common.config_files import set_env_variable
 from holdfast.config.environment import read_dotenv
@@ -111,9 +111,9 @@ def test_with_nobody_to_ask_options_are_asked_for(cli: Cli) -> None:
 
 
 def test_a_person_is_asked_and_the_key_is_not_shown(
-    typist: Callable[..., Typist], home: Path, provider: ModelProcess
+    open_terminal: Callable[..., Terminal], home: Path, provider: ModelProcess
 ) -> None:
-    person = typist("setup", "--base-url", provider.base_url)
+    person = open_terminal("setup", "--base-url", provider.base_url)
     person.sees("Number [1]: ")
     person.says("gpt")
     person.sees("'gpt' is none of these: say a number from 1 to 5.")
@@ -134,9 +134,9 @@ def test_a_person_is_asked_and_the_key_is_not_shown(
 
 
 def test_a_key_that_the_shell_would_hide_gets_a_variable_of_its_own(
-    typist: Callable[..., Typist], home: Path, provider: ModelProcess
+    open_terminal: Callable[..., Terminal], home: Path, provider: ModelProcess
 ) -> None:
-    person = typist("setup", "--base-url", provider.base_url, OPENAI_API_KEY="sk-old")
+    person = open_terminal("setup", "--base-url", provider.base_url, OPENAI_API_KEY="sk-old")
     person.sees("Number [1]: ")
     person.says("2")
     person.sees("use that? [Y/n]: ")
@@ -151,9 +151,7 @@ def test_a_key_that_the_shell_would_hide_gets_a_variable_of_its_own(
     assert read_dotenv(home / ".env").values == {"OPENAI_API_KEY_HOLDFAST": KEY}
 
 
-def test_a_gateway_that_runs_takes_model_and_account_over(
-    cli: Cli, gateway: GatewayProcess
-) -> None:
+def test_a_gateway_that_runs_takes_model_and_account_over(cli: Cli, gateway: CliGateway) -> None:
     done = cli("setup", "--provider", "local", "--name", "m1", *NOWHERE, **gateway.where)
     assert done.returncode == 0, done.stderr
     assert "onfiguration 2 " in done.stdout  # which its watch may have found before it was asked
@@ -204,20 +202,22 @@ def test_a_file_that_cannot_be_changed_is_shown_what_to_write(cli: Cli, home: Pa
 
 
 def test_a_file_that_is_broken_is_told_with_its_line_before_anybody_is_asked(
-    cli: Cli, typist: Callable[..., Typist], home: Path
+    cli: Cli, open_terminal: Callable[..., Terminal], home: Path
 ) -> None:
     home.mkdir(mode=0o700)
     (home / "holdfast.toml").write_text("[agent\n")
     refused = cli("setup", "--provider", "demo")
     assert refused.returncode == exit_codes.CONFIG_EXIT
     assert "holdfast.toml, line 1: this is not TOML" in refused.stderr
-    person = typist("setup")
+    person = open_terminal("setup")
     person.sees("line 1: this is not TOML")
     assert person.leaves() == exit_codes.CONFIG_EXIT
 
 
-def test_a_provider_can_be_chosen_by_its_name(typist: Callable[..., Typist], home: Path) -> None:
-    person = typist("setup")
+def test_a_provider_can_be_chosen_by_its_name(
+    open_terminal: Callable[..., Terminal], home: Path
+) -> None:
+    person = open_terminal("setup")
     person.sees("Number [1]: ")
     person.says("demo")
     person.sees("Write this? [Y/n]: ")

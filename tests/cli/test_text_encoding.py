@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.support.command_line import HOLDFAST, Cli, GatewayProcess, environment
+from tests.support.command_line import HOLDFAST, Cli, CliGateway, environment
 
 from holdfast.system import exit_codes
 
@@ -27,21 +27,23 @@ def holdfast(
 
 @pytest.mark.parametrize("command", ["ask", "search", "memory add", "sessions show"])
 def test_a_word_that_is_no_text_is_refused_before_anything_is_done(
-    shared: GatewayProcess, cli: Cli, tmp_path: Path, command: str
+    shared_gateway: CliGateway, cli: Cli, tmp_path: Path, command: str
 ) -> None:
-    before = cli("sessions", "list", "--json", **shared.where).stdout
-    refused = holdfast(tmp_path, *command.split(), b"gr\xfc\xdfe", **shared.where)
+    before = cli("sessions", "list", "--json", **shared_gateway.where).stdout
+    refused = holdfast(tmp_path, *command.split(), b"gr\xfc\xdfe", **shared_gateway.where)
     assert refused.returncode == exit_codes.USAGE
     assert rb"'gr\xfc\xdfe' is not valid in the encoding of this shell" in refused.stderr
     assert b"Traceback" not in refused.stderr
-    assert cli("sessions", "list", "--json", **shared.where).stdout == before
+    assert cli("sessions", "list", "--json", **shared_gateway.where).stdout == before
 
 
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
 def test_what_is_piped_in_and_is_no_text_is_asked_with_marks_in_it(
-    shared: GatewayProcess, tmp_path: Path, locale: str
+    shared_gateway: CliGateway, tmp_path: Path, locale: str
 ) -> None:
-    asked = holdfast(tmp_path, "ask", "What is", stdin=b"\xff\xfe", LC_ALL=locale, **shared.where)
+    asked = holdfast(
+        tmp_path, "ask", "What is", stdin=b"\xff\xfe", LC_ALL=locale, **shared_gateway.where
+    )
     assert asked.returncode == 0, asked.stderr
 
 

@@ -7,7 +7,7 @@ from subprocess import DEVNULL
 
 import pytest
 from tests.support.doc_pages import REPO, DocsGateway, Page, Pages
-from tests.support.fork_server import GATEWAY, bear
+from tests.support.fork_server import GATEWAY, fork_process
 from tests.support.ports import own_port
 
 
@@ -17,7 +17,7 @@ def page() -> Pages:
 
 
 @pytest.fixture(scope="session")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DocsGateway]:
+def docs_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DocsGateway]:
     """A running gateway with the demo model, for all tests that do not kill theirs."""
     home = tmp_path_factory.mktemp("docs") / "home"
     environ = {
@@ -26,7 +26,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DocsGateway]:
         "HOLDFAST_HOME": str(home),
         "HOLDFAST_MODEL_PROVIDER": "demo",
     }
-    process = bear(GATEWAY, "run", "--port", "0", env=environ, stderr=DEVNULL, text=True)
+    process = fork_process(GATEWAY, "run", "--port", "0", env=environ, stderr=DEVNULL, text=True)
     assert process.stdout is not None
     try:
         greeting = process.stdout.readline()

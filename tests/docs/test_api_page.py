@@ -12,11 +12,13 @@ from tests.support.doc_pages import REPO, DocsGateway, Pages
 CODES = re.compile(r'code="(\w+)"')
 
 
-def fetch(served: DocsGateway, path: str, body: object = None, **headers: str) -> tuple[int, str]:
+def fetch(
+    docs_gateway: DocsGateway, path: str, body: object = None, **headers: str
+) -> tuple[int, str]:
     request = urllib.request.Request(
-        served.address + path,
+        docs_gateway.address + path,
         data=None if body is None else json.dumps(body).encode(),
-        headers={"Authorization": f"Bearer {served.token}", **headers},
+        headers={"Authorization": f"Bearer {docs_gateway.token}", **headers},
     )
     try:
         with urllib.request.urlopen(request, timeout=60) as response:
@@ -26,9 +28,9 @@ def fetch(served: DocsGateway, path: str, body: object = None, **headers: str) -
             return error.code, error.read().decode()
 
 
-def ask(served: DocsGateway, text: str, **body: object) -> tuple[int, str]:
+def ask(docs_gateway: DocsGateway, text: str, **body: object) -> tuple[int, str]:
     body = {"messages": [{"role": "user", "content": text}], **body}
-    return fetch(served, "/v1/chat/completions", body, **{"X-Holdfast-Session": "docs"})
+    return fetch(docs_gateway, "/v1/chat/completions", body, **{"X-Holdfast-Session": "docs"})
 
 
 def test_the_page_lists_every_code_of_the_api(page: Pages) -> None:
@@ -38,8 +40,10 @@ def test_the_page_lists_every_code_of_the_api(page: Pages) -> None:
     assert codes - listed == set()
 
 
-def test_the_commands_on_the_page_are_those_there_are(page: Pages, served: DocsGateway) -> None:
-    _, text = ask(served, "/help")
+def test_the_commands_on_the_page_are_those_there_are(
+    page: Pages, docs_gateway: DocsGateway
+) -> None:
+    _, text = ask(docs_gateway, "/help")
     told = json.loads(text)["choices"][0]["message"]["content"]
     commands = set(re.findall(r"^/(\w+) - ", told, re.MULTILINE))
     listed = {row[0].split("`")[1] for row in page("docs/api.md").rows if "`/" in row[0]}
@@ -47,21 +51,23 @@ def test_the_commands_on_the_page_are_those_there_are(page: Pages, served: DocsG
     assert named and named <= commands
 
 
-def test_health_and_refusals_are_as_the_page_shows_them(page: Pages, served: DocsGateway) -> None:
+def test_health_and_refusals_are_as_the_page_shows_them(
+    page: Pages, docs_gateway: DocsGateway
+) -> None:
     text = page("docs/api.md").text
-    assert fetch(served, "/healthz") == (200, '{"ready": true}')
-    status, told = ask(served, "hi", tools=[{"type": "function"}])
+    assert fetch(docs_gateway, "/healthz") == (200, '{"ready": true}')
+    status, told = ask(docs_gateway, "hi", tools=[{"type": "function"}])
     assert status == 400
     assert told in text
 
 
-def test_the_shell_examples_run(page: Pages, served: DocsGateway, tmp_path: Path) -> None:
+def test_the_shell_examples_run(page: Pages, docs_gateway: DocsGateway, tmp_path: Path) -> None:
     blocks = [block.text for block in page("docs/api.md").blocks if block.language == "sh"]
     assert len(blocks) >= 4
-    script = "\n".join(blocks).replace("http://127.0.0.1:8787", served.address)
+    script = "\n".join(blocks).replace("http://127.0.0.1:8787", docs_gateway.address)
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
-        env=served.environ,
+        env=docs_gateway.environ,
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -74,11 +80,11 @@ def test_the_shell_examples_run(page: Pages, served: DocsGateway, tmp_path: Path
     assert "data: [DONE]" in done.stdout
 
 
-def test_the_python_examples_run(page: Pages, served: DocsGateway, tmp_path: Path) -> None:
+def test_the_python_examples_run(page: Pages, docs_gateway: DocsGateway, tmp_path: Path) -> None:
     blocks = [block.text for block in page("docs/api.md").blocks if block.language == "python"]
     done = subprocess.run(
         ["python", "-W", "error", "-c", "\n".join(blocks)],
-        env=served.environ,
+        env=docs_gateway.environ,
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.support.doc_pages import Pages
-from tests.support.platform_gateway import written
+from tests.support.platform_gateway import write_config
 
 from holdfast.config import load
 from holdfast.platforms.email.plugin import EmailSettings
@@ -18,5 +18,5 @@ def test_every_file_on_the_page_loads(page: Pages, tmp_path: Path) -> None:
         "EMAIL_REFRESH_TOKEN": "r0",
     }
     for number, text in enumerate(files):
-        home = written(tmp_path / str(number), text)
+        home = write_config(tmp_path / str(number), text)
         assert isinstance(load(home, environ).settings.platforms["email"], EmailSettings)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.doc_pages import REPO, DocsGateway, Pages
-from tests.support.held_command import SHUT
+from tests.support.held_command import HELD_COMMAND
 
 EXAMPLES = sorted((REPO / "examples").glob("*.py"))
 
@@ -40,19 +40,19 @@ def test_every_example_is_listed_in_the_readme_of_the_folder(page: Pages) -> Non
     assert [path.name for path in EXAMPLES if f"({path.name})" not in listed] == []
 
 
-def test_ask_prints_the_answer(served: DocsGateway) -> None:
-    assert "42" in run("ask.py", "run echo $((6 * 7))", environ=served.environ)
+def test_ask_prints_the_answer(docs_gateway: DocsGateway) -> None:
+    assert "42" in run("ask.py", "run echo $((6 * 7))", environ=docs_gateway.environ)
 
 
-def test_ask_repeats_a_message_without_asking_twice(served: DocsGateway) -> None:
+def test_ask_repeats_a_message_without_asking_twice(docs_gateway: DocsGateway) -> None:
     asked = ("run echo once >> asked.log; cat asked.log", "--session", "twice", "--id", "one")
-    first = run("ask.py", *asked, environ=served.environ)
-    assert run("ask.py", *asked, environ=served.environ) == first
+    first = run("ask.py", *asked, environ=docs_gateway.environ)
+    assert run("ask.py", *asked, environ=docs_gateway.environ) == first
     assert first.count("once") == 1
 
 
-def test_the_openai_client_streams_and_is_remembered(served: DocsGateway) -> None:
-    said = run("openai_client.py", environ=served.environ)
+def test_the_openai_client_streams_and_is_remembered(docs_gateway: DocsGateway) -> None:
+    said = run("openai_client.py", environ=docs_gateway.environ)
     assert "hello again" in said
 
 
@@ -65,13 +65,13 @@ def let_go(folder: Path) -> None:
 
 
 def test_pulling_the_plug_loses_nothing_and_repeats_nothing(
-    served: DocsGateway, tmp_path: Path
+    docs_gateway: DocsGateway, tmp_path: Path
 ) -> None:
     """H2: the command that ran over the kill is attached to, and its effect is there once."""
     program = [sys.executable, "-W", "error", REPO / "examples" / "pull_the_plug.py"]
-    command = f"run {SHUT}; echo ran >> ran.log; cat ran.log"
+    command = f"run {HELD_COMMAND}; echo ran >> ran.log; cat ran.log"
     options = ("--ask", command, "--after", "4", "--down", "0", "--transcript")
-    environ = {**served.environ, "HOLDFAST_HOME": "", "TMPDIR": str(tmp_path)}
+    environ = {**docs_gateway.environ, "HOLDFAST_HOME": "", "TMPDIR": str(tmp_path)}
     with subprocess.Popen(
         [*program, *options], env=environ, stdout=subprocess.PIPE, text=True
     ) as showing:
@@ -87,7 +87,7 @@ def test_pulling_the_plug_loses_nothing_and_repeats_nothing(
     assert "note ·" in transcript
 
 
-def test_the_bot_answers_whom_it_is_told_to(served: DocsGateway) -> None:
-    said = run("bot.py", "run echo $((6 * 7))", environ=served.environ)
+def test_the_bot_answers_whom_it_is_told_to(docs_gateway: DocsGateway) -> None:
+    said = run("bot.py", "run echo $((6 * 7))", environ=docs_gateway.environ)
     assert "42" in said
     assert said.count("bot, in mallory's: ") == said.count("holdfast pairing approve") == 1

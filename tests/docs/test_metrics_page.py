@@ -18,9 +18,9 @@ def listed(page: Pages) -> dict[str, str]:
     return {name: row[1] for name, row in rows.items() if _NAME.fullmatch(name)}
 
 
-def test_the_page_lists_the_metrics_that_are_served(page: Pages, served: DocsGateway) -> None:
-    bearer = {"Authorization": f"Bearer {served.token}"}
-    asked = urllib.request.Request(f"{served.address}/metrics", headers=bearer)
+def test_the_page_lists_the_metrics_that_are_served(page: Pages, docs_gateway: DocsGateway) -> None:
+    bearer = {"Authorization": f"Bearer {docs_gateway.token}"}
+    asked = urllib.request.Request(f"{docs_gateway.address}/metrics", headers=bearer)
     with urllib.request.urlopen(asked, timeout=60) as response:
         told = Exposition(response.read().decode())
     assert listed(page) == told.kinds

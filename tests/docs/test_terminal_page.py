@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.command_line import HOLDFAST, GatewayProcess, Typist, environment
+from tests.support.command_line import HOLDFAST, CliGateway, Terminal, environment
 
 PAGE = Path(__file__).parents[2] / "docs" / "terminal.md"
 
@@ -17,8 +17,8 @@ def blocks(kind: str) -> list[str]:
 
 
 @pytest.fixture
-def demo(tmp_path: Path) -> Iterator[GatewayProcess]:
-    gateway = GatewayProcess(tmp_path)
+def demo(tmp_path: Path) -> Iterator[CliGateway]:
+    gateway = CliGateway(tmp_path)
     gateway.configure('[model]\nprovider = "demo"\n[runner]\nsandbox = "off"\n')
     gateway.start()
     try:
@@ -33,7 +33,7 @@ def pattern(expected: str) -> str:
     return re.sub(r"(?: |\\ )+", r"\\s+", re.sub(r"\d+\\\.\d+", r"[0-9.]+", text))
 
 
-def test_the_commands_print_what_the_page_says(demo: GatewayProcess, tmp_path: Path) -> None:
+def test_the_commands_print_what_the_page_says(demo: CliGateway, tmp_path: Path) -> None:
     path = f"{HOLDFAST.parent}:{os.environ['PATH']}"
     steps = [
         step.partition("\n")
@@ -60,11 +60,11 @@ def test_the_commands_print_what_the_page_says(demo: GatewayProcess, tmp_path: P
 
 
 def test_the_chat_goes_as_the_page_says(
-    demo: GatewayProcess, typist: Callable[..., Typist]
+    demo: CliGateway, open_terminal: Callable[..., Terminal]
 ) -> None:
     [block] = blocks("transcript")
     command, *lines = block.splitlines()
-    person = typist(*command.removeprefix("$ holdfast ").split())
+    person = open_terminal(*command.removeprefix("$ holdfast ").split())
     for line in lines:
         if line.startswith("> "):
             person.sees("> ")

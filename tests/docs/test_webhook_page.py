@@ -13,7 +13,7 @@ from subprocess import DEVNULL, PIPE
 
 import pytest
 from tests.support.doc_pages import Page, Pages
-from tests.support.fork_server import GATEWAY, bear
+from tests.support.fork_server import GATEWAY, fork_process
 
 from holdfast.config import load
 from holdfast.platforms.webhook.plugin import SIGNATURE_HEADERS
@@ -78,7 +78,7 @@ def gateway(home: Path, config: str) -> Iterator[str]:
         "HOLDFAST_MODEL_PROVIDER": "demo",
         **SECRETS,
     }
-    process = bear(GATEWAY, "run", "--port", "0", env=environ, stderr=DEVNULL, text=True)
+    process = fork_process(GATEWAY, "run", "--port", "0", env=environ, stderr=DEVNULL, text=True)
     assert process.stdout is not None
     try:
         greeting = process.stdout.readline()

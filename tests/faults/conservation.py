@@ -12,8 +12,8 @@ import apsw
 import msgspec
 from tests.faults import audit_checks
 from tests.support.process_harness import SETTLES_WITHIN, ProcessHarness
-from tests.support.rerun_failed import BrokenLaw
-from tests.support.store_file import looking_into
+from tests.support.rerun_failed import ConservationError
+from tests.support.store_file import open_read_only
 
 from holdfast.core.messages.inbox import InboxState
 from holdfast.core.messages.outbox import DeliveryKind, DeliveryState
@@ -77,7 +77,7 @@ class Books:
         self.idempotent = idempotent
         self.refused_by_model: int = process_harness.model.requests(last=1)["refused"]
         self.effects = Counter(process_harness.effects())
-        with looking_into(process_harness.paths.db) as db:
+        with open_read_only(process_harness.paths.db) as db:
             self.inbox = {row.id: row for row in map(_accepted, _rows(db, "inbox"))}
             resends = Counter[str]()
             for part in _rows(db, "parts"):
@@ -107,13 +107,13 @@ async def check_laws(
     kept = (await process_harness.status())["inbox_counts"]
     ended = sum(kept[state] for state in InboxState if state not in ("queued", "running"))
     if not kept["accepted"] - ended == kept["queued"] + kept["running"] == 0:
-        raise BrokenLaw(f"the ledger does not balance: {kept}")
+        raise ConservationError(f"the ledger does not balance: {kept}")
     await process_harness.stop()
     books = Books(process_harness, ledger, idempotent=idempotent)
     broken = [why for law in LAWS for why in law(books)]
     broken += _unwanted_ends(books, ends)
     if broken:
-        raise BrokenLaw("\n".join(broken) + process_harness.errors())
+        raise ConservationError("\n".join(broken) + process_harness.errors())
     return books
 
 

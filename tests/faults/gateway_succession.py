@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from tests.support.async_process import Born, bear
+from tests.support.async_process import AsyncProcess, start_process
 from tests.support.fork_server import GATEWAY, run_holdfast
 
 import holdfast
@@ -46,7 +46,7 @@ class Life:
     """Owns one process of ours, and what it says."""
 
     def __init__(
-        self, process: asyncio.subprocess.Process | Born, *, home: Path, errors: Path
+        self, process: asyncio.subprocess.Process | AsyncProcess, *, home: Path, errors: Path
     ) -> None:
         self._process = process
         self._home = home
@@ -131,7 +131,7 @@ class Lineage:
         command = ["-c", program] if program else ["-m", "holdfast.cli", *(arguments or ("run",))]
         errors = self.home / f"life-{len(self._lives)}.err"
         if self._nursed and not (arguments or program):
-            process: asyncio.subprocess.Process | Born = await bear(
+            process: asyncio.subprocess.Process | AsyncProcess = await start_process(
                 GATEWAY, "run", env=self.environment, errors=errors
             )
         else:

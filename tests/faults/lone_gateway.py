@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.support.fork_server import GATEWAY, Born, bear, run_holdfast
+from tests.support.fork_server import GATEWAY, ForkedProcess, fork_process, run_holdfast
 
 import holdfast
 from holdfast.core.config.settings import RunnerSettings
@@ -50,7 +50,7 @@ class Lone:
         self.home = home
         self.paths = Paths(home)
         self.paths.config_file.write_text(CONFIG.format(drain=drain, park=park, supervisor=kept_by))
-        self.process: Born | None = None
+        self.process: ForkedProcess | None = None
         self.variables: dict[str, str] = {}
         self.address = ""
         self.session = ""  # that was spoken to last
@@ -65,11 +65,11 @@ class Lone:
             **variables,
         }
 
-    def begin(self, stall: str = "") -> Born:
+    def begin(self, stall: str = "") -> ForkedProcess:
         """Start it, and wait for nothing."""
         with (self.home / "errors").open("ab") as errors:
             environ = self.environment(HOLDFAST_STALL_AT=stall)
-            self.process = bear(GATEWAY, "run", env=environ, stdout=errors, stderr=errors)
+            self.process = fork_process(GATEWAY, "run", env=environ, stdout=errors, stderr=errors)
         return self.process
 
     def start(self, stall: str = "") -> "Lone":

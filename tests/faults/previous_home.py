@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
-from tests.support.store_file import looking_into
+from tests.support.store_file import open_read_only
 
 PACKED = Path(__file__).parents[1] / "fixtures" / "previous_home.tar.gz"
 Table = dict[tuple[object, ...], tuple[object, ...]]  # rows, by their primary keys
@@ -53,12 +53,12 @@ class Previous:
         return self.home / "state.db"
 
     def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        with looking_into(self.db) as db:
+        with open_read_only(self.db) as db:
             return db.execute(sql, values).fetchall()
 
     def tables(self) -> dict[str, Table]:
         """All that is in the database, but for what counts and measures."""
-        with looking_into(self.db) as db:
+        with open_read_only(self.db) as db:
             names = db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
             return {
                 str(name): _table(db, str(name))

@@ -7,7 +7,7 @@ import random
 from tests.faults.conservation import Books, effect, plain
 from tests.faults.test_crash_points import RECOVERING, STREAMING, WORKING
 from tests.support.process_harness import ProcessHarness
-from tests.support.rerun_failed import BrokenLaw
+from tests.support.rerun_failed import ConservationError
 
 from holdfast.core.messages.inbox import InboxState
 from holdfast.testing.simulated.events import Faults
@@ -56,7 +56,7 @@ def check_failed(books: Books) -> None:
     failed = [row for row in books.inbox.values() if row.state is InboxState.FAILED]
     broken = [f"{row.text!r}: {row.reason}" for row in failed if GIVEN_UP not in row.reason]
     if broken:
-        raise BrokenLaw("\n".join(broken))
+        raise ConservationError("\n".join(broken))
 
 
 class Schedule:

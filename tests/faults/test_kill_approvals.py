@@ -3,7 +3,7 @@
 import pytest
 from tests.faults.test_crash_points import ASKING
 from tests.support.process_harness import NewProcessHarness, ProcessHarness
-from tests.support.store_file import looking_into
+from tests.support.store_file import open_read_only
 
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.messages.transcript import ToolMessage
@@ -20,7 +20,7 @@ def question(text: str) -> bool:
 
 
 def facts(process_harness: ProcessHarness, sql: str) -> list[tuple[object, ...]]:
-    with looking_into(process_harness.paths.db) as db:
+    with open_read_only(process_harness.paths.db) as db:
         return db.execute(sql).fetchall()
 
 

@@ -17,7 +17,7 @@ from tests.faults import audit_checks
 from tests.faults.previous_home import OldRunner, Previous, Table
 from tests.support.fork_server import run_holdfast
 from tests.support.process_harness import SETTLES_WITHIN, ProcessHarness, vendor
-from tests.support.store_file import looking_into
+from tests.support.store_file import open_read_only
 
 from holdfast.testing.misbehaving_model.process import ModelProcess
 from holdfast.testing.simulated.events import BotMessage, Ledger
@@ -356,7 +356,7 @@ def test_the_audit_goes_on_from_the_rows_that_there_are(life: Life) -> None:
     assert verified["broken"] == []
     assert verified["first"] == 1
     assert verified["rows"] == len(life.after()["audit"]) > len(life.before["audit"])
-    with looking_into(life.previous.db) as db:
+    with open_read_only(life.previous.db) as db:
         assert list(audit_checks.breaches(db)) == []
 
 

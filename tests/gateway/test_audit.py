@@ -12,7 +12,7 @@ from tests.faults.audit_checks import breaches
 from tests.gateway.approvals.test_approvals import LS, RM, Asking
 from tests.gateway.inbound.test_operator_messages import said
 from tests.support.gateway_harness import Call, GatewayHarness, Until
-from tests.support.store_file import looking_into
+from tests.support.store_file import open_read_only
 
 from holdfast.core.config.settings import PlatformSettings, Settings
 from holdfast.core.crash_points import CrashPoint
@@ -86,11 +86,11 @@ async def test_who_steers_a_turn_asks_for_what_it_does_from_then_on(
     people = PlatformSettings(allow=("operator",))
     harness.settings = Settings(platforms={"simulated": people})
     await harness.start()
-    lever = harness.levers[ReplayClass.SAFE]
+    lever = harness.held_tools[ReplayClass.SAFE]
     lever.go.clear()
     harness.model.say([call(ReplayClass.SAFE)], [call(ReplayClass.SAFE)], "done")
     harness.say("paint it", user="operator")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     session_id = await harness.only_session()
     await said(harness, session_id, "/steer in green")
     lane = harness.gateway.lanes.get(session_id)
@@ -192,7 +192,7 @@ async def test_a_stop_by_the_operator_says_so_wherever_the_turn_stands(
     asking: Asking, call: Call, until: Until
 ) -> None:
     """At a call, while it waits for a person, and where somebody in the chat stops it as well."""
-    lever, stop = asking.levers[ReplayClass.SAFE], asking.gateway.force_stop.stop
+    lever, stop = asking.held_tools[ReplayClass.SAFE], asking.gateway.force_stop.stop
 
     async def stopped() -> list[str]:
         return [row.actor for row in await rows(asking, "turn.stopped")]
@@ -200,7 +200,7 @@ async def test_a_stop_by_the_operator_says_so_wherever_the_turn_stands(
     lever.go.clear()
     asking.model.say([call(ReplayClass.SAFE)], [call("shell", RM)], [call("shell", RM)])
     asking.say("look", chat="a")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     (first,) = [row.id for row in await asking.store.sessions(limit=9)]
     assert await stop(first, by=OPERATOR)
     assert await stopped() == [OPERATOR]
@@ -225,11 +225,11 @@ async def test_after_a_death_in_a_call_the_audit_says_what_is_known_of_it(
     harness: GatewayHarness, call: Call
 ) -> None:
     """H2: nobody knows, and that is what the one row says."""
-    lever = harness.levers[ReplayClass.NEVER]
+    lever = harness.held_tools[ReplayClass.NEVER]
     lever.go.clear()
     harness.model.say([call(ReplayClass.NEVER)], "checked")
     harness.say("pull it")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     await harness.die()
     await harness.start()
     await harness.sent(1)
@@ -260,7 +260,7 @@ async def test_in_every_instant_what_ended_has_its_row_and_nothing_else_has(
     await harness.stop()
     counted = set()
     for image in images:
-        with looking_into(image) as db:
+        with open_read_only(image) as db:
             assert list(breaches(db)) == []
             counted.add(db.execute("SELECT count(*) FROM audit").get)
     assert {0, 2} <= counted

@@ -52,11 +52,11 @@ async def test_a_turn_that_runs_keeps_its_settings_and_the_next_has_the_new_ones
     harness: GatewayHarness, call: Call
 ) -> None:
     """A2, A4: also where the running turn has steps to come, and no agent is taken from it."""
-    lever = harness.levers[ReplayClass.NEVER]
+    lever = harness.held_tools[ReplayClass.NEVER]
     lever.go.clear()
     harness.model.say([call("never")])
     accepted = await harness.accept("go")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     put(harness, changed(harness, agent={"instructions": "Rhyme.", "reasoning": "high"}))
     lever.go.set()
     harness.model.say("done", "and rhymed")

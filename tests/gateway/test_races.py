@@ -1,4 +1,4 @@
-"""Races that the state machine found: each test leads to the narrow moment in which one happened."""
+"""Races that the state machine found: each test leads to the moment in which one happened."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -273,11 +273,11 @@ async def test_a_result_of_several_that_cannot_be_kept_says_what_kept_it(
 
 async def test_a_steer_that_cannot_be_kept_runs_next(balking: GatewayHarness, call: Call) -> None:
     """G3: the turn it was to steer fails, and its own answer is heard by whoever waits for it."""
-    lever = balking.levers["safe"]
+    lever = balking.held_tools["safe"]
     lever.go.clear()
     balking.model.say([call("safe")])
     first = await balking.accept("work")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     steer = await balking.accept("faster", busy_mode=BusyMode.STEER)
     waiting = asyncio.create_task(balking.end_of(steer))
     await asyncio.sleep(0)
@@ -344,7 +344,7 @@ class Shut:
 async def test_a_door_that_does_not_open_keeps_no_other_shut(harness: GatewayHarness) -> None:
     """A platform that cannot be connected is told in the log; the others serve."""
     await harness.stop()
-    harness.more_doors = [Shut()]
+    harness.extra_platforms = [Shut()]
     harness.model.say("here")
     await harness.start()
     harness.say("anybody there?")

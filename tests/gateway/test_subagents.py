@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.gateway_harness import Call, GatewayHarness, Lever, Until
+from tests.support.gateway_harness import Call, GatewayHarness, HeldTool, Until
 
 from holdfast.agent.delegate_tool import DelegateTool
 from holdfast.core.config.settings import DelegateSettings
@@ -63,7 +63,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
 def configure(harness: GatewayHarness, **delegate: Any) -> None:
     settings = DelegateSettings(**delegate)
     harness.settings = msgspec.structs.replace(harness.settings, delegate=settings)
-    harness.more_tools = [DelegateTool(settings)]
+    harness.extra_tools = [DelegateTool(settings)]
 
 
 async def again(harness: GatewayHarness, **delegate: Any) -> None:
@@ -259,18 +259,18 @@ async def test_stop_ends_the_children_that_a_turn_waits_for(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
     """F9: the turn ends, its children's turns end, and their calls are cancelled."""
-    lever = harness.levers[ReplayClass.NEVER]
+    lever = harness.held_tools[ReplayClass.NEVER]
     lever.go.clear()
     part(harness, "pull").say([call("never")])
     part(harness, "begin").say([call("delegate", tasks("pull"))])
     accepted = await harness.accept("begin")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     parent = await parent_of_all(harness)
     [child] = await harness.store.subagents_below(parent)
     await harness.accept("/stop")
     assert (await harness.end_of(accepted)).state is InboxState.SUPERSEDED
     await gone(harness, until)
-    assert lever.cancelled == lever.pulled
+    assert lever.cancelled == lever.started
     assert harness.gateway.services.subagents.awaited_count(parent) == 0
     [result] = await results(harness, child.session_id)
     assert result.outcome is ToolOutcome.CANCELLED
@@ -333,12 +333,12 @@ async def test_new_ends_every_child_of_the_conversation(
 async def test_what_a_child_does_is_seen_as_progress_of_the_call(
     harness: GatewayHarness, call: Call
 ) -> None:
-    lever = harness.levers[ReplayClass.SAFE]
+    lever = harness.held_tools[ReplayClass.SAFE]
     lever.go.clear()
     part(harness, "look").say([call("safe")], "seen")
     part(harness, "begin").say([call("delegate", tasks("look"))], "done")
     accepted = await harness.accept("begin")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     lane = harness.gateway.lanes.get(await parent_of_all(harness))
     assert lane is not None
     assert lane.running_turn is not None
@@ -637,7 +637,7 @@ class Wary:
         return CommandVerdict(level=CommandRisk.DANGEROUS, rule="any", why="It does something.")
 
 
-class Shell(Lever):
+class Shell(HeldTool):
     """A lever that runs commands."""
 
     def command(self, arguments: Arguments) -> str | None:
@@ -647,7 +647,7 @@ class Shell(Lever):
 @pytest.fixture
 async def wary(harness: GatewayHarness) -> GatewayHarness:
     await harness.stop()
-    harness.more_tools = [*harness.more_tools, Shell("shell", ReplayClass.ATTACH)]
+    harness.extra_tools = [*harness.extra_tools, Shell("shell", ReplayClass.ATTACH)]
     harness.judge = Wary()
     await harness.start()
     return harness

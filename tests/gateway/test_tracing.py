@@ -102,13 +102,13 @@ async def test_tools_stand_below_the_turn_that_called_them(
 async def test_a_turn_that_was_cut_goes_on_in_the_same_trace(
     traced: GatewayHarness, call: Call
 ) -> None:
-    lever = traced.levers[ReplayClass.ATTACH]
+    lever = traced.held_tools[ReplayClass.ATTACH]
     lever.go.clear()
     traced.model.say([call("attach")])
     accepted = await traced.accept("go")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     await traced.die()
-    lever.known[lever.pulled[0]] = "the true result"
+    lever.known[lever.started[0]] = "the true result"
     lever.go.set()
     traced.model.say("done")
     await traced.start()

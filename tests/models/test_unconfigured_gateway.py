@@ -4,7 +4,7 @@ import asyncio
 import json
 from pathlib import Path
 
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
@@ -16,7 +16,7 @@ BLANK = {
 }
 
 
-async def ask(gateway: Served, text: str) -> str:
+async def ask(gateway: GatewayProcess, text: str) -> str:
     async with gateway.async_client(max_retries=0) as client:
         reply = await client.chat.completions.create(
             model="holdfast",
@@ -28,7 +28,7 @@ async def ask(gateway: Served, text: str) -> str:
 
 async def test_a_server_on_this_machine_answers_and_is_named(tmp_path: Path) -> None:
     with ModelProcess() as model:
-        gateway = Served(
+        gateway = GatewayProcess(
             tmp_path / "home", model=model, **BLANK, HOLDFAST_MODEL_DISCOVER=model.base_url
         )
         await asyncio.to_thread(gateway.start)
@@ -45,7 +45,7 @@ async def test_a_server_on_this_machine_answers_and_is_named(tmp_path: Path) -> 
 async def test_a_stand_in_answers_when_the_model_fails_for_good(tmp_path: Path) -> None:
     with ModelProcess() as model:
         second = {"provider": "local", "name": "second", "base_url": model.base_url}
-        gateway = Served(
+        gateway = GatewayProcess(
             tmp_path / "home", model=model, HOLDFAST_MODEL_FALLBACKS=json.dumps([second])
         )
         await asyncio.to_thread(gateway.start)

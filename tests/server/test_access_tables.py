@@ -8,7 +8,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 
 import holdfast
 from holdfast.server.api.mount import PREFIX
@@ -119,26 +119,28 @@ def owned() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("token", [None, "wrong", ""])
 async def test_whoever_has_not_the_token_is_sent_away_from_all_that_is_the_owner_s(
-    served: Served, token: str | None
+    shared_gateway: GatewayProcess, token: str | None
 ) -> None:
     """No body is read and nothing is looked up before that: none of these names exists."""
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     entries = owned()
     assert len(entries) > len(ENDPOINTS) > 40
-    async with aiohttp.ClientSession(served.address, headers=headers) as http:
+    async with aiohttp.ClientSession(shared_gateway.address, headers=headers) as http:
         for method, path in entries:
             async with http.request(method, path, data=b"{") as response:
                 assert response.status == 401, f"{method} {path} answered {response.status}"
 
 
-async def test_what_anybody_may_ask_for_is_given_without_a_credential(served: Served) -> None:
-    async with aiohttp.ClientSession(served.address) as http:
+async def test_what_anybody_may_ask_for_is_given_without_a_credential(
+    shared_gateway: GatewayProcess,
+) -> None:
+    async with aiohttp.ClientSession(shared_gateway.address) as http:
         for path in ("/healthz", "/", "/page/app.js"):
             async with http.get(path) as response:
                 assert response.status == 200, path
 
 
-def test_the_control_socket_is_its_owner_s_alone(served: Served) -> None:
-    mode = served.paths.control_socket.stat()
+def test_the_control_socket_is_its_owner_s_alone(shared_gateway: GatewayProcess) -> None:
+    mode = shared_gateway.paths.control_socket.stat()
     assert stat.S_IMODE(mode.st_mode) == 0o600
-    assert stat.S_IMODE(served.paths.control_socket.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(shared_gateway.paths.control_socket.parent.stat().st_mode) == 0o700

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 
 import aiohttp
 import pytest
-from tests.support.gateway_process import Serve, Served
+from tests.support.gateway_process import GatewayProcess, NewGateway
 
 from holdfast.core.config.settings import GatewaySettings
 from holdfast.system import exit_codes
@@ -34,9 +34,9 @@ async def raw(port: int, request: bytes, *, host: str = "127.0.0.1") -> bytes:
     return answer
 
 
-async def status_for_host(served: Served, host: bytes) -> int:
+async def status_for_host(shared_gateway: GatewayProcess, host: bytes) -> int:
     request = b"GET /healthz HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n"
-    return int((await raw(served.port, request)).split()[1])
+    return int((await raw(shared_gateway.port, request)).split()[1])
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,10 @@ async def status_for_host(served: Served, host: bytes) -> int:
         b"BOT.example.org:443",
     ],
 )
-async def test_the_gateway_answers_to_its_own_names(served: Served, host: bytes) -> None:
-    assert await status_for_host(served, host) == 200
+async def test_the_gateway_answers_to_its_own_names(
+    shared_gateway: GatewayProcess, host: bytes
+) -> None:
+    assert await status_for_host(shared_gateway, host) == 200
 
 
 @pytest.mark.parametrize(
@@ -68,25 +70,29 @@ async def test_the_gateway_answers_to_its_own_names(served: Served, host: bytes)
         b"user@localhost",
     ],
 )
-async def test_a_foreign_name_is_refused_before_anything_else(served: Served, host: bytes) -> None:
-    assert await status_for_host(served, host) in (400, 421)
-    token = served.token.encode()
+async def test_a_foreign_name_is_refused_before_anything_else(
+    shared_gateway: GatewayProcess, host: bytes
+) -> None:
+    assert await status_for_host(shared_gateway, host) in (400, 421)
+    token = shared_gateway.token.encode()
     request = (
         b"GET /v1/models HTTP/1.1\r\nHost: " + host + b"\r\nAuthorization: Bearer " + token
     ) + b"\r\nConnection: close\r\n\r\n"
-    assert b"holdfast" not in (await raw(served.port, request)).partition(b"\r\n\r\n")[2][:20]
+    assert (
+        b"holdfast" not in (await raw(shared_gateway.port, request)).partition(b"\r\n\r\n")[2][:20]
+    )
 
 
-async def test_a_probe_that_says_no_name_may_ask(served: Served) -> None:
+async def test_a_probe_that_says_no_name_may_ask(shared_gateway: GatewayProcess) -> None:
     """Load balancers do; a browser, which could be led here by a foreign page, never does."""
-    answer = await raw(served.port, b"GET /healthz HTTP/1.0\r\n\r\n")
+    answer = await raw(shared_gateway.port, b"GET /healthz HTTP/1.0\r\n\r\n")
     assert answer.split()[1] == b"200"
-    assert (await raw(served.port, b"GET /v1/models HTTP/1.0\r\n\r\n")).split()[1] == b"401"
+    assert (await raw(shared_gateway.port, b"GET /v1/models HTTP/1.0\r\n\r\n")).split()[1] == b"401"
 
 
-async def test_health_needs_no_token_and_says_ready(served: Served) -> None:
+async def test_health_needs_no_token_and_says_ready(shared_gateway: GatewayProcess) -> None:
     async with (
-        aiohttp.ClientSession(served.address) as http,
+        aiohttp.ClientSession(shared_gateway.address) as http,
         http.get("/healthz") as response,
     ):
         assert (response.status, await response.json()) == (200, {"ready": True})
@@ -94,11 +100,11 @@ async def test_health_needs_no_token_and_says_ready(served: Served) -> None:
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
 async def test_every_other_route_is_closed_without_the_token(
-    served: Served, method: str, path: str
+    shared_gateway: GatewayProcess, method: str, path: str
 ) -> None:
-    token = served.token
+    token = shared_gateway.token
     wrong = ["", "Bearer", "Bearer ", f"Bearer {token}x", f"Bearer {token[:-1]}", f"Basic {token}"]
-    async with aiohttp.ClientSession(served.address) as http:
+    async with aiohttp.ClientSession(shared_gateway.address) as http:
         for authorization in (None, token, *wrong):
             headers = {} if authorization is None else {"Authorization": authorization}
             async with http.request(method, path, headers=headers) as response:
@@ -108,13 +114,13 @@ async def test_every_other_route_is_closed_without_the_token(
         f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n".encode()
         + b"Authorization: Bearer \xff\xfe\r\nContent-Length: 0\r\n\r\n"
     )
-    assert (await raw(served.port, request)).split()[1] == b"401"
+    assert (await raw(shared_gateway.port, request)).split()[1] == b"401"
 
 
-async def test_the_word_bearer_is_read_in_any_case(served: Served) -> None:
-    headers = {"Authorization": f"bearer  {served.token}"}
+async def test_the_word_bearer_is_read_in_any_case(shared_gateway: GatewayProcess) -> None:
+    headers = {"Authorization": f"bearer  {shared_gateway.token}"}
     async with (
-        aiohttp.ClientSession(served.address, headers=headers) as http,
+        aiohttp.ClientSession(shared_gateway.address, headers=headers) as http,
         http.get("/v1/models") as response,
     ):
         assert response.status == 200
@@ -126,9 +132,11 @@ def taken(port: int = 0) -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-def test_a_chosen_port_that_is_taken_is_an_error_that_says_what_to_do(serve: Serve) -> None:
+def test_a_chosen_port_that_is_taken_is_an_error_that_says_what_to_do(
+    new_gateway: NewGateway,
+) -> None:
     with taken() as port:
-        process = serve(HOLDFAST_GATEWAY_PORT=str(port)).launch()
+        process = new_gateway(HOLDFAST_GATEWAY_PORT=str(port)).launch()
         out, err = process.communicate(timeout=30)
     assert process.returncode == exit_codes.FAILED
     assert f"gateway.port: 127.0.0.1:{port} is in use by another program" in err
@@ -136,8 +144,10 @@ def test_a_chosen_port_that_is_taken_is_an_error_that_says_what_to_do(serve: Ser
     assert "Traceback" not in err and not out
 
 
-def test_an_address_that_is_not_ours_is_an_error_that_names_the_key(serve: Serve) -> None:
-    process = serve(HOLDFAST_GATEWAY_HOST="192.0.2.1").launch()
+def test_an_address_that_is_not_ours_is_an_error_that_names_the_key(
+    new_gateway: NewGateway,
+) -> None:
+    process = new_gateway(HOLDFAST_GATEWAY_HOST="192.0.2.1").launch()
     _, err = process.communicate(timeout=30)
     assert process.returncode == exit_codes.FAILED
     assert "gateway.host: cannot listen on 192.0.2.1" in err
@@ -155,9 +165,9 @@ def held(port: int) -> socket.socket:
             time.sleep(0.05)
 
 
-def test_the_default_port_gives_way_to_a_neighbour_and_says_so(serve: Serve) -> None:
+def test_the_default_port_gives_way_to_a_neighbour_and_says_so(new_gateway: NewGateway) -> None:
     default = GatewaySettings().port
-    gateway = serve(HOLDFAST_GATEWAY_PORT="")
+    gateway = new_gateway(HOLDFAST_GATEWAY_PORT="")
     with held(default):
         gateway.start()
     assert default < gateway.port < default + 10
@@ -166,10 +176,10 @@ def test_the_default_port_gives_way_to_a_neighbour_and_says_so(serve: Serve) -> 
     assert f"Port {default} is in use by another program; listening on {gateway.port}" in log
 
 
-async def test_an_ipv6_address_is_listened_on_and_answered_to(serve: Serve) -> None:
+async def test_an_ipv6_address_is_listened_on_and_answered_to(new_gateway: NewGateway) -> None:
     if not socket.has_ipv6:
         pytest.skip("this machine has no IPv6")
-    gateway = serve(HOLDFAST_GATEWAY_HOST="::1").start()
+    gateway = new_gateway(HOLDFAST_GATEWAY_HOST="::1").start()
     assert gateway.address.startswith("http://[::1]:")
     async with (
         aiohttp.ClientSession(gateway.address) as http,
@@ -178,8 +188,10 @@ async def test_an_ipv6_address_is_listened_on_and_answered_to(serve: Serve) -> N
         assert response.status == 200
 
 
-async def test_bound_to_every_address_it_answers_to_the_one_that_was_reached(serve: Serve) -> None:
-    gateway = serve(HOLDFAST_GATEWAY_HOST="0.0.0.0").start()
+async def test_bound_to_every_address_it_answers_to_the_one_that_was_reached(
+    new_gateway: NewGateway,
+) -> None:
+    gateway = new_gateway(HOLDFAST_GATEWAY_HOST="0.0.0.0").start()
     head = b"GET /healthz HTTP/1.1\r\nConnection: close\r\nHost: "
     reached = await raw(gateway.port, head + b"127.0.0.2\r\n\r\n", host="127.0.0.2")
     assert reached.split()[1] == b"200"

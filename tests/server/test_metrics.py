@@ -5,7 +5,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 from tests.support.prometheus_text import Exposition, Samples
 
 from holdfast.core.messages.inbox import OPEN_STATES, InboxState
@@ -41,7 +41,9 @@ async def test_the_page_is_one_that_prometheus_reads(http: aiohttp.ClientSession
         assert ("holdfast_messages", f'state="{state}"') in samples, "a zero is a figure too"
 
 
-async def test_the_ledger_there_balances(http: aiohttp.ClientSession, served: Served) -> None:
+async def test_the_ledger_there_balances(
+    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
+) -> None:
     """G3: accepted - ended = in flight + queued."""
     before = await read(http)
     for content in ("counted", "[status 400] counted"):
@@ -71,7 +73,7 @@ async def test_the_ledger_there_balances(http: aiohttp.ClientSession, served: Se
         == after["holdfast_messages_in_flight", ""]
         == sum(states[s] for s in OPEN_STATES)
     )
-    ledger = served.ledger()
+    ledger = shared_gateway.ledger()
     assert {state: ledger[state] for state in states} == states
 
 

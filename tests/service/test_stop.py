@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.faults.lone_gateway import Lone
-from tests.support.store_file import looking_into
+from tests.support.store_file import open_read_only
 
 from holdfast.config import load
 from holdfast.core.turns.stop import StopKind, StopRequester, StopRow
@@ -72,7 +72,7 @@ def lone(lones: Lones) -> Lone:
 
 def stops(lone: Lone) -> list[StopRow]:
     """The ends of this home's processes, the last first."""
-    with looking_into(lone.paths.db) as db:
+    with open_read_only(lone.paths.db) as db:
         return gateway_stops.last_stops(db, 50)
 
 

@@ -27,8 +27,8 @@ class Ground:
         self.weather = Weather()
         self.service = service
         self.shell = Shell()
-        self.levers: dict[str, Lever] = {replay: Lever(replay) for replay in ReplayClass}
-        self.levers[SHELL] = self.shell
+        self.held_tools: dict[str, Lever] = {replay: Lever(replay) for replay in ReplayClass}
+        self.held_tools[SHELL] = self.shell
         self.judge = ByWord()
         self.diary = Diary()
         self.complaints: list[str] = []

@@ -41,7 +41,7 @@ class Life:
 
     def _parts(self, ground: Ground, config: Config) -> GatewayDependencies:
         settings = settings_of(config)
-        tools: list[Tool] = [*ground.levers.values(), DelegateTool(settings.delegate)]
+        tools: list[Tool] = [*ground.held_tools.values(), DelegateTool(settings.delegate)]
         if config.schedules:
             tools.append(ScheduleTool())
         return GatewayDependencies(

@@ -203,7 +203,7 @@ class Home(Ground):
         for number, ask in enumerate(list(self._current().voice.asks)):
             if not ask.line.done():
                 ask.line.set_result(Spoken(f"peace {number} ."))
-        for lever in self.levers.values():
+        for lever in self.held_tools.values():
             for held in list(lever.held):
                 held.set()
 

@@ -100,10 +100,10 @@ class Thinking(Answering):
             ask.line.set_result(calls)
         self.home.loop.tick(ticks)
 
-    @precondition(lambda self: any(lever.held for lever in self.home.levers.values()))
+    @precondition(lambda self: any(lever.held for lever in self.home.held_tools.values()))
     @rule(data=st.data(), ticks=TICKS)
     def let_go(self, data: st.DataObject, ticks: int) -> None:
-        held = [event for lever in self.home.levers.values() for event in lever.held]
+        held = [event for lever in self.home.held_tools.values() for event in lever.held]
         data.draw(st.sampled_from(held)).set()
         self.home.loop.tick(ticks)
 

@@ -27,8 +27,8 @@ def requests_are_sound(home: Home) -> Iterator[str]:
 
 def no_effect_twice(home: Home) -> Iterator[str]:
     """H2: what may have had an effect is not done again."""
-    for name, lever in home.levers.items():
-        for call_id, times in lever.pulled.items():
+    for name, lever in home.held_tools.items():
+        for call_id, times in lever.started.items():
             if times > 1 and lever.replay is not ReplayClass.SAFE:
                 yield f"the call {call_id} of the tool {name} was run {times} times"
 

@@ -24,15 +24,15 @@ class Lever:
         parameters = {"type": "object"}
         self.schema = ToolSchema(name=name or replay, description="x", parameters=parameters)
         self.replay = replay
-        self.pulled: Counter[CallId] = Counter()
+        self.started: Counter[CallId] = Counter()
         self.held: list[asyncio.Event] = []
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
-        self.pulled[context.call_id] += 1
+        self.started[context.call_id] += 1
         return await self._let_go(context)
 
     async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
-        if not self.pulled[context.call_id]:
+        if not self.started[context.call_id]:
             return None
         return await self._let_go(context)
 

@@ -107,7 +107,7 @@ def every_approval_has_an_end(books: Books) -> Iterator[str]:
     """J3: and where it was a yes, and the turn went on to its answer, its command ran once."""
     turns = {turn.id: turn for turn in books.turns}
     for approval in books.home.asked():
-        ran = books.home.shell.pulled[approval.call_id]
+        ran = books.home.shell.started[approval.call_id]
         if approval.pending:
             yield f"{approval.id} is pending"
         answered = turns[approval.turn_id].state is TurnState.ANSWERED

@@ -83,7 +83,7 @@ async def test_a_command_touches_one_session(
         return opened[-1]
 
     await harness.stop()
-    harness.open_store, harness.more_tools, harness.judge = open_store, [Shell()], ByWords()
+    harness.open_store, harness.extra_tools, harness.judge = open_store, [Shell()], ByWords()
     await harness.start()
     harness.model.say(
         [call(ReplayClass.SAFE)], "one", "two", [call("shell", '{"command": "rm -rf x"}')]

@@ -8,10 +8,10 @@ from pathlib import Path
 from tests.support import fork_server
 
 
-class Born:
+class AsyncProcess:
     """Owns one process; what a test does with `asyncio.subprocess.Process`."""
 
-    def __init__(self, process: fork_server.Born, stdout: asyncio.StreamReader) -> None:
+    def __init__(self, process: fork_server.ForkedProcess, stdout: asyncio.StreamReader) -> None:
         self._process = process
         self.stdout = stdout
         self.pid = process.pid
@@ -34,18 +34,20 @@ class Born:
         return self._process.wait()
 
 
-async def bear(
+async def start_process(
     program: str, *arguments: str, env: Mapping[str, str], errors: Path | None = None
-) -> Born:
+) -> AsyncProcess:
     """Begin a program of the nursery with this environment alone, and its stderr in that file."""
     ours, theirs = os.pipe()
     stderr = os.open(errors or os.devnull, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
-        process = fork_server.bear(program, *arguments, env=env, stdout=theirs, stderr=stderr)
+        process = fork_server.fork_process(
+            program, *arguments, env=env, stdout=theirs, stderr=stderr
+        )
     finally:
         os.close(theirs)
         os.close(stderr)
-    return Born(process, await _reader(ours))
+    return AsyncProcess(process, await _reader(ours))
 
 
 async def _reader(fd: int) -> asyncio.StreamReader:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.support.fork_server import GATEWAY, Born, bear
+from tests.support.fork_server import GATEWAY, ForkedProcess, fork_process
 
 from holdfast.system.lock import read_holder
 from holdfast.testing.misbehaving_model.process import ModelProcess
@@ -32,7 +32,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return {"HOME": str(tmp_path), "HOLDFAST_HOME": str(tmp_path / "home"), "LANG": "C.UTF-8"}
 
 
-class GatewayProcess:
+class CliGateway:
     """Owns a gateway as a process of its own, which can be killed and started again."""
 
     def __init__(self, tmp_path: Path, **variables: str) -> None:
@@ -40,7 +40,7 @@ class GatewayProcess:
         self.home = tmp_path / "home"
         self.where = {"HOLDFAST_HOME": str(self.home)}
         self._log = tmp_path / "gateway.stderr"
-        self._process: Born | None = None
+        self._process: ForkedProcess | None = None
 
     def configure(self, toml: str) -> None:
         self.home.mkdir(mode=0o700, exist_ok=True)
@@ -48,7 +48,9 @@ class GatewayProcess:
 
     def start(self) -> None:
         with self._log.open("ab") as log:
-            self._process = bear(GATEWAY, "run", "--port", "0", env=self._environ, stderr=log)
+            self._process = fork_process(
+                GATEWAY, "run", "--port", "0", env=self._environ, stderr=log
+            )
         assert self._process.stdout is not None
         assert b"listens on" in self._process.stdout.readline(), self._log.read_text()
         holder = read_holder(self.home)
@@ -73,8 +75,8 @@ class GatewayProcess:
 
 
 @contextmanager
-def running(place: Path, model: ModelProcess) -> Iterator[GatewayProcess]:
-    gateway = GatewayProcess(place)
+def running(place: Path, model: ModelProcess) -> Iterator[CliGateway]:
+    gateway = CliGateway(place)
     gateway.configure(
         f'[model]\nprovider = "local"\nbase_url = "{model.base_url}"\n[runner]\nsandbox = "off"\n'
     )
@@ -85,7 +87,7 @@ def running(place: Path, model: ModelProcess) -> Iterator[GatewayProcess]:
         gateway.stop()
 
 
-class Typist:
+class Terminal:
     """Somebody at a terminal: types, and reads what is on it as plain text."""
 
     def __init__(self, *args: str, environ: dict[str, str], columns: int = 100) -> None:
@@ -157,7 +159,7 @@ class Typist:
         return bool(data)
 
 
-def heed_ctrl_c() -> None:
+def reset_sigint() -> None:
     """As a shell at a terminal starts a program; what runs in the background ignores it, and all
     that is started from there does, too."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -165,16 +167,16 @@ def heed_ctrl_c() -> None:
 
 def _own_the_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-    heed_ctrl_c()
+    reset_sigint()
 
 
 @pytest.fixture
-def typist(tmp_path: Path) -> Iterator[Callable[..., Typist]]:
+def open_terminal(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
     """Starts `holdfast` with the given arguments at a terminal."""
-    made: list[Typist] = []
+    made: list[Terminal] = []
 
-    def start(*args: str, **environ: str) -> Typist:
-        made.append(Typist(*args, environ=environment(tmp_path) | environ))
+    def start(*args: str, **environ: str) -> Terminal:
+        made.append(Terminal(*args, environ=environment(tmp_path) | environ))
         return made[-1]
 
     yield start

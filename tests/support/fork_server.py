@@ -41,7 +41,7 @@ _PRELOADED += ["holdfast.tools.shell.judge", "tree_sitter_bash", "holdfast.model
 _ASKING = Lock()
 
 
-class Born:
+class ForkedProcess:
     """Owns one process; what tests do with a `subprocess.Popen`."""
 
     def __init__(self, process: ForkServerProcess, pipes: Sequence[IO[Any] | None]) -> None:
@@ -128,7 +128,7 @@ def _taken(given: Any) -> int:
     return fd
 
 
-def bear(
+def fork_process(
     program: str,
     *arguments: str,
     env: Mapping[str, str],
@@ -136,7 +136,7 @@ def bear(
     stdout: int | IO[Any] = subprocess.PIPE,
     stderr: int | IO[Any] = subprocess.PIPE,
     text: bool = False,
-) -> Born:
+) -> ForkedProcess:
     """Begin a program with this environment alone. Descriptors as `subprocess` takes them."""
     context = get_context("forkserver")
     context.set_forkserver_preload(_PRELOADED)
@@ -150,7 +150,9 @@ def bear(
         process = context.Process(target=_live, args=born, daemon=True)
         with _ASKING:
             process.start()
-    return Born(process, [_opened(ours, number, text) for number, (_, ours) in enumerate(ends)])
+    return ForkedProcess(
+        process, [_opened(ours, number, text) for number, (_, ours) in enumerate(ends)]
+    )
 
 
 def run_holdfast(
@@ -158,7 +160,7 @@ def run_holdfast(
 ) -> subprocess.CompletedProcess[str]:
     """`holdfast ARGUMENTS`, to its end."""
     stdin = subprocess.DEVNULL if input is None else subprocess.PIPE
-    process = bear(GATEWAY, *arguments, env=env, stdin=stdin, text=True)
+    process = fork_process(GATEWAY, *arguments, env=env, stdin=stdin, text=True)
     out, err = process.communicate(input, timeout=timeout)
     return subprocess.CompletedProcess(arguments, process.wait(), out, err)
 

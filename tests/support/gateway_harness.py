@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.store_file import looking_into
+from tests.support.store_file import open_read_only
 
 from holdfast.agent.memory.notes import Notes
 from holdfast.agent.memory.provider_guard import ProviderLimits
@@ -58,7 +58,7 @@ class Clock:
         return time.monotonic()
 
 
-class HeldClock(Clock):
+class ManualClock(Clock):
     """A clock that a test moves by hand."""
 
     def __init__(self, at: float = 1_800_000_000.0) -> None:
@@ -100,7 +100,7 @@ class NoRunners:
         self.detached += 1
 
 
-class Lever:
+class HeldTool:
     """A tool that waits until it is let go, and counts how often it was pulled."""
 
     toolset = "test"
@@ -109,7 +109,7 @@ class Lever:
     def __init__(self, name: str, replay: ReplayClass) -> None:
         self.schema = ToolSchema(name=name, description="x", parameters={"type": "object"})
         self.replay = replay
-        self.pulled: list[CallId] = []
+        self.started: list[CallId] = []
         self.cancelled: list[CallId] = []
         self.attached: list[CallId] = []
         self.known: dict[CallId, str] = {}  # what `attach` finds
@@ -119,26 +119,26 @@ class Lever:
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
         async with self._pulled:
-            self.pulled.append(context.call_id)
+            self.started.append(context.call_id)
             self._pulled.notify_all()
         try:
             await self.go.wait()
         except asyncio.CancelledError:
             self.cancelled.append(context.call_id)
             raise
-        return ToolOutput(text=f"pulled {self.schema.name} {len(self.pulled)}")
+        return ToolOutput(text=f"pulled {self.schema.name} {len(self.started)}")
 
     async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
         self.attached.append(context.call_id)
         text = self.known.get(context.call_id)
         return None if text is None else ToolOutput(text=text)
 
-    async def was_pulled(self, times: int) -> None:
+    async def wait_until_started(self, times: int) -> None:
         async with self._pulled:
-            await self._pulled.wait_for(lambda: len(self.pulled) >= times)
+            await self._pulled.wait_for(lambda: len(self.started) >= times)
 
 
-class Fetched:
+class FetchedPlatform:
     """A platform whose replies are fetched, as the API's are; the test is its client."""
 
     name = "api"
@@ -152,7 +152,7 @@ class Fetched:
         raise AssertionError("a fetched reply is never sent")
 
 
-class Trusting:
+class AllowAllJudge:
     """Finds nothing wrong with any command."""
 
     def judge(self, command: str) -> CommandVerdict:
@@ -168,11 +168,11 @@ class GatewayHarness:
         self.service = ChatService()
         self.model = ScriptedModel()
         self.runners = NoRunners()
-        self.levers = {replay: Lever(replay, replay) for replay in ReplayClass}
+        self.held_tools = {replay: HeldTool(replay, replay) for replay in ReplayClass}
         self.open_store: Callable[[Path], SqliteStore] = SqliteStore
-        self.more_doors: list[Platform] = []
-        self.more_tools: list[Tool] = []
-        self.judge: CommandJudge = Trusting()
+        self.extra_platforms: list[Platform] = []
+        self.extra_tools: list[Tool] = []
+        self.judge: CommandJudge = AllowAllJudge()
         self.lifecycle: Lifecycle | None = None  # the process, as far as the house sees it
         self.secrets: list[Secret] = []
         self.states: list[str] = []
@@ -181,7 +181,7 @@ class GatewayHarness:
         self.memory: list[MemoryProvider] = []  # besides them
         self.memory_limits = ProviderLimits()
         self.patience = DEFAULT_BACKOFF  # with accounts that do not answer
-        self.put_file: StoreFile | None = None  # where files of messages go
+        self.store_file: StoreFile | None = None  # where files of messages go
         self.read_file: ReadFile | None = None  # where files for people come from
         self.spans: SpanExporter | None = None  # who collects traces
         self._ids = itertools.count(1)
@@ -192,7 +192,7 @@ class GatewayHarness:
     async def start(self) -> None:
         self.store = self.open_store(self.path)
         await self._open.enter_async_context(self.store)
-        tools: list[Tool] = [*self.levers.values(), *self.more_tools]
+        tools: list[Tool] = [*self.held_tools.values(), *self.extra_tools]
         notes = self._notes()
         if self.noted:
             tools.append(MemoryTool(notes))
@@ -200,7 +200,11 @@ class GatewayHarness:
             GatewayDependencies(
                 settings=self.settings,
                 store=self.store,
-                platforms=[*self.more_doors, SimulatedPlatform(self.service), Fetched()],
+                platforms=[
+                    *self.extra_platforms,
+                    SimulatedPlatform(self.service),
+                    FetchedPlatform(),
+                ],
                 runners=self.runners,
                 toolbox=ToolRegistry(tools).for_toolsets({tool.toolset for tool in tools}),
                 lease=self.model.lease,
@@ -217,7 +221,7 @@ class GatewayHarness:
                 memory_providers=[*([NotesProvider(notes)] if self.noted else []), *self.memory],
                 memory_limits=self.memory_limits,
                 backoff_settings=self.patience,
-                store_file=self.put_file,
+                store_file=self.store_file,
                 read_file=self.read_file,
                 spans=self.spans,
             )
@@ -236,7 +240,7 @@ class GatewayHarness:
         """End this life as `kill -9` does: the next one starts from what is on disk right now."""
         image = self.path.parent / f"after-{next(self._ids)}" / self.path.name
         image.parent.mkdir()
-        with looking_into(self.path) as cursor:
+        with open_read_only(self.path) as cursor:
             # While somebody reads, the log is not begun anew: both copies are of one moment.
             cursor.execute("BEGIN; SELECT count(*) FROM sqlite_schema")
             for suffix in ("", "-wal"):

@@ -11,14 +11,14 @@ from typing import Any
 import aiohttp
 import openai
 import pytest
-from tests.support.fork_server import GATEWAY, Born, bear
+from tests.support.fork_server import GATEWAY, ForkedProcess, fork_process
 
 from holdfast.server.local.control_client import ControlClient
 from holdfast.system.paths import Paths
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
 
-class Served:
+class GatewayProcess:
     """Owns the process; `variables` are the gateway's environment, besides home and model."""
 
     def __init__(self, home: Path, *, model: ModelProcess, **variables: str) -> None:
@@ -27,9 +27,9 @@ class Served:
         self.paths = Paths(home)
         self.address = ""
         self._variables = variables
-        self._process: Born | None = None
+        self._process: ForkedProcess | None = None
 
-    def launch(self) -> Born:
+    def launch(self) -> ForkedProcess:
         """Start the process and wait for nothing."""
         environ = {
             "PATH": os.environ["PATH"],
@@ -42,10 +42,10 @@ class Served:
             **self._variables,
         }
         given = {key: value for key, value in environ.items() if value}
-        self._process = bear(GATEWAY, "run", env=given, text=True)
+        self._process = fork_process(GATEWAY, "run", env=given, text=True)
         return self._process
 
-    def start(self) -> "Served":
+    def start(self) -> "GatewayProcess":
         """Start it, and return when it takes messages."""
         process = self.launch()
         assert process.stdout is not None
@@ -121,11 +121,11 @@ async def until(fact: Callable[[], object], *, within: float = 40) -> None:
 
 
 @pytest.fixture(scope="session")
-def served(
+def shared_gateway(
     tmp_path_factory: pytest.TempPathFactory, model_process: ModelProcess
-) -> Iterator[Served]:
+) -> Iterator[GatewayProcess]:
     """A running gateway; tests share it, and keep apart by the names of their sessions."""
-    gateway = Served(
+    gateway = GatewayProcess(
         tmp_path_factory.mktemp("served") / "home",
         model=model_process,
         HOLDFAST_GATEWAY_ALLOWED_HOSTS='["Bot.Example.org"]',
@@ -136,16 +136,16 @@ def served(
         gateway.end()
 
 
-Serve = Callable[..., Served]
+NewGateway = Callable[..., GatewayProcess]
 
 
 @pytest.fixture
-def serve(tmp_path: Path, model_process: ModelProcess) -> Iterator[Serve]:
+def new_gateway(tmp_path: Path, model_process: ModelProcess) -> Iterator[NewGateway]:
     """Makes gateways of a home of their own, to be started, killed and started again."""
-    made: list[Served] = []
+    made: list[GatewayProcess] = []
 
-    def make(**variables: str) -> Served:
-        made.append(Served(tmp_path / "home", model=model_process, **variables))
+    def make(**variables: str) -> GatewayProcess:
+        made.append(GatewayProcess(tmp_path / "home", model=model_process, **variables))
         return made[-1]
 
     try:
@@ -156,13 +156,15 @@ def serve(tmp_path: Path, model_process: ModelProcess) -> Iterator[Serve]:
 
 
 @pytest.fixture
-def client(served: Served) -> Iterator[openai.OpenAI]:
-    with served.client(max_retries=0) as made:
+def client(shared_gateway: GatewayProcess) -> Iterator[openai.OpenAI]:
+    with shared_gateway.client(max_retries=0) as made:
         yield made
 
 
 @pytest.fixture
-async def http(served: Served) -> AsyncIterator[aiohttp.ClientSession]:
+async def http(shared_gateway: GatewayProcess) -> AsyncIterator[aiohttp.ClientSession]:
     """A client of the shared gateway that brings its token."""
-    async with aiohttp.ClientSession(served.address, headers=served.auth) as session:
+    async with aiohttp.ClientSession(
+        shared_gateway.address, headers=shared_gateway.auth
+    ) as session:
         yield session

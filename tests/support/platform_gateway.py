@@ -19,7 +19,7 @@ from holdfast.service.wiring import WorkspaceFiles
 from holdfast.system.clock import SystemClock
 
 
-class Stage(GatewayHarness):
+class PlatformHarness(GatewayHarness):
     """`texts` are the messages of the bot as they stand at the vendor, from the first to the
     last. What the agent would run is judged by its words, and `shell` remembers it."""
 
@@ -35,14 +35,14 @@ class Stage(GatewayHarness):
         super().__init__(home / "state.db")
         self.home = home
         self.shell = Shell()
-        self.more_tools = [self.shell, *tools]
+        self.extra_tools = [self.shell, *tools]
         self.judge = ByWords()
         self.settings = Settings(
             platforms={door.name: settings}, gateway=GatewaySettings(busy_mode=BusyMode.QUEUE)
         )
-        self.more_doors = [door]
+        self.extra_platforms = [door]
         files = WorkspaceFiles(home)
-        self.put_file, self.read_file = files.put, files.read
+        self.store_file, self.read_file = files.put, files.read
         self._texts = texts
 
     async def read(self, *texts: str) -> None:
@@ -58,7 +58,7 @@ class Stage(GatewayHarness):
 
 
 @asynccontextmanager
-async def playing(stage: Stage) -> AsyncIterator[Stage]:
+async def started(stage: PlatformHarness) -> AsyncIterator[PlatformHarness]:
     """Started, and stopped however often it was started and stopped meanwhile."""
     await stage.start()
     try:
@@ -67,14 +67,14 @@ async def playing(stage: Stage) -> AsyncIterator[Stage]:
         await stage.stop()
 
 
-def written(home: Path, text: str) -> Path:
+def write_config(home: Path, text: str) -> Path:
     """A home with that configuration."""
     home.mkdir(mode=0o700, exist_ok=True)
     (home / "holdfast.toml").write_text(text)
     return home
 
 
-def opened(home: Path, text: str, environ: dict[str, str]) -> list[Platform]:
+def open_accounts(home: Path, text: str, environ: dict[str, str]) -> list[Platform]:
     """The accounts of that configuration, as a gateway opens them."""
-    config = load(written(home, text), environ)
+    config = load(write_config(home, text), environ)
     return list(open_platforms(config, clock=SystemClock(), new_id=lambda prefix: prefix))

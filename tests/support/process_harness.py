@@ -11,9 +11,9 @@ from typing import Any
 
 import aiohttp
 import pytest
-from tests.support.async_process import Born, bear
+from tests.support.async_process import AsyncProcess, start_process
 from tests.support.fork_server import GATEWAY, VENDOR
-from tests.support.store_file import looking_into
+from tests.support.store_file import open_read_only
 
 import holdfast
 from holdfast.core.config.settings import RunnerSettings
@@ -67,7 +67,7 @@ class ProcessHarness:
         self.http = http
         self.address = ""
         self.lives = 0
-        self._gateway: Born | None = None
+        self._gateway: AsyncProcess | None = None
         self._people: PeopleClient | None = None
 
     @property
@@ -104,7 +104,9 @@ class ProcessHarness:
         assert not self.alive, "one gateway at a time"
         self.lives += 1
         said = self.home / f"life-{self.lives}.err"
-        self._gateway = await bear(GATEWAY, "run", env=self.environment(crash_at), errors=said)
+        self._gateway = await start_process(
+            GATEWAY, "run", env=self.environment(crash_at), errors=said
+        )
 
     async def start(self, crash_at: str = "") -> None:
         """Start a gateway and wait until it takes messages."""
@@ -182,7 +184,7 @@ class ProcessHarness:
     def _owes(self) -> bool:
         """Whether the store has a delivery that the gateway has not taken up yet: the end of a turn
         is in the ledger an instant before its reply is on its way."""
-        with looking_into(self.paths.db) as db:
+        with open_read_only(self.paths.db) as db:
             found = db.execute(
                 "SELECT 1 FROM outbox WHERE state IN ('pending', 'sending', 'streaming') LIMIT 1"
             )
@@ -221,7 +223,7 @@ async def _ignore(_: object) -> None:
 @asynccontextmanager
 async def vendor(*options: str) -> AsyncIterator[str]:
     """The simulated platform in a process of its own; yields its base URL."""
-    process = await bear(VENDOR, *options, env=os.environ)
+    process = await start_process(VENDOR, *options, env=os.environ)
     try:
         line = json.loads(await process.stdout.readline())
         yield line["base_url"]

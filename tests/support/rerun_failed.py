@@ -1,8 +1,8 @@
-"""The second hearing: what turned red among many is run once more, alone.
+"""Pytest plugin: runs the failed tests of a parallel run once more, alone (`--rerun-failed`).
 
 Thousands of tests drive browsers, servers and processes that are killed, three at a time, on a
-machine that others may use as well. A test that is red there and green by itself nearly always
-tells of the machine. It does not fail the run, and is named at its end, for whoever mends it.
+machine that may be busy otherwise. A test that fails there and passes alone is nearly always too
+sensitive to load. It does not fail the run, and the last lines name it as one to fix.
 """
 
 import re
@@ -13,35 +13,37 @@ from collections.abc import Generator
 import pytest
 from xdist import is_xdist_worker
 
-# A machine does not turn more than this red; a fault in the source does. Tests of one file share a
-# server or a browser, and turn red together where that one fails.
-MOST, MOST_FILES = 20, 3
+# Load does not make more tests fail than this; a fault in the source does. Tests of one file share
+# a server or a browser, and fail together when that one fails.
+MAX_TESTS, MAX_FILES = 20, 3
 
 
-class BrokenLaw(AssertionError):
-    """What must hold in every run did not hold in this one. That is never heard again."""
+class ConservationError(AssertionError):
+    """Something was lost or done twice. Such a failure is never rerun."""
 
 
-_BROKEN = re.compile(rf"^E .*\b{BrokenLaw.__name__}\b", re.MULTILINE)  # also as somebody's cause
+_BROKEN = re.compile(
+    rf"^E .*\b{ConservationError.__name__}\b", re.MULTILINE
+)  # also as the cause of another error
 
 
-class Hearing:
-    """Owns the names of those that turned red in this run, and whether it is red in any case."""
+class FailedTestRerun:
+    """Collects the failed tests of this run, and whether the run fails whatever a rerun says."""
 
     def __init__(self) -> None:
-        self._red: dict[str, None] = {}
+        self._failed: dict[str, None] = {}
         self._final = False
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        self._final = self._final or report.failed  # nobody has run what is in that file
+        self._final = self._final or report.failed  # the tests of that file did not run
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, error: object) -> None:
-        self._final = self._final or error is not None  # nor what that worker was to run
+        self._final = self._final or error is not None  # nor did those of a dead worker
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
-            self._red[report.nodeid] = None
+            self._failed[report.nodeid] = None
             self._final = self._final or _BROKEN.search(report.longreprtext) is not None
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)  # after the summary of the run is printed
@@ -49,30 +51,32 @@ class Hearing:
         yield
         whole = not (session.shouldfail or session.shouldstop)
         failed = session.exitstatus == pytest.ExitCode.TESTS_FAILED
-        if whole and failed and self._may_be_heard() and self._green_alone():
-            print("Green alone, red among others: to be mended", *self._red, sep="\n  ")
+        if whole and failed and self._may_rerun() and self._pass_alone():
+            print("Passed alone, failed among others; please fix:", *self._failed, sep="\n  ")
             session.exitstatus = pytest.ExitCode.OK
 
-    def _may_be_heard(self) -> bool:
-        files = {name.partition("::")[0] for name in self._red}
-        few = 0 < len(self._red) <= MOST and len(files) <= MOST_FILES
+    def _may_rerun(self) -> bool:
+        files = {name.partition("::")[0] for name in self._failed}
+        few = 0 < len(self._failed) <= MAX_TESTS and len(files) <= MAX_FILES
         return few and not self._final
 
-    def _green_alone(self) -> bool:
-        """Each of them: one that is skipped now has not been heard."""
-        print(f"\nHeard again, alone: {', '.join(self._red)}", flush=True)
-        command = [sys.executable, "-m", "pytest", "-n0", *self._red]
+    def _pass_alone(self) -> bool:
+        """Whether each test passes; a test that is skipped now does not count as passed."""
+        print(f"\nRerun, alone: {', '.join(self._failed)}", flush=True)
+        command = [sys.executable, "-m", "pytest", "-n0", *self._failed]
         again = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
         print(again.stdout, flush=True)
         passed = re.search(r"\b(\d+) passed", again.stdout)
-        return again.returncode == 0 and passed is not None and int(passed[1]) == len(self._red)
+        return again.returncode == 0 and passed is not None and int(passed[1]) == len(self._failed)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--hear-again", action="store_true", help="run what turned red once more")
+    parser.addoption(
+        "--rerun-failed", action="store_true", help="run failed tests once more, alone"
+    )
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    if session.config.getoption("--hear-again") and not is_xdist_worker(session):
-        session.config.pluginmanager.register(Hearing(), "hearing")
+    if session.config.getoption("--rerun-failed") and not is_xdist_worker(session):
+        session.config.pluginmanager.register(FailedTestRerun(), "rerun_failed")

@@ -7,17 +7,17 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.request import urlopen
 
-from tests.support.fork_server import VENDOR, bear
+from tests.support.fork_server import VENDOR, fork_process
 
 _CODE = re.compile(r"\b([A-Z2-9]{4}-[A-Z2-9]{4})\b")
 _PATIENCE = 30
 
 
-class Vendor:
+class SimulatedVendor:
     """Owns the process while its context is open."""
 
     def __enter__(self) -> Self:
-        self._process = bear(VENDOR, env=dict(os.environ), text=True)
+        self._process = fork_process(VENDOR, env=dict(os.environ), text=True)
         assert self._process.stdout is not None
         self.base_url: str = json.loads(self._process.stdout.readline())["base_url"]
         return self

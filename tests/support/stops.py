@@ -13,11 +13,11 @@ from holdfast.core.turns.turn import OpenTurn
 from holdfast.gateway.lifespan import RunningGateway
 
 
-def order_to(harness: GatewayHarness, kind: StopKind, *, now: bool = False) -> StopOrder:
+def stop_order(harness: GatewayHarness, kind: StopKind, *, now: bool = False) -> StopOrder:
     return StopOrder(kind=kind, by=StopRequester.CLI, at=harness.clock.now(), now=now)
 
 
-def windows(harness: GatewayHarness, *, drain: float = 0, park: float = 0) -> None:
+def set_stop_timeouts(harness: GatewayHarness, *, drain: float = 0, park: float = 0) -> None:
     """For the starts that follow: how long a stop waits for turns to finish, and to park."""
     gateway = msgspec.structs.replace(
         harness.settings.gateway, restart_drain_timeout=drain, park_timeout=park
@@ -25,16 +25,18 @@ def windows(harness: GatewayHarness, *, drain: float = 0, park: float = 0) -> No
     harness.settings = msgspec.structs.replace(harness.settings, gateway=gateway)
 
 
-async def with_windows(harness: GatewayHarness, *, drain: float = 0, park: float = 0) -> None:
+async def restart_with_timeouts(
+    harness: GatewayHarness, *, drain: float = 0, park: float = 0
+) -> None:
     """The same home, started again with these."""
     await harness.stop()
-    windows(harness, drain=drain, park=park)
+    set_stop_timeouts(harness, drain=drain, park=park)
     await harness.start()
 
 
-async def leave(harness: GatewayHarness, kind: StopKind, **order: Any) -> RunningGateway:
+async def stop_gateway(harness: GatewayHarness, kind: StopKind, **order: Any) -> RunningGateway:
     """Stop by such an order, as a process does it, and say so in the store; the one that went."""
-    wanted = order_to(harness, kind, **order)
+    wanted = stop_order(harness, kind, **order)
     await harness.running.stop(wanted)
     row = StopRow(id=harness.new_id("stop"), order=wanted, version="test", stopped_at=wanted.at + 1)
     await harness.store.record_stop(row)
@@ -42,17 +44,17 @@ async def leave(harness: GatewayHarness, kind: StopKind, **order: Any) -> Runnin
     return harness.running
 
 
-async def come_back(harness: GatewayHarness) -> None:
+async def start_gateway(harness: GatewayHarness) -> None:
     await harness.start()
     await harness.store.record_ready((), at=harness.clock.now())
 
 
-async def restart(
+async def restart_gateway(
     harness: GatewayHarness, kind: StopKind = StopKind.RESTART, **order: Any
 ) -> RunningGateway:
     """The gateway that went; its successor is there when this returns."""
-    went = await leave(harness, kind, **order)
-    await come_back(harness)
+    went = await stop_gateway(harness, kind, **order)
+    await start_gateway(harness)
     return went
 
 
@@ -61,18 +63,18 @@ async def open_turn(harness: GatewayHarness) -> OpenTurn:
     return found
 
 
-async def begun(harness: GatewayHarness, number: int = 1) -> None:
+async def wait_for_open_turns(harness: GatewayHarness, number: int = 1) -> None:
     """Once so many turns are in the log: a model may be asked before its turn is."""
     async with asyncio.timeout(30):
         while len(await harness.store.open_turns()) < number:
             await asyncio.sleep(0.005)
 
 
-async def only(harness: GatewayHarness) -> SessionRow:
+async def only_session_row(harness: GatewayHarness) -> SessionRow:
     found = await harness.store.session(await harness.only_session())
     assert found is not None
     return found
 
 
-def notes(messages: list[Message] | tuple[Message, ...]) -> list[str]:
+def note_texts(messages: list[Message] | tuple[Message, ...]) -> list[str]:
     return [message.text for message in messages if isinstance(message, NoteMessage)]

@@ -13,7 +13,7 @@ import apsw
 
 
 @contextmanager
-def looking_into(path: Path) -> Iterator[apsw.Cursor]:
+def open_read_only(path: Path) -> Iterator[apsw.Cursor]:
     """A cursor that can only read, and waits a moment for whoever writes."""
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     try:

@@ -42,7 +42,7 @@ class CountingClient:
         self._client.release()
 
 
-class TwoVoices(ScriptedModel):
+class TwoModels(ScriptedModel):
     """The model of a harness; `helper` answers to its own name."""
 
     def __init__(self) -> None:
@@ -66,12 +66,12 @@ def small_harness(
         auxiliary=auxiliary,
         compaction=CompactionSettings(at=0.8, keep=0.25),
     )
-    harness.model = TwoVoices()
+    harness.model = TwoModels()
     return harness
 
 
-def helper_of(harness: GatewayHarness) -> ScriptedModel:
-    assert isinstance(harness.model, TwoVoices)
+def auxiliary_model(harness: GatewayHarness) -> ScriptedModel:
+    assert isinstance(harness.model, TwoModels)
     return harness.model.helper
 
 

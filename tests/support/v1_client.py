@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import aiohttp
 import pytest
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 
 PREFIX = "/api/v1"
 
@@ -22,8 +22,8 @@ class SentEvent(NamedTuple):
 class V1:
     """Speaks to one gateway with its token."""
 
-    def __init__(self, served: Served, http: aiohttp.ClientSession) -> None:
-        self.served = served
+    def __init__(self, shared_gateway: GatewayProcess, http: aiohttp.ClientSession) -> None:
+        self.gateway = shared_gateway
         self.http = http
 
     async def ask(self, method: str, path: str, **options: Any) -> Any:
@@ -74,5 +74,5 @@ async def read(response: aiohttp.ClientResponse) -> AsyncIterator[SentEvent]:
 
 
 @pytest.fixture
-async def v1(served: Served, http: aiohttp.ClientSession) -> V1:
-    return V1(served, http)
+async def v1(shared_gateway: GatewayProcess, http: aiohttp.ClientSession) -> V1:
+    return V1(shared_gateway, http)

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from tests.support.held_command import SHUT, open_gate
+from tests.support.held_command import HELD_COMMAND, release
 
 from holdfast.core.messages.transcript import ToolOutcome
 from holdfast.core.turns.tool import ToolFailed
@@ -46,9 +46,9 @@ async def test_progress_is_told_as_it_happens(new_context, tmp_path):
 
     def hear(text: str) -> None:
         heard.append(text)
-        open_gate(Paths(tmp_path), "s_1")
+        release(Paths(tmp_path), "s_1")
 
-    await terminal.run(new_context(progress=hear), {"command": f"echo a; {SHUT}; echo b"})
+    await terminal.run(new_context(progress=hear), {"command": f"echo a; {HELD_COMMAND}; echo b"})
     assert heard == ["a\n", "b\n"]
 
 

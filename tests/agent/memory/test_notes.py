@@ -128,7 +128,7 @@ async def test_a_child_has_the_notes_of_the_conversation_it_works_for(
 ) -> None:
     """What a child says is said in that conversation: in a shared thread it reads the place's."""
     await harness.stop()
-    harness.more_tools = [DelegateTool(harness.settings.delegate)]
+    harness.extra_tools = [DelegateTool(harness.settings.delegate)]
     await harness.start()
     notes = harness.gateway.services.memory.notes
     await notes.apply(notes.add(ANN, "has a secret wish"))

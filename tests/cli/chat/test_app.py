@@ -5,18 +5,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.command_line import GatewayProcess, Typist
+from tests.support.command_line import CliGateway, Terminal
 
 from holdfast.system import exit_codes
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
-Start = Callable[..., Typist]
+Start = Callable[..., Terminal]
 
 CTRL_C, CTRL_D, TAB, UP = "\x03", "\x04", "\t", "\x1b[A"
 
 
-def workspace(gateway: GatewayProcess, file: str) -> Path:
+def workspace(gateway: CliGateway, file: str) -> Path:
     """The one in which a command has made a file of that name, once it has."""
     deadline = time.monotonic() + 60
     while not (found := list(gateway.home.glob(f"workspaces/*/{file}"))):
@@ -26,8 +26,10 @@ def workspace(gateway: GatewayProcess, file: str) -> Path:
     return made.parent
 
 
-def test_a_message_is_typed_and_its_reply_streams_in(shared: GatewayProcess, typist: Start) -> None:
-    person = typist("chat", "--session", "c1", **shared.where)
+def test_a_message_is_typed_and_its_reply_streams_in(
+    shared_gateway: CliGateway, open_terminal: Start
+) -> None:
+    person = open_terminal("chat", "--session", "c1", **shared_gateway.where)
     person.sees("> ")
     person.says("[text some **bold** and `code` here]")
     person.sees("some bold and `code` here")
@@ -41,22 +43,22 @@ def test_a_message_is_typed_and_its_reply_streams_in(shared: GatewayProcess, typ
     assert person.text.endswith("> \n"), "the shell goes on in a line of its own"
 
 
-def test_a_tool_step_is_one_folded_line(shared: GatewayProcess, typist: Start) -> None:
-    person = typist("chat", "--session", "c2", **shared.where)
+def test_a_tool_step_is_one_folded_line(shared_gateway: CliGateway, open_terminal: Start) -> None:
+    person = open_terminal("chat", "--session", "c2", **shared_gateway.where)
     person.sees("> ")
     command = "touch c2; echo one; until test -e go; do sleep 0.05; done; echo two"
     person.says(f'[tool terminal {{"command": "{command}"}}] [then] [text done]')
     person.sees(f"▸ terminal: {command} … one")
-    workspace(shared, "c2").joinpath("go").touch()
+    workspace(shared_gateway, "c2").joinpath("go").touch()
     person.sees(f"▸ terminal: {command} … ok ")
     person.sees("done")
     person.sees("> ")
 
 
 def test_what_runs_is_stopped_by_ctrl_c_and_the_chat_goes_on(
-    shared: GatewayProcess, typist: Start
+    shared_gateway: CliGateway, open_terminal: Start
 ) -> None:
-    person = typist("chat", "--session", "c3", **shared.where)
+    person = open_terminal("chat", "--session", "c3", **shared_gateway.where)
     person.sees("> ")
     person.says("[delay 2] [text a b c d e f g h i j k l m n o p q r s t u v w x y z]")
     person.sees("\na b")
@@ -69,8 +71,10 @@ def test_what_runs_is_stopped_by_ctrl_c_and_the_chat_goes_on(
     person.sees("> ")
 
 
-def test_ctrl_c_at_the_prompt_clears_the_line(shared: GatewayProcess, typist: Start) -> None:
-    person = typist("chat", "--session", "c4", **shared.where)
+def test_ctrl_c_at_the_prompt_clears_the_line(
+    shared_gateway: CliGateway, open_terminal: Start
+) -> None:
+    person = open_terminal("chat", "--session", "c4", **shared_gateway.where)
     person.sees("> ")
     person.types("never sent")
     person.sees("never sent")
@@ -86,12 +90,12 @@ def test_ctrl_c_at_the_prompt_clears_the_line(shared: GatewayProcess, typist: St
 
 
 def test_a_gateway_killed_in_the_middle_of_a_reply_costs_nothing(
-    gateway: GatewayProcess, model: ModelProcess, typist: Start
+    gateway: CliGateway, model: ModelProcess, open_terminal: Start
 ) -> None:
     """Nothing is lost and nothing comes twice: the same text is caught up with in silence."""
     count = {"match": "count", "text": "one two three four five six seven eight nine ten"}
     model.script({**count, "fault": "stall"}, count)  # half of it, until somebody asks again
-    person = typist("chat")
+    person = open_terminal("chat")
     person.sees("> ")
     person.says("count")
     before = person.sees("three")
@@ -106,9 +110,9 @@ def test_a_gateway_killed_in_the_middle_of_a_reply_costs_nothing(
 
 
 def test_a_message_typed_while_the_gateway_is_down_is_sent_once_it_is_back(
-    gateway: GatewayProcess, typist: Start
+    gateway: CliGateway, open_terminal: Start
 ) -> None:
-    person = typist("chat")
+    person = open_terminal("chat")
     person.sees("> ")
     gateway.kill()
     person.sees("reconnecting …")
@@ -121,9 +125,9 @@ def test_a_message_typed_while_the_gateway_is_down_is_sent_once_it_is_back(
 
 
 def test_a_chat_goes_on_where_it_was_and_joins_what_still_runs(
-    shared: GatewayProcess, typist: Start
+    shared_gateway: CliGateway, open_terminal: Start
 ) -> None:
-    person = typist("chat", "--session", "c7", **shared.where)
+    person = open_terminal("chat", "--session", "c7", **shared_gateway.where)
     person.sees("> ")
     person.says("[text first answer]")
     person.sees("\nfirst answer")
@@ -136,23 +140,23 @@ def test_a_chat_goes_on_where_it_was_and_joins_what_still_runs(
     assert person.leaves() == 0
     assert "The work goes on" in person.text
 
-    again = typist("chat", "--session", "c7", **shared.where)
+    again = open_terminal("chat", "--session", "c7", **shared_gateway.where)
     again.sees("> [text first answer]")
     again.sees("\nfirst answer")
     again.sees("> [delay 0.2]")
     again.sees("\nalpha beta")
     again.sees("theta iota")
     again.sees("▸ terminal: touch c7")
-    workspace(shared, "c7").joinpath("go").touch()
+    workspace(shared_gateway, "c7").joinpath("go").touch()
     again.sees("\nkappa")
     again.sees("> ")
     assert again.text.count("\nalpha beta") == 1
 
 
 def test_what_is_typed_meanwhile_does_what_the_mode_says(
-    shared: GatewayProcess, typist: Start
+    shared_gateway: CliGateway, open_terminal: Start
 ) -> None:
-    person = typist("chat", "--session", "c8", "--mode", "queue", **shared.where)
+    person = open_terminal("chat", "--session", "c8", "--mode", "queue", **shared_gateway.where)
     person.sees("> ")
     person.says("[delay 0.15] [text one two three four five six seven]")
     person.sees("\none")
@@ -162,8 +166,8 @@ def test_what_is_typed_meanwhile_does_what_the_mode_says(
     person.sees("> ")
 
 
-def test_several_lines_are_one_message(shared: GatewayProcess, typist: Start) -> None:
-    person = typist("chat", "--session", "c9", **shared.where)
+def test_several_lines_are_one_message(shared_gateway: CliGateway, open_terminal: Start) -> None:
+    person = open_terminal("chat", "--session", "c9", **shared_gateway.where)
     person.sees("> ")
     person.says("first \\")
     person.sees("… ")
@@ -182,9 +186,9 @@ def test_several_lines_are_one_message(shared: GatewayProcess, typist: Start) ->
 
 
 def test_commands_complete_and_the_history_is_kept_private(
-    shared: GatewayProcess, typist: Start
+    shared_gateway: CliGateway, open_terminal: Start
 ) -> None:
-    person = typist("chat", "--session", "c10", **shared.where)
+    person = open_terminal("chat", "--session", "c10", **shared_gateway.where)
     person.sees("> ")
     person.types("/he" + TAB)
     person.sees("/help ")
@@ -193,19 +197,19 @@ def test_commands_complete_and_the_history_is_kept_private(
     person.sees("> ")
     person.types(CTRL_D)
     person.leaves()
-    history = shared.home / "chat_history"
+    history = shared_gateway.home / "chat_history"
     assert history.stat().st_mode & 0o777 == 0o600
-    again = typist("chat", "--session", "c10", **shared.where)
+    again = open_terminal("chat", "--session", "c10", **shared_gateway.where)
     again.sees("> ")
     again.types(UP)
     again.sees("/help")
 
 
 def test_what_is_queued_by_command_is_answered_once_on_the_screen(
-    shared: GatewayProcess, typist: Start
+    shared_gateway: CliGateway, open_terminal: Start
 ) -> None:
     """/queue says when, and what follows it is a message like any other."""
-    person = typist("chat", "--session", "c10q", **shared.where)
+    person = open_terminal("chat", "--session", "c10q", **shared_gateway.where)
     person.sees("> ")
     person.says("/queue [text for later]")
     person.sees("\nfor later")
@@ -216,9 +220,9 @@ def test_what_is_queued_by_command_is_answered_once_on_the_screen(
 
 
 def test_a_new_conversation_takes_the_place_of_the_old(
-    shared: GatewayProcess, typist: Start, cli: Cli
+    shared_gateway: CliGateway, open_terminal: Start, cli: Cli
 ) -> None:
-    person = typist("chat", "--session", "c11", **shared.where)
+    person = open_terminal("chat", "--session", "c11", **shared_gateway.where)
     person.sees("> ")
     person.says("[text before]")
     person.sees("\nbefore")
@@ -230,19 +234,19 @@ def test_a_new_conversation_takes_the_place_of_the_old(
     person.sees("\nafter")
     person.types(CTRL_D)
     person.leaves()
-    again = typist("chat", "--session", "c11", **shared.where)
+    again = open_terminal("chat", "--session", "c11", **shared_gateway.where)
     again.sees("> [text after]")
     assert "before" not in again.text
     again.types(CTRL_D)
     again.leaves()
-    anew = cli("chat", "--session", "c11", "--new", stdin="[text fresh]\n", **shared.where)
+    anew = cli("chat", "--session", "c11", "--new", stdin="[text fresh]\n", **shared_gateway.where)
     assert anew.stdout == "fresh\n"
 
 
 def test_what_a_model_writes_cannot_steer_the_terminal(
-    shared: GatewayProcess, typist: Start
+    shared_gateway: CliGateway, open_terminal: Start
 ) -> None:
-    person = typist("chat", "--session", "c12", **shared.where)
+    person = open_terminal("chat", "--session", "c12", **shared_gateway.where)
     person.sees("> ")
     person.says('[tool terminal {"command": "printf x"}] [then] [text done]')
     person.sees("done")
@@ -252,17 +256,21 @@ def test_what_a_model_writes_cannot_steer_the_terminal(
     assert "\x1bPowned" not in person.raw
 
 
-def test_a_pipe_is_a_conversation_too(shared: GatewayProcess, cli: Cli) -> None:
+def test_a_pipe_is_a_conversation_too(shared_gateway: CliGateway, cli: Cli) -> None:
     done = cli(
-        "chat", "--session", "c13", stdin="[text one]\n[text two\\\n more]\n", **shared.where
+        "chat",
+        "--session",
+        "c13",
+        stdin="[text one]\n[text two\\\n more]\n",
+        **shared_gateway.where,
     )
     assert done.returncode == 0
     assert done.stdout == "one\ntwo\n more\n"
     assert "\x1b" not in done.stdout
 
 
-def test_a_dumb_terminal_gets_plain_lines(shared: GatewayProcess, typist: Start) -> None:
-    person = typist("chat", "--session", "c14", TERM="dumb", **shared.where)
+def test_a_dumb_terminal_gets_plain_lines(shared_gateway: CliGateway, open_terminal: Start) -> None:
+    person = open_terminal("chat", "--session", "c14", TERM="dumb", **shared_gateway.where)
     person.sees("> ")
     person.says("[text plain **text**]")
     person.sees("\nplain **text**\n")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.support.command_line import GatewayProcess, Typist
+from tests.support.command_line import CliGateway, Terminal
 
 from holdfast.cli.config.command import complete_words
 from holdfast.core.config.versions import ConfigSource, NewConfigVersion
@@ -64,7 +64,7 @@ def test_tab_offers_keys_and_then_what_the_key_may_be() -> None:
 
 
 def test_a_running_gateway_takes_a_change_over_and_its_history_outlives_it(
-    cli: Cli, gateway: GatewayProcess, typist: Callable[..., Typist]
+    cli: Cli, gateway: CliGateway, open_terminal: Callable[..., Terminal]
 ) -> None:
     file = gateway.home / "holdfast.toml"
     began = file.read_text()
@@ -95,7 +95,9 @@ def test_a_running_gateway_takes_a_change_over_and_its_history_outlives_it(
     assert "+max_steps = 40" in told["diff"]
     unasked = cli("config", "rollback", number, stdin="", **gateway.where)
     assert "nothing changed" in unasked.stderr
-    refused_to(typist, file, number, "(409): the configuration was changed since you read it")
+    refused_to(
+        open_terminal, file, number, "(409): the configuration was changed since you read it"
+    )
     back = cli("config", "rollback", number, "--yes", **gateway.where)
     assert back.returncode == 0, back.stderr
     assert file.read_text() == began
@@ -103,7 +105,7 @@ def test_a_running_gateway_takes_a_change_over_and_its_history_outlives_it(
     kept = cli("config", "history", **gateway.where).stdout
     assert "command line (rollback)  agent.max_steps, runner.output_kb" in kept
     assert re.search(r"^1 .* start *$", kept, re.MULTILINE)
-    refused_to(typist, file, number, "was changed by somebody else just now")
+    refused_to(open_terminal, file, number, "was changed by somebody else just now")
     again = cli("config", "rollback", str(newest["number"]), "--yes", **gateway.where)
     assert "it applies from the next start" in again.stdout
     assert "max_steps = 40" in file.read_text()
@@ -128,9 +130,9 @@ def test_what_is_put_back_has_its_password_and_shows_it_to_nobody(cli: Cli, home
         assert "hunter2" not in told.stdout + told.stderr
 
 
-def refused_to(typist: Callable[..., Typist], file: Path, number: str, why: str) -> None:
+def refused_to(open_terminal: Callable[..., Terminal], file: Path, number: str, why: str) -> None:
     """Who was shown what would change is not taken at their word for another change."""
-    person = typist("config", "rollback", number)
+    person = open_terminal("config", "rollback", number)
     person.sees(f"Put configuration {number} back?")
     file.write_text(f"{file.read_text()}# by somebody else\n")
     person.says("y")

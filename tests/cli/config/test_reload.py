@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.support.command_line import Cli, GatewayProcess
+from tests.support.command_line import Cli, CliGateway
 
 from holdfast.server.local.control_client import read_status
 from holdfast.system import exit_codes
@@ -35,7 +35,7 @@ def written_in_place(file: Path, text: str) -> None:
 
 
 def test_a_change_of_the_file_is_taken_over_by_a_gateway_that_runs(
-    cli: Cli, gateway: GatewayProcess
+    cli: Cli, gateway: CliGateway
 ) -> None:
     """Law 15: replaced as editors do it, written in place, asked for by command and by signal."""
     file = gateway.home / "holdfast.toml"

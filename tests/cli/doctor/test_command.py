@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.cli.common.test_offline import converse
 from tests.faults.backup_homes import left_in_the_log
-from tests.support.command_line import GatewayProcess
+from tests.support.command_line import CliGateway
 
 from holdfast.cli.doctor.checks import CHECKS
 from holdfast.system import exit_codes
@@ -132,14 +132,14 @@ def test_a_unit_that_does_not_fit_the_configuration_is_told(cli: Cli, paths: Pat
     assert all("holdfast gateway install --force" in each["remedy"] for each in (stop, program))
 
 
-def test_a_running_gateway_is_asked_and_not_disturbed(shared: GatewayProcess, cli: Cli) -> None:
+def test_a_running_gateway_is_asked_and_not_disturbed(shared_gateway: CliGateway, cli: Cli) -> None:
     """K1: the doctor goes through the running gateway."""
-    cli("ask", "--session", "doctor", "[text well]", **shared.where)
-    looked = cli("doctor", "--json", **shared.where)
+    cli("ask", "--session", "doctor", "[text well]", **shared_gateway.where)
+    looked = cli("doctor", "--json", **shared_gateway.where)
     assert looked.returncode == exit_codes.OK, looked.stdout
     assert "running" in findings(looked, "lock")[0]["what"]
     assert [each["level"] for each in findings(looked, "database")] == ["ok", "ok"]
-    assert cli("status", **shared.where).returncode == exit_codes.OK
+    assert cli("status", **shared_gateway.where).returncode == exit_codes.OK
 
 
 def test_a_home_that_is_not_there_is_not_made(cli: Cli, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import click
 import pytest
 from tests.platforms.telegram.fake import Vendor
 from tests.platforms.telegram.fake_bot_api import BotApi
-from tests.support.command_line import Typist
+from tests.support.command_line import Terminal
 
 from holdfast.cli.platforms.add import AddAccountOptions, AddedAccount, add_account
 from holdfast.config import load
@@ -304,8 +304,10 @@ def test_a_mailbox_is_asked_for_a_password_or_for_what_gives_tokens(
         assert read_dotenv(home / ".env").values == {"EMAIL_REFRESH_TOKEN": "r0"}
 
 
-def test_what_a_door_explains_is_broken_between_words(typist: Callable[..., Typist]) -> None:
-    person = typist("platforms", "add", "telegram")
+def test_what_a_door_explains_is_broken_between_words(
+    open_terminal: Callable[..., Terminal],
+) -> None:
+    person = open_terminal("platforms", "add", "telegram")
     lines = person.sees("The token of the bot").split("\n")
     assert "https://t.me/BotFather" in " ".join(lines)
     assert all(len(line) <= 100 for line in lines)

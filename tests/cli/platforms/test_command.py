@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.command_line import GatewayProcess
+from tests.support.command_line import CliGateway
 
 from holdfast.system import exit_codes
 from holdfast.testing.simulated.events import Faults, SayRequest
@@ -42,7 +42,7 @@ class Shell:
     def __init__(self, place: Path, cli: Cli) -> None:
         place.mkdir()
         # What is common to all gateways of a user is kept in one place, as on a machine.
-        self.gateway = GatewayProcess(place, XDG_STATE_HOME=str(place.parent / "state"))
+        self.gateway = CliGateway(place, XDG_STATE_HOME=str(place.parent / "state"))
         self._cli = cli
 
     async def start(self, toml: str = "") -> None:

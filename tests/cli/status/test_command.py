@@ -13,7 +13,7 @@ from typing import Any
 import click
 import msgspec
 import pytest
-from tests.support.command_line import HOLDFAST, GatewayProcess, Typist, environment
+from tests.support.command_line import HOLDFAST, CliGateway, Terminal, environment
 
 from holdfast.cli.status.command import format_status
 from holdfast.core.messages.outbox import Address
@@ -310,7 +310,7 @@ def test_a_gateway_that_was_stopped_says_since_when_and_by_whom(cli: Cli, paths:
     assert sorted(paths.home.iterdir()) == before, "looking leaves nothing behind"
 
 
-def test_a_gateway_that_was_killed_is_said_to_have_been(cli: Cli, gateway: GatewayProcess) -> None:
+def test_a_gateway_that_was_killed_is_said_to_have_been(cli: Cli, gateway: CliGateway) -> None:
     gateway.kill()
     down = cli("status", **gateway.where)
     assert down.returncode == exit_codes.GATEWAY_DOWN
@@ -320,11 +320,11 @@ def test_a_gateway_that_was_killed_is_said_to_have_been(cli: Cli, gateway: Gatew
 
 
 def test_watching_draws_again_and_ends_with_ctrl_c(
-    paths: Paths, typist: Callable[..., Typist]
+    paths: Paths, open_terminal: Callable[..., Terminal]
 ) -> None:
     with StatusThread(paths, clock=SystemClock()) as status:
         status.publish(GatewaySnapshot(state="starting", phase="recovering"))
-        person = typist("status", "--watch")
+        person = open_terminal("status", "--watch")
         person.sees("recovering")
         status.publish(GatewaySnapshot(state="running"))
         person.sees("is running")

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.command_line import Typist
+from tests.support.command_line import Terminal
 
 from holdfast.cli.top.frame import (
     StatusSample,
@@ -250,9 +250,9 @@ def test_where_nothing_can_be_drawn_it_looks_once_and_exits_like_status(
 
 
 def test_at_a_terminal_it_waits_follows_obeys_and_puts_all_back(
-    paths: Paths, typist: Callable[..., Typist]
+    paths: Paths, open_terminal: Callable[..., Terminal]
 ) -> None:
-    person = typist("top", "--every", "0.2")
+    person = open_terminal("top", "--every", "0.2")
     person.sees("The gateway does not answer")
     person.sees("Waiting for it to come back")
     with StatusThread(paths, clock=SystemClock()) as status:
@@ -280,9 +280,9 @@ def test_at_a_terminal_it_waits_follows_obeys_and_puts_all_back(
 
 
 def test_without_colours_there_are_none_and_a_signal_leaves_the_terminal_as_it_was(
-    paths: Paths, typist: Callable[..., Typist]
+    paths: Paths, open_terminal: Callable[..., Terminal]
 ) -> None:
-    person = typist("top", NO_COLOR="1")
+    person = open_terminal("top", NO_COLOR="1")
     person.sees("The gateway does not answer")
     person.process.terminate()
     assert person.leaves() == 0

@@ -34,7 +34,7 @@ class Two(GatewayHarness):
         self.settings = Settings(platforms={"simulated": platform})
         self.patience = AT_ONCE
         self.work = ChatService()
-        self.more_doors = [SimulatedPlatform(self.work, account="work", longest_delay=0.02)]
+        self.extra_platforms = [SimulatedPlatform(self.work, account="work", longest_delay=0.02)]
 
     def say_at_work(self, text: str, *, user: str = "carl", chat: str = "office") -> str:
         return self.work.say(SayRequest(chat=chat, user=user, text=text, account="work"))
@@ -123,7 +123,7 @@ async def test_a_late_account_keeps_nobody_waiting_and_gets_its_answer_when_it_i
     await two.model.wait_for_request(1)
     await two.die()
     late = Late(two.work)
-    two.more_doors = [late]
+    two.extra_platforms = [late]
     two.model.say("gone on with", "hello ann")
     async with asyncio.timeout(20):
         await two.start()
@@ -179,7 +179,7 @@ async def test_a_door_that_hangs_on_its_way_out_holds_up_no_stop(two: Two) -> No
     """C1, C8: the rest is closed, and its own task does not outlive the stop."""
     late = Late(two.work)
     late.let_in.set()
-    two.more_doors = [late]
+    two.extra_platforms = [late]
     await two.start()
     await two.gateway.accounts.check("simulated", "work")
     late.let_out.clear()
@@ -212,7 +212,7 @@ async def test_a_line_that_only_looks_whole_is_replaced_and_nothing_said_meanwhi
     """Law 9, G1: nobody tells a door that its line is half-open; the silence does."""
     two.work = ChatService(alive_within=0.5)
     door = SimulatedPlatform(two.work, account="work", poll_wait=0.05, send_timeout=0.5)
-    two.more_doors = [door]
+    two.extra_platforms = [door]
     await two.start()
     await until(lambda: two.facts().state is AccountState.CONNECTED)
     two.work.set_faults(Faults(half_open=True))

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.gateway_harness import Call, GatewayHarness, HeldClock, Until
+from tests.support.gateway_harness import Call, GatewayHarness, ManualClock, Until
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.prompt import agent_signature
@@ -278,7 +278,7 @@ async def test_the_prompt_is_frozen_across_a_restart(harness: GatewayHarness) ->
     harness.model.say("hello", "hello")
     await harness.end_of(await harness.accept("hi", instructions="Speak like a pirate."))
     await harness.stop()
-    harness.clock = HeldClock(harness.clock.now() + 3 * 86_400)
+    harness.clock = ManualClock(harness.clock.now() + 3 * 86_400)
     await harness.start()
     await harness.end_of(await harness.accept("hi"))
     one, two = harness.model.requests
@@ -300,7 +300,7 @@ async def test_a_change_of_the_instructions_is_a_boundary_of_the_prompt(
         await harness.end_of(await harness.accept("hi"))
         harness.gateway.services.cache.clear()
     await harness.stop()
-    harness.clock = HeldClock(harness.clock.now() + 3 * 86_400)
+    harness.clock = ManualClock(harness.clock.now() + 3 * 86_400)
     await harness.start()
     await harness.end_of(await harness.accept("hi"))
     first, *after = [request.system for request in harness.model.requests]
@@ -525,11 +525,11 @@ async def test_an_agent_can_be_interrupted_and_its_user_is_told_why(
     harness: GatewayHarness, call: Call
 ) -> None:
     """H7: the open call has its result, and the conversation goes on."""
-    lever = harness.levers[ReplayClass.NEVER]
+    lever = harness.held_tools[ReplayClass.NEVER]
     lever.go.clear()
     harness.model.say([call("never")])
     accepted = await harness.accept("go")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     agent = only_turn(harness).agent
     assert agent.interrupt("the machine is needed for something else")
     ended = await harness.end_of(accepted)

@@ -40,7 +40,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     harness.runners = Runners(
         home, RunnerSettings(), clock=Clock(), on_started=keep, on_ended=_nothing
     )
-    harness.more_tools = [TerminalTool(limit=60), ProcessTool()]
+    harness.extra_tools = [TerminalTool(limit=60), ProcessTool()]
     harness.started = started
     await harness.start()
     yield harness

@@ -167,16 +167,16 @@ async def test_turns_are_told_in_order_and_only_if_they_were_answered(
 ) -> None:
     await ask(harness, "one", "1")
     await ask(harness, "broken", ModelFailed("no", fault=ModelFault.AUTH))
-    lever = harness.levers[ReplayClass.NEVER]
+    lever = harness.held_tools[ReplayClass.NEVER]
     lever.go.clear()
     harness.model.say([call("never")])
     stopped = await harness.accept("stopped")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     await harness.accept("/stop")
     await harness.end_of(stopped)
     harness.model.say([call("never")])
     await harness.accept("interrupted")
-    await lever.was_pulled(2)
+    await lever.wait_until_started(2)
     await ask(harness, "two", "2")
     await ask(harness, "three", "3")
     await until(lambda: len(recorder.of("sync_turn")) >= 3)

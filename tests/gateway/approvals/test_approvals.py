@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.gateway_harness import Call, GatewayHarness, HeldClock, Lever, Until
+from tests.support.gateway_harness import Call, GatewayHarness, HeldTool, ManualClock, Until
 
 from holdfast.core.config.settings import ApprovalMode, ApprovalSettings, PlatformSettings
 from holdfast.core.errors import StoreError
@@ -58,7 +58,7 @@ class ByWords:
         return HARMLESS
 
 
-class Shell(Lever):
+class Shell(HeldTool):
     """A lever that runs commands."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Asking(GatewayHarness):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.shell = Shell()
-        self.more_tools = [self.shell]
+        self.extra_tools = [self.shell]
         self.judge = ByWords()
 
     async def configure(self, **approvals: Any) -> None:
@@ -148,7 +148,7 @@ async def test_a_hopeless_command_is_refused_and_the_model_hears_why(
     result = await harness.result()
     assert result.outcome is ToolOutcome.REFUSED
     assert "wipes the disk" in result.text
-    assert harness.shell.pulled == []
+    assert harness.shell.started == []
 
 
 async def test_a_dangerous_command_waits_for_a_yes(harness: Asking, call: Call) -> None:
@@ -162,12 +162,12 @@ async def test_a_dangerous_command_waits_for_a_yes(harness: Asking, call: Call) 
     assert row.requester == "simulated:default:ann"
     assert row.approvers == ("simulated:default:ann",)
     assert row.deadline == row.asked_at + 3600
-    assert harness.shell.pulled == []
+    assert harness.shell.started == []
     harness.say("yes")
     assert (await harness.texts(3))[1:] == ["Approved: rm -rf build", "done"]
     (row,) = await harness.ended()
     assert (row.state, row.by) == (ApprovalState.APPROVED, "simulated:default:ann")
-    assert len(harness.shell.pulled) == 1
+    assert len(harness.shell.started) == 1
     assert await harness.ledger() == {"answered": 2}
 
 
@@ -195,7 +195,7 @@ async def test_a_no_is_told_to_the_model_with_its_words(harness: Asking, call: C
     harness.say("/deny build is still needed")
     assert (await harness.texts(3))[-1] == "I leave it"
     result = await harness.result()
-    assert (result.outcome, harness.shell.pulled) == (ToolOutcome.REFUSED, [])
+    assert (result.outcome, harness.shell.started) == (ToolOutcome.REFUSED, [])
     assert "denied" in result.text
     assert "build is still needed" in result.text
     (row,) = await harness.ended()
@@ -280,7 +280,7 @@ async def test_many_restarts_while_one_waits_are_no_cuts(harness: Asking, call: 
         await harness.asked()
     harness.say("yes")
     assert (await harness.texts(3))[-1] == "done"
-    assert len(harness.shell.pulled) == 1
+    assert len(harness.shell.started) == 1
 
 
 async def test_a_deadline_that_passed_while_the_gateway_was_down_expires_it(
@@ -288,7 +288,7 @@ async def test_a_deadline_that_passed_while_the_gateway_was_down_expires_it(
 ) -> None:
     """J3: one deadline, whoever is there to see it pass."""
     await harness.stop()
-    harness.clock = clock = HeldClock()
+    harness.clock = clock = ManualClock()
     await harness.start()
     harness.model.say([call("shell", RM)], "then not")
     harness.say("clean up")
@@ -317,7 +317,7 @@ async def test_an_answer_that_was_accepted_and_not_yet_heard_counts_after_a_rest
         inbound = msgspec.structs.replace(row.inbound, text="yes", event_id="y", message_id="y")
         await store.accept(inbound, route=row.route, principal=row.principal, at=time.time())
     await harness.start()
-    await harness.shell.was_pulled(1)
+    await harness.shell.wait_until_started(1)
     assert (await harness.row(asked)).state is ApprovalState.APPROVED
 
 
@@ -335,7 +335,7 @@ async def test_a_turn_that_is_ended_withdraws_its_question(
     assert expected is None or told == expected
     (ended,) = await harness.ended()
     assert ended.state is ApprovalState.WITHDRAWN
-    assert harness.shell.pulled == []
+    assert harness.shell.started == []
     harness.say(f"/approve {row.id}")
     assert "withdrawn" in (await harness.texts(3))[-1]
     transcript = await harness.transcript(row.session_id)
@@ -368,7 +368,7 @@ async def test_several_are_asked_in_one_message_and_run_in_order(
     assert "1. It deletes files" in question
     assert "2. It writes raw" in question
     await harness.asked(number=2)
-    assert len(harness.shell.pulled) == 1
+    assert len(harness.shell.started) == 1
     harness.say("yes")
     assert "Which one? /approve 1 is the first" in (await harness.texts(2))[-1]
     harness.say("/deny 1")
@@ -377,7 +377,7 @@ async def test_several_are_asked_in_one_message_and_run_in_order(
     assert (await harness.texts(5))[-1] == "done"
     rows = await harness.ended()
     assert [row.state for row in rows] == [ApprovalState.DENIED, ApprovalState.APPROVED]
-    assert len(harness.shell.pulled) == 2
+    assert len(harness.shell.started) == 2
 
 
 async def test_the_second_may_be_answered_first(harness: Asking, call: Call) -> None:
@@ -386,10 +386,10 @@ async def test_the_second_may_be_answered_first(harness: Asking, call: Call) -> 
     await harness.asked(number=2)
     harness.say("/approve 2")
     await harness.texts(2)
-    assert harness.shell.pulled == []
+    assert harness.shell.started == []
     harness.say("/approve 1")
     assert (await harness.texts(4))[-1] == "done"
-    assert len(harness.shell.pulled) == 2
+    assert len(harness.shell.started) == 2
 
 
 async def test_all_can_be_answered_at_once(harness: Asking, call: Call) -> None:
@@ -516,7 +516,7 @@ async def test_a_second_and_a_late_answer_are_told_so(harness: Asking, call: Cal
     harness.say("clean up")
     (row,) = await harness.asked()
     harness.say("yes")
-    await harness.shell.was_pulled(1)
+    await harness.shell.wait_until_started(1)
     harness.say("yes")
     assert (await harness.texts(3))[-1].startswith("This was approved already, by ann.")
     harness.say("/deny 1")
@@ -586,7 +586,7 @@ async def test_a_secret_is_in_no_question_nor_in_its_row(harness: Asking, call: 
     (row,) = await harness.asked()
     harness.say("yes")
     assert "s3cret" not in "".join([*await harness.texts(3), row.command])
-    assert len(harness.shell.pulled) == 1
+    assert len(harness.shell.started) == 1
 
 
 @pytest.mark.parametrize("number", ["²", "9" * 5000, "٣"])
@@ -613,7 +613,7 @@ async def test_a_decision_commits_with_the_end_of_the_message_that_made_it(
     harness.say("clean up")
     (row,) = await harness.asked()
     harness.say("yes")
-    await harness.shell.was_pulled(1)
+    await harness.shell.wait_until_started(1)
     decided = await harness.row(row)
     ledger = await harness.store.inbox_counts()
     assert decided.state is ApprovalState.APPROVED
@@ -673,7 +673,7 @@ async def test_a_gateway_can_be_told_not_to_ask(
     harness.model.say([call("shell", RM), call("shell", WIPE)], "done")
     harness.say("go")
     assert await harness.texts(1) == ["done"]
-    assert len(harness.shell.pulled) == (mode is ApprovalMode.OFF)
+    assert len(harness.shell.started) == (mode is ApprovalMode.OFF)
 
 
 async def test_buttons_name_the_row_and_a_click_answers_it(harness: Asking, call: Call) -> None:

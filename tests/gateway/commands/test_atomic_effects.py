@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.support.gateway_harness import GatewayHarness, Until
-from tests.support.store_file import looking_into
+from tests.support.store_file import open_read_only
 
 from holdfast.core.config.settings import PlatformSettings
 from holdfast.core.people.commands import COMMANDS
@@ -75,7 +75,7 @@ async def cut(harness: GatewayHarness) -> GatewayHarness:
 
 def holdings(path: Path) -> Mapping[str, list[Any]]:
     """All that the store holds, but for the ways of messages."""
-    with looking_into(path) as cursor:
+    with open_read_only(path) as cursor:
         named = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'search%'"
         names = [str(row[0]) for row in cursor.execute(named).fetchall()]
         kept = [name for name in names if name not in ITS_WAY and not name.startswith("sqlite_")]

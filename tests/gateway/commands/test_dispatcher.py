@@ -59,11 +59,11 @@ async def test_an_unknown_command_is_told_with_the_nearest(harness: GatewayHarne
 
 async def test_stop_ends_the_turn_for_good(harness: GatewayHarness, call: Call) -> None:
     """F9, G5, H7: the turn is over in the commit that ends the command, and never resumed."""
-    lever = harness.levers[ReplayClass.NEVER]
+    lever = harness.held_tools[ReplayClass.NEVER]
     lever.go.clear()
     harness.model.say([call("never")])
     accepted = await harness.accept("go")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     stop = await harness.accept("/stop", busy_mode=BusyMode.QUEUE)
     assert (await harness.end_of(stop)).text == "Stopped."
     row = await harness.store.inbox_row(accepted.row.id)

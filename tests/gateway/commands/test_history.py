@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.support.gateway_harness import Call, GatewayHarness, Until
-from tests.support.stops import begun
+from tests.support.stops import wait_for_open_turns
 
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId, SessionKey
@@ -531,7 +531,7 @@ async def test_a_new_whose_turn_was_cut_before_it_ended_has_left_it_all_the_same
     """G4: killed between the commit of /new and the end of the turn that it stopped."""
     harness.say("one")
     await until(lambda: bool(harness.model.requests))
-    await begun(harness)
+    await wait_for_open_turns(harness)
     old, route = await harness.only_session(), SessionKey("simulated:default:dm:home:")
     fresh = SessionId("s_fresh")
     left = CommandEffect(inbox_ends=(), session_id=old, route=route, new_session=fresh, at=1.0)

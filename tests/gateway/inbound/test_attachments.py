@@ -24,7 +24,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 16
 @pytest.fixture
 async def desk(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     harness = GatewayHarness(tmp_path / "state.db")
-    harness.put_file = WorkspaceFiles(tmp_path).put
+    harness.store_file = WorkspaceFiles(tmp_path).put
     await harness.start()
     yield harness
     await harness.stop()
@@ -91,7 +91,7 @@ async def test_what_a_document_says_reaches_the_model_behind_the_words_it_came_w
     account = PlatformSettings(allow=("ann",), files=("text/*", ".log"), file_chars=40)
     harness.settings = Settings(platforms={"simulated": account})
     harness.secrets = [Secret("sesame-sesame")]
-    harness.put_file = WorkspaceFiles(tmp_path).put
+    harness.store_file = WorkspaceFiles(tmp_path).put
     await harness.start()
     harness.model.say("read", "again")
     page = b"<html><p>open sesame-sesame, and then " + b"walk on. " * 50

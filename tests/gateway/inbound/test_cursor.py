@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.support.store_file import looking_into
+from tests.support.store_file import open_read_only
 
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.messages.inbox import Cursor, Inbound
@@ -32,7 +32,7 @@ class Onlooker:
     def __call__(self, point: CrashPoint) -> None:
         if point is not CrashPoint.AFTER_COMMIT:
             return
-        with looking_into(self._path) as db:
+        with open_read_only(self._path) as db:
             last = db.execute("SELECT event_id FROM inbox ORDER BY id DESC LIMIT 1").fetchone()
             cursor = db.execute("SELECT value FROM cursors").fetchone()
         self.found.append((last and last[0], cursor and cursor[0]))

@@ -216,7 +216,7 @@ async def test_two_bots_that_hear_each_other_stop(tmp_path: Path, bots: int, ans
     both = msgspec.structs.replace(account, accounts={"two": account})
     harness.settings = Settings(platforms={"simulated": both})
     harness.service = ChatService(relay=True)
-    harness.more_doors = [SimulatedPlatform(harness.service, account="two")]
+    harness.extra_platforms = [SimulatedPlatform(harness.service, account="two")]
     harness.model.say(*(f"answer {number}" for number in range(9)))
     await harness.start()
     try:

@@ -7,7 +7,7 @@ from functools import partial
 import msgspec
 import pytest
 from tests.support.gateway_harness import Call, GatewayHarness, Until
-from tests.support.stops import begun
+from tests.support.stops import wait_for_open_turns
 
 from holdfast.core.config.settings import GatewaySettings
 from holdfast.core.crash_points import CrashPoint
@@ -202,11 +202,11 @@ async def test_a_steer_joins_the_running_turn_between_two_steps(
     await harness.stop()
     _with_busy_mode(harness, BusyMode.STEER)
     await harness.start()
-    lever = harness.levers[ReplayClass.SAFE]
+    lever = harness.held_tools[ReplayClass.SAFE]
     lever.go.clear()
     harness.model.say([call("safe")], "done, in green")
     harness.say("paint it")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     harness.say("in green")
     await _waits(harness, 1)
     lever.go.set()
@@ -301,7 +301,7 @@ async def test_messages_that_were_one_turn_are_so_after_a_restart(
     """G3, H3: a turn of two messages that was cut ends both, and whoever asks for either hears."""
     one, two = await _quickly(harness, until, "one", "two")
     await harness.model.wait_for_request(1)
-    await begun(harness)
+    await wait_for_open_turns(harness)
     await harness.die()
     await harness.start()
     harness.model.say("both")

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.gateway_harness import GatewayHarness, HeldClock
-from tests.support.store_file import looking_into
+from tests.support.gateway_harness import GatewayHarness, ManualClock
+from tests.support.store_file import open_read_only
 
 from holdfast.core.config.settings import ChatSettings, PlatformSettings, Settings
 from holdfast.core.errors import NotAllowed
@@ -55,7 +55,7 @@ async def door(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
         operators=("ann",), allow=("bob",), chats={"open": ChatSettings(allow=("*",))}
     )
     harness.settings = Settings(platforms={"simulated": account})
-    harness.clock = HeldClock()
+    harness.clock = ManualClock()
     await harness.start()
     yield harness
     await harness.stop()
@@ -69,7 +69,7 @@ async def given_code(door: GatewayHarness, user: str = "eve", *, sent: int = 1, 
 
 
 def later(door: GatewayHarness, seconds: float) -> None:
-    assert isinstance(door.clock, HeldClock)
+    assert isinstance(door.clock, ManualClock)
     door.clock.at += seconds
 
 
@@ -102,7 +102,7 @@ async def test_neither_the_words_nor_the_code_are_kept(door: GatewayHarness) -> 
     """The store has a salted hash; the words of the delivery are forgotten once it is sent."""
     code = await given_code(door)
     await asyncio.wait_for(door.gateway.outbox.flush(), 10)
-    with looking_into(door.path) as cursor:
+    with open_read_only(door.path) as cursor:
         tables = [name for (name,) in cursor.execute("SELECT name FROM sqlite_schema").fetchall()]
         rows = [
             str(cursor.execute(f"SELECT * FROM {name}").fetchall())

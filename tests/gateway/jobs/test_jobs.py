@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 import msgspec
 import pytest
-from tests.support.gateway_harness import Call, GatewayHarness, HeldClock, Until
+from tests.support.gateway_harness import Call, GatewayHarness, ManualClock, Until
 
 from holdfast.core.config.settings import JobSettings, PlatformSettings
 from holdfast.core.ids import InboxId, PrincipalId
@@ -40,7 +40,7 @@ DAY, HOUR, MINUTE = 86400, 3600, 60
 @pytest.fixture
 async def harness(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     harness = GatewayHarness(tmp_path / "state.db")
-    harness.clock = HeldClock(MONDAY)
+    harness.clock = ManualClock(MONDAY)
     configure(harness)
     await harness.start()
     yield harness
@@ -76,11 +76,11 @@ def configure(harness: GatewayHarness, **jobs: Any) -> None:
     harness.settings = msgspec.structs.replace(
         harness.settings, jobs=settings, platforms={"simulated": allowed}
     )
-    harness.more_tools = [ScheduleTool()]
+    harness.extra_tools = [ScheduleTool()]
 
 
-def clock(harness: GatewayHarness) -> HeldClock:
-    assert isinstance(harness.clock, HeldClock)
+def clock(harness: GatewayHarness) -> ManualClock:
+    assert isinstance(harness.clock, ManualClock)
     return harness.clock
 
 
@@ -558,10 +558,10 @@ async def test_a_call_whose_outcome_was_lost_has_one_job(
     """H2: made again by the next process, it finds the job it has."""
     wanted = call("schedule", '{"action": "add", "when": "every day at 9", "task": "look"}')
     pull = call(ReplayClass.SAFE)
-    harness.levers[ReplayClass.SAFE].go.clear()
+    harness.held_tools[ReplayClass.SAFE].go.clear()
     harness.model.say([wanted, pull])
     harness.say("plan it")
-    await harness.levers[ReplayClass.SAFE].was_pulled(1)
+    await harness.held_tools[ReplayClass.SAFE].wait_until_started(1)
     jobs = harness.gateway.services.jobs
     [made] = await harness.store.jobs(limit=9)
     row = await harness.store.inbox_row(InboxId(1))
@@ -571,7 +571,7 @@ async def test_a_call_whose_outcome_was_lost_has_one_job(
     told = await again.add(call_id, JobRequest(when="every day at 9", text="look"))
     assert told.startswith(f"Job {made.id}:")
     assert len(await harness.store.jobs(limit=9)) == 1
-    harness.levers[ReplayClass.SAFE].go.set()
+    harness.held_tools[ReplayClass.SAFE].go.set()
     harness.model.say("done")
 
 
@@ -580,7 +580,7 @@ async def test_people_are_asked_where_the_job_was_made(
 ) -> None:
     """J3, J4: what a run must not do alone is asked in the chat, and answered there."""
     await harness.stop()
-    harness.more_tools.append(Shell())
+    harness.extra_tools.append(Shell())
     harness.judge = Wary()
     await harness.start()
     harness.model.say("hello")

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from tests.support.gateway_harness import Call, GatewayHarness
 from tests.support.stops import (
-    begun,
-    leave,
-    notes,
-    only,
-    order_to,
-    restart,
-    windows,
-    with_windows,
+    note_texts,
+    only_session_row,
+    restart_gateway,
+    restart_with_timeouts,
+    set_stop_timeouts,
+    stop_gateway,
+    stop_order,
+    wait_for_open_turns,
 )
 
 from holdfast.core.messages.transcript import ToolMessage, ToolOutcome, UserMessage
@@ -38,7 +38,7 @@ async def test_nothing_is_awaited_by_default(harness: GatewayHarness) -> None:
     harness.say("work")
     await harness.model.wait_for_request(1)
     async with asyncio.timeout(20):
-        went = await leave(harness, StopKind.STOP)
+        went = await stop_gateway(harness, StopKind.STOP)
     assert (went.interrupted, went.parked) == (1, 0)
     harness.model.say("worked")
     await harness.start()
@@ -52,10 +52,10 @@ async def test_a_turn_that_finishes_inside_the_window_is_not_interrupted(
     harness: GatewayHarness, kind: StopKind
 ) -> None:
     """C2, F5: nor marked; its answer goes out before the platforms do."""
-    await with_windows(harness, drain=LONG, park=LONG)
+    await restart_with_timeouts(harness, drain=LONG, park=LONG)
     harness.say("work")
     await harness.model.wait_for_request(1)
-    stopping = asyncio.create_task(leave(harness, kind))
+    stopping = asyncio.create_task(stop_gateway(harness, kind))
     await told(harness, "draining: 1 turn")
     harness.model.say("worked")
     went = await stopping
@@ -63,13 +63,13 @@ async def test_a_turn_that_finishes_inside_the_window_is_not_interrupted(
     assert "worked" in await harness.texts(1)
     await harness.start()
     assert await harness.ledger() == {"answered": 1}
-    assert not (await only(harness)).resume_pending
-    assert notes(await harness.transcript((await only(harness)).id)) == []
+    assert not (await only_session_row(harness)).resume_pending
+    assert note_texts(await harness.transcript((await only_session_row(harness)).id)) == []
 
 
 async def test_what_waits_behind_a_turn_is_not_begun_in_the_window(harness: GatewayHarness) -> None:
     """C2: it is the successor's, without a note."""
-    await with_windows(harness, drain=LONG)
+    await restart_with_timeouts(harness, drain=LONG)
     harness.say("first")
     await harness.model.wait_for_request(1)
     harness.say("/queue second")
@@ -77,35 +77,35 @@ async def test_what_waits_behind_a_turn_is_not_begun_in_the_window(harness: Gate
     async with asyncio.timeout(30):
         while not lane.queued:
             await asyncio.sleep(0.005)
-    stopping = asyncio.create_task(leave(harness, StopKind.STOP))
+    stopping = asyncio.create_task(stop_gateway(harness, StopKind.STOP))
     await told(harness, "draining: 1 turn")
     harness.model.say("one", "two")
     await stopping
     assert len(harness.model.requests) == 1
-    windows(harness)
+    set_stop_timeouts(harness)
     await harness.start()
     request = await harness.model.wait_for_request(2)
     assert request.messages[-1] == UserMessage(text="second")
-    assert notes(request.messages) == []
+    assert note_texts(request.messages) == []
 
 
 async def test_a_window_that_is_over_ends_in_an_interrupt(harness: GatewayHarness) -> None:
     """C2, C3."""
-    await with_windows(harness, drain=0.05)
+    await restart_with_timeouts(harness, drain=0.05)
     harness.say("work")
     await harness.model.wait_for_request(1)
-    went = await leave(harness, StopKind.STOP)
+    went = await stop_gateway(harness, StopKind.STOP)
     assert went.interrupted == 1
     await harness.start()
 
 
 async def test_whoever_hurries_ends_the_window_now(harness: GatewayHarness) -> None:
     """C1: a second signal ends the drain."""
-    await with_windows(harness, drain=LONG)
+    await restart_with_timeouts(harness, drain=LONG)
     harness.say("work")
     await harness.model.wait_for_request(1)
     hurried = asyncio.Event()
-    order = order_to(harness, StopKind.SIGNAL)
+    order = stop_order(harness, StopKind.SIGNAL)
     stopping = asyncio.create_task(harness.running.stop(order, hurried=hurried))
     await told(harness, "draining: 1 turn")
     hurried.set()
@@ -113,18 +113,18 @@ async def test_whoever_hurries_ends_the_window_now(harness: GatewayHarness) -> N
         await stopping
     assert harness.running.interrupted == 1
     await harness.stop()
-    windows(harness)
+    set_stop_timeouts(harness)
     await harness.start()
 
 
 async def test_progress_is_told_when_the_number_changes(harness: GatewayHarness) -> None:
     """C2: at the start, with each change, and at the end; not on every look."""
-    await with_windows(harness, drain=LONG)
+    await restart_with_timeouts(harness, drain=LONG)
     for chat in ("one", "two"):
         harness.say("work", chat=chat)
     await harness.model.wait_for_request(2)
     harness.states.clear()
-    stopping = asyncio.create_task(leave(harness, StopKind.STOP))
+    stopping = asyncio.create_task(stop_gateway(harness, StopKind.STOP))
     await told(harness, "draining: 2 turns")
     harness.model.say("worked")
     await told(harness, "draining: 1 turn")
@@ -155,14 +155,14 @@ async def test_a_session_that_is_still_starting_is_neither_interrupted_nor_marke
         while patient.gateway.lanes.count(LaneState.STARTING) != 1:
             await asyncio.sleep(0.005)
     async with asyncio.timeout(10):
-        went = await leave(patient, StopKind.RESTART)
+        went = await stop_gateway(patient, StopKind.RESTART)
     assert (went.interrupted, went.parked) == (0, 0)
     patient.service = ChatService()
     await patient.start()
     request = await patient.model.wait_for_request(1)
     assert [message.text for message in request.messages] == ["part of an album"]
-    await begun(patient)
-    assert (await only(patient)).interruptions == 0
+    await wait_for_open_turns(patient)
+    assert (await only_session_row(patient)).interruptions == 0
     patient.model.say("seen")
 
 
@@ -170,11 +170,11 @@ async def test_an_agent_hears_once_why_it_is_interrupted(
     harness: GatewayHarness, call: Call
 ) -> None:
     """C3, H7: once per agent, with the reason; the turn stays open."""
-    lever = harness.levers[ReplayClass.NEVER]
+    lever = harness.held_tools[ReplayClass.NEVER]
     lever.go.clear()
     harness.model.say([call("never")])
     harness.say("work")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     agent = next(iter(harness.gateway.lanes)).running_turn.agent
     heard: list[str] = []
     interrupt = agent._interrupt
@@ -185,7 +185,7 @@ async def test_an_agent_hears_once_why_it_is_interrupted(
         interrupt(reason)
 
     agent.set_interrupt(listen)
-    await leave(harness, StopKind.STOP)
+    await stop_gateway(harness, StopKind.STOP)
     assert heard == ["Gateway shutting down"]
     assert len(lever.cancelled) == 1
     await harness.start()
@@ -196,12 +196,12 @@ async def test_an_agent_hears_once_why_it_is_interrupted(
 
 async def test_a_restart_says_so_to_its_agents(harness: GatewayHarness) -> None:
     """C3: `Gateway restarting`."""
-    assert order_to(harness, StopKind.RESTART).agent_notice == "Gateway restarting"
-    assert order_to(harness, StopKind.REPLACE).agent_notice == "Gateway restarting"
+    assert stop_order(harness, StopKind.RESTART).agent_notice == "Gateway restarting"
+    assert stop_order(harness, StopKind.REPLACE).agent_notice == "Gateway restarting"
     harness.say("work")
     await harness.model.wait_for_request(1)
     turn = next(iter(harness.gateway.lanes)).running_turn
-    await restart(harness, now=True)
+    await restart_gateway(harness, now=True)
     assert turn.interrupt_reason == "Gateway restarting"
 
 
@@ -210,7 +210,7 @@ async def test_whoever_waits_until_nothing_runs_hears_it(harness: GatewayHarness
     harness.say("work")
     await harness.model.wait_for_request(1)
     quiet = asyncio.create_task(harness.gateway.lanes.wait_until_idle())
-    await begun(harness)
+    await wait_for_open_turns(harness)
     assert not quiet.done()
     harness.model.say("worked")
     async with asyncio.timeout(10):

@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 from tests.gateway.approvals.test_approvals import DD, RM, Asking
 from tests.support.gateway_harness import Call, Until
-from tests.support.stops import begun, come_back, leave, notes, only, windows
+from tests.support.stops import (
+    note_texts,
+    only_session_row,
+    set_stop_timeouts,
+    start_gateway,
+    stop_gateway,
+    wait_for_open_turns,
+)
 
 from holdfast.core.errors import StoreError
 from holdfast.core.messages.inbox import InboxState
@@ -60,7 +67,7 @@ class Leaving(Asking):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.open_store = Watched
-        windows(self)
+        set_stop_timeouts(self)
 
     def mark(self) -> None:
         """What the phase of that name does, in the instant in which this is called."""
@@ -71,7 +78,7 @@ class Leaving(Asking):
         """A stop, once the disk has refused an end; there is room again by then."""
         await until(lambda: self.store.refused > 0)
         self.store.full = False
-        went = await leave(self, StopKind.STOP)
+        went = await stop_gateway(self, StopKind.STOP)
         assert (went.parked, went.interrupted) == (0, 0)
 
 
@@ -89,14 +96,14 @@ async def test_an_answer_that_the_disk_refused_is_written_by_the_stop(
     """H4, H1, F7: the next start sends it; the model is not asked again, and nothing was cut."""
     said = await harness.accept("hi")
     await harness.model.wait_for_request(1)
-    await begun(harness)
+    await wait_for_open_turns(harness)
     harness.store.full = True
     harness.model.say("hello")
     await harness.goes_while_its_end_waits(until)
-    await come_back(harness)
+    await start_gateway(harness)
     assert (await harness.end_of(said)).text == "hello"
     assert len(harness.model.requests) == 1
-    assert (await only(harness)).interruptions == 0
+    assert (await only_session_row(harness)).interruptions == 0
 
 
 async def test_a_turn_that_its_user_stopped_on_a_full_disk_is_not_resumed(
@@ -105,11 +112,11 @@ async def test_a_turn_that_its_user_stopped_on_a_full_disk_is_not_resumed(
     """H3, F9: the gateway goes while that end waits for the disk, and takes it along."""
     said = await harness.accept("work")
     await harness.model.wait_for_request(1)
-    await begun(harness)
+    await wait_for_open_turns(harness)
     harness.store.full = True
     stop = await harness.accept("/stop")
     await harness.goes_while_its_end_waits(until)
-    await come_back(harness)
+    await start_gateway(harness)
     assert (await harness.end_of(said)).state is InboxState.SUPERSEDED
     assert (await harness.end_of(stop)).text == "Stopped."
     assert len(harness.model.requests) == 1
@@ -125,7 +132,7 @@ async def test_a_turn_that_waits_and_was_stopped_on_a_full_disk_is_not_resumed(
     harness.store.full = True
     await harness.accept("/stop")
     await harness.goes_while_its_end_waits(until)
-    await come_back(harness)
+    await start_gateway(harness)
     assert (await harness.end_of(said)).state is InboxState.SUPERSEDED
     assert await harness.store.approvals(limit=5, pending=True) == []
 
@@ -138,14 +145,14 @@ async def test_a_turn_that_asks_in_the_instant_of_its_mark_was_not_cut(
     harness.model.say([call("shell", RM)])
     harness.say("clean up")
     await harness.asked()
-    went = await leave(harness, StopKind.STOP)
+    went = await stop_gateway(harness, StopKind.STOP)
     assert (went.parked, went.interrupted) == (1, 0)
-    await come_back(harness)
-    found = await only(harness)
+    await start_gateway(harness)
+    found = await only_session_row(harness)
     assert (found.interruptions, found.resume_pending) == (0, False)
     harness.say("/approve")
     request = await harness.model.wait_for_request(2)
-    assert notes(request.messages) == []
+    assert note_texts(request.messages) == []
 
 
 async def test_a_turn_that_was_marked_asks_nobody_any_more(
@@ -157,14 +164,14 @@ async def test_a_turn_that_was_marked_asks_nobody_any_more(
     harness.say("clean up")
     await until(lambda: harness.gateway.lanes.count(LaneState.PARKED) == 1)
     assert await harness.store.approvals(limit=5) == []
-    went = await leave(harness, StopKind.STOP)
+    went = await stop_gateway(harness, StopKind.STOP)
     assert (went.parked, went.interrupted) == (0, 1)
-    await come_back(harness)
+    await start_gateway(harness)
     await harness.asked()
-    assert (await only(harness)).interruptions == 1
+    assert (await only_session_row(harness)).interruptions == 1
     harness.say("/approve")
     request = await harness.model.wait_for_request(2)
-    assert notes(request.messages) == [interruption_note("shutdown_timeout").text]
+    assert note_texts(request.messages) == [interruption_note("shutdown_timeout").text]
 
 
 @pytest.mark.parametrize("kind", [None, StopKind.STOP], ids=["crash", "stop"])
@@ -177,18 +184,18 @@ async def test_a_turn_cut_in_one_call_was_cut_although_it_has_asked_about_the_ne
     harness.say("clean up")
     first, _ = await harness.asked(number=2)
     harness.say(f"/approve {first.number}")
-    await harness.shell.was_pulled(1)
-    harness.shell.known[harness.shell.pulled[0]] = "removed"
+    await harness.shell.wait_until_started(1)
+    harness.shell.known[harness.shell.started[0]] = "removed"
     if kind is None:
         await harness.die()
     else:
-        await leave(harness, kind)
-    await come_back(harness)
+        await stop_gateway(harness, kind)
+    await start_gateway(harness)
     [second] = await harness.asked()
-    assert (second.number, (await only(harness)).interruptions) == (2, 1)
+    assert (second.number, (await only_session_row(harness)).interruptions) == (2, 1)
     harness.shell.go.set()
     harness.say("/approve 2")
     request = await harness.model.wait_for_request(2)
-    assert notes(request.messages) == [
+    assert note_texts(request.messages) == [
         interruption_note("crash" if kind is None else "shutdown_timeout").text
     ]

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.support.gateway_harness import Call, GatewayHarness, NoRunners
-from tests.support.stops import begun, leave, only, order_to, windows, with_windows
+from tests.support.stops import (
+    only_session_row,
+    restart_with_timeouts,
+    set_stop_timeouts,
+    stop_gateway,
+    stop_order,
+    wait_for_open_turns,
+)
 
 from holdfast.core.ports.capabilities import Capabilities
 from holdfast.core.turns.stop import StopKind
@@ -45,7 +52,7 @@ async def hangs() -> None:
 
 
 def phases_of(harness: GatewayHarness, kind: StopKind) -> list[Phase]:
-    return harness.running.phases(order_to(harness, kind), hurried=asyncio.Event())
+    return harness.running.phases(stop_order(harness, kind), hurried=asyncio.Event())
 
 
 @pytest.mark.parametrize("kind", [kind for kind in StopKind if kind is not StopKind.CRASH])
@@ -54,7 +61,7 @@ async def test_the_phases_have_their_names_and_their_order(
 ) -> None:
     """C1: one list, whatever the reason."""
     assert [phase.name for phase in phases_of(harness, kind)] == NAMES
-    await leave(harness, kind)
+    await stop_gateway(harness, kind)
     ran = harness.states[harness.states.index("connecting") + 1 :]
     assert [state for state in ran if state in NAMES] == NAMES
     await harness.start()
@@ -65,7 +72,7 @@ async def test_all_phases_but_the_drain_fit_into_their_time(
     harness: GatewayHarness, kind: StopKind
 ) -> None:
     """C1: 25 seconds together, with room for what the process does besides."""
-    await with_windows(harness, drain=100, park=10)
+    await restart_with_timeouts(harness, drain=100, park=10)
     phases = phases_of(harness, kind)
     assert sum(phase.seconds for phase in phases if phase.name != DRAIN) <= 25 - OF_THE_PROCESS
     [drain] = [phase for phase in phases if phase.name == DRAIN]
@@ -76,7 +83,7 @@ async def test_all_phases_but_the_drain_fit_into_their_time(
 async def hasty(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     """A harness whose stops wait for nothing."""
     harness = GatewayHarness(tmp_path / "state.db")
-    windows(harness)
+    set_stop_timeouts(harness)
     await harness.start()
     yield harness
     await harness.stop()
@@ -84,14 +91,14 @@ async def hasty(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
 
 async def in_the_middle_of_everything(harness: GatewayHarness, call: Call) -> None:
     """A turn that the model works on, one in a command, and a message that waits."""
-    harness.levers[ReplayClass.ATTACH].go.clear()
+    harness.held_tools[ReplayClass.ATTACH].go.clear()
     harness.model.say([call("attach")])
     harness.say("run it", chat="commands")
-    await harness.levers[ReplayClass.ATTACH].was_pulled(1)
+    await harness.held_tools[ReplayClass.ATTACH].wait_until_started(1)
     harness.say("think", chat="thoughts")
     await harness.model.wait_for_request(2)
     harness.say("/queue and then", chat="thoughts")
-    await begun(harness, 2)
+    await wait_for_open_turns(harness, 2)
     async with asyncio.timeout(30):
         while sum(lane.queued for lane in harness.gateway.lanes) < 1:
             await asyncio.sleep(0.005)
@@ -124,14 +131,14 @@ async def test_a_broken_phase_skips_no_other_and_loses_nothing(
     await run_phases(phases, progress=told.append)
     assert told == NAMES
     await harness.die()
-    lever = harness.levers[ReplayClass.ATTACH]
-    lever.known = {lever.pulled[0]: "it ran"}
+    lever = harness.held_tools[ReplayClass.ATTACH]
+    lever.known = {lever.started[0]: "it ran"}
     lever.go.set()
     harness.model.say("one", "two", "three")
     await harness.start()
     await settled(harness, 3)
     assert await harness.ledger() == {"answered": 3}
-    assert len(lever.pulled) == 1
+    assert len(lever.started) == 1
     replies = [s.outgoing.text for s in await harness.sent(3) if s.outgoing.text in WORDS]
     assert sorted(replies) == sorted(WORDS)
 
@@ -150,7 +157,7 @@ async def settled(harness: GatewayHarness, number: int) -> None:
 async def test_whoever_stops_it_again_waits_for_the_same_stop(harness: GatewayHarness) -> None:
     """C1: idempotent; each phase runs once."""
     await asyncio.gather(*(harness.running.stop() for _ in range(3)))
-    await harness.running.stop(order_to(harness, StopKind.RESTART))
+    await harness.running.stop(stop_order(harness, StopKind.RESTART))
     assert harness.states.count("disconnect platforms") == 1
     await harness.stop()
     await harness.start()
@@ -193,10 +200,10 @@ async def test_a_stop_in_the_middle_of_a_start_ends_what_was_begun(harness: Gate
     """C1: at any point of start-up; parts that were never entered are passed over."""
     await harness.accept("work")
     await harness.model.wait_for_request(1)
-    await begun(harness)
+    await wait_for_open_turns(harness)
     await harness.stop()
     doorway = Doorway()
-    harness.more_doors = [doorway]
+    harness.extra_platforms = [doorway]
     starting = asyncio.create_task(harness.start())
     await doorway.reached.wait()
     await harness.model.wait_for_request(2)  # the turn that was cut has gone on meanwhile
@@ -205,7 +212,7 @@ async def test_a_stop_in_the_middle_of_a_start_ends_what_was_begun(harness: Gate
         await starting
     assert len(harness.gateway.lanes) == 0
     await harness.stop()
-    harness.more_doors = []
+    harness.extra_platforms = []
     harness.model.say("answered")
     await harness.start()
     await settled_once(harness)
@@ -224,7 +231,7 @@ async def test_a_start_that_does_not_let_go_keeps_nobody_from_leaving(
     harness.say("work")
     await harness.model.wait_for_request(1)
     stop = GatewayStop(
-        order_to(harness, StopKind.STOP),
+        stop_order(harness, StopKind.STOP),
         harness.gateway,
         hurried=asyncio.Event(),
         cancel_start=hangs,
@@ -277,7 +284,7 @@ async def test_tools_die_before_the_platforms_where_turns_were_interrupted(
     """C4: a supervisor's kill timer never finds children alive; a last sweep runs at the end."""
     await watched.accept("work")
     await watched.model.wait_for_request(1)
-    await leave(watched, StopKind.STOP)
+    await stop_gateway(watched, StopKind.STOP)
     assert marks_of(watched.states) == ["ended", "disconnect platforms", "ended"]
     watched.model.say("done")
     await watched.start()
@@ -285,7 +292,7 @@ async def test_tools_die_before_the_platforms_where_turns_were_interrupted(
 
 async def test_on_the_graceful_path_only_the_last_sweep_runs(watched: GatewayHarness) -> None:
     """C4: nothing was interrupted."""
-    await leave(watched, StopKind.STOP)
+    await stop_gateway(watched, StopKind.STOP)
     assert marks_of(watched.states) == ["disconnect platforms", "ended"]
     await watched.start()
 
@@ -295,17 +302,17 @@ async def test_a_restart_lets_the_runners_go(
     watched: GatewayHarness, call: Call, kind: StopKind
 ) -> None:
     """C4, J2: with what runs in them, before any turn is cancelled, for the successor."""
-    watched.levers[ReplayClass.NEVER].go.clear()
+    watched.held_tools[ReplayClass.NEVER].go.clear()
     watched.model.say([call("never")])
     await watched.accept("work")
-    await watched.levers[ReplayClass.NEVER].was_pulled(1)
-    cancelled = watched.levers[ReplayClass.NEVER].cancelled
-    await leave(watched, kind, now=True)
+    await watched.held_tools[ReplayClass.NEVER].wait_until_started(1)
+    cancelled = watched.held_tools[ReplayClass.NEVER].cancelled
+    await stop_gateway(watched, kind, now=True)
     assert "ended" not in watched.states
     assert watched.states.index("let go") < watched.states.index("kill tools")
     assert len(cancelled) == 1
-    watched.levers[ReplayClass.NEVER].go.set()
+    watched.held_tools[ReplayClass.NEVER].go.set()
     await watched.start()
     await watched.model.wait_for_request(2)
-    assert (await only(watched)).interruptions == 1
+    assert (await only_session_row(watched)).interruptions == 1
     watched.model.say("done")

@@ -5,19 +5,19 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.gateway_harness import Call, GatewayHarness, Lever, Until
+from tests.support.gateway_harness import Call, GatewayHarness, HeldTool, Until
 from tests.support.stops import (
-    begun,
-    come_back,
-    leave,
-    notes,
-    only,
+    note_texts,
+    only_session_row,
     open_turn,
-    restart,
-    windows,
-    with_windows,
+    restart_gateway,
+    restart_with_timeouts,
+    set_stop_timeouts,
+    start_gateway,
+    stop_gateway,
+    wait_for_open_turns,
 )
-from tests.support.store_file import looking_into
+from tests.support.store_file import open_read_only
 
 from holdfast.core.config.settings import CrashRecovery
 from holdfast.core.messages.source import Source, build_session_key
@@ -43,8 +43,8 @@ async def cut_in_a_model_call(harness: GatewayHarness, kind: StopKind) -> None:
     harness.say("work")
     asked = len(harness.model.requests)
     await harness.model.wait_for_request(asked + 1)
-    await begun(harness)
-    await restart(harness, kind, **NOW)
+    await wait_for_open_turns(harness)
+    await restart_gateway(harness, kind, **NOW)
 
 
 async def answered(harness: GatewayHarness, number: int) -> None:
@@ -53,7 +53,7 @@ async def answered(harness: GatewayHarness, number: int) -> None:
             await asyncio.sleep(0.005)
 
 
-class Witness(Lever):
+class Witness(HeldTool):
     """Looks into the file in the very instant in which it is cancelled."""
 
     def __init__(self, harness: GatewayHarness) -> None:
@@ -65,7 +65,7 @@ class Witness(Lever):
         try:
             return await super().run(context, arguments)
         except asyncio.CancelledError:
-            with looking_into(self._world.path) as db:
+            with open_read_only(self._world.path) as db:
                 found = db.execute("SELECT resume_pending, resume_reason, cuts FROM sessions")
                 self.saw = found.fetchall()
             raise
@@ -87,16 +87,16 @@ async def test_what_still_runs_is_marked_before_it_is_interrupted(
     await harness.stop()
     witness = Witness(harness)
     witness.go.clear()
-    harness.more_tools = [witness]
-    windows(harness)
+    harness.extra_tools = [witness]
+    set_stop_timeouts(harness)
     await harness.start()
     harness.model.say([call("witness")])
     harness.say("work")
-    await witness.was_pulled(1)
-    await leave(harness, kind)
+    await witness.wait_until_started(1)
+    await stop_gateway(harness, kind)
     assert witness.saw == [(1, reason, 1)]
     witness.go.set()
-    await come_back(harness)
+    await start_gateway(harness)
 
 
 async def test_a_clean_drain_marks_nobody(harness: GatewayHarness) -> None:
@@ -104,9 +104,9 @@ async def test_a_clean_drain_marks_nobody(harness: GatewayHarness) -> None:
     harness.model.say("hello")
     harness.say("hi")
     await harness.sent(1)
-    went = await restart(harness)
+    went = await restart_gateway(harness)
     assert (went.interrupted, went.parked) == (0, 0)
-    found = await only(harness)
+    found = await only_session_row(harness)
     assert (found.resume_pending, found.interruptions) == (False, 0)
 
 
@@ -121,12 +121,12 @@ async def test_a_turn_that_resumes_by_itself_has_one_note_that_says_what_cut_it(
     """F6, H3: a record of its own behind the last committed step."""
     harness.say("work")
     await harness.model.wait_for_request(1)
-    await begun(harness)
+    await wait_for_open_turns(harness)
     if kind is None:
         await harness.die()
         await harness.start()
     else:
-        await restart(harness, kind, **NOW)
+        await restart_gateway(harness, kind, **NOW)
     request = await harness.model.wait_for_request(2)
     user, note = request.messages
     assert user == UserMessage(text="work")
@@ -141,7 +141,7 @@ async def test_the_note_comes_whatever_the_transcript_ends_with(
     harness: GatewayHarness, call: Call, last: str
 ) -> None:
     """F6: and whatever follows is projected behind it, identically ever after."""
-    harness.levers[ReplayClass.NEVER].go.clear()
+    harness.held_tools[ReplayClass.NEVER].go.clear()
     match last:
         case "user":
             harness.say("work")
@@ -149,18 +149,18 @@ async def test_the_note_comes_whatever_the_transcript_ends_with(
         case "assistant":
             harness.model.say([call("never")])
             harness.say("work")
-            await harness.levers[ReplayClass.NEVER].was_pulled(1)
+            await harness.held_tools[ReplayClass.NEVER].wait_until_started(1)
         case "tool":
             harness.model.say([call("safe")])
             harness.say("work")
             await harness.model.wait_for_request(2)
-    await begun(harness)
+    await wait_for_open_turns(harness)
     asked = len(harness.model.requests)
     await harness.die()
-    harness.levers[ReplayClass.NEVER].go.set()
+    harness.held_tools[ReplayClass.NEVER].go.set()
     await harness.start()
     request = await harness.model.wait_for_request(asked + 1)
-    assert notes(request.messages) == [interruption_note("crash").text]
+    assert note_texts(request.messages) == [interruption_note("crash").text]
     harness.model.say("worked", "again")
     await answered(harness, 1)
     harness.say("and now?")
@@ -172,7 +172,7 @@ async def test_a_cut_that_was_marked_is_not_counted_again(harness: GatewayHarnes
     """F7: counted when marked, else by recovery; once per life."""
     await cut_in_a_model_call(harness, StopKind.RESTART)
     await harness.model.wait_for_request(2)
-    found = await only(harness)
+    found = await only_session_row(harness)
     assert (found.interruptions, found.resume_pending, found.resume_reason) == (
         1,
         True,
@@ -185,15 +185,15 @@ async def test_a_mark_that_nobody_went_on_from_is_told_once(harness: GatewayHarn
     """F6: a process that dies before the turn goes on has cut nothing."""
     harness.say("work")
     await harness.model.wait_for_request(1)
-    await begun(harness)
-    await leave(harness, StopKind.STOP)
+    await wait_for_open_turns(harness)
+    await stop_gateway(harness, StopKind.STOP)
     harness.store = harness.open_store(harness.path)
     async with harness.store:
         assert (await open_turn(harness)).exit_reason is TurnExitReason.SHUTDOWN_TIMEOUT
-    await come_back(harness)
+    await start_gateway(harness)
     request = await harness.model.wait_for_request(2)
-    assert notes(request.messages) == [interruption_note("shutdown_timeout").text]
-    assert (await only(harness)).interruptions == 1
+    assert note_texts(request.messages) == [interruption_note("shutdown_timeout").text]
+    assert (await only_session_row(harness)).interruptions == 1
 
 
 async def test_a_turn_that_was_marked_and_finished_all_the_same_is_not_marked(
@@ -202,13 +202,13 @@ async def test_a_turn_that_was_marked_and_finished_all_the_same_is_not_marked(
     """F7: a completed turn clears the flag and the counter, also in the last moment."""
     harness.say("work")
     await harness.model.wait_for_request(1)
-    await begun(harness)
+    await wait_for_open_turns(harness)
     leaving = harness.gateway.lanes.leave(TurnExitReason.RESTART_TIMEOUT)
     await asyncio.gather(*leaving)
-    assert (await only(harness)).interruptions == 1
+    assert (await only_session_row(harness)).interruptions == 1
     harness.model.say("worked")
     await answered(harness, 1)
-    found = await only(harness)
+    found = await only_session_row(harness)
     assert (found.interruptions, found.resume_pending, found.resume_reason) == (0, False, None)
 
 
@@ -216,28 +216,28 @@ async def test_a_turn_that_was_marked_and_came_to_a_boundary_then_was_cut(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
     """F5, F7: what was said first holds, also where the stop tells how many it cut."""
-    await with_windows(harness)
+    await restart_with_timeouts(harness)
     harness.say("work")
     await harness.model.wait_for_request(1)
-    await begun(harness)
+    await wait_for_open_turns(harness)
     lanes = harness.gateway.lanes
     await asyncio.gather(*lanes.leave(TurnExitReason.RESTART_TIMEOUT))
     lanes.park()
     harness.model.say([call("never")])
     await until(lambda: lanes.count(LaneState.PARKED) == 1)
-    went = await leave(harness, StopKind.RESTART)
+    went = await stop_gateway(harness, StopKind.RESTART)
     assert (went.parked, went.interrupted) == (0, 1)
-    await come_back(harness)
+    await start_gateway(harness)
     request = await harness.model.wait_for_request(2)
-    assert notes(request.messages) == [interruption_note("restart_timeout").text]
-    assert (await only(harness)).interruptions == 1
+    assert note_texts(request.messages) == [interruption_note("restart_timeout").text]
+    assert (await only_session_row(harness)).interruptions == 1
 
 
 async def talked(harness: GatewayHarness) -> SessionRow:
     harness.model.say("hello")
     harness.say("hi")
     await harness.sent(1)
-    return await only(harness)
+    return await only_session_row(harness)
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ async def test_a_marked_session_without_a_turn_has_the_note_in_front_of_the_next
     """F6: the user's text is unchanged, the note is stored apart, and comes once."""
     before = await talked(harness)
     assert await harness.gateway.sessions.mark_resume_pending(KEY, reason=reason)
-    await restart(harness)
+    await restart_gateway(harness)
     harness.say("go on")
     request = await harness.model.wait_for_request(2)
     note, user = request.messages[-2:]
@@ -266,8 +266,8 @@ async def test_a_marked_session_without_a_turn_has_the_note_in_front_of_the_next
     harness.say("more")
     later = await harness.model.wait_for_request(3)
     assert later.messages[: len(request.messages)] == request.messages
-    assert len(notes(later.messages)) == 1
-    assert (await only(harness)).id == before.id
+    assert len(note_texts(later.messages)) == 1
+    assert (await only_session_row(harness)).id == before.id
 
 
 async def test_a_note_that_was_written_is_not_owed_any_more(harness: GatewayHarness) -> None:
@@ -276,13 +276,13 @@ async def test_a_note_that_was_written_is_not_owed_any_more(harness: GatewayHarn
     await harness.gateway.sessions.mark_resume_pending(KEY)
     harness.say("go on")
     await harness.model.wait_for_request(2)
-    await begun(harness)
+    await wait_for_open_turns(harness)
     await harness.die()
     await harness.start()
     request = await harness.model.wait_for_request(3)
     assert [type(m) for m in request.messages[2:]] == [NoteMessage, UserMessage, NoteMessage]
-    assert "a restart" in notes(request.messages)[0]  # of the mark
-    assert "an interruption" in notes(request.messages)[1]  # of the crash that came then
+    assert "a restart" in note_texts(request.messages)[0]  # of the mark
+    assert "an interruption" in note_texts(request.messages)[1]  # of the crash that came then
 
 
 async def test_clearing_the_mark_clears_the_note(harness: GatewayHarness) -> None:
@@ -292,7 +292,7 @@ async def test_clearing_the_mark_clears_the_note(harness: GatewayHarness) -> Non
     assert await harness.gateway.sessions.clear_resume_pending(KEY)
     harness.say("go on")
     request = await harness.model.wait_for_request(2)
-    assert notes(request.messages) == []
+    assert note_texts(request.messages) == []
 
 
 async def test_a_transcript_that_merely_ends_in_a_tool_result_has_the_weaker_note(
@@ -313,13 +313,13 @@ async def test_a_transcript_that_merely_ends_in_a_tool_result_has_the_weaker_not
     harness.say("and more")
     later = await harness.model.wait_for_request(4)
     assert later.messages[: len(request.messages)] == request.messages
-    assert notes(later.messages) == [UNANSWERED_RESULTS_NOTE.text]
+    assert note_texts(later.messages) == [UNANSWERED_RESULTS_NOTE.text]
 
 
 async def test_a_transcript_that_ends_with_an_answer_has_no_note(harness: GatewayHarness) -> None:
     """F6."""
     await talked(harness)
-    await restart(harness)
+    await restart_gateway(harness)
     harness.say("again")
     request = await harness.model.wait_for_request(2)
     kinds: list[type[Message]] = [type(message) for message in request.messages]
@@ -376,7 +376,7 @@ async def test_what_was_silent_for_longer_is_not_suspended(harness: GatewayHarne
     async with asyncio.timeout(30):
         while await harness.gateway.sessions.suspend_recently_active(within=-1):
             await asyncio.sleep(0.005)
-    assert not (await only(harness)).suspended
+    assert not (await only_session_row(harness)).suspended
 
 
 async def test_a_clean_stop_suspends_nobody(harness: GatewayHarness) -> None:
@@ -384,11 +384,11 @@ async def test_a_clean_stop_suspends_nobody(harness: GatewayHarness) -> None:
     await suspending(harness)
     harness.say("work")
     await harness.model.wait_for_request(1)
-    await begun(harness)
-    await restart(harness, StopKind.RESTART)
+    await wait_for_open_turns(harness)
+    await restart_gateway(harness, StopKind.RESTART)
     request = await harness.model.wait_for_request(2)
-    assert notes(request.messages) == [interruption_note("restart_timeout").text]
-    assert not (await only(harness)).suspended
+    assert note_texts(request.messages) == [interruption_note("restart_timeout").text]
+    assert not (await only_session_row(harness)).suspended
 
 
 async def test_a_turn_that_a_crash_cut_is_given_up_where_that_is_wanted(
@@ -398,7 +398,7 @@ async def test_a_turn_that_a_crash_cut_is_given_up_where_that_is_wanted(
     await suspending(harness)
     harness.say("work")
     await harness.model.wait_for_request(1)
-    await begun(harness)
+    await wait_for_open_turns(harness)
     await harness.die()
     await harness.start()
     [told] = [text for text in await harness.texts(1) if "set up not to go on" in text]
@@ -412,7 +412,7 @@ async def test_a_turn_in_a_session_that_was_suspended_under_it_is_not_resumed(
     """F4, G3: it ends as failed, and its sender is told."""
     harness.say("work")
     await harness.model.wait_for_request(1)
-    await begun(harness)
+    await wait_for_open_turns(harness)
     assert await harness.gateway.sessions.suspend_session(KEY)
     await harness.die()
     await harness.start()
@@ -420,19 +420,19 @@ async def test_a_turn_in_a_session_that_was_suspended_under_it_is_not_resumed(
     assert await harness.ledger() == {"failed": 1}
     assert len(harness.model.requests) == 1
     assert await harness.store.open_turns() == []
-    assert (await only(harness)).suspended
+    assert (await only_session_row(harness)).suspended
 
 
 async def test_a_suspended_session_is_not_marked_by_a_stop(harness: GatewayHarness) -> None:
     """F2: no change on a suspended session."""
-    await with_windows(harness)
+    await restart_with_timeouts(harness)
     harness.say("work")
     await harness.model.wait_for_request(1)
-    await begun(harness)
+    await wait_for_open_turns(harness)
     await harness.gateway.sessions.suspend_session(KEY)
-    await leave(harness, StopKind.STOP)
+    await stop_gateway(harness, StopKind.STOP)
     harness.store = harness.open_store(harness.path)
     async with harness.store:
-        found = await only(harness)
+        found = await only_session_row(harness)
     assert (found.resume_pending, found.interruptions) == (False, 0)
     await harness.start()

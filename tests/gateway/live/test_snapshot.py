@@ -48,11 +48,11 @@ async def test_a_quiet_house_has_nothing_to_say(harness: GatewayHarness) -> None
 async def test_a_turn_is_told_with_its_step_its_age_and_the_tool_that_runs(
     harness: GatewayHarness, call: Call
 ) -> None:
-    lever = harness.levers[ReplayClass.SAFE]
+    lever = harness.held_tools[ReplayClass.SAFE]
     lever.go.clear()
     harness.model.say([call("safe")])
     accepted = await harness.accept("pull it", chat="here")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     turn = only_turn(harness)
     assert (turn.state, turn.platform, turn.chat) == ("running", "api", "here")
     assert (turn.step, turn.tools) == (2, ("safe",))
@@ -138,7 +138,7 @@ async def test_what_is_served_here_needs_no_proof_and_what_failed_to_connect_say
             raise AssertionError("nothing is owed there")
 
     harness = GatewayHarness(tmp_path / "state.db")
-    harness.more_doors = [Shut()]
+    harness.extra_platforms = [Shut()]
     async with AsyncExitStack() as stack:
         await harness.start()
         stack.push_async_callback(harness.stop)

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.gateway_harness import Call, GatewayHarness, HeldClock, Until
+from tests.support.gateway_harness import Call, GatewayHarness, ManualClock, Until
 
 from holdfast.agent.delegate_tool import DelegateTool
 from holdfast.core.config.settings import DelegateSettings, GatewaySettings, PlatformSettings
@@ -197,7 +197,7 @@ async def test_who_waits_for_a_person_and_who_comes_to_look_is_not_told(
 
     await harness.stop()
     harness.judge = Asks()
-    harness.levers[ReplayClass.SAFE].command = _command  # type: ignore[attr-defined]
+    harness.held_tools[ReplayClass.SAFE].command = _command  # type: ignore[attr-defined]
     await harness.start()
     harness.model.say([call("safe")])
     harness.say("something dangerous")
@@ -216,7 +216,7 @@ def _command(arguments: Arguments) -> str | None:
 async def test_the_people_of_a_background_child_are_told(harness: Telling, until: Until) -> None:
     """D1: its work is cut too, and it has no chat but theirs."""
     await harness.stop()
-    harness.more_tools = [DelegateTool(DelegateSettings())]
+    harness.extra_tools = [DelegateTool(DelegateSettings())]
     await harness.start()
     harness.say("/background look into it", chat="a")
     await harness.model.wait_for_request(1)
@@ -282,7 +282,7 @@ async def test_a_platform_that_was_away_and_is_back_is_waited_for(harness: Telli
     """C1: that it could not be reached a while ago says nothing about now."""
     await harness.stop()
     door = Moody(ChatService(restart_notices=True))
-    harness.more_doors = [door]
+    harness.extra_platforms = [door]
     harness.configure(home="hall")
     await harness.start()
     await harness.gateway.lifecycle_notices.send_shutdown_notices(harness.order())
@@ -428,7 +428,7 @@ async def test_home_hears_of_a_crash_and_not_of_each_one_in_a_loop(
 ) -> None:
     """The spec is silent: once, with what goes on; again when ten minutes have passed."""
     await harness.stop()
-    harness.clock = clock = HeldClock()
+    harness.clock = clock = ManualClock()
     harness.configure(home="hall")
     await harness.start()
     crash = "The gateway was interrupted and is back; 1 conversation goes on."
@@ -475,7 +475,7 @@ async def test_each_account_has_a_home_of_its_own(harness: Telling) -> None:
     await harness.stop()
     other = ChatService(restart_notices=True)
     harness.configure(home="lobby/t1")
-    harness.more_doors = [SimulatedPlatform(other, account="second")]
+    harness.extra_platforms = [SimulatedPlatform(other, account="second")]
     await harness.start()
     homes = harness.gateway.home_channels
     assert {(h.address.account, h.address.chat_id, h.address.thread_id) for h in homes.all()} == {
@@ -625,7 +625,7 @@ async def test_what_an_agent_says_is_never_a_restart(harness: Telling, call: Cal
     """Law 8: neither its reply, nor the task or the reply of a child, nor what a person asks it to
     say again."""
     await harness.stop()
-    harness.more_tools = [DelegateTool(DelegateSettings())]
+    harness.extra_tools = [DelegateTool(DelegateSettings())]
     await harness.start()
     task = json.dumps({"tasks": [{"task": "/restart"}], "background": True})
     harness.model.say([call("delegate", task)], "/restart", "/restart now", "/restart")

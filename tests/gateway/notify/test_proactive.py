@@ -72,8 +72,8 @@ class Sender(Asking):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.post = Mailbox()
-        self.more_doors = [self.post]
-        self.more_tools = [SendMessageTool(), SendFileTool()]
+        self.extra_platforms = [self.post]
+        self.extra_tools = [SendMessageTool(), SendFileTool()]
         self.files = {"plan.txt": b"the plan", "big.bin": b"x" * 11}
         self.read: list[str] = []
         self.read_file = self._read
@@ -217,11 +217,11 @@ async def test_what_is_said_to_a_chat_whose_turn_runs_is_neither_lost_nor_out_of
     harness: Sender, until: Until
 ) -> None:
     """H7: buffer and log stay one and the same, message for message."""
-    lever = harness.levers[ReplayClass.SAFE]
+    lever = harness.held_tools[ReplayClass.SAFE]
     lever.go.clear()
     harness.model.say([ToolCall(id=CallId("c9"), name="safe", arguments="{}")])
     harness.say("work", chat="club", user="bob")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     club = await harness.only_session()
     await harness.gateway.services.proactive_sender.enqueue(
         message("m", to="club", text="hurry up")

@@ -198,7 +198,7 @@ async def test_a_line_that_looks_whole_and_is_dead_costs_a_growing_reply_nothing
     allowed = PlatformSettings(allow=("ann",))
     accounts = msgspec.structs.replace(allowed, accounts={"frail": allowed})
     harness.settings = Settings(platforms={"simulated": accounts})
-    harness.more_doors = [
+    harness.extra_platforms = [
         SimulatedPlatform(harness.service, account="frail", poll_wait=0.2, send_timeout=0.25)
     ]
     await harness.start()

@@ -51,7 +51,7 @@ async def test_a_fault_of_a_door_leaves_no_chat_without_an_answer(
     too it ends as unknown, and what comes after it is sent as ever."""
     odd.work = ChatService(max_length=length)
     door = Odd(odd.work)
-    odd.more_doors = [door]
+    odd.extra_platforms = [door]
     await odd.start()
     odd.model.say("of one part or of two", "lost", "next")
     door.faults = [ValueError("a bug")]
@@ -73,7 +73,7 @@ async def test_what_a_door_complains_of_tells_no_secret(odd: Two, length: int | 
     odd.work = ChatService(max_length=length)
     door = Odd(odd.work)
     door.faults = [SendRejected(f"POST /bot{KEY}/send")]
-    odd.more_doors = [door]
+    odd.extra_platforms = [door]
     await odd.start()
     odd.model.say("too long for one message")
     odd.say_at_work("hello?")
@@ -95,7 +95,7 @@ async def test_what_a_door_complains_of_tells_no_secret(odd: Two, length: int | 
 async def test_a_door_that_cannot_show_that_somebody_writes_sends_what_is_written(odd: Two) -> None:
     odd.work = ChatService(typing=True)
     door = Odd(odd.work)
-    odd.more_doors = [door]
+    odd.extra_platforms = [door]
     await odd.start()
     odd.model.say("here")
     odd.say_at_work("hello?")

@@ -106,11 +106,11 @@ async def test_what_waits_is_marked_until_its_turn_begins(chat: GatewayHarness) 
 async def test_a_steer_is_marked_until_the_turn_has_it(chat: GatewayHarness, call: Call) -> None:
     await chat.stop()
     await in_mode(chat, BusyMode.STEER, reactions=True)
-    lever = chat.levers[ReplayClass.SAFE]
+    lever = chat.held_tools[ReplayClass.SAFE]
     lever.go.clear()
     chat.model.say([call("safe")])
     chat.say("paint it")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     steer = chat.say("in green")
     await marked(chat, steer)
     lever.go.set()
@@ -266,7 +266,7 @@ async def test_a_door_that_fails_at_signs_answers_all_the_same(
     two = Two(tmp_path / "state.db")
     two.work = ChatService(reactions=True)
     door = Deaf(two.work, error=error)
-    two.more_doors = [door]
+    two.extra_platforms = [door]
     await in_mode(two, BusyMode.QUEUE)
     two.say_at_work("one")
     await two.model.wait_for_request(1)
@@ -305,7 +305,7 @@ async def test_a_sign_that_is_to_wait_before_it_is_taken_back_does_not_stay(tmp_
     two = Two(tmp_path / "state.db")
     two.work = ChatService(reactions=True)
     door = Pressed(two.work)
-    two.more_doors = [door]
+    two.extra_platforms = [door]
     await in_mode(two, BusyMode.QUEUE)
     two.say_at_work("one")
     await two.model.wait_for_request(1)
@@ -323,7 +323,7 @@ async def test_a_door_that_does_not_answer_is_asked_for_one_sign_alone(tmp_path:
     two = Two(tmp_path / "state.db")
     two.work = ChatService(reactions=True)
     door = Deaf(two.work)
-    two.more_doors = [door]
+    two.extra_platforms = [door]
     await in_mode(two, BusyMode.QUEUE)
     two.say_at_work("one")
     await two.model.wait_for_request(1)
@@ -392,7 +392,7 @@ async def test_a_sign_that_a_crash_left_is_taken_back_from_what_is_dropped_in_th
 ) -> None:
     """Also where no turn goes on that it would wait for: this one waits for a person."""
     await chat.stop()
-    chat.more_tools, chat.judge = [Shell()], Wary()
+    chat.extra_tools, chat.judge = [Shell()], Wary()
     await in_mode(chat, BusyMode.QUEUE, reactions=True)
     chat.say("one")
     await chat.model.wait_for_request(1)

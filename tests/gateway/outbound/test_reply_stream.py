@@ -151,7 +151,7 @@ async def test_a_tool_that_runs_is_named_beneath_the_words_and_in_no_reply(
 ) -> None:
     """I4: what is being done is shown in the message that grows, and gives way to what is said."""
     await among_editors(harness)
-    lever, (first, second) = harness.levers[ReplayClass.SAFE], (ManualReply(), ManualReply())
+    lever, (first, second) = harness.held_tools[ReplayClass.SAFE], (ManualReply(), ManualReply())
     lever.go.clear()
     harness.model.say(first, second)
     harness.say("look it up")
@@ -173,7 +173,7 @@ async def test_a_stopped_turn_keeps_its_words_and_not_what_it_was_doing(
 ) -> None:
     """I4, F9: the last words of a message are never those of its progress."""
     await among_editors(harness)
-    lever, first = harness.levers[ReplayClass.SAFE], ManualReply()
+    lever, first = harness.held_tools[ReplayClass.SAFE], ManualReply()
     lever.go.clear()
     harness.model.say(first)
     harness.say("look it up")
@@ -196,7 +196,7 @@ async def test_in_a_quiet_chat_nothing_comes_but_answers(
     gateway = GatewaySettings(busy_mode=BusyMode.QUEUE)
     harness.settings = Settings(platforms={"simulated": platform}, gateway=gateway)
     await among_editors(harness, typing=True, busy_notices=True, restart_notices=True)
-    lever = harness.levers[ReplayClass.SAFE]
+    lever = harness.held_tools[ReplayClass.SAFE]
     lever.go.clear()
     for chat in ("library", "pub"):
         reply = ManualReply()
@@ -204,7 +204,7 @@ async def test_in_a_quiet_chat_nothing_comes_but_answers(
         harness.say("look it up", chat=chat)
         reply.say("Looking.")
         reply.end(call(ReplayClass.SAFE))
-        await lever.was_pulled(1 if chat == "library" else 2)
+        await lever.wait_until_started(1 if chat == "library" else 2)
         harness.say("and then?", chat=chat)
     async with asyncio.timeout(30):
         while len(harness.service.ledger().sent) < 2 or not harness.service.ledger().typing:
@@ -461,7 +461,7 @@ async def test_a_reply_that_is_stopped_while_its_first_words_are_on_their_way_ke
     allowed = PlatformSettings(allow=("ann",))
     accounts = msgspec.structs.replace(allowed, accounts={"slow": allowed})
     harness.settings = Settings(platforms={"simulated": accounts})
-    harness.more_doors = [door := Unheard(harness.service)]
+    harness.extra_platforms = [door := Unheard(harness.service)]
     await harness.start()
     reply = ManualReply()
     harness.model.say(reply)
@@ -660,7 +660,7 @@ async def test_a_reply_that_waits_for_a_person_goes_on_in_the_message_it_had_beg
 ) -> None:
     """I4, J3: the question stands below what was said before it, and the answer above."""
     await harness.stop()
-    harness.more_tools = [Shell()]
+    harness.extra_tools = [Shell()]
     harness.judge = ByWords()
     harness.service = ChatService(edit=True, edit_interval=0.01)
     await harness.start()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.support.gateway_harness import Clock, GatewayHarness, HeldClock, Until
+from tests.support.gateway_harness import Clock, GatewayHarness, ManualClock, Until
 
 from holdfast.core.config.settings import RetentionSettings, SessionSettings, Settings
 from holdfast.core.ids import SessionId
@@ -25,7 +25,7 @@ def setting(harness: GatewayHarness, **tables: msgspec.Struct) -> Settings:
 class Held:
     """A harness whose time is held, and whose watcher looks when the test says so."""
 
-    def __init__(self, harness: GatewayHarness, clock: HeldClock) -> None:
+    def __init__(self, harness: GatewayHarness, clock: ManualClock) -> None:
         self.harness = harness
         self.clock = clock
 
@@ -54,7 +54,7 @@ class Held:
 
 @pytest.fixture
 async def held(tmp_path: Path) -> AsyncIterator[Held]:
-    clock = HeldClock()
+    clock = ManualClock()
     harness = GatewayHarness(tmp_path / "state.db")
     harness.clock = clock
     yield Held(harness, clock)

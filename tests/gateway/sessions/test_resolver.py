@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.gateway_harness import GatewayHarness, HeldClock, NoRunners, Until
+from tests.support.gateway_harness import GatewayHarness, ManualClock, NoRunners, Until
 
 from holdfast.core.config.settings import SessionSettings
 from holdfast.core.errors import RunnerError
@@ -47,7 +47,7 @@ class Chats(GatewayHarness):
         super().__init__(path)
         self.benches = Asked()
         self.runners = self.benches
-        self.held = HeldClock()
+        self.held = ManualClock()
         self.clock = self.held
 
     async def begin(self, sessions: SessionSettings) -> None:

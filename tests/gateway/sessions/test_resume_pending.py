@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 import msgspec
 import pytest
-from tests.support.gateway_harness import GatewayHarness, HeldClock, Until
+from tests.support.gateway_harness import GatewayHarness, ManualClock, Until
 
 from holdfast.core.config.settings import SessionSettings
 from holdfast.core.ids import SessionId
@@ -28,7 +28,7 @@ HOUR = 3600.0
 async def kept(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     """A harness whose clock is moved by hand, and whose conversations end after an hour."""
     harness = GatewayHarness(tmp_path / "state.db")
-    harness.clock = HeldClock()
+    harness.clock = ManualClock()
     sessions = SessionSettings(reset=ResetMode.IDLE, idle_minutes=60)
     harness.settings = msgspec.structs.replace(harness.settings, sessions=sessions)
     await harness.start()
@@ -37,7 +37,7 @@ async def kept(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
 
 
 def later(harness: GatewayHarness, seconds: float) -> None:
-    assert isinstance(harness.clock, HeldClock)
+    assert isinstance(harness.clock, ManualClock)
     harness.clock.at += seconds
 
 

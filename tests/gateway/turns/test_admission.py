@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 from tests.support.gateway_harness import Call, GatewayHarness, Until
-from tests.support.stops import begun
-from tests.support.store_file import looking_into
+from tests.support.stops import wait_for_open_turns
+from tests.support.store_file import open_read_only
 
 from holdfast.core.errors import StoreError
 from holdfast.core.messages.inbox import Accepted, BusyMode, InboxState
@@ -128,11 +128,11 @@ async def test_a_decision_is_on_its_way_to_the_log_before_anything_that_follows_
     listening: GatewayHarness, call: Call, mode: BusyMode, follows: str
 ) -> None:
     """G4: one decision, kept with the session that it was made for."""
-    store, lever = store_of(listening), listening.levers[ReplayClass.SAFE]
+    store, lever = store_of(listening), listening.held_tools[ReplayClass.SAFE]
     lever.go.clear()
     listening.model.say([call("safe")])
     await listening.accept("one")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     store.heard.clear()
     second = await listening.accept("two", busy_mode=mode)
     lever.go.set()
@@ -203,7 +203,7 @@ async def test_the_answer_finds_the_place_of_its_question_after_a_crash(
     thread = {"chat": "ops", "chat_type": ChatType.THREAD, "thread": "t7"}
     message = harness.say("first", **thread)
     await harness.model.wait_for_request(1)
-    await begun(harness)
+    await wait_for_open_turns(harness)
     if not at_work:
         message = harness.say("/queue second", **thread)
         async with asyncio.timeout(30):
@@ -275,7 +275,7 @@ COMMANDS = {
 
 
 def effects(path: Path, commands: Iterable[str]) -> list[int]:
-    with looking_into(path) as db:
+    with open_read_only(path) as db:
         return [int(db.execute(COMMANDS[each]).fetchall()[0][0]) for each in commands]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.gateway_harness import Call, GatewayHarness, HeldClock, Until
+from tests.support.gateway_harness import Call, GatewayHarness, ManualClock, Until
 
 from holdfast.core.config.settings import GatewaySettings
 from holdfast.core.messages.inbox import BusyMode, Inbound, InboxState
@@ -25,7 +25,7 @@ async def chat(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     """A gateway whose platform tells people what becomes of their messages."""
     harness = GatewayHarness(tmp_path / "state.db")
     harness.service = ChatService(busy_notices=True, max_length=100, settle=SETTLE)
-    harness.clock = HeldClock()
+    harness.clock = ManualClock()
     await harness.start()
     yield harness
     await harness.stop()
@@ -73,12 +73,12 @@ async def test_an_interrupt_by_somebody_else_waits_its_turn(harness: GatewayHarn
 async def test_a_steer_by_somebody_else_waits_its_turn(harness: GatewayHarness, call: Call) -> None:
     """G4: only messages of one route and one person merge."""
     await with_mode(harness, BusyMode.STEER)
-    lever = harness.levers[ReplayClass.SAFE]
+    lever = harness.held_tools[ReplayClass.SAFE]
     lever.go.clear()
     thread = {"chat_type": ChatType.THREAD, "thread": "t1"}
     harness.model.say([call("safe")], "for Ann", "for Bob")
     harness.say("Ann's question", user="ann", **thread)
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     harness.say("Bob's question", user="bob", **thread)
     await asyncio.wait_for(_queued(only_lane(harness), 1), 30)
     lever.go.set()
@@ -144,11 +144,11 @@ async def test_a_steer_is_acknowledged_only_when_the_model_has_it(
 ) -> None:
     """As such only when it is in a request; until then nobody says so."""
     await with_mode(chat, BusyMode.STEER)
-    lever = chat.levers[ReplayClass.SAFE]
+    lever = chat.held_tools[ReplayClass.SAFE]
     lever.go.clear()
     chat.model.say([call("safe")])
     chat.say("paint it")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     chat.say("in green")
     await asyncio.wait_for(_has_steer(only_lane(chat)), 30)
     assert chat.service.ledger().sent == ()
@@ -387,11 +387,11 @@ async def test_what_was_queued_by_command_is_answered_after_a_crash(
 
 
 async def test_steer_adds_to_what_runs(harness: GatewayHarness, call: Call) -> None:
-    lever = harness.levers[ReplayClass.SAFE]
+    lever = harness.held_tools[ReplayClass.SAFE]
     lever.go.clear()
     harness.model.say([call("safe")], "done, in green")
     first = await harness.accept("paint it")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     steer = await harness.accept("/steer in green")
     lever.go.set()
     assert (await harness.end_of(first)).text == "done, in green"

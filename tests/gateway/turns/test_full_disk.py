@@ -67,7 +67,7 @@ async def test_a_turn_waits_for_room_on_the_disk_and_then_goes_on(
     cramped.model.say([call("never")], "done")
     end = await cramped.end_of(await cramped.accept("work"))
     assert (end.state, end.text) == (InboxState.ANSWERED, "done")
-    assert len(cramped.levers["never"].pulled) == 1
+    assert len(cramped.held_tools["never"].started) == 1
     assert len(cramped.model.requests) == 2
     transcript = await cramped.transcript(await cramped.only_session())
     assert [m.outcome for m in transcript if isinstance(m, ToolMessage)] == [ToolOutcome.OK]
@@ -87,11 +87,11 @@ async def test_a_steer_that_found_no_room_steers_all_the_same(
     cramped: GatewayHarness, call: Call
 ) -> None:
     """G4: it is taken when there is room, before the model is asked again."""
-    lever = cramped.levers["safe"]
+    lever = cramped.held_tools["safe"]
     lever.go.clear()
     cramped.model.say([call("safe")], "faster it is")
     first = await cramped.accept("work")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     await cramped.accept("faster", busy_mode=BusyMode.STEER)
     cramped.store.full["steer"] = 1
     lever.go.set()

@@ -278,7 +278,7 @@ async def test_a_question_that_fails_while_others_are_given_up_is_not_waited_for
 ) -> None:
     """J3: its door is gone, which is known before all that was open is gone on with."""
     await harness.stop()
-    harness.more_doors = [SimulatedPlatform(harness.service, account="other")]
+    harness.extra_platforms = [SimulatedPlatform(harness.service, account="other")]
     gateway = GatewaySettings(crash_recovery=CrashRecovery.SUSPEND)
     allowed = harness.settings.platforms["simulated"]
     accounts = msgspec.structs.replace(allowed, accounts={"other": allowed})
@@ -286,10 +286,10 @@ async def test_a_question_that_fails_while_others_are_given_up_is_not_waited_for
         harness.settings, gateway=gateway, platforms={"simulated": accounts}
     )
     await harness.start()
-    harness.levers[ReplayClass.NEVER].go.clear()
+    harness.held_tools[ReplayClass.NEVER].go.clear()
     harness.model.say([call(ReplayClass.NEVER)])
     await harness.accept("never done")
-    await harness.levers[ReplayClass.NEVER].was_pulled(1)
+    await harness.held_tools[ReplayClass.NEVER].wait_until_started(1)
     harness.say("clean up", account="other")
     await harness.model.wait_for_request(2)
     harness.service.set_faults(Faults(disconnected=True))
@@ -297,7 +297,7 @@ async def test_a_question_that_fails_while_others_are_given_up_is_not_waited_for
     await harness.asked()
     await harness.die()
 
-    harness.more_doors, harness.open_store = [], held_at_suspending
+    harness.extra_platforms, harness.open_store = [], held_at_suspending
     harness.model.say("then not")
     starting = asyncio.create_task(harness.start())
     await until(lambda: isinstance(harness.store, Hesitant) and harness.store.suspending.here)

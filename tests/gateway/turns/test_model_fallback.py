@@ -133,12 +133,12 @@ async def test_a_steer_in_between_does_not_bring_the_first_one_back(
 ) -> None:
     """The rest of the turn is the rest of the turn, whoever spoke last."""
     harness = both.harness
-    lever = next(lever for replay, lever in harness.levers.items() if replay == "never")
+    lever = next(lever for replay, lever in harness.held_tools.items() if replay == "never")
     lever.go.clear()
     both.first.script({"status": 500, "times": 1})
     both.second.script({"calls": [{"name": "never"}]}, {"text": "steered and done"})
     asked = await harness.accept("work")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     await harness.accept("/steer mind the gap")
     session = await harness.only_session()
     await until(

@@ -14,17 +14,17 @@ from tests.gateway.approvals.test_approvals import RM, Asking
 from tests.gateway.test_subagents import Cast
 from tests.support.gateway_harness import Call, GatewayHarness, NoRunners, Until
 from tests.support.stops import (
-    begun,
-    come_back,
-    leave,
-    notes,
-    only,
+    note_texts,
+    only_session_row,
     open_turn,
-    restart,
-    windows,
-    with_windows,
+    restart_gateway,
+    restart_with_timeouts,
+    set_stop_timeouts,
+    start_gateway,
+    stop_gateway,
+    wait_for_open_turns,
 )
-from tests.support.two_models import helper_of, small_harness
+from tests.support.two_models import auxiliary_model, small_harness
 
 from holdfast.agent.delegate_tool import DelegateTool
 from holdfast.core.config.settings import AuxiliarySettings, DelegateSettings
@@ -40,7 +40,7 @@ LONG = 60.0  # seconds: a window that no test waits for
 
 async def parking(harness: GatewayHarness, kind: StopKind = StopKind.RESTART) -> asyncio.Task[Any]:
     """A restart that has told the turns to park."""
-    stopping = asyncio.create_task(leave(harness, kind))
+    stopping = asyncio.create_task(stop_gateway(harness, kind))
     async with asyncio.timeout(30):
         while not any(
             lane.running_turn and lane.running_turn.context.parking
@@ -59,19 +59,19 @@ async def test_a_turn_parks_behind_the_reply_that_it_waits_for(
     harness: GatewayHarness, call: Call, kind: StopKind
 ) -> None:
     """H6, C2, F5: the reply is committed, its call is a successor's; no mark, note or count."""
-    await with_windows(harness, park=LONG)
+    await restart_with_timeouts(harness, park=LONG)
     harness.say("work")
     await harness.model.wait_for_request(1)
     stopping = await parking(harness, kind)
     harness.model.say([call("never")])
     went = await stopping
     assert (went.parked, went.interrupted) == (1, 0)
-    assert harness.levers[ReplayClass.NEVER].pulled == []
-    await come_back(harness)
+    assert harness.held_tools[ReplayClass.NEVER].started == []
+    await start_gateway(harness)
     request = await harness.model.wait_for_request(2)
-    assert notes(request.messages) == []
+    assert note_texts(request.messages) == []
     assert [result.outcome for result in results(request.messages)] == [ToolOutcome.OK]
-    found = await only(harness)
+    found = await only_session_row(harness)
     assert (found.interruptions, found.resume_pending, found.resume_reason) == (0, False, None)
     harness.model.say("worked")
     async with asyncio.timeout(30):
@@ -83,22 +83,22 @@ async def test_a_turn_parks_behind_the_call_that_it_waits_for(
     harness: GatewayHarness, call: Call
 ) -> None:
     """H6: a `never` call is waited for; the model is asked by the successor."""
-    await with_windows(harness, park=LONG)
-    lever = harness.levers[ReplayClass.NEVER]
+    await restart_with_timeouts(harness, park=LONG)
+    lever = harness.held_tools[ReplayClass.NEVER]
     lever.go.clear()
     harness.model.say([call("never"), call("safe")])
     harness.say("work")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     stopping = await parking(harness)
     lever.go.set()
     went = await stopping
     assert (went.parked, went.interrupted) == (1, 0)
     assert len(harness.model.requests) == 1
-    await come_back(harness)
+    await start_gateway(harness)
     request = await harness.model.wait_for_request(2)
-    assert notes(request.messages) == []
+    assert note_texts(request.messages) == []
     assert [result.outcome for result in results(request.messages)] == [ToolOutcome.OK] * 2
-    assert (len(lever.pulled), len(harness.levers[ReplayClass.SAFE].pulled)) == (1, 1)
+    assert (len(lever.started), len(harness.held_tools[ReplayClass.SAFE].started)) == (1, 1)
 
 
 class LettingGo(NoRunners):
@@ -107,7 +107,7 @@ class LettingGo(NoRunners):
     def __init__(self, harness: GatewayHarness) -> None:
         super().__init__()
         self.cancelled_before: list[Any] = []
-        self._lever = harness.levers[ReplayClass.ATTACH]
+        self._lever = harness.held_tools[ReplayClass.ATTACH]
 
     async def detach(self) -> None:
         self.cancelled_before += [] if self.detached else self._lever.cancelled
@@ -119,42 +119,42 @@ async def test_a_turn_in_a_call_that_runs_on_is_parked_at_once(
 ) -> None:
     """H6, H2, C4: also by `--now`; the runner is let go of before the turn is cancelled, and the
     successor attaches to the real call."""
-    await with_windows(harness, park=LONG)
-    lever = harness.levers[ReplayClass.ATTACH]
+    await restart_with_timeouts(harness, park=LONG)
+    lever = harness.held_tools[ReplayClass.ATTACH]
     await harness.stop()
     runners = harness.runners = LettingGo(harness)
     await harness.start()
     lever.go.clear()
     harness.model.say([call("attach")])
     harness.say("work")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     async with asyncio.timeout(10):
-        went = await leave(harness, StopKind.RESTART, now=True)
+        went = await stop_gateway(harness, StopKind.RESTART, now=True)
     assert (went.parked, went.interrupted) == (1, 0)
     assert runners.cancelled_before == []
     assert len(lever.cancelled) == 1
-    lever.known[lever.pulled[0]] = "the true result"
-    await come_back(harness)
+    lever.known[lever.started[0]] = "the true result"
+    await start_gateway(harness)
     request = await harness.model.wait_for_request(2)
     assert [result.text for result in results(request.messages)] == ["the true result"]
-    assert notes(request.messages) == []
-    assert (await only(harness)).interruptions == 0
+    assert note_texts(request.messages) == []
+    assert (await only_session_row(harness)).interruptions == 0
 
 
 async def test_a_call_that_ends_while_its_turn_is_parked_is_the_successors(
     harness: GatewayHarness, call: Call
 ) -> None:
     """H6: nothing more is written in the name of a turn that was left."""
-    await with_windows(harness, park=LONG)
-    attach, never = harness.levers[ReplayClass.ATTACH], harness.levers[ReplayClass.NEVER]
+    await restart_with_timeouts(harness, park=LONG)
+    attach, never = harness.held_tools[ReplayClass.ATTACH], harness.held_tools[ReplayClass.NEVER]
     for lever in (attach, never):
         lever.go.clear()
     harness.model.say([call("attach")])
     harness.say("work", chat="one")
-    await attach.was_pulled(1)
+    await attach.wait_until_started(1)
     harness.model.say([call("never")])
     harness.say("work", chat="two")  # keeps the window open
-    await never.was_pulled(1)
+    await never.wait_until_started(1)
     stopping = await parking(harness)
     attach.go.set()
     async with asyncio.timeout(30):
@@ -163,86 +163,88 @@ async def test_a_call_that_ends_while_its_turn_is_parked_is_the_successors(
     never.go.set()
     went = await stopping
     assert (went.parked, went.interrupted) == (2, 0)
-    attach.known[attach.pulled[0]] = "the true result"
-    await come_back(harness)
+    attach.known[attach.started[0]] = "the true result"
+    await start_gateway(harness)
     requests = [await harness.model.wait_for_request(number) for number in (3, 4)]
     texts = sorted(result.text for one in requests for result in results(one.messages))
     assert texts == ["pulled never 1", "the true result"]
-    assert [notes(one.messages) for one in requests] == [[], []]
+    assert [note_texts(one.messages) for one in requests] == [[], []]
 
 
 async def test_who_reaches_no_boundary_in_the_window_is_cut_marked_and_counted(
     harness: GatewayHarness, call: Call
 ) -> None:
     """C2, C3, F5, H7: the call that it was in has its result, and the note says by what."""
-    await with_windows(harness, park=0.05)
-    lever = harness.levers[ReplayClass.NEVER]
+    await restart_with_timeouts(harness, park=0.05)
+    lever = harness.held_tools[ReplayClass.NEVER]
     lever.go.clear()
     harness.model.say([call("never")])
     harness.say("work")
-    await lever.was_pulled(1)
-    went = await leave(harness, StopKind.RESTART)
+    await lever.wait_until_started(1)
+    went = await stop_gateway(harness, StopKind.RESTART)
     assert (went.parked, went.interrupted) == (0, 1)
     lever.go.set()
-    await come_back(harness)
+    await start_gateway(harness)
     request = await harness.model.wait_for_request(2)
     assert [result.outcome for result in results(request.messages)] == [ToolOutcome.CANCELLED]
-    [note] = notes(request.messages)
+    [note] = note_texts(request.messages)
     assert note.startswith("[System note: a restart")
-    found = await only(harness)
+    found = await only_session_row(harness)
     assert (found.interruptions, found.resume_reason) == (1, "restart_timeout")
-    assert len(lever.pulled) == 1
+    assert len(lever.started) == 1
 
 
 @pytest.mark.parametrize("kind", [StopKind.STOP, StopKind.SIGNAL])
 async def test_only_a_restart_parks(harness: GatewayHarness, call: Call, kind: StopKind) -> None:
     """C2, C4: any other stop ends what runs, and no successor could attach to it."""
-    await with_windows(harness, park=LONG)
-    lever = harness.levers[ReplayClass.ATTACH]
+    await restart_with_timeouts(harness, park=LONG)
+    lever = harness.held_tools[ReplayClass.ATTACH]
     lever.go.clear()
     harness.model.say([call("attach")])
     harness.say("work")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     async with asyncio.timeout(10):
-        went = await leave(harness, kind)
+        went = await stop_gateway(harness, kind)
     assert (went.parked, went.interrupted) == (0, 1)
     lever.go.set()
-    await come_back(harness)
+    await start_gateway(harness)
     request = await harness.model.wait_for_request(2)
     assert [result.outcome for result in results(request.messages)] == [ToolOutcome.CANCELLED]
     assert lever.attached == []
-    assert (await only(harness)).resume_reason == "shutdown_timeout"
+    assert (await only_session_row(harness)).resume_reason == "shutdown_timeout"
 
 
 async def test_a_parked_turn_that_is_cut_later_is_counted_then(
     harness: GatewayHarness, call: Call
 ) -> None:
     """F7, H6: parking is forgotten when the turn goes on."""
-    harness.levers[ReplayClass.ATTACH].go.clear()
+    harness.held_tools[ReplayClass.ATTACH].go.clear()
     harness.model.say([call("attach")])
     harness.say("work")
-    await harness.levers[ReplayClass.ATTACH].was_pulled(1)
-    await restart(harness)
-    await harness.levers[ReplayClass.ATTACH].was_pulled(2)  # which never heard of it, and runs it
+    await harness.held_tools[ReplayClass.ATTACH].wait_until_started(1)
+    await restart_gateway(harness)
+    await harness.held_tools[ReplayClass.ATTACH].wait_until_started(
+        2
+    )  # which never heard of it, and runs it
     assert (await open_turn(harness)).exit_reason is None
     await harness.die()
-    harness.levers[ReplayClass.ATTACH].go.set()
+    harness.held_tools[ReplayClass.ATTACH].go.set()
     await harness.start()
     request = await harness.model.wait_for_request(2)
-    [note] = notes(request.messages)
+    [note] = note_texts(request.messages)
     assert note.startswith("[System note: an interruption")
-    assert (await only(harness)).interruptions == 1
+    assert (await only_session_row(harness)).interruptions == 1
 
 
 async def test_a_parked_turn_that_never_went_on_is_still_parked(
     harness: GatewayHarness, call: Call
 ) -> None:
     """H6: however many processes come and go in between."""
-    harness.levers[ReplayClass.ATTACH].go.clear()
+    harness.held_tools[ReplayClass.ATTACH].go.clear()
     harness.model.say([call("attach")])
     harness.say("work")
-    await harness.levers[ReplayClass.ATTACH].was_pulled(1)
-    went = await leave(harness, StopKind.RESTART)
+    await harness.held_tools[ReplayClass.ATTACH].wait_until_started(1)
+    went = await stop_gateway(harness, StopKind.RESTART)
     assert went.parked == 1
     harness.store = harness.open_store(harness.path)
     async with harness.store:
@@ -251,38 +253,38 @@ async def test_a_parked_turn_that_never_went_on_is_still_parked(
     async with asyncio.timeout(10):
         await harness.running.stop()  # at once, before or behind its going on
     await harness.stop()
-    harness.levers[ReplayClass.ATTACH].go.set()
+    harness.held_tools[ReplayClass.ATTACH].go.set()
     await harness.start()
     request = await harness.model.wait_for_request(2)
-    assert (await only(harness)).interruptions == len(notes(request.messages))
+    assert (await only_session_row(harness)).interruptions == len(note_texts(request.messages))
 
 
 async def test_a_message_that_waits_behind_a_parked_turn_comes_after_it(
     harness: GatewayHarness, call: Call
 ) -> None:
     """H5, H6, G4: in the order of acceptance."""
-    lever = harness.levers[ReplayClass.ATTACH]
+    lever = harness.held_tools[ReplayClass.ATTACH]
     lever.go.clear()
     harness.model.say([call("attach")])
     harness.say("first")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     harness.say("/queue second")
     lane = next(iter(harness.gateway.lanes))
     async with asyncio.timeout(30):
         while not lane.queued:
             await asyncio.sleep(0.005)
-    lever.known[lever.pulled[0]] = "done"
+    lever.known[lever.started[0]] = "done"
     harness.model.say("one", "two")
-    await restart(harness)
+    await restart_gateway(harness)
     request = await harness.model.wait_for_request(3)
     assert request.messages[-1] == UserMessage(text="second")
-    assert notes(request.messages) == []
+    assert note_texts(request.messages) == []
 
 
 @pytest.fixture
 async def asking(tmp_path: Path) -> AsyncIterator[Asking]:
     harness = Asking(tmp_path / "state.db")
-    windows(harness)
+    set_stop_timeouts(harness)
     await harness.start()
     yield harness
     await harness.stop()
@@ -296,13 +298,13 @@ async def test_a_turn_that_waits_for_a_person_is_left_as_it_is(
     asking.model.say([call("shell", RM)])
     asking.say("clean up")
     await asking.asked()
-    went = await leave(asking, kind)
+    went = await stop_gateway(asking, kind)
     assert (went.parked, went.interrupted) == (1, 0)
-    await come_back(asking)
-    assert (await only(asking)).interruptions == 0
+    await start_gateway(asking)
+    assert (await only_session_row(asking)).interruptions == 0
     asking.say("/approve")
     request = await asking.model.wait_for_request(2)
-    assert notes(request.messages) == []
+    assert note_texts(request.messages) == []
     assert [result.outcome for result in results(request.messages)] == [ToolOutcome.OK]
 
 
@@ -313,11 +315,11 @@ async def family(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     harness.model = Cast()
     settings = DelegateSettings()
     harness.settings = msgspec.structs.replace(harness.settings, delegate=settings)
-    harness.more_tools = [DelegateTool(settings)]
-    windows(harness, park=LONG)
+    harness.extra_tools = [DelegateTool(settings)]
+    set_stop_timeouts(harness, park=LONG)
     await harness.start()
     yield harness
-    windows(harness)
+    set_stop_timeouts(harness)
     await harness.running.stop()
     await harness.stop()
 
@@ -332,20 +334,22 @@ async def test_children_park_like_everyone_and_their_parents_attach_to_them(
     """H6, H2: neither is told that anything happened."""
     assert isinstance(family.model, Cast)
     child = family.model.part("dig")
-    family.levers[ReplayClass.ATTACH].go.clear()
+    family.held_tools[ReplayClass.ATTACH].go.clear()
     family.model.say([delegating(call, "dig a hole")])
     child.say([call("attach")])
     family.say("work")
-    await family.levers[ReplayClass.ATTACH].was_pulled(1)
-    went = await leave(family, StopKind.RESTART)
+    await family.held_tools[ReplayClass.ATTACH].wait_until_started(1)
+    went = await stop_gateway(family, StopKind.RESTART)
     assert (went.parked, went.interrupted) == (2, 0)
-    family.levers[ReplayClass.ATTACH].known = {family.levers[ReplayClass.ATTACH].pulled[0]: "dug"}
+    family.held_tools[ReplayClass.ATTACH].known = {
+        family.held_tools[ReplayClass.ATTACH].started[0]: "dug"
+    }
     child.say("a deep hole")
-    await come_back(family)
+    await start_gateway(family)
     request = await family.model.wait_for_request(2)
     [result] = results(request.messages)
     assert "a deep hole" in result.text
-    assert notes(request.messages) == notes(child.requests[-1].messages) == []
+    assert note_texts(request.messages) == note_texts(child.requests[-1].messages) == []
     family.model.say("there is a hole")
     async with asyncio.timeout(30):
         while (await family.ledger()).get(InboxState.ANSWERED) != 2:
@@ -357,10 +361,10 @@ async def test_a_turn_may_still_have_children_while_it_is_waited_for(
 ) -> None:
     """C2: a drain waits for turns to finish, and some need help for that."""
     assert isinstance(family.model, Cast)
-    await with_windows(family, drain=LONG, park=LONG)
+    await restart_with_timeouts(family, drain=LONG, park=LONG)
     family.say("work")
     await family.model.wait_for_request(1)
-    stopping = asyncio.create_task(leave(family, StopKind.STOP))
+    stopping = asyncio.create_task(stop_gateway(family, StopKind.STOP))
     async with asyncio.timeout(30):
         while "draining: 1 turn" not in family.states:
             await asyncio.sleep(0.005)
@@ -368,8 +372,8 @@ async def test_a_turn_may_still_have_children_while_it_is_waited_for(
     family.model.say([delegating(call, "dig a hole")], "there is a hole")
     went = await stopping
     assert (went.parked, went.interrupted) == (0, 0)
-    windows(family)
-    await come_back(family)
+    set_stop_timeouts(family)
+    await start_gateway(family)
     assert await family.ledger() == {"answered": 2}
 
 
@@ -399,17 +403,17 @@ async def test_a_turn_is_parked_in_the_log_before_it_is_cancelled(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
     """H6, F5: a crash behind the drain finds it parked."""
-    await with_windows(harness, park=LONG)
-    attach, never = harness.levers[ReplayClass.ATTACH], harness.levers[ReplayClass.NEVER]
+    await restart_with_timeouts(harness, park=LONG)
+    attach, never = harness.held_tools[ReplayClass.ATTACH], harness.held_tools[ReplayClass.NEVER]
     attach.go.clear()
     never.go.clear()
     harness.model.say([call("attach")])
     harness.say("work", chat="one")
-    await attach.was_pulled(1)
+    await attach.wait_until_started(1)
     harness.model.say([call("never")])
     harness.say("work", chat="two")
-    await never.was_pulled(1)
-    await begun(harness, 2)
+    await never.wait_until_started(1)
+    await wait_for_open_turns(harness, 2)
     stopping = await parking(harness)
 
     async def is_parked() -> bool:
@@ -428,7 +432,7 @@ async def test_a_turn_is_parked_in_the_log_before_it_is_cancelled(
 async def small(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     """A harness whose window is small, so that a long talk is summarised."""
     harness = small_harness(tmp_path, auxiliary=AuxiliarySettings(model="helper", titles=False))
-    windows(harness, park=LONG)
+    set_stop_timeouts(harness, park=LONG)
     await harness.start()
     yield harness
     await harness.stop()
@@ -444,15 +448,15 @@ async def test_a_turn_parks_behind_the_summary_that_it_waits_for(
         small.model.say(ModelFailed("too long", fault=ModelFault.CONTEXT_TOO_LONG))
     asked = len(small.model.requests) + refused
     accepted = await small.accept("and now?" if refused else long_text("question4"))
-    await helper_of(small).wait_for_request(1)
+    await auxiliary_model(small).wait_for_request(1)
     stopping = await parking(small)
-    helper_of(small).say("They talked about three questions.")
+    auxiliary_model(small).say("They talked about three questions.")
     went = await stopping
     assert (went.parked, went.interrupted) == (1, 0)
     assert len(small.model.requests) == asked
     small.model.say("the answer")
-    windows(small)
-    await come_back(small)
+    set_stop_timeouts(small)
+    await start_gateway(small)
     assert (await small.end_of(accepted)).text == "the answer"
-    assert len(helper_of(small).requests) == 1
-    assert "a restart" not in "".join(notes(small.model.requests[-1].messages))
+    assert len(auxiliary_model(small).requests) == 1
+    assert "a restart" not in "".join(note_texts(small.model.requests[-1].messages))

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.support.gateway_harness import Call, GatewayHarness, Until
-from tests.support.stops import begun, come_back, leave, notes, only, windows
+from tests.support.stops import (
+    note_texts,
+    only_session_row,
+    set_stop_timeouts,
+    start_gateway,
+    stop_gateway,
+    wait_for_open_turns,
+)
 
 from holdfast.core.messages.transcript import UserMessage
 from holdfast.core.turns.stop import StopKind, TurnExitReason
@@ -48,27 +55,27 @@ class Hushed(SqliteStore):
 @pytest.fixture
 async def hushed(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     harness = GatewayHarness(tmp_path / "state.db")
-    windows(harness)
+    set_stop_timeouts(harness)
     await harness.start()
     yield harness
     await harness.stop()
 
 
 async def parked(harness: GatewayHarness, call: Call) -> None:
-    lever = harness.levers[ReplayClass.ATTACH]
+    lever = harness.held_tools[ReplayClass.ATTACH]
     lever.go.clear()
     harness.model.say([call("attach")])
     harness.say("work")
-    await lever.was_pulled(1)
-    went = await leave(harness, StopKind.RESTART)
+    await lever.wait_until_started(1)
+    went = await stop_gateway(harness, StopKind.RESTART)
     assert (went.parked, went.interrupted) == (1, 0)
-    lever.known[lever.pulled[0]] = "done"
+    lever.known[lever.started[0]] = "done"
 
 
 async def going_on(harness: GatewayHarness) -> Hushed:
     """Started again; that its turn goes on is in the log, and its lane has not heard so yet."""
     harness.open_store = Hushed
-    await come_back(harness)
+    await start_gateway(harness)
     assert isinstance(harness.store, Hushed)
     async with asyncio.timeout(10):
         await harness.store.kept.wait()
@@ -90,12 +97,12 @@ async def test_a_parked_turn_that_was_about_to_go_on_is_still_parked(
     """H6, F6, F7: two restarts in a row are no cut, have no note and are not counted."""
     await parked(hushed, call)
     await going_on(hushed)
-    went = await leave(hushed, kind)
+    went = await stop_gateway(hushed, kind)
     assert went.interrupted == 0
-    await come_back(hushed)
+    await start_gateway(hushed)
     request = await hushed.model.wait_for_request(2)
-    assert notes(request.messages) == []
-    assert (await only(hushed)).interruptions == 0
+    assert note_texts(request.messages) == []
+    assert (await only_session_row(hushed)).interruptions == 0
 
 
 @pytest.mark.parametrize("kind", [StopKind.RESTART, StopKind.STOP])
@@ -105,14 +112,14 @@ async def test_a_cut_turn_that_was_about_to_go_on_is_told_and_counted_once(
     """F6, F7: never two notes for one cut."""
     hushed.say("work")
     await hushed.model.wait_for_request(1)
-    await begun(hushed)
-    await leave(hushed, StopKind.RESTART)
+    await wait_for_open_turns(hushed)
+    await stop_gateway(hushed, StopKind.RESTART)
     await going_on(hushed)
-    await leave(hushed, kind)
-    await come_back(hushed)
+    await stop_gateway(hushed, kind)
+    await start_gateway(hushed)
     request = await hushed.model.wait_for_request(2)
-    assert notes(request.messages) == [interruption_note("restart_timeout").text]
-    assert (await only(hushed)).interruptions == 1
+    assert note_texts(request.messages) == [interruption_note("restart_timeout").text]
+    assert (await only_session_row(hushed)).interruptions == 1
 
 
 @pytest.mark.parametrize("heard", [False, True])
@@ -123,19 +130,19 @@ async def test_a_cut_turn_whose_new_prompt_is_being_kept_has_not_gone_on(
     before the process ends or not; so its note is told by the successor, once."""
     hushed.say("work")
     await hushed.model.wait_for_request(1)
-    await begun(hushed)
-    await leave(hushed, StopKind.RESTART)
+    await wait_for_open_turns(hushed)
+    await stop_gateway(hushed, StopKind.RESTART)
     store = await keeping_a_prompt(hushed)
     [lane] = hushed.gateway.lanes
-    stopping = asyncio.create_task(leave(hushed, StopKind.STOP))
+    stopping = asyncio.create_task(stop_gateway(hushed, StopKind.STOP))
     await until(lambda: lane.held)
     if heard:
         store.go.set()
     await stopping
-    await come_back(hushed)
+    await start_gateway(hushed)
     request = await hushed.model.wait_for_request(2)
-    assert notes(request.messages) == [interruption_note("restart_timeout").text]
-    assert (await only(hushed)).interruptions == 1
+    assert note_texts(request.messages) == [interruption_note("restart_timeout").text]
+    assert (await only_session_row(hushed)).interruptions == 1
 
 
 async def test_who_stops_a_turn_whose_new_prompt_is_being_kept_has_stopped_it(
@@ -144,19 +151,19 @@ async def test_who_stops_a_turn_whose_new_prompt_is_being_kept_has_stopped_it(
     """F9, H3: also where the gateway goes before that is heard, while anybody is waited for."""
     hushed.say("work")
     await hushed.model.wait_for_request(1)
-    await begun(hushed)
-    await leave(hushed, StopKind.RESTART)
-    windows(hushed, park=LONG)
+    await wait_for_open_turns(hushed)
+    await stop_gateway(hushed, StopKind.RESTART)
+    set_stop_timeouts(hushed, park=LONG)
     store = await keeping_a_prompt(hushed)
     [lane] = hushed.gateway.lanes
-    never = hushed.levers[ReplayClass.NEVER]
+    never = hushed.held_tools[ReplayClass.NEVER]
     never.go.clear()
     hushed.model.say([call("never")])
     hushed.say("keep the window open", chat="two")
-    await never.was_pulled(1)
+    await never.wait_until_started(1)
     hushed.say("/stop")
     await until(lambda: lane.dormant_turn is not None and lane.dormant_turn.stopped)
-    stopping = asyncio.create_task(leave(hushed, StopKind.RESTART))
+    stopping = asyncio.create_task(stop_gateway(hushed, StopKind.RESTART))
     await until(lambda: lane.held)
     store.go.set()
     await until(lambda: "Stopped." in [each.outgoing.text for each in sent(hushed)])
@@ -181,14 +188,14 @@ async def test_a_turn_that_goes_on_while_the_gateway_stops_stands_where_it_is(
 ) -> None:
     """H6, C2: its next step is the successor's, however long the window is."""
     await parked(hushed, call)
-    windows(hushed, park=LONG)
+    set_stop_timeouts(hushed, park=LONG)
     store = await going_on(hushed)
-    never = hushed.levers[ReplayClass.NEVER]
+    never = hushed.held_tools[ReplayClass.NEVER]
     never.go.clear()
     hushed.model.say([call("never")])
     hushed.say("keep the window open", chat="two")
-    await never.was_pulled(1)
-    stopping = asyncio.create_task(leave(hushed, StopKind.RESTART))
+    await never.wait_until_started(1)
+    stopping = asyncio.create_task(stop_gateway(hushed, StopKind.RESTART))
     lanes = hushed.gateway.lanes
     await until(
         lambda: any(lane.running_turn and lane.running_turn.context.parking for lane in lanes)
@@ -201,10 +208,10 @@ async def test_a_turn_that_goes_on_while_the_gateway_stops_stands_where_it_is(
     never.go.set()
     went = await stopping
     assert (went.parked, went.interrupted) == (2, 0)
-    await come_back(hushed)
+    await start_gateway(hushed)
     for number in (3, 4):
         request = await hushed.model.wait_for_request(number)
-        assert notes(request.messages) == []
+        assert note_texts(request.messages) == []
         assert isinstance(request.messages[0], UserMessage)
 
 
@@ -213,7 +220,7 @@ async def test_a_turn_that_went_on_has_no_time_to_its_first_word(
 ) -> None:
     """H6: that was said in an earlier life, or is said after a stop that nobody waited out."""
     await parked(hushed, call)
-    await come_back(hushed)
+    await start_gateway(hushed)
     hushed.model.say("so much for that")
     await hushed.sent(1)
     hushed.model.say("and this is new")

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.support.gateway_harness import Call, GatewayHarness, HeldClock, Lever
+from tests.support.gateway_harness import Call, GatewayHarness, HeldTool, ManualClock
 
 from holdfast.core.messages.source import Source, build_session_key
 from holdfast.core.sessions.session import SessionRow
@@ -20,14 +20,14 @@ KEY = build_session_key(Source(platform="simulated", chat_id="home", user_id="an
 async def held(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     """A harness whose clock is moved by hand."""
     harness = GatewayHarness(tmp_path / "state.db")
-    harness.clock = HeldClock()
+    harness.clock = ManualClock()
     await harness.start()
     yield harness
     await harness.stop()
 
 
 def later(harness: GatewayHarness, seconds: float) -> None:
-    assert isinstance(harness.clock, HeldClock)
+    assert isinstance(harness.clock, ManualClock)
     harness.clock.at += seconds
 
 
@@ -106,7 +106,7 @@ async def test_a_stop_where_nothing_ran_is_no_first_one(held: GatewayHarness) ->
     assert not (await here(held)).suspended
 
 
-class Deaf(Lever):
+class Deaf(HeldTool):
     """A tool that does not let itself be cancelled, until the test lets it go."""
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class Deaf(Lever):
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
         async with self._pulled:
-            self.pulled.append(context.call_id)
+            self.started.append(context.call_id)
             self._pulled.notify_all()
         while not self.go.is_set():
             try:
@@ -131,11 +131,11 @@ async def test_a_turn_that_does_not_unwind_sets_its_session_aside(
     """F9: by the page's button too; what is said next is answered in a fresh session at once."""
     await harness.stop()
     deaf = Deaf()
-    harness.more_tools = [deaf]
+    harness.extra_tools = [deaf]
     await harness.start()
     harness.model.say([call("deaf")])
     harness.say("work")
-    await deaf.was_pulled(1)
+    await deaf.wait_until_started(1)
     before = await here(harness)
     gateway = harness.gateway
     insisting = ForceStop(

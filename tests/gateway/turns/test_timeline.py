@@ -2,8 +2,14 @@
 
 import pytest
 from tests.gateway.turns.test_parking import LONG, parking
-from tests.support.gateway_harness import Call, GatewayHarness, HeldClock
-from tests.support.stops import begun, come_back, leave, open_turn, windows
+from tests.support.gateway_harness import Call, GatewayHarness, ManualClock
+from tests.support.stops import (
+    open_turn,
+    set_stop_timeouts,
+    start_gateway,
+    stop_gateway,
+    wait_for_open_turns,
+)
 
 from holdfast.core.ids import TurnId
 from holdfast.core.messages.transcript import CallRecovery, ToolOutcome
@@ -43,18 +49,18 @@ async def test_what_a_crash_cut_is_shown_with_how_its_call_was_settled(
     settled: tuple[CallRecovery | None, ToolOutcome],
 ) -> None:
     """H2: attached, replayed or unknown, by its class; and when nobody was there."""
-    lever = harness.levers[replay]
+    lever = harness.held_tools[replay]
     lever.go.clear()
     harness.model.say([call(replay, '{"command": "pull"}')])
     accepted = await harness.accept("go")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     turn_id = (await open_turn(harness)).turn.id
     await harness.die()
-    lever.known[lever.pulled[0]] = "the true result"
+    lever.known[lever.started[0]] = "the true result"
     lever.go.set()
     harness.model.say("done")
     await found_out(harness)
-    await come_back(harness)
+    await start_gateway(harness)
     await harness.end_of(accepted)
 
     spans = await shown(harness, turn_id)
@@ -72,30 +78,30 @@ async def test_a_request_that_a_restart_cut_is_shown_and_a_turn_that_was_parked_
 ) -> None:
     """H6: one is cut amidst a request and says so; the next life's is parked behind its call."""
     await harness.stop()
-    windows(harness)
-    harness.clock = clock = HeldClock()
+    set_stop_timeouts(harness)
+    harness.clock = clock = ManualClock()
     await harness.start()
     accepted = await harness.accept("go")
-    await begun(harness)
+    await wait_for_open_turns(harness)
     await harness.model.wait_for_request(1)
     turn_id = (await open_turn(harness)).turn.id
     clock.at += 10
-    await leave(harness, StopKind.RESTART)
+    await stop_gateway(harness, StopKind.RESTART)
     clock.at += 10
-    windows(harness, park=LONG)
-    await come_back(harness)
+    set_stop_timeouts(harness, park=LONG)
+    await start_gateway(harness)
     await harness.model.wait_for_request(2)
-    lever = harness.levers[ReplayClass.NEVER]
+    lever = harness.held_tools[ReplayClass.NEVER]
     lever.go.clear()
     harness.model.say([call("never")])
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     clock.at += 10
     stopping = await parking(harness)
     lever.go.set()
     await stopping
     clock.at += 10
     harness.model.say("done")
-    await come_back(harness)
+    await start_gateway(harness)
     await harness.end_of(accepted)
 
     spans = await shown(harness, turn_id)

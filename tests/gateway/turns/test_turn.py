@@ -39,7 +39,7 @@ async def test_calls_get_ids_of_our_own_that_are_never_used_twice(
     same = call("safe")
     harness.model.say([same, same], [same], "done")
     ended = await harness.end_of(await harness.accept("go"))
-    calls = harness.levers[ReplayClass.SAFE].pulled
+    calls = harness.held_tools[ReplayClass.SAFE].started
     assert len(set(calls)) == 3
     messages = await harness.transcript(ended.session_id)
     assert {m.call_id for m in messages if isinstance(m, ToolMessage)} == set(calls)
@@ -67,13 +67,13 @@ async def test_a_call_that_a_dying_process_left_is_settled_by_its_class(
     harness: GatewayHarness, call: Call, replay: ReplayClass
 ) -> None:
     """H2: attach asks the runner, safe runs again, never stays unknown."""
-    lever = harness.levers[replay]
+    lever = harness.held_tools[replay]
     lever.go.clear()
     harness.model.say([call(replay)])
     accepted = await harness.accept("go")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     await harness.die()
-    lever.known[lever.pulled[0]] = "the true result"
+    lever.known[lever.started[0]] = "the true result"
     lever.go.set()
     harness.model.say("done")
     await harness.start()
@@ -82,11 +82,11 @@ async def test_a_call_that_a_dying_process_left_is_settled_by_its_class(
     result = _results(await harness.transcript(ended.session_id))[0]
     match replay:
         case ReplayClass.ATTACH:
-            assert (result.text, len(lever.pulled)) == ("the true result", 1)
+            assert (result.text, len(lever.started)) == ("the true result", 1)
         case ReplayClass.SAFE:
-            assert (result.text, len(lever.pulled)) == ("pulled safe 2", 2)
+            assert (result.text, len(lever.started)) == ("pulled safe 2", 2)
         case ReplayClass.NEVER:
-            assert (result.outcome, len(lever.pulled)) == (ToolOutcome.UNKNOWN, 1)
+            assert (result.outcome, len(lever.started)) == (ToolOutcome.UNKNOWN, 1)
             assert "check before you repeat" in result.text
 
 
@@ -94,17 +94,17 @@ async def test_a_call_that_the_runner_never_heard_of_is_run(
     harness: GatewayHarness, call: Call
 ) -> None:
     """H2: the runner writes a call down before it begins, so an unknown one never began."""
-    lever = harness.levers[ReplayClass.ATTACH]
+    lever = harness.held_tools[ReplayClass.ATTACH]
     lever.go.clear()
     harness.model.say([call("attach")])
     accepted = await harness.accept("go")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     await harness.die()
     lever.go.set()
     harness.model.say("done")
     await harness.start()
     assert (await harness.end_of(accepted)).text == "done"
-    assert (len(lever.attached), len(lever.pulled)) == (1, 2)
+    assert (len(lever.attached), len(lever.started)) == (1, 2)
 
 
 async def test_finished_calls_are_not_run_again(harness: GatewayHarness, call: Call) -> None:
@@ -117,18 +117,18 @@ async def test_finished_calls_are_not_run_again(harness: GatewayHarness, call: C
     await harness.model.wait_for_request(3)
     harness.model.say("done")
     assert (await harness.end_of(accepted)).text == "done"
-    assert len(harness.levers[ReplayClass.NEVER].pulled) == 1
+    assert len(harness.held_tools[ReplayClass.NEVER].started) == 1
 
 
 async def test_an_interrupt_gives_every_open_call_a_result_in_one_commit(
     harness: GatewayHarness, call: Call
 ) -> None:
     """H7: cancelled where it had started, not started where it had not; the user goes on."""
-    lever = harness.levers[ReplayClass.NEVER]
+    lever = harness.held_tools[ReplayClass.NEVER]
     lever.go.clear()
     harness.model.say([call("never"), call("attach")])
     harness.say("go")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     harness.say("stop that, do this")
     request = await harness.model.wait_for_request(2)
     outcomes = [m.outcome for m in request.messages if isinstance(m, ToolMessage)]
@@ -142,11 +142,11 @@ async def test_an_interrupt_gives_every_open_call_a_result_in_one_commit(
 async def test_an_interrupt_takes_effect_at_once(harness: GatewayHarness, call: Call) -> None:
     """H7: a turn is interruptible at every await. Within 100 ms, it says: it is a matter of a few
     turns of the loop, which says the same and does not ask how busy the machine is."""
-    lever = harness.levers[ReplayClass.NEVER]
+    lever = harness.held_tools[ReplayClass.NEVER]
     lever.go.clear()
     harness.model.say([call("never")])
     harness.say("go")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     lane = harness.gateway.lanes.get(await harness.only_session())
     lane.stop([], [])
     for _ in range(20):
@@ -158,11 +158,11 @@ async def test_a_stop_of_the_gateway_gives_killed_calls_a_result_and_leaves_the_
     harness: GatewayHarness, call: Call
 ) -> None:
     """H7: one by the gateway gives the same results to what it killed, and the turn goes on."""
-    lever = harness.levers[ReplayClass.NEVER]
+    lever = harness.held_tools[ReplayClass.NEVER]
     lever.go.clear()
     harness.model.say([call("never"), call("safe")])
     accepted = await harness.accept("go")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     await harness.stop()
     lever.go.set()
     harness.model.say("done")
@@ -171,7 +171,7 @@ async def test_a_stop_of_the_gateway_gives_killed_calls_a_result_and_leaves_the_
     assert ended.text == "done"
     outcomes = [r.outcome for r in _results(await harness.transcript(ended.session_id))]
     assert outcomes == [ToolOutcome.CANCELLED, ToolOutcome.OK]
-    assert len(lever.pulled) == 1
+    assert len(lever.started) == 1
 
 
 async def test_three_lives_cut_in_a_row_suspend_the_session(harness: GatewayHarness) -> None:
@@ -259,13 +259,13 @@ async def test_secrets_in_a_tools_output_reach_neither_log_nor_model(
     await harness.stop()
     harness.secrets = [Secret("the true result")]
     await harness.start()
-    lever = harness.levers[ReplayClass.ATTACH]
+    lever = harness.held_tools[ReplayClass.ATTACH]
     lever.go.clear()
     harness.model.say([call("attach")])
     accepted = await harness.accept("go")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     await harness.die()
-    lever.known[lever.pulled[0]] = "it says: the true result!"
+    lever.known[lever.started[0]] = "it says: the true result!"
     harness.model.say("done")
     await harness.start()
     ended = await harness.end_of(accepted)
@@ -293,11 +293,11 @@ async def test_text_that_streamed_before_somebody_watched_comes_first(
     harness: GatewayHarness, call: Call
 ) -> None:
     """A watcher who comes late misses nothing of the present step."""
-    lever = harness.levers[ReplayClass.SAFE]
+    lever = harness.held_tools[ReplayClass.SAFE]
     lever.go.clear()
     harness.model.say([call("safe")], "a few words")
     accepted = await harness.accept("go", busy_mode=BusyMode.QUEUE)
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     lever.go.set()
     events = await harness.events_of(accepted)
     text = "".join(e.text for e in events if type(e).__name__ == "TextStreamed")
@@ -331,11 +331,11 @@ async def test_a_cut_turn_whose_agent_cannot_be_built_is_told_to_have_failed(
     harness: GatewayHarness, call: Call
 ) -> None:
     """G3, H3: also where the turn was begun by an earlier process."""
-    lever = harness.levers[ReplayClass.NEVER]
+    lever = harness.held_tools[ReplayClass.NEVER]
     lever.go.clear()
     harness.model.say([call("never")])
     accepted = await harness.accept("go")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     await harness.die()
     harness.model.lease = _no_model
     await harness.start()

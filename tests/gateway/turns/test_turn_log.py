@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.gateway_harness import Call, GatewayHarness, Lever, Until
-from tests.support.stops import begun
-from tests.support.store_file import looking_into
+from tests.support.gateway_harness import Call, GatewayHarness, HeldTool, Until
+from tests.support.stops import wait_for_open_turns
+from tests.support.store_file import open_read_only
 
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.messages.inbox import InboxState
@@ -74,7 +74,7 @@ async def slow(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[
 
 
 def done(harness: GatewayHarness) -> tuple[int, int, int]:
-    pulled = len(harness.levers[ReplayClass.NEVER].pulled)
+    pulled = len(harness.held_tools[ReplayClass.NEVER].started)
     return len(harness.model.requests), pulled, len(harness.service.ledger().sent)
 
 
@@ -98,20 +98,22 @@ async def test_a_reply_that_was_committed_is_not_asked_for_again(
     harness: GatewayHarness, call: Call
 ) -> None:
     """H1: its calls are run, from where they stood; what it cost is paid once."""
-    lever = harness.levers[ReplayClass.NEVER]
+    lever = harness.held_tools[ReplayClass.NEVER]
     lever.go.clear()
     harness.model.say([call("safe"), call("never"), call("attach")])
     accepted = await harness.accept("go")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     await harness.die()
     lever.go.set()
     harness.model.say("done")
     await harness.start()
     assert (await harness.end_of(accepted)).text == "done"
     assert len(harness.model.requests) == 2
-    pulled = [len(harness.levers[each].pulled) for each in (ReplayClass.SAFE, ReplayClass.NEVER)]
-    assert (pulled, len(harness.levers[ReplayClass.ATTACH].pulled)) == ([1, 1], 1)
-    assert harness.levers[ReplayClass.ATTACH].attached == []  # it had not begun: nobody has it
+    pulled = [
+        len(harness.held_tools[each].started) for each in (ReplayClass.SAFE, ReplayClass.NEVER)
+    ]
+    assert (pulled, len(harness.held_tools[ReplayClass.ATTACH].started)) == ([1, 1], 1)
+    assert harness.held_tools[ReplayClass.ATTACH].attached == []  # it had not begun: nobody has it
 
 
 async def test_of_calls_that_ran_beside_each_other_only_the_unfinished_are_settled(
@@ -119,14 +121,14 @@ async def test_of_calls_that_ran_beside_each_other_only_the_unfinished_are_settl
 ) -> None:
     """H1, H2: each has its own step; one that was recorded is not made again with the other."""
     await harness.stop()
-    quick = Lever("quick", ReplayClass.SAFE)
-    harness.more_tools = [quick]
+    quick = HeldTool("quick", ReplayClass.SAFE)
+    harness.extra_tools = [quick]
     await harness.start()
-    slow = harness.levers[ReplayClass.SAFE]
+    slow = harness.held_tools[ReplayClass.SAFE]
     slow.go.clear()
     harness.model.say([call("quick"), call("safe")])
     accepted = await harness.accept("go")
-    await slow.was_pulled(1)
+    await slow.wait_until_started(1)
 
     async def one_is_recorded() -> bool:
         return len(results(await harness.transcript(await harness.only_session()))) == 1
@@ -137,7 +139,7 @@ async def test_of_calls_that_ran_beside_each_other_only_the_unfinished_are_settl
     harness.model.say("done")
     await harness.start()
     await harness.end_of(accepted)
-    assert (len(quick.pulled), len(slow.pulled)) == (1, 2)
+    assert (len(quick.started), len(slow.started)) == (1, 2)
 
 
 async def test_a_call_whose_tool_is_gone_has_an_unknown_outcome(
@@ -145,15 +147,15 @@ async def test_a_call_whose_tool_is_gone_has_an_unknown_outcome(
 ) -> None:
     """H2: it ran while it was there; that it is not there any more undoes nothing."""
     await harness.stop()
-    gone = Lever("gone", ReplayClass.ATTACH)
+    gone = HeldTool("gone", ReplayClass.ATTACH)
     gone.go.clear()
-    harness.more_tools = [gone]
+    harness.extra_tools = [gone]
     await harness.start()
     harness.model.say([call("gone")])
     accepted = await harness.accept("go")
-    await gone.was_pulled(1)
+    await gone.wait_until_started(1)
     await harness.die()
-    harness.more_tools = []
+    harness.extra_tools = []
     harness.model.say("done")
     await harness.start()
     await harness.end_of(accepted)
@@ -182,7 +184,7 @@ async def test_a_turn_that_new_has_left_is_not_resumed(harness: GatewayHarness) 
     await harness.start()
     said = await harness.accept("work")
     await harness.model.wait_for_request(1)
-    await begun(harness)
+    await wait_for_open_turns(harness)
     new = await harness.accept("/new")
     assert (await harness.end_of(new)).state is InboxState.ANSWERED
     assert isinstance(harness.store, Holding)
@@ -207,7 +209,7 @@ class Onlooker:
     def __call__(self, point: CrashPoint) -> None:
         if point is not CrashPoint.AFTER_COMMIT:
             return
-        with looking_into(self._path) as db:
+        with open_read_only(self._path) as db:
             state = db.execute("SELECT state FROM turns ORDER BY started_at").fetchone()
             bodies = db.execute("SELECT body FROM messages ORDER BY seq").fetchall()
         messages = [msgspec.json.decode(str(body), type=Message) for (body,) in bodies]
@@ -224,11 +226,11 @@ async def test_the_commit_that_ends_a_turn_has_the_result_of_every_open_call(
     onlooker = Onlooker(harness.path)
     harness.open_store = partial(SqliteStore, crash=onlooker)
     await harness.start()
-    lever = harness.levers[ReplayClass.NEVER]
+    lever = harness.held_tools[ReplayClass.NEVER]
     lever.go.clear()
     harness.model.say([call("never"), call("attach")])
     harness.say("go")
-    await lever.was_pulled(1)
+    await lever.wait_until_started(1)
     harness.say(word)
     await until(lambda: (end, [ToolOutcome.CANCELLED, ToolOutcome.NOT_STARTED]) in onlooker.found)
     before = [found for state, found in onlooker.found if state == "open"]

@@ -7,18 +7,18 @@ from typing import Any
 
 import aiohttp
 import pytest
-from tests.support.gateway_process import Served, until
+from tests.support.gateway_process import GatewayProcess, until
 
 CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
 HI = [{"role": "user", "content": "hi"}]
 
 
 @pytest.fixture(autouse=True)
-async def nothing_accepted(served: Served) -> AsyncIterator[None]:
-    await until(lambda: served.status()["in_flight"] == 0)  # of the tests before
-    before = served.ledger()
+async def nothing_accepted(shared_gateway: GatewayProcess) -> AsyncIterator[None]:
+    await until(lambda: shared_gateway.status()["in_flight"] == 0)  # of the tests before
+    before = shared_gateway.ledger()
     yield
-    assert served.ledger() == before
+    assert shared_gateway.ledger() == before
 
 
 def said(content: Any, role: str = "user") -> dict[str, Any]:
@@ -135,9 +135,12 @@ async def test_a_response_has_one_past_not_two(http: aiohttp.ClientSession) -> N
             assert response.status == 404, unknown
 
 
-async def test_a_request_cut_in_the_middle_of_its_body_is_nothing(served: Served) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
-    head = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {served.token}\r\n"
+async def test_a_request_cut_in_the_middle_of_its_body_is_nothing(
+    shared_gateway: GatewayProcess,
+) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", shared_gateway.port)
+    token = shared_gateway.token
+    head = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
     writer.write(f'{head}Content-Length: 100\r\n\r\n{{"messages": ['.encode())
     await writer.drain()
     writer.close()

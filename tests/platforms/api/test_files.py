@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 import openai
 import pytest
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 
 Body = dict[str, Any]
 PAGE = base64.b64encode(b"<p>The meeting is on <b>Tuesday</b>.</p>").decode()
@@ -24,7 +24,7 @@ async def post(http: aiohttp.ClientSession, where: str, body: Body, **headers: s
 
 
 async def test_a_file_of_a_message_is_kept_and_its_text_is_read(
-    client: openai.OpenAI, served: Served
+    client: openai.OpenAI, shared_gateway: GatewayProcess
 ) -> None:
     """As the vendor's client sends it, in both APIs; without a session the past is told besides."""
     question = {"type": "text", "text": "when do we meet, by chat?"}
@@ -44,17 +44,17 @@ async def test_a_file_of_a_message_is_kept_and_its_text_is_read(
     items: Any = [{"role": "user", "content": [given, asked]}]
     await asyncio.to_thread(client.responses.create, model="holdfast", input=items)
     for way in ("chat", "responses"):
-        (request,) = served.asked(f"by {way}?")
+        (request,) = shared_gateway.asked(f"by {way}?")
         told = str(request["messages"][-1]["content"])
         assert "The meeting is on Tuesday" in told
         assert "uploads/notes.html" in told
-    (request,) = served.asked("by chat?")
+    (request,) = shared_gateway.asked("by chat?")
     before = [str(each["content"]) for each in request["messages"]]
     assert any("look\n\n[Attached then, and not here: older.html]" in each for each in before)
 
 
 async def test_the_same_request_again_is_the_same_message(
-    http: aiohttp.ClientSession, served: Served
+    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
 ) -> None:
     """G2: what became of its files does not make another of it; other words do."""
     headers = {"X-Holdfast-Session": "files", "X-Holdfast-Message-Id": "with-files"}
@@ -64,7 +64,7 @@ async def test_the_same_request_again_is_the_same_message(
         body = {"messages": [{"role": "user", "content": content}]}
         first, second = [await post(http, "/v1/chat/completions", body, **headers) for _ in "ab"]
         assert (first["status"], first["id"]) == (200, second["id"])
-    assert len(served.asked("read it once")) == 1
+    assert len(shared_gateway.asked("read it once")) == 1
     other = {"messages": [{"role": "user", "content": [part(), {"type": "text", "text": "more"}]}]}
     assert (await post(http, "/v1/chat/completions", other, **headers))["status"] == 409
 

@@ -7,24 +7,29 @@ from typing import Any
 import aiohttp
 import openai
 import pytest
-from tests.support.gateway_process import Serve, Served, until
+from tests.support.gateway_process import GatewayProcess, NewGateway, until
 from tests.support.ports import own_port
 
 Reply = tuple[int, dict[str, Any]]
 
 
 async def ask(
-    served: Served, text: str, *, message_id: str = "", session: str = "", **body: Any
+    shared_gateway: GatewayProcess,
+    text: str,
+    *,
+    message_id: str = "",
+    session: str = "",
+    **body: Any,
 ) -> Reply:
     """One request on a connection of its own."""
-    headers = dict(served.auth)
+    headers = dict(shared_gateway.auth)
     if message_id:
         headers["X-Holdfast-Message-Id"] = message_id
     if session:
         headers["X-Holdfast-Session"] = session
     body = {"messages": [{"role": "user", "content": text}], **body}
     async with (
-        aiohttp.ClientSession(served.address, headers=headers) as http,
+        aiohttp.ClientSession(shared_gateway.address, headers=headers) as http,
         http.post("/v1/chat/completions", json=body) as response,
     ):
         return response.status, await response.json()
@@ -37,49 +42,53 @@ def text_of(reply: Reply) -> str:
     return text
 
 
-async def test_a_message_sent_by_many_at_once_is_answered_once(served: Served) -> None:
+async def test_a_message_sent_by_many_at_once_is_answered_once(
+    shared_gateway: GatewayProcess,
+) -> None:
     """G2: accepted once; every one of them gets the answer."""
-    before, text = served.ledger(), "[latency 0.2] [text from the crowd]"
+    before, text = shared_gateway.ledger(), "[latency 0.2] [text from the crowd]"
     replies = await asyncio.gather(
-        *(ask(served, text, message_id="crowd", session="crowd") for _ in range(20))
+        *(ask(shared_gateway, text, message_id="crowd", session="crowd") for _ in range(20))
     )
     assert {text_of(reply) for reply in replies} == {"from the crowd"}
     assert len({body["id"] for _, body in replies}) == 1
-    assert len(served.asked("from the crowd")) == 1
-    assert served.ledger()["answered"] == before["answered"] + 1
+    assert len(shared_gateway.asked("from the crowd")) == 1
+    assert shared_gateway.ledger()["answered"] == before["answered"] + 1
 
 
 @pytest.mark.parametrize("session", ["", "late"])
-async def test_a_late_duplicate_gets_the_stored_answer(served: Served, session: str) -> None:
+async def test_a_late_duplicate_gets_the_stored_answer(
+    shared_gateway: GatewayProcess, session: str
+) -> None:
     text = f"late duplicate {session or 'alone'}"
-    first = await ask(served, text, message_id="late", session=session)
-    again = await ask(served, text, message_id="late", session=session)
+    first = await ask(shared_gateway, text, message_id="late", session=session)
+    again = await ask(shared_gateway, text, message_id="late", session=session)
     assert again == first and text_of(again) == f"You said: {text}"
-    assert len(served.asked(text)) == 1
+    assert len(shared_gateway.asked(text)) == 1
 
 
-async def test_an_id_used_for_another_message_is_a_conflict(served: Served) -> None:
-    await ask(served, "the first text", message_id="reused", session="reused")
-    before = served.ledger()
-    status, body = await ask(served, "another text", message_id="reused", session="reused")
+async def test_an_id_used_for_another_message_is_a_conflict(shared_gateway: GatewayProcess) -> None:
+    await ask(shared_gateway, "the first text", message_id="reused", session="reused")
+    before = shared_gateway.ledger()
+    status, body = await ask(shared_gateway, "another text", message_id="reused", session="reused")
     assert status == 409 and "was used for another message" in body["error"]["message"]
-    await ask(served, "the same words", message_id="stateless")
+    await ask(shared_gateway, "the same words", message_id="stateless")
     told = [{"role": "user", "content": "an other past"}, {"role": "assistant", "content": "hm"}]
     said = [*told, {"role": "user", "content": "the same words"}]
-    status, _ = await ask(served, "", message_id="stateless", messages=said)
+    status, _ = await ask(shared_gateway, "", message_id="stateless", messages=said)
     assert status == 409
-    assert served.ledger()["accepted"] == before["accepted"] + 1
+    assert shared_gateway.ledger()["accepted"] == before["accepted"] + 1
 
 
-async def test_the_same_id_in_two_sessions_is_two_messages(served: Served) -> None:
+async def test_the_same_id_in_two_sessions_is_two_messages(shared_gateway: GatewayProcess) -> None:
     """A slash in a name must not make the one look like the other."""
-    one = await ask(served, "one of two", message_id="c", session="a/b")
-    two = await ask(served, "two of two", message_id="b/c", session="a")
+    one = await ask(shared_gateway, "one of two", message_id="c", session="a/b")
+    two = await ask(shared_gateway, "two of two", message_id="b/c", session="a")
     assert (text_of(one), text_of(two)) == ("You said: one of two", "You said: two of two")
 
 
-async def test_whoever_gave_no_id_is_told_one_that_attaches(served: Served) -> None:
-    async with aiohttp.ClientSession(served.address, headers=served.auth) as http:
+async def test_whoever_gave_no_id_is_told_one_that_attaches(shared_gateway: GatewayProcess) -> None:
+    async with aiohttp.ClientSession(shared_gateway.address, headers=shared_gateway.auth) as http:
         body = {"input": "no id given"}
         async with http.post("/v1/responses", json=body) as response:
             first = await response.json()
@@ -87,26 +96,30 @@ async def test_whoever_gave_no_id_is_told_one_that_attaches(served: Served) -> N
         headers = {"X-Holdfast-Message-Id": message_id}
         async with http.post("/v1/responses", json=body, headers=headers) as response:
             assert await response.json() == first
-    assert len(served.asked("no id given")) == 1
+    assert len(shared_gateway.asked("no id given")) == 1
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_client_that_leaves_loses_nothing(served: Served, stream: bool) -> None:
+async def test_a_client_that_leaves_loses_nothing(
+    shared_gateway: GatewayProcess, stream: bool
+) -> None:
     name = f"leaver {stream}"
     text = f"[first 0.3] [delay 0.05] [text the whole answer for a {name}]"
-    leaving = asyncio.create_task(ask(served, text, message_id=name, stream=stream))
-    await until(lambda: served.asked(name))
+    leaving = asyncio.create_task(ask(shared_gateway, text, message_id=name, stream=stream))
+    await until(lambda: shared_gateway.asked(name))
     leaving.cancel()
     await asyncio.wait([leaving])
-    answer = await ask(served, text, message_id=name)
+    answer = await ask(shared_gateway, text, message_id=name)
     assert text_of(answer) == f"the whole answer for a {name}"
-    assert len(served.asked(name)) == 1
+    assert len(shared_gateway.asked(name)) == 1
 
 
-async def test_a_stream_that_is_joined_late_is_told_from_its_beginning(served: Served) -> None:
+async def test_a_stream_that_is_joined_late_is_told_from_its_beginning(
+    shared_gateway: GatewayProcess,
+) -> None:
     text = "[delay 0.1] [text one two three four five six seven eight nine ten eleven]"
     headers = {"X-Holdfast-Message-Id": "joined"}
-    async with served.async_client() as client:
+    async with shared_gateway.async_client() as client:
 
         async def told(seen: asyncio.Event) -> str:
             pieces = []
@@ -133,9 +146,9 @@ def _silent(text: str) -> dict[str, Any]:
     return {"match": text, "fault": "silence"}
 
 
-async def test_answers_outlive_kill_9_and_are_given_once(serve: Serve) -> None:
+async def test_answers_outlive_kill_9_and_are_given_once(new_gateway: NewGateway) -> None:
     """G2, H3, H4: a duplicate after the restart attaches to what is stored or resumed."""
-    gateway = serve().start()
+    gateway = new_gateway().start()
     first = await ask(gateway, "told before the kill", message_id="m1", session="s")
     cut_text = "[text told after the kill]"
     gateway.model.script(_silent("told after the kill"))
@@ -155,9 +168,9 @@ async def test_answers_outlive_kill_9_and_are_given_once(serve: Serve) -> None:
     assert (ledger["accepted"], ledger["answered"]) == (2, 2)
 
 
-async def test_a_stop_in_the_middle_of_a_turn_carries_clients_over(serve: Serve) -> None:
+async def test_a_stop_in_the_middle_of_a_turn_carries_clients_over(new_gateway: NewGateway) -> None:
     """A client that named its message never notices; one that did not is told the name."""
-    gateway = serve(HOLDFAST_GATEWAY_PORT=str(own_port())).start()
+    gateway = new_gateway(HOLDFAST_GATEWAY_PORT=str(own_port())).start()
     async with gateway.async_client(max_retries=8) as client:
 
         def say(text: str, **headers: str) -> asyncio.Task[Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import openai
 import pytest
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n pretend").decode()
 
@@ -77,8 +77,8 @@ def test_a_stored_response_is_streamed_again_from_its_beginning(client: openai.O
     assert events[-1].response.to_dict() == answer.to_dict()
 
 
-async def test_the_async_client_speaks_both_apis(served: Served) -> None:
-    async with served.async_client(max_retries=0) as client:
+async def test_the_async_client_speaks_both_apis(shared_gateway: GatewayProcess) -> None:
+    async with shared_gateway.async_client(max_retries=0) as client:
         chat = await client.chat.completions.create(model="holdfast", messages=user("a"))
         assert chat.choices[0].message.content == "You said: a"
         response = await client.responses.create(model="holdfast", input="b")
@@ -100,7 +100,9 @@ def test_the_one_model_is_listed_and_others_are_not_there(client: openai.OpenAI)
         client.models.retrieve("gpt-5")
 
 
-def test_a_previous_response_is_the_past_of_the_next(client: openai.OpenAI, served: Served) -> None:
+def test_a_previous_response_is_the_past_of_the_next(
+    client: openai.OpenAI, shared_gateway: GatewayProcess
+) -> None:
     first = client.responses.create(model="holdfast", input="my name is Kelp")
     second = client.responses.create(
         model="holdfast", input="what is it, by chain?", previous_response_id=first.id
@@ -109,7 +111,7 @@ def test_a_previous_response_is_the_past_of_the_next(client: openai.OpenAI, serv
         model="holdfast", input="third in the chain", previous_response_id=second.id
     )
     assert third.output_text == "You said: third in the chain"
-    (asked,) = served.asked("third in the chain")
+    (asked,) = shared_gateway.asked("third in the chain")
     assert [m["content"] for m in asked["messages"][1:]] == [
         "my name is Kelp",
         "You said: my name is Kelp",
@@ -120,12 +122,12 @@ def test_a_previous_response_is_the_past_of_the_next(client: openai.OpenAI, serv
 
 
 def test_a_branch_from_an_earlier_response_knows_nothing_of_the_other(
-    client: openai.OpenAI, served: Served
+    client: openai.OpenAI, shared_gateway: GatewayProcess
 ) -> None:
     root = client.responses.create(model="holdfast", input="the root")
     for leaf in ("left branch", "right branch"):
         client.responses.create(model="holdfast", input=leaf, previous_response_id=root.id)
-    (asked,) = served.asked("right branch")
+    (asked,) = shared_gateway.asked("right branch")
     assert "left branch" not in str(asked)
 
 
@@ -143,7 +145,7 @@ def test_a_response_that_failed_is_kept_and_has_nothing_after_it(client: openai.
         client.responses.create(model="x", input="go on", previous_response_id=fetched.id)
 
 
-def test_an_image_reaches_the_model(client: openai.OpenAI, served: Served) -> None:
+def test_an_image_reaches_the_model(client: openai.OpenAI, shared_gateway: GatewayProcess) -> None:
     url = f"data:image/png;base64,{PIXEL}"
     client.chat.completions.create(
         model="holdfast",
@@ -170,15 +172,15 @@ def test_an_image_reaches_the_model(client: openai.OpenAI, served: Served) -> No
         ],
     )
     for text in ("see this chat picture", "see this response picture"):
-        (asked,) = served.asked(text)
+        (asked,) = shared_gateway.asked(text)
         assert asked["messages"][-1]["content"][-1]["image_url"]["url"] == url
 
 
 def test_each_error_has_the_class_that_the_client_gives_it(
-    client: openai.OpenAI, served: Served
+    client: openai.OpenAI, shared_gateway: GatewayProcess
 ) -> None:
     with (
-        served.client(api_key="sk-wrong", max_retries=0) as stranger,
+        shared_gateway.client(api_key="sk-wrong", max_retries=0) as stranger,
         pytest.raises(openai.AuthenticationError, match="holdfast token"),
     ):
         stranger.models.list()
@@ -200,28 +202,28 @@ def test_each_error_has_the_class_that_the_client_gives_it(
 
 @pytest.mark.parametrize(("status", "why"), [(400, "refused the request"), (401, "API key")])
 def test_a_model_that_refuses_is_told_to_the_client_and_to_the_ledger(
-    served: Served, status: int, why: str
+    shared_gateway: GatewayProcess, status: int, why: str
 ) -> None:
     """G3: failed, told why. The client's own retries do not ask again."""
-    text, before = f"[status {status}] ledger", served.ledger()
-    with served.client(max_retries=2) as client:
+    text, before = f"[status {status}] ledger", shared_gateway.ledger()
+    with shared_gateway.client(max_retries=2) as client:
         with pytest.raises(openai.InternalServerError, match=why):
             client.chat.completions.create(model="holdfast", messages=user(text))
         with pytest.raises(openai.APIError, match=why):
             list(client.chat.completions.create(model="holdfast", messages=user(text), stream=True))
         with pytest.raises(openai.APIError, match=why):
             list(client.responses.create(model="holdfast", input=text, stream=True))
-    after = served.ledger()
+    after = shared_gateway.ledger()
     assert after["failed"] == before["failed"] + 3
     assert after["accepted"] == before["accepted"] + 3
 
 
 @pytest.mark.parametrize("split", ["", "[delay 0.01] "])
 def test_a_secret_is_never_streamed_nor_told(
-    client: openai.OpenAI, served: Served, split: str
+    client: openai.OpenAI, shared_gateway: GatewayProcess, split: str
 ) -> None:
     """Law 13: the gate knows a secret's value, also where it comes in pieces."""
-    text = f"{split}[text it is {served.token}, keep it]"
+    text = f"{split}[text it is {shared_gateway.token}, keep it]"
     whole = client.chat.completions.create(model="holdfast", messages=user(text))
     assert whole.choices[0].message.content == "it is [redacted], keep it"
     chunks = client.chat.completions.create(model="holdfast", messages=user(text), stream=True)

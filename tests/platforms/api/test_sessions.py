@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 import openai
 import pytest
-from tests.support.gateway_process import Served, until
+from tests.support.gateway_process import GatewayProcess, until
 
 Body = dict[str, Any]
 
@@ -31,32 +31,36 @@ def conversation(request: Body) -> list[str]:
 
 
 async def test_a_session_keeps_its_history_and_takes_the_last_message_alone(
-    http: aiohttp.ClientSession, served: Served
+    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
 ) -> None:
     await chat(http, "I am at sea", session="kept")
     await chat(http, "a past that is not ours", "where am I, kept?", session="kept")
-    (asked,) = served.asked("where am I, kept?")
+    (asked,) = shared_gateway.asked("where am I, kept?")
     assert conversation(asked) == ["I am at sea", "You said: I am at sea", "where am I, kept?"]
 
 
-async def test_the_two_apis_share_a_session(http: aiohttp.ClientSession, served: Served) -> None:
+async def test_the_two_apis_share_a_session(
+    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
+) -> None:
     await chat(http, "said by chat", session="shared")
     headers = {"X-Holdfast-Session": "shared"}
     body = {"input": "asked by responses"}
     async with http.post("/v1/responses", json=body, headers=headers) as response:
         assert (await response.json())["output"][0]["content"][0]["text"].startswith("You said")
-    (asked,) = served.asked("asked by responses")
+    (asked,) = shared_gateway.asked("asked by responses")
     assert conversation(asked)[0] == "said by chat"
 
 
-async def test_sessions_do_not_see_each_other(http: aiohttp.ClientSession, served: Served) -> None:
+async def test_sessions_do_not_see_each_other(
+    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
+) -> None:
     await chat(http, "a secret of one", session="one")
     await chat(http, "asked in the other", session="other")
-    assert conversation(served.asked("asked in the other")[0]) == ["asked in the other"]
+    assert conversation(shared_gateway.asked("asked in the other")[0]) == ["asked in the other"]
 
 
 async def test_without_a_session_the_request_is_the_whole_conversation(
-    http: aiohttp.ClientSession, served: Served
+    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
 ) -> None:
     body = {
         "model": "holdfast",
@@ -71,7 +75,7 @@ async def test_without_a_session_the_request_is_the_whole_conversation(
     for _ in range(2):
         async with http.post("/v1/chat/completions", json=body) as response:
             assert response.status == 200
-    first, second = served.asked("where is the stateless rum?")
+    first, second = shared_gateway.asked("where is the stateless rum?")
     assert conversation(first) == ["ahoy", "arr", "where is the stateless rum?"]
     assert conversation(second) == conversation(first), "a request left something behind"
     system = first["messages"][0]["content"]
@@ -79,7 +83,7 @@ async def test_without_a_session_the_request_is_the_whole_conversation(
 
 
 async def test_calls_of_a_told_past_are_not_carried_out(
-    http: aiohttp.ClientSession, served: Served
+    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
 ) -> None:
     """H2: what a client tells of its past is nothing that our agent began."""
     call = {
@@ -96,13 +100,13 @@ async def test_calls_of_a_told_past_are_not_carried_out(
     }
     async with http.post("/v1/chat/completions", json=body) as response:
         assert response.status == 200, await response.text()
-    (asked,) = served.asked("what came of the told call?")
+    (asked,) = shared_gateway.asked("what came of the told call?")
     (result,) = [m for m in asked["messages"] if m["role"] == "tool"]
     assert "No result of this call is recorded" in result["content"]
 
 
 async def test_a_told_past_with_calls_and_results_is_one_the_model_takes(
-    http: aiohttp.ClientSession, served: Served
+    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
 ) -> None:
     body = {
         "input": [
@@ -121,7 +125,7 @@ async def test_a_told_past_with_calls_and_results_is_one_the_model_takes(
     }
     async with http.post("/v1/responses", json=body) as response:
         assert response.status == 200, await response.text()
-    (asked,) = served.asked("are you sure of the told result?")
+    (asked,) = shared_gateway.asked("are you sure of the told result?")
     assert [m["role"] for m in asked["messages"]] == [
         "system", "user", "assistant", "tool", "assistant", "user",
     ]  # fmt: skip
@@ -129,19 +133,19 @@ async def test_a_told_past_with_calls_and_results_is_one_the_model_takes(
 
 
 async def test_two_requests_in_one_session_are_answered_in_order_each_by_itself(
-    http: aiohttp.ClientSession, served: Served
+    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
 ) -> None:
     """H5: the order of acceptance."""
     slow = asyncio.create_task(chat(http, "[latency 0.5] [text slow one]", session="order"))
-    await until(lambda: served.asked("slow one"))
+    await until(lambda: shared_gateway.asked("slow one"))
     quick = []
     for n in range(3):
-        accepted = served.ledger()["accepted"]
+        accepted = shared_gateway.ledger()["accepted"]
         quick.append(asyncio.create_task(chat(http, f"queued {n}", session="order")))
-        await until(lambda before=accepted: served.ledger()["accepted"] > before)
+        await until(lambda before=accepted: shared_gateway.ledger()["accepted"] > before)
     assert await slow == (200, "slow one")
     assert [await one for one in quick] == [(200, f"You said: queued {n}") for n in range(3)]
-    (asked,) = served.asked("queued 2")
+    (asked,) = shared_gateway.asked("queued 2")
     said = [text for text in conversation(asked) if text.startswith("queued")]
     assert said == ["queued 0", "queued 1", "queued 2"]
 
@@ -151,7 +155,7 @@ async def test_slash_text_without_a_session_is_plain_text(http: aiohttp.ClientSe
 
 
 async def test_commands_of_a_session_are_answered_by_the_gateway(
-    http: aiohttp.ClientSession, served: Served
+    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
 ) -> None:
     status, text = await chat(http, "/help", session="commands")
     assert status == 200
@@ -163,20 +167,20 @@ async def test_commands_of_a_session_are_answered_by_the_gateway(
     assert text == "Nothing is running."
     _, text = await chat(http, "/status", session="commands")
     assert "Model: scripted" in text
-    assert not served.asked("/hlep")
+    assert not shared_gateway.asked("/hlep")
 
 
 async def test_new_begins_a_conversation_that_knows_nothing_of_the_old(
-    http: aiohttp.ClientSession, served: Served
+    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
 ) -> None:
     await chat(http, "before the new one", session="renewed")
     assert await chat(http, "/new", session="renewed") == (200, "A new conversation begins.")
     await chat(http, "after the new one", session="renewed")
-    assert conversation(served.asked("after the new one")[0]) == ["after the new one"]
+    assert conversation(shared_gateway.asked("after the new one")[0]) == ["after the new one"]
 
 
 async def test_model_chooses_for_this_session_alone(
-    http: aiohttp.ClientSession, served: Served
+    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
 ) -> None:
     await chat(http, "by the usual one", session="chooser")
     shown = (await chat(http, "/model", session="chooser"))[1]
@@ -191,15 +195,15 @@ async def test_model_chooses_for_this_session_alone(
         ("elsewhere, as usual", "scripted"),
         ("by the usual one again", "scripted"),
     ):
-        assert served.asked(text)[0]["model"] == model
+        assert shared_gateway.asked(text)[0]["model"] == model
 
 
 async def test_stop_from_another_connection_ends_the_turn_and_what_waits(
-    http: aiohttp.ClientSession, served: Served
+    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
 ) -> None:
     """F9: for good. OpenAI's client, which retries on a conflict, does not ask again."""
-    before = served.ledger()
-    async with served.async_client(max_retries=2) as client:
+    before = shared_gateway.ledger()
+    async with shared_gateway.async_client(max_retries=2) as client:
         endless = asyncio.ensure_future(
             client.chat.completions.create(
                 model="holdfast",
@@ -207,25 +211,25 @@ async def test_stop_from_another_connection_ends_the_turn_and_what_waits(
                 extra_headers={"X-Holdfast-Session": "stopped"},
             )
         )
-        await until(lambda: served.asked("endless"))
+        await until(lambda: shared_gateway.asked("endless"))
         waiting = asyncio.create_task(chat(http, "waits behind it", session="stopped"))
-        await until(lambda: served.ledger()["accepted"] == before["accepted"] + 2)
+        await until(lambda: shared_gateway.ledger()["accepted"] == before["accepted"] + 2)
         assert (await chat(http, "/stop", session="stopped")) == (200, "Stopped.")
         assert (await waiting)[0] == 409
         with pytest.raises(openai.ConflictError, match="given up: stopped by its user"):
             await endless
-    assert len(served.asked("endless")) == 1
+    assert len(shared_gateway.asked("endless")) == 1
     assert await chat(http, "still here?", session="stopped") == (200, "You said: still here?")
-    after = served.ledger()
+    after = shared_gateway.ledger()
     assert after["superseded"] == before["superseded"] + 2
     assert after["accepted"] == before["accepted"] + 4
 
 
 async def test_commands_at_any_instant_leave_nobody_waiting(
-    http: aiohttp.ClientSession, served: Served
+    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
 ) -> None:
     """G3, G4: every message and every command ends, and no lane stays behind."""
-    before = served.ledger()
+    before = shared_gateway.ledger()
     said = ["hi", "[latency 0.05] hi", "/stop", "/new", "/status", "/model default"] * 20
     random.Random(8787).shuffle(said)
 
@@ -237,29 +241,29 @@ async def test_commands_at_any_instant_leave_nobody_waiting(
         found = await asyncio.gather(*(say(place, text) for place, text in enumerate(said)))
     for text, status in zip(said, found, strict=True):
         assert status in ((200,) if text.startswith("/") else (200, 409))
-    await until(lambda: served.status()["in_flight"] == 0)
-    await until(lambda: not any(served.status()["turns"].values()))
-    after = served.ledger()
+    await until(lambda: shared_gateway.status()["in_flight"] == 0)
+    await until(lambda: not any(shared_gateway.status()["turns"].values()))
+    after = shared_gateway.ledger()
     assert after["accepted"] == before["accepted"] + len(said)
     assert after["queued"] == after["running"] == after["failed"] - before["failed"] == 0
 
 
 async def test_new_ends_the_turn_that_runs_and_what_waits_behind_it(
-    http: aiohttp.ClientSession, served: Served
+    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
 ) -> None:
     """G4: superseded, and told so."""
     running = asyncio.create_task(chat(http, "[latency 30] left behind", session="left"))
-    await until(lambda: served.asked("left behind"))
-    accepted = served.ledger()["accepted"]
+    await until(lambda: shared_gateway.asked("left behind"))
+    accepted = shared_gateway.ledger()["accepted"]
     waiting = asyncio.create_task(chat(http, "never begun", session="left"))
-    await until(lambda: served.ledger()["accepted"] == accepted + 1)
+    await until(lambda: shared_gateway.ledger()["accepted"] == accepted + 1)
     assert (await chat(http, "/new", session="left"))[0] == 200
     assert (await running)[0] == (await waiting)[0] == 409
-    assert not served.asked("never begun")
+    assert not shared_gateway.asked("never begun")
 
 
 async def test_a_stop_in_the_instant_of_the_answer_hurts_nobody(
-    http: aiohttp.ClientSession, served: Served
+    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
 ) -> None:
     """H7: the turn ends once, by whichever was first."""
     texts = ["quick", "[status 400]"]
@@ -276,4 +280,4 @@ async def test_a_stop_in_the_instant_of_the_answer_hurts_nobody(
             found = await asyncio.gather(*(race(place) for place in range(batch, batch + 24)))
             assert {status for status, _ in found} <= {200, 409, 502}
             assert {status for _, status in found} == {200}
-    await until(lambda: served.status()["in_flight"] == 0)
+    await until(lambda: shared_gateway.status()["in_flight"] == 0)

@@ -80,7 +80,7 @@ def opened(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Open:
     """The API over the stage, listening; `quiet` and `patience` in seconds."""
 
     @asynccontextmanager
-    async def serve(*, quiet: float = 15, patience: float = 15) -> AsyncIterator[str]:
+    async def new_gateway(*, quiet: float = 15, patience: float = 15) -> AsyncIterator[str]:
         async with SqliteStore(tmp_path_factory.mktemp("store") / "state.db") as store:
             platform = ApiPlatform(
                 Secret(TOKEN),
@@ -100,7 +100,7 @@ def opened(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Open:
             finally:
                 await runner.cleanup()
 
-    return serve
+    return new_gateway
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from tests.gateway.approvals.test_approvals import RM
 from tests.platforms.discord.builders import door_to, until
 from tests.platforms.discord.fake import ANN, BOB, BOT, TEXT, THREAD, Vendor
 from tests.platforms.discord.faults import Break
-from tests.support.platform_gateway import Stage, playing
+from tests.support.platform_gateway import PlatformHarness, started
 
 from holdfast.core.ids import CallId
 from holdfast.core.messages.outbox import DeliveryState
@@ -19,15 +19,17 @@ from holdfast.testing.scripted_model import ManualReply
 
 
 @pytest.fixture
-async def bot(tmp_path: Path, vendor: Vendor) -> AsyncIterator[Stage]:
+async def bot(tmp_path: Path, vendor: Vendor) -> AsyncIterator[PlatformHarness]:
     settings = DiscordSettings(token="env:TOKEN", allow=(ANN["id"], BOB["id"]))
     door = door_to(vendor, tmp_path / "discord")
-    async with playing(Stage(tmp_path, door, settings, texts=vendor.texts)) as stage:
+    async with started(PlatformHarness(tmp_path, door, settings, texts=vendor.texts)) as stage:
         await until(lambda: vendor.sessions)
         yield stage
 
 
-async def test_a_person_is_answered_in_one_message_that_grows(bot: Stage, vendor: Vendor) -> None:
+async def test_a_person_is_answered_in_one_message_that_grows(
+    bot: PlatformHarness, vendor: Vendor
+) -> None:
     """I4: stream, edits and final text are one message."""
     reply = ManualReply()
     bot.model.say(reply)
@@ -42,7 +44,7 @@ async def test_a_person_is_answered_in_one_message_that_grows(bot: Stage, vendor
 
 
 async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_its_start(
-    bot: Stage, vendor: Vendor
+    bot: PlatformHarness, vendor: Vendor
 ) -> None:
     """G1, G2, H3: a chat that is known, and one of a server; nothing that was answered before."""
     bot.model.say("hello")
@@ -58,7 +60,7 @@ async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_i
 
 
 async def test_a_reply_whose_receipt_was_lost_is_there_once_and_unmarked(
-    bot: Stage, vendor: Vendor
+    bot: PlatformHarness, vendor: Vendor
 ) -> None:
     """I2: unknown → settled by its nonce."""
     vendor.faults.append(Break.CUT_AFTER)
@@ -68,7 +70,9 @@ async def test_a_reply_whose_receipt_was_lost_is_there_once_and_unmarked(
     assert vendor.texts() == ["hello"]
 
 
-async def test_a_press_on_a_button_lets_the_command_run(bot: Stage, vendor: Vendor) -> None:
+async def test_a_press_on_a_button_lets_the_command_run(
+    bot: PlatformHarness, vendor: Vendor
+) -> None:
     """J3: by somebody who was asked."""
     bot.model.say([ToolCall(id=CallId("c1"), name="shell", arguments=RM)], "done")
     vendor.say("clean up")
@@ -79,11 +83,11 @@ async def test_a_press_on_a_button_lets_the_command_run(bot: Stage, vendor: Vend
     await until(lambda: vendor.texts()[-1] == "done")
     (approval,) = await bot.store.approvals(limit=5)
     assert approval.state is ApprovalState.APPROVED
-    assert len(bot.shell.pulled) == 1
+    assert len(bot.shell.started) == 1
 
 
 async def test_in_a_server_it_answers_who_names_it_in_their_thread(
-    bot: Stage, vendor: Vendor
+    bot: PlatformHarness, vendor: Vendor
 ) -> None:
     """Groups: when meant, and nobody else."""
     bot.model.say("yes?")
@@ -96,13 +100,17 @@ async def test_in_a_server_it_answers_who_names_it_in_their_thread(
     assert vendor.messages[TEXT] == []
 
 
-async def test_a_slash_command_is_answered_as_any_other(bot: Stage, vendor: Vendor) -> None:
+async def test_a_slash_command_is_answered_as_any_other(
+    bot: PlatformHarness, vendor: Vendor
+) -> None:
     vendor.interact(2, {"id": "1", "name": "usage", "type": 1})
     await until(lambda: vendor.sent)
     assert "token" in vendor.texts()[0]
 
 
-async def test_files_are_kept_and_one_that_is_gone_is_named(bot: Stage, vendor: Vendor) -> None:
+async def test_files_are_kept_and_one_that_is_gone_is_named(
+    bot: PlatformHarness, vendor: Vendor
+) -> None:
     """Attachments: stored under the session."""
     bot.model.say("thanks")
     here, gone = vendor.upload("plan.txt", b"the plan"), vendor.upload("gone.txt", b"")

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.faults.lone_gateway import Lone
 from tests.platforms.discord.builders import until
 from tests.platforms.discord.fake import ANN, Vendor
-from tests.support.fork_server import Born, bear
+from tests.support.fork_server import ForkedProcess, fork_process
 
 PROGRAM = "tests.platforms.discord.run_with_fake"
 
@@ -16,10 +16,10 @@ PROGRAM = "tests.platforms.discord.run_with_fake"
 class OnDiscord(Lone):
     """A lone gateway with a bot of the pretend Discord."""
 
-    def begin(self, stall: str = "") -> Born:
+    def begin(self, stall: str = "") -> ForkedProcess:
         with (self.home / "errors").open("ab") as errors:
             environ = self.environment()
-            self.process = bear(PROGRAM, "run", env=environ, stdout=errors, stderr=errors)
+            self.process = fork_process(PROGRAM, "run", env=environ, stdout=errors, stderr=errors)
         return self.process
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.platforms.discord.builders import door_to
 from tests.platforms.discord.fake import Vendor
-from tests.support.platform_gateway import opened, written
+from tests.support.platform_gateway import open_accounts, write_config
 
 from holdfast.config import ConfigError, load
 from holdfast.core.errors import ConnectRefused
@@ -15,7 +15,7 @@ from holdfast.testing.intake import RecordingIntake
 
 def test_a_token_that_is_missing_is_named_with_where_to_get_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"token is missing: https://discord\.com/"):
-        load(written(tmp_path / "home", "[platforms.discord]\n"), {})
+        load(write_config(tmp_path / "home", "[platforms.discord]\n"), {})
 
 
 def test_each_account_is_a_bot_of_its_own(tmp_path: Path) -> None:
@@ -25,7 +25,7 @@ token = "env:ONE"
 [platforms.discord.accounts.work]
 token = "env:TWO"
 """
-    doors = opened(tmp_path / "home", text, {"ONE": "1", "TWO": "2"})
+    doors = open_accounts(tmp_path / "home", text, {"ONE": "1", "TWO": "2"})
     assert [(each.name, each.account) for each in doors] == [
         ("discord", "default"),
         ("discord", "work"),

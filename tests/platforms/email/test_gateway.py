@@ -11,7 +11,7 @@ from tests.gateway.approvals.test_approvals import RM
 from tests.platforms.email.builders import door_for, known_to, mail, settings_for, until, words_of
 from tests.platforms.email.mail_server import PostOffice
 from tests.platforms.email.smtp_proxy import Fault, Relay
-from tests.support.platform_gateway import Stage, playing
+from tests.support.platform_gateway import PlatformHarness, started
 
 from holdfast.core.ids import CallId
 from holdfast.core.messages.outbox import DeliveryState
@@ -19,7 +19,7 @@ from holdfast.core.messages.transcript import ToolCall
 from holdfast.tools.send import SendFileTool
 
 
-class Desk(Stage):
+class Desk(PlatformHarness):
     """Whose people write mail. Ann is allowed, and nobody else."""
 
     def __init__(self, home: Path, office: PostOffice, relay: Relay) -> None:
@@ -60,7 +60,7 @@ async def desk(tmp_path: Path, office: PostOffice) -> AsyncIterator[Desk]:
     async with Relay(office.ports["smtp"]).serving() as relay:
         stage = Desk(tmp_path, office, relay)
         await known_to(stage.mailbox, tmp_path / "email")
-        async with playing(stage):
+        async with started(stage):
             yield stage
 
 
@@ -138,7 +138,7 @@ async def test_a_command_waits_for_a_word_by_mail(desk: Desk) -> None:
     assert "rm -rf build" in words_of(question)
     await desk.gets_answer("yes", question)
     await until(lambda: desk.words()[-1] == "done")
-    assert len(desk.shell.pulled) == 1
+    assert len(desk.shell.started) == 1
 
 
 async def test_files_come_with_mails_and_go_with_them(desk: Desk) -> None:

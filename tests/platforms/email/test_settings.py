@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.support.platform_gateway import written
+from tests.support.platform_gateway import write_config
 
 from holdfast.config import ConfigError, load
 from holdfast.core.messages.inbox import BusyMode
@@ -40,12 +40,12 @@ def test_a_wrong_setting_is_named_with_what_to_do(
     tmp_path: Path, change: tuple[str, str], told: str
 ) -> None:
     with pytest.raises(ConfigError, match=told):
-        load(written(tmp_path / "home", WHOLE.replace(*change)), ENVIRON)
+        load(write_config(tmp_path / "home", WHOLE.replace(*change)), ENVIRON)
 
 
 def test_a_mailbox_is_opened_quiet_and_closed_to_strangers(tmp_path: Path) -> None:
     """D5: notices are off here, and so are pairing codes, which would answer spam."""
-    config = load(written(tmp_path / "home", WHOLE), ENVIRON)
+    config = load(write_config(tmp_path / "home", WHOLE), ENVIRON)
     (door,) = open_platforms(config, clock=SystemClock(), new_id=lambda prefix: prefix)
     settings = config.settings.platforms["email"]
     assert isinstance(settings, EmailSettings)

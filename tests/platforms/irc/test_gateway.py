@@ -9,7 +9,7 @@ from tests.platforms.irc import fake_ircv3
 from tests.platforms.irc.builders import door_to, settings_for, until
 from tests.platforms.irc.fake_ircv3 import CHANNEL, Server
 from tests.platforms.irc.ngircd import person
-from tests.support.platform_gateway import Stage, playing
+from tests.support.platform_gateway import PlatformHarness, started
 
 from holdfast.core.ids import CallId
 from holdfast.core.messages.outbox import DeliveryState
@@ -18,10 +18,10 @@ from holdfast.core.people.approval import ApprovalState
 
 
 @pytest.fixture
-async def stage(tmp_path: Path, server: Server) -> AsyncIterator[Stage]:
+async def stage(tmp_path: Path, server: Server) -> AsyncIterator[PlatformHarness]:
     settings = settings_for(server.port, channels=(CHANNEL,), allow=("ann", "bob"))
     door = door_to(settings, tmp_path / "irc")
-    async with playing(Stage(tmp_path, door, settings, texts=server.texts)) as made:
+    async with started(PlatformHarness(tmp_path, door, settings, texts=server.texts)) as made:
         await until(lambda: server.session is not None and server.session.channels)
         yield made
 
@@ -33,8 +33,10 @@ async def test_on_a_real_server_who_is_allowed_is_answered_and_decides_by_words(
     bot = new_nick("bot")
     async with person(port, new_nick("ann")) as ann, person(port, new_nick("eve")) as eve:
         settings = settings_for(port, nick=bot, allow=(ann.mask,))
-        stage = Stage(tmp_path, door_to(settings, tmp_path / "irc"), settings, texts=ann.texts)
-        async with playing(stage):
+        stage = PlatformHarness(
+            tmp_path, door_to(settings, tmp_path / "irc"), settings, texts=ann.texts
+        )
+        async with started(stage):
             stage.model.say([ToolCall(id=CallId("c1"), name="shell", arguments=RM)], "**done**")
             while not ann.texts():
                 ann.say("clean up", bot)
@@ -51,7 +53,7 @@ async def test_on_a_real_server_who_is_allowed_is_answered_and_decides_by_words(
 
 
 async def test_in_a_channel_who_names_the_bot_is_answered_and_nobody_else(
-    stage: Stage, server: Server
+    stage: PlatformHarness, server: Server
 ) -> None:
     """Groups: the agent knows who speaks."""
     stage.model.say("here")
@@ -64,7 +66,7 @@ async def test_in_a_channel_who_names_the_bot_is_answered_and_nobody_else(
 
 
 async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_its_start(
-    stage: Stage, server: Server
+    stage: PlatformHarness, server: Server
 ) -> None:
     """G1, G2: also in a channel, from the history that the server keeps."""
     stage.model.say("first", "second", "third")
@@ -82,7 +84,7 @@ async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_i
 
 
 async def test_a_reply_whose_receipt_was_lost_is_sent_once_more_and_says_so(
-    stage: Stage, server: Server
+    stage: PlatformHarness, server: Server
 ) -> None:
     """I2: nobody can be asked whether a line has arrived."""
     server.faults.append(fake_ircv3.cut_after)
@@ -93,7 +95,7 @@ async def test_a_reply_whose_receipt_was_lost_is_sent_once_more_and_says_so(
 
 
 async def test_a_long_reply_goes_on_in_further_messages_and_ends_where_it_ends(
-    stage: Stage, server: Server
+    stage: PlatformHarness, server: Server
 ) -> None:
     """Chunking: a message is a few lines, so that little is repeated where one is in doubt."""
     lines = [f"line {number}" for number in range(30)]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.platforms.irc.builders import settings_for
 from tests.platforms.irc.fake_ircv3 import PASSWORD, Server
-from tests.support.platform_gateway import opened, written
+from tests.support.platform_gateway import open_accounts, write_config
 
 from holdfast.config import ConfigError, load
 from holdfast.core.config.settings import Settings
@@ -51,13 +51,13 @@ TABLE = '[platforms.irc]\nhost = "irc.example.org"\n'
 )
 def test_a_wrong_setting_is_named_with_what_to_do(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
-        load(written(tmp_path / "home", text), {"PW": "x"})
+        load(write_config(tmp_path / "home", text), {"PW": "x"})
 
 
 def test_a_channel_may_be_written_in_large_letters(tmp_path: Path) -> None:
     """`#Team` and `#team` are one on every network; on the wire they come as either."""
     text = f'{TABLE}home = "#Ops"\n[platforms.irc.chats."#Team"]\nanswers = "all"\n'
-    settings = load(written(tmp_path / "home", text), {}).settings.platforms["irc"]
+    settings = load(write_config(tmp_path / "home", text), {}).settings.platforms["irc"]
     assert (list(settings.chats), settings.home) == (["#team"], "#ops")
 
 
@@ -65,7 +65,7 @@ def test_what_is_sent_to_a_channel_belongs_to_its_chat_however_it_is_written(
     tmp_path: Path,
 ) -> None:
     """One chat has one queue and one session, whoever names it: a person, a job or the file."""
-    (door,) = opened(tmp_path / "home", TABLE, {})
+    (door,) = open_accounts(tmp_path / "home", TABLE, {})
     doors = PlatformRegistry([door], clock=SystemClock())
     chats = ChatAddressBook(doors)
     assert [chats.find(f"irc:{each}").chat_id for each in ("#TEAM", "Ann")] == ["#team", "Ann"]
@@ -83,7 +83,7 @@ def test_what_is_sent_to_a_channel_belongs_to_its_chat_however_it_is_written(
 
 def test_an_account_is_written_as_it_was_registered(tmp_path: Path) -> None:
     """A network tells accounts with their large letters, and there they count."""
-    load(written(tmp_path / "home", f'{TABLE}allow = ["Ann"]\n'), {})
+    load(write_config(tmp_path / "home", f'{TABLE}allow = ["Ann"]\n'), {})
 
 
 def test_each_account_is_a_nick_of_its_own(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ password = "env:PW"
 [platforms.irc.accounts.old]
 enabled = false
 """
-    doors = opened(tmp_path / "home", text, {"PW": "x"})
+    doors = open_accounts(tmp_path / "home", text, {"PW": "x"})
     assert [(each.name, each.account) for each in doors] == [("irc", "default"), ("irc", "oftc")]
     config = load(tmp_path / "home", {"PW": "x"})
     assert credential_identities(config)["irc", "oftc"] == ("irc", "irc.oftc.net", "hold")

@@ -22,7 +22,7 @@ from tests.platforms.matrix.fault_proxy import Fault, Gate
 from tests.platforms.matrix.harness import MatrixGround
 from tests.platforms.matrix.synapse import Account, Synapse
 from tests.platforms.matrix.users import Person as Client
-from tests.support.platform_gateway import Stage, playing
+from tests.support.platform_gateway import PlatformHarness, started
 
 from holdfast.core.errors import ConnectRefused, SendRejected
 from holdfast.core.messages.outbox import DeliveryState, OutboundFile
@@ -332,16 +332,16 @@ async def chat(ann: Client, bot: Account, client: Client) -> str:
 @pytest.fixture
 async def stage(
     tmp_path: Path, gate: Gate, bot: Account, ann: Client, folder: Path
-) -> AsyncIterator[Stage]:
+) -> AsyncIterator[PlatformHarness]:
     door = door_to(gate.base_url, bot, folder)
     door.capabilities = msgspec.structs.replace(door.capabilities, edit_interval=0.2)
     settings = settings_for(gate.base_url, bot, allow=(ann.user_id,), password="env:password")
-    async with playing(Stage(tmp_path, door, settings, texts=tuple)) as made:
+    async with started(PlatformHarness(tmp_path, door, settings, texts=tuple)) as made:
         yield made
 
 
 async def test_a_person_is_answered_in_one_message_that_grows(
-    stage: Stage, ann: Client, bot: Account, chat: str
+    stage: PlatformHarness, ann: Client, bot: Account, chat: str
 ) -> None:
     """I4: stream, edits and final text are one message."""
     reply = ManualReply()
@@ -356,7 +356,7 @@ async def test_a_person_is_answered_in_one_message_that_grows(
 
 
 async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_its_start(
-    stage: Stage, ann: Client, bot: Account, chat: str
+    stage: PlatformHarness, ann: Client, bot: Account, chat: str
 ) -> None:
     """G1, G2, H3: also where it died before it could say how far it had come."""
     stage.model.say("hello")
@@ -372,7 +372,7 @@ async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_i
 
 
 async def test_a_reply_whose_receipt_was_lost_is_there_once(
-    stage: Stage, gate: Gate, ann: Client, bot: Account, chat: str
+    stage: PlatformHarness, gate: Gate, ann: Client, bot: Account, chat: str
 ) -> None:
     """I2: unknown → settled by its transaction."""
     gate.faults += [Fault.CUT, Fault.CUT]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.platforms.matrix.builders import door_to
 from tests.platforms.matrix.synapse import Account
-from tests.support.platform_gateway import opened, written
+from tests.support.platform_gateway import open_accounts, write_config
 
 from holdfast.config import ConfigError, load
 from holdfast.core.errors import ConnectRefused
@@ -33,13 +33,13 @@ HOME = '[platforms.matrix]\nhomeserver = "https://example.org"\nuser = "@bot:exa
 )
 def test_what_is_missing_is_named_with_what_to_write(text: str, told: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=told):
-        load(written(tmp_path / "home", text), {"A": "secret"})
+        load(write_config(tmp_path / "home", text), {"A": "secret"})
 
 
 def test_each_account_is_one_of_its_own(tmp_path: Path) -> None:
     other = '[platforms.matrix.accounts.work]\nhomeserver = "https://x.org"\nuser = "@w:x.org"\n'
     text = f'{HOME}password = "env:A"\n{other}token = "env:A"\n'
-    accounts = [each.account for each in opened(tmp_path / "home", text, {"A": "secret"})]
+    accounts = [each.account for each in open_accounts(tmp_path / "home", text, {"A": "secret"})]
     assert accounts == ["default", "work"]
 
 

@@ -11,7 +11,7 @@ from tests.platforms.slack.builders import door_to, listening, until
 from tests.platforms.slack.fake import ANN, BOB, BOT_USER, CHANNEL, DEEP, Vendor, dm
 from tests.platforms.slack.fake_events_api import posting
 from tests.platforms.slack.faults import Break, SlackError, flood
-from tests.support.gateway_harness import HeldClock
+from tests.support.gateway_harness import ManualClock
 
 from holdfast.core.errors import StoreError
 from holdfast.core.messages.inbox import Inbound
@@ -29,7 +29,7 @@ class App:
         self.intake = RecordingIntake()
         self._base_url = base_url
         self._folder = folder
-        self.clock = HeldClock(1.79e9)
+        self.clock = ManualClock(1.79e9)
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[None]:

@@ -8,7 +8,7 @@ from tests.gateway.approvals.test_approvals import RM
 from tests.platforms.slack.builders import door_to, until
 from tests.platforms.slack.fake import ANN, BOB, BOT_USER, CHANNEL, Vendor
 from tests.platforms.slack.faults import Break
-from tests.support.platform_gateway import Stage, playing
+from tests.support.platform_gateway import PlatformHarness, started
 
 from holdfast.core.ids import CallId
 from holdfast.core.messages.outbox import DeliveryState
@@ -19,16 +19,16 @@ from holdfast.testing.scripted_model import ManualReply
 
 
 @pytest.fixture
-async def office(tmp_path: Path, vendor: Vendor, base_url: str) -> AsyncIterator[Stage]:
+async def office(tmp_path: Path, vendor: Vendor, base_url: str) -> AsyncIterator[PlatformHarness]:
     settings = SlackSettings(token="env:T", app_token="env:A", allow=(ANN, BOB))
-    async with playing(
-        Stage(tmp_path, door_to(vendor, base_url), settings, texts=vendor.texts)
+    async with started(
+        PlatformHarness(tmp_path, door_to(vendor, base_url), settings, texts=vendor.texts)
     ) as stage:
         yield stage
 
 
 async def test_a_reply_grows_in_one_message_and_its_event_is_acknowledged(
-    office: Stage, vendor: Vendor
+    office: PlatformHarness, vendor: Vendor
 ) -> None:
     """G1, I4: stream, edits and final text are one message."""
     reply = ManualReply()
@@ -45,7 +45,7 @@ async def test_a_reply_grows_in_one_message_and_its_event_is_acknowledged(
 
 
 async def test_a_mention_is_answered_once_in_a_thread_that_is_the_conversation(
-    office: Stage, vendor: Vendor
+    office: PlatformHarness, vendor: Vendor
 ) -> None:
     """Groups, threads: who is not meant is not answered; the thread has its own memory."""
     office.model.say("here", "still here")
@@ -63,7 +63,7 @@ async def test_a_mention_is_answered_once_in_a_thread_that_is_the_conversation(
 
 
 async def test_a_reply_whose_receipt_was_lost_is_looked_up_and_not_sent_again(
-    office: Stage, vendor: Vendor
+    office: PlatformHarness, vendor: Vendor
 ) -> None:
     """I2: unknown → settled by the look-up that the door declares."""
     vendor.faults.add("chat.postMessage", Break.CUT_AFTER)
@@ -73,7 +73,9 @@ async def test_a_reply_whose_receipt_was_lost_is_looked_up_and_not_sent_again(
     assert vendor.texts() == ["hello"]
 
 
-async def test_a_press_on_a_button_lets_the_command_run(office: Stage, vendor: Vendor) -> None:
+async def test_a_press_on_a_button_lets_the_command_run(
+    office: PlatformHarness, vendor: Vendor
+) -> None:
     """J3: by somebody who was asked, acknowledged when the press is durable."""
     office.model.say([ToolCall(id=CallId("c1"), name="shell", arguments=RM)], "done")
     vendor.say("clean up")
@@ -88,7 +90,7 @@ async def test_a_press_on_a_button_lets_the_command_run(office: Stage, vendor: V
 
 
 async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_its_start(
-    office: Stage, vendor: Vendor
+    office: PlatformHarness, vendor: Vendor
 ) -> None:
     """G1, G2: an event that was committed before the crash comes again, and counts once."""
     office.model.say("first", "second")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.platforms.slack.builders import door_to
 from tests.platforms.slack.fake import Vendor
-from tests.support.platform_gateway import opened, written
+from tests.support.platform_gateway import open_accounts, write_config
 
 from holdfast.config import ConfigError, load
 from holdfast.core.errors import ConnectRefused
@@ -29,7 +29,7 @@ TABLE = '[platforms.slack]\ntoken = "env:BOT"\n'
 )
 def test_a_wrong_setting_is_named_with_what_to_do(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
-        load(written(tmp_path / "home", text), ENVIRON)
+        load(write_config(tmp_path / "home", text), ENVIRON)
 
 
 def test_each_account_is_an_app_of_its_own(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ signing_secret = "env:SIGN"
 [platforms.slack.accounts.old]
 enabled = false
 """
-    doors = opened(tmp_path / "home", text, ENVIRON)
+    doors = open_accounts(tmp_path / "home", text, ENVIRON)
     assert [(each.name, each.account) for each in doors] == [
         ("slack", "default"),
         ("slack", "work"),

@@ -9,7 +9,7 @@ from tests.gateway.approvals.test_approvals import RM
 from tests.platforms.telegram.builders import door_to, until
 from tests.platforms.telegram.fake import ANN, BOB, Vendor
 from tests.platforms.telegram.faults import Break
-from tests.support.platform_gateway import Stage, playing
+from tests.support.platform_gateway import PlatformHarness, started
 
 from holdfast.core.ids import CallId, SessionId
 from holdfast.core.messages.outbox import DeliveryState
@@ -26,15 +26,17 @@ PNG = b"\x89PNG\r\n\x1a\n and so on"
 
 
 @pytest.fixture
-async def bot(tmp_path: Path, vendor: Vendor, base_url: str) -> AsyncIterator[Stage]:
+async def bot(tmp_path: Path, vendor: Vendor, base_url: str) -> AsyncIterator[PlatformHarness]:
     settings = TelegramSettings(token="env:TOKEN", allow=(str(ANN["id"]), str(BOB["id"])))
     door = door_to(vendor, base_url)
-    stage = Stage(tmp_path, door, settings, texts=vendor.texts, tools=[SendFileTool()])
-    async with playing(stage):
+    stage = PlatformHarness(tmp_path, door, settings, texts=vendor.texts, tools=[SendFileTool()])
+    async with started(stage):
         yield stage
 
 
-async def test_a_person_is_answered_and_the_update_is_confirmed(bot: Stage, vendor: Vendor) -> None:
+async def test_a_person_is_answered_and_the_update_is_confirmed(
+    bot: PlatformHarness, vendor: Vendor
+) -> None:
     bot.model.say("Hello **Ann**")
     vendor.say("hi")
     await bot.read("Hello Ann")
@@ -44,7 +46,7 @@ async def test_a_person_is_answered_and_the_update_is_confirmed(bot: Stage, vend
     await bot.settled(DeliveryState.SENT, 1)
 
 
-async def test_a_reply_grows_in_one_message(bot: Stage, vendor: Vendor) -> None:
+async def test_a_reply_grows_in_one_message(bot: PlatformHarness, vendor: Vendor) -> None:
     """I4: stream, edits and final text are one message."""
     reply = ManualReply()
     bot.model.say(reply)
@@ -58,7 +60,9 @@ async def test_a_reply_grows_in_one_message(bot: Stage, vendor: Vendor) -> None:
     assert len(vendor.sent) == 1
 
 
-async def test_a_message_that_waits_bears_a_sign_until_its_turn(bot: Stage, vendor: Vendor) -> None:
+async def test_a_message_that_waits_bears_a_sign_until_its_turn(
+    bot: PlatformHarness, vendor: Vendor
+) -> None:
     reply = ManualReply()
     bot.model.say(reply, "2")
     vendor.say("one")
@@ -73,7 +77,7 @@ async def test_a_message_that_waits_bears_a_sign_until_its_turn(bot: Stage, vend
 
 
 async def test_a_long_answer_comes_in_messages_that_telegram_takes(
-    bot: Stage, vendor: Vendor
+    bot: PlatformHarness, vendor: Vendor
 ) -> None:
     words = " ".join(["🦆🦆🦆🦆"] * 1200)
     bot.model.say(words)
@@ -84,7 +88,7 @@ async def test_a_long_answer_comes_in_messages_that_telegram_takes(
 
 
 async def test_what_was_said_while_the_gateway_was_down_is_answered_after_its_start(
-    bot: Stage, vendor: Vendor
+    bot: PlatformHarness, vendor: Vendor
 ) -> None:
     """G1, H3: nothing is dropped at connect."""
     await bot.stop()
@@ -95,7 +99,7 @@ async def test_what_was_said_while_the_gateway_was_down_is_answered_after_its_st
 
 
 async def test_an_update_that_comes_again_after_a_crash_is_answered_once(
-    bot: Stage, vendor: Vendor
+    bot: PlatformHarness, vendor: Vendor
 ) -> None:
     """G2: it was committed, and killed before it could be confirmed."""
     bot.model.say("once", "next")
@@ -112,7 +116,7 @@ async def test_an_update_that_comes_again_after_a_crash_is_answered_once(
 
 
 async def test_a_reply_whose_receipt_was_lost_is_sent_once_more_and_says_so(
-    bot: Stage, vendor: Vendor
+    bot: PlatformHarness, vendor: Vendor
 ) -> None:
     """I2: unknown → resent once, marked."""
     vendor.faults.add("sendMessage", Break.CUT_AFTER)
@@ -121,7 +125,9 @@ async def test_a_reply_whose_receipt_was_lost_is_sent_once_more_and_says_so(
     await bot.read("hello", "(This may have reached you before.)\n\nhello")
 
 
-async def test_a_press_on_a_button_lets_the_command_run(bot: Stage, vendor: Vendor) -> None:
+async def test_a_press_on_a_button_lets_the_command_run(
+    bot: PlatformHarness, vendor: Vendor
+) -> None:
     """J3: by somebody who was asked; the button is answered when the press is durable."""
     bot.model.say([ToolCall(id=CallId("c1"), name="shell", arguments=RM)], "done")
     vendor.say("clean up")
@@ -133,10 +139,10 @@ async def test_a_press_on_a_button_lets_the_command_run(bot: Stage, vendor: Vend
     await until(lambda: vendor.texts()[-1] == "done")
     (approval,) = await bot.store.approvals(limit=5)
     assert approval.state is ApprovalState.APPROVED
-    assert len(bot.shell.pulled) == 1
+    assert len(bot.shell.started) == 1
 
 
-async def test_an_edit_is_said_again_as_a_correction(bot: Stage, vendor: Vendor) -> None:
+async def test_an_edit_is_said_again_as_a_correction(bot: PlatformHarness, vendor: Vendor) -> None:
     bot.model.say("Paris is in France.", "Bern is in Switzerland.")
     said = vendor.say("where is Paris?")
     await bot.read("Paris is in France.")
@@ -145,7 +151,7 @@ async def test_an_edit_is_said_again_as_a_correction(bot: Stage, vendor: Vendor)
 
 
 async def test_an_album_is_one_turn_with_its_files_in_the_workspace_and_its_pictures_seen(
-    bot: Stage, vendor: Vendor
+    bot: PlatformHarness, vendor: Vendor
 ) -> None:
     """Attachments: stored under the session, pictures to models that see."""
     bot.model.say("nice")
@@ -163,7 +169,7 @@ async def test_an_album_is_one_turn_with_its_files_in_the_workspace_and_its_pict
 
 
 async def test_a_file_that_cannot_be_had_is_named_and_its_message_answered(
-    bot: Stage, vendor: Vendor
+    bot: PlatformHarness, vendor: Vendor
 ) -> None:
     bot.model.say("a pity")
     vendor.say("here", document={"file_id": "gone", "file_unique_id": "u", "file_name": "a[1].pdf"})
@@ -173,7 +179,7 @@ async def test_a_file_that_cannot_be_had_is_named_and_its_message_answered(
 
 
 async def test_a_file_that_cannot_be_fetched_yet_is_fetched_when_it_can(
-    bot: Stage, vendor: Vendor
+    bot: PlatformHarness, vendor: Vendor
 ) -> None:
     vendor.faults.add("getFile", Break.CUT_BEFORE)
     bot.model.say("thanks")
@@ -183,7 +189,9 @@ async def test_a_file_that_cannot_be_fetched_yet_is_fetched_when_it_can(
     assert "uploads/plan.txt" in request.messages[-1].text
 
 
-async def test_a_file_that_can_never_be_fetched_holds_up_nobody(bot: Stage, vendor: Vendor) -> None:
+async def test_a_file_that_can_never_be_fetched_holds_up_nobody(
+    bot: PlatformHarness, vendor: Vendor
+) -> None:
     vendor.faults.add("getFile", *[Break.CUT_BEFORE] * 20)
     bot.model.say("a pity")
     vendor.say("here", document=vendor.upload("plan.txt", b"the plan"))
@@ -197,7 +205,7 @@ def sending(path: str, caption: str = "") -> list[ToolCall]:
     return [ToolCall(id=CallId("c1"), name="send_file", arguments=arguments)]
 
 
-async def test_an_agent_sends_a_file_of_its_workspace(bot: Stage, vendor: Vendor) -> None:
+async def test_an_agent_sends_a_file_of_its_workspace(bot: PlatformHarness, vendor: Vendor) -> None:
     """Attachments out: the file is owed before the call has its result, and comes first."""
     bot.model.say(sending("/workspace/uploads/plan.txt", "as asked"), "there it is")
     vendor.say("send it back", document=vendor.upload("plan.txt", b"the plan"))
@@ -209,7 +217,7 @@ async def test_an_agent_sends_a_file_of_its_workspace(bot: Stage, vendor: Vendor
 
 
 async def test_a_file_that_is_owed_at_a_crash_is_sent_by_the_successor(
-    bot: Stage, vendor: Vendor
+    bot: PlatformHarness, vendor: Vendor
 ) -> None:
     """I2: the row of a file is settled as any other; killed at the send, it says that it may be a
     repetition."""
@@ -235,7 +243,7 @@ async def test_a_file_that_is_owed_at_a_crash_is_sent_by_the_successor(
     ],
 )
 async def test_what_cannot_be_sent_is_told_to_the_agent(
-    bot: Stage, vendor: Vendor, path: str, why: str
+    bot: PlatformHarness, vendor: Vendor, path: str, why: str
 ) -> None:
     await bot.stop()
     bot.secrets = [Secret("sk-0123456789")]
@@ -247,14 +255,14 @@ async def test_what_cannot_be_sent_is_told_to_the_agent(
     assert why in told.text
 
 
-async def test_a_chat_that_takes_no_files_is_told_to_the_agent(bot: Stage) -> None:
+async def test_a_chat_that_takes_no_files_is_told_to_the_agent(bot: PlatformHarness) -> None:
     bot.model.say(sending("uploads/plan.txt"), "fetch it there")
     await bot.end_of(await bot.accept("send it"))
     assert "takes no files" in bot.model.requests[-1].messages[-1].text
 
 
 async def test_in_a_group_it_answers_who_names_it_under_their_message_in_their_topic(
-    bot: Stage, vendor: Vendor
+    bot: PlatformHarness, vendor: Vendor
 ) -> None:
     """Groups: when meant, and nobody else."""
     family = vendor.group(forum=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.platforms.telegram.builders import door_to, until
 from tests.platforms.telegram.fake import Vendor
-from tests.support.platform_gateway import opened, written
+from tests.support.platform_gateway import open_accounts, write_config
 
 from holdfast.config import ConfigError, load
 from holdfast.core.config.settings import ChatSettings, GroupReplyMode
@@ -27,7 +27,7 @@ ENVIRON = {"ONE": "123456:one", "TWO": "123457:two"}
 )
 def test_a_wrong_setting_is_named_with_what_to_do(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
-        load(written(tmp_path / "home", text), ENVIRON)
+        load(write_config(tmp_path / "home", text), ENVIRON)
 
 
 def test_each_account_is_a_bot_of_its_own(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ webhook = "https://bot.example.org/"
 [platforms.telegram.accounts.old]
 enabled = false
 """
-    doors = opened(tmp_path / "home", text, ENVIRON)
+    doors = open_accounts(tmp_path / "home", text, ENVIRON)
     assert [(each.name, each.account) for each in doors] == [
         ("telegram", "default"),
         ("telegram", "work"),

@@ -12,7 +12,7 @@ from tests.gateway.approvals.test_approvals import RM
 from tests.platforms.telegram.builders import until
 from tests.platforms.webhook.builders import Program, door_to, settings_of
 from tests.platforms.webhook.fake_receiver import Break, Receiver, listening
-from tests.support.platform_gateway import Stage, playing
+from tests.support.platform_gateway import PlatformHarness, started
 
 from holdfast.core.config.settings import PlatformSettings
 from holdfast.core.ids import CallId, SessionId
@@ -26,7 +26,7 @@ from holdfast.testing.scripted_model import ManualReply
 EVENT = {"action": "opened", "issue": {"number": 7, "title": "It breaks"}}
 
 
-class Switchboard(Stage):
+class Switchboard(PlatformHarness):
     """A stage that programs post to, with one person in the simulated chat."""
 
     def __init__(self, home: Path, receiver: Receiver, url: str, hook: dict[str, Any]) -> None:
@@ -53,7 +53,7 @@ async def opened(tmp_path: Path, receiver: Receiver, url: str) -> AsyncIterator[
             address = await stack.enter_async_context(listening(board.routes))
             http = await stack.enter_async_context(aiohttp.ClientSession(address))
             board.program = Program(http, address)
-            await stack.enter_async_context(playing(board))
+            await stack.enter_async_context(started(board))
             await until(lambda: receiver.pings or not to)
             return board
 
@@ -149,7 +149,7 @@ async def test_a_hook_cannot_say_yes_to_its_own_question(opened: Open) -> None:
         await board.program.post({"say": word})
     (approval,) = await board.store.approvals(limit=5)
     assert approval.state is ApprovalState.PENDING
-    assert board.shell.pulled == []
+    assert board.shell.started == []
 
 
 async def test_a_hook_that_may_not_speak_as_somebody_is_refused(opened: Open) -> None:

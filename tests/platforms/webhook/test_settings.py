@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.platforms.webhook.builders import OURS
 from tests.platforms.webhook.fake_receiver import Receiver
-from tests.support.platform_gateway import opened, written
+from tests.support.platform_gateway import open_accounts, write_config
 
 from holdfast.config import Config, ConfigError, list_keys, load
 from holdfast.config.editor import ConfigEdit, changed_keys, edit_keys
@@ -24,7 +24,7 @@ ENVIRON = {"HOOK": "a secret of the hook", "OURS": "a secret of ours"}
 
 
 def loaded(tmp_path: Path, text: str) -> Config:
-    return load(written(tmp_path, text), ENVIRON)
+    return load(write_config(tmp_path, text), ENVIRON)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_each_account_has_hooks_of_its_own_with_the_secrets_of_its_table(tmp_pat
         '[platforms.webhook.accounts.work]\nurl = "https://example.org/"\nsecret = "env:OURS"\n'
         '[platforms.webhook.accounts.work.hooks.deploy]\nsecret = "env:OURS"\n'
     )
-    doors = opened(tmp_path, text, ENVIRON)
+    doors = open_accounts(tmp_path, text, ENVIRON)
     paths = [route.path for door in doors for route in door.routes()]  # type: ignore[attr-defined]
     assert paths == ["/hooks/webhook/default/build", "/hooks/webhook/work/deploy"]
     assert [door.capabilities.fetchable for door in doors] == [True, False]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from slack_sdk.signature import SignatureVerifier as SlackVerifier
-from tests.support.gateway_harness import HeldClock
+from tests.support.gateway_harness import ManualClock
 
 from holdfast.core.secrets import Secret
 from holdfast.platforms.webhook.plugin import HookSettings, SignatureScheme
@@ -47,7 +47,7 @@ def seal(
     scheme: SignatureScheme, secret: str, *, now: float = 0.0, **settings: Any
 ) -> SignatureVerifier:
     hook = HookSettings(secret="env:X", scheme=scheme, **settings)
-    return SignatureVerifier(hook, Secret(secret), clock=HeldClock(now))
+    return SignatureVerifier(hook, Secret(secret), clock=ManualClock(now))
 
 
 def is_signed(one: SignatureVerifier, headers: dict[str, str], body: bytes) -> bool:

@@ -9,7 +9,7 @@ from tests.gateway.approvals.test_approvals import RM
 from tests.platforms.xmpp.builders import door_to, new_id, settings_for, until
 from tests.platforms.xmpp.prosody import Prosody
 from tests.platforms.xmpp.users import ANN, Person
-from tests.support.platform_gateway import Stage, playing
+from tests.support.platform_gateway import PlatformHarness, started
 
 from holdfast.core.ids import CallId
 from holdfast.core.messages.outbox import DeliveryState
@@ -26,16 +26,20 @@ async def room(ann: Person) -> str:
 
 
 @pytest.fixture
-async def stage(tmp_path: Path, server: Prosody, ann: Person, room: str) -> AsyncIterator[Stage]:
+async def stage(
+    tmp_path: Path, server: Prosody, ann: Person, room: str
+) -> AsyncIterator[PlatformHarness]:
     settings = settings_for(server, rooms=(room,), allow=(ANN,))
     door = door_to(server, tmp_path / "xmpp", rooms=(room,))
     door.capabilities = msgspec.structs.replace(door.capabilities, edit_interval=0.2)
-    async with playing(Stage(tmp_path, door, settings, texts=ann.texts)) as made:
+    async with started(PlatformHarness(tmp_path, door, settings, texts=ann.texts)) as made:
         await until(lambda: "bot" in ann.plugin["xep_0045"].get_roster(room))
         yield made
 
 
-async def test_a_person_is_answered_in_one_message_that_grows(stage: Stage, ann: Person) -> None:
+async def test_a_person_is_answered_in_one_message_that_grows(
+    stage: PlatformHarness, ann: Person
+) -> None:
     """I4: stream, edits and final text are one message."""
     reply = ManualReply()
     stage.model.say(reply)
@@ -49,7 +53,7 @@ async def test_a_person_is_answered_in_one_message_that_grows(stage: Stage, ann:
 
 
 async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_its_start(
-    stage: Stage, ann: Person, room: str
+    stage: PlatformHarness, ann: Person, room: str
 ) -> None:
     """G1, G2, H3: in a chat of two and in a room; nothing that was answered before."""
     stage.model.say("hello")
@@ -67,7 +71,7 @@ async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_i
 
 
 async def test_a_reply_whose_receipt_was_lost_is_there_once_and_unmarked(
-    stage: Stage, ann: Person, server: Prosody
+    stage: PlatformHarness, ann: Person, server: Prosody
 ) -> None:
     """I2: unknown → looked up in the archive."""
     server.trouble("cut")
@@ -79,7 +83,7 @@ async def test_a_reply_whose_receipt_was_lost_is_there_once_and_unmarked(
 
 
 async def test_a_dangerous_command_is_decided_by_words_and_the_room_is_told_who_speaks(
-    stage: Stage, ann: Person, room: str
+    stage: PlatformHarness, ann: Person, room: str
 ) -> None:
     """J3: there are no buttons. Groups: in a room the agent knows by whom it is asked."""
     stage.model.say([ToolCall(id=CallId("c1"), name="shell", arguments=RM)], "done", "hello ann")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.support.platform_gateway import opened, written
+from tests.support.platform_gateway import open_accounts, write_config
 
 from holdfast.config import ConfigError, load
 from holdfast.platforms.xmpp.plugin import XmppSettings
@@ -24,7 +24,7 @@ ACCOUNT = '[platforms.xmpp]\njid = "bot@example.org"\npassword = "env:ONE"\n'
 )
 def test_what_is_missing_or_unsafe_is_named(text: str, told: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=told):
-        load(written(tmp_path / "home", text), {"ONE": "secret-one"})
+        load(write_config(tmp_path / "home", text), {"ONE": "secret-one"})
 
 
 def test_a_line_may_be_plain_to_this_machine_alone() -> None:
@@ -34,7 +34,7 @@ def test_a_line_may_be_plain_to_this_machine_alone() -> None:
 
 def test_each_account_is_one_of_its_own(tmp_path: Path) -> None:
     text = f'{ACCOUNT}[platforms.xmpp.accounts.work]\njid = "b@work.org"\npassword = "env:TWO"\n'
-    doors = opened(tmp_path / "home", text, {"ONE": "secret-one", "TWO": "secret-two"})
+    doors = open_accounts(tmp_path / "home", text, {"ONE": "secret-one", "TWO": "secret-two"})
     assert [(each.name, each.account) for each in doors] == [("xmpp", "default"), ("xmpp", "work")]
 
 

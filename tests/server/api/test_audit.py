@@ -14,7 +14,7 @@ from tests.server.api.test_approvals import SUDO, asked
 from tests.server.api.test_jobs import JOB
 from tests.server.api.test_turns import until_begun
 from tests.server.auth.test_viewers import bearing
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 from tests.support.v1_client import PREFIX, V1
 
 from holdfast.cli.audit import command, follow_rows
@@ -164,7 +164,9 @@ async def of_people(deeds: Deeds) -> None:
     assert [row["kind"] for row in found] == ["permission.revoked", "permission.given"]
 
 
-async def test_rows_are_found_paged_followed_and_taken_along(v1: V1, served: Served) -> None:
+async def test_rows_are_found_paged_followed_and_taken_along(
+    v1: V1, shared_gateway: GatewayProcess
+) -> None:
     """The stream tells that there are more; a spreadsheet takes nothing for a formula."""
     async with v1.events("/events") as events:
         session = await v1.open()
@@ -194,11 +196,13 @@ async def test_rows_are_found_paged_followed_and_taken_along(v1: V1, served: Ser
     assert verified["broken"] == [] and verified["rows"] == verified["last"]
 
 
-async def test_a_viewer_reads_it_and_may_not_take_it_along(v1: V1, served: Served) -> None:
+async def test_a_viewer_reads_it_and_may_not_take_it_along(
+    v1: V1, shared_gateway: GatewayProcess
+) -> None:
     """Law 12: that they tried is a row, and so is the token."""
-    control = ControlClient(served.paths)
+    control = ControlClient(shared_gateway.paths)
     token = control.post("/tokens", {"name": "dora"})["token"]
-    async with aiohttp.ClientSession(served.address, headers=bearing(token)) as http:
+    async with aiohttp.ClientSession(shared_gateway.address, headers=bearing(token)) as http:
         async with http.get(f"{PREFIX}/audit") as response:
             assert response.status == 200
         async with http.get(f"{PREFIX}/audit/export") as response:
@@ -218,24 +222,26 @@ def said(home: Path, *args: str, code: int = 0) -> str:
     return done.output
 
 
-async def test_the_command_asks_the_gateway_that_runs(v1: V1, served: Served) -> None:
+async def test_the_command_asks_the_gateway_that_runs(
+    v1: V1, shared_gateway: GatewayProcess
+) -> None:
     session = await v1.open()
     await v1.end(await v1.say(session, '[tool terminal {"command": "true"}]'))
-    shown = said(served.home, "--session", session)
+    shown = said(shared_gateway.home, "--session", session)
     assert "tool.call" in shown and "terminal" in shown and '{"command": "true"}' in shown
-    (row,) = map(json.loads, said(served.home, "--session", session, "--json").splitlines())
+    (row,) = map(json.loads, said(shared_gateway.home, "--session", session, "--json").splitlines())
     assert row["session_id"] == session
-    assert said(served.home, "--session", session[:-1]) == shown  # the beginning says which
-    assert "rows verified" in said(served.home, "verify")
-    last = said(served.home, "export").splitlines()[-1]
+    assert said(shared_gateway.home, "--session", session[:-1]) == shown  # the beginning says which
+    assert "rows verified" in said(shared_gateway.home, "verify")
+    last = said(shared_gateway.home, "export").splitlines()[-1]
     assert json.loads(last)["seq"] >= row["seq"]
 
 
-async def test_what_is_added_is_followed(v1: V1, served: Served) -> None:
+async def test_what_is_added_is_followed(v1: V1, shared_gateway: GatewayProcess) -> None:
     """By what the gateway tells, not by asking again and again."""
     session = await v1.open()
     last = await Deeds(v1).last()
-    rows = follow_rows(api_client_for(served.home), {"session": session}, last)
+    rows = follow_rows(api_client_for(shared_gateway.home), {"session": session}, last)
     more = asyncio.ensure_future(asyncio.to_thread(next, rows))
     await v1.end(await v1.say(session, '[tool terminal {"command": "true"}]'))
     async with asyncio.timeout(30):

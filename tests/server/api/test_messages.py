@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.gateway_process import Served
-from tests.support.held_command import HELD, open_gate
+from tests.support.gateway_process import GatewayProcess
+from tests.support.held_command import HELD_CALL, release
 from tests.support.v1_client import V1
 
 PNG = base64.b64encode(
@@ -44,10 +44,10 @@ async def test_a_message_said_again_is_the_same_message(v1: V1) -> None:
 
 async def test_a_message_can_be_waited_for(v1: V1) -> None:
     session = await v1.open()
-    message = await v1.say(session, f"{HELD} [then] [text hello there]")
+    message = await v1.say(session, f"{HELD_CALL} [then] [text hello there]")
     assert (await v1.get(f"/messages/{message}"))["state"] in ("queued", "running")
     assert (await v1.get(f"/messages/{message}", wait=0.05))["text"] == ""
-    open_gate(v1.served.paths, session)
+    release(v1.gateway.paths, session)
     ended = await v1.end(message)
     assert ended["state"] == "answered" and "hello there" in ended["text"]
     assert ended["session_id"] == session and ended["usage"]["output_tokens"] > 0
@@ -80,19 +80,19 @@ async def test_stop_ends_the_turn_for_good_and_what_waits_with_it(v1: V1) -> Non
 )
 async def test_a_busy_session_does_as_the_message_says(v1: V1, mode: str, first: str) -> None:
     session = await v1.open()
-    one = await v1.say(session, f"{HELD} [then] [text one]")
+    one = await v1.say(session, f"{HELD_CALL} [then] [text one]")
     await _until_running(v1, session)
     two = await v1.say(session, "two", "m2", mode=mode)
     live = (await v1.get(f"/sessions/{session}"))["live"]
     if mode != "interrupt":
         assert [queued["id"] for queued in live["queued"]] == [two]
-        open_gate(v1.served.paths, session)
+        release(v1.gateway.paths, session)
     assert (await v1.end(two))["state"] == ("merged" if mode == "steer" else "answered")
     assert (await v1.end(one))["state"] == first
 
 
 async def test_a_session_of_another_platform_or_one_that_is_over_is_not_spoken_to(
-    v1: V1, served: Served
+    v1: V1, shared_gateway: GatewayProcess
 ) -> None:
     session = await v1.open("going on")
     await v1.end(await v1.say(session, "hello"))
@@ -106,8 +106,10 @@ async def test_a_session_of_another_platform_or_one_that_is_over_is_not_spoken_t
     assert await v1.open("going on") not in (session, None)
 
 
-async def test_a_session_of_the_api_can_be_gone_on_with(v1: V1, served: Served) -> None:
-    with served.client() as client:
+async def test_a_session_of_the_api_can_be_gone_on_with(
+    v1: V1, shared_gateway: GatewayProcess
+) -> None:
+    with shared_gateway.client() as client:
         client.chat.completions.create(
             model="holdfast",
             messages=[{"role": "user", "content": "begun by a program"}],
@@ -121,7 +123,7 @@ async def test_a_session_of_the_api_can_be_gone_on_with(v1: V1, served: Served) 
 
 
 async def test_what_is_attached_is_in_the_workspace_and_pictures_reach_the_model(
-    v1: V1, served: Served
+    v1: V1, shared_gateway: GatewayProcess
 ) -> None:
     session = await v1.open()
     files = [
@@ -193,11 +195,11 @@ async def test_a_wrong_message_is_refused_and_nothing_is_kept(
 
 @pytest.mark.parametrize("name", ["uploads", "uploads/trap.txt"])
 async def test_no_link_of_a_command_leads_an_upload_or_a_look_outside(
-    v1: V1, served: Served, tmp_path: Path, name: str
+    v1: V1, shared_gateway: GatewayProcess, tmp_path: Path, name: str
 ) -> None:
     session = await v1.open()
     await v1.end(await v1.say(session, '[tool terminal {"command": "mkdir -p sub"}]'))
-    workspace = served.paths.workspaces / session
+    workspace = shared_gateway.paths.workspaces / session
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret.txt").write_text("secret")
@@ -219,7 +221,9 @@ async def test_no_link_of_a_command_leads_an_upload_or_a_look_outside(
     assert "sub/file" not in [f["path"] for f in await v1.get(f"/sessions/{session}/files")]
 
 
-async def test_a_file_is_saved_and_never_opened_as_a_page(v1: V1, served: Served) -> None:
+async def test_a_file_is_saved_and_never_opened_as_a_page(
+    v1: V1, shared_gateway: GatewayProcess
+) -> None:
     session = await v1.open()
     page = "<script>alert(1)</script>"
     files = [text_file("evil.html", page), {"name": "dot.png", "data": PNG}]

@@ -2,15 +2,15 @@
 
 import apsw
 from tests.server.api.test_streams import client_of
-from tests.support.gateway_process import Serve, Served
+from tests.support.gateway_process import GatewayProcess, NewGateway
 from tests.support.v1_client import V1
 
 
 async def test_no_table_keeps_anything_of_a_deleted_session_but_the_audit_what_was_done(
-    serve: Serve,
+    new_gateway: NewGateway,
 ) -> None:
     """What was said goes, also out of the audit: decision 45."""
-    gateway = serve().start()
+    gateway = new_gateway().start()
     async with client_of(gateway) as v1:
         kept = await v1.open()
         await v1.end(await v1.say(kept, "kept words"))
@@ -27,7 +27,7 @@ async def test_no_table_keeps_anything_of_a_deleted_session_but_the_audit_what_w
     assert session in audit and "sleep 600" not in audit
 
 
-def everything(gateway: Served, *, only: str = "") -> str:
+def everything(gateway: GatewayProcess, *, only: str = "") -> str:
     """All rows but those of the audit; or those of one table."""
     db = apsw.Connection(str(gateway.paths.db), flags=apsw.SQLITE_OPEN_READONLY)
     try:
@@ -41,12 +41,14 @@ def everything(gateway: Served, *, only: str = "") -> str:
         db.close()
 
 
-async def test_no_way_out_tells_the_token(v1: V1, served: Served) -> None:
+async def test_no_way_out_tells_the_token(v1: V1, shared_gateway: GatewayProcess) -> None:
     """The exact-value gate stands before everything that is said here, live or kept."""
     session = await v1.open()
     said: list[str] = []
     async with v1.events(f"/sessions/{session}/events") as events:
-        message = await v1.say(session, f"[delay 0.02] [text it is {served.token} as you know]")
+        message = await v1.say(
+            session, f"[delay 0.02] [text it is {shared_gateway.token} as you know]"
+        )
         async for event in events:
             said.append(str(event.data))
             if event.name == "ended" and event.data["id"] == message:
@@ -56,5 +58,5 @@ async def test_no_way_out_tells_the_token(v1: V1, served: Served) -> None:
             said.append(await response.text())
     said.append(str(await v1.get("/search", q="as you know")))
     said.append(str(await v1.end(message)))
-    assert not [text for text in said if served.token in text]
+    assert not [text for text in said if shared_gateway.token in text]
     assert all("[redacted]" in text for text in said[-5:])

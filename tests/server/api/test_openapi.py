@@ -15,7 +15,7 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 from tests.support.v1_client import V1
 
 from holdfast.server.api.endpoint import Media
@@ -96,27 +96,27 @@ def _lines(context: object, value: object) -> bytes:
 
 
 @pytest.fixture(scope="session")
-def known(served: Served) -> str:
+def known(shared_gateway: GatewayProcess) -> str:
     """A session that is there: a made-up id alone would try little more than 404."""
-    with served.client() as client:
+    with shared_gateway.client() as client:
         client.chat.completions.create(
             model="holdfast",
             messages=[{"role": "user", "content": "known to schemathesis"}],
             extra_headers={"X-Holdfast-Session": "schemathesis"},
         )
-    listed = ControlClient(served.paths).get("/sessions", {"limit": 1000})["sessions"]
+    listed = ControlClient(shared_gateway.paths).get("/sessions", {"limit": 1000})["sessions"]
     return next(str(row["id"]) for row in listed if row["title"] == "known to schemathesis")
 
 
 @schema.parametrize()
 @settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_the_gateway_keeps_to_what_it_says(
-    case: schemathesis.Case, served: Served, known: str
+    case: schemathesis.Case, shared_gateway: GatewayProcess, known: str
 ) -> None:
     """Whatever is asked: no internal error, no status and no shape that is not described."""
     case.query.pop("wait", None)  # nobody waits here
-    options: dict[str, Any] = {"headers": served.auth, "checks": CHECKS, "timeout": 20}
-    case.call_and_validate(base_url=served.address, **options)
+    options: dict[str, Any] = {"headers": shared_gateway.auth, "checks": CHECKS, "timeout": 20}
+    case.call_and_validate(base_url=shared_gateway.address, **options)
     if "/sessions/{id}" in case.path and not (case.method == "DELETE" and case.path.endswith("}")):
         case.path_parameters["id"] = known
-        case.call_and_validate(base_url=served.address, **options)
+        case.call_and_validate(base_url=shared_gateway.address, **options)

@@ -1,7 +1,7 @@
 """What can be done to a session over `/api/v1`: each as if it were typed in its chat."""
 
 from tests.server.api.test_turns import until_begun
-from tests.support.held_command import HELD, open_gate
+from tests.support.held_command import HELD_CALL, release
 from tests.support.v1_client import V1
 
 
@@ -49,9 +49,9 @@ async def test_only_what_runs_can_be_steered(v1: V1) -> None:
     word = {"text": "[text to the left]", "message_id": "s1"}
     status, error = await v1.refused("POST", f"/sessions/{session}/steer", json=word)
     assert (status, error["code"]) == (409, "idle")
-    running = await v1.say(session, f"{HELD} [then] [text straight on]")
+    running = await v1.say(session, f"{HELD_CALL} [then] [text straight on]")
     await until_begun(v1, session)
     steered = await v1.ask("POST", f"/sessions/{session}/steer", json=word)
-    open_gate(v1.served.paths, session)
+    release(v1.gateway.paths, session)
     assert (await v1.end(running))["state"] == "answered"
     assert (await v1.get(f"/messages/{steered['id']}"))["state"] == "merged"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.server.api.test_turns import until_begun
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 from tests.support.v1_client import V1
 
 
@@ -36,11 +36,13 @@ async def test_a_session_is_called_after_the_first_line_said_in_it(v1: V1) -> No
     assert (await v1.get(f"/sessions/{session}"))["session"]["title"] == "My own"
 
 
-async def test_sessions_are_listed_by_page_title_and_platform(v1: V1, served: Served) -> None:
+async def test_sessions_are_listed_by_page_title_and_platform(
+    v1: V1, shared_gateway: GatewayProcess
+) -> None:
     for number in range(3):
         session = await v1.open()
         await v1.end(await v1.say(session, f"needle%{number}_ in the hay"))
-    with served.client() as client:
+    with shared_gateway.client() as client:
         client.chat.completions.create(
             model="holdfast", messages=[{"role": "user", "content": "needle%9_ by the API"}]
         )
@@ -133,12 +135,14 @@ async def test_a_broken_import_is_told_where_it_is_broken(v1: V1, body: bytes, s
     assert (await v1.get("/status"))["inbox_counts"] == before
 
 
-async def test_a_deleted_session_is_gone_with_all_it_had(v1: V1, served: Served) -> None:
+async def test_a_deleted_session_is_gone_with_all_it_had(
+    v1: V1, shared_gateway: GatewayProcess
+) -> None:
     session = await v1.open("to be deleted")
     start = '[tool process {"action": "start", "command": "echo unforgettable | tee f; sleep 600"}]'
     await v1.end(await v1.say(session, f"unforgettable {start}"))
     await v1.get("/search", q="unforgettable")
-    assert (served.paths.workspaces / session).exists()
+    assert (shared_gateway.paths.workspaces / session).exists()
     async with v1.events("/events") as events:
         async with v1.http.delete(f"/api/v1/sessions/{session}") as response:
             assert response.status == 204
@@ -146,10 +150,10 @@ async def test_a_deleted_session_is_gone_with_all_it_had(v1: V1, served: Served)
     assert (await v1.refused("GET", f"/sessions/{session}"))[0] == 404
     assert (await v1.refused("DELETE", f"/sessions/{session}"))[0] == 404
     assert await v1.get("/search", q="unforgettable") == []
-    assert not (served.paths.workspaces / session).exists()
-    labels = content(served.home.glob("runs/*/label.json"))
+    assert not (shared_gateway.paths.workspaces / session).exists()
+    labels = content(shared_gateway.home.glob("runs/*/label.json"))
     assert [path for path, text in labels.items() if session.encode() in text] == []
-    files = content(path for path in served.home.rglob("*") if path.is_file())
+    files = content(path for path in shared_gateway.home.rglob("*") if path.is_file())
     assert [path for path, text in files.items() if b"unforgettable" in text] == []
     assert await v1.open("to be deleted") != session
 

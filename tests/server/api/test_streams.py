@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
-from tests.support.gateway_process import Serve, Served
-from tests.support.held_command import HELD, open_gate
+from tests.support.gateway_process import GatewayProcess, NewGateway
+from tests.support.held_command import HELD_CALL, release
 from tests.support.v1_client import V1, SentEvent
 
 STEPS = (
@@ -88,7 +88,7 @@ async def test_a_turn_is_followed_from_its_first_piece_to_its_end(v1: V1) -> Non
                 outputs = [c["output"] for c in screen.live["calls"]]
                 heard.append((screen.live["text"], outputs))
                 for gate in [gate for gate in GATES if outputs == [GATES[gate]]]:
-                    (v1.served.paths.workspaces / session / gate).touch()
+                    (v1.gateway.paths.workspaces / session / gate).touch()
             if message in screen.ended:
                 break
     kinds = [record["message"]["type"] for record in screen.records]
@@ -163,13 +163,13 @@ async def test_steers_and_what_waits_are_told(v1: V1) -> None:
     session, screen = await v1.open(), Screen()
     queued: list[list[int]] = []
     async with v1.events(f"/sessions/{session}/events") as events:
-        first = await v1.say(session, f"{HELD} [then] [text ok]")
+        first = await v1.say(session, f"{HELD_CALL} [then] [text ok]")
         steer = 0
         async for event in events:
             screen.take(event)
             if not steer and screen.live and screen.live["calls"]:
                 steer = await v1.say(session, "faster", "m2", mode="steer")
-                open_gate(v1.served.paths, session)
+                release(v1.gateway.paths, session)
             if event.name == "live" and event.data:
                 queued.append([message["id"] for message in event.data["queued"]])
                 assert not set(queued[-1]) & set(screen.ended), "it was taken, and waits no more"
@@ -182,13 +182,13 @@ async def test_steers_and_what_waits_are_told(v1: V1) -> None:
 async def test_every_session_that_changes_is_told_to_who_looks_at_all(v1: V1) -> None:
     async with v1.events("/events") as events:
         session = await v1.open()
-        message = await v1.say(session, f"hello all {HELD} [then] [text done]")
+        message = await v1.say(session, f"hello all {HELD_CALL} [then] [text done]")
         titles = set()
         async for event in events:
             if event.name == "session" and event.data["id"] == session:
                 titles.add(event.data["title"][:9])
                 if event.data["state"] == "running":  # as long as it takes until that was seen
-                    open_gate(v1.served.paths, session)
+                    release(v1.gateway.paths, session)
                 elif event.data["state"] == "idle" and event.data["messages"] == 4:
                     break
         assert "hello all" in titles
@@ -211,8 +211,8 @@ async def test_who_takes_nothing_is_given_the_whole_instead_of_the_pieces(v1: V1
     assert screen.live is None
 
 
-async def test_a_stop_of_the_gateway_ends_streams_cleanly(serve: Serve) -> None:
-    gateway = serve().start()
+async def test_a_stop_of_the_gateway_ends_streams_cleanly(new_gateway: NewGateway) -> None:
+    gateway = new_gateway().start()
     async with client_of(gateway) as v1:
         session = await v1.open()
         async with v1.events(f"/sessions/{session}/events") as events, v1.events("/events") as all_:
@@ -226,9 +226,9 @@ async def test_a_stop_of_the_gateway_ends_streams_cleanly(serve: Serve) -> None:
     assert "ended" not in names
 
 
-async def test_a_killed_gateway_leaves_no_gap_and_no_repeat(serve: Serve) -> None:
+async def test_a_killed_gateway_leaves_no_gap_and_no_repeat(new_gateway: NewGateway) -> None:
     """A client that reconnects after kill -9 sees each record once, and the turn's end."""
-    gateway, screen = serve(), Screen()
+    gateway, screen = new_gateway(), Screen()
     step = '[tool terminal {"command": "sleep 0.3; echo step"}] [then] '
     text = step * 4 + "[text finished at last] [delay 0.05]"
     session, message = "", 0
@@ -254,6 +254,6 @@ async def test_a_killed_gateway_leaves_no_gap_and_no_repeat(serve: Serve) -> Non
 
 
 @contextlib.asynccontextmanager
-async def client_of(gateway: Served) -> AsyncIterator[V1]:
+async def client_of(gateway: GatewayProcess) -> AsyncIterator[V1]:
     async with aiohttp.ClientSession(gateway.address, headers=gateway.auth) as http:
         yield V1(gateway, http)

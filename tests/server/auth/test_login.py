@@ -8,7 +8,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from tests.support.gateway_process import Serve, Served
+from tests.support.gateway_process import GatewayProcess, NewGateway
 from tests.support.v1_client import PREFIX
 
 from holdfast.core.secrets import Secret
@@ -19,17 +19,17 @@ from holdfast.server.auth.viewers import OWNER, ViewerTokens
 from holdfast.server.local.control_client import ControlClient
 
 
-def new_link(served: Served) -> str:
+def new_link(shared_gateway: GatewayProcess) -> str:
     """What `holdfast link` asks for."""
-    found: str = ControlClient(served.paths).post("/login")["link"]
+    found: str = ControlClient(shared_gateway.paths).post("/login")["link"]
     return found
 
 
 @pytest.fixture
-async def browser(served: Served) -> AsyncIterator[aiohttp.ClientSession]:
+async def browser(shared_gateway: GatewayProcess) -> AsyncIterator[aiohttp.ClientSession]:
     """One that keeps cookies, also of a bare address."""
     jar = aiohttp.CookieJar(unsafe=True)
-    async with aiohttp.ClientSession(served.address, cookie_jar=jar) as session:
+    async with aiohttp.ClientSession(shared_gateway.address, cookie_jar=jar) as session:
         yield session
 
 
@@ -40,16 +40,16 @@ async def log_in(browser: aiohttp.ClientSession, link: str) -> aiohttp.ClientRes
 
 
 async def test_a_link_logs_in_once_and_leads_to_the_page(
-    served: Served, browser: aiohttp.ClientSession
+    shared_gateway: GatewayProcess, browser: aiohttp.ClientSession
 ) -> None:
-    link = new_link(served)
+    link = new_link(shared_gateway)
     response = await log_in(browser, link)
     assert (response.status, response.headers["Location"]) == (303, "/")
     cookie = response.headers["Set-Cookie"]
     assert "HttpOnly" in cookie and "SameSite=Strict" in cookie and "Path=/" in cookie
     async with browser.get(f"{PREFIX}/status") as answer:
         assert answer.status == 200
-    async with aiohttp.ClientSession(served.address) as somebody_else:
+    async with aiohttp.ClientSession(shared_gateway.address) as somebody_else:
         again = await log_in(somebody_else, link)
         assert again.status == 403 and "Set-Cookie" not in again.headers
         assert "holdfast link" in await again.text()
@@ -58,16 +58,16 @@ async def test_a_link_logs_in_once_and_leads_to_the_page(
 
 
 async def test_what_only_looks_at_a_link_does_not_use_it_up(
-    served: Served, browser: aiohttp.ClientSession
+    shared_gateway: GatewayProcess, browser: aiohttp.ClientSession
 ) -> None:
-    link = new_link(served)
+    link = new_link(shared_gateway)
     async with browser.head(link) as response:
         assert response.status == 405
     assert (await log_in(browser, link)).status == 303
 
 
-async def test_the_cookie_outlives_a_restart_and_not_a_new_token(serve: Serve) -> None:
-    gateway = serve().start()
+async def test_the_cookie_outlives_a_restart_and_not_a_new_token(new_gateway: NewGateway) -> None:
+    gateway = new_gateway().start()
     jar = aiohttp.CookieJar(unsafe=True)
     async with aiohttp.ClientSession(cookie_jar=jar) as browser:
         await log_in(browser, new_link(gateway))
@@ -83,19 +83,19 @@ async def test_the_cookie_outlives_a_restart_and_not_a_new_token(serve: Serve) -
 
 
 async def test_logging_out_takes_the_cookie_back(
-    served: Served, browser: aiohttp.ClientSession
+    shared_gateway: GatewayProcess, browser: aiohttp.ClientSession
 ) -> None:
-    await log_in(browser, new_link(served))
+    await log_in(browser, new_link(shared_gateway))
     async with browser.post("/logout", headers={"Origin": "http://evil.example"}) as response:
         assert response.status == 403
-    async with browser.post("/logout", headers={"Origin": served.address}) as response:
+    async with browser.post("/logout", headers={"Origin": shared_gateway.address}) as response:
         assert response.status == 204
     async with browser.get(f"{PREFIX}/status") as response:
         assert response.status == 401
 
 
-async def test_wrong_keys_are_held_off_and_the_right_one_never(serve: Serve) -> None:
-    gateway = serve().start()
+async def test_wrong_keys_are_held_off_and_the_right_one_never(new_gateway: NewGateway) -> None:
+    gateway = new_gateway().start()
     async with aiohttp.ClientSession(gateway.address) as http:
         statuses = []
         while 429 not in statuses:  # on loopback another try is borne with each second
@@ -144,12 +144,12 @@ def concrete(endpoint: Endpoint) -> str:
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda e: f"{e.method} {e.path}")
 async def test_every_endpoint_lets_in_who_may_and_nobody_else(
-    served: Served, browser: aiohttp.ClientSession, endpoint: Endpoint
+    shared_gateway: GatewayProcess, browser: aiohttp.ClientSession, endpoint: Endpoint
 ) -> None:
     """Over the table itself: whatever is added to it is looked at here."""
-    await log_in(browser, new_link(served))
+    await log_in(browser, new_link(shared_gateway))
     unsafe = endpoint.method != "GET"
-    own, foreign = {"Origin": served.address}, {"Origin": "http://127.0.0.1:1"}
+    own, foreign = {"Origin": shared_gateway.address}, {"Origin": "http://127.0.0.1:1"}
     cross = {"Sec-Fetch-Site": "same-site"}
     name = next(cookie.key for cookie in browser.cookie_jar)
     expired = {"Cookie": f"{name}=1.{'x' * 43}"}
@@ -161,39 +161,41 @@ async def test_every_endpoint_lets_in_who_may_and_nobody_else(
                 assert set(await response.json()) == {"error"}
             return response.status
 
-    async with aiohttp.ClientSession(served.address) as bare:
+    async with aiohttp.ClientSession(shared_gateway.address) as bare:
         assert await status(bare, {}) == 401
-        assert await status(bare, {"Authorization": f"Bearer {served.token}x"}) == 401
-        assert await status(bare, {"Authorization": f"Basic {served.token}"}) == 401
+        assert await status(bare, {"Authorization": f"Bearer {shared_gateway.token}x"}) == 401
+        assert await status(bare, {"Authorization": f"Basic {shared_gateway.token}"}) == 401
         assert await status(bare, expired) == 401
-        assert await status(bare, served.auth) not in (401, 403)
-        assert await status(bare, {**served.auth, **foreign}) not in (401, 403)
+        assert await status(bare, shared_gateway.auth) not in (401, 403)
+        assert await status(bare, {**shared_gateway.auth, **foreign}) not in (401, 403)
     assert await status(browser, own) not in (401, 403)
     assert (await status(browser, {}) == 403) is unsafe
     assert (await status(browser, foreign) == 403) is unsafe
     assert await status(browser, {**own, **cross}) == 403
 
 
-async def test_what_is_not_in_the_table_is_closed_too(served: Served) -> None:
-    async with aiohttp.ClientSession(served.address) as http:
+async def test_what_is_not_in_the_table_is_closed_too(shared_gateway: GatewayProcess) -> None:
+    async with aiohttp.ClientSession(shared_gateway.address) as http:
         async with http.get(f"{PREFIX}/nothing") as response:
             assert response.status == 401
-        async with http.get(f"{PREFIX}/nothing", headers=served.auth) as response:
+        async with http.get(f"{PREFIX}/nothing", headers=shared_gateway.auth) as response:
             assert response.status == 404
-        async with http.get(f"{PREFIX}/sessions/a%2Fturns", headers=served.auth) as response:
+        async with http.get(
+            f"{PREFIX}/sessions/a%2Fturns", headers=shared_gateway.auth
+        ) as response:
             assert response.status == 404
             assert "'a/turns'" in await response.text()  # one part, whatever it is written like
-        async with http.get(f"{PREFIX}/%73tatus", headers=served.auth) as response:
+        async with http.get(f"{PREFIX}/%73tatus", headers=shared_gateway.auth) as response:
             assert response.status == 200
-        async with http.put(f"{PREFIX}/sessions", headers=served.auth) as response:
+        async with http.put(f"{PREFIX}/sessions", headers=shared_gateway.auth) as response:
             assert (response.status, response.headers["Allow"]) == (405, "GET, POST")
 
 
 @pytest.mark.parametrize("path", ["/", "/login", "/healthz", f"{PREFIX}/status", "/v1/models"])
 async def test_everything_is_served_with_the_headers_that_keep_a_browser_safe(
-    served: Served, path: str
+    shared_gateway: GatewayProcess, path: str
 ) -> None:
-    async with aiohttp.ClientSession(served.address) as http, http.get(path) as response:
+    async with aiohttp.ClientSession(shared_gateway.address) as http, http.get(path) as response:
         policy = response.headers["Content-Security-Policy"]
         assert "default-src 'self'" in policy and "frame-ancestors 'none'" in policy
         assert "unsafe" not in policy
@@ -201,8 +203,10 @@ async def test_everything_is_served_with_the_headers_that_keep_a_browser_safe(
         assert response.headers["Referrer-Policy"] == "no-referrer"
 
 
-async def test_the_greeting_has_a_link_and_no_log_has_its_key(serve: Serve, tmp_path: Path) -> None:
-    gateway = serve()
+async def test_the_greeting_has_a_link_and_no_log_has_its_key(
+    new_gateway: NewGateway, tmp_path: Path
+) -> None:
+    gateway = new_gateway()
     process = gateway.launch()
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(5)]

@@ -11,7 +11,7 @@ import click
 import msgspec
 import pytest
 from click.testing import CliRunner
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 from tests.support.v1_client import PREFIX
 
 from holdfast.cli.tokens import command as tokens
@@ -24,8 +24,8 @@ from holdfast.system.clock import SystemClock
 
 
 @pytest.fixture
-def control(served: Served) -> ControlClient:
-    return ControlClient(served.paths)
+def control(shared_gateway: GatewayProcess) -> ControlClient:
+    return ControlClient(shared_gateway.paths)
 
 
 @pytest.fixture
@@ -53,9 +53,9 @@ def test_every_endpoint_says_whether_it_only_looks() -> None:
 
 
 async def test_a_viewer_may_use_what_looks_and_is_told_which_role_the_rest_needs(
-    served: Served, token: str
+    shared_gateway: GatewayProcess, token: str
 ) -> None:
-    async with aiohttp.ClientSession(served.address, headers=bearing(token)) as http:
+    async with aiohttp.ClientSession(shared_gateway.address, headers=bearing(token)) as http:
         for endpoint in ENDPOINTS:
             path = PREFIX + re.sub(r"{\w+}", "none-such", endpoint.path)
             async with http.request(endpoint.method, path, data=b"{") as response:
@@ -70,25 +70,25 @@ async def test_a_viewer_may_use_what_looks_and_is_told_which_role_the_rest_needs
 
 
 async def test_a_viewer_may_read_metrics_and_not_speak_as_a_model_s_client(
-    served: Served, token: str
+    shared_gateway: GatewayProcess, token: str
 ) -> None:
-    async with aiohttp.ClientSession(served.address, headers=bearing(token)) as http:
+    async with aiohttp.ClientSession(shared_gateway.address, headers=bearing(token)) as http:
         async with http.get("/metrics") as response:
             assert response.status == 200
         async with http.get("/v1/models") as response:
             assert response.status == 401
         async with http.get(f"{PREFIX}/whoami") as response:
             assert await response.json() == {"role": "viewer", "name": "ann"}
-        async with http.get(f"{PREFIX}/whoami", headers=served.auth) as response:
+        async with http.get(f"{PREFIX}/whoami", headers=shared_gateway.auth) as response:
             assert await response.json() == {"role": "owner", "name": ""}
 
 
 async def test_a_viewer_s_cookie_has_their_role_and_ends_with_their_token(
-    served: Served, control: ControlClient, token: str
+    shared_gateway: GatewayProcess, control: ControlClient, token: str
 ) -> None:
     jar = aiohttp.CookieJar(unsafe=True)
-    own = {"Origin": served.address}
-    async with aiohttp.ClientSession(served.address, cookie_jar=jar) as browser:
+    own = {"Origin": shared_gateway.address}
+    async with aiohttp.ClientSession(shared_gateway.address, cookie_jar=jar) as browser:
         link = control.post("/login", {"viewer": "ann"})["link"]
         async with browser.get(link, allow_redirects=False) as response:
             assert response.status == 303
@@ -105,17 +105,17 @@ async def test_a_viewer_s_cookie_has_their_role_and_ends_with_their_token(
         async with browser.get(f"{PREFIX}/status") as response:
             assert response.status == 401
     async with (
-        aiohttp.ClientSession(served.address, headers=bearing(token)) as http,
+        aiohttp.ClientSession(shared_gateway.address, headers=bearing(token)) as http,
         http.get(f"{PREFIX}/status") as response,
     ):
         assert response.status == 401
 
 
 async def test_a_viewer_s_cookie_cannot_be_made_the_owner_s(
-    served: Served, control: ControlClient, token: str
+    shared_gateway: GatewayProcess, control: ControlClient, token: str
 ) -> None:
     link = control.post("/login", {"viewer": "ann"})["link"]
-    async with aiohttp.ClientSession(served.address) as http:
+    async with aiohttp.ClientSession(shared_gateway.address) as http:
         async with http.get(link, allow_redirects=False) as response:
             ((name, morsel),) = response.cookies.items()
         expires, _, signature = morsel.value.split(".")
@@ -126,10 +126,10 @@ async def test_a_viewer_s_cookie_cannot_be_made_the_owner_s(
 
 
 async def test_the_page_s_form_takes_a_token_and_only_from_the_page(
-    served: Served, token: str
+    shared_gateway: GatewayProcess, token: str
 ) -> None:
-    own = {"Origin": served.address}
-    async with aiohttp.ClientSession(served.address) as http:
+    own = {"Origin": shared_gateway.address}
+    async with aiohttp.ClientSession(shared_gateway.address) as http:
         for headers, status in (
             (bearing(token) | own, 204),
             (bearing(token) | {"Origin": "http://evil.example"}, 403),
@@ -183,9 +183,9 @@ def test_a_file_of_tokens_that_makes_no_sense_is_not_begun_anew(tmp_path: Path) 
         ViewerTokens.load(path, clock=SystemClock())
 
 
-def test_the_commands_make_list_and_revoke_a_token(served: Served) -> None:
+def test_the_commands_make_list_and_revoke_a_token(shared_gateway: GatewayProcess) -> None:
     def said(command: click.Command, *args: str) -> str:
-        done = CliRunner().invoke(command, [*args, "--home", str(served.home)])
+        done = CliRunner().invoke(command, [*args, "--home", str(shared_gateway.home)])
         assert done.exit_code == 0, done.output
         return done.output
 
@@ -195,4 +195,4 @@ def test_the_commands_make_list_and_revoke_a_token(served: Served) -> None:
     assert "/login?key=" in said(link, "--viewer", "carol")
     said(tokens, "revoke", "carol")
     assert said(tokens, "list").startswith("There is none but the owner's")
-    assert said(tokens).strip() == served.token
+    assert said(tokens).strip() == shared_gateway.token

@@ -5,33 +5,33 @@ from urllib.parse import quote
 
 import openai
 import pytest
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 
 from holdfast.server.local.control_client import ControlClient, GatewayRefused, read_status
 
 
-def test_status_says_what_is_true_now(served: Served) -> None:
+def test_status_says_what_is_true_now(shared_gateway: GatewayProcess) -> None:
     """G3: the ledger is part of it. Law 9: from the process itself."""
-    status = served.status()
+    status = shared_gateway.status()
     assert status["state"] == "running"
-    assert status["address"] == served.address
+    assert status["address"] == shared_gateway.address
     assert status["model"]["name"] == "scripted"
     (api,) = [platform for platform in status["platforms"] if platform["name"] == "api"]
     assert (api["account"], api["backlog"], api["built_in"]) == ("default", "none", True)
     ledger = status["inbox_counts"]
     assert ledger["accepted"] == sum(count for state, count in ledger.items()) / 2
-    assert read_status(served.paths)["state"] == "running"
+    assert read_status(shared_gateway.paths)["state"] == "running"
 
 
 def test_a_session_is_listed_and_shown_with_its_transcript(
-    served: Served, client: openai.OpenAI
+    shared_gateway: GatewayProcess, client: openai.OpenAI
 ) -> None:
     client.chat.completions.create(
         model="holdfast",
         messages=[{"role": "user", "content": "shown on the socket"}],
         extra_headers={"X-Holdfast-Session": "on the socket"},
     )
-    control = ControlClient(served.paths)
+    control = ControlClient(shared_gateway.paths)
     (newest,) = control.get("/sessions", {"limit": 1})["sessions"]
     shown = control.get(f"/sessions/{newest['id']}")
     assert shown["session"]["id"] == newest["id"]
@@ -43,28 +43,28 @@ def test_a_session_is_listed_and_shown_with_its_transcript(
 
 
 @pytest.mark.parametrize("limit", ["x", "-1", "²", "9" * 30, ""])
-def test_a_limit_that_is_no_number_is_refused(served: Served, limit: str) -> None:
+def test_a_limit_that_is_no_number_is_refused(shared_gateway: GatewayProcess, limit: str) -> None:
     with pytest.raises(GatewayRefused, match="limit must be a number") as caught:
-        ControlClient(served.paths).get("/sessions", {"limit": limit})
+        ControlClient(shared_gateway.paths).get("/sessions", {"limit": limit})
     assert caught.value.status == 400
 
 
 @pytest.mark.parametrize("name", ["s_none", "../etc", "a b", "ünïcode"])
-def test_a_session_that_is_not_there_is_named(served: Served, name: str) -> None:
+def test_a_session_that_is_not_there_is_named(shared_gateway: GatewayProcess, name: str) -> None:
     with pytest.raises(GatewayRefused, match="there is no session") as caught:
-        ControlClient(served.paths).get(f"/sessions/{quote(name, safe='')}")
+        ControlClient(shared_gateway.paths).get(f"/sessions/{quote(name, safe='')}")
     assert caught.value.status == 404
 
 
-def test_a_path_that_is_not_there_is_an_error_not_a_crash(served: Served) -> None:
+def test_a_path_that_is_not_there_is_an_error_not_a_crash(shared_gateway: GatewayProcess) -> None:
     with pytest.raises(GatewayRefused, match="404"):
-        ControlClient(served.paths).get("/nowhere")
+        ControlClient(shared_gateway.paths).get("/nowhere")
     with pytest.raises(GatewayRefused, match="405"):
-        ControlClient(served.paths).post("/status")
+        ControlClient(shared_gateway.paths).post("/status")
 
 
-def test_the_sockets_are_their_owners_alone(served: Served) -> None:
+def test_the_sockets_are_their_owners_alone(shared_gateway: GatewayProcess) -> None:
     """Law 12: whoever can open it is the owner, so nobody else can."""
-    for path in (served.paths.control_socket, served.paths.status_socket):
+    for path in (shared_gateway.paths.control_socket, shared_gateway.paths.status_socket):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(served.paths.run.stat().st_mode) == 0o700
+    assert stat.S_IMODE(shared_gateway.paths.run.stat().st_mode) == 0o700

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from tests.server.page.visitor import Visitor
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 from tests.support.ports import own_port
-from tests.support.simulated_vendor import Vendor
+from tests.support.simulated_vendor import SimulatedVendor
 
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
@@ -43,9 +43,9 @@ def one_chromium() -> Iterator[tuple[Any, asyncio.AbstractEventLoop]]:
 
 
 @pytest.fixture(scope="module")
-def vendor() -> Iterator[Vendor]:
+def vendor() -> Iterator[SimulatedVendor]:
     """A pretend chat service, for a file that wants one."""
-    with Vendor() as vendor:
+    with SimulatedVendor() as vendor:
         yield vendor
 
 
@@ -83,35 +83,37 @@ def model(one_model: ModelProcess) -> ModelProcess:
 
 
 @pytest.fixture(scope="module")
-def gateway(chromium: Any, home: Path, model: ModelProcess) -> Iterator[Served]:
+def gateway(chromium: Any, home: Path, model: ModelProcess) -> Iterator[GatewayProcess]:
     """One gateway for the tests of a file; each has chats of its own."""
-    with serving(home, model) as served:
-        yield served
+    with serving(home, model) as gateway_process:
+        yield gateway_process
 
 
 @pytest.fixture
-def demo_gateway(chromium: Any, tmp_path: Path, model: ModelProcess) -> Iterator[Served]:
+def demo_gateway(chromium: Any, tmp_path: Path, model: ModelProcess) -> Iterator[GatewayProcess]:
     """A gateway as a newcomer meets it: nothing set up, a demo answers."""
     demo = {"HOLDFAST_MODEL_PROVIDER": "demo", "HOLDFAST_MODEL_NAME": ""}
-    with serving(tmp_path / "home", model, HOLDFAST_MODEL_BASE_URL="", **demo) as served:
-        yield served
+    with serving(tmp_path / "home", model, HOLDFAST_MODEL_BASE_URL="", **demo) as gateway_process:
+        yield gateway_process
 
 
 @pytest.fixture
-def lone_gateway(chromium: Any, tmp_path: Path, model: ModelProcess) -> Iterator[Served]:
+def lone_gateway(chromium: Any, tmp_path: Path, model: ModelProcess) -> Iterator[GatewayProcess]:
     """A gateway for a test that kills it. It keeps its port: the page knows no other."""
-    with serving(tmp_path / "home", model) as served:
-        yield served
+    with serving(tmp_path / "home", model) as gateway_process:
+        yield gateway_process
 
 
 @contextmanager
-def serving(home: Path, model: ModelProcess, **variables: str) -> Iterator[Served]:
+def serving(home: Path, model: ModelProcess, **variables: str) -> Iterator[GatewayProcess]:
     """A gateway on a port that is its own for good, for as long as the context is open."""
-    served = Served(home, model=model, HOLDFAST_GATEWAY_PORT=str(own_port()), **variables)
+    gateway_process = GatewayProcess(
+        home, model=model, HOLDFAST_GATEWAY_PORT=str(own_port()), **variables
+    )
     try:
-        yield served.start()
+        yield gateway_process.start()
     finally:
-        served.end()
+        gateway_process.end()
 
 
 @pytest.fixture
@@ -148,17 +150,17 @@ def visit(chromium: Any, known_browsers: dict[str, Any]) -> Iterator[Visit]:
     visitors: list[Visitor] = []
 
     def open_one(
-        served: Served, *, login: bool = True, alone: bool = False, **options: Any
+        gateway_process: GatewayProcess, *, login: bool = True, alone: bool = False, **options: Any
     ) -> Visitor:
         shared = login and not alone and options.keys() <= LOOKS
-        context = known_browsers.get(served.address) if shared else None
+        context = known_browsers.get(gateway_process.address) if shared else None
         own = chromium.new_context(**({} if shared else options)) if context is None else context
-        visitor = Visitor(own, served, shared=shared)
+        visitor = Visitor(own, gateway_process, shared=shared)
         visitors.append(visitor)
         visitor.looks(**{name: options[name] for name in LOOKS & options.keys()})
         visitor.arrive(login=login and context is None)
         if shared:
-            known_browsers[served.address] = visitor.context
+            known_browsers[gateway_process.address] = visitor.context
         return visitor
 
     yield open_one

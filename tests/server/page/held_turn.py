@@ -4,13 +4,13 @@ import json
 import time
 from pathlib import Path
 
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 
 
 class Held:
     """What is said to hold a turn at a command, and what lets it go. Each test names its own."""
 
-    def __init__(self, gateway: Served, name: str) -> None:
+    def __init__(self, gateway: GatewayProcess, name: str) -> None:
         self._workspaces = gateway.paths.workspaces
         self._name = name
 

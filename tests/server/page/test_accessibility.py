@@ -8,7 +8,7 @@ import pytest
 from tests.server.page import showcase
 from tests.server.page.conftest import Visit
 from tests.server.page.visitor import Visitor
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 
 AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text()
 DESKTOP = {"width": 1280, "height": 860}
@@ -16,7 +16,7 @@ PHONE = {"width": 390, "height": 844}
 
 
 @pytest.fixture(scope="module")
-def chat(gateway: Served) -> Callable[[Visitor], str]:
+def chat(gateway: GatewayProcess) -> Callable[[Visitor], str]:
     """The id of the chat worth looking at; made with the first visitor."""
     made: list[str] = []
 
@@ -62,7 +62,7 @@ def serious_in_both_themes(page: Any) -> list[str]:
 
 @pytest.mark.timeout(120)
 def test_axe_finds_nothing_serious_on_any_view(
-    gateway: Served, visit: Visit, chat: Callable[[Visitor], str]
+    gateway: GatewayProcess, visit: Visit, chat: Callable[[Visitor], str]
 ) -> None:
     visitor = visit(gateway, viewport=DESKTOP)
     page = visitor.page
@@ -95,7 +95,7 @@ def test_axe_finds_nothing_serious_on_any_view(
 
 
 def test_axe_finds_nothing_serious_while_a_turn_runs_or_for_a_stranger(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway, viewport=DESKTOP)
     page = visitor.page
@@ -117,7 +117,7 @@ def test_axe_finds_nothing_serious_while_a_turn_runs_or_for_a_stranger(
     assert serious_in_both_themes(stranger.page) == []
 
 
-def test_the_theme_is_chosen_and_remembered(gateway: Served, visit: Visit) -> None:
+def test_the_theme_is_chosen_and_remembered(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway, color_scheme="light")
     page = visitor.page
     ground = "getComputedStyle(document.body).backgroundColor"
@@ -133,7 +133,7 @@ def test_the_theme_is_chosen_and_remembered(gateway: Served, visit: Visit) -> No
 
 
 def test_a_phone_shows_one_thing_at_a_time(
-    gateway: Served, visit: Visit, chat: Callable[[Visitor], str]
+    gateway: GatewayProcess, visit: Visit, chat: Callable[[Visitor], str]
 ) -> None:
     visitor = visit(gateway, color_scheme="light", viewport=PHONE, has_touch=True, is_mobile=True)
     page = visitor.page
@@ -151,7 +151,7 @@ def test_a_phone_shows_one_thing_at_a_time(
 
 
 def test_quick_keys_keep_the_focus_where_they_took_it(
-    gateway: Served, visit: Visit, chat: Callable[[Visitor], str]
+    gateway: GatewayProcess, visit: Visit, chat: Callable[[Visitor], str]
 ) -> None:
     """A new chat, the search and the first of the list, faster than a frame is drawn."""
     visitor = visit(gateway, viewport=DESKTOP)
@@ -176,7 +176,7 @@ def test_quick_keys_keep_the_focus_where_they_took_it(
     assert focused == "chat-link"
 
 
-def test_everything_can_be_done_by_keyboard(gateway: Served, visit: Visit) -> None:
+def test_everything_can_be_done_by_keyboard(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway, viewport=DESKTOP)
     page, keys = visitor.page, visitor.page.keyboard
     assert visitor.box.evaluate("node => node === document.activeElement")
@@ -224,7 +224,7 @@ def test_everything_can_be_done_by_keyboard(gateway: Served, visit: Visit) -> No
 
 
 def test_a_menu_is_walked_and_left_by_keyboard(
-    gateway: Served, visit: Visit, chat: Callable[[Visitor], str]
+    gateway: GatewayProcess, visit: Visit, chat: Callable[[Visitor], str]
 ) -> None:
     visitor = visit(gateway, viewport=DESKTOP)
     page, keys = visitor.page, visitor.page.keyboard
@@ -242,7 +242,9 @@ def test_a_menu_is_walked_and_left_by_keyboard(
     assert more.evaluate("node => node === document.activeElement")
 
 
-def test_a_screen_reader_hears_a_reply_once_and_whole(gateway: Served, visit: Visit) -> None:
+def test_a_screen_reader_hears_a_reply_once_and_whole(
+    gateway: GatewayProcess, visit: Visit
+) -> None:
     visitor = visit(gateway)
     page = visitor.page
     page.evaluate(

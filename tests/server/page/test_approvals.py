@@ -4,7 +4,7 @@ import re
 
 from tests.server.page.conftest import Visit
 from tests.server.page.visitor import Visitor
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 
 SUDO = '[tool terminal {"command": "sudo -n true; echo it ran"}] [then] [text that was it]'
 
@@ -15,7 +15,7 @@ def asked(visitor: Visitor, text: str = SUDO) -> None:
 
 
 def test_a_command_is_shown_with_why_and_runs_when_it_is_allowed(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     """J3: the card comes by the stream, and goes when the answer is durable."""
     visitor = visit(gateway)
@@ -32,7 +32,7 @@ def test_a_command_is_shown_with_why_and_runs_when_it_is_allowed(
 
 
 def test_a_denied_command_does_not_run_and_the_agent_hears_why(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     asked(visitor)
@@ -48,7 +48,7 @@ def test_a_denied_command_does_not_run_and_the_agent_hears_why(
 
 
 def test_the_card_is_there_again_after_a_reload_and_an_answer_elsewhere_takes_it_away(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     asked(visitor)
@@ -63,7 +63,7 @@ def test_the_card_is_there_again_after_a_reload_and_an_answer_elsewhere_takes_it
     visitor.replies.get_by_text("that was it").wait_for()
 
 
-def test_a_stop_takes_the_question_back(gateway: Served, visit: Visit) -> None:
+def test_a_stop_takes_the_question_back(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
     asked(visitor)
     visitor.page.get_by_role("button", name="Stop").click()
@@ -72,7 +72,7 @@ def test_a_stop_takes_the_question_back(gateway: Served, visit: Visit) -> None:
 
 
 def test_what_a_background_child_asks_is_asked_in_its_conversation(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     """Also while that itself does nothing: it is neither busy nor to be stopped."""
     visitor = visit(gateway)

@@ -3,7 +3,7 @@
 from tests.server.page.conftest import Visit
 from tests.server.page.held_turn import Held
 from tests.server.page.visitor import Visitor
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 
 # A minute of words: whoever says it ends it.
 ENDLESS = f"[delay 0.2] [text {'word by word ' * 100} and the last of it]"
@@ -15,7 +15,7 @@ def choose(visitor: Visitor, mode: str) -> None:
 
 
 def test_a_queued_message_waits_its_turn_and_is_answered_after(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     held = Held(gateway, "queued")
@@ -32,7 +32,7 @@ def test_a_queued_message_waits_its_turn_and_is_answered_after(
 
 
 def test_what_is_queued_by_command_is_shown_and_answered_once(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     held = Held(gateway, "commanded")
@@ -49,7 +49,7 @@ def test_what_is_queued_by_command_is_shown_and_answered_once(
     assert visitor.page.get_by_text("/queue").count() == 0
 
 
-def test_what_waits_is_there_again_after_a_reload(gateway: Served, visit: Visit) -> None:
+def test_what_waits_is_there_again_after_a_reload(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
     visitor.say(ENDLESS)
     visitor.page.locator(".reply.live .prose").wait_for()
@@ -64,7 +64,7 @@ def test_what_waits_is_there_again_after_a_reload(gateway: Served, visit: Visit)
 
 
 def test_an_interrupt_ends_the_turn_and_answers_the_new_message(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     visitor.say(ENDLESS)
@@ -76,7 +76,7 @@ def test_an_interrupt_ends_the_turn_and_answers_the_new_message(
     assert visitor.replies.get_by_text("the last of it").count() == 0
 
 
-def test_a_steer_is_taken_between_two_steps(gateway: Served, visit: Visit) -> None:
+def test_a_steer_is_taken_between_two_steps(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
     held = Held(gateway, "steered")
     visitor.say(held.asks(last="echo rowed", answer="as you were"))
@@ -92,7 +92,7 @@ def test_a_steer_is_taken_between_two_steps(gateway: Served, visit: Visit) -> No
     assert visitor.page.evaluate("localStorage.getItem('holdfast.mode')") == '"steer"'
 
 
-def test_stop_ends_the_turn_and_says_so(gateway: Served, visit: Visit) -> None:
+def test_stop_ends_the_turn_and_says_so(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
     visitor.say(ENDLESS)
     visitor.page.locator(".reply.live .prose").wait_for()
@@ -103,7 +103,7 @@ def test_stop_ends_the_turn_and_says_so(gateway: Served, visit: Visit) -> None:
 
 
 def test_escape_stops_what_runs_when_there_is_nothing_to_close(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     visitor.say(ENDLESS)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.server.page.conftest import Visit
 from tests.server.page.held_turn import Held
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 
 # What a live reply has said each time that it was drawn, to be looked at afterwards.
 GROWING = """() => {
@@ -20,7 +20,7 @@ GROWING = """() => {
 
 
 def test_a_link_opens_the_page_once_and_the_browser_is_known_from_then_on(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     link = visitor.link()
@@ -34,13 +34,17 @@ def test_a_link_opens_the_page_once_and_the_browser_is_known_from_then_on(
     assert answer.status == 403
 
 
-def test_a_stranger_sees_how_to_get_in_and_nothing_else(gateway: Served, visit: Visit) -> None:
+def test_a_stranger_sees_how_to_get_in_and_nothing_else(
+    gateway: GatewayProcess, visit: Visit
+) -> None:
     visitor = visit(gateway, login=False)
     visitor.page.get_by_text("holdfast link").first.wait_for()
     assert visitor.page.locator(".sidebar, .composer").count() == 0
 
 
-def test_an_answer_streams_and_a_reload_shows_the_same(gateway: Served, visit: Visit) -> None:
+def test_an_answer_streams_and_a_reload_shows_the_same(
+    gateway: GatewayProcess, visit: Visit
+) -> None:
     visitor = visit(gateway)
     visitor.page.evaluate(GROWING)
     visitor.ask("[delay 0.2] [text one two three four five six seven eight nine ten]")
@@ -54,7 +58,7 @@ def test_an_answer_streams_and_a_reload_shows_the_same(gateway: Served, visit: V
 
 
 def test_a_tool_step_is_one_line_that_unfolds_to_what_went_in_and_came_out(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     command = json.dumps({"command": "printf 'kelp %s\\n' holds; false"})
@@ -71,7 +75,9 @@ def test_a_tool_step_is_one_line_that_unfolds_to_what_went_in_and_came_out(
     step.locator(".inside").wait_for(state="detached")
 
 
-def test_a_running_step_shows_what_it_has_written_so_far(gateway: Served, visit: Visit) -> None:
+def test_a_running_step_shows_what_it_has_written_so_far(
+    gateway: GatewayProcess, visit: Visit
+) -> None:
     visitor = visit(gateway)
     held = Held(gateway, "shown")
     visitor.say(held.asks(first="echo first", last="echo second", answer="over"))
@@ -85,7 +91,7 @@ def test_a_running_step_shows_what_it_has_written_so_far(gateway: Served, visit:
     done.get_by_text("second").wait_for()
 
 
-def test_reasoning_is_folded_away(gateway: Served, visit: Visit) -> None:
+def test_reasoning_is_folded_away(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
     visitor.ask("[reasoning first this and then that] [text so it is]")
     thoughts = visitor.page.locator(".reasoning")
@@ -94,7 +100,7 @@ def test_reasoning_is_folded_away(gateway: Served, visit: Visit) -> None:
     thoughts.get_by_text("first this and then that").wait_for()
 
 
-def test_a_command_is_completed_and_its_answer_shown(gateway: Served, visit: Visit) -> None:
+def test_a_command_is_completed_and_its_answer_shown(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
     visitor.ask("hello there")
     visitor.box.press_sequentially("/sta")
@@ -107,7 +113,9 @@ def test_a_command_is_completed_and_its_answer_shown(gateway: Served, visit: Vis
     visitor.waiting.first.wait_for(state="hidden")
 
 
-def test_a_failed_turn_says_why_then_and_after_a_reload(gateway: Served, visit: Visit) -> None:
+def test_a_failed_turn_says_why_then_and_after_a_reload(
+    gateway: GatewayProcess, visit: Visit
+) -> None:
     visitor = visit(gateway)
     visitor.say("[status 400]")
     failed = visitor.page.locator(".turn-end.failed")
@@ -118,7 +126,7 @@ def test_a_failed_turn_says_why_then_and_after_a_reload(gateway: Served, visit: 
     assert visitor.page.locator(".answer").count() == 0
 
 
-def test_a_chat_is_renamed_exported_and_deleted(gateway: Served, visit: Visit) -> None:
+def test_a_chat_is_renamed_exported_and_deleted(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
     page = visitor.page
     visitor.ask("a chat that goes away")
@@ -143,7 +151,9 @@ def test_a_chat_is_renamed_exported_and_deleted(gateway: Served, visit: Visit) -
     assert page.get_by_role("link", name="Short-lived").count() == 0
 
 
-def test_search_finds_words_and_opens_them_where_they_stand(gateway: Served, visit: Visit) -> None:
+def test_search_finds_words_and_opens_them_where_they_stand(
+    gateway: GatewayProcess, visit: Visit
+) -> None:
     visitor = visit(gateway)
     page = visitor.page
     visitor.ask("the word of the day is bladderwrack")
@@ -157,7 +167,7 @@ def test_search_finds_words_and_opens_them_where_they_stand(gateway: Served, vis
     assert "bladderwrack" in page.locator(".sought").inner_text()
 
 
-def test_files_go_in_and_come_out(gateway: Served, visit: Visit, tmp_path: Path) -> None:
+def test_files_go_in_and_come_out(gateway: GatewayProcess, visit: Visit, tmp_path: Path) -> None:
     visitor = visit(gateway)
     page = visitor.page
     note = tmp_path / "notes from the shore.txt"
@@ -176,7 +186,7 @@ def test_files_go_in_and_come_out(gateway: Served, visit: Visit, tmp_path: Path)
 
 
 def test_a_picture_can_be_pasted_and_is_shown_in_the_transcript(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     page = visitor.page
@@ -200,7 +210,9 @@ def test_a_picture_can_be_pasted_and_is_shown_in_the_transcript(
     assert width == 4
 
 
-def test_a_background_process_is_listed_read_and_ended(gateway: Served, visit: Visit) -> None:
+def test_a_background_process_is_listed_read_and_ended(
+    gateway: GatewayProcess, visit: Visit
+) -> None:
     visitor = visit(gateway)
     page = visitor.page
     call = json.dumps({"action": "start", "command": "echo grip; sleep 300"})
@@ -214,7 +226,7 @@ def test_a_background_process_is_listed_read_and_ended(gateway: Served, visit: V
     process.locator(".facts").get_by_text("running").wait_for(state="hidden")
 
 
-def test_two_pages_show_the_same_chat(gateway: Served, visit: Visit) -> None:
+def test_two_pages_show_the_same_chat(gateway: GatewayProcess, visit: Visit) -> None:
     one, other = visit(gateway), visit(gateway)
     one.ask("said on one page")
     other.page.goto(one.page.url)
@@ -227,7 +239,7 @@ def test_two_pages_show_the_same_chat(gateway: Served, visit: Visit) -> None:
 
 
 def test_what_was_taken_back_is_marked_at_once_and_after_a_reload(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     visitor.ask("this stays")
@@ -242,7 +254,7 @@ def test_what_was_taken_back_is_marked_at_once_and_after_a_reload(
     assert visitor.said.get_by_text("this stays", exact=True).count() == 1
 
 
-def test_a_retry_shows_the_old_answer_as_taken_back(gateway: Served, visit: Visit) -> None:
+def test_a_retry_shows_the_old_answer_as_taken_back(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
     visitor.ask("once more")
     visitor.say("/retry")
@@ -251,7 +263,9 @@ def test_a_retry_shows_the_old_answer_as_taken_back(gateway: Served, visit: Visi
     visitor.page.locator(".chunk > .reply").get_by_text("You said: once more").wait_for()
 
 
-def test_whoever_leaves_a_chat_by_a_command_goes_along(gateway: Served, visit: Visit) -> None:
+def test_whoever_leaves_a_chat_by_a_command_goes_along(
+    gateway: GatewayProcess, visit: Visit
+) -> None:
     """/fork, /resume and /new lead to another conversation, and the page to it, with the answer."""
     visitor = visit(gateway)
     visitor.ask("a fork in the road")
@@ -271,7 +285,9 @@ def test_whoever_leaves_a_chat_by_a_command_goes_along(gateway: Served, visit: V
     visitor.ask("afresh")
 
 
-def test_whoever_says_something_is_shown_what_comes_of_it(gateway: Served, visit: Visit) -> None:
+def test_whoever_says_something_is_shown_what_comes_of_it(
+    gateway: GatewayProcess, visit: Visit
+) -> None:
     visitor = visit(gateway)
     visitor.ask("a long one\n" * 60)
     scroller = visitor.page.locator(".scroller")
@@ -283,7 +299,9 @@ def test_whoever_says_something_is_shown_what_comes_of_it(gateway: Served, visit
     assert left < 80
 
 
-def test_a_chat_that_begins_with_a_command_shows_its_answer(gateway: Served, visit: Visit) -> None:
+def test_a_chat_that_begins_with_a_command_shows_its_answer(
+    gateway: GatewayProcess, visit: Visit
+) -> None:
     visitor = visit(gateway)
     visitor.say("/status")
     visitor.page.locator(".answer").get_by_text("Session:").wait_for()

@@ -14,8 +14,8 @@ from tests.server.page.conftest import Visit
 from tests.server.page.test_accessibility import DESKTOP, PHONE, serious
 from tests.server.page.test_pictures import VIEWS, take
 from tests.server.page.visitor import Visitor
-from tests.support.gateway_process import Served
-from tests.support.simulated_vendor import Vendor
+from tests.support.gateway_process import GatewayProcess
+from tests.support.simulated_vendor import SimulatedVendor
 
 from holdfast.core.ops.stats import MINUTE_SECONDS, DurationSum, MinuteStats
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
@@ -71,7 +71,7 @@ async def lived(home: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def home(home: Path, vendor: Vendor) -> Path:
+def home(home: Path, vendor: SimulatedVendor) -> Path:
     (home / "holdfast.toml").write_text(PRICES + vendor.settings)
     asyncio.run(lived(home))
     return home
@@ -79,13 +79,13 @@ def home(home: Path, vendor: Vendor) -> Path:
 
 def show(visitor: Visitor, view: str) -> None:
     """Open a view by its address, and wait until it has something to say."""
-    visitor.page.goto(f"{visitor.served.address}/#/{view}")
+    visitor.page.goto(f"{visitor.gateway.address}/#/{view}")
     visitor.page.locator(".views .card").first.wait_for()
     visitor.page.locator(".views .quiet-text", has_text="Loading").first.wait_for(state="detached")
 
 
 def test_the_way_to_the_dashboard_and_back_is_one_of_addresses(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     """Nothing of a view is fetched before it is opened; reload, back and keys find the place."""
     visitor = visit(gateway, viewport=DESKTOP)
@@ -116,14 +116,18 @@ def test_the_way_to_the_dashboard_and_back_is_one_of_addresses(
     assert page.url == chat
 
 
-def test_a_picture_is_taken_of_the_dashboard(gateway: Served, visit: Visit, album: Path) -> None:
+def test_a_picture_is_taken_of_the_dashboard(
+    gateway: GatewayProcess, visit: Visit, album: Path
+) -> None:
     visitor = visit(gateway, **VIEWS["light"])
     show(visitor, "overview")
     visitor.page.locator("figure.chart").nth(8).wait_for()
     take(visitor, album / "dashboard.png")
 
 
-def test_the_overview_says_how_the_gateway_is_and_was(gateway: Served, visit: Visit) -> None:
+def test_the_overview_says_how_the_gateway_is_and_was(
+    gateway: GatewayProcess, visit: Visit
+) -> None:
     visitor = visit(gateway)
     page = visitor.page
     page.route("**/api/v1/status", _on_an_idle_machine)
@@ -172,7 +176,7 @@ def _on_an_idle_machine(route: Any) -> None:
     route.fulfill(json=told)
 
 
-def test_an_account_is_paused_resumed_and_checked(gateway: Served, visit: Visit) -> None:
+def test_an_account_is_paused_resumed_and_checked(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
     show(visitor, "platforms")
     account = visitor.page.get_by_label("Accounts").locator("li", has_text="simulated")
@@ -188,7 +192,7 @@ def test_an_account_is_paused_resumed_and_checked(gateway: Served, visit: Visit)
     assert visitor.page.get_by_label("Pairing requests").is_visible()
 
 
-def test_restarts_are_told_and_asked_for(gateway: Served, visit: Visit) -> None:
+def test_restarts_are_told_and_asked_for(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
     show(visitor, "restarts")
     row = visitor.page.locator("tbody tr").inner_text()
@@ -201,7 +205,7 @@ def test_restarts_are_told_and_asked_for(gateway: Served, visit: Visit) -> None:
 
 @pytest.mark.parametrize(("theme", "viewport"), [("light", DESKTOP), ("dark", PHONE)])
 def test_every_view_is_for_everyone(
-    gateway: Served, visit: Visit, theme: str, viewport: dict[str, int]
+    gateway: GatewayProcess, visit: Visit, theme: str, viewport: dict[str, int]
 ) -> None:
     visitor = visit(gateway, color_scheme=theme, viewport=viewport)
     page = visitor.page
@@ -219,7 +223,7 @@ def test_every_view_is_for_everyone(
 
 
 def test_an_open_dashboard_asks_seldom_and_a_hidden_one_never(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway, viewport=DESKTOP, alone=True)  # a clock is a browser's
     page = visitor.page
@@ -253,7 +257,7 @@ def test_an_open_dashboard_asks_seldom_and_a_hidden_one_never(
 
 
 def test_a_view_that_cannot_be_filled_says_why_and_does_not_go_on_loading(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway, viewport=DESKTOP)
     page = visitor.page
@@ -267,7 +271,9 @@ def test_a_view_that_cannot_be_filled_says_why_and_does_not_go_on_loading(
         page.locator(".views:not(:has-text('Loading…'))").wait_for()
 
 
-def test_a_message_that_nobody_works_on_raises_the_alarm(gateway: Served, visit: Visit) -> None:
+def test_a_message_that_nobody_works_on_raises_the_alarm(
+    gateway: GatewayProcess, visit: Visit
+) -> None:
     """G3: a row that was put there by hand has nobody who brings it to its end."""
     visitor = visit(gateway)
     visitor.ask("[text hello]")

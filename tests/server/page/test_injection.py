@@ -11,7 +11,7 @@ from typing import Any
 from tests.server.page.conftest import Visit
 from tests.server.page.payloads import FILE_NAMES, PAYLOADS
 from tests.server.page.visitor import Visitor
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 
 # Looks at every element there is: what could act, and whether a text became markup.
 _SUSPECTS = """() => {
@@ -104,7 +104,7 @@ def unfold(visitor: Visitor) -> None:
     visitor.page.wait_for_timeout(150)
 
 
-def test_a_transcript_of_payloads_is_shown_as_text(gateway: Served, visit: Visit) -> None:
+def test_a_transcript_of_payloads_is_shown_as_text(gateway: GatewayProcess, visit: Visit) -> None:
     assert len(PAYLOADS) >= 60
     visitor = visit(gateway)
     messages = [message for payload in PAYLOADS for message in records(payload)]
@@ -121,7 +121,7 @@ def test_a_transcript_of_payloads_is_shown_as_text(gateway: Served, visit: Visit
 
 
 def test_payloads_from_a_streaming_model_and_a_real_tool_do_nothing(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     everything = "\n\n".join(PAYLOADS)
@@ -142,7 +142,7 @@ def test_payloads_from_a_streaming_model_and_a_real_tool_do_nothing(
 
 
 def test_titles_found_places_files_and_processes_are_only_names(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     page = visitor.page
@@ -184,7 +184,9 @@ def test_titles_found_places_files_and_processes_are_only_names(
     assert page.evaluate(_SUSPECTS.replace('"FORM", ', "")) == []
 
 
-def test_names_words_and_lines_do_nothing_on_the_dashboard(gateway: Served, visit: Visit) -> None:
+def test_names_words_and_lines_do_nothing_on_the_dashboard(
+    gateway: GatewayProcess, visit: Visit
+) -> None:
     """Titles, commands, jobs, lines of the log and rows of the audit are whatever somebody said."""
     visitor = visit(gateway)
     page = visitor.page
@@ -225,7 +227,9 @@ def test_names_words_and_lines_do_nothing_on_the_dashboard(gateway: Served, visi
     visitor.fetch("DELETE", f"/api/v1/jobs/{made}")
 
 
-def test_a_page_that_an_agent_wrote_is_saved_and_not_opened(gateway: Served, visit: Visit) -> None:
+def test_a_page_that_an_agent_wrote_is_saved_and_not_opened(
+    gateway: GatewayProcess, visit: Visit
+) -> None:
     visitor = visit(gateway)
     command = "echo '<script>alert(1)</script>' > page.html"
     gateway.model.script(
@@ -242,7 +246,7 @@ def test_a_page_that_an_agent_wrote_is_saved_and_not_opened(gateway: Served, vis
 
 
 def test_the_page_allows_no_inline_script_and_no_frame_around_it(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     policy = visitor.fetch("GET", "/").headers["content-security-policy"]

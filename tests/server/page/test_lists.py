@@ -14,8 +14,8 @@ from tests.server.page.conftest import Visit
 from tests.server.page.test_accessibility import DESKTOP, PHONE, serious
 from tests.server.page.test_pictures import FLAT, take
 from tests.server.page.visitor import Visitor
-from tests.support.gateway_process import Served
-from tests.support.simulated_vendor import Vendor
+from tests.support.gateway_process import GatewayProcess
+from tests.support.simulated_vendor import SimulatedVendor
 
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
 from holdfast.store.sqlite.store import SqliteStore
@@ -41,7 +41,7 @@ async def lived(home: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def home(home: Path, vendor: Vendor) -> Path:
+def home(home: Path, vendor: SimulatedVendor) -> Path:
     (home / "holdfast.toml").write_text(vendor.settings)
     asyncio.run(lived(home))
     return home
@@ -49,7 +49,7 @@ def home(home: Path, vendor: Vendor) -> Path:
 
 def show(visitor: Visitor, view: str) -> Any:
     """Open a view by its address, and wait until it has something to say."""
-    visitor.page.goto(f"{visitor.served.address}/#/{view}")
+    visitor.page.goto(f"{visitor.gateway.address}/#/{view}")
     visitor.page.locator(".views > *").first.wait_for()
     visitor.page.locator(".views .quiet-text", has_text="Loading").first.wait_for(state="detached")
     return visitor.page
@@ -68,7 +68,7 @@ def send(visitor: Visitor, text: str, state: str) -> None:
 
 
 def test_what_did_not_arrive_is_told_with_a_remedy_and_sent_again(
-    gateway: Served, visit: Visit, vendor: Vendor, album: Path
+    gateway: GatewayProcess, visit: Visit, vendor: SimulatedVendor, album: Path
 ) -> None:
     """I2: one that may have arrived is asked about first, and goes out with its mark."""
     visitor = visit(gateway, **FLAT)
@@ -108,7 +108,7 @@ def test_what_did_not_arrive_is_told_with_a_remedy_and_sent_again(
     assert marks == [False, True, True]
 
 
-def test_a_job_is_made_run_paused_and_removed(gateway: Served, visit: Visit) -> None:
+def test_a_job_is_made_run_paused_and_removed(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
     page = show(visitor, "jobs")
     page.get_by_text("There are no jobs.").wait_for()
@@ -147,7 +147,7 @@ def test_a_job_is_made_run_paused_and_removed(gateway: Served, visit: Visit) -> 
     page.get_by_text("There are no jobs.").wait_for()
 
 
-def test_the_log_is_followed_narrowed_and_held(gateway: Served, visit: Visit) -> None:
+def test_the_log_is_followed_narrowed_and_held(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
     page = show(visitor, "logs")
     lines = page.locator(".log-line")
@@ -176,7 +176,7 @@ def test_the_log_is_followed_narrowed_and_held(gateway: Served, visit: Visit) ->
 
 
 def test_thousands_of_lines_are_held_to_the_newest_and_drawn_where_one_looks(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     """A stream that breaks off is gone on with behind the last line that came: none is there
     twice, none is left out, and what the gateway does not have any more is told."""
@@ -228,7 +228,7 @@ def test_thousands_of_lines_are_held_to_the_newest_and_drawn_where_one_looks(
 
 
 def test_the_audit_is_narrowed_followed_checked_and_taken_along(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     visitor.page.clock.install()
@@ -253,7 +253,7 @@ def test_the_audit_is_narrowed_followed_checked_and_taken_along(
     page.get_by_text("No row is like that.").wait_for()
 
 
-def test_restarts_are_read_back_to_the_first(gateway: Served, visit: Visit) -> None:
+def test_restarts_are_read_back_to_the_first(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
     page = show(visitor, "restarts")
     rows = page.locator("tbody tr")
@@ -268,7 +268,7 @@ def test_restarts_are_read_back_to_the_first(gateway: Served, visit: Visit) -> N
 
 @pytest.mark.parametrize(("theme", "viewport"), [("light", DESKTOP), ("dark", PHONE)])
 def test_every_list_is_for_everyone(
-    gateway: Served, visit: Visit, theme: str, viewport: dict[str, int]
+    gateway: GatewayProcess, visit: Visit, theme: str, viewport: dict[str, int]
 ) -> None:
     visitor = visit(gateway, color_scheme=theme, viewport=viewport)
     for view in ("outbox/state=all", "jobs", "logs", "audit/kind=account"):

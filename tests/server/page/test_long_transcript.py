@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.server.page.conftest import Visit
 from tests.server.page.visitor import Visitor
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 
 STEPS = 5_000
 OPENS_WITHIN = 0.5  # seconds of a processor: how busy the machine is does not matter
@@ -55,7 +55,7 @@ _SCROLLING = """async (frames) => {
 
 
 @pytest.fixture
-def long_chat(gateway: Served, visit: Visit) -> tuple[Visitor, str]:
+def long_chat(gateway: GatewayProcess, visit: Visit) -> tuple[Visitor, str]:
     visitor = visit(gateway, viewport={"width": 1280, "height": 900})
     answer = visitor.fetch("POST", "/api/v1/sessions/import", data=transcript(STEPS))
     return visitor, str(answer.json()["id"])
@@ -113,7 +113,9 @@ def test_older_records_come_without_moving_what_is_read(
     assert moved < 40
 
 
-def test_a_streamed_word_draws_nothing_but_the_running_step(gateway: Served, visit: Visit) -> None:
+def test_a_streamed_word_draws_nothing_but_the_running_step(
+    gateway: GatewayProcess, visit: Visit
+) -> None:
     visitor = visit(gateway)
     visitor.ask("[text something to leave alone]")
     visitor.page.evaluate(

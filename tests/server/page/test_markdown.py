@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.server.page.conftest import Visit
 from tests.server.page.visitor import Visitor
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 
 _DRAW = """async (text) => {
   const { html, render } = await import("/page/vendor/preact-htm.module.js");
@@ -106,7 +106,7 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def artist(chromium: Any, gateway: Served) -> Iterator[Visitor]:
+def artist(chromium: Any, gateway: GatewayProcess) -> Iterator[Visitor]:
     visitor = Visitor(chromium.new_context(), gateway)
     visitor.arrive(login=True)
     yield visitor
@@ -166,7 +166,9 @@ def test_code_in_colours_is_the_code(drawing: Any) -> None:
     assert joined == [code] * 15
 
 
-def test_a_streaming_text_keeps_the_blocks_it_has_drawn(gateway: Served, visit: Visit) -> None:
+def test_a_streaming_text_keeps_the_blocks_it_has_drawn(
+    gateway: GatewayProcess, visit: Visit
+) -> None:
     visitor = visit(gateway)
     same = visitor.page.evaluate(
         """async () => {

@@ -1,10 +1,12 @@
 """What is remembered, on the page: seen, added, changed, forgotten and turned off."""
 
 from tests.server.page.conftest import Visit
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 
 
-def test_notes_are_written_changed_and_forgotten_on_the_page(gateway: Served, visit: Visit) -> None:
+def test_notes_are_written_changed_and_forgotten_on_the_page(
+    gateway: GatewayProcess, visit: Visit
+) -> None:
     visitor = visit(gateway)
     visitor.ask("[text hello]")
     visitor.page.get_by_role("button", name="Memory", exact=True).click()
@@ -28,7 +30,7 @@ def test_notes_are_written_changed_and_forgotten_on_the_page(gateway: Served, vi
     note.wait_for(state="detached")
 
 
-def test_memory_is_turned_off_and_on_on_the_page(gateway: Served, visit: Visit) -> None:
+def test_memory_is_turned_off_and_on_on_the_page(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
     visitor.ask("[text hello]")
     visitor.page.get_by_role("button", name="Memory", exact=True).click()
@@ -40,7 +42,7 @@ def test_memory_is_turned_off_and_on_on_the_page(gateway: Served, visit: Visit) 
     panel.get_by_label("New note").wait_for()
 
 
-def test_what_cannot_be_noted_is_said(gateway: Served, visit: Visit) -> None:
+def test_what_cannot_be_noted_is_said(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
     visitor.ask("[text hello]")
     visitor.page.get_by_role("button", name="Memory", exact=True).click()

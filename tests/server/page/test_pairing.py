@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 from tests.server.page.conftest import Visit
-from tests.support.gateway_process import Served
-from tests.support.simulated_vendor import Vendor
+from tests.support.gateway_process import GatewayProcess
+from tests.support.simulated_vendor import SimulatedVendor
 
 
 @pytest.fixture(scope="module")
-def home(home: Path, vendor: Vendor) -> Path:
+def home(home: Path, vendor: SimulatedVendor) -> Path:
     (home / "holdfast.toml").write_text(vendor.settings)
     return home
 
 
 def test_people_are_let_in_denied_and_sent_away_on_the_page(
-    gateway: Served, visit: Visit, vendor: Vendor
+    gateway: GatewayProcess, visit: Visit, vendor: SimulatedVendor
 ) -> None:
     vendor.say("hello", user="eve", user_name="<b>Eve</b>")
     vendor.sent(1)  # she was first

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.server.page import showcase
 from tests.server.page.conftest import Visit
 from tests.server.page.visitor import Visitor
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 
 VIEWS = {
     "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 1000}},
@@ -28,7 +28,7 @@ def take(visitor: Visitor, path: Path) -> None:
 
 
 def test_pictures_are_taken_of_a_chat_and_of_a_turn_that_runs(
-    demo_gateway: Served, visit: Visit, album: Path
+    demo_gateway: GatewayProcess, visit: Visit, album: Path
 ) -> None:
     session_id = ""
     for name, view in VIEWS.items():

@@ -7,7 +7,7 @@ from typing import Any
 from tests.server.page.conftest import Visit
 from tests.server.page.held_turn import Held
 from tests.server.page.visitor import Visitor
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 
 WORDS = " ".join(f"word{n}" for n in range(1, 31))
 NOTHING_KEPT = "Object.keys(localStorage).every(key => !key.includes('outbox'))"
@@ -26,7 +26,7 @@ def answered(visitor: Visitor) -> list[str]:
 
 
 def test_a_gateway_killed_while_it_streams_goes_on_where_it_was(
-    lone_gateway: Served, visit: Visit
+    lone_gateway: GatewayProcess, visit: Visit
 ) -> None:
     """H3, I2: a reply that was half on the page is there once when the next gateway is done."""
     visitor = visit(lone_gateway)
@@ -48,7 +48,7 @@ def test_a_gateway_killed_while_it_streams_goes_on_where_it_was(
 
 
 def test_a_command_that_runs_through_a_kill_is_shown_once_with_its_result(
-    lone_gateway: Served, visit: Visit
+    lone_gateway: GatewayProcess, visit: Visit
 ) -> None:
     """H2: the step that was running when the gateway died ends on the page as it ended."""
     visitor = visit(lone_gateway)
@@ -70,7 +70,7 @@ def test_a_command_that_runs_through_a_kill_is_shown_once_with_its_result(
 
 
 def test_what_is_written_while_the_gateway_is_away_is_sent_when_it_is_back(
-    lone_gateway: Served, visit: Visit
+    lone_gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(lone_gateway)
     visitor.ask("first")
@@ -88,7 +88,7 @@ def test_what_is_written_while_the_gateway_is_away_is_sent_when_it_is_back(
 
 
 def test_a_new_chat_begun_while_the_gateway_is_away_begins_once(
-    lone_gateway: Served, visit: Visit
+    lone_gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(lone_gateway)
     lone_gateway.end(signal.SIGKILL)
@@ -104,7 +104,7 @@ def test_a_new_chat_begun_while_the_gateway_is_away_begins_once(
 
 
 def test_a_message_whose_receipt_was_lost_is_not_said_twice(
-    lone_gateway: Served, visit: Visit
+    lone_gateway: GatewayProcess, visit: Visit
 ) -> None:
     """The gateway has it, the page does not know: it is sent again with the same message_id."""
     visitor = visit(lone_gateway)
@@ -128,7 +128,7 @@ def test_a_message_whose_receipt_was_lost_is_not_said_twice(
 
 
 def test_a_gateway_whose_store_takes_nothing_says_why_and_has_it_when_it_can(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     """K2: on a full disk the page does not pretend that all is well, and keeps what was written."""
     visitor = visit(gateway)
@@ -143,7 +143,7 @@ def test_a_gateway_whose_store_takes_nothing_says_why_and_has_it_when_it_can(
     assert said(visitor) == ["first", "when there is room"]
 
 
-def test_a_stream_that_repeats_itself_is_shown_once(gateway: Served, visit: Visit) -> None:
+def test_a_stream_that_repeats_itself_is_shown_once(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
     visitor.ask("[text the one answer]")
     from_the_start = re.compile(r"after=\d+")

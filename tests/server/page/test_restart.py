@@ -9,7 +9,7 @@ from tests.server.page.conftest import Visit, serving
 from tests.server.page.test_accessibility import DESKTOP, PHONE, serious
 from tests.server.page.test_reconnect import answered, said
 from tests.server.page.visitor import Visitor
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 
 from holdfast.system import exit_codes
 from holdfast.testing.misbehaving_model.process import ModelProcess
@@ -19,17 +19,17 @@ AWAY = "Restarting… what you write is kept"
 
 
 @pytest.fixture
-def kept_gateway(chromium: Any, tmp_path: Path, model: ModelProcess) -> Iterator[Served]:
+def kept_gateway(chromium: Any, tmp_path: Path, model: ModelProcess) -> Iterator[GatewayProcess]:
     """A gateway whose supervisor is the test: it leaves with 75, and is started again."""
     model.reset()
     wanted = {"HOLDFAST_GATEWAY_SUPERVISOR": "s6", "HOLDFAST_GATEWAY_PARK_TIMEOUT": "120"}
-    with serving(tmp_path / "home", model, **wanted) as served:
-        yield served
+    with serving(tmp_path / "home", model, **wanted) as gateway_process:
+        yield gateway_process
 
 
 def work(visitor: Visitor) -> None:
     """A turn runs that does not end by itself."""
-    visitor.served.model.script(ENDLESS, {"match": "slowly", "text": "there it is"})
+    visitor.gateway.model.script(ENDLESS, {"match": "slowly", "text": "there it is"})
     visitor.say("slowly")
     visitor.page.locator(".reply.live").get_by_text("word2").wait_for()
 
@@ -43,17 +43,17 @@ def ask_to_restart(visitor: Visitor, way: str) -> Any:
     return dialog
 
 
-def follow(served: Served, visitor: Visitor) -> None:
+def follow(gateway_process: GatewayProcess, visitor: Visitor) -> None:
     """It goes, its successor comes, and the page is with that one."""
-    assert served.leaves() == exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE
+    assert gateway_process.leaves() == exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE
     visitor.page.get_by_text(AWAY).wait_for()
-    served.start()
+    gateway_process.start()
     visitor.page.get_by_text(AWAY).wait_for(state="hidden")
     visitor.page.get_by_text("Connected", exact=True).wait_for()
 
 
 def test_a_restart_waits_for_a_turn_and_the_page_for_the_successor(
-    kept_gateway: Served, visit: Visit
+    kept_gateway: GatewayProcess, visit: Visit
 ) -> None:
     """C2, F6: the page says what is waited for. What is written meanwhile is sent to the
     successor, which goes on with what was cut; and all of it is shown once."""
@@ -82,7 +82,7 @@ def test_a_restart_waits_for_a_turn_and_the_page_for_the_successor(
 
 
 def test_a_restart_when_nothing_runs_waits_as_long_as_that_takes(
-    kept_gateway: Served, visit: Visit
+    kept_gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(kept_gateway)
     work(visitor)
@@ -98,7 +98,7 @@ def test_a_restart_when_nothing_runs_waits_as_long_as_that_takes(
 
 
 def test_a_restart_that_is_refused_is_told_in_the_dialog(
-    kept_gateway: Served, visit: Visit
+    kept_gateway: GatewayProcess, visit: Visit
 ) -> None:
     """A successor that could not start is not begun: the reason names the place."""
     visitor = visit(kept_gateway)
@@ -112,7 +112,7 @@ def test_a_restart_that_is_refused_is_told_in_the_dialog(
 
 @pytest.mark.parametrize(("theme", "viewport"), [("light", DESKTOP), ("dark", PHONE)])
 def test_the_dialog_is_for_everyone(
-    gateway: Served, visit: Visit, theme: str, viewport: dict[str, int]
+    gateway: GatewayProcess, visit: Visit, theme: str, viewport: dict[str, int]
 ) -> None:
     visitor = visit(gateway, color_scheme=theme, viewport=viewport)
     page = visitor.page

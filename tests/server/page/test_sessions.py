@@ -14,9 +14,9 @@ from tests.server.page.test_busy import choose
 from tests.server.page.test_pictures import take
 from tests.server.page.test_viewer import offered
 from tests.server.page.visitor import Visitor
-from tests.support.gateway_process import Served
-from tests.support.held_command import HELD
-from tests.support.simulated_vendor import Vendor
+from tests.support.gateway_process import GatewayProcess
+from tests.support.held_command import HELD_CALL
+from tests.support.simulated_vendor import SimulatedVendor
 
 from holdfast.server.local.control_client import ControlClient
 
@@ -27,7 +27,7 @@ ALLOWED = 'allow = ["ann", "ben"]\n'
 
 
 @pytest.fixture(scope="module")
-def home(home: Path, vendor: Vendor) -> Path:
+def home(home: Path, vendor: SimulatedVendor) -> Path:
     fill(home, sessions=MANY, steps=STEPS)
     (home / "holdfast.toml").write_text(PRICES + vendor.settings + ALLOWED)
     return home
@@ -35,7 +35,7 @@ def home(home: Path, vendor: Vendor) -> Path:
 
 def listed(visitor: Visitor, asked: str = "") -> Any:
     """The rows of the list, once it has some."""
-    visitor.page.goto(f"{visitor.served.address}/#/sessions{asked}")
+    visitor.page.goto(f"{visitor.gateway.address}/#/sessions{asked}")
     rows = visitor.page.locator(".sessions .body [role=row]")
     rows.first.wait_for()
     return rows
@@ -43,12 +43,12 @@ def listed(visitor: Visitor, asked: str = "") -> Any:
 
 def opened(visitor: Visitor, session: str) -> Any:
     """The page with a session on it, whose figures are there."""
-    visitor.page.goto(f"{visitor.served.address}/#/sessions/{session}")
+    visitor.page.goto(f"{visitor.gateway.address}/#/sessions/{session}")
     visitor.page.locator(".session-head h2").wait_for()
     return visitor.page
 
 
-def of_ann(visitor: Visitor, vendor: Vendor, text: str) -> str:
+def of_ann(visitor: Visitor, vendor: SimulatedVendor, text: str) -> str:
     """The session in which Ann has just said that, on her platform."""
     vendor.say(text, user="ann")
     path = "/api/v1/sessions?platform=simulated&user=ann&limit=1"
@@ -63,7 +63,7 @@ def do(page: Any, what: str) -> None:
 
 
 def test_a_list_of_many_is_drawn_where_one_looks_and_found_again(
-    gateway: Served, visit: Visit, album: Path
+    gateway: GatewayProcess, visit: Visit, album: Path
 ) -> None:
     """Of hundreds that are loaded a few dozen are drawn; back and reload find the place."""
     visitor = visit(gateway, viewport=DESKTOP)
@@ -95,7 +95,7 @@ def test_a_list_of_many_is_drawn_where_one_looks_and_found_again(
 
 
 def test_sessions_are_found_by_platform_state_person_and_words(
-    gateway: Served, visit: Visit, vendor: Vendor
+    gateway: GatewayProcess, visit: Visit, vendor: SimulatedVendor
 ) -> None:
     """What is asked for stands in the address, and what happens is seen without a reload."""
     visitor = visit(gateway, viewport=DESKTOP)
@@ -133,7 +133,7 @@ def test_sessions_are_found_by_platform_state_person_and_words(
 
 
 def test_a_long_transcript_says_what_each_reply_and_turn_took(
-    gateway: Served, visit: Visit, album: Path
+    gateway: GatewayProcess, visit: Visit, album: Path
 ) -> None:
     """Older records come when one scrolls to them; what a tool printed when it is unfolded."""
     visitor = visit(gateway, viewport=DESKTOP)
@@ -171,7 +171,7 @@ def test_a_long_transcript_says_what_each_reply_and_turn_took(
 
 
 def test_an_operator_speaks_into_a_chat_of_others_which_gets_the_answer(
-    gateway: Served, visit: Visit, vendor: Vendor
+    gateway: GatewayProcess, visit: Visit, vendor: SimulatedVendor
 ) -> None:
     """Decision 41, from the page; what runs is followed, steered, allowed and stopped there."""
     visitor = visit(gateway)
@@ -207,7 +207,7 @@ def test_an_operator_speaks_into_a_chat_of_others_which_gets_the_answer(
     card.get_by_role("button", name="Deny").click()
     visitor.replies.get_by_text("that was it").wait_for()
 
-    visitor.say(f"{HELD} [then] [text never said]")
+    visitor.say(f"{HELD_CALL} [then] [text never said]")
     page.locator(".step.running").wait_for()
     page.locator(".session-head").get_by_role("button", name="Stop").click()
     page.get_by_text("Stopped.", exact=True).first.wait_for()
@@ -217,7 +217,7 @@ def test_an_operator_speaks_into_a_chat_of_others_which_gets_the_answer(
 
 
 def test_a_session_is_set_aside_taken_up_copied_begun_anew_and_deleted(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     """Each is told when it is done; what cannot be undone is asked about first."""
     visitor = visit(gateway)
@@ -264,7 +264,9 @@ def test_a_session_is_set_aside_taken_up_copied_begun_anew_and_deleted(
     page.get_by_text("it was deleted, or the address is not whole").wait_for()
 
 
-def test_a_viewer_reads_a_session_and_is_offered_nothing(gateway: Served, visit: Visit) -> None:
+def test_a_viewer_reads_a_session_and_is_offered_nothing(
+    gateway: GatewayProcess, visit: Visit
+) -> None:
     token = ControlClient(gateway.paths).post("/tokens", {"name": "ann"})["token"]
     visitor = visit(gateway, login=False)
     page = visitor.page
@@ -281,7 +283,7 @@ def test_a_viewer_reads_a_session_and_is_offered_nothing(gateway: Served, visit:
 
 @pytest.mark.parametrize(("theme", "viewport"), [("light", DESKTOP), ("dark", PHONE)])
 def test_the_sessions_are_for_everyone(
-    gateway: Served, visit: Visit, theme: str, viewport: dict[str, int]
+    gateway: GatewayProcess, visit: Visit, theme: str, viewport: dict[str, int]
 ) -> None:
     visitor = visit(gateway, color_scheme=theme, viewport=viewport)
     page = visitor.page

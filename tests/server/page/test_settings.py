@@ -10,7 +10,7 @@ import pytest
 from tests.server.page.conftest import Visit
 from tests.server.page.test_accessibility import DESKTOP, PHONE, serious
 from tests.server.page.visitor import Visitor
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 
 from holdfast.server.local.control_client import ControlClient, GatewayRefused
 
@@ -32,7 +32,7 @@ def home(home: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def gateway(gateway: Served) -> Served:
+def gateway(gateway: GatewayProcess) -> GatewayProcess:
     """Once it has kept the file under a number."""
     _until(lambda: ControlClient(gateway.paths).get("/config")["number"] > 0)
     return gateway
@@ -45,13 +45,13 @@ def _until(true: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-def file_of(gateway: Served) -> dict[str, Any]:
+def file_of(gateway: GatewayProcess) -> dict[str, Any]:
     return tomllib.loads((gateway.home / "holdfast.toml").read_text())
 
 
 def opened(visitor: Visitor, address: str) -> Any:
     page = visitor.page
-    page.goto(f"{visitor.served.address}/#/settings{address}")
+    page.goto(f"{visitor.gateway.address}/#/settings{address}")
     page.locator(".views .card").first.wait_for()
     return page
 
@@ -69,7 +69,7 @@ def change(page: Any, key: str, value: str) -> None:
 
 
 def test_keys_are_found_changed_in_place_and_refused_beside_their_field(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway, viewport=DESKTOP)
     page = opened(visitor, "")
@@ -101,7 +101,7 @@ def test_keys_are_found_changed_in_place_and_refused_beside_their_field(
 
 
 def test_a_section_that_there_is_not_is_told_and_leaves_the_way_to_the_others(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     """Also one whose name means something to the language that the page is written in."""
     visitor = visit(gateway, viewport=DESKTOP)
@@ -115,7 +115,7 @@ def test_a_section_that_there_is_not_is_told_and_leaves_the_way_to_the_others(
 
 
 def test_a_list_of_tables_is_changed_as_a_whole_where_it_stands(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway, viewport=PHONE)
     page = opened(visitor, "/q=fallbacks")
@@ -152,7 +152,7 @@ def test_a_list_of_tables_is_changed_as_a_whole_where_it_stands(
 
 
 def test_prices_are_a_table_and_what_was_before_can_be_put_back(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway, viewport=PHONE, color_scheme="dark")
     page = opened(visitor, "/prices")

@@ -15,7 +15,7 @@ from tests.server.page.test_accessibility import DESKTOP, PHONE, serious
 from tests.server.page.test_approvals import SUDO
 from tests.server.page.test_pictures import FLAT, take
 from tests.server.page.visitor import Visitor
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 
 PRICES = '[prices."scripted"]\ninput = 2.0\noutput = 8.0\n'
 TICKS = (
@@ -33,7 +33,7 @@ def home(home: Path) -> Path:
 
 
 def show(visitor: Visitor, address: str) -> None:
-    visitor.page.goto(f"{visitor.served.address}/#/{address}")
+    visitor.page.goto(f"{visitor.gateway.address}/#/{address}")
     title = address.partition("/")[0].capitalize()
     visitor.page.get_by_role("heading", level=1, name=title).wait_for()
     visitor.page.locator(".views .card").first.wait_for()
@@ -59,7 +59,7 @@ def line(visitor: Visitor, name: str) -> Any:
 
 
 def test_a_turn_that_was_cut_is_drawn_with_what_became_of_it(
-    gateway: Served, visit: Visit, album: Path
+    gateway: GatewayProcess, visit: Visit, album: Path
 ) -> None:
     """H2: where it was cut, for how long nobody was there, what was attached and what is unknown;
     the hours of absence leave room for the seconds of work."""
@@ -112,7 +112,7 @@ def test_a_turn_that_was_cut_is_drawn_with_what_became_of_it(
     slowest.get_by_text("over 2 restarts").wait_for()
 
 
-def test_a_turn_of_hundreds_of_steps_is_drawn_whole(gateway: Served, visit: Visit) -> None:
+def test_a_turn_of_hundreds_of_steps_is_drawn_whole(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
     show(visitor, f"turns/{LONG}")
     visitor.page.locator(".line").nth(STEPS + 1).wait_for()
@@ -122,7 +122,7 @@ def test_a_turn_of_hundreds_of_steps_is_drawn_whole(gateway: Served, visit: Visi
 
 
 def test_what_waits_is_counted_decided_and_followed(
-    gateway: Served, visit: Visit, album: Path
+    gateway: GatewayProcess, visit: Visit, album: Path
 ) -> None:
     """J3: who looks at a turn that waits sees it go on when somebody decides elsewhere."""
     visitor = visit(gateway, **FLAT)
@@ -157,7 +157,7 @@ def test_what_waits_is_counted_decided_and_followed(
     views.locator(".count").wait_for(state="detached")
 
 
-def test_what_runs_anywhere_is_followed_and_ended(gateway: Served, visit: Visit) -> None:
+def test_what_runs_anywhere_is_followed_and_ended(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
     page = visitor.page
     said(visitor, TICKS)
@@ -182,7 +182,7 @@ def test_what_runs_anywhere_is_followed_and_ended(gateway: Served, visit: Visit)
 
 @pytest.mark.parametrize(("theme", "viewport"), [("light", DESKTOP), ("dark", PHONE)])
 def test_these_views_are_for_everyone(
-    gateway: Served, visit: Visit, theme: str, viewport: dict[str, int]
+    gateway: GatewayProcess, visit: Visit, theme: str, viewport: dict[str, int]
 ) -> None:
     visitor = visit(gateway, color_scheme=theme, viewport=viewport)
     page = visitor.page

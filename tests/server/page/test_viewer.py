@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.server.page.conftest import Visit
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 
 from holdfast.server.local.control_client import ControlClient
 
@@ -35,7 +35,7 @@ def offered(page: Any) -> list[str]:
 
 
 def test_a_viewer_logs_in_by_their_token_reads_along_and_is_offered_no_change(
-    gateway: Served, visit: Visit
+    gateway: GatewayProcess, visit: Visit
 ) -> None:
     owner = visit(gateway)
     owner.ask("[text for all to see]")

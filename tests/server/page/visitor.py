@@ -4,7 +4,7 @@ import re
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.support.gateway_process import Served
+from tests.support.gateway_process import GatewayProcess
 
 from holdfast.server.local.control_client import ControlClient
 
@@ -23,9 +23,11 @@ class Visitor:
     """Owns a page, and its browser unless that is shared; keeps a record of what the page should
     not do."""
 
-    def __init__(self, context: Any, served: Served, *, shared: bool = False) -> None:
+    def __init__(
+        self, context: Any, gateway_process: GatewayProcess, *, shared: bool = False
+    ) -> None:
         self.context = context
-        self.served = served
+        self.gateway = gateway_process
         self.page = context.new_page()
         self.page.set_default_timeout(_PATIENCE)
         self.page.add_init_script(_WATCH)
@@ -46,11 +48,11 @@ class Visitor:
             self.page.emulate_media(color_scheme=color_scheme)
 
     def arrive(self, *, login: bool) -> None:
-        self.page.goto(self.link() if login else self.served.address)
+        self.page.goto(self.link() if login else self.gateway.address)
         self.page.locator(".composer, .login").wait_for()
 
     def link(self) -> str:
-        return str(ControlClient(self.served.paths).post("/login")["link"])
+        return str(ControlClient(self.gateway.paths).post("/login")["link"])
 
     @property
     def box(self) -> Any:
@@ -108,12 +110,12 @@ class Visitor:
         self.page.locator(".welcome").wait_for()
 
     def open(self, session_id: str) -> None:
-        self.page.goto(f"{self.served.address}/#/chat/{session_id}")
+        self.page.goto(f"{self.gateway.address}/#/chat/{session_id}")
 
     def fetch(self, method: str, path: str, **options: Any) -> Any:
         """Ask the API as a program does, past the page."""
         answer = self.context.request.fetch(
-            self.served.address + path, method=method, headers=self.served.auth, **options
+            self.gateway.address + path, method=method, headers=self.gateway.auth, **options
         )
         assert answer.ok, answer.text()
         return answer
@@ -138,5 +140,5 @@ class Visitor:
         url = urlsplit(request.url)
         if url.scheme in ("data", "blob"):
             return
-        if f"{url.scheme}://{url.netloc}" != self.served.address:
+        if f"{url.scheme}://{url.netloc}" != self.gateway.address:
             self._wrongs.append(f"request: {request.url}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.faults.traced_opens import OPENED
-from tests.support.fork_server import Born, bear, run_holdfast
+from tests.support.fork_server import ForkedProcess, fork_process, run_holdfast
 
 from holdfast.cli.common.connection import api_client_for
 from holdfast.core.ids import SessionId
@@ -34,9 +34,9 @@ def environment(home: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def gateway(home: Path) -> Iterator[Born]:
+def gateway(home: Path) -> Iterator[ForkedProcess]:
     with (home.parent / "errors").open("ab") as errors:
-        born = bear(
+        born = fork_process(
             "tests.faults.traced_opens", "run", "--port", "0", env=environment(home), stderr=errors
         )
     assert born.stdout is not None
@@ -69,7 +69,7 @@ def locks_of(pid: int, path: Path) -> set[tuple[str, ...]]:
 
 
 def test_whatever_is_asked_of_a_gateway_its_file_is_the_stores_alone(
-    gateway: Born, home: Path, ask: Ask
+    gateway: ForkedProcess, home: Path, ask: Ask
 ) -> None:
     """K2: POSIX drops all locks of a process on a file when it closes any handle of it, whatever
     was opened under whatever name."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import apsw
 import pytest
-from tests.support.store_file import looking_into
+from tests.support.store_file import open_read_only
 
 from holdfast.store.sqlite.store import SqliteStore
 
@@ -100,7 +100,7 @@ def drive() -> Iterator[Drive]:
 async def keys_in(path: Path) -> set[str]:
     async with SqliteStore(path) as store:
         assert await store.check() == []
-    with looking_into(path) as cursor:
+    with open_read_only(path) as cursor:
         return {str(key) for (key,) in cursor.execute("SELECT key FROM meta")}
 
 
@@ -151,7 +151,7 @@ async def test_a_store_that_does_not_wait_for_the_disk_loses_something(
     lost = 0
     for number in range(12):
         drive.cut(tmp_path / f"cut {number}", random.Random(number))
-        with looking_into(tmp_path / f"cut {number}" / "state.db") as cursor:
+        with open_read_only(tmp_path / f"cut {number}" / "state.db") as cursor:
             lost += not cursor.execute("SELECT count(*) FROM meta").get
     db.close()
     assert lost
