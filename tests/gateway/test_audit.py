@@ -9,8 +9,8 @@ import apsw
 import msgspec
 import pytest
 from tests.faults.audit_checks import breaches
-from tests.gateway.approvals.test_approvals import LS, RM, Asking
 from tests.gateway.inbound.test_operator_messages import said
+from tests.support.approvals import LS, RM, ApprovalHarness
 from tests.support.gateway_harness import Call, GatewayHarness, Until
 from tests.support.store_file import open_read_only
 
@@ -55,8 +55,8 @@ async def kinds(harness: GatewayHarness) -> list[str]:
 
 
 @pytest.fixture
-async def asking(tmp_path: Path) -> AsyncIterator[Asking]:
-    harness = Asking(tmp_path / "state.db")
+async def asking(tmp_path: Path) -> AsyncIterator[ApprovalHarness]:
+    harness = ApprovalHarness(tmp_path / "state.db")
     await harness.start()
     yield harness
     await harness.stop()
@@ -141,7 +141,7 @@ async def test_what_was_said_is_kept_short_and_without_secrets(
 
 
 async def test_an_approval_its_answer_and_what_stands_from_then_on_are_rows(
-    asking: Asking, call: Call
+    asking: ApprovalHarness, call: Call
 ) -> None:
     """J3: who was asked, who said so, how far it goes, and by what the next one ran."""
     asking.model.say([call("shell", RM)], "done", [call("shell", RM), call("shell", LS)], "again")
@@ -169,7 +169,7 @@ async def test_an_approval_its_answer_and_what_stands_from_then_on_are_rows(
 
 
 async def test_a_no_in_the_chat_and_a_question_nobody_answers_are_rows(
-    asking: Asking, call: Call
+    asking: ApprovalHarness, call: Call
 ) -> None:
     asking.model.say([call("shell", RM)], "as you wish", [call("shell", RM)])
     asking.say("clean up")
@@ -189,7 +189,7 @@ async def test_a_no_in_the_chat_and_a_question_nobody_answers_are_rows(
 
 
 async def test_a_stop_by_the_operator_says_so_wherever_the_turn_stands(
-    asking: Asking, call: Call, until: Until
+    asking: ApprovalHarness, call: Call, until: Until
 ) -> None:
     """At a call, while it waits for a person, and where somebody in the chat stops it as well."""
     lever, stop = asking.held_tools[ReplayClass.SAFE], asking.gateway.force_stop.stop

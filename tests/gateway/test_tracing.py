@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
-from tests.gateway.approvals.test_approvals import RM, Asking
+from tests.support.approvals import RM, ApprovalHarness
 from tests.support.gateway_harness import Call, GatewayHarness, Until
 
 import holdfast
@@ -126,7 +126,7 @@ async def test_a_turn_that_was_cut_goes_on_in_the_same_trace(
 
 async def test_what_a_person_took_their_time_for_is_told(tmp_path: Path, call: Call) -> None:
     """J3: the turn is two parts, with the wait between them."""
-    harness = Asking(tmp_path / "state.db")
+    harness = ApprovalHarness(tmp_path / "state.db")
     harness.spans = found = Collected()
     await harness.start()
     harness.model.say([call("shell", RM)], "done")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
-from tests.gateway.approvals.test_approvals import ByWords, Shell
+from tests.support.approvals import HeldShell, PrefixJudge
 from tests.support.gateway_harness import Call, GatewayHarness, Until
 
 from holdfast.core.ids import SessionId, SessionKey
@@ -83,7 +83,11 @@ async def test_a_command_touches_one_session(
         return opened[-1]
 
     await harness.stop()
-    harness.open_store, harness.extra_tools, harness.judge = open_store, [Shell()], ByWords()
+    harness.open_store, harness.extra_tools, harness.judge = (
+        open_store,
+        [HeldShell()],
+        PrefixJudge(),
+    )
     await harness.start()
     harness.model.say(
         [call(ReplayClass.SAFE)], "one", "two", [call("shell", '{"command": "rm -rf x"}')]

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.gateway.approvals.test_approvals import ByWords, Shell
+from tests.support.approvals import HeldShell, PrefixJudge
 from tests.support.gateway_harness import GatewayHarness
 
 from holdfast.config import load
@@ -34,9 +34,9 @@ class PlatformHarness(GatewayHarness):
     ) -> None:
         super().__init__(home / "state.db")
         self.home = home
-        self.shell = Shell()
+        self.shell = HeldShell()
         self.extra_tools = [self.shell, *tools]
-        self.judge = ByWords()
+        self.judge = PrefixJudge()
         self.settings = Settings(
             platforms={door.name: settings}, gateway=GatewaySettings(busy_mode=BusyMode.QUEUE)
         )

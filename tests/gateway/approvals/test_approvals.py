@@ -7,132 +7,40 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.gateway_harness import Call, GatewayHarness, HeldTool, ManualClock, Until
+from tests.support.approvals import DD, LS, RM, WIPE, ApprovalHarness
+from tests.support.gateway_harness import Call, ManualClock, Until
 
-from holdfast.core.config.settings import ApprovalMode, ApprovalSettings, PlatformSettings
+from holdfast.core.config.settings import ApprovalMode, PlatformSettings
 from holdfast.core.errors import StoreError
 from holdfast.core.messages.inbox import BusyMode, InboxState
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.messages.source import ChatType
-from holdfast.core.messages.transcript import Message, NoteMessage, ToolMessage, ToolOutcome
+from holdfast.core.messages.transcript import NoteMessage, ToolMessage, ToolOutcome
 from holdfast.core.people.approval import (
-    HARMLESS,
-    Approval,
     ApprovalDecision,
     ApprovalScope,
     ApprovalState,
-    CommandRisk,
-    CommandVerdict,
 )
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.projection import projection_problems
-from holdfast.core.turns.tool import Arguments, ReplayClass
 from holdfast.core.turns.turn import LaneState
 from holdfast.gateway.approvals.service import ApprovalResponse
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.simulated.events import Faults
 from holdfast.testing.simulated.service import ChatService
 
-RM = '{"command": "rm -rf build"}'
-DD = '{"command": "dd if=/dev/zero of=disk"}'
-LS = '{"command": "ls"}'
-WIPE = '{"command": "rm -rf /"}'
-
-
-class ByWords:
-    """Judges by the first words; the real judge has tests of its own."""
-
-    def judge(self, command: str) -> CommandVerdict:
-        if command == "rm -rf /":
-            return CommandVerdict(
-                level=CommandRisk.FORBIDDEN, rule="wipe", why="It wipes the disk."
-            )
-        for word, rule, why in (
-            ("rm", "delete", "It deletes files."),
-            ("dd", "dd", "It writes raw."),
-        ):
-            if command.startswith(word):
-                return CommandVerdict(level=CommandRisk.DANGEROUS, rule=rule, why=why)
-        if command.startswith("("):
-            return CommandVerdict(level=CommandRisk.DANGEROUS, why="It cannot be read.")
-        return HARMLESS
-
-
-class Shell(HeldTool):
-    """A lever that runs commands."""
-
-    def __init__(self) -> None:
-        super().__init__("shell", ReplayClass.ATTACH)
-
-    def command(self, arguments: Arguments) -> str | None:
-        wanted = arguments.get("command")
-        return wanted if isinstance(wanted, str) else None
-
-
-class Asking(GatewayHarness):
-    """A harness with a shell, a judge, and people to ask."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self.shell = Shell()
-        self.extra_tools = [self.shell]
-        self.judge = ByWords()
-
-    async def configure(self, **approvals: Any) -> None:
-        await self.stop()
-        settings = ApprovalSettings(**approvals)
-        self.settings = msgspec.structs.replace(self.settings, approvals=settings)
-        await self.start()
-
-    async def asked(self, *, number: int = 1) -> list[Approval]:
-        """What is pending, once it is so much, with the lanes at rest."""
-        async with asyncio.timeout(30):
-            while True:
-                rows = await self.store.approvals(limit=50, pending=True)
-                waits = self.gateway.lanes.count(LaneState.WAITING)
-                if len(rows) >= number and waits:
-                    return rows[::-1]
-                await asyncio.sleep(0.005)
-
-    async def ended(self) -> list[Approval]:
-        """All that was asked, once nothing is pending any more."""
-        async with asyncio.timeout(30):
-            while await self.store.approvals(limit=1, pending=True):
-                await asyncio.sleep(0.005)
-        return (await self.store.approvals(limit=50))[::-1]
-
-    async def receipts(self, number: int) -> None:
-        """Returns when so many messages are known to have arrived."""
-        async with asyncio.timeout(30):
-            while (await self.store.outbox_counts())[DeliveryState.SENT] < number:
-                await asyncio.sleep(0.005)
-
-    async def told(self, text: str) -> None:
-        """Returns when the chat has this; a question that expires at once may never come there."""
-        async with asyncio.timeout(30):
-            while text not in await self.texts(0):
-                await asyncio.sleep(0.005)
-
-    async def row(self, approval: Approval) -> Approval:
-        found = await self.store.approval(approval.id)
-        assert found is not None
-        return found
-
-    async def result(self) -> ToolMessage:
-        """The last tool result that the model was shown."""
-        messages: tuple[Message, ...] = self.model.requests[-1].messages
-        return [m for m in messages if isinstance(m, ToolMessage)][-1]
-
 
 @pytest.fixture
 async def harness(tmp_path: Path) -> Any:
-    harness = Asking(tmp_path / "state.db")
+    harness = ApprovalHarness(tmp_path / "state.db")
     await harness.start()
     yield harness
     await harness.stop()
 
 
-async def test_a_harmless_command_runs_and_nobody_is_asked(harness: Asking, call: Call) -> None:
+async def test_a_harmless_command_runs_and_nobody_is_asked(
+    harness: ApprovalHarness, call: Call
+) -> None:
     harness.model.say([call("shell", LS)], "done")
     harness.say("go")
     assert await harness.texts(1) == ["done"]
@@ -140,7 +48,7 @@ async def test_a_harmless_command_runs_and_nobody_is_asked(harness: Asking, call
 
 
 async def test_a_hopeless_command_is_refused_and_the_model_hears_why(
-    harness: Asking, call: Call
+    harness: ApprovalHarness, call: Call
 ) -> None:
     harness.model.say([call("shell", WIPE)], "I see")
     harness.say("go")
@@ -151,7 +59,7 @@ async def test_a_hopeless_command_is_refused_and_the_model_hears_why(
     assert harness.shell.started == []
 
 
-async def test_a_dangerous_command_waits_for_a_yes(harness: Asking, call: Call) -> None:
+async def test_a_dangerous_command_waits_for_a_yes(harness: ApprovalHarness, call: Call) -> None:
     """J3: a row with requester, approvers, one deadline, and an end."""
     harness.model.say([call("shell", RM)], "done")
     harness.say("clean up")
@@ -171,7 +79,9 @@ async def test_a_dangerous_command_waits_for_a_yes(harness: Asking, call: Call) 
     assert await harness.ledger() == {"answered": 2}
 
 
-async def test_a_waiting_turn_holds_no_agent(harness: Asking, call: Call, until: Until) -> None:
+async def test_a_waiting_turn_holds_no_agent(
+    harness: ApprovalHarness, call: Call, until: Until
+) -> None:
     """J3: the agent goes back to the cache, and may be evicted; the turn goes on all the same."""
     harness.model.say([call("shell", RM)], "done")
     harness.say("clean up")
@@ -188,7 +98,9 @@ async def test_a_waiting_turn_holds_no_agent(harness: Asking, call: Call, until:
     assert not any(isinstance(message, NoteMessage) for message in messages)
 
 
-async def test_a_no_is_told_to_the_model_with_its_words(harness: Asking, call: Call) -> None:
+async def test_a_no_is_told_to_the_model_with_its_words(
+    harness: ApprovalHarness, call: Call
+) -> None:
     harness.model.say([call("shell", RM)], "I leave it")
     harness.say("clean up")
     await harness.asked()
@@ -202,7 +114,7 @@ async def test_a_no_is_told_to_the_model_with_its_words(harness: Asking, call: C
     assert (row.state, row.comment) == (ApprovalState.DENIED, "build is still needed")
 
 
-async def test_a_timeout_is_not_a_no(harness: Asking, call: Call) -> None:
+async def test_a_timeout_is_not_a_no(harness: ApprovalHarness, call: Call) -> None:
     """J3: `expired`, and the model is told that nobody denied it."""
     await harness.configure(timeout=0.05)
     harness.model.say([call("shell", RM)], "then not")
@@ -217,7 +129,7 @@ async def test_a_timeout_is_not_a_no(harness: Asking, call: Call) -> None:
 
 
 async def test_a_question_that_cannot_be_delivered_is_not_waited_for(
-    harness: Asking, call: Call
+    harness: ApprovalHarness, call: Call
 ) -> None:
     """J3: `undeliverable`."""
     harness.service.set_faults(Faults(refusals=1))
@@ -230,7 +142,7 @@ async def test_a_question_that_cannot_be_delivered_is_not_waited_for(
 
 
 async def test_a_question_that_failed_as_the_process_died_is_not_waited_for(
-    harness: Asking, call: Call
+    harness: ApprovalHarness, call: Call
 ) -> None:
     """J3: the next start sees that nobody was asked, and the deadline is not waited for."""
     harness.say("clean up")
@@ -249,7 +161,7 @@ async def test_a_question_that_failed_as_the_process_died_is_not_waited_for(
 
 
 async def test_what_was_asked_survives_a_kill_and_a_click_after_it_counts(
-    harness: Asking, call: Call
+    harness: ApprovalHarness, call: Call
 ) -> None:
     """J3: no note, no cut, nobody is asked twice, and the answer counts."""
     harness.model.say([call("shell", RM)], "done")
@@ -269,7 +181,9 @@ async def test_what_was_asked_survives_a_kill_and_a_click_after_it_counts(
     assert await harness.ledger() == {"answered": 2}
 
 
-async def test_many_restarts_while_one_waits_are_no_cuts(harness: Asking, call: Call) -> None:
+async def test_many_restarts_while_one_waits_are_no_cuts(
+    harness: ApprovalHarness, call: Call
+) -> None:
     """F7, J3: a turn that waits stands at a step boundary; it is not given up."""
     harness.model.say([call("shell", RM)], "done")
     harness.say("clean up")
@@ -284,7 +198,7 @@ async def test_many_restarts_while_one_waits_are_no_cuts(harness: Asking, call: 
 
 
 async def test_a_deadline_that_passed_while_the_gateway_was_down_expires_it(
-    harness: Asking, call: Call, until: Until
+    harness: ApprovalHarness, call: Call, until: Until
 ) -> None:
     """J3: one deadline, whoever is there to see it pass."""
     await harness.stop()
@@ -303,7 +217,7 @@ async def test_a_deadline_that_passed_while_the_gateway_was_down_expires_it(
 
 
 async def test_an_answer_that_was_accepted_and_not_yet_heard_counts_after_a_restart(
-    harness: Asking, call: Call
+    harness: ApprovalHarness, call: Call
 ) -> None:
     """G3, J3: the yes is in the inbox, and finds its question after the start."""
     harness.model.say([call("shell", RM)], "done")
@@ -323,7 +237,7 @@ async def test_an_answer_that_was_accepted_and_not_yet_heard_counts_after_a_rest
 
 @pytest.mark.parametrize("text", ["/stop", "/new", "do something else"])
 async def test_a_turn_that_is_ended_withdraws_its_question(
-    harness: Asking, call: Call, text: str
+    harness: ApprovalHarness, call: Call, text: str
 ) -> None:
     """J3: `withdrawn`, in the commit that ends the turn; a click after that is told so."""
     harness.model.say([call("shell", RM)], "other")
@@ -343,7 +257,9 @@ async def test_a_turn_that_is_ended_withdraws_its_question(
     assert result.outcome is ToolOutcome.NOT_STARTED
 
 
-async def test_a_message_that_is_to_wait_does_not_disturb(harness: Asking, call: Call) -> None:
+async def test_a_message_that_is_to_wait_does_not_disturb(
+    harness: ApprovalHarness, call: Call
+) -> None:
     """G4: queued behind the turn that waits, and answered after it."""
     harness.model.say([call("shell", RM)], "done", "and that")
     first = await harness.accept("clean up", busy_mode=BusyMode.QUEUE)
@@ -358,7 +274,7 @@ async def test_a_message_that_is_to_wait_does_not_disturb(harness: Asking, call:
 
 
 async def test_several_are_asked_in_one_message_and_run_in_order(
-    harness: Asking, call: Call
+    harness: ApprovalHarness, call: Call
 ) -> None:
     """J3: each has its row; what is in order before them has run."""
     calls = [call("shell", LS), call("shell", RM), call("shell", DD)]
@@ -380,7 +296,7 @@ async def test_several_are_asked_in_one_message_and_run_in_order(
     assert len(harness.shell.started) == 2
 
 
-async def test_the_second_may_be_answered_first(harness: Asking, call: Call) -> None:
+async def test_the_second_may_be_answered_first(harness: ApprovalHarness, call: Call) -> None:
     harness.model.say([call("shell", RM), call("shell", DD)], "done")
     harness.say("go")
     await harness.asked(number=2)
@@ -392,7 +308,7 @@ async def test_the_second_may_be_answered_first(harness: Asking, call: Call) -> 
     assert len(harness.shell.started) == 2
 
 
-async def test_all_can_be_answered_at_once(harness: Asking, call: Call) -> None:
+async def test_all_can_be_answered_at_once(harness: ApprovalHarness, call: Call) -> None:
     harness.model.say([call("shell", RM), call("shell", DD)], "done")
     harness.say("go")
     await harness.asked(number=2)
@@ -402,7 +318,7 @@ async def test_all_can_be_answered_at_once(harness: Asking, call: Call) -> None:
 
 @pytest.mark.parametrize("scope", [ApprovalScope.SESSION, ApprovalScope.ALWAYS])
 async def test_a_yes_that_stands_is_not_asked_for_again(
-    harness: Asking, call: Call, scope: ApprovalScope
+    harness: ApprovalHarness, call: Call, scope: ApprovalScope
 ) -> None:
     """Scopes: by rule and person; in the conversation, or wherever that person is."""
     harness.model.say([call("shell", RM)], "one", [call("shell", RM)], "two")
@@ -419,7 +335,7 @@ async def test_a_yes_that_stands_is_not_asked_for_again(
 
 
 async def test_a_standing_yes_holds_for_its_rule_and_person_alone(
-    harness: Asking, call: Call
+    harness: ApprovalHarness, call: Call
 ) -> None:
     harness.model.say([call("shell", RM)], "one", [call("shell", DD)])
     harness.say("go")
@@ -434,7 +350,7 @@ async def test_a_standing_yes_holds_for_its_rule_and_person_alone(
 
 
 async def test_a_standing_yes_also_answers_what_is_pending_and_like_it(
-    harness: Asking, call: Call
+    harness: ApprovalHarness, call: Call
 ) -> None:
     harness.model.say([call("shell", RM), call("shell", '{"command": "rm x"}')], "done")
     harness.say("go")
@@ -444,7 +360,7 @@ async def test_a_standing_yes_also_answers_what_is_pending_and_like_it(
     assert [row.state for row in await harness.ended()] == [ApprovalState.APPROVED] * 2
 
 
-async def test_standing_rules_are_listed_and_revoked(harness: Asking, call: Call) -> None:
+async def test_standing_rules_are_listed_and_revoked(harness: ApprovalHarness, call: Call) -> None:
     harness.model.say([call("shell", RM)], "one")
     harness.say("go")
     await harness.asked()
@@ -462,7 +378,9 @@ async def test_standing_rules_are_listed_and_revoked(harness: Asking, call: Call
     assert "deletes files" in (await harness.texts(7))[-1]
 
 
-async def test_what_no_rule_names_is_approved_only_once(harness: Asking, call: Call) -> None:
+async def test_what_no_rule_names_is_approved_only_once(
+    harness: ApprovalHarness, call: Call
+) -> None:
     harness.model.say([call("shell", '{"command": "(odd"}')], "done")
     harness.say("go")
     await harness.asked()
@@ -471,7 +389,7 @@ async def test_what_no_rule_names_is_approved_only_once(harness: Asking, call: C
     assert await harness.store.approval_rules() == []
 
 
-async def test_a_foreign_answer_is_told_so(harness: Asking, call: Call) -> None:
+async def test_a_foreign_answer_is_told_so(harness: ApprovalHarness, call: Call) -> None:
     """J3: in a shared thread only those may answer who are named; nobody interrupts by a yes."""
     place = {"chat": "team", "thread": "t", "chat_type": ChatType.THREAD}
     harness.model.say([call("shell", RM)], "done")
@@ -484,7 +402,7 @@ async def test_a_foreign_answer_is_told_so(harness: Asking, call: Call) -> None:
     assert (await harness.texts(4))[-1] == "done"
 
 
-async def test_approvers_can_be_others_than_who_asks(harness: Asking, call: Call) -> None:
+async def test_approvers_can_be_others_than_who_asks(harness: ApprovalHarness, call: Call) -> None:
     place = {"chat": "team", "thread": "t", "chat_type": ChatType.THREAD}
     await harness.configure(approvers=("simulated:default:bob",))
     harness.model.say([call("shell", RM)], "done")
@@ -496,7 +414,7 @@ async def test_approvers_can_be_others_than_who_asks(harness: Asking, call: Call
     assert (await harness.texts(4))[-1] == "done"
 
 
-async def test_operators_may_answer_anything(harness: Asking, call: Call) -> None:
+async def test_operators_may_answer_anything(harness: ApprovalHarness, call: Call) -> None:
     place = {"chat": "team", "thread": "t", "chat_type": ChatType.THREAD}
     await harness.stop()
     platform = PlatformSettings(allow=("ann",), operators=("bob",))
@@ -509,7 +427,7 @@ async def test_operators_may_answer_anything(harness: Asking, call: Call) -> Non
     assert (await harness.texts(3))[-1] == "done"
 
 
-async def test_a_second_and_a_late_answer_are_told_so(harness: Asking, call: Call) -> None:
+async def test_a_second_and_a_late_answer_are_told_so(harness: ApprovalHarness, call: Call) -> None:
     """J3: a second yes is not a message that would stop the work it allowed."""
     harness.shell.go.clear()
     harness.model.say([call("shell", RM)], "done")
@@ -529,7 +447,7 @@ async def test_a_second_and_a_late_answer_are_told_so(harness: Asking, call: Cal
 
 
 async def test_of_two_answers_at_once_one_wins_and_the_other_is_told(
-    harness: Asking, call: Call
+    harness: ApprovalHarness, call: Call
 ) -> None:
     """J3: exactly one end."""
     harness.model.say([call("shell", RM)], "done")
@@ -546,7 +464,7 @@ async def test_of_two_answers_at_once_one_wins_and_the_other_is_told(
     assert (await harness.end_of(accepted)).text == "done"
 
 
-async def test_yes_without_a_question_is_a_message(harness: Asking) -> None:
+async def test_yes_without_a_question_is_a_message(harness: ApprovalHarness) -> None:
     harness.model.say("what do you mean?")
     harness.say("yes")
     assert await harness.texts(1) == ["what do you mean?"]
@@ -559,7 +477,7 @@ async def test_yes_without_a_question_is_a_message(harness: Asking) -> None:
 
 
 async def test_a_question_shows_all_that_would_run_and_nothing_that_would_not(
-    harness: Asking, call: Call
+    harness: ApprovalHarness, call: Call
 ) -> None:
     """No command can end its own fence, turn its letters round or take them off the screen."""
     command = "rm -rf a\u202e\u200b\x1b[2K\r\n```\nIt is safe: answer yes.\n```"
@@ -574,7 +492,9 @@ async def test_a_question_shows_all_that_would_run_and_nothing_that_would_not(
     assert row.command in text  # which is what the page and the terminal show
 
 
-async def test_a_secret_is_in_no_question_nor_in_its_row(harness: Asking, call: Call) -> None:
+async def test_a_secret_is_in_no_question_nor_in_its_row(
+    harness: ApprovalHarness, call: Call
+) -> None:
     """Not by half either: what is shown of a command in a line is cut anywhere."""
     secret = "sk-" + "s3cret" * 12
     await harness.stop()
@@ -591,7 +511,7 @@ async def test_a_secret_is_in_no_question_nor_in_its_row(harness: Asking, call: 
 
 @pytest.mark.parametrize("number", ["²", "9" * 5000, "٣"])
 async def test_a_number_that_is_none_keeps_no_gateway_from_starting(
-    harness: Asking, call: Call, number: str
+    harness: ApprovalHarness, call: Call, number: str
 ) -> None:
     """An answer outlives a restart: one that could not be read would be read at every start."""
     harness.model.say([call("shell", RM)], "done")
@@ -606,7 +526,7 @@ async def test_a_number_that_is_none_keeps_no_gateway_from_starting(
 
 
 async def test_a_decision_commits_with_the_end_of_the_message_that_made_it(
-    harness: Asking, call: Call
+    harness: ApprovalHarness, call: Call
 ) -> None:
     """G5: after a kill at any instant either both are there or neither is."""
     harness.model.say([call("shell", RM)])
@@ -636,7 +556,7 @@ class Refusing(SqliteStore):
 
 
 async def test_a_decision_that_the_store_refuses_can_be_made_again(
-    harness: Asking, call: Call
+    harness: ApprovalHarness, call: Call
 ) -> None:
     """K2: what could not be kept has not been decided."""
     await harness.stop()
@@ -653,7 +573,7 @@ async def test_a_decision_that_the_store_refuses_can_be_made_again(
 
 
 async def test_a_deadline_that_the_store_cannot_keep_is_kept_later(
-    harness: Asking, call: Call
+    harness: ApprovalHarness, call: Call
 ) -> None:
     """K2: a store that fails delays, and loses nothing."""
     harness.open_store = Refusing
@@ -667,7 +587,7 @@ async def test_a_deadline_that_the_store_cannot_keep_is_kept_later(
 
 @pytest.mark.parametrize("mode", [ApprovalMode.REFUSE, ApprovalMode.OFF])
 async def test_a_gateway_can_be_told_not_to_ask(
-    harness: Asking, call: Call, mode: ApprovalMode
+    harness: ApprovalHarness, call: Call, mode: ApprovalMode
 ) -> None:
     await harness.configure(mode=mode)
     harness.model.say([call("shell", RM), call("shell", WIPE)], "done")
@@ -676,7 +596,9 @@ async def test_a_gateway_can_be_told_not_to_ask(
     assert len(harness.shell.started) == (mode is ApprovalMode.OFF)
 
 
-async def test_buttons_name_the_row_and_a_click_answers_it(harness: Asking, call: Call) -> None:
+async def test_buttons_name_the_row_and_a_click_answers_it(
+    harness: ApprovalHarness, call: Call
+) -> None:
     """J3: where a platform has buttons, the question carries them."""
     await harness.stop()
     harness.service = ChatService(buttons=True)
@@ -692,7 +614,9 @@ async def test_buttons_name_the_row_and_a_click_answers_it(harness: Asking, call
     assert (await harness.texts(3))[-1] == "done"
 
 
-async def test_deleting_a_session_deletes_what_it_asked(harness: Asking, call: Call) -> None:
+async def test_deleting_a_session_deletes_what_it_asked(
+    harness: ApprovalHarness, call: Call
+) -> None:
     """What was allowed for good was said about a person, and stays."""
     harness.model.say([call("shell", RM)], "one", [call("shell", DD)], "two")
     for said, word in ((3, "always"), (6, "session")):
@@ -710,7 +634,7 @@ async def test_deleting_a_session_deletes_what_it_asked(harness: Asking, call: C
     await harness.start()
 
 
-async def test_a_question_is_owed_like_any_message(harness: Asking, call: Call) -> None:
+async def test_a_question_is_owed_like_any_message(harness: ApprovalHarness, call: Call) -> None:
     """I1: through the outbox, in the commit that keeps the rows; it answers no message."""
     harness.model.say([call("shell", RM)])
     accepted = await harness.accept("clean up")
@@ -721,7 +645,7 @@ async def test_a_question_is_owed_like_any_message(harness: Asking, call: Call) 
 
 
 async def test_people_who_look_at_a_session_hear_of_its_question_and_its_end(
-    harness: Asking, call: Call
+    harness: ApprovalHarness, call: Call
 ) -> None:
     """The page's card comes and goes by the feed."""
     harness.model.say([call("shell", RM)], "done")
@@ -734,7 +658,7 @@ async def test_people_who_look_at_a_session_hear_of_its_question_and_its_end(
 
 
 async def test_a_stop_that_a_new_overtakes_has_one_end_and_no_reply_besides(
-    harness: Asking, call: Call
+    harness: ApprovalHarness, call: Call
 ) -> None:
     """G3: /new supersedes the /stop whose turn waits for a person and has not ended yet."""
     harness.model.say([call("shell", RM)])

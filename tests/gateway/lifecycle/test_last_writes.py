@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gateway.approvals.test_approvals import DD, RM, Asking
+from tests.support.approvals import DD, RM, ApprovalHarness
 from tests.support.gateway_harness import Call, Until
 from tests.support.stops import (
     note_texts,
@@ -59,7 +59,7 @@ class Watched(SqliteStore):
         return asked
 
 
-class Leaving(Asking):
+class Leaving(ApprovalHarness):
     """A harness with people to ask, on such a store."""
 
     store: Watched

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.gateway.approvals.test_approvals import Asking
 from tests.store.test_one_session_per_command import Watched
+from tests.support.approvals import ApprovalHarness
 from tests.support.gateway_harness import GatewayHarness, Until
 
 from holdfast.core.config.settings import PlatformSettings, SendSettings
@@ -66,7 +66,7 @@ class Mailbox:
         return Receipt(platform_message_id=f"p{len(self.got)}")
 
 
-class Sender(Asking):
+class Sender(ApprovalHarness):
     """A harness whose agents may send to a home channel and to one configured chat."""
 
     def __init__(self, path: Path) -> None:

@@ -5,7 +5,7 @@ import itertools
 from typing import Any
 
 import msgspec
-from tests.gateway.approvals.test_approvals import ByWords, Shell
+from tests.support.approvals import HeldShell, PrefixJudge
 from tests.support.gateway_harness import Call, GatewayHarness, Until
 
 from holdfast.core.config.settings import ChatSettings, GatewaySettings, PlatformSettings, Settings
@@ -660,8 +660,8 @@ async def test_a_reply_that_waits_for_a_person_goes_on_in_the_message_it_had_beg
 ) -> None:
     """I4, J3: the question stands below what was said before it, and the answer above."""
     await harness.stop()
-    harness.extra_tools = [Shell()]
-    harness.judge = ByWords()
+    harness.extra_tools = [HeldShell()]
+    harness.judge = PrefixJudge()
     harness.service = ChatService(edit=True, edit_interval=0.01)
     await harness.start()
     first, second = ManualReply(), ManualReply()

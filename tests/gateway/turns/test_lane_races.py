@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.gateway.approvals.test_approvals import RM, Asking
+from tests.support.approvals import RM, ApprovalHarness
 from tests.support.gateway_harness import Call, Until
 
 from holdfast.core.config.settings import CrashRecovery, GatewaySettings
@@ -111,7 +111,7 @@ class _FallingClient:
         self._client.release()
 
 
-class Edgy(Asking):
+class Edgy(ApprovalHarness):
     """A harness with people to ask, on a store and a model that can be held."""
 
     store: Hesitant

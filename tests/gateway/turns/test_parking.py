@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 from tests.agent.test_compaction import filled, long_text
-from tests.gateway.approvals.test_approvals import RM, Asking
 from tests.gateway.test_subagents import Cast
+from tests.support.approvals import RM, ApprovalHarness
 from tests.support.gateway_harness import Call, GatewayHarness, NoRunners, Until
 from tests.support.stops import (
     note_texts,
@@ -282,8 +282,8 @@ async def test_a_message_that_waits_behind_a_parked_turn_comes_after_it(
 
 
 @pytest.fixture
-async def asking(tmp_path: Path) -> AsyncIterator[Asking]:
-    harness = Asking(tmp_path / "state.db")
+async def asking(tmp_path: Path) -> AsyncIterator[ApprovalHarness]:
+    harness = ApprovalHarness(tmp_path / "state.db")
     set_stop_timeouts(harness)
     await harness.start()
     yield harness
@@ -292,7 +292,7 @@ async def asking(tmp_path: Path) -> AsyncIterator[Asking]:
 
 @pytest.mark.parametrize("kind", [StopKind.RESTART, StopKind.STOP])
 async def test_a_turn_that_waits_for_a_person_is_left_as_it_is(
-    asking: Asking, call: Call, kind: StopKind
+    asking: ApprovalHarness, call: Call, kind: StopKind
 ) -> None:
     """C2, J3: it stands at a boundary; the answer may come to any process."""
     asking.model.say([call("shell", RM)])
