@@ -68,7 +68,7 @@ async def test_a_session_is_named_after_its_first_turn_and_no_turn_waits_for_it(
     assert len(auxiliary_model(harness).requests) == 1
 
 
-async def test_no_half_of_a_secret_is_in_a_title(harness: GatewayHarness, until: Until) -> None:
+async def test_a_title_contains_no_part_of_a_secret(harness: GatewayHarness, until: Until) -> None:
     """A title is cut at its length: what is in it by half would not be known by its value."""
     secret = "sk-" + "s3cret" * 20
     await harness.stop()
@@ -84,7 +84,7 @@ async def test_no_half_of_a_secret_is_in_a_title(harness: GatewayHarness, until:
     assert await title(harness) == "The key [redacted]"
 
 
-async def test_what_a_title_takes_is_counted_apart_from_the_turn(
+async def test_title_usage_is_counted_apart_from_the_turn(
     harness: GatewayHarness, until: Until
 ) -> None:
     harness.model.say("ok")
@@ -104,7 +104,7 @@ async def test_what_a_title_takes_is_counted_apart_from_the_turn(
 
 
 @pytest.mark.parametrize("line", ["", ModelFailed("no", fault=ModelFault.AUTH)])
-async def test_where_no_title_comes_the_first_words_stay(
+async def test_the_first_words_stay_the_title_if_the_model_gives_none(
     harness: GatewayHarness, until: Until, line: str | ModelFailed
 ) -> None:
     await said(harness, "first words")
@@ -150,7 +150,7 @@ async def test_titles_can_be_turned_off(harness: GatewayHarness) -> None:
         (ModelSettings(provider=Provider.DEMO), AuxiliarySettings(model="small"), False),
     ],
 )
-def test_a_title_is_asked_for_only_where_it_takes_nothing_from_anybody(
+def test_titles_are_enabled_only_for_hosted_or_dedicated_models(
     model: ModelSettings, auxiliary: AuxiliarySettings, wanted: bool
 ) -> None:
     settings = Settings(model=model, auxiliary=auxiliary)
@@ -158,7 +158,7 @@ def test_a_title_is_asked_for_only_where_it_takes_nothing_from_anybody(
     assert made.is_enabled(AuxiliaryTask.TITLE) is wanted
 
 
-def test_the_demo_is_asked_for_nothing_beside() -> None:
+def test_the_demo_model_gets_no_auxiliary_tasks() -> None:
     settings = Settings(model=ModelSettings(provider=Provider.DEMO))
     made = AuxiliaryClient(settings, lease=ScriptedModel().lease, model="demo")
     assert not any(made.is_enabled(errand) for errand in AuxiliaryTask)
@@ -189,7 +189,7 @@ async def test_a_stop_closes_every_auxiliary_client(harness: GatewayHarness) -> 
     await harness.start()
 
 
-async def test_what_hangs_is_let_go_and_nothing_is_asked_after_closing() -> None:
+async def test_a_hanging_request_times_out_and_a_closed_client_asks_nothing() -> None:
     model = ScriptedModel()
     settings = Settings(auxiliary=AuxiliarySettings(timeout=0.02))
     made = AuxiliaryClient(settings, lease=model.lease, model="m")
@@ -202,7 +202,7 @@ async def test_what_hangs_is_let_go_and_nothing_is_asked_after_closing() -> None
     assert len(model.requests) == 1
 
 
-async def test_ending_a_session_never_heard_of_is_fine() -> None:
+async def test_ending_an_unknown_session_changes_nothing() -> None:
     model = ScriptedModel()
     made = AuxiliaryClient(Settings(), lease=model.lease, model="m")
     asking = asyncio.create_task(
@@ -245,7 +245,9 @@ async def test_a_picture_is_described_once_for_a_model_that_cannot_see(
     assert len(auxiliary_model(harness).requests) == 1
 
 
-async def test_a_picture_nobody_could_look_at_is_said_to_be_one(harness: GatewayHarness) -> None:
+async def test_a_picture_that_cannot_be_described_is_reported_to_the_model(
+    harness: GatewayHarness,
+) -> None:
     await blind(harness)
     auxiliary_model(harness).say(ModelFailed("no", fault=ModelFault.BAD_REQUEST))
     harness.model.say("I cannot see it")

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gateway.agents.test_memory import Recorder
 from tests.support.gateway_harness import Call, GatewayHarness, Until
+from tests.support.memory_provider import Recorder
 from tests.support.two_models import auxiliary_model, small_harness, with_auxiliary
 
 from holdfast.core.config.settings import AuxiliarySettings
@@ -69,7 +69,7 @@ async def records(harness: GatewayHarness) -> list[CompactionMessage]:
     return [message for message in messages if isinstance(message, CompactionMessage)]
 
 
-async def test_before_the_window_is_full_the_older_part_becomes_a_record(
+async def test_older_messages_are_summarised_before_the_window_is_full(
     harness: GatewayHarness,
 ) -> None:
     """Law 2: the session stays the one it was, its log whole, and its last words verbatim."""
@@ -88,7 +88,7 @@ async def test_before_the_window_is_full_the_older_part_becomes_a_record(
     assert record.covers < len(transcript)
 
 
-async def test_a_summary_is_a_step_of_its_turn_with_what_it_took(harness: GatewayHarness) -> None:
+async def test_a_summary_is_a_step_of_its_turn_with_its_usage(harness: GatewayHarness) -> None:
     await filled(harness)
     auxiliary_model(harness).say("short")
     harness.model.say("ok")
@@ -100,7 +100,7 @@ async def test_a_summary_is_a_step_of_its_turn_with_what_it_took(harness: Gatewa
     assert ended.usage.input_tokens == sum(step.usage.input_tokens for step in steps)
 
 
-async def test_what_was_summarised_once_is_shown_in_the_same_bytes_ever_after(
+async def test_a_summarised_history_stays_byte_identical(
     harness: GatewayHarness,
 ) -> None:
     """A4: across turns, eviction and a restart, so that a provider's cache keeps hitting."""
@@ -122,7 +122,9 @@ async def test_what_was_summarised_once_is_shown_in_the_same_bytes_ever_after(
     assert len(auxiliary_model(harness).requests) == 1
 
 
-async def test_an_agent_is_built_without_what_its_summary_covers(harness: GatewayHarness) -> None:
+async def test_an_agent_is_built_without_the_messages_its_summary_covers(
+    harness: GatewayHarness,
+) -> None:
     await filled(harness)
     auxiliary_model(harness).say("the summary")
     await ask(harness, long_text("question4"), "ok")
@@ -158,7 +160,7 @@ BAD: dict[str, str | ModelFailed] = {
 
 
 @pytest.mark.parametrize("kind", BAD)
-async def test_a_bad_summary_is_asked_for_again_and_then_gone_without(
+async def test_a_bad_summary_is_requested_again_and_then_skipped(
     harness: GatewayHarness, kind: str
 ) -> None:
     """A failing summary never loses history."""
@@ -172,7 +174,7 @@ async def test_a_bad_summary_is_asked_for_again_and_then_gone_without(
     assert (AuxiliaryTask.SUMMARY in used) is (kind != "failing"), "what it took in vain is counted"
 
 
-async def test_the_second_summary_may_be_the_good_one(harness: GatewayHarness) -> None:
+async def test_a_second_attempt_at_a_summary_can_succeed(harness: GatewayHarness) -> None:
     await filled(harness)
     auxiliary_model(harness).say("", "good")
     await ask(harness, long_text("question4"), "ok")
@@ -207,7 +209,7 @@ class Loud:
         return None
 
 
-async def test_where_no_summary_can_be_made_the_oldest_results_are_left_out_and_it_says_so(
+async def test_the_oldest_tool_results_are_omitted_if_summaries_are_off(
     harness: GatewayHarness, call: Call, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The last resort is told to the model and to the log, and the transcript keeps it all."""
@@ -231,7 +233,7 @@ async def test_where_no_summary_can_be_made_the_oldest_results_are_left_out_and_
     assert any("left out" in record.message for record in caplog.records)
 
 
-async def test_a_provider_that_finds_it_too_long_gets_a_shorter_one(
+async def test_a_request_refused_as_too_long_is_shortened_and_sent_again(
     harness: GatewayHarness,
 ) -> None:
     """Whatever the window was thought to be: once, and the call is made again."""
@@ -245,7 +247,7 @@ async def test_a_provider_that_finds_it_too_long_gets_a_shorter_one(
     assert "and now?" in said_in(taken)
 
 
-async def test_one_that_stays_too_long_is_told_and_not_asked_for_ever(
+async def test_a_request_that_stays_too_long_fails(
     harness: GatewayHarness,
 ) -> None:
     await filled(harness, exchanges=2)
@@ -257,7 +259,7 @@ async def test_one_that_stays_too_long_is_told_and_not_asked_for_ever(
     assert "still too long" in ended.text
 
 
-async def test_the_next_summary_folds_the_earlier_one_in(harness: GatewayHarness) -> None:
+async def test_the_next_summary_includes_the_earlier_one(harness: GatewayHarness) -> None:
     await filled(harness)
     auxiliary_model(harness).say("FIRST SUMMARY")
     await ask(harness, long_text("question4"))
@@ -272,7 +274,7 @@ async def test_the_next_summary_folds_the_earlier_one_in(harness: GatewayHarness
     assert "FIRST SUMMARY" not in shown
 
 
-async def test_a_long_turn_is_summarised_between_its_steps_with_its_request_word_for_word(
+async def test_a_long_turn_is_summarised_between_its_steps_and_keeps_its_request_verbatim(
     harness: GatewayHarness, call: Call
 ) -> None:
     """H1: mid-turn, no call is parted from its result, and what was asked stays as it was said."""
@@ -290,9 +292,7 @@ async def test_a_long_turn_is_summarised_between_its_steps_with_its_request_word
         assert "count all the stars, please" in said_in(request)
 
 
-async def test_while_it_is_summarised_a_message_waits_and_cuts_nothing_short(
-    harness: GatewayHarness, until: Until
-) -> None:
+async def test_a_message_during_compaction_is_queued(harness: GatewayHarness, until: Until) -> None:
     """G4: interrupt becomes queue while compaction runs."""
     for number in range(1, 4):
         harness.model.say(long_text(f"re{number}"))
@@ -315,7 +315,7 @@ async def _answered(harness: GatewayHarness, text: str) -> bool:
     return any(sent.outgoing.text == text for sent in await harness.sent(0))
 
 
-async def test_compact_on_demand_says_what_it_saved_and_minds_what_it_was_told(
+async def test_compact_reports_what_it_saved_and_follows_its_instructions(
     harness: GatewayHarness,
 ) -> None:
     """G5: its record commits with the end of its row."""
@@ -332,7 +332,7 @@ async def test_compact_on_demand_says_what_it_saved_and_minds_what_it_was_told(
     assert used[AuxiliaryTask.SUMMARY].input_tokens > 0
 
 
-async def test_what_is_said_while_compact_works_is_answered_then_and_not_hidden_by_it(
+async def test_a_message_during_compact_is_answered_after_it_and_not_covered_by_it(
     harness: GatewayHarness,
 ) -> None:
     await filled(harness, exchanges=2)
@@ -350,7 +350,7 @@ async def test_what_is_said_while_compact_works_is_answered_then_and_not_hidden_
     assert "question1" not in shown
 
 
-async def test_nothing_is_taken_back_while_compact_works(harness: GatewayHarness) -> None:
+async def test_undo_is_refused_while_compact_runs(harness: GatewayHarness) -> None:
     """G5: else its summary would tell of what was taken back, and hide what was said instead."""
     await filled(harness, exchanges=2)
     asked = await harness.accept("/compact")
@@ -360,7 +360,7 @@ async def test_nothing_is_taken_back_while_compact_works(harness: GatewayHarness
     assert "Summarised" in (await harness.end_of(asked)).text
 
 
-async def test_compact_in_the_middle_of_a_turn_says_that_it_cannot(harness: GatewayHarness) -> None:
+async def test_compact_is_refused_during_a_turn(harness: GatewayHarness) -> None:
     working = await harness.accept("work")
     await harness.model.wait_for_request(1)
     text = (await harness.end_of(await harness.accept("/compact"))).text
@@ -369,7 +369,9 @@ async def test_compact_in_the_middle_of_a_turn_says_that_it_cannot(harness: Gate
     assert (await harness.end_of(working)).text == "done"
 
 
-async def test_compact_of_little_and_one_that_fails_change_nothing(harness: GatewayHarness) -> None:
+async def test_compact_changes_nothing_if_it_fails_or_the_history_is_short(
+    harness: GatewayHarness,
+) -> None:
     assert "too little" in (await harness.end_of(await harness.accept("/compact"))).text
     await filled(harness, exchanges=2)
     auxiliary_model(harness).say("", "")
@@ -378,7 +380,7 @@ async def test_compact_of_little_and_one_that_fails_change_nothing(harness: Gate
     assert await records(harness) == []
 
 
-async def test_compact_says_so_where_summaries_are_off(harness: GatewayHarness) -> None:
+async def test_compact_is_refused_if_summaries_are_off(harness: GatewayHarness) -> None:
     harness.settings = with_auxiliary(harness.settings, summaries=False)
     await harness.stop()
     await harness.start()
@@ -397,7 +399,7 @@ async def test_a_summary_never_holds_a_secret(harness: GatewayHarness) -> None:
     assert "sk-very-secret-value" not in record.text
 
 
-async def test_a_summary_that_is_taken_back_covers_nothing(harness: GatewayHarness) -> None:
+async def test_an_undone_summary_covers_nothing(harness: GatewayHarness) -> None:
     """/undo takes a record with the turn that wrote it; what it covered is shown again."""
     await filled(harness)
     auxiliary_model(harness).say("the summary")
@@ -413,7 +415,7 @@ async def test_a_summary_that_is_taken_back_covers_nothing(harness: GatewayHarne
     assert "question4" not in shown
 
 
-async def test_a_copy_of_a_conversation_goes_on_with_its_summary(harness: GatewayHarness) -> None:
+async def test_a_forked_session_continues_with_the_summary(harness: GatewayHarness) -> None:
     """/fork, after an /undo that left a gap in the numbers."""
     await ask(harness, "a slip", "ok")
     await harness.end_of(await harness.accept("/undo"))
@@ -428,14 +430,14 @@ async def test_a_copy_of_a_conversation_goes_on_with_its_summary(harness: Gatewa
     assert "a slip" not in said_in(harness.model.requests[-1])
 
 
-async def test_usage_tells_what_was_used_beside_the_turns(harness: GatewayHarness) -> None:
+async def test_usage_includes_auxiliary_usage(harness: GatewayHarness) -> None:
     await filled(harness, exchanges=2)
     auxiliary_model(harness).say("on demand")
     await harness.end_of(await harness.accept("/compact"))
     assert "for its summary: " in (await harness.end_of(await harness.accept("/usage"))).text
 
 
-async def test_memory_hears_what_is_about_to_be_summarised(harness: GatewayHarness) -> None:
+async def test_memory_providers_are_called_before_a_summary(harness: GatewayHarness) -> None:
     """In a turn and by command; each time before the summary is asked for."""
     recorder = Recorder(wants=frozenset({MemoryHook.ON_PRE_COMPACT, MemoryHook.ON_SESSION_END}))
     await harness.stop()
@@ -455,7 +457,7 @@ async def test_memory_hears_what_is_about_to_be_summarised(harness: GatewayHarne
     assert len(recorder.of("on_pre_compact")) == 2
 
 
-async def test_two_sessions_summarise_beside_each_other(harness: GatewayHarness) -> None:
+async def test_two_sessions_can_be_summarised_concurrently(harness: GatewayHarness) -> None:
     for chat in ("one", "two"):
         for number in range(1, 4):
             await ask(harness, long_text(f"{chat}{number}"), chat=chat)

@@ -58,7 +58,7 @@ def loaded(names: list[str], home: Path) -> list[Any]:
     return load_providers(names, notes=notes, home=home)
 
 
-async def test_an_installed_provider_is_asked(package: Path, tmp_path: Path) -> None:
+async def test_an_installed_provider_is_called(package: Path, tmp_path: Path) -> None:
     harness = GatewayHarness(tmp_path / "state.db")
     (diary,) = harness.memory = loaded(["diary"], tmp_path)
     await harness.start()
@@ -70,7 +70,7 @@ async def test_an_installed_provider_is_asked(package: Path, tmp_path: Path) -> 
     assert diary.file == str(tmp_path / "memory" / "diary.txt")
 
 
-def test_they_come_in_the_order_of_their_names_and_once(package: Path, tmp_path: Path) -> None:
+def test_providers_are_loaded_once_in_the_configured_order(package: Path, tmp_path: Path) -> None:
     found = loaded(["diary", "notes", "diary"], tmp_path)
     assert [provider.name for provider in found] == ["diary", "notes"]
     assert found[1].wants == {MemoryHook.PROMPT_BLOCK}
@@ -83,7 +83,7 @@ def test_they_come_in_the_order_of_their_names_and_once(package: Path, tmp_path:
         ("broken", "ValueError: no token in"),
     ],
 )
-def test_one_that_cannot_be_had_keeps_the_gateway_from_starting(
+def test_a_provider_that_cannot_be_loaded_prevents_a_start(
     package: Path, tmp_path: Path, name: str, told: str
 ) -> None:
     with pytest.raises(HoldfastError, match=r"memory\.providers") as refused:

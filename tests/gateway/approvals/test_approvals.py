@@ -38,7 +38,7 @@ async def harness(tmp_path: Path) -> Any:
     await harness.stop()
 
 
-async def test_a_harmless_command_runs_and_nobody_is_asked(
+async def test_a_harmless_command_runs_without_approval(
     harness: ApprovalHarness, call: Call
 ) -> None:
     harness.model.say([call("shell", LS)], "done")
@@ -47,7 +47,7 @@ async def test_a_harmless_command_runs_and_nobody_is_asked(
     assert await harness.store.approvals(limit=5) == []
 
 
-async def test_a_hopeless_command_is_refused_and_the_model_hears_why(
+async def test_a_forbidden_command_is_refused_with_a_reason_for_the_model(
     harness: ApprovalHarness, call: Call
 ) -> None:
     harness.model.say([call("shell", WIPE)], "I see")
@@ -98,7 +98,7 @@ async def test_a_waiting_turn_holds_no_agent(
     assert not any(isinstance(message, NoteMessage) for message in messages)
 
 
-async def test_a_no_is_told_to_the_model_with_its_words(
+async def test_a_denial_reaches_the_model_with_its_comment(
     harness: ApprovalHarness, call: Call
 ) -> None:
     harness.model.say([call("shell", RM)], "I leave it")
@@ -114,7 +114,7 @@ async def test_a_no_is_told_to_the_model_with_its_words(
     assert (row.state, row.comment) == (ApprovalState.DENIED, "build is still needed")
 
 
-async def test_a_timeout_is_not_a_no(harness: ApprovalHarness, call: Call) -> None:
+async def test_a_timeout_is_not_a_denial(harness: ApprovalHarness, call: Call) -> None:
     """J3: `expired`, and the model is told that nobody denied it."""
     await harness.configure(timeout=0.05)
     harness.model.say([call("shell", RM)], "then not")
@@ -141,7 +141,7 @@ async def test_a_question_that_cannot_be_delivered_is_not_waited_for(
     assert row.state is ApprovalState.UNDELIVERABLE
 
 
-async def test_a_question_that_failed_as_the_process_died_is_not_waited_for(
+async def test_a_question_that_failed_before_a_crash_is_not_waited_for(
     harness: ApprovalHarness, call: Call
 ) -> None:
     """J3: the next start sees that nobody was asked, and the deadline is not waited for."""
@@ -160,7 +160,7 @@ async def test_a_question_that_failed_as_the_process_died_is_not_waited_for(
     assert row.state is ApprovalState.UNDELIVERABLE
 
 
-async def test_what_was_asked_survives_a_kill_and_a_click_after_it_counts(
+async def test_a_pending_approval_survives_a_kill_and_can_be_answered_after_it(
     harness: ApprovalHarness, call: Call
 ) -> None:
     """J3: no note, no cut, nobody is asked twice, and the answer counts."""
@@ -181,7 +181,7 @@ async def test_what_was_asked_survives_a_kill_and_a_click_after_it_counts(
     assert await harness.ledger() == {"answered": 2}
 
 
-async def test_many_restarts_while_one_waits_are_no_cuts(
+async def test_restarts_during_a_pending_approval_are_not_counted_as_interruptions(
     harness: ApprovalHarness, call: Call
 ) -> None:
     """F7, J3: a turn that waits stands at a step boundary; it is not given up."""
@@ -216,7 +216,7 @@ async def test_a_deadline_that_passed_while_the_gateway_was_down_expires_it(
     assert row.state is ApprovalState.EXPIRED
 
 
-async def test_an_answer_that_was_accepted_and_not_yet_heard_counts_after_a_restart(
+async def test_an_answer_accepted_before_a_restart_counts_after_it(
     harness: ApprovalHarness, call: Call
 ) -> None:
     """G3, J3: the yes is in the inbox, and finds its question after the start."""
@@ -257,7 +257,7 @@ async def test_a_turn_that_is_ended_withdraws_its_question(
     assert result.outcome is ToolOutcome.NOT_STARTED
 
 
-async def test_a_message_that_is_to_wait_does_not_disturb(
+async def test_a_queued_message_does_not_disturb_a_pending_approval(
     harness: ApprovalHarness, call: Call
 ) -> None:
     """G4: queued behind the turn that waits, and answered after it."""
@@ -273,7 +273,7 @@ async def test_a_message_that_is_to_wait_does_not_disturb(
     assert (await harness.end_of(second)).text == "and that"
 
 
-async def test_several_are_asked_in_one_message_and_run_in_order(
+async def test_several_commands_are_asked_in_one_message_and_run_in_order(
     harness: ApprovalHarness, call: Call
 ) -> None:
     """J3: each has its row; what is in order before them has run."""
@@ -296,7 +296,7 @@ async def test_several_are_asked_in_one_message_and_run_in_order(
     assert len(harness.shell.started) == 2
 
 
-async def test_the_second_may_be_answered_first(harness: ApprovalHarness, call: Call) -> None:
+async def test_approvals_can_be_answered_in_any_order(harness: ApprovalHarness, call: Call) -> None:
     harness.model.say([call("shell", RM), call("shell", DD)], "done")
     harness.say("go")
     await harness.asked(number=2)
@@ -308,7 +308,7 @@ async def test_the_second_may_be_answered_first(harness: ApprovalHarness, call: 
     assert len(harness.shell.started) == 2
 
 
-async def test_all_can_be_answered_at_once(harness: ApprovalHarness, call: Call) -> None:
+async def test_all_approvals_can_be_answered_at_once(harness: ApprovalHarness, call: Call) -> None:
     harness.model.say([call("shell", RM), call("shell", DD)], "done")
     harness.say("go")
     await harness.asked(number=2)
@@ -317,7 +317,7 @@ async def test_all_can_be_answered_at_once(harness: ApprovalHarness, call: Call)
 
 
 @pytest.mark.parametrize("scope", [ApprovalScope.SESSION, ApprovalScope.ALWAYS])
-async def test_a_yes_that_stands_is_not_asked_for_again(
+async def test_a_standing_approval_is_not_asked_for_again(
     harness: ApprovalHarness, call: Call, scope: ApprovalScope
 ) -> None:
     """Scopes: by rule and person; in the conversation, or wherever that person is."""
@@ -334,7 +334,7 @@ async def test_a_yes_that_stands_is_not_asked_for_again(
     assert (told == "three") == (scope is ApprovalScope.ALWAYS)
 
 
-async def test_a_standing_yes_holds_for_its_rule_and_person_alone(
+async def test_a_standing_approval_applies_to_its_rule_and_person_only(
     harness: ApprovalHarness, call: Call
 ) -> None:
     harness.model.say([call("shell", RM)], "one", [call("shell", DD)])
@@ -349,7 +349,7 @@ async def test_a_standing_yes_holds_for_its_rule_and_person_alone(
     assert "deletes files" in (await harness.texts(5))[-1]
 
 
-async def test_a_standing_yes_also_answers_what_is_pending_and_like_it(
+async def test_a_standing_approval_also_answers_matching_pending_ones(
     harness: ApprovalHarness, call: Call
 ) -> None:
     harness.model.say([call("shell", RM), call("shell", '{"command": "rm x"}')], "done")
@@ -378,7 +378,7 @@ async def test_standing_rules_are_listed_and_revoked(harness: ApprovalHarness, c
     assert "deletes files" in (await harness.texts(7))[-1]
 
 
-async def test_what_no_rule_names_is_approved_only_once(
+async def test_a_command_without_a_rule_is_approved_only_once(
     harness: ApprovalHarness, call: Call
 ) -> None:
     harness.model.say([call("shell", '{"command": "(odd"}')], "done")
@@ -389,7 +389,9 @@ async def test_what_no_rule_names_is_approved_only_once(
     assert await harness.store.approval_rules() == []
 
 
-async def test_a_foreign_answer_is_told_so(harness: ApprovalHarness, call: Call) -> None:
+async def test_an_answer_by_an_unauthorised_user_is_rejected(
+    harness: ApprovalHarness, call: Call
+) -> None:
     """J3: in a shared thread only those may answer who are named; nobody interrupts by a yes."""
     place = {"chat": "team", "thread": "t", "chat_type": ChatType.THREAD}
     harness.model.say([call("shell", RM)], "done")
@@ -402,7 +404,9 @@ async def test_a_foreign_answer_is_told_so(harness: ApprovalHarness, call: Call)
     assert (await harness.texts(4))[-1] == "done"
 
 
-async def test_approvers_can_be_others_than_who_asks(harness: ApprovalHarness, call: Call) -> None:
+async def test_approvers_can_differ_from_the_requester(
+    harness: ApprovalHarness, call: Call
+) -> None:
     place = {"chat": "team", "thread": "t", "chat_type": ChatType.THREAD}
     await harness.configure(approvers=("simulated:default:bob",))
     harness.model.say([call("shell", RM)], "done")
@@ -427,7 +431,9 @@ async def test_operators_may_answer_anything(harness: ApprovalHarness, call: Cal
     assert (await harness.texts(3))[-1] == "done"
 
 
-async def test_a_second_and_a_late_answer_are_told_so(harness: ApprovalHarness, call: Call) -> None:
+async def test_a_second_and_a_late_answer_are_rejected(
+    harness: ApprovalHarness, call: Call
+) -> None:
     """J3: a second yes is not a message that would stop the work it allowed."""
     harness.shell.go.clear()
     harness.model.say([call("shell", RM)], "done")
@@ -446,7 +452,7 @@ async def test_a_second_and_a_late_answer_are_told_so(harness: ApprovalHarness, 
     assert harness.shell.cancelled == []
 
 
-async def test_of_two_answers_at_once_one_wins_and_the_other_is_told(
+async def test_of_two_answers_at_once_one_wins_and_the_other_is_rejected(
     harness: ApprovalHarness, call: Call
 ) -> None:
     """J3: exactly one end."""
@@ -510,7 +516,7 @@ async def test_a_secret_is_in_no_question_nor_in_its_row(
 
 
 @pytest.mark.parametrize("number", ["²", "9" * 5000, "٣"])
-async def test_a_number_that_is_none_keeps_no_gateway_from_starting(
+async def test_an_invalid_approval_number_does_not_prevent_a_start(
     harness: ApprovalHarness, call: Call, number: str
 ) -> None:
     """An answer outlives a restart: one that could not be read would be read at every start."""
@@ -572,7 +578,7 @@ async def test_a_decision_that_the_store_refuses_can_be_made_again(
     assert (await harness.texts(3))[-1] == "done"
 
 
-async def test_a_deadline_that_the_store_cannot_keep_is_kept_later(
+async def test_an_expiry_that_the_store_refuses_is_saved_later(
     harness: ApprovalHarness, call: Call
 ) -> None:
     """K2: a store that fails delays, and loses nothing."""
@@ -586,7 +592,7 @@ async def test_a_deadline_that_the_store_cannot_keep_is_kept_later(
 
 
 @pytest.mark.parametrize("mode", [ApprovalMode.REFUSE, ApprovalMode.OFF])
-async def test_a_gateway_can_be_told_not_to_ask(
+async def test_approvals_can_be_turned_off(
     harness: ApprovalHarness, call: Call, mode: ApprovalMode
 ) -> None:
     await harness.configure(mode=mode)
@@ -614,7 +620,7 @@ async def test_buttons_name_the_row_and_a_click_answers_it(
     assert (await harness.texts(3))[-1] == "done"
 
 
-async def test_deleting_a_session_deletes_what_it_asked(
+async def test_deleting_a_session_deletes_its_approvals(
     harness: ApprovalHarness, call: Call
 ) -> None:
     """What was allowed for good was said about a person, and stays."""
@@ -634,7 +640,7 @@ async def test_deleting_a_session_deletes_what_it_asked(
     await harness.start()
 
 
-async def test_a_question_is_owed_like_any_message(harness: ApprovalHarness, call: Call) -> None:
+async def test_a_question_goes_through_the_outbox(harness: ApprovalHarness, call: Call) -> None:
     """I1: through the outbox, in the commit that keeps the rows; it answers no message."""
     harness.model.say([call("shell", RM)])
     accepted = await harness.accept("clean up")
@@ -644,7 +650,7 @@ async def test_a_question_is_owed_like_any_message(harness: ApprovalHarness, cal
     assert row.asked_in == row.session_id
 
 
-async def test_people_who_look_at_a_session_hear_of_its_question_and_its_end(
+async def test_the_feed_of_a_session_reports_its_question_and_its_end(
     harness: ApprovalHarness, call: Call
 ) -> None:
     """The page's card comes and goes by the feed."""
@@ -657,9 +663,7 @@ async def test_people_who_look_at_a_session_hear_of_its_question_and_its_end(
     assert (await harness.end_of(accepted)).text == "done"
 
 
-async def test_a_stop_that_a_new_overtakes_has_one_end_and_no_reply_besides(
-    harness: ApprovalHarness, call: Call
-) -> None:
+async def test_a_stop_superseded_by_new_ends_once(harness: ApprovalHarness, call: Call) -> None:
     """G3: /new supersedes the /stop whose turn waits for a person and has not ended yet."""
     harness.model.say([call("shell", RM)])
     await harness.accept("go")

@@ -117,7 +117,7 @@ async def ended(harness: GatewayHarness, until: Until, number: int, job: int = 1
     return list(reversed(await harness.store.runs(JobId(job), limit=200)))
 
 
-async def test_a_job_runs_when_it_is_due_and_its_answer_is_told_where_it_was_made(
+async def test_a_job_runs_when_due_and_its_answer_goes_to_the_chat_it_was_made_in(
     harness: GatewayHarness, talk: Talk, until: Until
 ) -> None:
     """J4: in a session of its own, once; the outcome is in its history."""
@@ -142,7 +142,7 @@ async def test_a_job_runs_when_it_is_due_and_its_answer_is_told_where_it_was_mad
     assert job is not None and job.next_due == MONDAY + DAY + 9 * HOUR
 
 
-async def test_a_job_of_its_conversation_knows_what_was_said_there(
+async def test_a_job_that_runs_in_its_conversation_knows_the_history(
     harness: GatewayHarness, talk: Talk, until: Until
 ) -> None:
     """J4: its run is a note in that transcript, and waits behind what the people say."""
@@ -160,7 +160,7 @@ async def test_a_job_of_its_conversation_knows_what_was_said_there(
     assert len(harness.model.requests[-1].messages) == 3
 
 
-async def test_where_answers_are_fetched_a_job_runs_in_its_conversation(
+async def test_a_job_made_over_the_api_runs_in_its_conversation(
     harness: GatewayHarness, until: Until
 ) -> None:
     """J4: a page sends nothing, so a session of its own would tell nobody."""
@@ -174,7 +174,7 @@ async def test_where_answers_are_fetched_a_job_runs_in_its_conversation(
     assert run.text == "looked" and run.session_id == await harness.only_session()
 
 
-async def test_a_silent_job_says_nothing_where_there_is_nothing_to_tell(
+async def test_a_silent_job_sends_nothing_when_there_is_nothing_to_report(
     harness: GatewayHarness, talk: Talk, until: Until
 ) -> None:
     """J4: what it said is in its history all the same."""
@@ -188,7 +188,7 @@ async def test_a_silent_job_says_nothing_where_there_is_nothing_to_tell(
     assert "reply with [SILENT]" in harness.model.requests[0].system
 
 
-async def test_a_run_that_fails_says_which_job_it_was(harness: GatewayHarness, talk: Talk) -> None:
+async def test_a_failed_run_names_its_job(harness: GatewayHarness, talk: Talk) -> None:
     await talk('/cron add "in 1 minute" name=disk silent=yes Is the disk full?')
     harness.model.say(ModelFailed("the model is ill", fault=ModelFault.BAD_REQUEST))
     passes(harness, MINUTE)
@@ -306,7 +306,7 @@ async def test_a_run_that_is_due_stops_the_one_before_it(
     assert (await harness.texts(2))[1:] == ["the second"]
 
 
-async def test_a_run_that_takes_too_long_is_stopped_and_its_people_told(
+async def test_a_run_that_takes_too_long_is_stopped_and_reported(
     harness: GatewayHarness, talk: Talk, until: Until
 ) -> None:
     """J4: by the job's own limit."""
@@ -381,7 +381,7 @@ async def test_jobs_are_paused_resumed_run_and_removed(
     assert await harness.gateway.scheduler.run_once() is None
 
 
-async def test_what_is_typed_wrong_is_told_with_what_was_understood(
+async def test_an_invalid_command_is_answered_with_what_was_understood(
     harness: GatewayHarness, talk: Talk
 ) -> None:
     for said, told in (
@@ -400,7 +400,7 @@ async def test_what_is_typed_wrong_is_told_with_what_was_understood(
     assert await harness.store.jobs(limit=9) == []
 
 
-async def test_a_job_is_its_persons_and_an_operator_sees_all(
+async def test_a_job_is_visible_to_its_owner_and_to_operators(
     harness: GatewayHarness, talk: Talk
 ) -> None:
     """Default deny: to others it is not there."""
@@ -413,7 +413,7 @@ async def test_a_job_is_its_persons_and_an_operator_sees_all(
     assert (await talk("/cron pause 1", user="olga", chat="ops")).startswith("Paused: job 1")
 
 
-async def test_only_an_operator_has_a_job_speak_elsewhere(
+async def test_only_an_operator_can_send_a_jobs_answer_to_another_chat(
     harness: GatewayHarness, talk: Talk, until: Until
 ) -> None:
     """To the home channel, and to a chat that is named."""
@@ -437,7 +437,9 @@ async def test_only_an_operator_has_a_job_speak_elsewhere(
     assert (await harness.store.runs(JobId(3), limit=1))[0].text == "nowhere"
 
 
-async def test_a_person_has_so_many_jobs_and_no_more(harness: GatewayHarness, talk: Talk) -> None:
+async def test_the_number_of_jobs_per_person_is_limited(
+    harness: GatewayHarness, talk: Talk
+) -> None:
     await harness.stop()
     configure(harness, max_per_person=2)
     await harness.start()
@@ -447,7 +449,7 @@ async def test_a_person_has_so_many_jobs_and_no_more(harness: GatewayHarness, ta
     assert (await talk('/cron add "every day at 9" look', user="bob")).startswith("Job 3")
 
 
-async def test_a_job_of_somebody_who_may_not_talk_any_more_does_not_run(
+async def test_a_job_of_a_user_who_lost_access_does_not_run(
     harness: GatewayHarness, talk: Talk, until: Until
 ) -> None:
     """Authorised again with every run."""
@@ -481,7 +483,7 @@ async def test_a_run_that_was_planned_and_not_begun_begins_once_at_the_next_star
     assert len(harness.model.requests) == 1
 
 
-async def test_a_run_that_is_cut_goes_on_and_is_followed_to_its_end(
+async def test_an_interrupted_run_resumes_and_is_tracked_to_its_end(
     harness: GatewayHarness, talk: Talk, until: Until
 ) -> None:
     """J4, H3: a crash in the middle of it costs nothing, and what waits behind it begins then."""
@@ -501,7 +503,7 @@ async def test_a_run_that_is_cut_goes_on_and_is_followed_to_its_end(
     assert len(await harness.texts(3)) == 3
 
 
-async def test_so_many_runs_are_at_work_and_the_others_wait(
+async def test_the_number_of_parallel_runs_is_limited(
     harness: GatewayHarness, talk: Talk, until: Until
 ) -> None:
     """A thousand jobs of nine o'clock do not ask the model a thousand times at once."""
@@ -520,7 +522,7 @@ async def test_so_many_runs_are_at_work_and_the_others_wait(
     assert len(harness.model.requests) == 4
 
 
-async def test_the_schedule_tool_has_jobs_for_the_person_it_works_for(
+async def test_the_schedule_tool_makes_jobs_for_the_person_it_works_for(
     harness: GatewayHarness, talk: Talk, until: Until, call: Call
 ) -> None:
     """J4: they are the person's: listed, and removed by them."""
@@ -552,7 +554,7 @@ async def test_the_schedule_tool_has_jobs_for_the_person_it_works_for(
     assert await talk("/cron rm 1") == "Removed: job 1 (look)."
 
 
-async def test_a_call_whose_outcome_was_lost_has_one_job(
+async def test_a_repeated_schedule_call_makes_one_job(
     harness: GatewayHarness, until: Until, call: Call
 ) -> None:
     """H2: made again by the next process, it finds the job it has."""
@@ -575,7 +577,7 @@ async def test_a_call_whose_outcome_was_lost_has_one_job(
     harness.model.say("done")
 
 
-async def test_people_are_asked_where_the_job_was_made(
+async def test_a_job_asks_for_approval_in_the_chat_it_was_made_in(
     harness: GatewayHarness, talk: Talk, until: Until, call: Call
 ) -> None:
     """J3, J4: what a run must not do alone is asked in the chat, and answered there."""
@@ -594,7 +596,7 @@ async def test_people_are_asked_where_the_job_was_made(
     await ended(harness, until, 1)
 
 
-async def test_old_runs_are_forgotten_with_the_messages_and_so_are_jobs_that_are_over(
+async def test_old_runs_and_finished_jobs_are_pruned(
     harness: GatewayHarness, talk: Talk, until: Until
 ) -> None:
     await talk('/cron add "in 1 minute" once')
@@ -610,7 +612,7 @@ async def test_old_runs_are_forgotten_with_the_messages_and_so_are_jobs_that_are
     assert await harness.store.runs(JobId(2), limit=9) == []
 
 
-async def test_thousands_of_jobs_cost_a_look_nothing(harness: GatewayHarness) -> None:
+async def test_finding_the_next_due_job_uses_an_index(harness: GatewayHarness) -> None:
     """The next due time is found by its index, however many jobs there are."""
     source = Source(platform="api", chat_id="jobs", user_id="owner")
     spec = JobSpec(
@@ -667,7 +669,7 @@ async def test_a_stop_from_before_this_start_stops_nothing(
     assert any("before the gateway was started again" in text for text in await harness.texts(3))
 
 
-async def test_what_waits_of_a_paused_job_waits_until_it_goes_on(
+async def test_a_waiting_run_of_a_paused_job_waits_until_the_job_is_resumed(
     harness: GatewayHarness, talk: Talk, until: Until
 ) -> None:
     await hold_one(harness, talk, "queue")
@@ -688,7 +690,7 @@ async def test_what_waits_of_a_paused_job_waits_until_it_goes_on(
     assert [run.text for run in await ended(harness, until, 2)] == ["one", "two"]
 
 
-async def test_what_was_missed_and_is_skipped_replaces_nothing(
+async def test_a_skipped_missed_run_does_not_replace_the_running_one(
     harness: GatewayHarness, talk: Talk, until: Until
 ) -> None:
     """J4: a run at work is stopped for one that begins, and for nothing else."""
@@ -702,7 +704,7 @@ async def test_what_was_missed_and_is_skipped_replaces_nothing(
     assert (first.state, second.state) == (RunState.ANSWERED, RunState.SKIPPED)
 
 
-async def test_a_run_that_ends_in_the_instant_in_which_it_is_followed_is_over(
+async def test_a_run_that_ends_before_it_is_tracked_is_over(
     harness: GatewayHarness,
 ) -> None:
     """J4, C1: whoever follows it hears of an end that comes before the following has begun."""

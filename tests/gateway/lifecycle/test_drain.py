@@ -32,7 +32,7 @@ async def told(harness: GatewayHarness, state: str) -> None:
             await asyncio.sleep(0.005)
 
 
-async def test_nothing_is_awaited_by_default(harness: GatewayHarness) -> None:
+async def test_turns_are_not_drained_by_default(harness: GatewayHarness) -> None:
     """C2: `restart_drain_timeout` is 0; a turn that runs is interrupted, and answered later."""
     assert harness.settings.gateway.restart_drain_timeout == 0
     harness.say("work")
@@ -48,7 +48,7 @@ async def test_nothing_is_awaited_by_default(harness: GatewayHarness) -> None:
 
 
 @pytest.mark.parametrize("kind", [StopKind.STOP, StopKind.SIGNAL, StopKind.RESTART])
-async def test_a_turn_that_finishes_inside_the_window_is_not_interrupted(
+async def test_a_turn_that_finishes_during_the_drain_is_not_interrupted(
     harness: GatewayHarness, kind: StopKind
 ) -> None:
     """C2, F5: nor marked; its answer goes out before the platforms do."""
@@ -67,7 +67,7 @@ async def test_a_turn_that_finishes_inside_the_window_is_not_interrupted(
     assert note_texts(await harness.transcript((await only_session_row(harness)).id)) == []
 
 
-async def test_what_waits_behind_a_turn_is_not_begun_in_the_window(harness: GatewayHarness) -> None:
+async def test_a_queued_message_is_not_started_during_the_drain(harness: GatewayHarness) -> None:
     """C2: it is the successor's, without a note."""
     await restart_with_timeouts(harness, drain=LONG)
     harness.say("first")
@@ -89,7 +89,7 @@ async def test_what_waits_behind_a_turn_is_not_begun_in_the_window(harness: Gate
     assert note_texts(request.messages) == []
 
 
-async def test_a_window_that_is_over_ends_in_an_interrupt(harness: GatewayHarness) -> None:
+async def test_a_drain_timeout_interrupts_the_turn(harness: GatewayHarness) -> None:
     """C2, C3."""
     await restart_with_timeouts(harness, drain=0.05)
     harness.say("work")
@@ -99,14 +99,14 @@ async def test_a_window_that_is_over_ends_in_an_interrupt(harness: GatewayHarnes
     await harness.start()
 
 
-async def test_whoever_hurries_ends_the_window_now(harness: GatewayHarness) -> None:
+async def test_a_second_signal_ends_the_drain(harness: GatewayHarness) -> None:
     """C1: a second signal ends the drain."""
     await restart_with_timeouts(harness, drain=LONG)
     harness.say("work")
     await harness.model.wait_for_request(1)
     hurried = asyncio.Event()
     order = stop_order(harness, StopKind.SIGNAL)
-    stopping = asyncio.create_task(harness.running.stop(order, hurried=hurried))
+    stopping = asyncio.create_task(harness.running.stop(order, urgent=hurried))
     await told(harness, "draining: 1 turn")
     hurried.set()
     async with asyncio.timeout(10):
@@ -117,7 +117,7 @@ async def test_whoever_hurries_ends_the_window_now(harness: GatewayHarness) -> N
     await harness.start()
 
 
-async def test_progress_is_told_when_the_number_changes(harness: GatewayHarness) -> None:
+async def test_drain_progress_is_reported_when_the_number_changes(harness: GatewayHarness) -> None:
     """C2: at the start, with each change, and at the end; not on every look."""
     await restart_with_timeouts(harness, drain=LONG)
     for chat in ("one", "two"):
@@ -166,7 +166,7 @@ async def test_a_session_that_is_still_starting_is_neither_interrupted_nor_marke
     patient.model.say("seen")
 
 
-async def test_an_agent_hears_once_why_it_is_interrupted(
+async def test_an_agent_gets_the_reason_for_its_interruption_once(
     harness: GatewayHarness, call: Call
 ) -> None:
     """C3, H7: once per agent, with the reason; the turn stays open."""
@@ -194,7 +194,7 @@ async def test_an_agent_hears_once_why_it_is_interrupted(
     assert result.outcome is ToolOutcome.CANCELLED
 
 
-async def test_a_restart_says_so_to_its_agents(harness: GatewayHarness) -> None:
+async def test_a_restart_gives_its_own_reason_to_agents(harness: GatewayHarness) -> None:
     """C3: `Gateway restarting`."""
     assert stop_order(harness, StopKind.RESTART).agent_notice == "Gateway restarting"
     assert stop_order(harness, StopKind.REPLACE).agent_notice == "Gateway restarting"
@@ -205,7 +205,7 @@ async def test_a_restart_says_so_to_its_agents(harness: GatewayHarness) -> None:
     assert turn.interrupt_reason == "Gateway restarting"
 
 
-async def test_whoever_waits_until_nothing_runs_hears_it(harness: GatewayHarness) -> None:
+async def test_wait_until_idle_returns_when_no_turn_runs(harness: GatewayHarness) -> None:
     """C2: `restart --when-idle` waits for this, and not for one who waits for a person."""
     harness.say("work")
     await harness.model.wait_for_request(1)

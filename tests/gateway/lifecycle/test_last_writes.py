@@ -137,7 +137,7 @@ async def test_a_turn_that_waits_and_was_stopped_on_a_full_disk_is_not_resumed(
     assert await harness.store.approvals(limit=5, pending=True) == []
 
 
-async def test_a_turn_that_asks_in_the_instant_of_its_mark_was_not_cut(
+async def test_a_turn_that_asks_in_the_instant_of_its_mark_was_not_interrupted(
     harness: Leaving, call: Call
 ) -> None:
     """C2, F5, F7: the log has its question before the mark, so it stands at a boundary."""
@@ -155,7 +155,7 @@ async def test_a_turn_that_asks_in_the_instant_of_its_mark_was_not_cut(
     assert note_texts(request.messages) == []
 
 
-async def test_a_turn_that_was_marked_asks_nobody_any_more(
+async def test_a_marked_turn_asks_for_no_approval(
     harness: Leaving, call: Call, until: Until
 ) -> None:
     """F5, F6, F7: it was cut, is counted and told so; its successor asks."""
@@ -175,7 +175,7 @@ async def test_a_turn_that_was_marked_asks_nobody_any_more(
 
 
 @pytest.mark.parametrize("kind", [None, StopKind.STOP], ids=["crash", "stop"])
-async def test_a_turn_cut_in_one_call_was_cut_although_it_has_asked_about_the_next(
+async def test_a_turn_stopped_in_one_call_counts_as_interrupted_although_it_asked_about_the_next(
     harness: Leaving, call: Call, kind: StopKind | None
 ) -> None:
     """F6, F7, H3: it ran what had been allowed; counted and told once, and the question stands."""

@@ -52,7 +52,7 @@ async def hangs() -> None:
 
 
 def phases_of(harness: GatewayHarness, kind: StopKind) -> list[Phase]:
-    return harness.running.phases(stop_order(harness, kind), hurried=asyncio.Event())
+    return harness.running.phases(stop_order(harness, kind), urgent=asyncio.Event())
 
 
 @pytest.mark.parametrize("kind", [kind for kind in StopKind if kind is not StopKind.CRASH])
@@ -154,7 +154,7 @@ async def settled(harness: GatewayHarness, number: int) -> None:
             await asyncio.sleep(0.005)
 
 
-async def test_whoever_stops_it_again_waits_for_the_same_stop(harness: GatewayHarness) -> None:
+async def test_a_second_stop_waits_for_the_first(harness: GatewayHarness) -> None:
     """C1: idempotent; each phase runs once."""
     await asyncio.gather(*(harness.running.stop() for _ in range(3)))
     await harness.running.stop(stop_order(harness, StopKind.RESTART))
@@ -163,7 +163,7 @@ async def test_whoever_stops_it_again_waits_for_the_same_stop(harness: GatewayHa
     await harness.start()
 
 
-async def test_cancelling_whoever_waits_does_not_cancel_the_stop(harness: GatewayHarness) -> None:
+async def test_cancelling_a_waiter_does_not_cancel_the_stop(harness: GatewayHarness) -> None:
     """C1: a stop that has begun goes through."""
     first = asyncio.create_task(harness.running.stop())
     await asyncio.sleep(0)
@@ -196,7 +196,7 @@ class Doorway:
         raise AssertionError("it was never entered")
 
 
-async def test_a_stop_in_the_middle_of_a_start_ends_what_was_begun(harness: GatewayHarness) -> None:
+async def test_a_stop_during_startup_ends_what_was_started(harness: GatewayHarness) -> None:
     """C1: at any point of start-up; parts that were never entered are passed over."""
     await harness.accept("work")
     await harness.model.wait_for_request(1)
@@ -224,7 +224,7 @@ async def settled_once(harness: GatewayHarness) -> None:
             await asyncio.sleep(0.005)
 
 
-async def test_a_start_that_does_not_let_go_keeps_nobody_from_leaving(
+async def test_a_startup_that_cannot_be_cancelled_does_not_block_the_stop(
     harness: GatewayHarness,
 ) -> None:
     """C1, C5: the rest of the phase is done all the same, and memory hears of who is mid-turn."""
@@ -233,7 +233,7 @@ async def test_a_start_that_does_not_let_go_keeps_nobody_from_leaving(
     stop = GatewayStop(
         stop_order(harness, StopKind.STOP),
         harness.gateway,
-        hurried=asyncio.Event(),
+        urgent=asyncio.Event(),
         cancel_start=hangs,
         stopped=asyncio.Event(),
     )
@@ -278,7 +278,7 @@ def marks_of(states: list[str]) -> list[str]:
     return [state for state in states if state in ("ended", "let go", "disconnect platforms")]
 
 
-async def test_tools_die_before_the_platforms_where_turns_were_interrupted(
+async def test_tools_are_killed_before_platforms_disconnect_if_turns_were_interrupted(
     watched: GatewayHarness,
 ) -> None:
     """C4: a supervisor's kill timer never finds children alive; a last sweep runs at the end."""
@@ -298,7 +298,7 @@ async def test_on_the_graceful_path_only_the_last_sweep_runs(watched: GatewayHar
 
 
 @pytest.mark.parametrize("kind", [StopKind.RESTART, StopKind.REPLACE])
-async def test_a_restart_lets_the_runners_go(
+async def test_a_restart_detaches_the_runners(
     watched: GatewayHarness, call: Call, kind: StopKind
 ) -> None:
     """C4, J2: with what runs in them, before any turn is cancelled, for the successor."""

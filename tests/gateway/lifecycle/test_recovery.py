@@ -80,7 +80,7 @@ class Witness(HeldTool):
         (StopKind.SIGNAL, "shutdown_timeout"),
     ],
 )
-async def test_what_still_runs_is_marked_before_it_is_interrupted(
+async def test_a_running_turn_is_marked_before_it_is_interrupted(
     harness: GatewayHarness, call: Call, kind: StopKind, reason: str
 ) -> None:
     """F5: in one commit with the count, by why the gateway goes."""
@@ -99,7 +99,7 @@ async def test_what_still_runs_is_marked_before_it_is_interrupted(
     await start_gateway(harness)
 
 
-async def test_a_clean_drain_marks_nobody(harness: GatewayHarness) -> None:
+async def test_a_clean_drain_marks_no_session(harness: GatewayHarness) -> None:
     """F5: neither who was at rest nor who had never begun."""
     harness.model.say("hello")
     harness.say("hi")
@@ -115,7 +115,7 @@ async def test_a_clean_drain_marks_nobody(harness: GatewayHarness) -> None:
     [(StopKind.RESTART, "a restart"), (StopKind.STOP, "a shutdown"), (None, "an interruption")],
     ids=["restart", "stop", "crash"],
 )
-async def test_a_turn_that_resumes_by_itself_has_one_note_that_says_what_cut_it(
+async def test_a_resumed_turn_has_one_note_that_says_what_interrupted_it(
     harness: GatewayHarness, kind: StopKind | None, what: str
 ) -> None:
     """F6, H3: a record of its own behind the last committed step."""
@@ -137,7 +137,7 @@ async def test_a_turn_that_resumes_by_itself_has_one_note_that_says_what_cut_it(
 
 
 @pytest.mark.parametrize("last", ["user", "assistant", "tool"])
-async def test_the_note_comes_whatever_the_transcript_ends_with(
+async def test_the_note_is_added_whatever_the_transcript_ends_with(
     harness: GatewayHarness, call: Call, last: str
 ) -> None:
     """F6: and whatever follows is projected behind it, identically ever after."""
@@ -168,7 +168,7 @@ async def test_the_note_comes_whatever_the_transcript_ends_with(
     assert later.messages[: len(request.messages)] == request.messages
 
 
-async def test_a_cut_that_was_marked_is_not_counted_again(harness: GatewayHarness) -> None:
+async def test_a_marked_interruption_is_not_counted_again(harness: GatewayHarness) -> None:
     """F7: counted when marked, else by recovery; once per life."""
     await cut_in_a_model_call(harness, StopKind.RESTART)
     await harness.model.wait_for_request(2)
@@ -181,7 +181,7 @@ async def test_a_cut_that_was_marked_is_not_counted_again(harness: GatewayHarnes
     assert (await open_turn(harness)).exit_reason is None
 
 
-async def test_a_mark_that_nobody_went_on_from_is_told_once(harness: GatewayHarness) -> None:
+async def test_a_mark_without_a_resume_has_one_note(harness: GatewayHarness) -> None:
     """F6: a process that dies before the turn goes on has cut nothing."""
     harness.say("work")
     await harness.model.wait_for_request(1)
@@ -196,7 +196,7 @@ async def test_a_mark_that_nobody_went_on_from_is_told_once(harness: GatewayHarn
     assert (await only_session_row(harness)).interruptions == 1
 
 
-async def test_a_turn_that_was_marked_and_finished_all_the_same_is_not_marked(
+async def test_a_marked_turn_that_finishes_loses_its_mark(
     harness: GatewayHarness, until: Until
 ) -> None:
     """F7: a completed turn clears the flag and the counter, also in the last moment."""
@@ -212,7 +212,7 @@ async def test_a_turn_that_was_marked_and_finished_all_the_same_is_not_marked(
     assert (found.interruptions, found.resume_pending, found.resume_reason) == (0, False, None)
 
 
-async def test_a_turn_that_was_marked_and_came_to_a_boundary_then_was_cut(
+async def test_a_marked_turn_that_reaches_a_boundary_still_counts_as_interrupted(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
     """F5, F7: what was said first holds, also where the stop tells how many it cut."""
@@ -270,7 +270,7 @@ async def test_a_marked_session_without_a_turn_has_the_note_in_front_of_the_next
     assert (await only_session_row(harness)).id == before.id
 
 
-async def test_a_note_that_was_written_is_not_owed_any_more(harness: GatewayHarness) -> None:
+async def test_a_written_note_is_no_longer_pending(harness: GatewayHarness) -> None:
     """F6: paid by the commit that writes it; what cuts that turn has a note of its own."""
     await talked(harness)
     await harness.gateway.sessions.mark_resume_pending(KEY)
@@ -335,7 +335,7 @@ async def suspending(harness: GatewayHarness) -> None:
     await harness.start()
 
 
-async def test_after_a_crash_what_was_active_begins_afresh_where_that_is_wanted(
+async def test_active_sessions_are_suspended_after_a_crash_if_configured(
     harness: GatewayHarness,
 ) -> None:
     """F8: how many, and none that was quiet for longer."""
@@ -352,7 +352,7 @@ async def test_after_a_crash_what_was_active_begins_afresh_where_that_is_wanted(
     assert len(await harness.store.sessions(limit=5)) == 2
 
 
-async def test_suspending_what_was_active_says_how_many_and_spares_the_marked(
+async def test_suspending_active_sessions_returns_the_count_and_spares_marked_ones(
     harness: GatewayHarness,
 ) -> None:
     """F8: except those marked resume-pending, those long silent, and those suspended already."""
@@ -370,7 +370,7 @@ async def test_suspending_what_was_active_says_how_many_and_spares_the_marked(
 SOURCE = Source(platform="simulated", chat_id="home", user_id="ann")
 
 
-async def test_what_was_silent_for_longer_is_not_suspended(harness: GatewayHarness) -> None:
+async def test_a_session_silent_for_longer_is_not_suspended(harness: GatewayHarness) -> None:
     """F8: within 120 s."""
     await talked(harness)
     async with asyncio.timeout(30):
@@ -379,7 +379,7 @@ async def test_what_was_silent_for_longer_is_not_suspended(harness: GatewayHarne
     assert not (await only_session_row(harness)).suspended
 
 
-async def test_a_clean_stop_suspends_nobody(harness: GatewayHarness) -> None:
+async def test_a_clean_stop_suspends_no_session(harness: GatewayHarness) -> None:
     """F8: only after an unclean death; what was marked then is resumed."""
     await suspending(harness)
     harness.say("work")
@@ -391,7 +391,7 @@ async def test_a_clean_stop_suspends_nobody(harness: GatewayHarness) -> None:
     assert not (await only_session_row(harness)).suspended
 
 
-async def test_a_turn_that_a_crash_cut_is_given_up_where_that_is_wanted(
+async def test_a_turn_interrupted_by_a_crash_fails_if_configured(
     harness: GatewayHarness,
 ) -> None:
     """F8: its sender is told."""
@@ -406,7 +406,7 @@ async def test_a_turn_that_a_crash_cut_is_given_up_where_that_is_wanted(
     assert await harness.ledger() == {"failed": 1}
 
 
-async def test_a_turn_in_a_session_that_was_suspended_under_it_is_not_resumed(
+async def test_a_turn_of_a_suspended_session_is_not_resumed(
     harness: GatewayHarness,
 ) -> None:
     """F4, G3: it ends as failed, and its sender is told."""

@@ -105,7 +105,7 @@ async def test_a_reconnect_of_an_account_cancels_no_turn(harness: GatewayHarness
     assert await harness.texts(1) == ["worked"]
 
 
-async def test_a_watcher_is_let_go_by_a_stop(harness: GatewayHarness) -> None:
+async def test_a_stop_ends_event_subscriptions(harness: GatewayHarness) -> None:
     """Whoever waits for an answer hears that there will be none from this process."""
     accepted = await harness.accept("work")
     await harness.model.wait_for_request(1)
@@ -117,7 +117,7 @@ async def test_a_watcher_is_let_go_by_a_stop(harness: GatewayHarness) -> None:
 
 
 @pytest.mark.parametrize("state", list(LaneState))
-def test_every_move_not_in_the_table_is_refused(state: LaneState) -> None:
+def test_a_lane_transition_not_in_the_table_is_refused(state: LaneState) -> None:
     for to in set(LaneState) - LANE_TRANSITIONS[state]:
         with pytest.raises(InvalidTransition):
             lane_transition(state, to)

@@ -41,7 +41,7 @@ def order(kind: StopKind = StopKind.RESTART, *, now: bool = False) -> StopOrder:
     return StopOrder(kind=kind, by=StopRequester.CLI, at=1.0, now=now)
 
 
-async def test_a_restart_begins_when_its_successor_was_found_fit(scene: Scene) -> None:
+async def test_a_restart_begins_after_its_check_passed(scene: Scene) -> None:
     scene.checked.clear()
     asked = asyncio.create_task(scene.lifecycle.restart(order()))
     await asyncio.sleep(0)
@@ -53,7 +53,7 @@ async def test_a_restart_begins_when_its_successor_was_found_fit(scene: Scene) -
     assert scene.departure.order == order()
 
 
-async def test_one_that_is_refused_changes_nothing_and_can_be_asked_for_again(
+async def test_a_refused_restart_changes_nothing_and_can_be_requested_again(
     scene: Scene,
 ) -> None:
     scene.unfit = "holdfast.toml, line 3: no"
@@ -65,7 +65,7 @@ async def test_one_that_is_refused_changes_nothing_and_can_be_asked_for_again(
     assert scene.departure.order is not None
 
 
-async def test_one_that_waits_goes_when_it_is_quiet_and_is_not_asked_for_twice(
+async def test_a_pending_restart_begins_when_idle_and_cannot_be_requested_twice(
     scene: Scene,
 ) -> None:
     await scene.lifecycle.restart(order(), when_idle=True)
@@ -74,10 +74,10 @@ async def test_one_that_waits_goes_when_it_is_quiet_and_is_not_asked_for_twice(
         await scene.lifecycle.restart(order(), when_idle=True)
     scene.quiet.set()
     assert await scene.departure.wait() == order()
-    assert scene.lifecycle.pending_restart is None and not scene.departure.hurried.is_set()
+    assert scene.lifecycle.pending_restart is None and not scene.departure.urgent.is_set()
 
 
-async def test_one_that_waited_is_checked_again_before_it_goes(
+async def test_a_pending_restart_is_checked_again_before_it_begins(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The configuration may have been broken since: the running gateway goes on."""
@@ -94,7 +94,7 @@ async def test_one_that_waited_is_checked_again_before_it_goes(
     assert scene.departure.order == order()
 
 
-async def test_a_stop_while_one_that_waited_is_checked_again_stands(scene: Scene) -> None:
+async def test_a_stop_during_the_second_check_of_a_pending_restart_holds(scene: Scene) -> None:
     """C1: whoever overtakes it then takes its place."""
     await scene.lifecycle.restart(order(), when_idle=True)
     scene.checked.clear()
@@ -106,11 +106,11 @@ async def test_a_stop_while_one_that_waited_is_checked_again_stands(scene: Scene
     scene.checked.set()
     await asyncio.sleep(0.01)  # what waited would speak up now
     assert scene.departure.order == order(StopKind.STOP)
-    assert scene.lifecycle.pending_restart is None and not scene.departure.hurried.is_set()
+    assert scene.lifecycle.pending_restart is None and not scene.departure.urgent.is_set()
 
 
 @pytest.mark.parametrize("kind", [StopKind.STOP, StopKind.RESTART])
-async def test_one_that_waits_is_overtaken(scene: Scene, kind: StopKind) -> None:
+async def test_an_immediate_order_replaces_a_pending_restart(scene: Scene, kind: StopKind) -> None:
     await scene.lifecycle.restart(order(), when_idle=True)
     mine = order(kind, now=True)
     if kind is StopKind.STOP:
@@ -123,7 +123,7 @@ async def test_one_that_waits_is_overtaken(scene: Scene, kind: StopKind) -> None
     assert scene.departure.order == mine
 
 
-async def test_a_stop_while_the_successor_is_checked_stands_and_a_second_one_hurries(
+async def test_a_stop_during_the_check_holds_and_a_second_one_hurries_it(
     scene: Scene,
 ) -> None:
     """C1: the first order stands; what comes after it can only hurry it."""
@@ -131,9 +131,9 @@ async def test_a_stop_while_the_successor_is_checked_stands_and_a_second_one_hur
     asked = asyncio.create_task(scene.lifecycle.restart(order()))
     await asyncio.sleep(0)
     scene.lifecycle.stop(order(StopKind.SIGNAL))
-    assert not scene.departure.hurried.is_set()
+    assert not scene.departure.urgent.is_set()
     scene.checked.set()
     with pytest.raises(RestartRefused, match="stopping already"):
         await asked
     scene.lifecycle.stop(order(StopKind.STOP))
-    assert scene.departure.order == order(StopKind.SIGNAL) and scene.departure.hurried.is_set()
+    assert scene.departure.order == order(StopKind.SIGNAL) and scene.departure.urgent.is_set()

@@ -89,7 +89,7 @@ async def test_no_word_of_a_deleted_session_is_left_in_any_file(
     assert harness.runners.ended.count(session) >= 1
 
 
-async def test_children_go_with_the_session_they_worked_for(
+async def test_subagent_sessions_are_deleted_with_their_parent(
     harness: GatewayHarness, call: Call
 ) -> None:
     parent = await filled(harness, call, OTHER, "one")
@@ -110,7 +110,7 @@ async def test_children_go_with_the_session_they_worked_for(
     assert WORD.encode() not in bytes_of(harness.path.parent)
 
 
-async def test_a_deletion_that_was_cut_before_the_index_heard_of_it_is_made_up_for(
+async def test_a_deletion_interrupted_before_the_index_update_is_completed_at_start(
     harness: GatewayHarness, call: Call
 ) -> None:
     session = await filled(harness, call, WORD, "one")

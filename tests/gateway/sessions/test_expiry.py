@@ -85,7 +85,7 @@ async def test_a_session_that_has_expired_is_ended_closed_and_out_of_the_cache(h
     assert await held.said() != session
 
 
-async def test_the_next_look_is_when_the_next_session_is_over(held: Held) -> None:
+async def test_the_next_check_is_due_when_the_next_session_expires(held: Held) -> None:
     await held.start(sessions=IDLE)
     held.clock.at += 120  # past the first look of the retention
     await held.look()
@@ -98,7 +98,7 @@ async def test_the_next_look_is_when_the_next_session_is_over(held: Held) -> Non
     assert await held.look() == first + 600 + HOUR
 
 
-async def test_a_rule_of_a_platform_is_the_one_that_counts(held: Held) -> None:
+async def test_a_platform_rule_overrides_the_default(held: Held) -> None:
     rule = ResetRule(platform="api", reset=ResetMode.NONE)
     await held.start(sessions=msgspec.structs.replace(IDLE, rules=(rule,)))
     session = await held.said()
@@ -107,7 +107,7 @@ async def test_a_rule_of_a_platform_is_the_one_that_counts(held: Held) -> None:
     assert not await held.ended(session)
 
 
-async def test_nothing_that_runs_is_ended(held: Held) -> None:
+async def test_a_session_with_running_work_is_not_ended(held: Held) -> None:
     await held.start(sessions=IDLE)
     harness = held.harness
     served = await held.said()
@@ -142,7 +142,7 @@ async def test_a_message_that_was_accepted_before_keeps_its_session(held: Held) 
     assert not ended and not await held.ended(session)
 
 
-async def test_idle_agents_are_swept_by_the_watcher(held: Held) -> None:
+async def test_idle_agents_are_evicted(held: Held) -> None:
     """A7: entries idle longer than `idle_ttl` go; the conversation does not."""
     await held.start()
     session = await held.said()
@@ -155,9 +155,7 @@ async def test_idle_agents_are_swept_by_the_watcher(held: Held) -> None:
     assert await held.said("again") == session
 
 
-async def test_the_watcher_wakes_by_itself_when_a_session_falls_silent(
-    held: Held, until: Until
-) -> None:
+async def test_the_expiry_task_wakes_when_a_session_becomes_idle(held: Held, until: Until) -> None:
     """It slept until tomorrow; a conversation that is over sooner wakes it."""
     held.harness.clock = Clock()  # the true one: it is the sleep that is tested
     cache = msgspec.structs.replace(held.harness.settings.cache, idle_ttl=0.2)
@@ -166,7 +164,7 @@ async def test_the_watcher_wakes_by_itself_when_a_session_falls_silent(
     await until(lambda: session not in held.harness.gateway.services.cache)
 
 
-async def test_what_ended_long_ago_is_pruned_and_still_counted(held: Held) -> None:
+async def test_old_messages_are_pruned_and_still_counted(held: Held) -> None:
     """G2: ids are kept for 30 days and longer; G3: the ledger still balances."""
     await held.start(retention=RetentionSettings(inbox_days=30, outbox_days=30))
     harness = held.harness
@@ -186,7 +184,7 @@ async def test_what_ended_long_ago_is_pruned_and_still_counted(held: Held) -> No
 
 
 @pytest.mark.parametrize(("days", "left"), [(30, ["audit.pruned"]), (0, ["token.added"] * 2)])
-async def test_the_audit_is_kept_as_long_as_it_is_to_be(
+async def test_audit_entries_are_pruned_after_their_retention(
     held: Held, days: int, left: list[str]
 ) -> None:
     await held.start(retention=RetentionSettings(audit_days=days))
@@ -202,7 +200,7 @@ async def test_the_audit_is_kept_as_long_as_it_is_to_be(
     assert (await store.verify_audit()).broken == ()
 
 
-async def test_sessions_are_kept_for_ever_unless_somebody_says_otherwise(held: Held) -> None:
+async def test_sessions_are_kept_forever_by_default(held: Held) -> None:
     await held.start()
     session = await held.said()
     held.clock.at += 4000 * DAY
@@ -210,7 +208,7 @@ async def test_sessions_are_kept_for_ever_unless_somebody_says_otherwise(held: H
     assert await held.harness.store.session(session) is not None
 
 
-async def test_sessions_that_nobody_used_for_long_are_deleted(held: Held) -> None:
+async def test_unused_sessions_are_deleted_after_their_retention(held: Held) -> None:
     await held.start(retention=RetentionSettings(sessions_days=30))
     old, served = await held.said("bathyscaphe"), await held.said(chat="two")
     held.harness.runners.running[served] = [
@@ -229,7 +227,7 @@ async def test_sessions_that_nobody_used_for_long_are_deleted(held: Held) -> Non
     assert not any(b"bathyscaphe" in content for content in files)
 
 
-async def test_a_clock_that_is_set_ahead_takes_nothing_away(held: Held) -> None:
+async def test_a_clock_that_is_set_ahead_deletes_nothing(held: Held) -> None:
     """G2: what it makes old is old when it says so for another day; and set back, it puts nothing
     off for longer than usual."""
     keeping = RetentionSettings(sessions_days=30, inbox_days=30, outbox_days=30)

@@ -105,7 +105,9 @@ async def test_without_a_policy_a_conversation_never_ends_by_itself(chats: Chats
     assert chats.benches.asked == []
 
 
-async def test_a_silence_ends_a_conversation_and_both_sides_are_told_once(chats: Chats) -> None:
+async def test_an_idle_timeout_ends_a_conversation_and_notifies_user_and_model_once(
+    chats: Chats,
+) -> None:
     await chats.begin(IDLE)
     first = await chats.talk("hi", "one")
     chats.held.at += HOUR
@@ -128,7 +130,7 @@ async def test_a_silence_ends_a_conversation_and_both_sides_are_told_once(chats:
     assert isinstance((await chats.transcript(second))[0], NoteMessage)
 
 
-async def test_within_the_silence_nobody_is_asked_anything(chats: Chats) -> None:
+async def test_a_message_within_the_idle_timeout_queries_no_runner(chats: Chats) -> None:
     """An ordinary message is placed by what its own commit brought back."""
     await chats.begin(IDLE)
     first = await chats.talk("hi", "one")
@@ -150,7 +152,7 @@ async def test_a_new_day_ends_a_conversation(chats: Chats) -> None:
     assert (await chats.row(second)).auto_reset_reason is ResetReason.DAILY
 
 
-async def test_a_rule_speaks_for_its_platform_and_kind_of_chat_alone(chats: Chats) -> None:
+async def test_a_reset_rule_applies_to_its_platform_and_chat_type_only(chats: Chats) -> None:
     rule = ResetRule(
         platform="simulated", chat_type=ChatType.GROUP, reset=ResetMode.IDLE, idle_minutes=60
     )
@@ -168,7 +170,7 @@ def process(session_id: SessionId, *, ended_at: float | None = None) -> ProcessR
     )
 
 
-async def test_a_session_with_live_processes_is_not_left(chats: Chats) -> None:
+async def test_a_session_with_live_processes_is_not_reset(chats: Chats) -> None:
     await chats.begin(IDLE)
     first = await chats.talk("build it", "it builds")
     chats.benches.running[first] = [process(first, ended_at=2.0), process(first)]
@@ -178,7 +180,7 @@ async def test_a_session_with_live_processes_is_not_left(chats: Chats) -> None:
     assert chats.benches.ended == []
 
 
-async def test_processes_that_have_ended_keep_nothing_alive(chats: Chats, until: Until) -> None:
+async def test_ended_processes_do_not_prevent_a_reset(chats: Chats, until: Until) -> None:
     await chats.begin(IDLE)
     first = await chats.talk("build it", "built")
     chats.benches.running[first] = [process(first, ended_at=2.0)]
@@ -187,7 +189,7 @@ async def test_processes_that_have_ended_keep_nothing_alive(chats: Chats, until:
     await until(lambda: chats.benches.ended == [first])  # A5: it is ended hard
 
 
-async def test_a_workbench_that_cannot_be_asked_keeps_its_session(chats: Chats) -> None:
+async def test_a_session_whose_runner_does_not_answer_is_not_reset(chats: Chats) -> None:
     """What may still run for somebody is not taken from them on a guess."""
     await chats.begin(IDLE)
     first = await chats.talk("build it", "it builds")
@@ -196,7 +198,7 @@ async def test_a_workbench_that_cannot_be_asked_keeps_its_session(chats: Chats) 
     assert await chats.talk("is it done?", "not yet") == first
 
 
-async def test_what_comes_while_it_is_asked_keeps_its_order_and_its_session(
+async def test_messages_during_the_runner_query_keep_their_order_and_session(
     chats: Chats, until: Until
 ) -> None:
     """Single-flight: one question, one fresh session, one notice."""
@@ -217,7 +219,9 @@ async def test_what_comes_while_it_is_asked_keeps_its_order_and_its_session(
     assert await chats.ledger() == {"answered": 2, "merged": 2}
 
 
-async def test_stop_reaches_what_is_not_placed_yet(chats: Chats, until: Until) -> None:
+async def test_stop_ends_a_message_whose_session_is_not_resolved_yet(
+    chats: Chats, until: Until
+) -> None:
     await chats.begin(IDLE)
     first = await chats.talk("hi", "one")
     chats.held.at += HOUR
@@ -232,7 +236,7 @@ async def test_stop_reaches_what_is_not_placed_yet(chats: Chats, until: Until) -
     assert [row.id for row in await chats.store.sessions(limit=9)] == [first]
 
 
-async def test_a_message_accepted_in_time_is_in_time_however_late_it_is_read(
+async def test_a_message_accepted_in_time_stays_in_its_session_however_late_it_runs(
     chats: Chats, until: Until
 ) -> None:
     """What counts is when it was said, not when the gateway came back."""
@@ -254,7 +258,7 @@ async def test_a_message_accepted_in_time_is_in_time_however_late_it_is_read(
     assert [row.id for row in await chats.store.sessions(limit=9)] == [first]
 
 
-async def test_it_is_told_once_though_the_gateway_dies_in_that_turn(
+async def test_a_reset_notice_is_sent_once_even_if_the_gateway_dies_in_that_turn(
     chats: Chats, until: Until
 ) -> None:
     """The notice commits with the beginning of the first turn: before it nothing is said, and
@@ -277,7 +281,7 @@ async def test_it_is_told_once_though_the_gateway_dies_in_that_turn(
     assert len(await chats.store.sessions(limit=9)) == 2
 
 
-async def test_a_session_opened_before_anything_is_said_tells_it_with_the_first_message(
+async def test_a_session_opened_without_a_message_sends_its_reset_notice_with_the_first_one(
     chats: Chats,
 ) -> None:
     """`get_or_create_session` has nobody to tell; whoever speaks there first is told."""
@@ -296,7 +300,7 @@ async def test_a_session_opened_before_anything_is_said_tells_it_with_the_first_
 
 
 @pytest.mark.parametrize("choice", ["/busy queue", "/model other"])
-async def test_a_session_opened_by_a_choice_tells_why_it_is_fresh_with_the_first_message(
+async def test_a_session_opened_by_a_command_sends_its_reset_notice_with_the_first_message(
     chats: Chats, choice: str
 ) -> None:
     """F4: a command that opens the fresh session does not hide where the old one went."""
@@ -312,7 +316,7 @@ async def test_a_session_opened_by_a_choice_tells_why_it_is_fresh_with_the_first
     assert ["fresh" in text for text in await chats.texts(4)] == [False, False, True, False]
 
 
-async def test_a_program_that_fetches_its_answer_gets_nothing_but_its_answer(
+async def test_a_fetched_answer_has_no_reset_notice(
     chats: Chats,
 ) -> None:
     await chats.begin(IDLE)
@@ -339,7 +343,7 @@ async def test_people_in_a_thread_share_a_session_and_each_is_named(chats: Chats
     assert (await chats.row(one)).principal is None
 
 
-async def test_people_in_a_group_have_each_their_own(chats: Chats) -> None:
+async def test_people_in_a_group_have_separate_sessions(chats: Chats) -> None:
     await chats.begin(SessionSettings())
     group: dict[str, Any] = {"chat": "team", "chat_type": ChatType.GROUP}
     anns = await chats.talk("hi", "one", user="ann", **group)
@@ -348,7 +352,7 @@ async def test_people_in_a_group_have_each_their_own(chats: Chats) -> None:
     assert (await chats.row(bobs)).principal == "simulated:default:bob"
 
 
-async def test_a_group_may_be_one_session(chats: Chats) -> None:
+async def test_a_group_can_share_one_session(chats: Chats) -> None:
     await chats.begin(SessionSettings(group_sessions_per_user=False))
     group: dict[str, Any] = {"chat": "team", "chat_type": ChatType.GROUP}
     assert await chats.talk("hi", "one", user="ann", **group) == await chats.talk(

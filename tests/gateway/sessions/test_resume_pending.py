@@ -140,12 +140,12 @@ async def test_clearing_clears_all_three_once(kept: GatewayHarness) -> None:
     assert await sessions_of(kept).clear_resume_pending(NOBODY) is False
 
 
-async def test_a_key_that_nobody_heard_of_cannot_be_suspended(kept: GatewayHarness) -> None:
+async def test_an_unknown_key_cannot_be_suspended(kept: GatewayHarness) -> None:
     """F2: `suspend_session` says so."""
     assert await sessions_of(kept).suspend_session(NOBODY) is False
 
 
-async def test_a_session_that_is_to_be_resumed_is_not_left(kept: GatewayHarness) -> None:
+async def test_a_session_marked_for_resume_is_not_reset(kept: GatewayHarness) -> None:
     """F3: the same id, no auto-reset, before any policy; and the flag stays."""
     before = await talked(kept)
     await sessions_of(kept).mark_resume_pending(KEY)
@@ -169,7 +169,7 @@ async def test_only_a_turn_that_completes_clears_the_flag(kept: GatewayHarness) 
     assert (found.id, found.resume_pending, found.resume_reason) == (before.id, False, None)
 
 
-async def test_a_suspended_session_is_left_for_a_fresh_one(kept: GatewayHarness) -> None:
+async def test_a_suspended_session_is_replaced_by_a_fresh_one(kept: GatewayHarness) -> None:
     """F4: a new id, `was_auto_reset`, and why; suspended wins over resume-pending."""
     before = await talked(kept)
     await sessions_of(kept).mark_resume_pending(KEY)
@@ -182,7 +182,7 @@ async def test_a_suspended_session_is_left_for_a_fresh_one(kept: GatewayHarness)
     assert (await sessions_of(kept).get_or_create_session(SOURCE)).id == found.id
 
 
-async def test_what_waits_behind_a_turn_runs_in_the_fresh_session(kept: GatewayHarness) -> None:
+async def test_a_queued_message_runs_in_the_fresh_session(kept: GatewayHarness) -> None:
     """F4: a session that is suspended under its turn is left by what was said after it."""
     kept.say("work")
     await kept.model.wait_for_request(1)
@@ -199,7 +199,7 @@ async def test_what_waits_behind_a_turn_runs_in_the_fresh_session(kept: GatewayH
     assert (await row(kept)).id != lane.session_id
 
 
-async def test_a_turn_cut_by_a_crash_is_marked_until_it_is_done(
+async def test_a_turn_interrupted_by_a_crash_is_marked_until_it_completes(
     harness: GatewayHarness, until: Until
 ) -> None:
     """F3, F8: recovery marks it with the reason `crash`."""
@@ -217,9 +217,7 @@ async def test_a_turn_cut_by_a_crash_is_marked_until_it_is_done(
     assert marks(await row(harness)) == (False, None, None)
 
 
-async def test_what_its_user_stopped_is_marked_no_more(
-    harness: GatewayHarness, until: Until
-) -> None:
+async def test_a_stop_clears_the_marks_of_its_turn(harness: GatewayHarness, until: Until) -> None:
     """F9: /stop clears the marks of the turn it ends."""
     harness.say("work")
     await harness.model.wait_for_request(1)
@@ -232,7 +230,7 @@ async def test_what_its_user_stopped_is_marked_no_more(
     assert marks(await row(harness)) == (False, None, None)
 
 
-async def test_many_who_ask_for_one_key_get_one_session(kept: GatewayHarness) -> None:
+async def test_concurrent_requests_for_one_key_get_one_session(kept: GatewayHarness) -> None:
     """`get_or_create_session` is single-flight per key, also next to a message."""
     ask = sessions_of(kept).get_or_create_session
     found = await asyncio.gather(*(ask(SOURCE) for _ in range(20)))
@@ -244,7 +242,7 @@ async def test_many_who_ask_for_one_key_get_one_session(kept: GatewayHarness) ->
     assert len(await kept.store.sessions(limit=10)) == 1
 
 
-async def test_a_session_that_lives_in_its_lane_alone_is_the_one_that_is_found(
+async def test_a_session_that_exists_only_in_its_lane_is_found(
     kept: GatewayHarness,
 ) -> None:
     """Its first turn may not have reached the store yet."""
@@ -256,7 +254,7 @@ async def test_a_session_that_lives_in_its_lane_alone_is_the_one_that_is_found(
     await kept.sent(1)
 
 
-def test_what_a_commit_brings_back_says_whether_it_goes_on() -> None:
+def test_a_route_target_says_whether_its_session_can_continue() -> None:
     """F4: suspended and ended are no place to go on."""
     here = RouteTarget(session_id=SessionId("s"), active_at=1.0)
     assert here.can_continue

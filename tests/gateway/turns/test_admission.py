@@ -92,7 +92,7 @@ async def kept(harness: GatewayHarness, like: Accepted, text: str) -> Accepted:
     return await harness.store.accept(inbound, route=row.route, principal=row.principal, at=at)
 
 
-async def test_nothing_is_acknowledged_that_is_not_in_the_log(
+async def test_no_message_is_acknowledged_before_its_commit(
     listening: GatewayHarness, until: Until
 ) -> None:
     """G1: the platform hears so from the commit; until then it is the platform's to give again."""
@@ -124,7 +124,7 @@ async def test_an_edit_is_another_event_about_the_same_message(harness: GatewayH
         (BusyMode.STEER, "record_steer"),
     ],
 )
-async def test_a_decision_is_on_its_way_to_the_log_before_anything_that_follows_from_it(
+async def test_a_busy_decision_is_submitted_before_anything_that_follows_from_it(
     listening: GatewayHarness, call: Call, mode: BusyMode, follows: str
 ) -> None:
     """G4: one decision, kept with the session that it was made for."""
@@ -153,7 +153,7 @@ async def test_a_decision_is_on_its_way_to_the_log_before_anything_that_follows_
         (BusyMode.STEER, {"answered": 1, "merged": 1}),
     ],
 )
-async def test_what_was_decided_stands_for_the_next_process_too(
+async def test_a_busy_decision_holds_for_the_next_process(
     harness: GatewayHarness, decided: BusyMode, ledger: dict[str, int]
 ) -> None:
     """G4, H3: whatever its configuration has become; a message is decided about once."""
@@ -174,7 +174,7 @@ async def test_what_was_decided_stands_for_the_next_process_too(
     assert row.decision is decided
 
 
-async def test_a_message_that_came_while_nobody_lived_finds_the_cut_turn_in_its_lane(
+async def test_a_message_sent_while_the_gateway_was_down_reaches_the_interrupted_turn(
     harness: GatewayHarness,
 ) -> None:
     """H3, G4, H5: turns are gone on with before intake opens, so it is admitted to them."""
@@ -196,7 +196,7 @@ async def test_a_message_that_came_while_nobody_lived_finds_the_cut_turn_in_its_
 
 
 @pytest.mark.parametrize("at_work", [True, False], ids=["at work", "unstarted"])
-async def test_the_answer_finds_the_place_of_its_question_after_a_crash(
+async def test_a_reply_goes_to_the_thread_of_its_message_after_a_crash(
     harness: GatewayHarness, at_work: bool
 ) -> None:
     """G4: the row has the chat, the thread, the person and the message that is replied to."""
@@ -216,7 +216,7 @@ async def test_the_answer_finds_the_place_of_its_question_after_a_crash(
     assert (sent.chat_id, sent.thread_id, sent.reply_to) == ("ops", "t7", message)
 
 
-async def test_a_new_from_before_this_start_ends_what_waited_before_it(
+async def test_a_new_command_from_before_the_start_ends_the_messages_queued_before_it(
     harness: GatewayHarness,
 ) -> None:
     """G4: in the order of acceptance, over a crash: what came after it is the new session's."""
@@ -248,7 +248,7 @@ class Restarts:
         self.asked.append(order)
 
 
-async def test_a_restart_from_before_this_start_is_not_carried_out(harness: GatewayHarness) -> None:
+async def test_a_restart_from_before_this_start_is_not_executed(harness: GatewayHarness) -> None:
     """G5: it would restart every successor that finds it."""
     await harness.stop()
     process = harness.lifecycle = Restarts()
@@ -279,7 +279,7 @@ def effects(path: Path, commands: Iterable[str]) -> list[int]:
         return [int(db.execute(COMMANDS[each]).fetchall()[0][0]) for each in commands]
 
 
-async def test_a_command_whose_commit_the_disk_refuses_has_done_nothing(
+async def test_a_command_whose_commit_fails_has_no_effect(
     listening: GatewayHarness,
 ) -> None:
     """G5: its effect is in the commit that ends its row; the next start carries it out, once."""
@@ -299,7 +299,7 @@ async def test_a_command_whose_commit_the_disk_refuses_has_done_nothing(
     assert effects(harness.path, COMMANDS) == [1] * len(COMMANDS)
 
 
-async def test_a_note_whose_command_is_carried_out_again_is_one_note(
+async def test_a_memory_command_that_runs_again_adds_one_note(
     listening: GatewayHarness,
 ) -> None:
     """G5: /memory changes the notes first; done again behind a crash, it is the same change."""

@@ -43,7 +43,7 @@ def only_lane(harness: GatewayHarness) -> Any:
     return lane
 
 
-async def test_the_decision_is_in_the_log(harness: GatewayHarness, until: Until) -> None:
+async def test_a_busy_decision_is_persisted(harness: GatewayHarness, until: Until) -> None:
     """G4: one persisted decision, before anything follows from it."""
     await harness.accept("one", busy_mode=BusyMode.QUEUE)
     await harness.model.wait_for_request(1)
@@ -56,7 +56,7 @@ async def test_the_decision_is_in_the_log(harness: GatewayHarness, until: Until)
     await until(decided)
 
 
-async def test_an_interrupt_by_somebody_else_waits_its_turn(harness: GatewayHarness) -> None:
+async def test_an_interrupt_by_another_user_is_queued(harness: GatewayHarness) -> None:
     """G4: in a shared thread nobody's question is cut or answered away by another's."""
     thread = {"chat_type": ChatType.THREAD, "thread": "t1"}
     harness.say("Ann's question", user="ann", **thread)
@@ -70,7 +70,7 @@ async def test_an_interrupt_by_somebody_else_waits_its_turn(harness: GatewayHarn
     assert sent[0].outgoing.reply_to != sent[1].outgoing.reply_to
 
 
-async def test_a_steer_by_somebody_else_waits_its_turn(harness: GatewayHarness, call: Call) -> None:
+async def test_a_steer_by_another_user_is_queued(harness: GatewayHarness, call: Call) -> None:
     """G4: only messages of one route and one person merge."""
     await with_mode(harness, BusyMode.STEER)
     lever = harness.held_tools[ReplayClass.SAFE]
@@ -85,7 +85,9 @@ async def test_a_steer_by_somebody_else_waits_its_turn(harness: GatewayHarness, 
     assert await harness.texts(2) == ["for Ann", "for Bob"]
 
 
-async def test_who_interrupts_is_told_once_in_thirty_seconds(chat: GatewayHarness) -> None:
+async def test_an_interrupt_notice_is_sent_at_most_once_in_thirty_seconds(
+    chat: GatewayHarness,
+) -> None:
     """At most once per 30 s and session, whichever the words."""
     chat.say("one")
     await chat.model.wait_for_request(1)
@@ -103,7 +105,7 @@ async def test_who_interrupts_is_told_once_in_thirty_seconds(chat: GatewayHarnes
     assert await chat.ledger() == {"answered": 1, "merged": 3}
 
 
-async def test_the_thirty_seconds_outlive_the_turn(chat: GatewayHarness, until: Until) -> None:
+async def test_the_notice_interval_outlives_the_turn(chat: GatewayHarness, until: Until) -> None:
     """They are the session's: a lane that has gone and come back does not begin them anew."""
     for number in (1, 3):
         chat.say("one")
@@ -118,7 +120,7 @@ async def test_the_thirty_seconds_outlive_the_turn(chat: GatewayHarness, until: 
     ]
 
 
-async def test_who_is_queued_is_told_so(chat: GatewayHarness) -> None:
+async def test_a_queued_sender_gets_a_notice(chat: GatewayHarness) -> None:
     await with_mode(chat, BusyMode.QUEUE)
     chat.say("one")
     await chat.model.wait_for_request(1)
@@ -129,7 +131,7 @@ async def test_who_is_queued_is_told_so(chat: GatewayHarness) -> None:
     assert (await chat.texts(3))[1:] == ["1", "2"]
 
 
-async def test_who_must_wait_for_somebody_else_is_told_so(chat: GatewayHarness) -> None:
+async def test_a_sender_who_waits_for_another_user_gets_a_notice(chat: GatewayHarness) -> None:
     thread = {"chat_type": ChatType.THREAD, "thread": "t1"}
     chat.say("one", user="ann", **thread)
     await chat.model.wait_for_request(1)
@@ -165,7 +167,7 @@ async def _has_steer(lane: Lane) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_a_steer_that_came_too_late_is_never_called_one(chat: GatewayHarness) -> None:
+async def test_a_steer_that_came_too_late_is_an_ordinary_message(chat: GatewayHarness) -> None:
     """The model had answered before it could be told: it is a message of its own."""
     await with_mode(chat, BusyMode.STEER)
     chat.say("one")
@@ -176,7 +178,7 @@ async def test_a_steer_that_came_too_late_is_never_called_one(chat: GatewayHarne
     assert await chat.texts(2) == ["first", "second"]
 
 
-async def test_the_page_and_the_api_are_told_nothing_by_message(chat: GatewayHarness) -> None:
+async def test_the_page_and_the_api_get_no_busy_notice(chat: GatewayHarness) -> None:
     """What waits is shown there; a notice would stand in the answers."""
     first = await chat.accept("one", busy_mode=BusyMode.QUEUE)
     await chat.model.wait_for_request(1)
@@ -188,7 +190,7 @@ async def test_the_page_and_the_api_are_told_nothing_by_message(chat: GatewayHar
     ] == [1, 1]
 
 
-async def test_a_notice_is_not_sent_late(chat: GatewayHarness) -> None:
+async def test_a_busy_notice_expires(chat: GatewayHarness) -> None:
     """It speaks of a moment: a successor that finds it old lets it be."""
     thread = {"chat_type": ChatType.THREAD, "thread": "t1"}
     chat.say("one", user="ann", **thread)
@@ -217,7 +219,7 @@ async def test_an_album_is_one_turn(chat: GatewayHarness) -> None:
     assert (await chat.ledger())["merged"] == 2
 
 
-async def test_an_album_to_which_nothing_more_comes_is_answered(tmp_path: Path) -> None:
+async def test_an_album_without_further_parts_is_answered(tmp_path: Path) -> None:
     harness = GatewayHarness(tmp_path / "state.db")
     harness.service = ChatService(settle=0.05)
     await harness.start()
@@ -257,7 +259,7 @@ async def _queued(lane: Any, number: int) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_an_ordinary_message_waits_for_nothing(tmp_path: Path) -> None:
+async def test_an_ordinary_message_does_not_wait_for_parts(tmp_path: Path) -> None:
     """Only what may be a part of something is waited for, however long the platform asks."""
     harness = GatewayHarness(tmp_path / "state.db")
     harness.service = ChatService(max_length=100, settle=600)
@@ -268,7 +270,7 @@ async def test_an_ordinary_message_waits_for_nothing(tmp_path: Path) -> None:
     await harness.stop()
 
 
-async def test_a_stop_ends_what_is_still_being_put_together(tmp_path: Path) -> None:
+async def test_a_stop_ends_a_message_whose_parts_are_incomplete(tmp_path: Path) -> None:
     harness = GatewayHarness(tmp_path / "state.db")
     harness.service = ChatService(max_length=100, settle=600)
     await harness.start()
@@ -286,7 +288,7 @@ async def _put_together(harness: GatewayHarness, parts: int) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_a_message_interrupts_nothing_while_the_history_is_summed_up(
+async def test_a_message_does_not_interrupt_a_running_compaction(
     harness: GatewayHarness,
 ) -> None:
     """Interrupt becomes queue: the summary would be lost with the turn."""
@@ -300,7 +302,7 @@ async def test_a_message_interrupts_nothing_while_the_history_is_summed_up(
     assert await harness.ledger() == {"answered": 2}
 
 
-async def test_busy_is_chosen_for_a_session_and_kept(harness: GatewayHarness) -> None:
+async def test_the_busy_mode_of_a_session_persists(harness: GatewayHarness) -> None:
     """B3: it outlives the turn, the lane and the process, and ends when its user says so."""
     harness.model.say("hello")
     await harness.end_of(await harness.accept("hi"))
@@ -319,7 +321,7 @@ async def test_busy_is_chosen_for_a_session_and_kept(harness: GatewayHarness) ->
     assert "(interrupt, the default)" in cleared.text
 
 
-async def test_busy_of_one_session_is_no_other_sessions(harness: GatewayHarness) -> None:
+async def test_the_busy_mode_applies_to_one_session_only(harness: GatewayHarness) -> None:
     """B3: nor that of the next one in the same chat."""
     await harness.end_of(await harness.accept("/busy queue"))
     other = await harness.end_of(await harness.accept("/busy", chat="elsewhere"))
@@ -329,7 +331,7 @@ async def test_busy_of_one_session_is_no_other_sessions(harness: GatewayHarness)
     assert "(interrupt, the default)" in fresh.text
 
 
-async def test_busy_counts_for_what_was_said_before_a_crash(
+async def test_the_busy_mode_applies_to_messages_from_before_a_crash(
     harness: GatewayHarness, call: Call
 ) -> None:
     """B3, G4: a message that nobody decided about yet is decided by its session's choice."""
@@ -348,13 +350,13 @@ async def test_busy_counts_for_what_was_said_before_a_crash(
     assert (await harness.end_of(kept)).text == "2"
 
 
-async def test_busy_says_what_it_takes(harness: GatewayHarness) -> None:
+async def test_busy_lists_its_modes(harness: GatewayHarness) -> None:
     told = await harness.end_of(await harness.accept("/busy sometimes"))
     assert "There is no mode 'sometimes'." in told.text
     assert "Usage: /busy [interrupt | queue | steer | default]" in told.text
 
 
-async def test_queue_says_something_for_later(harness: GatewayHarness) -> None:
+async def test_queue_adds_messages_for_later_turns(harness: GatewayHarness) -> None:
     """In order, a turn each, whatever the session's mode; and the model reads the text alone."""
     first = await harness.accept("one")
     await harness.model.wait_for_request(1)
@@ -365,13 +367,13 @@ async def test_queue_says_something_for_later(harness: GatewayHarness) -> None:
     assert await harness.ledger() == {"answered": 3}
 
 
-async def test_queue_with_nothing_running_is_a_message(harness: GatewayHarness) -> None:
+async def test_queue_with_nothing_running_starts_a_turn(harness: GatewayHarness) -> None:
     harness.model.say("hello")
     ended = await harness.end_of(await harness.accept("/q hi"))
     assert (ended.text, harness.model.requests[0].messages[0].text) == ("hello", "hi")
 
 
-async def test_what_was_queued_by_command_is_answered_after_a_crash(
+async def test_a_message_queued_by_command_is_answered_after_a_crash(
     harness: GatewayHarness,
 ) -> None:
     """G4: its row is all there is to it."""
@@ -386,7 +388,7 @@ async def test_what_was_queued_by_command_is_answered_after_a_crash(
     assert harness.model.requests[-1].messages[-1] == UserMessage(text="two")
 
 
-async def test_steer_adds_to_what_runs(harness: GatewayHarness, call: Call) -> None:
+async def test_steer_adds_to_the_running_turn(harness: GatewayHarness, call: Call) -> None:
     lever = harness.held_tools[ReplayClass.SAFE]
     lever.go.clear()
     harness.model.say([call("safe")], "done, in green")
@@ -400,7 +402,7 @@ async def test_steer_adds_to_what_runs(harness: GatewayHarness, call: Call) -> N
     assert row.state is InboxState.MERGED
 
 
-async def test_queue_and_steer_need_words(harness: GatewayHarness) -> None:
+async def test_queue_and_steer_need_a_text(harness: GatewayHarness) -> None:
     for name in ("queue", "steer"):
         told = await harness.end_of(await harness.accept(f"/{name}"))
         assert f"/{name} needs something after it. Usage: /{name} TEXT" in told.text

@@ -59,7 +59,7 @@ async def cramped(harness: GatewayHarness) -> GatewayHarness:
 
 
 @pytest.mark.parametrize("kind", ["reply", "started", "finished"])
-async def test_a_turn_waits_for_room_on_the_disk_and_then_goes_on(
+async def test_a_turn_waits_for_disk_space_and_then_continues(
     cramped: GatewayHarness, call: Call, kind: str
 ) -> None:
     """K2, H1: the step that found no room is written later, and nothing is done twice for it."""
@@ -73,7 +73,7 @@ async def test_a_turn_waits_for_room_on_the_disk_and_then_goes_on(
     assert [m.outcome for m in transcript if isinstance(m, ToolMessage)] == [ToolOutcome.OK]
 
 
-async def test_a_reply_that_waited_for_room_is_counted_once(
+async def test_a_reply_that_waited_for_disk_space_is_counted_once(
     cramped: GatewayHarness, call: Call
 ) -> None:
     """K2: what it has used is what the model has used."""
@@ -83,7 +83,7 @@ async def test_a_reply_that_waited_for_room_is_counted_once(
     assert ended.usage == USAGE + USAGE
 
 
-async def test_a_steer_that_found_no_room_steers_all_the_same(
+async def test_a_steer_that_waited_for_disk_space_reaches_the_model(
     cramped: GatewayHarness, call: Call
 ) -> None:
     """G4: it is taken when there is room, before the model is asked again."""
@@ -101,7 +101,7 @@ async def test_a_steer_that_found_no_room_steers_all_the_same(
 
 
 @pytest.mark.parametrize("kind", ["reply", "started", "finished"])
-async def test_a_turn_that_waits_for_room_can_be_stopped(
+async def test_a_turn_that_waits_for_disk_space_can_be_stopped(
     cramped: GatewayHarness, call: Call, kind: str
 ) -> None:
     """F9, H7: it ends with what the log has of it, and the next turn is one a provider takes."""

@@ -138,7 +138,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[Edgy]:
     await harness.stop()
 
 
-async def test_a_turn_that_waits_is_stopped_without_an_agent(harness: Edgy, call: Call) -> None:
+async def test_stop_ends_a_waiting_turn_without_an_agent(harness: Edgy, call: Call) -> None:
     """F9: /stop needs nobody's help; not even a model that can be leased."""
     said = await harness.waits(call)
     harness.gateway.services.cache.clear()
@@ -149,7 +149,7 @@ async def test_a_turn_that_waits_is_stopped_without_an_agent(harness: Edgy, call
     assert row.state is ApprovalState.WITHDRAWN
 
 
-async def test_what_follows_a_stopped_wait_sees_its_call_as_not_started(
+async def test_the_turn_after_a_stopped_wait_sees_its_call_as_not_started(
     harness: Edgy, call: Call
 ) -> None:
     """H7: each call has its result, also for the agent that was kept from before the wait."""
@@ -160,7 +160,7 @@ async def test_what_follows_a_stopped_wait_sees_its_call_as_not_started(
     assert (await harness.result()).text == "Not started."
 
 
-async def test_a_stop_holds_where_the_store_refused_the_beginning_of_its_turn(
+async def test_a_stop_works_when_the_store_refused_to_begin_the_turn(
     harness: Edgy, until: Until
 ) -> None:
     """K2: the message and what waited behind it have ended, and the command is answered."""
@@ -175,7 +175,7 @@ async def test_a_stop_holds_where_the_store_refused_the_beginning_of_its_turn(
     assert len(harness.model.requests) == 1
 
 
-async def test_new_holds_where_the_store_refused_the_beginning_of_the_turn_it_stops(
+async def test_new_works_when_the_store_refused_to_begin_the_turn(
     harness: Edgy, until: Until
 ) -> None:
     """K2: /new ends by itself what is queued in the log; nobody tries for ever to end it again."""
@@ -202,7 +202,7 @@ async def test_stop_and_then_new_end_a_turn_that_waits(
     assert set(await harness.ledger()) <= {"answered", "superseded"}
 
 
-async def test_a_turn_that_fell_back_and_then_waited_says_so_in_the_end(
+async def test_a_turn_that_failed_over_and_then_waited_reports_the_fallback(
     harness: Edgy, call: Call
 ) -> None:
     """A5: whoever reads the answer is told that another model had a part in it."""
@@ -216,7 +216,7 @@ async def test_a_turn_that_fell_back_and_then_waited_says_so_in_the_end(
     assert texts[-1] == "done"
 
 
-async def test_an_interruption_that_is_taken_back_leaves_the_question_open(
+async def test_a_withdrawn_interrupt_leaves_the_approval_pending(
     harness: Edgy, call: Call, until: Until
 ) -> None:
     """J3: an approval has an end: nobody waits for an answer that cannot be given any more."""
@@ -238,9 +238,7 @@ async def test_an_interruption_that_is_taken_back_leaves_the_question_open(
     await until(lambda: len(harness.gateway.lanes) == 0)
 
 
-async def test_a_message_dropped_while_it_is_given_up_has_one_end(
-    harness: Edgy, until: Until
-) -> None:
+async def test_a_message_stopped_while_it_fails_ends_once(harness: Edgy, until: Until) -> None:
     """G3: where no agent can be had, /stop in that instant neither ends it twice nor breaks."""
     harness.model.away = True
     harness.store.settling.shut()
@@ -253,7 +251,7 @@ async def test_a_message_dropped_while_it_is_given_up_has_one_end(
     await until(lambda: len(harness.gateway.lanes) == 0)
 
 
-async def test_a_stop_while_a_cut_turn_is_given_up_is_answered_and_stops_nothing_else(
+async def test_a_stop_while_a_waiting_turn_fails_is_answered_and_stops_nothing_else(
     harness: Edgy, call: Call
 ) -> None:
     """F9: the stop ends that turn; the next message is answered as if nothing had been."""
@@ -273,7 +271,7 @@ async def test_a_stop_while_a_cut_turn_is_given_up_is_answered_and_stops_nothing
     assert (await harness.end_of(await harness.accept("hi"))).text == "hello"
 
 
-async def test_a_question_that_fails_while_others_are_given_up_is_not_waited_for(
+async def test_an_approval_that_fails_during_recovery_is_not_waited_for(
     harness: Edgy, call: Call, until: Until
 ) -> None:
     """J3: its door is gone, which is known before all that was open is gone on with."""

@@ -86,7 +86,7 @@ REASONS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("reason", REASONS)
-async def test_the_next_of_the_list_answers_and_the_first_is_asked_again_next_turn(
+async def test_the_fallback_answers_and_the_first_model_is_asked_again_next_turn(
     both: Providers, reason: str
 ) -> None:
     harness = both.harness
@@ -101,7 +101,7 @@ async def test_the_next_of_the_list_answers_and_the_first_is_asked_again_next_tu
     assert models == ["second", "first"]
 
 
-async def test_it_keeps_the_rest_of_the_turn_and_ends_its_own_cache_entry_alone(
+async def test_the_fallback_keeps_the_rest_of_the_turn_and_drops_its_own_cache_entry_only(
     both: Providers, until: Until
 ) -> None:
     """A5: softly, after the running turn; no other entry is touched."""
@@ -128,9 +128,7 @@ async def test_it_keeps_the_rest_of_the_turn_and_ends_its_own_cache_entry_alone(
     assert cache.hits == hits + 1
 
 
-async def test_a_steer_in_between_does_not_bring_the_first_one_back(
-    both: Providers, until: Until
-) -> None:
+async def test_a_steer_does_not_bring_the_first_model_back(both: Providers, until: Until) -> None:
     """The rest of the turn is the rest of the turn, whoever spoke last."""
     harness = both.harness
     lever = next(lever for replay, lever in harness.held_tools.items() if replay == "never")
@@ -152,7 +150,7 @@ async def test_a_steer_in_between_does_not_bring_the_first_one_back(
     assert "mind the gap" in json.dumps(both.asked()[1][-1])
 
 
-async def test_the_user_sees_it_once_and_before_the_answer(both: Providers) -> None:
+async def test_the_user_gets_one_fallback_notice_before_the_answer(both: Providers) -> None:
     harness = both.harness
     both.first.script({"status": 401, "times": 1})
     both.second.script({"calls": [{"name": "safe"}]}, {"text": "done"})
@@ -167,7 +165,7 @@ async def test_the_user_sees_it_once_and_before_the_answer(both: Providers) -> N
     assert not [row for row in rows if row.kind is DeliveryKind.NOTICE]
 
 
-async def test_who_fetches_the_answer_finds_the_reason_with_the_turn(both: Providers) -> None:
+async def test_a_fetched_answer_has_the_fallback_reason_in_its_turn(both: Providers) -> None:
     """The page shows it under the answer; an API's answer is the answer alone."""
     harness = both.harness
     both.first.script({"status": 401, "times": 1})
@@ -181,7 +179,7 @@ async def test_who_fetches_the_answer_finds_the_reason_with_the_turn(both: Provi
     assert len(await harness.store.deliveries_for_message(accepted.row.id)) == 1
 
 
-async def test_where_all_fail_the_last_failure_is_told(both: Providers) -> None:
+async def test_the_last_failure_is_reported_when_all_models_fail(both: Providers) -> None:
     both.first.script({"status": 401, "times": 1})
     both.second.script({"status": 404, "times": 1})
     ended = await both.harness.end_of(await both.harness.accept("hi"))
@@ -189,7 +187,7 @@ async def test_where_all_fail_the_last_failure_is_told(both: Providers) -> None:
     assert "second" in ended.text
 
 
-async def test_what_one_thought_is_never_shown_to_the_other(both: Providers) -> None:
+async def test_reasoning_of_one_provider_is_never_sent_to_another(both: Providers) -> None:
     """Law 16: signed by one provider, it would be refused by the other; each gets its own."""
     harness = both.harness
     both.first.script(
@@ -207,7 +205,7 @@ async def test_what_one_thought_is_never_shown_to_the_other(both: Providers) -> 
     assert both.refused() == 0
 
 
-async def test_a_namesake_at_another_address_gets_no_signed_thoughts_either(
+async def test_a_model_of_the_same_name_at_another_address_gets_no_signed_reasoning(
     servers: tuple[ModelProcess, ModelProcess], tmp_path: Path
 ) -> None:
     """Two accounts with one model: what the one signed, the other cannot verify."""

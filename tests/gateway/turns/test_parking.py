@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 from tests.agent.test_compaction import filled, long_text
-from tests.gateway.test_subagents import Cast
 from tests.support.approvals import RM, ApprovalHarness
+from tests.support.conversation_models import Cast
 from tests.support.gateway_harness import Call, GatewayHarness, NoRunners, Until
 from tests.support.stops import (
     note_texts,
@@ -55,7 +55,7 @@ def results(messages: Any) -> list[ToolMessage]:
 
 
 @pytest.mark.parametrize("kind", [StopKind.RESTART, StopKind.REPLACE])
-async def test_a_turn_parks_behind_the_reply_that_it_waits_for(
+async def test_a_turn_parks_after_the_reply_that_it_waits_for(
     harness: GatewayHarness, call: Call, kind: StopKind
 ) -> None:
     """H6, C2, F5: the reply is committed, its call is a successor's; no mark, note or count."""
@@ -79,7 +79,7 @@ async def test_a_turn_parks_behind_the_reply_that_it_waits_for(
             await asyncio.sleep(0.005)
 
 
-async def test_a_turn_parks_behind_the_call_that_it_waits_for(
+async def test_a_turn_parks_after_the_call_that_it_waits_for(
     harness: GatewayHarness, call: Call
 ) -> None:
     """H6: a `never` call is waited for; the model is asked by the successor."""
@@ -114,7 +114,7 @@ class LettingGo(NoRunners):
         await super().detach()
 
 
-async def test_a_turn_in_a_call_that_runs_on_is_parked_at_once(
+async def test_a_turn_in_a_detachable_call_is_parked_at_once(
     harness: GatewayHarness, call: Call
 ) -> None:
     """H6, H2, C4: also by `--now`; the runner is let go of before the turn is cancelled, and the
@@ -141,7 +141,7 @@ async def test_a_turn_in_a_call_that_runs_on_is_parked_at_once(
     assert (await only_session_row(harness)).interruptions == 0
 
 
-async def test_a_call_that_ends_while_its_turn_is_parked_is_the_successors(
+async def test_a_call_that_ends_while_its_turn_is_parked_is_recorded_by_the_successor(
     harness: GatewayHarness, call: Call
 ) -> None:
     """H6: nothing more is written in the name of a turn that was left."""
@@ -171,7 +171,7 @@ async def test_a_call_that_ends_while_its_turn_is_parked_is_the_successors(
     assert [note_texts(one.messages) for one in requests] == [[], []]
 
 
-async def test_who_reaches_no_boundary_in_the_window_is_cut_marked_and_counted(
+async def test_a_turn_that_reaches_no_boundary_in_time_is_interrupted_marked_and_counted(
     harness: GatewayHarness, call: Call
 ) -> None:
     """C2, C3, F5, H7: the call that it was in has its result, and the note says by what."""
@@ -214,7 +214,7 @@ async def test_only_a_restart_parks(harness: GatewayHarness, call: Call, kind: S
     assert (await only_session_row(harness)).resume_reason == "shutdown_timeout"
 
 
-async def test_a_parked_turn_that_is_cut_later_is_counted_then(
+async def test_a_parked_turn_that_is_interrupted_later_is_counted_then(
     harness: GatewayHarness, call: Call
 ) -> None:
     """F7, H6: parking is forgotten when the turn goes on."""
@@ -236,7 +236,7 @@ async def test_a_parked_turn_that_is_cut_later_is_counted_then(
     assert (await only_session_row(harness)).interruptions == 1
 
 
-async def test_a_parked_turn_that_never_went_on_is_still_parked(
+async def test_a_parked_turn_that_was_not_resumed_is_still_parked(
     harness: GatewayHarness, call: Call
 ) -> None:
     """H6: however many processes come and go in between."""
@@ -259,7 +259,7 @@ async def test_a_parked_turn_that_never_went_on_is_still_parked(
     assert (await only_session_row(harness)).interruptions == len(note_texts(request.messages))
 
 
-async def test_a_message_that_waits_behind_a_parked_turn_comes_after_it(
+async def test_a_message_queued_behind_a_parked_turn_is_answered_after_it(
     harness: GatewayHarness, call: Call
 ) -> None:
     """H5, H6, G4: in the order of acceptance."""
@@ -291,7 +291,7 @@ async def asking(tmp_path: Path) -> AsyncIterator[ApprovalHarness]:
 
 
 @pytest.mark.parametrize("kind", [StopKind.RESTART, StopKind.STOP])
-async def test_a_turn_that_waits_for_a_person_is_left_as_it_is(
+async def test_a_turn_that_waits_for_an_approval_is_left_as_it_is(
     asking: ApprovalHarness, call: Call, kind: StopKind
 ) -> None:
     """C2, J3: it stands at a boundary; the answer may come to any process."""
@@ -328,7 +328,7 @@ def delegating(call: Call, text: str) -> Any:
     return call("delegate", json.dumps({"tasks": [{"task": text}]}))
 
 
-async def test_children_park_like_everyone_and_their_parents_attach_to_them(
+async def test_subagents_park_and_their_parents_attach_to_them(
     family: GatewayHarness, call: Call
 ) -> None:
     """H6, H2: neither is told that anything happened."""
@@ -356,7 +356,7 @@ async def test_children_park_like_everyone_and_their_parents_attach_to_them(
             await asyncio.sleep(0.005)
 
 
-async def test_a_turn_may_still_have_children_while_it_is_waited_for(
+async def test_a_turn_can_start_subagents_while_it_drains(
     family: GatewayHarness, call: Call
 ) -> None:
     """C2: a drain waits for turns to finish, and some need help for that."""
@@ -377,7 +377,7 @@ async def test_a_turn_may_still_have_children_while_it_is_waited_for(
     assert await family.ledger() == {"answered": 2}
 
 
-async def test_a_child_that_has_not_begun_when_turns_are_marked_does_not_begin(
+async def test_a_subagent_that_has_not_begun_when_turns_are_marked_does_not_begin(
     family: GatewayHarness, call: Call
 ) -> None:
     """F5, C3: it would be cut without a mark, and be taken for the victim of a crash."""
@@ -399,7 +399,7 @@ async def test_a_child_that_has_not_begun_when_turns_are_marked_does_not_begin(
     assert child.requests == []
 
 
-async def test_a_turn_is_parked_in_the_log_before_it_is_cancelled(
+async def test_a_turn_is_parked_in_the_store_before_it_is_cancelled(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
     """H6, F5: a crash behind the drain finds it parked."""
@@ -439,7 +439,7 @@ async def small(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
 
 
 @pytest.mark.parametrize("refused", [False, True], ids=["in time", "once it was too long"])
-async def test_a_turn_parks_behind_the_summary_that_it_waits_for(
+async def test_a_turn_parks_after_the_summary_that_it_waits_for(
     small: GatewayHarness, refused: bool
 ) -> None:
     """H6: the summary is in the log; the successor neither makes it again nor says so."""

@@ -91,7 +91,7 @@ async def keeping_a_prompt(harness: GatewayHarness) -> Hushed:
 
 
 @pytest.mark.parametrize("kind", [StopKind.RESTART, StopKind.STOP, StopKind.SIGNAL])
-async def test_a_parked_turn_that_was_about_to_go_on_is_still_parked(
+async def test_a_parked_turn_stopped_while_it_resumes_is_still_parked(
     hushed: GatewayHarness, call: Call, kind: StopKind
 ) -> None:
     """H6, F6, F7: two restarts in a row are no cut, have no note and are not counted."""
@@ -106,7 +106,7 @@ async def test_a_parked_turn_that_was_about_to_go_on_is_still_parked(
 
 
 @pytest.mark.parametrize("kind", [StopKind.RESTART, StopKind.STOP])
-async def test_a_cut_turn_that_was_about_to_go_on_is_told_and_counted_once(
+async def test_an_interrupted_turn_stopped_while_it_resumes_has_one_note_and_one_count(
     hushed: GatewayHarness, kind: StopKind
 ) -> None:
     """F6, F7: never two notes for one cut."""
@@ -123,7 +123,7 @@ async def test_a_cut_turn_that_was_about_to_go_on_is_told_and_counted_once(
 
 
 @pytest.mark.parametrize("heard", [False, True])
-async def test_a_cut_turn_whose_new_prompt_is_being_kept_has_not_gone_on(
+async def test_an_interrupted_turn_whose_new_prompt_is_being_saved_has_not_resumed(
     hushed: GatewayHarness, until: Until, heard: bool
 ) -> None:
     """F6, F7: a stop leaves it with the word that it had, whether the prompt is heard to be kept
@@ -145,7 +145,7 @@ async def test_a_cut_turn_whose_new_prompt_is_being_kept_has_not_gone_on(
     assert (await only_session_row(hushed)).interruptions == 1
 
 
-async def test_who_stops_a_turn_whose_new_prompt_is_being_kept_has_stopped_it(
+async def test_stop_ends_a_turn_whose_new_prompt_is_being_saved(
     hushed: GatewayHarness, call: Call, until: Until
 ) -> None:
     """F9, H3: also where the gateway goes before that is heard, while anybody is waited for."""
@@ -183,7 +183,7 @@ async def exit_reasons(harness: GatewayHarness) -> set[TurnExitReason | None]:
     return {one.exit_reason for one in await harness.store.open_turns()}
 
 
-async def test_a_turn_that_goes_on_while_the_gateway_stops_stands_where_it_is(
+async def test_a_turn_that_resumes_while_the_gateway_stops_is_parked_again(
     hushed: GatewayHarness, call: Call, until: Until
 ) -> None:
     """H6, C2: its next step is the successor's, however long the window is."""
@@ -215,7 +215,7 @@ async def test_a_turn_that_goes_on_while_the_gateway_stops_stands_where_it_is(
         assert isinstance(request.messages[0], UserMessage)
 
 
-async def test_a_turn_that_went_on_has_no_time_to_its_first_word(
+async def test_a_resumed_turn_has_no_time_to_first_token(
     hushed: GatewayHarness, call: Call, until: Until
 ) -> None:
     """H6: that was said in an earlier life, or is said after a stop that nobody waited out."""

@@ -38,7 +38,9 @@ def test_the_running_turn_is_set_and_dropped_by_one_function() -> None:
     assert found == {("lane.py", "__init__"), ("lane.py", "_run_next")}
 
 
-async def test_everything_of_a_turn_goes_with_it(harness: GatewayHarness, until: Until) -> None:
+async def test_a_turn_that_ends_releases_everything_it_owns(
+    harness: GatewayHarness, until: Until
+) -> None:
     """B1, law 10: lease, steers, cancel scope and what is live, in one object that is let go."""
     running = await harness.accept("one")
     await harness.model.wait_for_request(1)
@@ -69,7 +71,7 @@ async def test_releasing_is_idempotent_and_leaves_others_alone(harness: GatewayH
     assert harness.model.leased == 1
 
 
-async def test_many_may_release_at_once(harness: GatewayHarness) -> None:
+async def test_sessions_can_be_released_concurrently(harness: GatewayHarness) -> None:
     """B2: one session closed by many, and many sessions at once."""
     harness.model.say(*(["hello"] * 6))
     asked = [await harness.accept("hi", chat=f"c{n}") for n in range(6)]
@@ -80,7 +82,7 @@ async def test_many_may_release_at_once(harness: GatewayHarness) -> None:
     assert [s in cache for s in gone + left] == [False] * 3 + [True] * 3
 
 
-async def test_what_outlives_a_turn_is_not_dropped_with_it(
+async def test_session_choices_survive_turns_eviction_and_restarts(
     harness: GatewayHarness, until: Until
 ) -> None:
     """B3: the model and what messages do to a turn stay chosen, through turns, eviction, /stop

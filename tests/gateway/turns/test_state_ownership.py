@@ -36,7 +36,7 @@ def test_no_parallel_maps_keyed_by_session() -> None:
     assert found == ALLOWED
 
 
-def test_the_reader_of_the_source_sees_one() -> None:
+def test_the_check_finds_a_map_keyed_by_session() -> None:
     """B1: the check itself can fail."""
     source = "class X:\n  def __init__(self):\n    self.busy: dict[SessionId, float] = {}\n"
     assert _maps_by_session(ast.parse(source)) == {"X": 1}

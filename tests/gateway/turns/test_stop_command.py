@@ -57,7 +57,7 @@ async def test_one_stop_keeps_the_conversation(held: GatewayHarness) -> None:
     assert (await here(held)).id == before.id
 
 
-async def test_a_stop_said_again_within_a_minute_sets_the_conversation_aside(
+async def test_a_second_stop_within_a_minute_suspends_the_session(
     held: GatewayHarness,
 ) -> None:
     """F9: that session alone; its history stays under /resume."""
@@ -83,7 +83,7 @@ async def test_a_stop_said_again_within_a_minute_sets_the_conversation_aside(
     assert (await here(held)).id == before.id
 
 
-async def test_a_stop_said_again_sets_it_aside_also_where_nothing_runs_any_more(
+async def test_a_second_stop_suspends_the_session_even_if_nothing_runs(
     held: GatewayHarness,
 ) -> None:
     """F9: whoever says it twice sees something that we do not."""
@@ -95,7 +95,7 @@ async def test_a_stop_said_again_sets_it_aside_also_where_nothing_runs_any_more(
     assert (await here(held)).suspended
 
 
-async def test_a_stop_where_nothing_ran_is_no_first_one(held: GatewayHarness) -> None:
+async def test_a_stop_when_nothing_ran_does_not_count(held: GatewayHarness) -> None:
     """F9."""
     held.model.say("hello")
     held.say("hi")
@@ -125,7 +125,7 @@ class Deaf(HeldTool):
         return ToolOutput(text="at last")
 
 
-async def test_a_turn_that_does_not_unwind_sets_its_session_aside(
+async def test_a_turn_that_does_not_unwind_suspends_its_session(
     harness: GatewayHarness, call: Call
 ) -> None:
     """F9: by the page's button too; what is said next is answered in a fresh session at once."""
@@ -151,7 +151,9 @@ async def test_a_turn_that_does_not_unwind_sets_its_session_aside(
     deaf.go.set()
 
 
-async def test_the_button_pressed_again_within_a_minute_does_the_same(held: GatewayHarness) -> None:
+async def test_the_stop_button_pressed_twice_within_a_minute_suspends_the_session(
+    held: GatewayHarness,
+) -> None:
     """F9: the page's stop button is /stop without a message."""
     for number in (1, 2):
         held.say("work")

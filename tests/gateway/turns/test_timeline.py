@@ -42,7 +42,7 @@ async def found_out(harness: GatewayHarness) -> None:
         (ReplayClass.NEVER, (None, ToolOutcome.UNKNOWN)),
     ],
 )
-async def test_what_a_crash_cut_is_shown_with_how_its_call_was_settled(
+async def test_a_crash_is_shown_with_how_the_interrupted_call_was_settled(
     harness: GatewayHarness,
     call: Call,
     replay: ReplayClass,
@@ -73,7 +73,7 @@ async def test_what_a_crash_cut_is_shown_with_how_its_call_was_settled(
     assert [span.outcome for span in spans if span.kind is TimelineSpanKind.MODEL] == [None, None]
 
 
-async def test_a_request_that_a_restart_cut_is_shown_and_a_turn_that_was_parked_stood_still(
+async def test_an_interrupted_request_and_a_parked_turn_are_shown(
     harness: GatewayHarness, call: Call
 ) -> None:
     """H6: one is cut amidst a request and says so; the next life's is parked behind its call."""

@@ -45,7 +45,7 @@ async def test_calls_get_ids_of_our_own_that_are_never_used_twice(
     assert {m.call_id for m in messages if isinstance(m, ToolMessage)} == set(calls)
 
 
-async def test_a_stop_of_the_gateway_in_a_model_call_is_gone_on_with(
+async def test_a_turn_stopped_in_a_model_call_resumes(
     harness: GatewayHarness,
 ) -> None:
     """H3: a turn cut by a stop resumes by itself and finishes the request."""
@@ -63,7 +63,7 @@ async def test_a_stop_of_the_gateway_in_a_model_call_is_gone_on_with(
 
 
 @pytest.mark.parametrize("replay", list(ReplayClass))
-async def test_a_call_that_a_dying_process_left_is_settled_by_its_class(
+async def test_a_call_that_a_crash_left_open_is_settled_by_its_class(
     harness: GatewayHarness, call: Call, replay: ReplayClass
 ) -> None:
     """H2: attach asks the runner, safe runs again, never stays unknown."""
@@ -90,7 +90,7 @@ async def test_a_call_that_a_dying_process_left_is_settled_by_its_class(
             assert "check before you repeat" in result.text
 
 
-async def test_a_call_that_the_runner_never_heard_of_is_run(
+async def test_a_call_that_the_runner_does_not_know_is_run(
     harness: GatewayHarness, call: Call
 ) -> None:
     """H2: the runner writes a call down before it begins, so an unknown one never began."""
@@ -174,7 +174,7 @@ async def test_a_stop_of_the_gateway_gives_killed_calls_a_result_and_leaves_the_
     assert len(lever.started) == 1
 
 
-async def test_three_lives_cut_in_a_row_suspend_the_session(harness: GatewayHarness) -> None:
+async def test_three_interrupted_runs_in_a_row_suspend_the_session(harness: GatewayHarness) -> None:
     """H3, F7: the first run and two resumes; then it is given up, told, and a fresh one opens."""
     harness.say("work")
     for life in range(1, 4):
@@ -193,7 +193,7 @@ async def test_three_lives_cut_in_a_row_suspend_the_session(harness: GatewayHarn
     assert len(await harness.store.sessions(limit=5)) == 2
 
 
-async def test_a_completed_turn_forgets_earlier_cuts(harness: GatewayHarness) -> None:
+async def test_a_completed_turn_resets_the_interruption_count(harness: GatewayHarness) -> None:
     """F7: only cuts in a row count."""
     for round_ in range(2):
         harness.say(f"work {round_}")
@@ -240,7 +240,7 @@ async def test_the_step_budget_ends_in_an_answer(harness: GatewayHarness, call: 
     assert "budget" in last.messages[-1].text
 
 
-async def test_wrong_calls_are_told_to_the_model(harness: GatewayHarness, call: Call) -> None:
+async def test_invalid_calls_are_reported_to_the_model(harness: GatewayHarness, call: Call) -> None:
     """Bad input of the model gets an error that helps it, and the turn goes on."""
     harness.model.say([call("nosuch"), call("safe", "{broken"), call("safe", "[1]")], "sorry")
     ended = await harness.end_of(await harness.accept("go"))
@@ -252,7 +252,7 @@ async def test_wrong_calls_are_told_to_the_model(harness: GatewayHarness, call: 
     assert projection_problems(project(await harness.transcript(ended.session_id))) == []
 
 
-async def test_secrets_in_a_tools_output_reach_neither_log_nor_model(
+async def test_secrets_in_a_tools_output_reach_neither_store_nor_model(
     harness: GatewayHarness, call: Call
 ) -> None:
     """Law 13: one gate that knows their exact values."""
@@ -283,13 +283,13 @@ async def test_two_sessions_run_at_the_same_time(harness: GatewayHarness) -> Non
     assert texts == {"x", "y"}
 
 
-async def test_an_empty_answer_is_said_to_be_one(harness: GatewayHarness) -> None:
+async def test_an_empty_answer_is_reported_as_empty(harness: GatewayHarness) -> None:
     harness.model.say("")
     ended = await harness.end_of(await harness.accept("hi"))
     assert ended.text == "(The model gave an empty answer.)"
 
 
-async def test_text_that_streamed_before_somebody_watched_comes_first(
+async def test_a_late_subscriber_gets_the_text_streamed_before(
     harness: GatewayHarness, call: Call
 ) -> None:
     """A watcher who comes late misses nothing of the present step."""
@@ -327,7 +327,7 @@ async def test_a_session_without_an_agent_fails_its_messages_and_nothing_else(
     assert await harness.ledger() == {"failed": 1, "answered": 1}
 
 
-async def test_a_cut_turn_whose_agent_cannot_be_built_is_told_to_have_failed(
+async def test_an_interrupted_turn_whose_agent_cannot_be_built_fails(
     harness: GatewayHarness, call: Call
 ) -> None:
     """G3, H3: also where the turn was begun by an earlier process."""
@@ -348,7 +348,7 @@ def _no_model(override: str | None = None) -> Any:
     raise ValueError("no such model")
 
 
-async def test_a_turn_that_has_ended_is_gone_without_a_collection(
+async def test_an_ended_turn_is_freed_without_garbage_collection(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
     """Memory is proportional to running turns: what held itself would stay by the thousand, and

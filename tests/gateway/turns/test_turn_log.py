@@ -79,7 +79,7 @@ def done(harness: GatewayHarness) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize(("slow", "so_far"), [*SO_FAR.items()], indirect=["slow"], ids=[*SO_FAR])
-async def test_nothing_begins_before_the_step_in_front_of_it_is_durable(
+async def test_no_step_begins_before_the_previous_one_is_durable(
     slow: GatewayHarness, call: Call, so_far: tuple[int, int, int]
 ) -> None:
     """H1, I1: a reply, a call started, a call finished and the end, each waited for."""
@@ -116,7 +116,7 @@ async def test_a_reply_that_was_committed_is_not_asked_for_again(
     assert harness.held_tools[ReplayClass.ATTACH].attached == []  # it had not begun: nobody has it
 
 
-async def test_of_calls_that_ran_beside_each_other_only_the_unfinished_are_settled(
+async def test_only_the_unfinished_of_concurrent_calls_are_settled(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
     """H1, H2: each has its own step; one that was recorded is not made again with the other."""
@@ -177,7 +177,7 @@ class Holding(SqliteStore):
         return await super().end_turn(*arguments, **more)
 
 
-async def test_a_turn_that_new_has_left_is_not_resumed(harness: GatewayHarness) -> None:
+async def test_a_turn_that_new_has_ended_is_not_resumed(harness: GatewayHarness) -> None:
     """H3, G4: killed between the commit of /new and that of the end of the turn it stopped."""
     await harness.stop()
     harness.open_store = Holding
