@@ -1,5 +1,5 @@
-"""Chapter G, what is said to a gateway that is busy or dead: one kept decision, one place, and no
-command that is done by halves or done again."""
+"""Tests of messages that reach a busy or stopped gateway: one persisted decision each, and commands
+that take effect exactly once (G1 to G5)."""
 
 import asyncio
 from collections.abc import Iterable
@@ -20,39 +20,39 @@ from holdfast.core.turns.stop import StopOrder
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.store.sqlite.store import SqliteStore
 
-APART = {"mergeable": False}
+NOT_MERGEABLE = {"mergeable": False}
 
 
-class Listening(SqliteStore):
-    """A store that keeps in which order it was asked to write, holds what is accepted back, and
-    takes no command while it is full."""
+class RecordingStore(SqliteStore):
+    """A store that records the order of its writes, can delay `accept`, and refuses commands while
+    it is full."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self.heard: list[str] = []
-        self.accepting = asyncio.Event()
-        self.accepting.set()
+        self.writes: list[str] = []
+        self.may_accept = asyncio.Event()
+        self.may_accept.set()
         self.full = False
 
     async def accept(self, *arguments: Any, **more: Any) -> Any:
-        self.heard.append("accept")
-        await self.accepting.wait()
+        self.writes.append("accept")
+        await self.may_accept.wait()
         return await super().accept(*arguments, **more)
 
     def record_busy_decision(self, *arguments: Any, **more: Any) -> Any:
-        self.heard.append("decide")
+        self.writes.append("decide")
         return super().record_busy_decision(*arguments, **more)
 
     def begin_turn(self, *arguments: Any, **more: Any) -> Any:
-        self.heard.append("begin_turn")
+        self.writes.append("begin_turn")
         return super().begin_turn(*arguments, **more)
 
     def record_steer(self, *arguments: Any, **more: Any) -> Any:
-        self.heard.append("record_steer")
+        self.writes.append("record_steer")
         return super().record_steer(*arguments, **more)
 
     def end_turn(self, *arguments: Any, **more: Any) -> Any:
-        self.heard.append("end_turn")
+        self.writes.append("end_turn")
         return super().end_turn(*arguments, **more)
 
     def apply_command(self, *arguments: Any, **more: Any) -> Any:
@@ -64,27 +64,27 @@ class Listening(SqliteStore):
 
 
 @pytest.fixture
-async def listening(harness: GatewayHarness) -> GatewayHarness:
-    """The harness, on such a store."""
+async def recording(harness: GatewayHarness) -> GatewayHarness:
+    """The harness, on a `RecordingStore`."""
     await harness.stop()
-    harness.open_store = Listening
+    harness.open_store = RecordingStore
     await harness.start()
     return harness
 
 
-def store_of(harness: GatewayHarness) -> Listening:
-    assert isinstance(harness.store, Listening)
+def recording_store(harness: GatewayHarness) -> RecordingStore:
+    assert isinstance(harness.store, RecordingStore)
     return harness.store
 
 
-def busy(harness: GatewayHarness, mode: BusyMode) -> None:
-    """For the starts that follow."""
+def set_busy_mode(harness: GatewayHarness, mode: BusyMode) -> None:
+    """Set the busy mode of the following starts."""
     gateway = msgspec.structs.replace(harness.settings.gateway, busy_mode=mode)
     harness.settings = msgspec.structs.replace(harness.settings, gateway=gateway)
 
 
-async def kept(harness: GatewayHarness, like: Accepted, text: str) -> Accepted:
-    """Accepted by a process that did not live to do anything about it."""
+async def accept_only(harness: GatewayHarness, like: Accepted, text: str) -> Accepted:
+    """Store a message as accepted, as a process does that dies before it runs it."""
     inbound = msgspec.structs.replace(
         like.row.inbound, event_id=f"late {text}", message_id=f"late {text}", text=text
     )
@@ -93,21 +93,21 @@ async def kept(harness: GatewayHarness, like: Accepted, text: str) -> Accepted:
 
 
 async def test_no_message_is_acknowledged_before_its_commit(
-    listening: GatewayHarness, until: Until
+    recording: GatewayHarness, until: Until
 ) -> None:
-    """G1: the platform hears so from the commit; until then it is the platform's to give again."""
-    store = store_of(listening)
-    store.accepting.clear()
-    listening.say("hi")
-    await until(lambda: store.heard == ["accept"])
-    assert [said.acked for said in listening.service.ledger().said] == [False]
-    store.accepting.set()
-    await until(lambda: listening.service.ledger().said[0].acked)
-    assert sum((await listening.ledger()).values()) == 1
+    """G1: the commit acknowledges it; until then the platform delivers it again."""
+    store = recording_store(recording)
+    store.may_accept.clear()
+    recording.say("hi")
+    await until(lambda: store.writes == ["accept"])
+    assert [said.acked for said in recording.service.ledger().said] == [False]
+    store.may_accept.set()
+    await until(lambda: recording.service.ledger().said[0].acked)
+    assert sum((await recording.ledger()).values()) == 1
 
 
 async def test_an_edit_is_another_event_about_the_same_message(harness: GatewayHarness) -> None:
-    """G2: what is told apart is the event, and not the message that it is about."""
+    """G2: duplicates are recognised by the event id, not by the message id."""
     harness.model.say("one", "two")
     first = await harness.accept("tea", event_id="said", message_id="m")
     await harness.end_of(first)
@@ -125,24 +125,24 @@ async def test_an_edit_is_another_event_about_the_same_message(harness: GatewayH
     ],
 )
 async def test_a_busy_decision_is_submitted_before_anything_that_follows_from_it(
-    listening: GatewayHarness, call: Call, mode: BusyMode, follows: str
+    recording: GatewayHarness, call: Call, mode: BusyMode, follows: str
 ) -> None:
-    """G4: one decision, kept with the session that it was made for."""
-    store, lever = store_of(listening), listening.held_tools[ReplayClass.SAFE]
-    lever.go.clear()
-    listening.model.say([call("safe")])
-    await listening.accept("one")
-    await lever.wait_until_started(1)
-    store.heard.clear()
-    second = await listening.accept("two", busy_mode=mode)
-    lever.go.set()
-    listening.model.say("done", "done")
-    await listening.end_of(second)
-    assert store.heard[:2] == ["accept", "decide"]
-    assert follows in store.heard[2:]
+    """G4: one decision, stored with the session that it was made for."""
+    store, tool = recording_store(recording), recording.held_tools[ReplayClass.SAFE]
+    tool.go.clear()
+    recording.model.say([call("safe")])
+    await recording.accept("one")
+    await tool.wait_until_started(1)
+    store.writes.clear()
+    second = await recording.accept("two", busy_mode=mode)
+    tool.go.set()
+    recording.model.say("done", "done")
+    await recording.end_of(second)
+    assert store.writes[:2] == ["accept", "decide"]
+    assert follows in store.writes[2:]
     row = await store.inbox_row(second.row.id)
     assert row is not None
-    assert (row.decision, row.session_id) == (mode, await listening.only_session())
+    assert (row.decision, row.session_id) == (mode, await recording.only_session())
 
 
 @pytest.mark.parametrize(
@@ -156,14 +156,14 @@ async def test_a_busy_decision_is_submitted_before_anything_that_follows_from_it
 async def test_a_busy_decision_holds_for_the_next_process(
     harness: GatewayHarness, decided: BusyMode, ledger: dict[str, int]
 ) -> None:
-    """G4, H3: whatever its configuration has become; a message is decided about once."""
-    first = await harness.accept("one", **APART)
+    """G4, H3: even if the configuration has changed; a message is decided about once."""
+    first = await harness.accept("one", **NOT_MERGEABLE)
     await harness.model.wait_for_request(1)
-    second = await kept(harness, first, "two")
+    second = await accept_only(harness, first, "two")
     session = await harness.only_session()
     await harness.store.record_busy_decision(second.row.id, session_id=session, decision=decided)
     await harness.die()
-    busy(harness, BusyMode.INTERRUPT if decided is BusyMode.QUEUE else BusyMode.QUEUE)
+    set_busy_mode(harness, BusyMode.INTERRUPT if decided is BusyMode.QUEUE else BusyMode.QUEUE)
     await harness.start()
     harness.model.say("done", "done")
     await harness.end_of(first)
@@ -177,7 +177,7 @@ async def test_a_busy_decision_holds_for_the_next_process(
 async def test_a_message_sent_while_the_gateway_was_down_reaches_the_interrupted_turn(
     harness: GatewayHarness,
 ) -> None:
-    """H3, G4, H5: turns are gone on with before intake opens, so it is admitted to them."""
+    """H3, G4, H5: turns resume before intake opens, so the message is admitted to them."""
     harness.say("work")
     await harness.model.wait_for_request(1)
     await harness.die()
@@ -195,16 +195,16 @@ async def test_a_message_sent_while_the_gateway_was_down_reaches_the_interrupted
     assert await harness.ledger() == {"answered": 1, "merged": 1}
 
 
-@pytest.mark.parametrize("at_work", [True, False], ids=["at work", "unstarted"])
+@pytest.mark.parametrize("is_running", [True, False], ids=["running", "queued"])
 async def test_a_reply_goes_to_the_thread_of_its_message_after_a_crash(
-    harness: GatewayHarness, at_work: bool
+    harness: GatewayHarness, is_running: bool
 ) -> None:
     """G4: the row has the chat, the thread, the person and the message that is replied to."""
     thread = {"chat": "ops", "chat_type": ChatType.THREAD, "thread": "t7"}
     message = harness.say("first", **thread)
     await harness.model.wait_for_request(1)
     await wait_for_open_turns(harness)
-    if not at_work:
+    if not is_running:
         message = harness.say("/queue second", **thread)
         async with asyncio.timeout(30):
             while (await harness.ledger()).get("queued") != 1:
@@ -212,20 +212,20 @@ async def test_a_reply_goes_to_the_thread_of_its_message_after_a_crash(
     await harness.die()
     await harness.start()
     harness.model.say("first answer", "second answer")
-    sent = (await harness.sent(1 if at_work else 2))[-1].outgoing
+    sent = (await harness.sent(1 if is_running else 2))[-1].outgoing
     assert (sent.chat_id, sent.thread_id, sent.reply_to) == ("ops", "t7", message)
 
 
 async def test_a_new_command_from_before_the_start_ends_the_messages_queued_before_it(
     harness: GatewayHarness,
 ) -> None:
-    """G4: in the order of acceptance, over a crash: what came after it is the new session's."""
+    """G4: in the order of acceptance, across a crash: later messages go to the new session."""
     harness.model.say("hello", "fresh")
     first = await harness.accept("hi")
     old = (await harness.end_of(first)).session_id
-    before = await kept(harness, first, "too late")
-    new = await kept(harness, first, "/new")
-    after = await kept(harness, first, "in time")
+    before = await accept_only(harness, first, "too late")
+    new = await accept_only(harness, first, "/new")
+    after = await accept_only(harness, first, "in time")
     await harness.die()
     await harness.start()
     ended = await harness.end_of(after)
@@ -235,32 +235,32 @@ async def test_a_new_command_from_before_the_start_ends_the_messages_queued_befo
     assert len(harness.model.requests) == 2
 
 
-class Restarts:
-    """A process that counts how often it is asked to start anew."""
+class RecordingLifecycle:
+    """A process lifecycle that records the restarts it is asked for."""
 
     order: StopOrder | None = None
     waiting: StopOrder | None = None
 
     def __init__(self) -> None:
-        self.asked: list[StopOrder] = []
+        self.orders: list[StopOrder] = []
 
     async def restart(self, order: StopOrder, *, when_idle: bool = False) -> None:
-        self.asked.append(order)
+        self.orders.append(order)
 
 
 async def test_a_restart_from_before_this_start_is_not_executed(harness: GatewayHarness) -> None:
-    """G5: it would restart every successor that finds it."""
+    """G5: otherwise it would restart every process that finds it."""
     await harness.stop()
-    process = harness.lifecycle = Restarts()
+    process = harness.lifecycle = RecordingLifecycle()
     await harness.start()
     harness.model.say("hello")
     first = await harness.accept("hi")
     await harness.end_of(first)
-    restart = await kept(harness, first, "/restart now")
+    restart = await accept_only(harness, first, "/restart now")
     await harness.die()
     await harness.start()
     ended = await harness.end_of(restart)
-    assert (ended.state, process.asked) == (InboxState.SUPERSEDED, [])
+    assert (ended.state, process.orders) == (InboxState.SUPERSEDED, [])
     assert "before the gateway was started again" in ended.reason
 
 
@@ -280,17 +280,17 @@ def effects(path: Path, commands: Iterable[str]) -> list[int]:
 
 
 async def test_a_command_whose_commit_fails_has_no_effect(
-    listening: GatewayHarness,
+    recording: GatewayHarness,
 ) -> None:
-    """G5: its effect is in the commit that ends its row; the next start carries it out, once."""
-    harness = listening
+    """G5: its effect is in the commit that ends its row; the next start executes it, once."""
+    harness = recording
     for chat in COMMANDS:
         harness.model.say("hello")
         await harness.end_of(await harness.accept("hi", chat=chat))
-    store_of(harness).full = True
+    recording_store(harness).full = True
     asked = [await harness.accept(command, chat=command) for command in COMMANDS]
-    for told in await asyncio.gather(*map(harness.end_of, asked)):
-        assert "carried out when the gateway starts again" in told.text
+    for ended in await asyncio.gather(*map(harness.end_of, asked)):
+        assert "carried out when the gateway starts again" in ended.text
     assert effects(harness.path, COMMANDS) == [0] * len(COMMANDS)
     await harness.die()
     await harness.start()
@@ -300,14 +300,14 @@ async def test_a_command_whose_commit_fails_has_no_effect(
 
 
 async def test_a_memory_command_that_runs_again_adds_one_note(
-    listening: GatewayHarness,
+    recording: GatewayHarness,
 ) -> None:
-    """G5: /memory changes the notes first; done again behind a crash, it is the same change."""
-    store_of(listening).full = True
-    asked = await listening.accept("/memory add Speaks Danish")
-    await listening.end_of(asked)
-    await listening.die()
-    await listening.start()
-    assert (await listening.end_of(asked)).state is InboxState.ANSWERED
-    [notebook] = await listening.store.notebooks(limit=5)
+    """G5: /memory changes the notes first; repeated after a crash, it is the same change."""
+    recording_store(recording).full = True
+    asked = await recording.accept("/memory add Speaks Danish")
+    await recording.end_of(asked)
+    await recording.die()
+    await recording.start()
+    assert (await recording.end_of(asked)).state is InboxState.ANSWERED
+    [notebook] = await recording.store.notebooks(limit=5)
     assert [note.text for note in notebook.notes] == ["Speaks Danish"]

@@ -1,9 +1,8 @@
-"""Busy: what is said while a turn runs is admitted by one kept decision, and people are told."""
+"""Tests of messages sent during a turn: busy modes, notices, albums, /queue, /steer (B3, G4)."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -17,12 +16,12 @@ from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.turns.lane import Lane
 from holdfast.testing.simulated.service import ChatService
 
-SETTLE = 600  # seconds that nobody waits for: what comes behind a message ends it
+SETTLE = 600  # seconds; never waited for: the next message ends the wait
 
 
 @pytest.fixture
-async def chat(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
-    """A gateway whose platform tells people what becomes of their messages."""
+async def notifying(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
+    """A harness whose platform sends busy notices."""
     harness = GatewayHarness(tmp_path / "state.db")
     harness.service = ChatService(busy_notices=True, max_length=100, settle=SETTLE)
     harness.clock = ManualClock()
@@ -31,14 +30,14 @@ async def chat(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     await harness.stop()
 
 
-async def with_mode(harness: GatewayHarness, mode: BusyMode) -> None:
+async def restart_with_mode(harness: GatewayHarness, mode: BusyMode) -> None:
     await harness.stop()
     gateway = GatewaySettings(busy_mode=mode)
     harness.settings = msgspec.structs.replace(harness.settings, gateway=gateway)
     await harness.start()
 
 
-def only_lane(harness: GatewayHarness) -> Any:
+def only_lane(harness: GatewayHarness) -> Lane:
     (lane,) = harness.gateway.lanes
     return lane
 
@@ -57,12 +56,12 @@ async def test_a_busy_decision_is_persisted(harness: GatewayHarness, until: Unti
 
 
 async def test_an_interrupt_by_another_user_is_queued(harness: GatewayHarness) -> None:
-    """G4: in a shared thread nobody's question is cut or answered away by another's."""
+    """G4: in a shared thread no one interrupts another user's question."""
     thread = {"chat_type": ChatType.THREAD, "thread": "t1"}
     harness.say("Ann's question", user="ann", **thread)
     await harness.model.wait_for_request(1)
     harness.say("Bob's question", user="bob", **thread)
-    await asyncio.wait_for(_queued(only_lane(harness), 1), 30)
+    await asyncio.wait_for(wait_for_queued(only_lane(harness), 1), 30)
     harness.model.say("for Ann", "for Bob")
     sent = await harness.sent(2)
     assert [one.outgoing.text for one in sent] == ["for Ann", "for Bob"]
@@ -72,151 +71,153 @@ async def test_an_interrupt_by_another_user_is_queued(harness: GatewayHarness) -
 
 async def test_a_steer_by_another_user_is_queued(harness: GatewayHarness, call: Call) -> None:
     """G4: only messages of one route and one person merge."""
-    await with_mode(harness, BusyMode.STEER)
-    lever = harness.held_tools[ReplayClass.SAFE]
-    lever.go.clear()
+    await restart_with_mode(harness, BusyMode.STEER)
+    tool = harness.held_tools[ReplayClass.SAFE]
+    tool.go.clear()
     thread = {"chat_type": ChatType.THREAD, "thread": "t1"}
     harness.model.say([call("safe")], "for Ann", "for Bob")
     harness.say("Ann's question", user="ann", **thread)
-    await lever.wait_until_started(1)
+    await tool.wait_until_started(1)
     harness.say("Bob's question", user="bob", **thread)
-    await asyncio.wait_for(_queued(only_lane(harness), 1), 30)
-    lever.go.set()
+    await asyncio.wait_for(wait_for_queued(only_lane(harness), 1), 30)
+    tool.go.set()
     assert await harness.texts(2) == ["for Ann", "for Bob"]
 
 
 async def test_an_interrupt_notice_is_sent_at_most_once_in_thirty_seconds(
-    chat: GatewayHarness,
+    notifying: GatewayHarness,
 ) -> None:
-    """At most once per 30 s and session, whichever the words."""
-    chat.say("one")
-    await chat.model.wait_for_request(1)
-    chat.say("two")
-    await chat.model.wait_for_request(2)
-    chat.say("three")
-    await chat.model.wait_for_request(3)
-    assert await chat.texts(1) == ["I stopped what I was doing and turn to this."]
-    chat.clock.at += 30
-    chat.say("four")
-    await chat.model.wait_for_request(4)
-    chat.model.say("done")
-    texts = await chat.texts(3)
+    """At most once per 30 s and session, whatever its text."""
+    notifying.say("one")
+    await notifying.model.wait_for_request(1)
+    notifying.say("two")
+    await notifying.model.wait_for_request(2)
+    notifying.say("three")
+    await notifying.model.wait_for_request(3)
+    assert await notifying.texts(1) == ["I stopped what I was doing and turn to this."]
+    notifying.clock.at += 30
+    notifying.say("four")
+    await notifying.model.wait_for_request(4)
+    notifying.model.say("done")
+    texts = await notifying.texts(3)
     assert texts == [texts[0], texts[0], "done"]
-    assert await chat.ledger() == {"answered": 1, "merged": 3}
+    assert await notifying.ledger() == {"answered": 1, "merged": 3}
 
 
-async def test_the_notice_interval_outlives_the_turn(chat: GatewayHarness, until: Until) -> None:
-    """They are the session's: a lane that has gone and come back does not begin them anew."""
+async def test_the_notice_interval_outlives_the_turn(
+    notifying: GatewayHarness, until: Until
+) -> None:
+    """It belongs to the session: a lane that is removed and created again does not restart it."""
     for number in (1, 3):
-        chat.say("one")
-        await chat.model.wait_for_request(number)
-        chat.say("two")
-        await chat.model.wait_for_request(number + 1)
-        chat.model.say("done")
-        await chat.sent(2 if number == 1 else 3)
-        await until(lambda: len(chat.gateway.lanes) == 0)
-    assert [t for t in await chat.texts(3) if t != "done"] == [
+        notifying.say("one")
+        await notifying.model.wait_for_request(number)
+        notifying.say("two")
+        await notifying.model.wait_for_request(number + 1)
+        notifying.model.say("done")
+        await notifying.sent(2 if number == 1 else 3)
+        await until(lambda: len(notifying.gateway.lanes) == 0)
+    assert [t for t in await notifying.texts(3) if t != "done"] == [
         "I stopped what I was doing and turn to this."
     ]
 
 
-async def test_a_queued_sender_gets_a_notice(chat: GatewayHarness) -> None:
-    await with_mode(chat, BusyMode.QUEUE)
-    chat.say("one")
-    await chat.model.wait_for_request(1)
-    chat.say("two")
-    (told,) = await chat.texts(1)
+async def test_a_queued_sender_gets_a_notice(notifying: GatewayHarness) -> None:
+    await restart_with_mode(notifying, BusyMode.QUEUE)
+    notifying.say("one")
+    await notifying.model.wait_for_request(1)
+    notifying.say("two")
+    (told,) = await notifying.texts(1)
     assert told.startswith("I am still busy.")
-    chat.model.say("1", "2")
-    assert (await chat.texts(3))[1:] == ["1", "2"]
+    notifying.model.say("1", "2")
+    assert (await notifying.texts(3))[1:] == ["1", "2"]
 
 
-async def test_a_sender_who_waits_for_another_user_gets_a_notice(chat: GatewayHarness) -> None:
+async def test_a_sender_who_waits_for_another_user_gets_a_notice(notifying: GatewayHarness) -> None:
     thread = {"chat_type": ChatType.THREAD, "thread": "t1"}
-    chat.say("one", user="ann", **thread)
-    await chat.model.wait_for_request(1)
-    chat.say("two", user="bob", **thread)
-    assert await chat.texts(1) == ["I am answering somebody else. You are next in line."]
-    chat.model.say("1", "2")
-    await chat.texts(3)
+    notifying.say("one", user="ann", **thread)
+    await notifying.model.wait_for_request(1)
+    notifying.say("two", user="bob", **thread)
+    assert await notifying.texts(1) == ["I am answering somebody else. You are next in line."]
+    notifying.model.say("1", "2")
+    await notifying.texts(3)
 
 
 async def test_a_steer_is_acknowledged_only_when_the_model_has_it(
-    chat: GatewayHarness, call: Call
+    notifying: GatewayHarness, call: Call
 ) -> None:
-    """As such only when it is in a request; until then nobody says so."""
-    await with_mode(chat, BusyMode.STEER)
-    lever = chat.held_tools[ReplayClass.SAFE]
-    lever.go.clear()
-    chat.model.say([call("safe")])
-    chat.say("paint it")
-    await lever.wait_until_started(1)
-    chat.say("in green")
-    await asyncio.wait_for(_has_steer(only_lane(chat)), 30)
-    assert chat.service.ledger().sent == ()
-    lever.go.set()
-    request = await chat.model.wait_for_request(2)
+    """Only when it is in a request; until then no notice is sent."""
+    await restart_with_mode(notifying, BusyMode.STEER)
+    tool = notifying.held_tools[ReplayClass.SAFE]
+    tool.go.clear()
+    notifying.model.say([call("safe")])
+    notifying.say("paint it")
+    await tool.wait_until_started(1)
+    notifying.say("in green")
+    await asyncio.wait_for(wait_for_steer(only_lane(notifying)), 30)
+    assert notifying.service.ledger().sent == ()
+    tool.go.set()
+    request = await notifying.model.wait_for_request(2)
     assert request.messages[-1] == UserMessage(text="in green")
-    assert await chat.texts(1) == ["Noted: I am taking this into account."]
-    chat.model.say("green it is")
-    assert (await chat.texts(2))[1] == "green it is"
+    assert await notifying.texts(1) == ["Noted: I am taking this into account."]
+    notifying.model.say("green it is")
+    assert (await notifying.texts(2))[1] == "green it is"
 
 
-async def _has_steer(lane: Lane) -> None:
+async def wait_for_steer(lane: Lane) -> None:
     while not lane.waiting_messages:
         await asyncio.sleep(0.01)
 
 
-async def test_a_steer_that_came_too_late_is_an_ordinary_message(chat: GatewayHarness) -> None:
-    """The model had answered before it could be told: it is a message of its own."""
-    await with_mode(chat, BusyMode.STEER)
-    chat.say("one")
-    await chat.model.wait_for_request(1)
-    chat.say("two")
-    await asyncio.wait_for(_has_steer(only_lane(chat)), 30)
-    chat.model.say("first", "second")
-    assert await chat.texts(2) == ["first", "second"]
+async def test_a_steer_that_came_too_late_is_an_ordinary_message(notifying: GatewayHarness) -> None:
+    """The model had answered before it could read it: it starts a turn of its own."""
+    await restart_with_mode(notifying, BusyMode.STEER)
+    notifying.say("one")
+    await notifying.model.wait_for_request(1)
+    notifying.say("two")
+    await asyncio.wait_for(wait_for_steer(only_lane(notifying)), 30)
+    notifying.model.say("first", "second")
+    assert await notifying.texts(2) == ["first", "second"]
 
 
-async def test_the_page_and_the_api_get_no_busy_notice(chat: GatewayHarness) -> None:
-    """What waits is shown there; a notice would stand in the answers."""
-    first = await chat.accept("one", busy_mode=BusyMode.QUEUE)
-    await chat.model.wait_for_request(1)
-    second = await chat.accept("two", busy_mode=BusyMode.QUEUE)
-    chat.model.say("1", "2")
-    assert [(await chat.end_of(one)).text for one in (first, second)] == ["1", "2"]
+async def test_the_page_and_the_api_get_no_busy_notice(notifying: GatewayHarness) -> None:
+    """They show the queue themselves; a notice would appear among the answers."""
+    first = await notifying.accept("one", busy_mode=BusyMode.QUEUE)
+    await notifying.model.wait_for_request(1)
+    second = await notifying.accept("two", busy_mode=BusyMode.QUEUE)
+    notifying.model.say("1", "2")
+    assert [(await notifying.end_of(one)).text for one in (first, second)] == ["1", "2"]
     assert [
-        len(await chat.store.deliveries_for_message(one.row.id)) for one in (first, second)
+        len(await notifying.store.deliveries_for_message(one.row.id)) for one in (first, second)
     ] == [1, 1]
 
 
-async def test_a_busy_notice_expires(chat: GatewayHarness) -> None:
-    """It speaks of a moment: a successor that finds it old lets it be."""
+async def test_a_busy_notice_expires(notifying: GatewayHarness) -> None:
+    """A successor does not send an old one."""
     thread = {"chat_type": ChatType.THREAD, "thread": "t1"}
-    chat.say("one", user="ann", **thread)
-    await chat.model.wait_for_request(1)
-    chat.say("two", user="bob", **thread)
-    (sent,) = await chat.sent(1)
+    notifying.say("one", user="ann", **thread)
+    await notifying.model.wait_for_request(1)
+    notifying.say("two", user="bob", **thread)
+    (sent,) = await notifying.sent(1)
     assert sent.outgoing.thread_id == "t1"
-    rows = [row for row in await chat.store.undelivered_rows() if row.expires_at is not None]
-    assert all(row.expires_at == chat.clock.at + 60 for row in rows)
-    chat.model.say("1", "2")
-    await chat.sent(3)
+    rows = [row for row in await notifying.store.undelivered_rows() if row.expires_at is not None]
+    assert all(row.expires_at == notifying.clock.at + 60 for row in rows)
+    notifying.model.say("1", "2")
+    await notifying.sent(3)
 
 
-async def test_an_album_is_one_turn(chat: GatewayHarness) -> None:
-    """Parts that come one after the other are waited for, and answered together."""
+async def test_an_album_is_one_turn(notifying: GatewayHarness) -> None:
+    """Parts that arrive one after the other are collected and answered together."""
     thread = {"chat_type": ChatType.THREAD, "thread": "t1"}
-    chat.model.say("nice pictures", "for Bob")
+    notifying.model.say("nice pictures", "for Bob")
     for number in range(3):
-        chat.say(f"picture {number}", group="album1", **thread)
-        await asyncio.wait_for(_put_together(chat, number + 1), 30)
-    chat.say("Bob's question", user="bob", **thread)  # which is no part of it
-    said = [text for text in await chat.texts(2) if "next in line" not in text]
+        notifying.say(f"picture {number}", group="album1", **thread)
+        await asyncio.wait_for(wait_for_parts(notifying, number + 1), 30)
+    notifying.say("Bob's question", user="bob", **thread)  # not a part of the album
+    said = [text for text in await notifying.texts(2) if "next in line" not in text]
     assert said[0] == "nice pictures"
-    request = chat.model.requests[0]
+    request = notifying.model.requests[0]
     assert [m.text for m in request.messages] == ["picture 0", "picture 1", "picture 2"]
-    assert (await chat.ledger())["merged"] == 2
+    assert (await notifying.ledger())["merged"] == 2
 
 
 async def test_an_album_without_further_parts_is_answered(tmp_path: Path) -> None:
@@ -229,38 +230,38 @@ async def test_an_album_without_further_parts_is_answered(tmp_path: Path) -> Non
     await harness.stop()
 
 
-async def test_a_paste_that_the_client_split_is_one_turn(chat: GatewayHarness) -> None:
-    chat.model.say("a long text")
-    chat.say("x" * 98)
-    await asyncio.wait_for(_put_together(chat, 1), 30)
-    chat.say("and its end")
-    assert await chat.texts(1) == ["a long text"]
-    assert len(chat.model.requests) == 1
+async def test_a_paste_that_the_client_split_is_one_turn(notifying: GatewayHarness) -> None:
+    notifying.model.say("a long text")
+    notifying.say("x" * 98)
+    await asyncio.wait_for(wait_for_parts(notifying, 1), 30)
+    notifying.say("and its end")
+    assert await notifying.texts(1) == ["a long text"]
+    assert len(notifying.model.requests) == 1
 
 
-async def test_an_album_queued_behind_a_turn_is_one_turn(chat: GatewayHarness) -> None:
-    await with_mode(chat, BusyMode.QUEUE)
-    chat.say("work")
-    await chat.model.wait_for_request(1)
+async def test_an_album_queued_behind_a_turn_is_one_turn(notifying: GatewayHarness) -> None:
+    await restart_with_mode(notifying, BusyMode.QUEUE)
+    notifying.say("work")
+    await notifying.model.wait_for_request(1)
     for number in range(2):
-        chat.say(f"picture {number}", group="album1")
-    chat.say("and this")
-    await asyncio.wait_for(_queued(only_lane(chat), 3), 30)
-    chat.model.say("worked", "pictures", "this")
-    assert [t for t in await chat.texts(4) if "busy" not in t] == [
+        notifying.say(f"picture {number}", group="album1")
+    notifying.say("and this")
+    await asyncio.wait_for(wait_for_queued(only_lane(notifying), 3), 30)
+    notifying.model.say("worked", "pictures", "this")
+    assert [t for t in await notifying.texts(4) if "busy" not in t] == [
         "worked",
         "pictures",
         "this",
     ]
 
 
-async def _queued(lane: Any, number: int) -> None:
+async def wait_for_queued(lane: Lane, number: int) -> None:
     while lane.queued < number:
         await asyncio.sleep(0.01)
 
 
 async def test_an_ordinary_message_does_not_wait_for_parts(tmp_path: Path) -> None:
-    """Only what may be a part of something is waited for, however long the platform asks."""
+    """Only a message that may have further parts waits for them."""
     harness = GatewayHarness(tmp_path / "state.db")
     harness.service = ChatService(max_length=100, settle=600)
     await harness.start()
@@ -275,15 +276,15 @@ async def test_a_stop_ends_a_message_whose_parts_are_incomplete(tmp_path: Path) 
     harness.service = ChatService(max_length=100, settle=600)
     await harness.start()
     harness.say("picture", group="g")
-    await asyncio.wait_for(_put_together(harness, 1), 30)
+    await asyncio.wait_for(wait_for_parts(harness, 1), 30)
     harness.say("/stop")
     assert await harness.texts(1) == ["Stopped."]
     assert await harness.ledger() == {"superseded": 1, "answered": 1}
     await harness.stop()
 
 
-async def _put_together(harness: GatewayHarness, parts: int) -> None:
-    """Until so many wait for the rest of their message."""
+async def wait_for_parts(harness: GatewayHarness, parts: int) -> None:
+    """Wait until so many messages wait for further parts."""
     while sum(lane.queued for lane in harness.gateway.lanes) < parts:
         await asyncio.sleep(0.01)
 
@@ -296,7 +297,7 @@ async def test_a_message_does_not_interrupt_a_running_compaction(
     await harness.model.wait_for_request(1)
     only_lane(harness).running_turn.context.compacting = True
     harness.say("two")
-    await asyncio.wait_for(_queued(only_lane(harness), 1), 30)
+    await asyncio.wait_for(wait_for_queued(only_lane(harness), 1), 30)
     harness.model.say("1", "2")
     assert await harness.texts(2) == ["1", "2"]
     assert await harness.ledger() == {"answered": 2}
@@ -334,7 +335,7 @@ async def test_the_busy_mode_applies_to_one_session_only(harness: GatewayHarness
 async def test_the_busy_mode_applies_to_messages_from_before_a_crash(
     harness: GatewayHarness, call: Call
 ) -> None:
-    """B3, G4: a message that nobody decided about yet is decided by its session's choice."""
+    """B3, G4: a message without a decision follows the mode of its session."""
     await harness.end_of(await harness.accept("/busy queue"))
     first = await harness.accept("one")
     await harness.model.wait_for_request(1)
@@ -342,12 +343,12 @@ async def test_the_busy_mode_applies_to_messages_from_before_a_crash(
     late = Inbound(source=source, event_id="late", message_id="late", text="two")
     principal = first.row.principal
     at = harness.clock.now()
-    kept = await harness.store.accept(late, route=first.row.route, principal=principal, at=at)
+    accepted = await harness.store.accept(late, route=first.row.route, principal=principal, at=at)
     await harness.die()
     harness.model.say("1", "2")
     await harness.start()
     assert (await harness.end_of(first)).text == "1"
-    assert (await harness.end_of(kept)).text == "2"
+    assert (await harness.end_of(accepted)).text == "2"
 
 
 async def test_busy_lists_its_modes(harness: GatewayHarness) -> None:
@@ -357,7 +358,7 @@ async def test_busy_lists_its_modes(harness: GatewayHarness) -> None:
 
 
 async def test_queue_adds_messages_for_later_turns(harness: GatewayHarness) -> None:
-    """In order, a turn each, whatever the session's mode; and the model reads the text alone."""
+    """In order, a turn each, whatever the busy mode; the model reads only the text."""
     first = await harness.accept("one")
     await harness.model.wait_for_request(1)
     later = [await harness.accept(f"/queue {text}") for text in ("two", "three")]
@@ -376,7 +377,7 @@ async def test_queue_with_nothing_running_starts_a_turn(harness: GatewayHarness)
 async def test_a_message_queued_by_command_is_answered_after_a_crash(
     harness: GatewayHarness,
 ) -> None:
-    """G4: its row is all there is to it."""
+    """G4: its inbox row is enough."""
     first = await harness.accept("one")
     await harness.model.wait_for_request(1)
     later = await harness.accept("/queue two")
@@ -389,13 +390,13 @@ async def test_a_message_queued_by_command_is_answered_after_a_crash(
 
 
 async def test_steer_adds_to_the_running_turn(harness: GatewayHarness, call: Call) -> None:
-    lever = harness.held_tools[ReplayClass.SAFE]
-    lever.go.clear()
+    tool = harness.held_tools[ReplayClass.SAFE]
+    tool.go.clear()
     harness.model.say([call("safe")], "done, in green")
     first = await harness.accept("paint it")
-    await lever.wait_until_started(1)
+    await tool.wait_until_started(1)
     steer = await harness.accept("/steer in green")
-    lever.go.set()
+    tool.go.set()
     assert (await harness.end_of(first)).text == "done, in green"
     assert harness.model.requests[1].messages[-1] == UserMessage(text="in green")
     row = await harness.store.inbox_row(steer.row.id)

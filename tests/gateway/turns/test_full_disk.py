@@ -1,4 +1,4 @@
-"""Chapter K, on a full disk: a turn that runs waits for room, and goes on where it was."""
+"""Tests of a turn on a full disk: it waits for space and continues where it was (K2)."""
 
 import asyncio
 from collections import Counter
@@ -15,106 +15,108 @@ from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.scripted_model import USAGE
 
 
-class Full(SqliteStore):
-    """A store whose disk has no room for the next so many steps of a kind."""
+class FullDiskStore(SqliteStore):
+    """A store that refuses the next writes of a kind, as a full disk does."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self.full: Counter[str] = Counter()
-        self.waited_for = asyncio.Event()
+        self.refusals: Counter[str] = Counter()
+        self.refused = asyncio.Event()
 
     def record_reply(self, *arguments: Any, **more: Any) -> Any:
         write = super().record_reply
-        return self._no_room("reply") or write(*arguments, **more)
+        return self._refuse("reply") or write(*arguments, **more)
 
     def record_started(self, *arguments: Any, **more: Any) -> Any:
         write = super().record_started
-        return self._no_room("started") or write(*arguments, **more)
+        return self._refuse("started") or write(*arguments, **more)
 
     def record_finished(self, *arguments: Any, **more: Any) -> Any:
         write = super().record_finished
-        return self._no_room("finished") or write(*arguments, **more)
+        return self._refuse("finished") or write(*arguments, **more)
 
     def record_steer(self, *arguments: Any, **more: Any) -> Any:
         write = super().record_steer
-        return self._no_room("steer") or write(*arguments, **more)
+        return self._refuse("steer") or write(*arguments, **more)
 
-    def _no_room(self, kind: str) -> asyncio.Future[Any] | None:
-        if not self.full[kind]:
+    def _refuse(self, kind: str) -> asyncio.Future[Any] | None:
+        if not self.refusals[kind]:
             return None
-        self.full[kind] -= 1
-        self.waited_for.set()
+        self.refusals[kind] -= 1
+        self.refused.set()
         failed = asyncio.get_running_loop().create_future()
         failed.set_exception(TransientStoreError("the disk is full"))
         return failed
 
 
 @pytest.fixture
-async def cramped(harness: GatewayHarness) -> GatewayHarness:
-    """The harness, on a disk that may be full."""
+async def full_disk(harness: GatewayHarness) -> GatewayHarness:
+    """The harness, on a `FullDiskStore`."""
     await harness.stop()
-    harness.open_store = Full
+    harness.open_store = FullDiskStore
     await harness.start()
     return harness
 
 
 @pytest.mark.parametrize("kind", ["reply", "started", "finished"])
 async def test_a_turn_waits_for_disk_space_and_then_continues(
-    cramped: GatewayHarness, call: Call, kind: str
+    full_disk: GatewayHarness, call: Call, kind: str
 ) -> None:
-    """K2, H1: the step that found no room is written later, and nothing is done twice for it."""
-    cramped.store.full[kind] = 1
-    cramped.model.say([call("never")], "done")
-    end = await cramped.end_of(await cramped.accept("work"))
+    """K2, H1: the refused step is written later, and nothing is done twice."""
+    full_disk.store.refusals[kind] = 1
+    full_disk.model.say([call("never")], "done")
+    end = await full_disk.end_of(await full_disk.accept("work"))
     assert (end.state, end.text) == (InboxState.ANSWERED, "done")
-    assert len(cramped.held_tools["never"].started) == 1
-    assert len(cramped.model.requests) == 2
-    transcript = await cramped.transcript(await cramped.only_session())
+    assert len(full_disk.held_tools["never"].started) == 1
+    assert len(full_disk.model.requests) == 2
+    transcript = await full_disk.transcript(await full_disk.only_session())
     assert [m.outcome for m in transcript if isinstance(m, ToolMessage)] == [ToolOutcome.OK]
 
 
 async def test_a_reply_that_waited_for_disk_space_is_counted_once(
-    cramped: GatewayHarness, call: Call
+    full_disk: GatewayHarness, call: Call
 ) -> None:
-    """K2: what it has used is what the model has used."""
-    cramped.store.full["reply"] = 2
-    cramped.model.say([call("safe")], "done")
-    ended = await cramped.end_of(await cramped.accept("work"))
+    """K2: the usage of the turn is the usage of the model."""
+    full_disk.store.refusals["reply"] = 2
+    full_disk.model.say([call("safe")], "done")
+    ended = await full_disk.end_of(await full_disk.accept("work"))
     assert ended.usage == USAGE + USAGE
 
 
 async def test_a_steer_that_waited_for_disk_space_reaches_the_model(
-    cramped: GatewayHarness, call: Call
+    full_disk: GatewayHarness, call: Call
 ) -> None:
-    """G4: it is taken when there is room, before the model is asked again."""
-    lever = cramped.held_tools["safe"]
-    lever.go.clear()
-    cramped.model.say([call("safe")], "faster it is")
-    first = await cramped.accept("work")
-    await lever.wait_until_started(1)
-    await cramped.accept("faster", busy_mode=BusyMode.STEER)
-    cramped.store.full["steer"] = 1
-    lever.go.set()
-    assert (await cramped.end_of(first)).text == "faster it is"
-    request = await cramped.model.wait_for_request(2)
+    """G4: it is stored once there is space, before the model is asked again."""
+    tool = full_disk.held_tools["safe"]
+    tool.go.clear()
+    full_disk.model.say([call("safe")], "faster it is")
+    first = await full_disk.accept("work")
+    await tool.wait_until_started(1)
+    await full_disk.accept("faster", busy_mode=BusyMode.STEER)
+    full_disk.store.refusals["steer"] = 1
+    tool.go.set()
+    assert (await full_disk.end_of(first)).text == "faster it is"
+    request = await full_disk.model.wait_for_request(2)
     assert request.messages[-1].text == "faster"
 
 
 @pytest.mark.parametrize("kind", ["reply", "started", "finished"])
 async def test_a_turn_that_waits_for_disk_space_can_be_stopped(
-    cramped: GatewayHarness, call: Call, kind: str
+    full_disk: GatewayHarness, call: Call, kind: str
 ) -> None:
-    """F9, H7: it ends with what the log has of it, and the next turn is one a provider takes."""
-    cramped.store.full[kind] = 1000
-    cramped.model.say([call("never")], "the next answer")
-    first = await cramped.accept("work")
-    await cramped.store.waited_for.wait()
-    await cramped.accept("/stop")
-    assert (await cramped.end_of(first)).state is InboxState.SUPERSEDED
-    cramped.store.full.clear()
-    assert (await cramped.end_of(await cramped.accept("again"))).text == "the next answer"
-    transcript = await cramped.transcript(await cramped.only_session())
-    told = {"reply": [], "started": ["not started"], "finished": ["may have had an effect"]}[kind]
+    """F9, H7: it ends with the steps in the store, and the next request is valid."""
+    full_disk.store.refusals[kind] = 1000
+    full_disk.model.say([call("never")], "the next answer")
+    first = await full_disk.accept("work")
+    await full_disk.store.refused.wait()
+    await full_disk.accept("/stop")
+    assert (await full_disk.end_of(first)).state is InboxState.SUPERSEDED
+    full_disk.store.refusals.clear()
+    assert (await full_disk.end_of(await full_disk.accept("again"))).text == "the next answer"
+    transcript = await full_disk.transcript(await full_disk.only_session())
+    expected = {"reply": [], "started": ["not started"], "finished": ["may have had an effect"]}[
+        kind
+    ]
     results = [m.text for m in transcript if isinstance(m, ToolMessage)]
-    assert len(results) == len(told)
-    assert all(words in text.lower() for words, text in zip(told, results, strict=True))
+    assert len(results) == len(expected)
+    assert all(words in text.lower() for words, text in zip(expected, results, strict=True))

@@ -1,4 +1,4 @@
-"""When the first model fails for good another answers the rest of the turn, over real HTTP."""
+"""Tests of model fallback over real HTTP: another model answers the rest of a failed turn (A5)."""
 
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -45,7 +45,7 @@ class Providers:
 def settings_for(
     first: ModelProcess, second: ModelProcess, *, name: str = "second"
 ) -> ModelSettings:
-    stand_in = FallbackModel(
+    fallback = FallbackModel(
         provider=Provider.LOCAL,
         name=name,
         api_mode=ApiMode.ANTHROPIC_MESSAGES,
@@ -56,20 +56,20 @@ def settings_for(
         name="first",
         api_mode=ApiMode.RESPONSES,
         base_url=first.base_url,
-        fallbacks=(stand_in,),
+        fallbacks=(fallback,),
         retries=0,
     )
 
 
 @pytest.fixture
-async def both(
+async def providers(
     servers: tuple[ModelProcess, ModelProcess], tmp_path: Path
 ) -> AsyncIterator[Providers]:
     for server in servers:
         server.reset()
     async with ModelPool() as pool:
         harness = GatewayHarness(tmp_path / "state.db")
-        harness.model = ModelLeases(settings_for(*servers), pool, secrets={})  # type: ignore[assignment]  # leases, as any
+        harness.model = ModelLeases(settings_for(*servers), pool, secrets={})  # type: ignore[assignment]  # it leases clients, as `ScriptedModel` does
         await harness.start()
         yield Providers(*servers, harness)
         await harness.stop()
@@ -81,37 +81,37 @@ REASONS: dict[str, dict[str, Any]] = {
     "a quota": {"status": 429, "message": "insufficient_quota"},
     "a model that is gone": {"status": 404, "message": "no such model"},
     "lasting overload": {"status": 503},
-    "a cut stream": {"fault": "cut"},
+    "a truncated stream": {"fault": "cut"},
 }
 
 
 @pytest.mark.parametrize("reason", REASONS)
 async def test_the_fallback_answers_and_the_first_model_is_asked_again_next_turn(
-    both: Providers, reason: str
+    providers: Providers, reason: str
 ) -> None:
-    harness = both.harness
-    both.first.script(REASONS[reason] | {"times": 1})
+    harness = providers.harness
+    providers.first.script(REASONS[reason] | {"times": 1})
     ended = await harness.end_of(await harness.accept("hi"))
     assert (ended.state, ended.text) == (InboxState.ANSWERED, "You said: hi")
-    assert both.counts() == (1, 1)
+    assert providers.counts() == (1, 1)
     await harness.end_of(await harness.accept("again"))
-    assert both.counts() == (2, 1)
+    assert providers.counts() == (2, 1)
     replies = await harness.transcript(await harness.only_session())
     models = [m.model for m in replies if isinstance(m, AssistantMessage)]
     assert models == ["second", "first"]
 
 
 async def test_the_fallback_keeps_the_rest_of_the_turn_and_drops_its_own_cache_entry_only(
-    both: Providers, until: Until
+    providers: Providers, until: Until
 ) -> None:
     """A5: softly, after the running turn; no other entry is touched."""
-    harness = both.harness
+    harness = providers.harness
     cache = harness.gateway.services.cache
     await harness.end_of(await harness.accept("hello", chat="other"))
     await until(lambda: len(harness.gateway.lanes) == 0)
     (other,) = await harness.store.sessions(limit=10)
-    both.first.script({"match": "work", "status": 500, "times": 1})
-    both.second.script(
+    providers.first.script({"match": "work", "status": 500, "times": 1})
+    providers.second.script(
         {"match": "work", "calls": [{"name": "safe"}]},
         {"match": "work", "calls": [{"name": "never"}]},
         {"match": "work", "text": "done"},
@@ -119,7 +119,7 @@ async def test_the_fallback_keeps_the_rest_of_the_turn_and_drops_its_own_cache_e
     ended = await harness.end_of(await harness.accept("work"))
     await until(lambda: len(harness.gateway.lanes) == 0)
     assert ended.text == "done"
-    assert both.counts() == (2, 3)
+    assert providers.counts() == (2, 3)
     assert ended.session_id is not None
     assert ended.session_id not in cache
     assert other.id in cache
@@ -128,15 +128,17 @@ async def test_the_fallback_keeps_the_rest_of_the_turn_and_drops_its_own_cache_e
     assert cache.hits == hits + 1
 
 
-async def test_a_steer_does_not_bring_the_first_model_back(both: Providers, until: Until) -> None:
-    """The rest of the turn is the rest of the turn, whoever spoke last."""
-    harness = both.harness
-    lever = next(lever for replay, lever in harness.held_tools.items() if replay == "never")
-    lever.go.clear()
-    both.first.script({"status": 500, "times": 1})
-    both.second.script({"calls": [{"name": "never"}]}, {"text": "steered and done"})
+async def test_a_steer_does_not_bring_the_first_model_back(
+    providers: Providers, until: Until
+) -> None:
+    """The fallback keeps the whole rest of the turn, steers included."""
+    harness = providers.harness
+    tool = next(tool for replay, tool in harness.held_tools.items() if replay == "never")
+    tool.go.clear()
+    providers.first.script({"status": 500, "times": 1})
+    providers.second.script({"calls": [{"name": "never"}]}, {"text": "steered and done"})
     asked = await harness.accept("work")
-    await lever.wait_until_started(1)
+    await tool.wait_until_started(1)
     await harness.accept("/steer mind the gap")
     session = await harness.only_session()
     await until(
@@ -144,16 +146,16 @@ async def test_a_steer_does_not_bring_the_first_model_back(both: Providers, unti
             (lane := harness.gateway.lanes.get(session)) is not None and bool(lane.waiting_messages)
         )
     )
-    lever.go.set()
+    tool.go.set()
     assert (await harness.end_of(asked)).text == "steered and done"
-    assert both.counts() == (1, 2)
-    assert "mind the gap" in json.dumps(both.asked()[1][-1])
+    assert providers.counts() == (1, 2)
+    assert "mind the gap" in json.dumps(providers.asked()[1][-1])
 
 
-async def test_the_user_gets_one_fallback_notice_before_the_answer(both: Providers) -> None:
-    harness = both.harness
-    both.first.script({"status": 401, "times": 1})
-    both.second.script({"calls": [{"name": "safe"}]}, {"text": "done"})
+async def test_the_user_gets_one_fallback_notice_before_the_answer(providers: Providers) -> None:
+    harness = providers.harness
+    providers.first.script({"status": 401, "times": 1})
+    providers.second.script({"calls": [{"name": "safe"}]}, {"text": "done"})
     harness.say("work")
     notice, answer = await harness.texts(2)
     assert answer == "done"
@@ -165,10 +167,10 @@ async def test_the_user_gets_one_fallback_notice_before_the_answer(both: Provide
     assert not [row for row in rows if row.kind is DeliveryKind.NOTICE]
 
 
-async def test_a_fetched_answer_has_the_fallback_reason_in_its_turn(both: Providers) -> None:
-    """The page shows it under the answer; an API's answer is the answer alone."""
-    harness = both.harness
-    both.first.script({"status": 401, "times": 1})
+async def test_a_fetched_answer_has_the_fallback_reason_in_its_turn(providers: Providers) -> None:
+    """The page shows the reason below the answer; an API client gets the answer alone."""
+    harness = providers.harness
+    providers.first.script({"status": 401, "times": 1})
     accepted = await harness.accept("hi")
     ended = await harness.end_of(accepted)
     assert ended.text == "You said: hi"
@@ -179,30 +181,30 @@ async def test_a_fetched_answer_has_the_fallback_reason_in_its_turn(both: Provid
     assert len(await harness.store.deliveries_for_message(accepted.row.id)) == 1
 
 
-async def test_the_last_failure_is_reported_when_all_models_fail(both: Providers) -> None:
-    both.first.script({"status": 401, "times": 1})
-    both.second.script({"status": 404, "times": 1})
-    ended = await both.harness.end_of(await both.harness.accept("hi"))
+async def test_the_last_failure_is_reported_when_all_models_fail(providers: Providers) -> None:
+    providers.first.script({"status": 401, "times": 1})
+    providers.second.script({"status": 404, "times": 1})
+    ended = await providers.harness.end_of(await providers.harness.accept("hi"))
     assert ended.state is InboxState.FAILED
     assert "second" in ended.text
 
 
-async def test_reasoning_of_one_provider_is_never_sent_to_another(both: Providers) -> None:
+async def test_reasoning_of_one_provider_is_never_sent_to_another(providers: Providers) -> None:
     """Law 16: signed by one provider, it would be refused by the other; each gets its own."""
-    harness = both.harness
-    both.first.script(
+    harness = providers.harness
+    providers.first.script(
         {"reasoning": "first-thought", "calls": [{"name": "safe"}]},
         {"status": 500},
         {"text": "back"},
     )
-    both.second.script({"reasoning": "second-thought", "text": "taken over"})
+    providers.second.script({"reasoning": "second-thought", "text": "taken over"})
     assert (await harness.end_of(await harness.accept("work"))).text == "taken over"
     assert (await harness.end_of(await harness.accept("and?"))).text == "back"
-    first, second = both.asked()
+    first, second = providers.asked()
     assert "first-thought" not in json.dumps(second)
     assert "second-thought" not in json.dumps(first)
     assert "first-thought" in json.dumps(first[-1])
-    assert both.refused() == 0
+    assert providers.refused() == 0
 
 
 async def test_a_model_of_the_same_name_at_another_address_gets_no_signed_reasoning(
@@ -217,13 +219,13 @@ async def test_a_model_of_the_same_name_at_another_address_gets_no_signed_reason
         harness = GatewayHarness(tmp_path / "state.db")
         harness.model = ModelLeases(settings, pool, secrets={})  # type: ignore[assignment]
         await harness.start()
-        both = Providers(first, second, harness)
+        providers = Providers(first, second, harness)
         first.script({"reasoning": "deep", "calls": [{"name": "safe"}]}, {"status": 500})
         second.script({"reasoning": "other-deep", "text": "taken over"})
         assert (await harness.end_of(await harness.accept("work"))).text == "taken over"
         await harness.end_of(await harness.accept("and?"))
-        asked_first, asked_second = both.asked()
+        asked_first, asked_second = providers.asked()
         assert "deep" not in json.dumps(asked_second)
         assert "other-deep" not in json.dumps(asked_first)
-        assert both.refused() == 0
+        assert providers.refused() == 0
         await harness.stop()

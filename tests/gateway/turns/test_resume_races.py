@@ -1,4 +1,4 @@
-"""Chapters H and F, in the instant in which a turn goes on: a stop that comes then cuts nothing."""
+"""Tests of a stop in the instant in which a turn resumes: it interrupts nothing (F6, F7, H6)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Sequence
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.gateway.turns.turn_helpers import LONG_TIMEOUT
 from tests.support.gateway_harness import Call, GatewayHarness, Until
 from tests.support.stops import (
     note_texts,
@@ -25,35 +26,33 @@ from holdfast.gateway.turns.transcript_notes import interruption_note
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.simulated.events import BotMessage
 
-LONG = 60.0  # seconds: a window that no test waits for
 
-
-class Hushed(SqliteStore):
-    """A store that keeps that a turn goes on, or what it is to be asked with from then on, and says
-    so only when it is let go."""
+class UnconfirmedResumeStore(SqliteStore):
+    """A store that commits the resume of a turn, or its new prompt, and confirms that only
+    once `go` is set."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.go = asyncio.Event()
-        self.kept = asyncio.Event()
+        self.committed = asyncio.Event()
 
     def continue_turn(self, *arguments: Any, **more: Any) -> Any:
-        return asyncio.ensure_future(self._later(super().continue_turn(*arguments, **more)))
+        return asyncio.ensure_future(self._confirm_later(super().continue_turn(*arguments, **more)))
 
     def resume_turn(self, *arguments: Any, **more: Any) -> Any:
-        return asyncio.ensure_future(self._later(super().resume_turn(*arguments, **more)))
+        return asyncio.ensure_future(self._confirm_later(super().resume_turn(*arguments, **more)))
 
     def save_prompt(self, *arguments: Any, **more: Any) -> Any:
-        return asyncio.ensure_future(self._later(super().save_prompt(*arguments, **more)))
+        return asyncio.ensure_future(self._confirm_later(super().save_prompt(*arguments, **more)))
 
-    async def _later(self, durable: Awaitable[None]) -> None:
+    async def _confirm_later(self, durable: Awaitable[None]) -> None:
         await durable
-        self.kept.set()
+        self.committed.set()
         await self.go.wait()
 
 
 @pytest.fixture
-async def hushed(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
+async def harness(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     harness = GatewayHarness(tmp_path / "state.db")
     set_stop_timeouts(harness)
     await harness.start()
@@ -61,121 +60,121 @@ async def hushed(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     await harness.stop()
 
 
-async def parked(harness: GatewayHarness, call: Call) -> None:
-    lever = harness.held_tools[ReplayClass.ATTACH]
-    lever.go.clear()
+async def park_turn(harness: GatewayHarness, call: Call) -> None:
+    tool = harness.held_tools[ReplayClass.ATTACH]
+    tool.go.clear()
     harness.model.say([call("attach")])
     harness.say("work")
-    await lever.wait_until_started(1)
-    went = await stop_gateway(harness, StopKind.RESTART)
-    assert (went.parked, went.interrupted) == (1, 0)
-    lever.known[lever.started[0]] = "done"
+    await tool.wait_until_started(1)
+    stopped = await stop_gateway(harness, StopKind.RESTART)
+    assert (stopped.parked, stopped.interrupted) == (1, 0)
+    tool.known[tool.started[0]] = "done"
 
 
-async def going_on(harness: GatewayHarness) -> Hushed:
-    """Started again; that its turn goes on is in the log, and its lane has not heard so yet."""
-    harness.open_store = Hushed
+async def start_with_unconfirmed_resume(harness: GatewayHarness) -> UnconfirmedResumeStore:
+    """Start; the resume of the turn is committed, but its lane does not know it yet."""
+    harness.open_store = UnconfirmedResumeStore
     await start_gateway(harness)
-    assert isinstance(harness.store, Hushed)
+    assert isinstance(harness.store, UnconfirmedResumeStore)
     async with asyncio.timeout(10):
-        await harness.store.kept.wait()
+        await harness.store.committed.wait()
     harness.open_store = SqliteStore
     return harness.store
 
 
-async def keeping_a_prompt(harness: GatewayHarness) -> Hushed:
-    """The same, where what its turn is to be asked with is in the log, and has changed."""
+async def start_with_unconfirmed_prompt(harness: GatewayHarness) -> UnconfirmedResumeStore:
+    """Start with a changed prompt; it is committed, but its lane does not know it yet."""
     agent = replace(harness.settings.agent, instructions="Be brief.")
     harness.settings = replace(harness.settings, agent=agent)
-    return await going_on(harness)
+    return await start_with_unconfirmed_resume(harness)
 
 
 @pytest.mark.parametrize("kind", [StopKind.RESTART, StopKind.STOP, StopKind.SIGNAL])
 async def test_a_parked_turn_stopped_while_it_resumes_is_still_parked(
-    hushed: GatewayHarness, call: Call, kind: StopKind
+    harness: GatewayHarness, call: Call, kind: StopKind
 ) -> None:
-    """H6, F6, F7: two restarts in a row are no cut, have no note and are not counted."""
-    await parked(hushed, call)
-    await going_on(hushed)
-    went = await stop_gateway(hushed, kind)
-    assert went.interrupted == 0
-    await start_gateway(hushed)
-    request = await hushed.model.wait_for_request(2)
+    """H6, F6, F7: two restarts in a row interrupt nothing, add no note and are not counted."""
+    await park_turn(harness, call)
+    await start_with_unconfirmed_resume(harness)
+    stopped = await stop_gateway(harness, kind)
+    assert stopped.interrupted == 0
+    await start_gateway(harness)
+    request = await harness.model.wait_for_request(2)
     assert note_texts(request.messages) == []
-    assert (await only_session_row(hushed)).interruptions == 0
+    assert (await only_session_row(harness)).interruptions == 0
 
 
 @pytest.mark.parametrize("kind", [StopKind.RESTART, StopKind.STOP])
 async def test_an_interrupted_turn_stopped_while_it_resumes_has_one_note_and_one_count(
-    hushed: GatewayHarness, kind: StopKind
+    harness: GatewayHarness, kind: StopKind
 ) -> None:
-    """F6, F7: never two notes for one cut."""
-    hushed.say("work")
-    await hushed.model.wait_for_request(1)
-    await wait_for_open_turns(hushed)
-    await stop_gateway(hushed, StopKind.RESTART)
-    await going_on(hushed)
-    await stop_gateway(hushed, kind)
-    await start_gateway(hushed)
-    request = await hushed.model.wait_for_request(2)
+    """F6, F7: never two notes for one interruption."""
+    harness.say("work")
+    await harness.model.wait_for_request(1)
+    await wait_for_open_turns(harness)
+    await stop_gateway(harness, StopKind.RESTART)
+    await start_with_unconfirmed_resume(harness)
+    await stop_gateway(harness, kind)
+    await start_gateway(harness)
+    request = await harness.model.wait_for_request(2)
     assert note_texts(request.messages) == [interruption_note("restart_timeout").text]
-    assert (await only_session_row(hushed)).interruptions == 1
+    assert (await only_session_row(harness)).interruptions == 1
 
 
-@pytest.mark.parametrize("heard", [False, True])
+@pytest.mark.parametrize("is_confirmed", [False, True])
 async def test_an_interrupted_turn_whose_new_prompt_is_being_saved_has_not_resumed(
-    hushed: GatewayHarness, until: Until, heard: bool
+    harness: GatewayHarness, until: Until, is_confirmed: bool
 ) -> None:
-    """F6, F7: a stop leaves it with the word that it had, whether the prompt is heard to be kept
-    before the process ends or not; so its note is told by the successor, once."""
-    hushed.say("work")
-    await hushed.model.wait_for_request(1)
-    await wait_for_open_turns(hushed)
-    await stop_gateway(hushed, StopKind.RESTART)
-    store = await keeping_a_prompt(hushed)
-    [lane] = hushed.gateway.lanes
-    stopping = asyncio.create_task(stop_gateway(hushed, StopKind.STOP))
+    """F6, F7: a stop leaves its exit reason as it was, whether the saved prompt is confirmed before
+    the process ends or not; so the successor adds its note, once."""
+    harness.say("work")
+    await harness.model.wait_for_request(1)
+    await wait_for_open_turns(harness)
+    await stop_gateway(harness, StopKind.RESTART)
+    store = await start_with_unconfirmed_prompt(harness)
+    [lane] = harness.gateway.lanes
+    stopping = asyncio.create_task(stop_gateway(harness, StopKind.STOP))
     await until(lambda: lane.held)
-    if heard:
+    if is_confirmed:
         store.go.set()
     await stopping
-    await start_gateway(hushed)
-    request = await hushed.model.wait_for_request(2)
+    await start_gateway(harness)
+    request = await harness.model.wait_for_request(2)
     assert note_texts(request.messages) == [interruption_note("restart_timeout").text]
-    assert (await only_session_row(hushed)).interruptions == 1
+    assert (await only_session_row(harness)).interruptions == 1
 
 
 async def test_stop_ends_a_turn_whose_new_prompt_is_being_saved(
-    hushed: GatewayHarness, call: Call, until: Until
+    harness: GatewayHarness, call: Call, until: Until
 ) -> None:
-    """F9, H3: also where the gateway goes before that is heard, while anybody is waited for."""
-    hushed.say("work")
-    await hushed.model.wait_for_request(1)
-    await wait_for_open_turns(hushed)
-    await stop_gateway(hushed, StopKind.RESTART)
-    set_stop_timeouts(hushed, park=LONG)
-    store = await keeping_a_prompt(hushed)
-    [lane] = hushed.gateway.lanes
-    never = hushed.held_tools[ReplayClass.NEVER]
+    """F9, H3: also if the gateway stops before the save is confirmed, during a drain."""
+    harness.say("work")
+    await harness.model.wait_for_request(1)
+    await wait_for_open_turns(harness)
+    await stop_gateway(harness, StopKind.RESTART)
+    set_stop_timeouts(harness, park=LONG_TIMEOUT)
+    store = await start_with_unconfirmed_prompt(harness)
+    [lane] = harness.gateway.lanes
+    never = harness.held_tools[ReplayClass.NEVER]
     never.go.clear()
-    hushed.model.say([call("never")])
-    hushed.say("keep the window open", chat="two")
+    harness.model.say([call("never")])
+    harness.say("keep the drain open", chat="two")
     await never.wait_until_started(1)
-    hushed.say("/stop")
+    harness.say("/stop")
     await until(lambda: lane.dormant_turn is not None and lane.dormant_turn.stopped)
-    stopping = asyncio.create_task(stop_gateway(hushed, StopKind.RESTART))
+    stopping = asyncio.create_task(stop_gateway(harness, StopKind.RESTART))
     await until(lambda: lane.held)
     store.go.set()
-    await until(lambda: "Stopped." in [each.outgoing.text for each in sent(hushed)])
+    await until(lambda: "Stopped." in [each.outgoing.text for each in sent_messages(harness)])
     never.go.set()
     await stopping
-    await hushed.start()
-    assert [one.rows[-1].inbound.text for one in await hushed.store.open_turns()] == [
-        "keep the window open"
+    await harness.start()
+    assert [one.rows[-1].inbound.text for one in await harness.store.open_turns()] == [
+        "keep the drain open"
     ]
 
 
-def sent(harness: GatewayHarness) -> Sequence[BotMessage]:
+def sent_messages(harness: GatewayHarness) -> Sequence[BotMessage]:
     return harness.service.ledger().sent
 
 
@@ -184,48 +183,48 @@ async def exit_reasons(harness: GatewayHarness) -> set[TurnExitReason | None]:
 
 
 async def test_a_turn_that_resumes_while_the_gateway_stops_is_parked_again(
-    hushed: GatewayHarness, call: Call, until: Until
+    harness: GatewayHarness, call: Call, until: Until
 ) -> None:
-    """H6, C2: its next step is the successor's, however long the window is."""
-    await parked(hushed, call)
-    set_stop_timeouts(hushed, park=LONG)
-    store = await going_on(hushed)
-    never = hushed.held_tools[ReplayClass.NEVER]
+    """H6, C2: the successor runs its next step, however long the drain is."""
+    await park_turn(harness, call)
+    set_stop_timeouts(harness, park=LONG_TIMEOUT)
+    store = await start_with_unconfirmed_resume(harness)
+    never = harness.held_tools[ReplayClass.NEVER]
     never.go.clear()
-    hushed.model.say([call("never")])
-    hushed.say("keep the window open", chat="two")
+    harness.model.say([call("never")])
+    harness.say("keep the drain open", chat="two")
     await never.wait_until_started(1)
-    stopping = asyncio.create_task(stop_gateway(hushed, StopKind.RESTART))
-    lanes = hushed.gateway.lanes
+    stopping = asyncio.create_task(stop_gateway(harness, StopKind.RESTART))
+    lanes = harness.gateway.lanes
     await until(
         lambda: any(lane.running_turn and lane.running_turn.context.parking for lane in lanes)
     )
     store.go.set()
     await until(lambda: lanes.count(LaneState.PARKED) == 1)
     async with asyncio.timeout(30):  # the lane shows it before its commit is done
-        while TurnExitReason.PARKED not in await exit_reasons(hushed):
+        while TurnExitReason.PARKED not in await exit_reasons(harness):
             await asyncio.sleep(0.01)
     never.go.set()
-    went = await stopping
-    assert (went.parked, went.interrupted) == (2, 0)
-    await start_gateway(hushed)
+    stopped = await stopping
+    assert (stopped.parked, stopped.interrupted) == (2, 0)
+    await start_gateway(harness)
     for number in (3, 4):
-        request = await hushed.model.wait_for_request(number)
+        request = await harness.model.wait_for_request(number)
         assert note_texts(request.messages) == []
         assert isinstance(request.messages[0], UserMessage)
 
 
 async def test_a_resumed_turn_has_no_time_to_first_token(
-    hushed: GatewayHarness, call: Call, until: Until
+    harness: GatewayHarness, call: Call, until: Until
 ) -> None:
-    """H6: that was said in an earlier life, or is said after a stop that nobody waited out."""
-    await parked(hushed, call)
-    await start_gateway(hushed)
-    hushed.model.say("so much for that")
-    await hushed.sent(1)
-    hushed.model.say("and this is new")
-    hushed.say("more")
-    await hushed.sent(2)
-    tally = hushed.gateway.services.counters
-    await until(lambda: tally.totals().turns_by_state[TurnState.ANSWERED] == 2)
-    assert (tally.totals().first_token.count, tally.totals().duration.count) == (1, 2)
+    """H6: its first token came in an earlier process, or only after a restart."""
+    await park_turn(harness, call)
+    await start_gateway(harness)
+    harness.model.say("so much for that")
+    await harness.sent(1)
+    harness.model.say("and this is new")
+    harness.say("more")
+    await harness.sent(2)
+    counters = harness.gateway.services.counters
+    await until(lambda: counters.totals().turns_by_state[TurnState.ANSWERED] == 2)
+    assert (counters.totals().first_token.count, counters.totals().duration.count) == (1, 2)

@@ -1,4 +1,4 @@
-"""Chapter B: what a running session owns comes and goes together; what outlives a turn does not."""
+"""Tests of what a running session owns: a turn releases it, session choices persist (B1 to B3)."""
 
 import ast
 import asyncio
@@ -15,7 +15,7 @@ PACKAGE = Path(holdfast.__file__).parent
 
 
 def _assigners(source: str, attribute: str) -> set[str]:
-    """The functions that assign to an attribute of that name, of whatever object."""
+    """The functions that assign to an attribute of that name, on any object."""
     return {
         function.name
         for function in ast.walk(ast.parse(source))
@@ -28,7 +28,7 @@ def _assigners(source: str, attribute: str) -> set[str]:
 
 
 def test_the_running_turn_is_set_and_dropped_by_one_function() -> None:
-    """B1: nobody else makes a session run, or forgets that it does."""
+    """B1: no other function sets or clears it."""
     found = {
         (file.name, function)
         for file in PACKAGE.rglob("*.py")
@@ -41,7 +41,7 @@ def test_the_running_turn_is_set_and_dropped_by_one_function() -> None:
 async def test_a_turn_that_ends_releases_everything_it_owns(
     harness: GatewayHarness, until: Until
 ) -> None:
-    """B1, law 10: lease, steers, cancel scope and what is live, in one object that is let go."""
+    """B1: lease, steers, cancel scope and live state are in one object that is closed."""
     running = await harness.accept("one")
     await harness.model.wait_for_request(1)
     (lane,) = harness.gateway.lanes
@@ -51,18 +51,18 @@ async def test_a_turn_that_ends_releases_everything_it_owns(
     await harness.end_of(running)
     await until(lambda: len(harness.gateway.lanes) == 0)
     assert (lane.running_turn, lane.in_flight, turn.closed) == (None, 0, True)
-    assert not agent.interrupt("nothing runs"), "the agent is lent to nobody"
+    assert not agent.interrupt("nothing runs"), "the agent is not leased"
     assert harness.gateway.services.cache.next_sweep() is not None, "and is not busy"
 
 
 async def test_releasing_is_idempotent_and_leaves_others_alone(harness: GatewayHarness) -> None:
-    """B2: also for a session that is unknown, or named by nothing."""
+    """B2: also for an unknown session and an empty id."""
     harness.model.say("1", "2")
     one = await harness.end_of(await harness.accept("hi"))
     two = await harness.end_of(await harness.accept("hi", chat="other"))
     cache, closing = harness.gateway.services.cache, harness.gateway.teardown
     agent = cache._entries[one.session_id].agent
-    for session_id in (SessionId(""), SessionId("s_nobody"), one.session_id, one.session_id):
+    for session_id in (SessionId(""), SessionId("s_unknown"), one.session_id, one.session_id):
         cache.drop(session_id)
         await closing.close(session_id)
     cache.release(agent)
@@ -72,7 +72,7 @@ async def test_releasing_is_idempotent_and_leaves_others_alone(harness: GatewayH
 
 
 async def test_sessions_can_be_released_concurrently(harness: GatewayHarness) -> None:
-    """B2: one session closed by many, and many sessions at once."""
+    """B2: one session by many callers, and many sessions at once."""
     harness.model.say(*(["hello"] * 6))
     asked = [await harness.accept("hi", chat=f"c{n}") for n in range(6)]
     sessions = [(await harness.end_of(one)).session_id for one in asked]
@@ -85,8 +85,8 @@ async def test_sessions_can_be_released_concurrently(harness: GatewayHarness) ->
 async def test_session_choices_survive_turns_eviction_and_restarts(
     harness: GatewayHarness, until: Until
 ) -> None:
-    """B3: the model and what messages do to a turn stay chosen, through turns, eviction, /stop
-    and a restart, until their user says otherwise."""
+    """B3: the model and the busy mode stay chosen, through turns, eviction, /stop and a restart,
+    until the user changes them."""
     await harness.end_of(await harness.accept("/model another"))
     await harness.end_of(await harness.accept("/busy queue"))
     await harness.accept("one")

@@ -1,4 +1,4 @@
-"""Chapter B: what one running session owns is in one object; the source itself is read."""
+"""Checks in the source that the state of a running session is in one object (B1)."""
 
 import ast
 from pathlib import Path
@@ -7,8 +7,8 @@ import holdfast.gateway
 
 GATEWAY = Path(holdfast.gateway.__file__).parent
 ALLOWED = {"Lanes": 1, "AgentCache": 1, "SessionFeeds": 1}
-"""Who may hold a map keyed by session, and how many: live sessions, cached agents, and those
-who look at a session from outside, whether it lives or not."""
+"""Classes that may have maps keyed by session, and how many: live sessions, cached agents, and the
+subscribers of a session, whether it is live or not."""
 
 
 def _maps_by_session(tree: ast.AST) -> dict[str, int]:
@@ -29,7 +29,7 @@ def _maps_by_session(tree: ast.AST) -> dict[str, int]:
 
 
 def test_no_parallel_maps_keyed_by_session() -> None:
-    """B1: a second map keyed by session is a second truth about it, and can drift."""
+    """B1: a second map keyed by session could contradict the first."""
     found: dict[str, int] = {}
     for file in sorted(GATEWAY.rglob("*.py")):
         found |= _maps_by_session(ast.parse(file.read_text()))

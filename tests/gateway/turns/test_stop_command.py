@@ -1,4 +1,4 @@
-"""Chapter F, /stop: it ends the turn for good, and where that is not enough, the conversation."""
+"""Tests of /stop: it ends the turn and, if that is not enough, suspends the session (F9)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,8 +17,8 @@ KEY = build_session_key(Source(platform="simulated", chat_id="home", user_id="an
 
 
 @pytest.fixture
-async def held(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
-    """A harness whose clock is moved by hand."""
+async def manual_harness(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
+    """A harness with a manual clock."""
     harness = GatewayHarness(tmp_path / "state.db")
     harness.clock = ManualClock()
     await harness.start()
@@ -26,12 +26,12 @@ async def held(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     await harness.stop()
 
 
-def later(harness: GatewayHarness, seconds: float) -> None:
+def advance(harness: GatewayHarness, seconds: float) -> None:
     assert isinstance(harness.clock, ManualClock)
     harness.clock.at += seconds
 
 
-async def here(harness: GatewayHarness) -> SessionRow:
+async def current_session(harness: GatewayHarness) -> SessionRow:
     pointed = await harness.store.route_target(KEY)
     assert pointed is not None
     found = await harness.store.session(pointed.session_id)
@@ -39,78 +39,78 @@ async def here(harness: GatewayHarness) -> SessionRow:
     return found
 
 
-async def stopped(harness: GatewayHarness, request: int, *, sent: int) -> None:
-    """A turn, and a /stop in the middle of it."""
+async def start_and_stop_turn(harness: GatewayHarness, request: int, *, sent: int) -> None:
+    """Start a turn and send /stop while it runs."""
     harness.say("work")
     await harness.model.wait_for_request(request)
     harness.say("/stop")
     await harness.sent(sent)
 
 
-async def test_one_stop_keeps_the_conversation(held: GatewayHarness) -> None:
+async def test_one_stop_keeps_the_conversation(manual_harness: GatewayHarness) -> None:
     """F9: and so does another, a minute later."""
-    await stopped(held, 1, sent=1)
-    before = await here(held)
-    later(held, 61)
-    await stopped(held, 2, sent=2)
-    assert not (await here(held)).suspended
-    assert (await here(held)).id == before.id
+    await start_and_stop_turn(manual_harness, 1, sent=1)
+    before = await current_session(manual_harness)
+    advance(manual_harness, 61)
+    await start_and_stop_turn(manual_harness, 2, sent=2)
+    assert not (await current_session(manual_harness)).suspended
+    assert (await current_session(manual_harness)).id == before.id
 
 
 async def test_a_second_stop_within_a_minute_suspends_the_session(
-    held: GatewayHarness,
+    manual_harness: GatewayHarness,
 ) -> None:
     """F9: that session alone; its history stays under /resume."""
-    held.model.say("hello")
-    held.say("hi", chat="elsewhere")
-    await held.sent(1)
-    await stopped(held, 2, sent=2)
-    before = await here(held)
-    later(held, 30)
-    await stopped(held, 3, sent=4)
-    texts = await held.texts(4)
+    manual_harness.model.say("hello")
+    manual_harness.say("hi", chat="elsewhere")
+    await manual_harness.sent(1)
+    await start_and_stop_turn(manual_harness, 2, sent=2)
+    before = await current_session(manual_harness)
+    advance(manual_harness, 30)
+    await start_and_stop_turn(manual_harness, 3, sent=4)
+    texts = await manual_harness.texts(4)
     assert texts[1:3] == ["Stopped.", "Stopped."]
     assert "set aside" in texts[3]
     assert "/resume" in texts[3]
-    rows = {row.id: row.suspended for row in await held.store.sessions(limit=5)}
+    rows = {row.id: row.suspended for row in await manual_harness.store.sessions(limit=5)}
     assert [one for one, suspended in rows.items() if suspended] == [before.id]
-    held.model.say("afresh")
-    held.say("hi")
-    await held.sent(6)
-    assert (await here(held)).id != before.id
-    held.say("/resume")
-    await held.sent(7)
-    assert (await here(held)).id == before.id
+    manual_harness.model.say("afresh")
+    manual_harness.say("hi")
+    await manual_harness.sent(6)
+    assert (await current_session(manual_harness)).id != before.id
+    manual_harness.say("/resume")
+    await manual_harness.sent(7)
+    assert (await current_session(manual_harness)).id == before.id
 
 
 async def test_a_second_stop_suspends_the_session_even_if_nothing_runs(
-    held: GatewayHarness,
+    manual_harness: GatewayHarness,
 ) -> None:
-    """F9: whoever says it twice sees something that we do not."""
-    await stopped(held, 1, sent=1)
-    later(held, 5)
-    held.say("/stop")
-    texts = await held.texts(3)
+    """F9: the user repeats it because something still looks wrong."""
+    await start_and_stop_turn(manual_harness, 1, sent=1)
+    advance(manual_harness, 5)
+    manual_harness.say("/stop")
+    texts = await manual_harness.texts(3)
     assert texts[1] == "Nothing is running."
-    assert (await here(held)).suspended
+    assert (await current_session(manual_harness)).suspended
 
 
-async def test_a_stop_when_nothing_ran_does_not_count(held: GatewayHarness) -> None:
+async def test_a_stop_when_nothing_ran_does_not_count(manual_harness: GatewayHarness) -> None:
     """F9."""
-    held.model.say("hello")
-    held.say("hi")
-    await held.sent(1)
+    manual_harness.model.say("hello")
+    manual_harness.say("hi")
+    await manual_harness.sent(1)
     for number in (2, 3):
-        held.say("/stop")
-        await held.sent(number)
-    assert not (await here(held)).suspended
+        manual_harness.say("/stop")
+        await manual_harness.sent(number)
+    assert not (await current_session(manual_harness)).suspended
 
 
-class Deaf(HeldTool):
-    """A tool that does not let itself be cancelled, until the test lets it go."""
+class UncancellableTool(HeldTool):
+    """A tool that ignores cancellation until the test sets `go`."""
 
     def __init__(self) -> None:
-        super().__init__("deaf", ReplayClass.NEVER)
+        super().__init__("uncancellable", ReplayClass.NEVER)
         self.go.clear()
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
@@ -128,43 +128,45 @@ class Deaf(HeldTool):
 async def test_a_turn_that_does_not_unwind_suspends_its_session(
     harness: GatewayHarness, call: Call
 ) -> None:
-    """F9: by the page's button too; what is said next is answered in a fresh session at once."""
+    """F9: also by the page's button; the next message is answered in a fresh session at once."""
     await harness.stop()
-    deaf = Deaf()
-    harness.extra_tools = [deaf]
+    tool = UncancellableTool()
+    harness.extra_tools = [tool]
     await harness.start()
-    harness.model.say([call("deaf")])
+    harness.model.say([call("uncancellable")])
     harness.say("work")
-    await deaf.wait_until_started(1)
-    before = await here(harness)
+    await tool.wait_until_started(1)
+    before = await current_session(harness)
     gateway = harness.gateway
-    insisting = ForceStop(
+    force_stop = ForceStop(
         gateway.services, gateway.lanes, suspend=gateway.sessions.suspend, unwind_timeout=0.05
     )
-    assert await insisting.stop(before.id)
-    assert deaf.cancelled
-    assert (await here(harness)).suspended
+    assert await force_stop.stop(before.id)
+    assert tool.cancelled
+    assert (await current_session(harness)).suspended
     harness.model.say("afresh")
     harness.say("are you there?")
     assert "afresh" in (await harness.texts(2))[-1]
-    assert (await here(harness)).id != before.id
-    deaf.go.set()
+    assert (await current_session(harness)).id != before.id
+    tool.go.set()
 
 
 async def test_the_stop_button_pressed_twice_within_a_minute_suspends_the_session(
-    held: GatewayHarness,
+    manual_harness: GatewayHarness,
 ) -> None:
     """F9: the page's stop button is /stop without a message."""
     for number in (1, 2):
-        held.say("work")
-        await held.model.wait_for_request(number)
-        assert await held.gateway.force_stop.stop((await here_live(held)).session_id)
-        later(held, 10)
-    assert (await here(held)).suspended
+        manual_harness.say("work")
+        await manual_harness.model.wait_for_request(number)
+        assert await manual_harness.gateway.force_stop.stop(
+            (await wait_for_running_lane(manual_harness)).session_id
+        )
+        advance(manual_harness, 10)
+    assert (await current_session(manual_harness)).suspended
 
 
-async def here_live(held: GatewayHarness) -> Lane:
+async def wait_for_running_lane(manual_harness: GatewayHarness) -> Lane:
     async with asyncio.timeout(30):
-        while not any(lane.running_turn for lane in held.gateway.lanes):
+        while not any(lane.running_turn for lane in manual_harness.gateway.lanes):
             await asyncio.sleep(0.005)
-    return next(lane for lane in held.gateway.lanes if lane.running_turn)
+    return next(lane for lane in manual_harness.gateway.lanes if lane.running_turn)

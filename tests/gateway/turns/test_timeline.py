@@ -1,7 +1,7 @@
-"""The timeline of a turn that lives of the gateway have cut, as it is shown afterwards."""
+"""Tests of the timeline of a turn that was interrupted or parked (H2, H6)."""
 
 import pytest
-from tests.gateway.turns.test_parking import LONG, parking
+from tests.gateway.turns.turn_helpers import LONG_TIMEOUT, start_parking
 from tests.support.gateway_harness import Call, GatewayHarness, ManualClock
 from tests.support.stops import (
     open_turn,
@@ -20,14 +20,14 @@ from holdfast.server.api.v1.turns import TimelineSpan, TimelineSpanKind, TurnExi
 from holdfast.store.sqlite.store import SqliteStore
 
 
-async def shown(harness: GatewayHarness, turn_id: TurnId) -> list[TimelineSpan]:
-    course = await harness.store.turn_details(turn_id, after=0, limit=100)
-    assert course is not None
-    return build_spans(course, prices={}, running=False)
+async def timeline_spans(harness: GatewayHarness, turn_id: TurnId) -> list[TimelineSpan]:
+    details = await harness.store.turn_details(turn_id, after=0, limit=100)
+    assert details is not None
+    return build_spans(details, prices={}, running=False)
 
 
-async def found_out(harness: GatewayHarness) -> None:
-    """What a start does first of all: the life before this one ended without a word."""
+async def record_crash(harness: GatewayHarness) -> None:
+    """Record the crash of the previous process, as a start does first."""
     async with SqliteStore(harness.path) as store:
         await ProcessHistory(clock=harness.clock, new_id=harness.new_id).record_crash(
             store, ran=True
@@ -48,35 +48,35 @@ async def test_a_crash_is_shown_with_how_the_interrupted_call_was_settled(
     replay: ReplayClass,
     settled: tuple[CallRecovery | None, ToolOutcome],
 ) -> None:
-    """H2: attached, replayed or unknown, by its class; and when nobody was there."""
-    lever = harness.held_tools[replay]
-    lever.go.clear()
+    """H2: attached, replayed or unknown, by its class; and the downtime."""
+    tool = harness.held_tools[replay]
+    tool.go.clear()
     harness.model.say([call(replay, '{"command": "pull"}')])
     accepted = await harness.accept("go")
-    await lever.wait_until_started(1)
+    await tool.wait_until_started(1)
     turn_id = (await open_turn(harness)).turn.id
     await harness.die()
-    lever.known[lever.started[0]] = "the true result"
-    lever.go.set()
+    tool.known[tool.started[0]] = "the true result"
+    tool.go.set()
     harness.model.say("done")
-    await found_out(harness)
+    await record_crash(harness)
     await start_gateway(harness)
     await harness.end_of(accepted)
 
-    spans = await shown(harness, turn_id)
+    spans = await timeline_spans(harness, turn_id)
     (called,) = [span for span in spans if span.kind is TimelineSpanKind.TOOL]
     assert (called.recovery, called.outcome, called.summary) == (*settled, "pull")
-    (away,) = [span for span in spans if span.kind is TimelineSpanKind.DOWNTIME]
-    assert (away.name, away.exit_state) == ("crash", TurnExitState.INTERRUPTED)
-    assert away.ended_at is not None and away.started_at <= away.ended_at
-    # It was cut inside of its call: no request to the model was lost.
+    (downtime,) = [span for span in spans if span.kind is TimelineSpanKind.DOWNTIME]
+    assert (downtime.name, downtime.exit_state) == ("crash", TurnExitState.INTERRUPTED)
+    assert downtime.ended_at is not None and downtime.started_at <= downtime.ended_at
+    # It was interrupted in its call: no request to the model was lost.
     assert [span.outcome for span in spans if span.kind is TimelineSpanKind.MODEL] == [None, None]
 
 
 async def test_an_interrupted_request_and_a_parked_turn_are_shown(
     harness: GatewayHarness, call: Call
 ) -> None:
-    """H6: one is cut amidst a request and says so; the next life's is parked behind its call."""
+    """H6: the first stop interrupts a request; the second one parks the turn after its call."""
     await harness.stop()
     set_stop_timeouts(harness)
     harness.clock = clock = ManualClock()
@@ -88,35 +88,35 @@ async def test_an_interrupted_request_and_a_parked_turn_are_shown(
     clock.at += 10
     await stop_gateway(harness, StopKind.RESTART)
     clock.at += 10
-    set_stop_timeouts(harness, park=LONG)
+    set_stop_timeouts(harness, park=LONG_TIMEOUT)
     await start_gateway(harness)
     await harness.model.wait_for_request(2)
-    lever = harness.held_tools[ReplayClass.NEVER]
-    lever.go.clear()
+    tool = harness.held_tools[ReplayClass.NEVER]
+    tool.go.clear()
     harness.model.say([call("never")])
-    await lever.wait_until_started(1)
+    await tool.wait_until_started(1)
     clock.at += 10
-    stopping = await parking(harness)
-    lever.go.set()
+    stopping = await start_parking(harness)
+    tool.go.set()
     await stopping
     clock.at += 10
     harness.model.say("done")
     await start_gateway(harness)
     await harness.end_of(accepted)
 
-    spans = await shown(harness, turn_id)
+    spans = await timeline_spans(harness, turn_id)
     kinds = [span.kind for span in spans]
     lost = [span for span in spans if span.outcome is ToolOutcome.CANCELLED]
-    assert [(span.kind, took(span)) for span in lost] == [(TimelineSpanKind.MODEL, 11)]
-    away = [span for span in spans if span.kind is TimelineSpanKind.DOWNTIME]
-    assert [(span.exit_state, took(span)) for span in away] == [
+    assert [(span.kind, duration(span)) for span in lost] == [(TimelineSpanKind.MODEL, 11)]
+    downtime = [span for span in spans if span.kind is TimelineSpanKind.DOWNTIME]
+    assert [(span.exit_state, duration(span)) for span in downtime] == [
         (TurnExitState.INTERRUPTED, 9),
         (TurnExitState.PARKED, 9),
     ]
-    assert kinds.count(TimelineSpanKind.NOTE) == 1, "what was parked is told nothing"
-    assert [took(span) for span in spans if span.kind is TimelineSpanKind.DRAIN] == [1]
+    assert kinds.count(TimelineSpanKind.NOTE) == 1, "a parked turn gets no note"
+    assert [duration(span) for span in spans if span.kind is TimelineSpanKind.DRAIN] == [1]
 
 
-def took(span: TimelineSpan) -> float:
+def duration(span: TimelineSpan) -> float:
     assert span.ended_at is not None
     return span.ended_at - span.started_at

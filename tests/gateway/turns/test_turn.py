@@ -1,4 +1,4 @@
-"""Chapter H: a turn is a row, its steps are committed as they happen, and it is finished."""
+"""Tests of a turn: its steps are committed as they happen, and it always ends (H1 to H7)."""
 
 import asyncio
 import gc
@@ -7,6 +7,7 @@ from weakref import WeakSet
 
 import msgspec
 import pytest
+from tests.gateway.turns.turn_helpers import tool_results
 from tests.support.gateway_harness import Call, GatewayHarness, Until
 
 from holdfast.core.config.settings import AgentSettings
@@ -48,7 +49,7 @@ async def test_calls_get_ids_of_our_own_that_are_never_used_twice(
 async def test_a_turn_stopped_in_a_model_call_resumes(
     harness: GatewayHarness,
 ) -> None:
-    """H3: a turn cut by a stop resumes by itself and finishes the request."""
+    """H3: a turn interrupted by a stop resumes by itself and finishes the request."""
     harness.say("work")
     await harness.model.wait_for_request(1)
     await harness.stop()
@@ -67,48 +68,48 @@ async def test_a_call_that_a_crash_left_open_is_settled_by_its_class(
     harness: GatewayHarness, call: Call, replay: ReplayClass
 ) -> None:
     """H2: attach asks the runner, safe runs again, never stays unknown."""
-    lever = harness.held_tools[replay]
-    lever.go.clear()
+    tool = harness.held_tools[replay]
+    tool.go.clear()
     harness.model.say([call(replay)])
     accepted = await harness.accept("go")
-    await lever.wait_until_started(1)
+    await tool.wait_until_started(1)
     await harness.die()
-    lever.known[lever.started[0]] = "the true result"
-    lever.go.set()
+    tool.known[tool.started[0]] = "the true result"
+    tool.go.set()
     harness.model.say("done")
     await harness.start()
     ended = await harness.end_of(accepted)
     assert ended.text == "done"
-    result = _results(await harness.transcript(ended.session_id))[0]
+    result = tool_results(await harness.transcript(ended.session_id))[0]
     match replay:
         case ReplayClass.ATTACH:
-            assert (result.text, len(lever.started)) == ("the true result", 1)
+            assert (result.text, len(tool.started)) == ("the true result", 1)
         case ReplayClass.SAFE:
-            assert (result.text, len(lever.started)) == ("pulled safe 2", 2)
+            assert (result.text, len(tool.started)) == ("pulled safe 2", 2)
         case ReplayClass.NEVER:
-            assert (result.outcome, len(lever.started)) == (ToolOutcome.UNKNOWN, 1)
+            assert (result.outcome, len(tool.started)) == (ToolOutcome.UNKNOWN, 1)
             assert "check before you repeat" in result.text
 
 
 async def test_a_call_that_the_runner_does_not_know_is_run(
     harness: GatewayHarness, call: Call
 ) -> None:
-    """H2: the runner writes a call down before it begins, so an unknown one never began."""
-    lever = harness.held_tools[ReplayClass.ATTACH]
-    lever.go.clear()
+    """H2: the runner records a call before it begins, so an unknown one never began."""
+    tool = harness.held_tools[ReplayClass.ATTACH]
+    tool.go.clear()
     harness.model.say([call("attach")])
     accepted = await harness.accept("go")
-    await lever.wait_until_started(1)
+    await tool.wait_until_started(1)
     await harness.die()
-    lever.go.set()
+    tool.go.set()
     harness.model.say("done")
     await harness.start()
     assert (await harness.end_of(accepted)).text == "done"
-    assert (len(lever.attached), len(lever.started)) == (1, 2)
+    assert (len(tool.attached), len(tool.started)) == (1, 2)
 
 
 async def test_finished_calls_are_not_run_again(harness: GatewayHarness, call: Call) -> None:
-    """H1: a restart goes on from the last committed step."""
+    """H1: a restart resumes from the last committed step."""
     harness.model.say([call("never")])
     accepted = await harness.accept("go")
     await harness.model.wait_for_request(2)
@@ -123,66 +124,66 @@ async def test_finished_calls_are_not_run_again(harness: GatewayHarness, call: C
 async def test_an_interrupt_gives_every_open_call_a_result_in_one_commit(
     harness: GatewayHarness, call: Call
 ) -> None:
-    """H7: cancelled where it had started, not started where it had not; the user goes on."""
-    lever = harness.held_tools[ReplayClass.NEVER]
-    lever.go.clear()
+    """H7: cancelled where it had started, not started if it had not."""
+    tool = harness.held_tools[ReplayClass.NEVER]
+    tool.go.clear()
     harness.model.say([call("never"), call("attach")])
     harness.say("go")
-    await lever.wait_until_started(1)
+    await tool.wait_until_started(1)
     harness.say("stop that, do this")
     request = await harness.model.wait_for_request(2)
     outcomes = [m.outcome for m in request.messages if isinstance(m, ToolMessage)]
     assert outcomes == [ToolOutcome.CANCELLED, ToolOutcome.NOT_STARTED]
     assert projection_problems(request.messages) == []
-    assert len(lever.cancelled) == 1
+    assert len(tool.cancelled) == 1
     harness.model.say("this is done")
     await harness.sent(1)
 
 
 async def test_an_interrupt_takes_effect_at_once(harness: GatewayHarness, call: Call) -> None:
-    """H7: a turn is interruptible at every await. Within 100 ms, it says: it is a matter of a few
-    turns of the loop, which says the same and does not ask how busy the machine is."""
-    lever = harness.held_tools[ReplayClass.NEVER]
-    lever.go.clear()
+    """H7: a turn is interruptible at every await. The promise is 100 ms; the test counts iterations
+    of the event loop instead, which do not depend on the load of the machine."""
+    tool = harness.held_tools[ReplayClass.NEVER]
+    tool.go.clear()
     harness.model.say([call("never")])
     harness.say("go")
-    await lever.wait_until_started(1)
+    await tool.wait_until_started(1)
     lane = harness.gateway.lanes.get(await harness.only_session())
     lane.stop([], [])
     for _ in range(20):
         await asyncio.sleep(0)
-    assert lever.cancelled
+    assert tool.cancelled
 
 
 async def test_a_stop_of_the_gateway_gives_killed_calls_a_result_and_leaves_the_turn_open(
     harness: GatewayHarness, call: Call
 ) -> None:
-    """H7: one by the gateway gives the same results to what it killed, and the turn goes on."""
-    lever = harness.held_tools[ReplayClass.NEVER]
-    lever.go.clear()
+    """H7: the killed calls get the same results as by an interrupt, and the turn stays open."""
+    tool = harness.held_tools[ReplayClass.NEVER]
+    tool.go.clear()
     harness.model.say([call("never"), call("safe")])
     accepted = await harness.accept("go")
-    await lever.wait_until_started(1)
+    await tool.wait_until_started(1)
     await harness.stop()
-    lever.go.set()
+    tool.go.set()
     harness.model.say("done")
     await harness.start()
     ended = await harness.end_of(accepted)
     assert ended.text == "done"
-    outcomes = [r.outcome for r in _results(await harness.transcript(ended.session_id))]
+    outcomes = [r.outcome for r in tool_results(await harness.transcript(ended.session_id))]
     assert outcomes == [ToolOutcome.CANCELLED, ToolOutcome.OK]
-    assert len(lever.started) == 1
+    assert len(tool.started) == 1
 
 
 async def test_three_interrupted_runs_in_a_row_suspend_the_session(harness: GatewayHarness) -> None:
-    """H3, F7: the first run and two resumes; then it is given up, told, and a fresh one opens."""
+    """H3, F7: the first run and two resumes; then it fails with a notice, and a fresh one opens."""
     harness.say("work")
-    for life in range(1, 4):
-        await harness.model.wait_for_request(life)
+    for run in range(1, 4):
+        await harness.model.wait_for_request(run)
         await harness.stop()
         await harness.start()
-    (told,) = await harness.texts(1)
-    assert "interrupted 3 times" in told
+    (notice,) = await harness.texts(1)
+    assert "interrupted 3 times" in notice
     assert await harness.ledger() == {"failed": 1}
     harness.model.say("hello again")
     harness.say("hi")
@@ -194,7 +195,7 @@ async def test_three_interrupted_runs_in_a_row_suspend_the_session(harness: Gate
 
 
 async def test_a_completed_turn_resets_the_interruption_count(harness: GatewayHarness) -> None:
-    """F7: only cuts in a row count."""
+    """F7: only interruptions in a row count."""
     for round_ in range(2):
         harness.say(f"work {round_}")
         await harness.model.wait_for_request(2 * round_ + 1)
@@ -210,7 +211,7 @@ async def test_a_completed_turn_resets_the_interruption_count(harness: GatewayHa
 async def test_a_reply_that_was_committed_is_sent_and_not_made_again(
     harness: GatewayHarness, until: Until
 ) -> None:
-    """H4, I1: the end of the turn and what is owed commit together."""
+    """H4, I1: the end of the turn and its deliveries commit together."""
     harness.say("hi")
     await harness.model.wait_for_request(1)
     harness.service.set_faults(Faults(disconnected=True))
@@ -241,11 +242,11 @@ async def test_the_step_budget_ends_in_an_answer(harness: GatewayHarness, call: 
 
 
 async def test_invalid_calls_are_reported_to_the_model(harness: GatewayHarness, call: Call) -> None:
-    """Bad input of the model gets an error that helps it, and the turn goes on."""
+    """Invalid input of the model gets a helpful error, and the turn continues."""
     harness.model.say([call("nosuch"), call("safe", "{broken"), call("safe", "[1]")], "sorry")
     ended = await harness.end_of(await harness.accept("go"))
     assert ended.state is InboxState.ANSWERED
-    results = _results(await harness.transcript(ended.session_id))
+    results = tool_results(await harness.transcript(ended.session_id))
     assert [r.outcome for r in results] == [ToolOutcome.ERROR] * 3
     assert "safe" in results[0].text
     assert "JSON" in results[1].text
@@ -255,21 +256,21 @@ async def test_invalid_calls_are_reported_to_the_model(harness: GatewayHarness, 
 async def test_secrets_in_a_tools_output_reach_neither_store_nor_model(
     harness: GatewayHarness, call: Call
 ) -> None:
-    """Law 13: one gate that knows their exact values."""
+    """Redaction knows their exact values."""
     await harness.stop()
     harness.secrets = [Secret("the true result")]
     await harness.start()
-    lever = harness.held_tools[ReplayClass.ATTACH]
-    lever.go.clear()
+    tool = harness.held_tools[ReplayClass.ATTACH]
+    tool.go.clear()
     harness.model.say([call("attach")])
     accepted = await harness.accept("go")
-    await lever.wait_until_started(1)
+    await tool.wait_until_started(1)
     await harness.die()
-    lever.known[lever.started[0]] = "it says: the true result!"
+    tool.known[tool.started[0]] = "it says: the true result!"
     harness.model.say("done")
     await harness.start()
     ended = await harness.end_of(accepted)
-    (result,) = _results(await harness.transcript(ended.session_id))
+    (result,) = tool_results(await harness.transcript(ended.session_id))
     assert result.text == "it says: [redacted]!"
 
 
@@ -292,27 +293,23 @@ async def test_an_empty_answer_is_reported_as_empty(harness: GatewayHarness) -> 
 async def test_a_late_subscriber_gets_the_text_streamed_before(
     harness: GatewayHarness, call: Call
 ) -> None:
-    """A watcher who comes late misses nothing of the present step."""
-    lever = harness.held_tools[ReplayClass.SAFE]
-    lever.go.clear()
+    """A late subscriber misses nothing of the current step."""
+    tool = harness.held_tools[ReplayClass.SAFE]
+    tool.go.clear()
     harness.model.say([call("safe")], "a few words")
     accepted = await harness.accept("go", busy_mode=BusyMode.QUEUE)
-    await lever.wait_until_started(1)
-    lever.go.set()
+    await tool.wait_until_started(1)
+    tool.go.set()
     events = await harness.events_of(accepted)
     text = "".join(e.text for e in events if type(e).__name__ == "TextStreamed")
     assert text.strip() == "a few words"
     assert events[-1].text == "a few words"
 
 
-def _results(messages: list[Any]) -> list[ToolMessage]:
-    return [message for message in messages if isinstance(message, ToolMessage)]
-
-
 async def test_a_session_without_an_agent_fails_its_messages_and_nothing_else(
     harness: GatewayHarness,
 ) -> None:
-    """G3: what keeps an agent from being built is told to the sender, and stops nobody else."""
+    """G3: the sender is told why no agent could be built; other sessions continue."""
     built = harness.model.lease
     await harness.stop()
     harness.model.lease = _no_model
@@ -331,11 +328,11 @@ async def test_an_interrupted_turn_whose_agent_cannot_be_built_fails(
     harness: GatewayHarness, call: Call
 ) -> None:
     """G3, H3: also where the turn was begun by an earlier process."""
-    lever = harness.held_tools[ReplayClass.NEVER]
-    lever.go.clear()
+    tool = harness.held_tools[ReplayClass.NEVER]
+    tool.go.clear()
     harness.model.say([call("never")])
     accepted = await harness.accept("go")
-    await lever.wait_until_started(1)
+    await tool.wait_until_started(1)
     await harness.die()
     harness.model.lease = _no_model
     await harness.start()
@@ -351,17 +348,17 @@ def _no_model(override: str | None = None) -> Any:
 async def test_an_ended_turn_is_freed_without_garbage_collection(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
-    """Memory is proportional to running turns: what held itself would stay by the thousand, and
-    to look for it was a thirtieth of what a turn costs."""
+    """Memory is proportional to running turns: reference cycles would stay by the thousand, and
+    collecting them was a thirtieth of the cost of a turn."""
     enabled = gc.isenabled()
     gc.collect()
     gc.disable()
-    elsewhere = WeakSet(_turns())
+    others_before = WeakSet(_turns())
     try:
         harness.model.say([call("safe")], "done", "and again")
         for text in ("with a tool", "without"):
             await harness.end_of(await harness.accept(text))
-        await until(lambda: elsewhere.issuperset(_turns()))
+        await until(lambda: others_before.issuperset(_turns()))
     finally:
         if enabled:
             gc.enable()

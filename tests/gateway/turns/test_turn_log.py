@@ -1,5 +1,5 @@
-"""Chapter H, step by step: what must be in the log before the next thing begins, and what an end
-has to bring along."""
+"""Tests of the commits of a turn: what is durable before the next step, and what its end contains
+(H1, H2, H7)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
@@ -9,18 +9,19 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.gateway.turns.turn_helpers import tool_results
 from tests.support.gateway_harness import Call, GatewayHarness, HeldTool, Until
 from tests.support.stops import wait_for_open_turns
 from tests.support.store_file import open_read_only
 
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.messages.transcript import Message, ToolMessage, ToolOutcome
+from holdfast.core.messages.transcript import Message, ToolOutcome
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.store.sqlite.store import SqliteStore
 
-# How often the model was asked, the tool run and something sent, while one kind of write waits.
-SO_FAR = {
+# Model requests, tool runs and sent messages while one kind of write is unconfirmed.
+EXPECTED_WORK = {
     "record_reply": (1, 0, 0),
     "record_started": (1, 0, 0),
     "record_finished": (1, 1, 0),
@@ -28,38 +29,38 @@ SO_FAR = {
 }
 
 
-class Slow(SqliteStore):
-    """A store that keeps one kind of write, and says so only when it is let go."""
+class UnconfirmedStepStore(SqliteStore):
+    """A store that commits one kind of write and confirms it only once `go` is set."""
 
     def __init__(self, path: Path, *, kind: str) -> None:
         super().__init__(path)
         self._kind = kind
-        self.kept, self.go = asyncio.Event(), asyncio.Event()
+        self.committed, self.go = asyncio.Event(), asyncio.Event()
 
     def record_reply(self, *arguments: Any, **more: Any) -> Any:
-        return self._later("record_reply", super().record_reply(*arguments, **more))
+        return self._maybe_held("record_reply", super().record_reply(*arguments, **more))
 
     def record_started(self, *arguments: Any, **more: Any) -> Any:
-        return self._later("record_started", super().record_started(*arguments, **more))
+        return self._maybe_held("record_started", super().record_started(*arguments, **more))
 
     def record_finished(self, *arguments: Any, **more: Any) -> Any:
-        return self._later("record_finished", super().record_finished(*arguments, **more))
+        return self._maybe_held("record_finished", super().record_finished(*arguments, **more))
 
     def end_turn(self, *arguments: Any, **more: Any) -> Any:
-        return self._later("end_turn", super().end_turn(*arguments, **more))
+        return self._maybe_held("end_turn", super().end_turn(*arguments, **more))
 
-    def _later(self, kind: str, durable: Awaitable[None]) -> Awaitable[None]:
+    def _maybe_held(self, kind: str, durable: Awaitable[None]) -> Awaitable[None]:
         if kind != self._kind or self.go.is_set():
             return durable
-        return asyncio.ensure_future(self._held(durable))
+        return asyncio.ensure_future(self._confirm_later(durable))
 
-    async def _held(self, durable: Awaitable[None]) -> None:
+    async def _confirm_later(self, durable: Awaitable[None]) -> None:
         await durable
-        self.kept.set()
+        self.committed.set()
         await self.go.wait()
 
-    async def would_have_gone_on(self) -> None:
-        """Time enough for whoever does not wait: several commits, one after the other."""
+    async def let_others_run(self) -> None:
+        """Wait for several commits: enough time for code that does not wait for its own."""
         for number in range(5):
             await self.set_meta("waited", str(number))
 
@@ -67,44 +68,46 @@ class Slow(SqliteStore):
 @pytest.fixture
 async def slow(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[GatewayHarness]:
     harness = GatewayHarness(tmp_path / "state.db")
-    harness.open_store = partial(Slow, kind=request.param)
+    harness.open_store = partial(UnconfirmedStepStore, kind=request.param)
     await harness.start()
     yield harness
     await harness.stop()
 
 
-def done(harness: GatewayHarness) -> tuple[int, int, int]:
+def work_done(harness: GatewayHarness) -> tuple[int, int, int]:
     pulled = len(harness.held_tools[ReplayClass.NEVER].started)
     return len(harness.model.requests), pulled, len(harness.service.ledger().sent)
 
 
-@pytest.mark.parametrize(("slow", "so_far"), [*SO_FAR.items()], indirect=["slow"], ids=[*SO_FAR])
+@pytest.mark.parametrize(
+    ("slow", "expected"), [*EXPECTED_WORK.items()], indirect=["slow"], ids=[*EXPECTED_WORK]
+)
 async def test_no_step_begins_before_the_previous_one_is_durable(
-    slow: GatewayHarness, call: Call, so_far: tuple[int, int, int]
+    slow: GatewayHarness, call: Call, expected: tuple[int, int, int]
 ) -> None:
     """H1, I1: a reply, a call started, a call finished and the end, each waited for."""
-    assert isinstance(slow.store, Slow)
+    assert isinstance(slow.store, UnconfirmedStepStore)
     slow.model.say([call("never")], "done")
     slow.say("work")
-    await slow.store.kept.wait()
-    await slow.store.would_have_gone_on()
-    assert done(slow) == so_far
+    await slow.store.committed.wait()
+    await slow.store.let_others_run()
+    assert work_done(slow) == expected
     slow.store.go.set()
     assert await slow.texts(1) == ["done"]
-    assert done(slow) == (2, 1, 1)
+    assert work_done(slow) == (2, 1, 1)
 
 
 async def test_a_reply_that_was_committed_is_not_asked_for_again(
     harness: GatewayHarness, call: Call
 ) -> None:
-    """H1: its calls are run, from where they stood; what it cost is paid once."""
-    lever = harness.held_tools[ReplayClass.NEVER]
-    lever.go.clear()
+    """H1: its calls run from where they were; the model is paid once."""
+    tool = harness.held_tools[ReplayClass.NEVER]
+    tool.go.clear()
     harness.model.say([call("safe"), call("never"), call("attach")])
     accepted = await harness.accept("go")
-    await lever.wait_until_started(1)
+    await tool.wait_until_started(1)
     await harness.die()
-    lever.go.set()
+    tool.go.set()
     harness.model.say("done")
     await harness.start()
     assert (await harness.end_of(accepted)).text == "done"
@@ -113,13 +116,13 @@ async def test_a_reply_that_was_committed_is_not_asked_for_again(
         len(harness.held_tools[each].started) for each in (ReplayClass.SAFE, ReplayClass.NEVER)
     ]
     assert (pulled, len(harness.held_tools[ReplayClass.ATTACH].started)) == ([1, 1], 1)
-    assert harness.held_tools[ReplayClass.ATTACH].attached == []  # it had not begun: nobody has it
+    assert harness.held_tools[ReplayClass.ATTACH].attached == []  # it had not begun
 
 
 async def test_only_the_unfinished_of_concurrent_calls_are_settled(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
-    """H1, H2: each has its own step; one that was recorded is not made again with the other."""
+    """H1, H2: each has its own step; a recorded one is not run again with the other."""
     await harness.stop()
     quick = HeldTool("quick", ReplayClass.SAFE)
     harness.extra_tools = [quick]
@@ -131,7 +134,7 @@ async def test_only_the_unfinished_of_concurrent_calls_are_settled(
     await slow.wait_until_started(1)
 
     async def one_is_recorded() -> bool:
-        return len(results(await harness.transcript(await harness.only_session()))) == 1
+        return len(tool_results(await harness.transcript(await harness.only_session()))) == 1
 
     await until(one_is_recorded)
     await harness.die()
@@ -145,7 +148,7 @@ async def test_only_the_unfinished_of_concurrent_calls_are_settled(
 async def test_a_call_whose_tool_is_gone_has_an_unknown_outcome(
     harness: GatewayHarness, call: Call
 ) -> None:
-    """H2: it ran while it was there; that it is not there any more undoes nothing."""
+    """H2: it may have run before the tool was removed."""
     await harness.stop()
     gone = HeldTool("gone", ReplayClass.ATTACH)
     gone.go.clear()
@@ -159,13 +162,13 @@ async def test_a_call_whose_tool_is_gone_has_an_unknown_outcome(
     harness.model.say("done")
     await harness.start()
     await harness.end_of(accepted)
-    [result] = results(harness.model.requests[-1].messages)
+    [result] = tool_results(harness.model.requests[-1].messages)
     assert result.outcome is ToolOutcome.UNKNOWN
     assert "check before you repeat it" in result.text
 
 
-class Holding(SqliteStore):
-    """A store that keeps no end of a turn until it is let go."""
+class HeldEndStore(SqliteStore):
+    """A store that commits no end of a turn until `go` is set."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -180,27 +183,27 @@ class Holding(SqliteStore):
 async def test_a_turn_that_new_has_ended_is_not_resumed(harness: GatewayHarness) -> None:
     """H3, G4: killed between the commit of /new and that of the end of the turn it stopped."""
     await harness.stop()
-    harness.open_store = Holding
+    harness.open_store = HeldEndStore
     await harness.start()
-    said = await harness.accept("work")
+    accepted = await harness.accept("work")
     await harness.model.wait_for_request(1)
     await wait_for_open_turns(harness)
     new = await harness.accept("/new")
     assert (await harness.end_of(new)).state is InboxState.ANSWERED
-    assert isinstance(harness.store, Holding)
+    assert isinstance(harness.store, HeldEndStore)
     await harness.store.ending.wait()
     store, harness.open_store = harness.store, SqliteStore
-    store.go.set()  # for the one that is left behind: what is on disk now is copied first
+    store.go.set()  # for the dying process; `die` copies the file first
     await harness.die()
     await harness.start()
-    assert (await harness.end_of(said)).state is InboxState.SUPERSEDED
+    assert (await harness.end_of(accepted)).state is InboxState.SUPERSEDED
     assert await harness.store.open_turns() == []
     assert len(harness.model.requests) == 1
 
 
-class Onlooker:
-    """Owns what another process would have found after each commit: how the turn stood, and the
-    results that its calls had."""
+class CommitObserver:
+    """Records what another process would find after each commit: the state of the turn and the
+    outcomes of its calls."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -213,31 +216,27 @@ class Onlooker:
             state = db.execute("SELECT state FROM turns ORDER BY started_at").fetchone()
             bodies = db.execute("SELECT body FROM messages ORDER BY seq").fetchall()
         messages = [msgspec.json.decode(str(body), type=Message) for (body,) in bodies]
-        outcomes = [result.outcome for result in results(messages)]
+        outcomes = [result.outcome for result in tool_results(messages)]
         self.found.append((str(state[0]) if state else "", outcomes))
 
 
-@pytest.mark.parametrize(("word", "end"), [("rather this", "interrupted"), ("/stop", "superseded")])
+@pytest.mark.parametrize(("text", "end"), [("rather this", "interrupted"), ("/stop", "superseded")])
 async def test_the_commit_that_ends_a_turn_has_the_result_of_every_open_call(
-    harness: GatewayHarness, call: Call, until: Until, word: str, end: str
+    harness: GatewayHarness, call: Call, until: Until, text: str, end: str
 ) -> None:
-    """H7: no other process ever finds an end without them, or one of them without the end."""
+    """H7: no other process ever finds the end without the results, or a result without the end."""
     await harness.stop()
-    onlooker = Onlooker(harness.path)
-    harness.open_store = partial(SqliteStore, crash=onlooker)
+    observer = CommitObserver(harness.path)
+    harness.open_store = partial(SqliteStore, crash=observer)
     await harness.start()
-    lever = harness.held_tools[ReplayClass.NEVER]
-    lever.go.clear()
+    tool = harness.held_tools[ReplayClass.NEVER]
+    tool.go.clear()
     harness.model.say([call("never"), call("attach")])
     harness.say("go")
-    await lever.wait_until_started(1)
-    harness.say(word)
-    await until(lambda: (end, [ToolOutcome.CANCELLED, ToolOutcome.NOT_STARTED]) in onlooker.found)
-    before = [found for state, found in onlooker.found if state == "open"]
+    await tool.wait_until_started(1)
+    harness.say(text)
+    await until(lambda: (end, [ToolOutcome.CANCELLED, ToolOutcome.NOT_STARTED]) in observer.found)
+    before = [found for state, found in observer.found if state == "open"]
     assert all(found == [] for found in before)
-    assert {state for state, _ in onlooker.found} == {"", "open", end}
-    assert all(len(found) == 2 for state, found in onlooker.found if state == end)
-
-
-def results(messages: Any) -> list[ToolMessage]:
-    return [message for message in messages if isinstance(message, ToolMessage)]
+    assert {state for state, _ in observer.found} == {"", "open", end}
+    assert all(len(found) == 2 for state, found in observer.found if state == end)
