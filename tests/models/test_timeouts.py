@@ -5,7 +5,7 @@ import gc
 from functools import partial
 
 import pytest
-from tests.state_machine.virtual_time import HeldLoop
+from tests.state_machine.virtual_time import VirtualTimeLoop
 
 from holdfast.core.config.settings import Provider
 from holdfast.core.turns.model import ModelFailed, ModelFault
@@ -34,7 +34,7 @@ def test_silence_adds_up_until_something_is_heard() -> None:
         assert failed.value.fault is ModelFault.TIMEOUT
         kept.finish()
 
-    loop = HeldLoop()
+    loop = VirtualTimeLoop()
     loop.run_until_complete(silences())
     loop.close()
 

@@ -1,16 +1,16 @@
-"""What programs ask as rules, and what they see of it."""
+"""Rules: programs send messages over the API and watch them."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 from tests.state_machine.chat_rules import COMMANDS
-from tests.state_machine.driver import TICKS, Driven
+from tests.state_machine.driver import TICKS, Driver
 
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.messages.transcript import AssistantMessage, UserMessage
 
 
-class Asking(Driven):
-    """Owns nothing: requests and watches are the record of the home."""
+class ApiRules(Driver):
+    """Owns nothing: the home records requests and watchers."""
 
     @precondition(lambda self: self.home.ready)
     @rule(
@@ -31,15 +31,15 @@ class Asking(Driven):
         ticks: int,
     ) -> None:
         more = {"busy_mode": busy_mode, "mergeable": mergeable}
-        self.ask_in(name, text or self.text(), watched, ticks, **more)
+        self.send_api_message(name, text or self.unique_text(), watched, ticks, **more)
 
     @precondition(lambda self: self.home.ready)
     @rule(watched=st.booleans(), ticks=TICKS)
     def ask_statelessly(self, watched: bool, ticks: int) -> None:
-        name, past = self.text(), self.text()
-        self.ask_in(
+        name, past = self.unique_text(), self.unique_text()
+        self.send_api_message(
             name,
-            self.text(),
+            self.unique_text(),
             watched,
             ticks,
             history=(UserMessage(text=past), AssistantMessage(text="indeed")),
@@ -53,8 +53,8 @@ class Asking(Driven):
     @precondition(lambda self: self.home.ready and self.home.requests)
     @rule(data=st.data(), ticks=TICKS)
     def ask_again(self, data: st.DataObject, ticks: int) -> None:
-        """The same event once more."""
-        self.home.ask(data.draw(st.sampled_from(self.home.requests)).inbound)
+        """Send the same event once more."""
+        self.home.send_request(data.draw(st.sampled_from(self.home.requests)).inbound)
         self.home.loop.tick(ticks)
 
     @precondition(lambda self: any(r.task and not r.task.done() for r in self.home.requests))
@@ -65,18 +65,18 @@ class Asking(Driven):
                 request.task.cancel()
         self.home.loop.tick(ticks)
 
-    @precondition(lambda self: self.home.ready and self.home.rows)
+    @precondition(lambda self: self.home.ready and self.home.acknowledged)
     @rule(data=st.data(), ticks=TICKS)
     def watch(self, data: st.DataObject, ticks: int) -> None:
-        self.home.watch(data.draw(st.sampled_from(sorted(self.home.rows))))
+        self.home.watch(data.draw(st.sampled_from(sorted(self.home.acknowledged))))
         self.home.loop.tick(ticks)
 
-    @precondition(lambda self: any(not w.left for w in self.home.watches))
+    @precondition(lambda self: any(not w.closed for w in self.home.watchers))
     @rule(data=st.data(), ticks=TICKS)
-    def look_away(self, data: st.DataObject, ticks: int) -> None:
-        looking = [watch for watch in self.home.watches if not watch.left]
-        watch = data.draw(st.sampled_from(looking))
+    def lose_watcher(self, data: st.DataObject, ticks: int) -> None:
+        open_watchers = [watch for watch in self.home.watchers if not watch.closed]
+        watch = data.draw(st.sampled_from(open_watchers))
         assert watch.task is not None
-        watch.left = True
+        watch.closed = True
         watch.task.cancel()
         self.home.loop.tick(ticks)

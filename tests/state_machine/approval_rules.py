@@ -1,23 +1,29 @@
-"""How questions are answered as rules: by whoever, in time or not, once or twice."""
+"""Rules: approvals are answered by any user, in time or late, once or twice."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
-from tests.state_machine.driver import PLACES, TICKS, Driven
+from tests.state_machine.driver import SENDERS, TICKS, Driver
 
 from holdfast.core.people.approval import Approval, ApprovalScope
 from holdfast.gateway.approvals.service import ApprovalResponse
 
-WORDS = ("yes", "no", "always", "/approve", "/deny", "/approve all", "/approve {id}")
-ANSWERS = (*WORDS, "/approve {id} session", "/approve {id} always", "/deny {id}", "/deny {id} no")
+SHORT_ANSWERS = ("yes", "no", "always", "/approve", "/deny", "/approve all", "/approve {id}")
+ANSWERS = (
+    *SHORT_ANSWERS,
+    "/approve {id} session",
+    "/approve {id} always",
+    "/deny {id}",
+    "/deny {id} no",
+)
 
 
-class Answering(Driven):
-    """Owns nothing: what is asked is in the store."""
+class ApprovalRules(Driver):
+    """Owns nothing: approvals are in the store."""
 
-    @precondition(lambda self: self.home.asked())
+    @precondition(lambda self: self.home.approvals())
     @rule(
         data=st.data(),
-        place=st.one_of(st.none(), PLACES),
+        posted_by=st.one_of(st.none(), SENDERS),
         answer=st.sampled_from(ANSWERS),
         pending=st.booleans(),
         times=st.integers(1, 2),
@@ -26,28 +32,28 @@ class Answering(Driven):
     def answer_the_question(
         self,
         data: st.DataObject,
-        place: tuple[str, str] | None,
+        posted_by: tuple[str, str] | None,
         answer: str,
         pending: bool,
         times: int,
         ticks: int,
     ) -> None:
-        """By who was asked or by whoever, whether it still waits or not, once or twice."""
+        """Answer as the asked user or as another, whether the approval is pending or not."""
         approval = self._draw_approval(data, pending)
         for _ in range(times):
-            if self.home.asked():  # else its store was closed since
-                self.answer_to(approval, answer, place)
+            if self.home.approvals():  # otherwise its store was closed since
+                self.answer_to(approval, answer, posted_by)
         self.home.loop.tick(ticks)
 
-    def answer_to(self, approval: Approval, answer: str, place: tuple[str, str] | None) -> None:
+    def answer_to(self, approval: Approval, answer: str, posted_by: tuple[str, str] | None) -> None:
         text = answer.format(id=approval.id)
-        platform, chat, user = self.home.asked_whom(approval)
-        if place is not None or platform == "simulated":
-            self.write(*(place or (chat, user)), text, 0)
+        platform, chat, user = self.home.approval_recipient(approval)
+        if posted_by is not None or platform == "simulated":
+            self.write(*(posted_by or (chat, user)), text, 0)
         elif self.home.ready:
-            self.ask_in(chat, text, False, 0)
+            self.send_api_message(chat, text, False, 0)
 
-    @precondition(lambda self: self.home.ready and self.home.asked())
+    @precondition(lambda self: self.home.ready and self.home.approvals())
     @rule(
         data=st.data(),
         pending=st.booleans(),
@@ -59,11 +65,11 @@ class Answering(Driven):
         self, data: st.DataObject, pending: bool, approved: bool, scope: ApprovalScope, ticks: int
     ) -> None:
         approval = self._draw_approval(data, pending)
-        said = ApprovalResponse(approved=approved, scope=scope)
-        self.home.aside(self.home.gateway.approvals.decide(approval.id, said))
+        response = ApprovalResponse(approved=approved, scope=scope)
+        self.home.spawn(self.home.gateway.approvals.decide(approval.id, response))
         self.home.loop.tick(ticks)
 
     def _draw_approval(self, data: st.DataObject, pending: bool) -> Approval:
-        asked = self.home.asked()
-        wanted = [approval for approval in asked if approval.pending] if pending else asked
-        return data.draw(st.sampled_from(wanted or asked))
+        found = self.home.approvals()
+        preferred = [approval for approval in found if approval.pending] if pending else found
+        return data.draw(st.sampled_from(preferred or found))

@@ -1,8 +1,8 @@
-"""What people say as rules: messages and commands, changed and taken back."""
+"""Rules: people write messages and commands, edit them and delete them."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
-from tests.state_machine.driver import PLACES, TICKS, Driven
+from tests.state_machine.driver import SENDERS, TICKS, Driver
 
 from holdfast.testing.simulated.events import ReviseRequest
 
@@ -12,30 +12,30 @@ COMMANDS = (
     *("/resume", "/resume 2", "/fork", "/undo", "/undo 2", "/retry", "/title", "/compact"),
     *("/sessions", "/approvals", "/stop children", "/background", "/usage"),
 )
-UNIQUE = ("/queue", "/steer", "/title", "/background")  # what follows them is said nowhere else
+WITH_UNIQUE_TEXT = ("/queue", "/steer", "/title", "/background")  # each gets a text of its own
 
 
-class Talking(Driven):
-    """Owns nothing: what was said is in the ledger of the chat service."""
+class ChatRules(Driver):
+    """Owns nothing: the messages are in the ledger of the chat service."""
 
-    @rule(place=PLACES, ticks=st.sampled_from([0, 1, 3, 10, 50, 50, 50]))
-    def say(self, place: tuple[str, str], ticks: int) -> None:
-        self.write(*place, self.text(), ticks)
+    @rule(posted_by=SENDERS, ticks=st.sampled_from([0, 1, 3, 10, 50, 50, 50]))
+    def say(self, posted_by: tuple[str, str], ticks: int) -> None:
+        self.write(*posted_by, self.unique_text(), ticks)
 
-    @rule(place=PLACES, command=st.sampled_from(COMMANDS), ticks=TICKS)
-    def command(self, place: tuple[str, str], command: str, ticks: int) -> None:
-        more = f" {self.text()}" if command in UNIQUE else ""
-        self.write(*place, command + more, ticks)
+    @rule(posted_by=SENDERS, command=st.sampled_from(COMMANDS), ticks=TICKS)
+    def command(self, posted_by: tuple[str, str], command: str, ticks: int) -> None:
+        more = f" {self.unique_text()}" if command in WITH_UNIQUE_TEXT else ""
+        self.write(*posted_by, command + more, ticks)
 
     @precondition(lambda self: self.home.service.ledger().said)
     @rule(data=st.data(), deleted=st.booleans(), ticks=TICKS)
     def revise(self, data: st.DataObject, deleted: bool, ticks: int) -> None:
-        """What is changed is said once more; what is deleted may have been answered already."""
-        said = data.draw(st.sampled_from(self.home.service.ledger().said))
-        text = None if deleted else self.text()
+        """An edited message counts as sent again; a deleted one may have been answered already."""
+        message = data.draw(st.sampled_from(self.home.service.ledger().said))
+        text = None if deleted else self.unique_text()
 
         async def revise() -> None:
-            self.home.service.revise(ReviseRequest(message_id=said.message_id, text=text))
+            self.home.service.revise(ReviseRequest(message_id=message.message_id, text=text))
 
         self.home.loop.run_until_complete(revise())
         self.home.loop.tick(ticks)

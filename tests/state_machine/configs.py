@@ -1,8 +1,8 @@
-"""What a gateway of the machine is configured as: drawn anew for each of its lives."""
+"""The configurations of a gateway, drawn anew for each of its runs."""
 
 import msgspec
 from hypothesis import strategies as st
-from tests.state_machine.model import HELPER, MODELS
+from tests.state_machine.model import AUXILIARY_MODEL, MODELS
 
 from holdfast.core.config.settings import (
     AgentSettings,
@@ -23,8 +23,8 @@ from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.sessions.reset import ResetMode
 
 
-class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """As it stands here, it is the one with which a home is left in peace."""
+class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings that vary between runs. The defaults are those of the final runs."""
 
     busy_mode: BusyMode = BusyMode.QUEUE
     recovery: CrashRecovery = CrashRecovery.RESUME
@@ -32,20 +32,20 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     model: str = MODELS[0]
     window: int = 0
     instructions: str = ""
-    schedules: bool = True  # agents have the tool for it
+    schedules: bool = True  # agents have the schedule tool
     max_agents: int = 128
     idle_ttl: float = 3600
     reset: ResetMode = ResetMode.NONE
-    shared: bool = False  # a group has one conversation, not one for each of its people
+    shared: bool = False  # a group has one session, not one per user
     streams: bool = True
-    bob: bool = True  # he may talk to it
+    bob: bool = True  # he is on the allow list
     approvals: ApprovalMode = ApprovalMode.ASK
 
 
-PEACE = Config()
+DEFAULT_CONFIG = RunConfig()
 
 CONFIGS = st.builds(
-    Config,
+    RunConfig,
     busy_mode=st.sampled_from(BusyMode),
     recovery=st.sampled_from([*CrashRecovery, CrashRecovery.RESUME, CrashRecovery.RESUME]),
     drain=st.sampled_from([0, 0, 20]),
@@ -63,9 +63,9 @@ CONFIGS = st.builds(
 )
 
 
-def settings_of(config: Config) -> Settings:
+def settings_of(config: RunConfig) -> Settings:
     people = ("ann", "bob") if config.bob else ("ann",)
-    # No pairing: a code is drawn from what nobody can repeat.
+    # No pairing: its codes are random and would make a run unrepeatable.
     chats = PlatformSettings(allow=people, pairing=False, stream=config.streams)
     return Settings(
         platforms={"simulated": chats},
@@ -76,7 +76,7 @@ def settings_of(config: Config) -> Settings:
         ),
         cache=CacheSettings(max_agents=config.max_agents, idle_ttl=config.idle_ttl),
         agent=AgentSettings(max_steps=3, instructions=config.instructions),
-        auxiliary=AuxiliarySettings(model=HELPER, titles=False),
+        auxiliary=AuxiliarySettings(model=AUXILIARY_MODEL, titles=False),
         approvals=ApprovalSettings(mode=config.approvals, timeout=300),
         compaction=CompactionSettings(at=0.5, keep=0.02),
         model=ModelSettings(name=config.model, context_window=config.window),

@@ -1,5 +1,5 @@
-"""The machine over an empty file, and a profile for whoever wants to know whether it turns red, and
-not how little that takes: `--hypothesis-profile=unshrunk`."""
+"""The state machine over an empty database, and the profile `--hypothesis-profile=unshrunk`, which
+reports a failure without searching for a smaller example."""
 
 import logging
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import Phase, settings
-from tests.state_machine.machine import Lives
+from tests.state_machine.machine import GatewayStateMachine
 
 from holdfast.store.sqlite.connection import open_writer
 
@@ -15,13 +15,13 @@ settings.register_profile("unshrunk", phases=(Phase.generate,), database=None, d
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Iterator[type[Lives]]:
+def machine_type(tmp_path: Path) -> Iterator[type[GatewayStateMachine]]:
     path = tmp_path / "empty.db"
     open_writer(path, vfs=None).close()
 
-    class Machine(Lives):
+    class Machine(GatewayStateMachine):
         empty = path
 
-    logging.disable()  # a million lines of a gateway that is mistreated
+    logging.disable()  # the faults would log a million lines
     yield Machine
     logging.disable(logging.NOTSET)

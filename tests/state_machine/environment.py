@@ -1,38 +1,42 @@
-"""The ground of a home: all that outlives its gateways, and what is on record about them."""
+"""What outlives the gateway runs of a home: event loop, clock, database file, chat service and
+tools."""
 
 import asyncio
 import itertools
 import shutil
 from pathlib import Path
 
-from tests.state_machine.process_ends import Ends
-from tests.state_machine.recording_memory import Diary
-from tests.state_machine.stepped_store import Weather
-from tests.state_machine.tools import SHELL, ByWord, Lever, Shell
-from tests.state_machine.virtual_time import HeldClock, HeldLoop
+from tests.state_machine.process_ends import ProcessEnds
+from tests.state_machine.recording_memory import RecordingMemory
+from tests.state_machine.stepped_store import SimulatedDisk
+from tests.state_machine.tools import SHELL, BlockingShell, BlockingTool, WordJudge
+from tests.state_machine.virtual_time import VirtualClock, VirtualTimeLoop
 
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.testing.simulated.service import ChatService
 
 
-class Ground:
-    """Owns the loop and its clock, the file and its disk, the chat service, and the tools."""
+class Environment:
+    """Owns the loop and its clock, the database file and its disk, the chat service, and the
+    tools."""
 
     def __init__(self, folder: Path, empty: Path, *, service: ChatService) -> None:
-        self.loop = HeldLoop()
+        self.loop = VirtualTimeLoop()
         asyncio.set_event_loop(self.loop)
-        self.clock = HeldClock(self.loop)
+        self.clock = VirtualClock(self.loop)
         self.path = folder / "state.db"
         shutil.copy(empty, self.path)
-        self.weather = Weather()
+        self.disk = SimulatedDisk()
         self.service = service
-        self.shell = Shell()
-        self.held_tools: dict[str, Lever] = {replay: Lever(replay) for replay in ReplayClass}
+        self.shell = BlockingShell()
+        self.held_tools: dict[str, BlockingTool] = {
+            replay: BlockingTool(replay) for replay in ReplayClass
+        }
         self.held_tools[SHELL] = self.shell
-        self.judge = ByWord()
-        self.diary = Diary()
-        self.complaints: list[str] = []
-        self.ends = Ends()
+        self.judge = WordJudge()
+        self.memory = RecordingMemory()
+        self.request_problems: list[str] = []
+        self.process_ends = ProcessEnds()
         self._ids = itertools.count(1)
 
     def new_id(self, prefix: str) -> str:

@@ -1,18 +1,18 @@
-"""Trouble as rules: with the platform, the disk, the agents that are kept, and from outside."""
+"""Rules: faults of the platform and the disk, evicted agents, and sessions stopped from outside."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
-from tests.state_machine.driver import TICKS, Driven
+from tests.state_machine.driver import TICKS, Driver
 from tests.state_machine.stepped_store import COMMIT, READ, WRITES
 
 from holdfast.gateway.sessions.teardown import stop_session
 from holdfast.testing.simulated.events import Faults
 
-EVERYTHING = "everything"
+ALL_WRITES = "all writes"
 
 
-class Suffering(Driven):
-    """Owns nothing: faults are the service's, the weather is the ground's."""
+class FaultRules(Driver):
+    """Owns nothing: the chat service has its faults, the environment has the disk."""
 
     @precondition(lambda self: self.home.ready and len(self.home.gateway.services.cache))
     @rule()
@@ -25,7 +25,7 @@ class Suffering(Driven):
         gateway = self.home.gateway
         lane = data.draw(st.sampled_from(list(gateway.lanes)))
         stopping = stop_session(gateway.services, gateway.lanes, lane.session_id)
-        self.home.aside(stopping)
+        self.home.spawn(stopping)
         self.home.loop.tick(ticks)
 
     @rule(
@@ -51,7 +51,7 @@ class Suffering(Driven):
 
     @precondition(lambda self: self.home.service.faults != Faults())
     @rule(ticks=TICKS)
-    def platform_mended(self, ticks: int) -> None:
+    def platform_recovers(self, ticks: int) -> None:
         self.home.service.set_faults(Faults())
         self.home.loop.tick(ticks)
 
@@ -62,26 +62,26 @@ class Suffering(Driven):
         stale=st.booleans(),
     )
     def disk_speed(self, latency: int, read_latency: int, stale: bool) -> None:
-        weather = self.home.weather
-        weather.latency, weather.read_latency, weather.stale = latency, read_latency, stale
+        disk = self.home.disk
+        disk.latency, disk.read_latency, disk.stale = latency, read_latency, stale
 
     @precondition(lambda self: self.home.ready)
     @rule(
-        kind=st.sampled_from([EVERYTHING, COMMIT, COMMIT, READ, *WRITES]),
+        kind=st.sampled_from([ALL_WRITES, COMMIT, COMMIT, READ, *WRITES]),
         times=st.integers(1, 3),
         ticks=TICKS,
     )
     def disk_trouble(self, kind: str, times: int, ticks: int) -> None:
-        """The next few of a kind fail; or all that is written, until it is mended."""
-        if kind == EVERYTHING:
-            self.home.weather.refusing = True
+        """The next few operations of a kind fail; or every write, until the disk recovers."""
+        if kind == ALL_WRITES:
+            self.home.disk.refusing = True
         else:
-            self.home.weather.refusals[kind] += times
+            self.home.disk.refusals[kind] += times
         self.home.loop.tick(ticks)
 
-    @precondition(lambda self: self.home.weather.refusing or self.home.weather.refusals.total())
+    @precondition(lambda self: self.home.disk.refusing or self.home.disk.refusals.total())
     @rule(ticks=TICKS)
-    def disk_mended(self, ticks: int) -> None:
-        self.home.weather.refusing = False
-        self.home.weather.refusals.clear()
+    def disk_recovers(self, ticks: int) -> None:
+        self.home.disk.refusing = False
+        self.home.disk.refusals.clear()
         self.home.loop.tick(ticks)

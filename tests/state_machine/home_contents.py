@@ -1,4 +1,4 @@
-"""The books of a home that has settled: everything in its file, side by side."""
+"""Everything in the database of an idle home, and the types of the invariants that check it."""
 
 from collections.abc import Callable, Iterator
 
@@ -20,18 +20,18 @@ from holdfast.store.sqlite.reads import outbox, sessions
 from holdfast.store.sqlite.writes import outbox as streams
 
 
-class Books:
-    """Everything that is in the file of a gateway that has settled."""
+class HomeContents:
+    """Everything in the database of a gateway that is idle."""
 
     def __init__(self, home: Home) -> None:
-        assert home.life is not None
+        assert home.current_run is not None
         self.home = home
-        look = home.life.store.look
+        look = home.current_run.store.look
         self.inbox: dict[InboxId, InboxRow] = {row.id: row for row in look(_inbox)}
         self.outbox: list[DeliveryRow] = look(_outbox)
         self.turns: list[TurnRow] = look(_turns)
         self.jobs: dict[JobId, Job] = {job.id: job for job in home.jobs()}
-        self.runs: dict[JobId, list[JobRun]] = {each: home.runs(each) for each in self.jobs}
+        self.runs: dict[JobId, list[JobRun]] = {each: home.job_runs(each) for each in self.jobs}
         self.sessions: dict[SessionId, SessionRow] = {row.id: row for row in look(_sessions)}
         self.records: dict[SessionId, list[TranscriptRecord]] = {
             session_id: look(
@@ -46,12 +46,12 @@ class Books:
             for session_id in self.sessions
         }
 
-    def told_in(self, row: InboxRow) -> InboxRow | None:
+    def reply_row(self, row: InboxRow) -> InboxRow | None:
         """The row whose reply is this row's reply too; a steer's is that of its turn."""
         if row.state is not InboxState.MERGED:
             return row
         if row.merged_into is not None:
-            return self.told_in(self.inbox[row.merged_into])
+            return self.reply_row(self.inbox[row.merged_into])
         leads = [
             other
             for other in self.inbox.values()
@@ -63,60 +63,60 @@ class Books:
             if other.turn_id == row.turn_id and other.merged_into is not None
         ]
         if not leads and interrupted:
-            return self.told_in(interrupted[-1])
+            return self.reply_row(interrupted[-1])
         return leads[-1] if leads else None
 
     def replies_to(self, row: InboxRow) -> list[DeliveryRow]:
         return [delivery for delivery in self.outbox if delivery.inbox_id == row.id]
 
 
-Law = Callable[[Books], Iterator[str]]
-
-
-Law = Callable[[Books], Iterator[str]]
-Instant = Callable[[Home], Iterator[str]]
+Invariant = Callable[[HomeContents], Iterator[str]]
+StepInvariant = Callable[[Home], Iterator[str]]
 
 
 def is_command(row: InboxRow) -> bool:
-    """Or a word that is one where something was asked."""
+    """Also true for a word such as `yes`, which is a command while an approval is pending."""
     text = row.inbound.text
     return row.inbound.commands and (
         parse_command(text) is not None or parse_command_word(text) is not None
     )
 
 
-def may_be_late(books: Books, row: InboxRow) -> bool:
-    """A command whose commit failed: whoever waits is told so, and the next start does it. What
-    it dropped from a lane, or left to the commit that failed, is late with it."""
-    if not books.home.weather.refused:
+def may_be_late(contents: HomeContents, row: InboxRow) -> bool:
+    """Whether a row belongs to a command whose commit failed: the sender gets an error, and the
+    next start carries the command out. Messages that the command dropped from a lane are late with
+    it."""
+    if not contents.home.disk.refused:
         return False
     if is_command(row):
         return True
     return any(
         other.route == row.route and other.id > row.id and other.state not in END_STATES
-        for other in books.inbox.values()
+        for other in contents.inbox.values()
         if is_command(other)
     )
 
 
 def was_steered(row: InboxRow) -> bool:
-    """Into a turn that others began, perhaps long before; its decision may not have been kept."""
+    """Whether the message went into a turn that another one began; its decision may not be
+    stored."""
     into_turn = row.state is InboxState.MERGED and row.merged_into is None
     return row.decision is BusyMode.STEER or into_turn
 
 
-def ran_elsewhere(row: InboxRow) -> bool:
-    """Or not at all: it may name a turn that only ended it."""
+def ran_in_another_turn(row: InboxRow) -> bool:
+    """Whether the message ran in another turn or not at all: it may name a turn that only ended
+    it."""
     return was_steered(row) or row.state is InboxState.SUPERSEDED
 
 
-def is_said_again(row: InboxRow) -> bool:
+def is_retry(row: InboxRow) -> bool:
     return row.inbound.event_id.startswith("holdfast/retry/")
 
 
-def is_inner(row: InboxRow) -> bool:
-    """Made by the gateway itself, on behalf of somebody who said something else."""
-    return row.inbound.note or row.inbound.run is not None or is_said_again(row)
+def is_internal(row: InboxRow) -> bool:
+    """Whether the gateway itself created the message: a note, a job run or a retry."""
+    return row.inbound.note or row.inbound.run is not None or is_retry(row)
 
 
 def _inbox(cursor: apsw.Cursor) -> list[InboxRow]:
@@ -137,4 +137,6 @@ def _turns(cursor: apsw.Cursor) -> list[TurnRow]:
 
 
 def _sessions(cursor: apsw.Cursor) -> list[SessionRow]:
-    return sessions.sessions(cursor, limit=10_000, offset=0, q="", platform="", children=True)
+    return sessions.sessions(
+        cursor, limit=10_000, offset=0, q="", platform="", include_subagents=True
+    )

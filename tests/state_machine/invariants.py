@@ -1,4 +1,4 @@
-"""The laws that a home is held to: at every instant, whenever it is left in peace, and at last."""
+"""All invariants: those checked after each step, whenever the gateway is idle, and at the end."""
 
 from collections.abc import Sequence
 
@@ -13,9 +13,9 @@ from tests.state_machine import (
     watcher_invariants,
     work_invariants,
 )
-from tests.state_machine.home_contents import Instant, Law
+from tests.state_machine.home_contents import Invariant, StepInvariant
 
-ALWAYS: Sequence[Instant] = (
+ALWAYS: Sequence[StepInvariant] = (
     *step_invariants.ALWAYS,
     *agent_invariants.ALWAYS,
     *delivery_invariants.ALWAYS,
@@ -23,18 +23,18 @@ ALWAYS: Sequence[Instant] = (
     *work_invariants.ALWAYS,
 )
 
-AT_PEACE: Sequence[Law] = (
-    *message_invariants.AT_PEACE,
-    *delivery_invariants.AT_PEACE,
-    *watcher_invariants.AT_PEACE,
-    *agent_invariants.AT_PEACE,
+WHEN_IDLE: Sequence[Invariant] = (
+    *message_invariants.WHEN_IDLE,
+    *delivery_invariants.WHEN_IDLE,
+    *watcher_invariants.WHEN_IDLE,
+    *agent_invariants.WHEN_IDLE,
 )
 
-AFTER_ALL: Sequence[Law] = (
-    *message_invariants.AFTER_ALL,
-    *delivery_invariants.AFTER_ALL,
-    *route_invariants.AFTER_ALL,
-    *job_invariants.AFTER_ALL,
-    *work_invariants.AFTER_ALL,
-    *memory_invariants.AFTER_ALL,
+AT_THE_END: Sequence[Invariant] = (
+    *message_invariants.AT_THE_END,
+    *delivery_invariants.AT_THE_END,
+    *route_invariants.AT_THE_END,
+    *job_invariants.AT_THE_END,
+    *work_invariants.AT_THE_END,
+    *memory_invariants.AT_THE_END,
 )

@@ -1,28 +1,28 @@
-"""The laws of memory: who remembers hears of each turn, and not twice.
+"""Invariants of memory: a provider receives each turn once.
 
-Each law yields a sentence for every breach of it.
+Each invariant yields a sentence for every violation.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import apsw
-from tests.state_machine.home_contents import Books, Law
+from tests.state_machine.home_contents import HomeContents, Invariant
 
 
-def turns_are_told_to_memory_once(books: Books) -> Iterator[str]:
-    """A turn is told once at most, whoever lived when it was answered; what is owed is told."""
-    said = Counter(row.inbound.text for row in books.inbox.values())
-    for (session_id, text), times in Counter(books.home.diary.told).items():
-        if times > max(1, said[text]):
-            yield f"memory heard {times} times of {text!r} in {session_id}"
-    assert books.home.life is not None
-    if owed := books.home.life.store.look(_owed_to_memory):
-        yield f"memory is still owed {owed}"
+def memory_receives_each_turn_once(contents: HomeContents) -> Iterator[str]:
+    """A turn is synced at most once, over all gateway runs, and none stays unsynced."""
+    sent = Counter(row.inbound.text for row in contents.inbox.values())
+    for (session_id, text), times in Counter(contents.home.memory.synced_turns).items():
+        if times > max(1, sent[text]):
+            yield f"memory received {times} times {text!r} in {session_id}"
+    assert contents.home.current_run is not None
+    if unsynced := contents.home.current_run.store.look(_unsynced_turns):
+        yield f"memory has not received {unsynced}"
 
 
-def _owed_to_memory(cursor: apsw.Cursor) -> list[str]:
+def _unsynced_turns(cursor: apsw.Cursor) -> list[str]:
     return [str(row[0]) for row in cursor.execute("SELECT turn_id FROM unsynced")]
 
 
-AFTER_ALL: Sequence[Law] = (turns_are_told_to_memory_once,)
+AT_THE_END: Sequence[Invariant] = (memory_receives_each_turn_once,)

@@ -1,4 +1,5 @@
-"""The model of the machine: it says what it is told to, as slowly and as badly as it is told to."""
+"""The model of the state machine: each request waits until a rule decides its output, speed and
+faults."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
@@ -22,129 +23,131 @@ from holdfast.core.turns.projection import projection_problems
 from holdfast.core.turns.turn import Usage
 
 MODELS = ("scripted", "another")  # what a configuration may name
-HELPER = "helper"  # the model of auxiliary calls
-STAND_IN = "stand-in"
+AUXILIARY_MODEL = "auxiliary"  # the model of auxiliary calls
+FALLBACK_MODEL = "fallback"
 
 
-class Wanted(NamedTuple):
-    """A tool that the model calls."""
+class ToolRequest(NamedTuple):
+    """A tool call of the model."""
 
     name: str
     arguments: str = "{}"
 
 
-class Mishap(StrEnum):
+class StreamFault(StrEnum):
     """What goes wrong with a reply after its first words."""
 
     NONE = "none"
-    RETRIED = "retried"  # the call is made again, and what was streamed is void
-    FELL_BACK = "fell_back"  # another model takes it over
+    RETRIED = "retried"  # the request is repeated, and what was streamed is void
+    FELL_BACK = "fell_back"  # the fallback model takes over
     FAILED = "failed"
     TOO_LONG = "too_long"
 
 
-class Spoken(NamedTuple):
-    """A text, word by word; with a pause before each, in seconds, people see it grow."""
+class TextReply(NamedTuple):
+    """A text that is streamed word by word, with a pause in seconds after each."""
 
     text: str
     pause: float = 0.0
-    mishap: Mishap = Mishap.NONE
+    fault: StreamFault = StreamFault.NONE
 
 
-Line = Spoken | Sequence[Wanted]
+ModelOutput = TextReply | Sequence[ToolRequest]
 
 
-class Ask:
-    """A request that waits for its answer."""
+class PendingRequest:
+    """A request that waits for its output."""
 
-    def __init__(self, request: ModelRequest, client: "VoiceClient") -> None:
+    def __init__(self, request: ModelRequest, client: "SteppedModelClient") -> None:
         self.client = client
         self.system = request.system
         self.messages = request.messages
         self.tools = request.tools
-        self.line: asyncio.Future[Line] = asyncio.get_running_loop().create_future()
+        self.output: asyncio.Future[ModelOutput] = asyncio.get_running_loop().create_future()
 
 
-class Voice:
-    """Owns the requests that wait, and what was wrong with any of them."""
+class SteppedModel:
+    """Owns the pending requests, and records what was wrong with any of them."""
 
-    def __init__(self, complaints: list[str], *, model: str) -> None:
-        self.asks: list[Ask] = []
+    def __init__(self, request_problems: list[str], *, model: str) -> None:
+        self.pending: list[PendingRequest] = []
         self.leased = 0
         self.model = model
-        self.complaints = complaints
+        self.request_problems = request_problems
 
-    def lease(self, override: str | None) -> "VoiceClient":
+    def lease(self, override: str | None) -> "SteppedModelClient":
         self.leased += 1
-        return VoiceClient(self, override or self.model)
+        return SteppedModelClient(self, override or self.model)
 
     @contextmanager
-    def hear(self, ask: Ask) -> Iterator[None]:
-        if wrong := projection_problems(ask.messages):
-            self.complaints.append(f"a request that no provider takes: {wrong}")
-        if any(other.client is ask.client for other in self.asks):
-            self.complaints.append("one client was asked twice at once")
-        if ask.client.released:
-            self.complaints.append("a client was asked that had been given back")
-        self.asks.append(ask)
+    def track(self, request: PendingRequest) -> Iterator[None]:
+        if problems := projection_problems(request.messages):
+            self.request_problems.append(f"a request that no provider accepts: {problems}")
+        if any(other.client is request.client for other in self.pending):
+            self.request_problems.append("one client has two requests at once")
+        if request.client.released:
+            self.request_problems.append("a released client was used")
+        self.pending.append(request)
         try:
             yield
         finally:
-            self.asks.remove(ask)
+            self.pending.remove(request)
 
 
-class VoiceClient:
-    def __init__(self, voice: Voice, name: str) -> None:
+class SteppedModelClient:
+    """One leased client of the model."""
+
+    def __init__(self, model: SteppedModel, name: str) -> None:
         self.name = name
         self.released = False
-        self.helped_out = False  # by a stand-in
-        self._voice = voice
+        self.used_fallback = False
+        self._model = model
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        ask = Ask(request, self)
-        # As if each message took some of the window, so that a long talk is compacted.
+        pending = PendingRequest(request, self)
+        # Each message takes some of the context window, so that a long conversation is compacted.
         usage = Usage(input_tokens=25 * len(request.messages), output_tokens=5, cached_tokens=2)
-        with self._voice.hear(ask):
-            line = await ask.line
-            if isinstance(line, Spoken):
-                async for event in _words(line):
-                    self.helped_out = self.helped_out or isinstance(event, FallbackUsed)
+        with self._model.track(pending):
+            output = await pending.output
+            if isinstance(output, TextReply):
+                async for event in _stream(output):
+                    self.used_fallback = self.used_fallback or isinstance(event, FallbackUsed)
                     yield event
-        yield Completed(_said(line, self.name), usage)
+        yield Completed(_completed(output, self.name), usage)
 
     def release(self) -> None:
         if self.released:
-            self._voice.complaints.append("a client was given back twice")
+            self._model.request_problems.append("a client was released twice")
         self.released = True
-        self._voice.leased -= 1
+        self._model.leased -= 1
 
 
-async def _words(line: Spoken) -> AsyncGenerator[ModelEvent, None]:
-    words = line.text.split(" ")
-    if line.mishap is not Mishap.NONE:
+async def _stream(output: TextReply) -> AsyncGenerator[ModelEvent, None]:
+    words = output.text.split(" ")
+    if output.fault is not StreamFault.NONE:
         for word in words[:2]:
             yield TextDelta(f"{word} ")
-            await asyncio.sleep(line.pause)
-        yield _broken(line.mishap)
+            await asyncio.sleep(output.pause)
+        yield _fault_event(output.fault)
     for number, word in enumerate(words, 1):
         yield TextDelta(word if number == len(words) else f"{word} ")
-        await asyncio.sleep(line.pause)
+        await asyncio.sleep(output.pause)
 
 
-def _broken(mishap: Mishap) -> ModelEvent:
-    if mishap is Mishap.RETRIED:
-        return Retrying("the line broke", attempt=1, delay=0.0)
-    if mishap is Mishap.FELL_BACK:
-        return FallbackUsed("the first model is ill.", model=STAND_IN)
-    fault = ModelFault.CONTEXT_TOO_LONG if mishap is Mishap.TOO_LONG else ModelFault.SERVER
+def _fault_event(fault: StreamFault) -> ModelEvent:
+    if fault is StreamFault.RETRIED:
+        return Retrying("the output broke", attempt=1, delay=0.0)
+    if fault is StreamFault.FELL_BACK:
+        return FallbackUsed("the first model is ill.", model=FALLBACK_MODEL)
+    fault = ModelFault.CONTEXT_TOO_LONG if fault is StreamFault.TOO_LONG else ModelFault.SERVER
     raise ModelFailed("the model is ill", fault=fault)
 
 
-def _said(line: Line, model: str) -> AssistantMessage:
-    if isinstance(line, Spoken):
-        return AssistantMessage(text=line.text, model=model)
+def _completed(output: ModelOutput, model: str) -> AssistantMessage:
+    if isinstance(output, TextReply):
+        return AssistantMessage(text=output.text, model=model)
     calls = tuple(
         ToolCall(id=CallId(f"call_{number}"), name=each.name, arguments=each.arguments)
-        for number, each in enumerate(line)
+        for number, each in enumerate(output)
     )
     return AssistantMessage(calls=calls, model=model, stop=StopReason.TOOL_CALLS)

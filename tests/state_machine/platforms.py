@@ -1,5 +1,5 @@
-"""The doors of the machine: one that can be torn off its hinges, one whose replies are fetched, and
-the workbenches that nobody here needs."""
+"""The platforms of the state machine: one that can be detached from its gateway, one whose replies
+are fetched, and a sandbox provider without sandboxes."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -17,47 +17,47 @@ from holdfast.testing.simulated.receiver import SimulatedReceiver
 from holdfast.testing.simulated.service import ChatService
 
 
-class Door(SimulatedPlatform):
-    """The chat service's door. Torn off, nothing passes in either direction any more."""
+class DetachablePlatform(SimulatedPlatform):
+    """The platform of the chat service. Once detached, nothing passes in either direction."""
 
     def __init__(self, service: ChatService) -> None:
         super().__init__(service)
-        self.torn = False
+        self.detached = False
         self._never = asyncio.Event()
 
     def connect(self, intake: Intake) -> AbstractAsyncContextManager[None]:
-        return _Feeding(SimulatedReceiver(self, intake=intake))
+        return _ReceiverTask(SimulatedReceiver(self, intake=intake))
 
     async def send(self, outbound: Outbound) -> Receipt:
-        await self._pass()
+        await self._check_attached()
         return await super().send(outbound)
 
     async def edit(self, change: MessageEdit) -> None:
-        await self._pass()
+        await self._check_attached()
         await super().edit(change)
 
     async def show_typing(self, address: Address) -> None:
-        await self._pass()
+        await self._check_attached()
         await super().show_typing(address)
 
     async def react(self, address: Address, message_id: str, emoji: str | None) -> None:
-        await self._pass()
+        await self._check_attached()
         await super().react(address, message_id, emoji)
 
     async def updates(self) -> Sequence[SimulatedUpdate]:
-        await self._pass()
+        await self._check_attached()
         return await super().updates()
 
     async def ack(self, up_to: int) -> None:
-        await self._pass()
+        await self._check_attached()
         await super().ack(up_to)
 
-    async def _pass(self) -> None:
-        if self.torn:
+    async def _check_attached(self) -> None:
+        if self.detached:
             await self._never.wait()
 
 
-class _Feeding(AbstractAsyncContextManager[None]):
+class _ReceiverTask(AbstractAsyncContextManager[None]):
     def __init__(self, feed: SimulatedReceiver) -> None:
         self._feed = feed
 
@@ -69,7 +69,7 @@ class _Feeding(AbstractAsyncContextManager[None]):
         await asyncio.wait([self._task])
 
 
-class Fetched:
+class FetchedApiPlatform:
     """A platform whose replies are fetched, as the API's are; the machine is its client."""
 
     name = "api"
@@ -77,19 +77,19 @@ class Fetched:
     capabilities = Capabilities(fetchable=True)
 
     def connect(self, intake: Intake) -> AbstractAsyncContextManager[None]:
-        return _Nothing()
+        return _NoConnection()
 
     async def send(self, outbound: Outbound) -> Receipt:
         raise AssertionError("a fetched reply is never sent")
 
 
-class _Nothing(AbstractAsyncContextManager[None]):
+class _NoConnection(AbstractAsyncContextManager[None]):
     async def __aexit__(self, *exc: object) -> None:
         return None
 
 
-class NoRunners:
-    """The workbenches of a gateway whose tools need none."""
+class NoSandboxes:
+    """The sandbox provider of a gateway whose tools need none."""
 
     name = "runner"
 
@@ -97,7 +97,7 @@ class NoRunners:
         return None  # type: ignore[return-value]  # no tool here touches it
 
     async def adopt(
-        self, known: Sequence[RunnerRow], *, wanted: Collection[SessionId]
+        self, known: Sequence[RunnerRow], *, needed: Collection[SessionId]
     ) -> list[SessionId]:
         return []
 

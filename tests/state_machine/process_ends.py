@@ -1,5 +1,5 @@
-"""How the lives of a home ended: what each left of the turns that ran in it, held against what is
-in the file then."""
+"""How each gateway run ended: the turns that ran in it, compared with what is in the database
+then."""
 
 from collections import Counter
 from pathlib import Path
@@ -14,23 +14,25 @@ from holdfast.gateway.turns.lanes import Lanes
 from holdfast.store.sqlite.reads import sessions
 
 
-class Ends:
-    """Owns the record of cuts, turn by turn, and every breach that was found.
+class ProcessEnds:
+    """Owns the interruptions of each turn, and every violation that was found.
 
-    A turn that runs when a gateway is told to go ends, is parked, or is marked: there is no
-    fourth thing. Only a death leaves one without a word.
+    A turn that runs when a stop is requested ends, is parked, or is marked; nothing else is
+    allowed. Only a killed process leaves a turn without an exit reason.
     """
 
     def __init__(self) -> None:
-        self.cuts: Counter[tuple[TurnId, TurnExitReason | None]] = Counter()  # None: by a death
-        self.breaches: list[str] = []
+        self.interruptions: Counter[tuple[TurnId, TurnExitReason | None]] = (
+            Counter()
+        )  # None: by a kill
+        self.violations: list[str] = []
         self._running: dict[TurnId, SessionId] = {}
-        self._cuts_before: dict[SessionId, int] = {}
-        self._left_before: set[TurnId] = set()  # by an earlier life, and not gone on with since
-        self._unended: set[TurnId] = set()  # closed, and the disk has not taken that yet
+        self._interruptions_before: dict[SessionId, int] = {}
+        self._suspended_before: set[TurnId] = set()  # by an earlier run, and not resumed since
+        self._unended: set[TurnId] = set()  # closed, but not committed yet
         self._restarts = False
 
-    def begins(self, store: SteppedStore, lanes: Lanes, order: StopOrder | None) -> None:
+    def stop_begins(self, store: SteppedStore, lanes: Lanes, order: StopOrder | None) -> None:
         kind = StopKind.SIGNAL if order is None else order.kind
         self._restarts = kind.restarts
         self._running = {
@@ -44,22 +46,26 @@ class Ends:
             if lane.current_turn is not None and lane.running_turn is None
         }
         left = [turn for turn in store.look(sessions.open_turns) if turn.exit_reason is not None]
-        self._left_before = {turn.turn.id for turn in left} - self._running.keys()
-        quiet = not store.writer.requests  # else what was written and when is not known
-        self._cuts_before = {one: _cuts(store, one) for one in self._running.values() if quiet}
+        self._suspended_before = {turn.turn.id for turn in left} - self._running.keys()
+        quiet = not store.writer.requests  # otherwise it is unknown what was written when
+        self._interruptions_before = {
+            one: _interruptions(store, one) for one in self._running.values() if quiet
+        }
 
-    def over(self, path: Path, *, disk_failed: bool) -> None:
-        """The process has gone; this is what is in its file."""
+    def stopped(self, path: Path, *, disk_failed: bool) -> None:
+        """The process has stopped: check what is in its database."""
         with apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY) as db:
             cursor = db.cursor()
             for turn in sessions.open_turns(cursor):
                 self._count(turn)
                 if (
-                    turn.turn.id in self._left_before
+                    turn.turn.id in self._suspended_before
                     and turn.exit_reason is None
                     and not disk_failed
                 ):
-                    self.breaches.append(f"{turn.turn.id} was about to go on, and has no word now")
+                    self.violations.append(
+                        f"{turn.turn.id} was about to be resumed, and has no exit reason now"
+                    )
                 if turn.turn.id in self._running and not disk_failed:
                     session = sessions.session(cursor, turn.turn.session_id)
                     assert session is not None, "a turn of it is open"
@@ -67,34 +73,36 @@ class Ends:
         db.close()
         self._running = {}
 
-    def dies(self, store: SteppedStore) -> None:
+    def killed(self, store: SteppedStore) -> None:
         for turn in store.look(sessions.open_turns):
             if turn.exit_reason is not None:
                 self._count(turn)
             elif turn.was_interrupted:
-                self.cuts[turn.turn.id, None] += 1
+                self.interruptions[turn.turn.id, None] += 1
         self._running = {}
 
     def _count(self, turn: OpenTurn) -> None:
         known = self._running.keys() | self._unended
-        unheard = turn.exit_reason is None and turn.turn.id not in known
-        if turn.was_interrupted and not unheard and turn.turn.id not in self._left_before:
-            self.cuts[turn.turn.id, turn.exit_reason] += 1
+        unknown = turn.exit_reason is None and turn.turn.id not in known
+        if turn.was_interrupted and not unknown and turn.turn.id not in self._suspended_before:
+            self.interruptions[turn.turn.id, turn.exit_reason] += 1
 
-    def _check(self, turn: OpenTurn, cuts: int) -> None:
+    def _check(self, turn: OpenTurn, interruptions: int) -> None:
         left, turn_id = turn.exit_reason, turn.turn.id
         mark = TurnExitReason.RESTART_TIMEOUT if self._restarts else TurnExitReason.SHUTDOWN_TIMEOUT
         if left is None and not turn.is_waiting:
-            self.breaches.append(f"{turn_id} was left without a word")
+            self.violations.append(f"{turn_id} was left without an exit reason")
         if left is not None and left not in (mark, TurnExitReason.PARKED):
-            self.breaches.append(f"{turn_id} was left as {left}, where {mark} is meant")
+            self.violations.append(f"{turn_id} was left as {left}, not as {mark}")
         if left is TurnExitReason.PARKED and not (self._restarts or turn.approvals):
-            self.breaches.append(f"{turn_id} was parked by a stop that is no restart")
-        before = self._cuts_before.get(turn.turn.session_id)
-        if before is not None and cuts not in (99, before + turn.was_interrupted):
-            self.breaches.append(f"{turn_id} was left as {left}: cuts {before}, then {cuts}")
+            self.violations.append(f"{turn_id} was parked by a stop that is no restart")
+        before = self._interruptions_before.get(turn.turn.session_id)
+        if before is not None and interruptions not in (99, before + turn.was_interrupted):
+            self.violations.append(
+                f"{turn_id} was left as {left}: interruptions {before}, then {interruptions}"
+            )
 
 
-def _cuts(store: SteppedStore, session_id: SessionId) -> int:
+def _interruptions(store: SteppedStore, session_id: SessionId) -> int:
     session = store.look(sessions.session, session_id=session_id)
     return 0 if session is None else session.interruptions

@@ -1,4 +1,4 @@
-"""The memory of the machine: it writes down every turn that it is told of."""
+"""A memory provider that records every turn it receives."""
 
 from collections.abc import Sequence
 
@@ -7,14 +7,14 @@ from holdfast.core.messages.transcript import Message
 from holdfast.core.people.memory import MemoryHook, MemorySubject
 
 
-class Diary:
-    """A memory of turns that keeps what it was told, whoever lived when it was."""
+class RecordingMemory:
+    """Owns the turns that were synced to it, over all gateway runs."""
 
-    name = "diary"
+    name = "recording"
     wants = frozenset({MemoryHook.SYNC_TURN})
 
     def __init__(self) -> None:
-        self.told: list[tuple[SessionId, str]] = []
+        self.synced_turns: list[tuple[SessionId, str]] = []
 
     async def initialise(self) -> None: ...
     async def prompt_block(self, subject: MemorySubject) -> str:
@@ -24,7 +24,7 @@ class Diary:
         return ""
 
     async def sync_turn(self, subject: MemorySubject, user: str, assistant: str) -> None:
-        self.told.append((subject.session_id, user))
+        self.synced_turns.append((subject.session_id, user))
 
     async def on_session_end(self, subject: MemorySubject) -> None: ...
     async def on_pre_compact(self, subject: MemorySubject, messages: Sequence[Message]) -> None: ...

@@ -1,5 +1,5 @@
-"""The store on its real file, its threads taken out: what they would do at some instant is done at
-an instant that the test has drawn, so that a run can be repeated."""
+"""The SQLite store without its threads: each commit and read happens after a number of loop ticks
+that the test has drawn, so that a run can be repeated."""
 
 import asyncio
 from collections import Counter, deque
@@ -27,20 +27,20 @@ WRITES = (
     *("suspend", "settle", "begin_attempt", "attempt", "leave", "go_on", "ask", "add"),
     *("plan", "skip", "change"),
 )
-FULL = "the disk is full; nothing of this was written"
+DISK_FULL = "the disk is full; nothing of this was written"
 
 
-class Weather:
-    """How the disk is today: how slow, and what it refuses how often."""
+class SimulatedDisk:
+    """Owns the latency of the disk, and which operations it refuses."""
 
     def __init__(self) -> None:
         self.latency = 0  # ticks from a write to its commit
         self.read_latency = 0
-        self.stale = False  # a slow read has seen the file when it was asked for, not later
+        self.stale = False  # a slow read sees the file as it was when requested
         self.refusing = False  # every write
-        self.refusals: Counter[str] = Counter()  # so many of the next of that kind
+        self.refusals: Counter[str] = Counter()  # by kind: this many of the next
         self.refused = 0
-        self.undecided = False  # what a message does to a turn may not have been kept
+        self.undecided = False  # a decision about a message may not be stored
 
     def refuses(self, kind: str) -> bool:
         if not (self.refusing and kind != READ) and not self.refusals[kind]:
@@ -65,78 +65,78 @@ def after(ticks: int, do: Callable[[], None]) -> None:
 
 
 class SteppedWriter(WriterThread):
-    """Owns the writing connection. Group commit as in the thread: what queued up is committed
-    at once, and a write that fails undoes nothing but itself."""
+    """Owns the writing connection. Group commit as in the thread: queued writes are committed
+    together, and a write that fails undoes only itself."""
 
-    def __init__(self, path: Path, weather: Weather) -> None:
+    def __init__(self, path: Path, disk: SimulatedDisk) -> None:
         super().__init__(path, vfs=None, crash=no_crash)
         self.db = open_writer(path, vfs=None)
         self.requests: list[StoreRequest] = []
         self.open = True
-        self.dead = False  # with its process: whoever asks waits for ever
-        self._weather = weather
+        self.killed = False  # with its process: requests never end
+        self._disk = disk
 
     def submit(self, work: Callable[[apsw.Cursor], T]) -> asyncio.Future[T]:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        if self.dead:
+        if self.killed:
             return future
         if not self.open:
             raise StoreError("the store is closed: nothing can be written to it now")
-        self.requests.append(StoreRequest(future, self._spoiled(work)))
+        self.requests.append(StoreRequest(future, self._with_faults(work)))
         if len(self.requests) == 1:
-            after(self._weather.latency, self.commit)
+            after(self._disk.latency, self.commit)
         return future
 
     def commit(self) -> None:
         requests, self.requests = self.requests, []
         if not self.open or not requests:
             return
-        if self._weather.refuses(COMMIT):
-            self._fail(requests, TransientStoreError(FULL))
+        if self._disk.refuses(COMMIT):
+            self._fail(requests, TransientStoreError(DISK_FULL))
         else:
             self._commit(self.db, requests)
         for request in requests:
             _resolve(request)
 
-    def _spoiled(self, work: Callable[[apsw.Cursor], T]) -> Callable[[apsw.Cursor], T]:
+    def _with_faults(self, work: Callable[[apsw.Cursor], T]) -> Callable[[apsw.Cursor], T]:
         kind = work.func.__name__ if isinstance(work, partial) else ""
-        # Asked once: a write that is done anew beside one that failed meets the same weather.
-        refuses = cache(self._weather.refuses)
+        # Decided once: a write that is repeated beside one that failed gets the same answer.
+        refuses = cache(self._disk.refuses)
 
-        def spoiled(cursor: apsw.Cursor) -> T:
+        def work_or_fail(cursor: apsw.Cursor) -> T:
             if refuses(kind):
-                raise TransientStoreError(FULL)
+                raise TransientStoreError(DISK_FULL)
             return work(cursor)
 
-        return spoiled
+        return work_or_fail
 
 
 class SteppedReader(ReaderThread):
-    """Owns the reading connection; reads are done in the order in which they were asked for."""
+    """Owns the reading connection; reads are done in the order of the requests."""
 
-    def __init__(self, path: Path, weather: Weather) -> None:
+    def __init__(self, path: Path, disk: SimulatedDisk) -> None:
         super().__init__(path, vfs=None)
         self.db = open_reader(path, vfs=None)
         self.open = True
-        self.dead = False  # with its process: whoever asks waits for ever
-        self._weather = weather
+        self.killed = False  # with its process: requests never end
+        self._disk = disk
         self._requests: deque[tuple[StoreRequest, bool]] = deque()
 
     def read(self, work: Callable[[apsw.Cursor], T]) -> asyncio.Future[T]:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        if self.dead:
+        if self.killed:
             return future
         if not self.open:
             raise StoreError("the store is closed: nothing can be read from it now")
         request = StoreRequest(future, work)
-        if self._weather.stale:
+        if self._disk.stale:
             self._run(self.db, request)
-        self._requests.append((request, self._weather.stale))
-        after(self._weather.read_latency, self._next)
+        self._requests.append((request, self._disk.stale))
+        after(self._disk.read_latency, self._next)
         return future
 
     def finish(self) -> None:
-        """A close stands behind the last read."""
+        """Do all queued reads before the connection closes."""
         while self._requests:
             self._next()
 
@@ -144,7 +144,7 @@ class SteppedReader(ReaderThread):
         if not self.open or not self._requests:
             return
         request, done = self._requests.popleft()
-        if self._weather.refuses(READ):
+        if self._disk.refuses(READ):
             request.error = StoreError("the disk failed; nothing was read")
         elif not done:
             self._run(self.db, request)
@@ -161,11 +161,11 @@ def _resolve(request: StoreRequest) -> None:
 
 
 class SteppedStore(SqliteStoreWriter, SqliteStoreReader):
-    """`core.ports.Store` for one life of a gateway."""
+    """`core.ports.Store` for one gateway run."""
 
-    def __init__(self, path: Path, weather: Weather) -> None:
-        self.writer = SteppedWriter(path, weather)
-        self.reader = SteppedReader(path, weather)
+    def __init__(self, path: Path, disk: SimulatedDisk) -> None:
+        self.writer = SteppedWriter(path, disk)
+        self.reader = SteppedReader(path, disk)
         SqliteStoreWriter.__init__(self, self.writer)
         SqliteStoreReader.__init__(self, self.reader)
 
@@ -177,9 +177,9 @@ class SteppedStore(SqliteStoreWriter, SqliteStoreReader):
         self.reader.finish()
         self._close()
 
-    def die(self) -> None:
-        """What is not committed now never is, and nobody hears of it."""
-        self.writer.dead = self.reader.dead = True
+    def kill(self) -> None:
+        """Drop what is not committed, without an error."""
+        self.writer.killed = self.reader.killed = True
         self._close()
 
     def _close(self) -> None:
@@ -189,8 +189,8 @@ class SteppedStore(SqliteStoreWriter, SqliteStoreReader):
             self.reader.db.close()
 
     def look(self, read: Callable[..., T], **arguments: Any) -> T:
-        """What is in the file right now."""
-        request = StoreRequest(None, partial(read, **arguments))  # type: ignore[arg-type]  # nobody waits
+        """Read what is in the database now."""
+        request = StoreRequest(None, partial(read, **arguments))  # type: ignore[arg-type]  # nothing waits
         self.reader._run(self.reader.db, request)
         if request.error is not None:
             raise request.error

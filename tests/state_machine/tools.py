@@ -1,4 +1,4 @@
-"""The tools of the machine: each waits to be let go, and remembers what was done with it."""
+"""The tools of the state machine: each call waits until a rule releases it, and is counted."""
 
 import asyncio
 from collections import Counter
@@ -9,13 +9,25 @@ from holdfast.core.turns.model import ToolSchema
 from holdfast.core.turns.tool import Arguments, Danger, ReplayClass, ToolContext, ToolOutput
 
 SHELL = "shell"
-HARMLESS_WORD, DANGEROUS, STRANGE, HOPELESS = "harmless", "dangerous", "strange", "hopeless"
-COMMANDS_RUN = (HARMLESS_WORD, DANGEROUS, DANGEROUS, DANGEROUS, STRANGE, HOPELESS)
+HARMLESS_COMMAND, DANGEROUS_COMMAND, UNCLASSIFIED_COMMAND, FORBIDDEN_COMMAND = (
+    "harmless",
+    "dangerous",
+    "unclassified",
+    "forbidden",
+)
+SHELL_COMMANDS = (
+    HARMLESS_COMMAND,
+    DANGEROUS_COMMAND,
+    DANGEROUS_COMMAND,
+    DANGEROUS_COMMAND,
+    UNCLASSIFIED_COMMAND,
+    FORBIDDEN_COMMAND,
+)
 
 
-class Lever:
-    """A tool that waits until it is let go. It outlives the gateway, as a runner does: `attach`
-    finds what was pulled by an earlier life."""
+class BlockingTool:
+    """A tool whose calls wait until they are released. It outlives the gateway, as a runner does:
+    `attach` finds the calls that an earlier run started."""
 
     toolset = "test"
     danger = Danger.NONE
@@ -25,61 +37,61 @@ class Lever:
         self.schema = ToolSchema(name=name or replay, description="x", parameters=parameters)
         self.replay = replay
         self.started: Counter[CallId] = Counter()
-        self.held: list[asyncio.Event] = []
+        self.waiting: list[asyncio.Event] = []
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
         self.started[context.call_id] += 1
-        return await self._let_go(context)
+        return await self._wait_for_release(context)
 
     async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
         if not self.started[context.call_id]:
             return None
-        return await self._let_go(context)
+        return await self._wait_for_release(context)
 
-    async def _let_go(self, context: ToolContext) -> ToolOutput:
-        go = asyncio.Event()
-        self.held.append(go)
+    async def _wait_for_release(self, context: ToolContext) -> ToolOutput:
+        released = asyncio.Event()
+        self.waiting.append(released)
         try:
-            context.progress("it moves")
-            await go.wait()
+            context.progress("working")
+            await released.wait()
         finally:
-            self.held.remove(go)
-        return ToolOutput(text=f"{context.call_id} is pulled")
+            self.waiting.remove(released)
+        return ToolOutput(text=f"{context.call_id} is done")
 
 
-class Shell(Lever):
-    """A lever that runs commands: it remembers what each call was to run."""
+class BlockingShell(BlockingTool):
+    """A blocking tool that runs commands and records the command of each call."""
 
     def __init__(self) -> None:
         super().__init__(ReplayClass.ATTACH, SHELL)
         self.ran: dict[CallId, str] = {}
-        self.free: set[CallId] = set()  # those for which nobody had to be asked
-        self.asks = True
+        self.without_approval: set[CallId] = set()  # calls that needed none
+        self.needs_approval = True
 
     def command(self, arguments: Arguments) -> str | None:
-        wanted = arguments.get("command")
-        return wanted if isinstance(wanted, str) else None
+        command = arguments.get("command")
+        return command if isinstance(command, str) else None
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
         self.ran[context.call_id] = self.command(arguments) or ""
-        if not self.asks:
-            self.free.add(context.call_id)
+        if not self.needs_approval:
+            self.without_approval.add(context.call_id)
         return await super().run(context, arguments)
 
 
-class ByWord:
-    """Judges by the word itself; `asked` is how often a person is to be asked."""
+class WordJudge:
+    """Judges a command by its one word; `flagged` counts those that need an approval."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.flagged = 0
 
     def judge(self, command: str) -> CommandVerdict:
-        if command == HOPELESS:
+        if command == FORBIDDEN_COMMAND:
             return CommandVerdict(
-                level=CommandRisk.FORBIDDEN, rule=HOPELESS, why="It helps nobody."
+                level=CommandRisk.FORBIDDEN, rule=FORBIDDEN_COMMAND, why="It is forbidden."
             )
-        if command in (DANGEROUS, STRANGE):
-            self.asked += 1
-            rule = DANGEROUS if command == DANGEROUS else ""
+        if command in (DANGEROUS_COMMAND, UNCLASSIFIED_COMMAND):
+            self.flagged += 1
+            rule = DANGEROUS_COMMAND if command == DANGEROUS_COMMAND else ""
             return CommandVerdict(level=CommandRisk.DANGEROUS, rule=rule, why="It may do harm.")
         return HARMLESS

@@ -1,5 +1,5 @@
-"""An event loop whose time passes only when there is nothing else to do: no test waits for it, and
-every run of the same steps is the same run."""
+"""An event loop in virtual time: time advances only when there is nothing else to do, so tests do
+not wait, and the same steps give the same run."""
 
 import asyncio
 import selectors
@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class NothingLeft(AssertionError):
-    """Somebody waits for what nobody is going to do."""
+class DeadlockError(AssertionError):
+    """The loop waits, and nothing is scheduled that could wake it."""
 
 
-class _NoFiles(selectors.SelectSelector):
-    """Waits for no file and no thread: where the loop would sleep, its clock is put forward."""
+class _VirtualSelector(selectors.SelectSelector):
+    """Waits for no file and no thread: where the loop would sleep, its clock is advanced."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -23,31 +23,33 @@ class _NoFiles(selectors.SelectSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
-            raise NothingLeft("the loop has neither work nor a timer")
+            raise DeadlockError("the loop has neither work nor a timer")
         self.now += max(timeout, 0.0)
         return []
 
 
-class HeldLoop(asyncio.SelectorEventLoop):
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """An event loop that owns its virtual time and records unhandled errors."""
+
     def __init__(self) -> None:
-        self._files = _NoFiles()
-        super().__init__(self._files)
-        self.errors: list[str] = []  # what nobody caught
+        self._selector = _VirtualSelector()
+        super().__init__(self._selector)
+        self.errors: list[str] = []
         self.set_exception_handler(self._report)
 
     def time(self) -> float:
-        return self._files.now
+        return self._selector.now
 
     def tick(self, ticks: int) -> None:
-        """Let whatever is ready run, so many times over; no time passes."""
+        """Run what is ready, this many times; no time passes."""
         self.run_until_complete(_ticks(ticks))
 
     def wait(self, seconds: float) -> None:
         self.run_until_complete(asyncio.sleep(seconds))
 
-    def bring(self, what: Awaitable[T], *, within: float) -> T:
-        """The result of what must not take longer than so many seconds."""
-        return self.run_until_complete(asyncio.wait_for(what, within))
+    def run_with_timeout(self, work: Awaitable[T], *, timeout: float) -> T:
+        """The result of work that must end within this many seconds."""
+        return self.run_until_complete(asyncio.wait_for(work, timeout))
 
     def _report(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         self.errors.append(f"{context['message']}: {context.get('exception')!r}")
@@ -58,28 +60,28 @@ async def _ticks(ticks: int) -> None:
         await asyncio.sleep(0)
 
 
-class HeldClock:
-    """A `Clock` and `WallClockTimer` on the time of a held loop. A change of the wall clock is
+class VirtualClock:
+    """A `Clock` and `WallClockTimer` on the time of a virtual loop. A change of the wall clock is
     noticed at once; the monotonic clock cannot be set."""
 
-    def __init__(self, loop: HeldLoop) -> None:
+    def __init__(self, loop: VirtualTimeLoop) -> None:
         self._loop = loop
-        self._ahead = 0.0
-        self._was_set = asyncio.Event()
+        self._offset = 0.0
+        self._changed = asyncio.Event()
 
     def now(self) -> float:
-        return 1_700_000_000.0 + self._loop.time() + self._ahead
+        return 1_700_000_000.0 + self._loop.time() + self._offset
 
     def monotonic(self) -> float:
         return self._loop.time()
 
-    def put(self, seconds: float) -> None:
-        """Forward, or back."""
-        self._ahead += seconds
-        self._was_set.set()
-        self._was_set = asyncio.Event()
+    def shift(self, seconds: float) -> None:
+        """Set the wall clock forward or back."""
+        self._offset += seconds
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     async def wait_until(self, at: float) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(max(at - self.now(), 0.0)):
-                await self._was_set.wait()
+                await self._changed.wait()

@@ -1,4 +1,4 @@
-"""Those who ask a gateway of the machine and look at what becomes of it, from outside its chats."""
+"""API clients: requests that send a message, and watchers that read the events of one."""
 
 import asyncio
 
@@ -7,8 +7,8 @@ from holdfast.core.messages.events import TurnEvent
 from holdfast.core.messages.inbox import Accepted, Inbound
 
 
-class Request:
-    """A program's message, and what its intake answered."""
+class ApiRequest:
+    """A message sent over the API, and the result of its acceptance."""
 
     def __init__(self, inbound: Inbound) -> None:
         self.inbound = inbound
@@ -22,11 +22,11 @@ class Request:
         return task.result()
 
 
-class Watch:
-    """Somebody who looks at a message until it ends, or until they have seen enough."""
+class Watcher:
+    """A client that reads the events of a message until it ends, or until it disconnects."""
 
     def __init__(self, inbox_id: InboxId) -> None:
         self.inbox_id = inbox_id
         self.events: list[TurnEvent] = []
-        self.left = False  # by themselves, or with the gateway
+        self.closed = False  # by the client, or with the gateway
         self.task: asyncio.Task[None] | None = None

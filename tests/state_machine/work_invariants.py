@@ -1,6 +1,6 @@
-"""The laws of work: of what waits for a person, of children, and of what was taken back.
+"""Invariants of approvals, subagents, concurrent turns and undone messages.
 
-Each law yields a sentence for every breach of it.
+Each invariant yields a sentence for every violation.
 """
 
 from collections import Counter
@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 
 import apsw
 from tests.state_machine.home import Home
-from tests.state_machine.home_contents import Books, Instant, Law
-from tests.state_machine.model import HELPER
-from tests.state_machine.tools import DANGEROUS, HOPELESS, STRANGE
+from tests.state_machine.home_contents import HomeContents, Invariant, StepInvariant
+from tests.state_machine.model import AUXILIARY_MODEL
+from tests.state_machine.tools import DANGEROUS_COMMAND, FORBIDDEN_COMMAND, UNCLASSIFIED_COMMAND
 
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import InboxRow, InboxState
@@ -23,7 +23,7 @@ from holdfast.store.sqlite.reads import approvals
 
 def approvals_end_once(home: Home) -> Iterator[str]:
     """J3: what has ended stays ended, as it was."""
-    for approval in home.asked():
+    for approval in home.approvals():
         if approval.pending:
             if approval.id in home.approvals_ended:
                 yield f"{approval.id} is pending again"
@@ -33,27 +33,27 @@ def approvals_end_once(home: Home) -> Iterator[str]:
             yield f"{approval.id} was {ended.state} and is {approval.state}"
 
 
-def nothing_runs_unasked(home: Home) -> Iterator[str]:
-    """J3: what is dangerous runs by a yes to it, or by one that stands."""
-    if not home.shell.ran or home.life is None or not home.life.store.reader.open:
+def dangerous_commands_need_approval(home: Home) -> Iterator[str]:
+    """J3: a dangerous command runs only with an approval or an approval rule."""
+    if not home.shell.ran or home.current_run is None or not home.current_run.store.reader.open:
         return
-    asked = {approval.call_id: approval for approval in home.asked()}
-    rules = home.life.store.look(approvals.approval_rules, principal=None, rule=None)
+    found = {approval.call_id: approval for approval in home.approvals()}
+    rules = home.current_run.store.look(approvals.approval_rules, principal=None, rule=None)
     for call_id, command in home.shell.ran.items():
-        approval = asked.get(call_id)
-        if command == HOPELESS:
-            yield f"{call_id} was hopeless, and ran"
-        elif call_id in home.shell.free:
+        approval = found.get(call_id)
+        if command == FORBIDDEN_COMMAND:
+            yield f"{call_id} is forbidden, and ran"
+        elif call_id in home.shell.without_approval:
             continue
         elif approval is not None and approval.state is not ApprovalState.APPROVED:
             yield f"{call_id} ran, and {approval.id} is {approval.state}"
-        elif approval is None and command == STRANGE:
-            yield f"{call_id} ran, and nobody was asked"
-        elif approval is None and command == DANGEROUS and not rules:
-            yield f"{call_id} ran, and nobody has allowed it"
+        elif approval is None and command == UNCLASSIFIED_COMMAND:
+            yield f"{call_id} ran without an approval"
+        elif approval is None and command == DANGEROUS_COMMAND and not rules:
+            yield f"{call_id} ran without an approval or a rule"
 
 
-def who_waits_holds_no_agent(home: Home) -> Iterator[str]:
+def waiting_turns_hold_no_agent(home: Home) -> Iterator[str]:
     """J3: a turn that waits for a person holds nothing but its row."""
     if not home.ready:
         return
@@ -64,22 +64,23 @@ def who_waits_holds_no_agent(home: Home) -> Iterator[str]:
             yield f"the lane of {lane.session_id} waits, and its agent is leased"
 
 
-def one_turn_at_a_time(home: Home) -> Iterator[str]:
-    """H5: whoever speaks with a model is the one turn of a lane, or on an errand."""
-    if not home.ready or home.life is None:
+def each_session_runs_one_turn_at_a_time(home: Home) -> Iterator[str]:
+    """H5: each model request belongs to the one turn of a lane, or is an auxiliary call."""
+    if not home.ready or home.current_run is None:
         return
     turns = [lane.current_turn for lane in home.gateway.lanes if lane.current_turn is not None]
     clients = Counter(id(turn.agent.client) for turn in turns)
-    for ask in home.life.voice.asks:
-        if ask.client.name != HELPER and clients[id(ask.client)] != 1:
-            yield f"{clients[id(ask.client)]} lanes have the turn that asks {ask.messages[-1]}"
+    for request in home.current_run.model.pending:
+        lanes = clients[id(request.client)]
+        if request.client.name != AUXILIARY_MODEL and lanes != 1:
+            yield f"{lanes} lanes have the turn that requests {request.messages[-1]}"
 
 
-def what_was_taken_back_is_not_shown(home: Home) -> Iterator[str]:
+def undone_answers_are_not_sent_to_the_model(home: Home) -> Iterator[str]:
     """An answer that was undone is in no request of its session any more."""
-    if not home.ready or home.life is None or not home.life.voice.asks:
+    if not home.ready or home.current_run is None or not home.current_run.model.pending:
         return
-    undone: dict[str, SessionId] = dict(home.life.store.look(_undone_answers))
+    undone: dict[str, SessionId] = dict(home.current_run.store.look(_undone_answers))
     if not undone:
         return
     sessions = {
@@ -87,27 +88,27 @@ def what_was_taken_back_is_not_shown(home: Home) -> Iterator[str]:
         for lane in home.gateway.lanes
         if lane.current_turn is not None
     }
-    for ask in home.life.voice.asks:
-        for message in ask.messages:
-            taken = undone.get(message.text) if isinstance(message, AssistantMessage) else None
-            if taken is not None and sessions.get(id(ask.client)) == taken:
-                yield f"{message.text!r} was taken back, and shown again in {taken}"
+    for request in home.current_run.model.pending:
+        for message in request.messages:
+            undone_in = undone.get(message.text) if isinstance(message, AssistantMessage) else None
+            if undone_in is not None and sessions.get(id(request.client)) == undone_in:
+                yield f"{message.text!r} was undone, and sent to the model again in {undone_in}"
 
 
-ALWAYS: Sequence[Instant] = (
+ALWAYS: Sequence[StepInvariant] = (
     approvals_end_once,
-    nothing_runs_unasked,
-    who_waits_holds_no_agent,
-    one_turn_at_a_time,
-    what_was_taken_back_is_not_shown,
+    dangerous_commands_need_approval,
+    waiting_turns_hold_no_agent,
+    each_session_runs_one_turn_at_a_time,
+    undone_answers_are_not_sent_to_the_model,
 )
 
 
-def every_approval_has_an_end(books: Books) -> Iterator[str]:
+def every_approval_has_an_end(contents: HomeContents) -> Iterator[str]:
     """J3: and where it was a yes, and the turn went on to its answer, its command ran once."""
-    turns = {turn.id: turn for turn in books.turns}
-    for approval in books.home.asked():
-        ran = books.home.shell.started[approval.call_id]
+    turns = {turn.id: turn for turn in contents.turns}
+    for approval in contents.home.approvals():
+        ran = contents.home.shell.started[approval.call_id]
         if approval.pending:
             yield f"{approval.id} is pending"
         answered = turns[approval.turn_id].state is TurnState.ANSWERED
@@ -115,39 +116,40 @@ def every_approval_has_an_end(books: Books) -> Iterator[str]:
             yield f"{approval.id} was approved, and its command ran {ran} times"
 
 
-def children_report_once(books: Books) -> Iterator[str]:
-    """A child's reply is the result of the call that waits for it, or one message of its chat."""
+def subagents_report_once(contents: HomeContents) -> Iterator[str]:
+    """A subagent's reply is the result of the call that waits for it, or one message of its
+    chat."""
     results = {
         message.call_id: message.text
-        for records in books.records.values()
+        for records in contents.records.values()
         for message in (record.message for record in records)
         if isinstance(message, ToolMessage)
     }
-    waited = {turn.id for turn in books.turns if turn.state is TurnState.ANSWERED}
-    for row in books.inbox.values():
-        child = row.inbound.subagent
-        if child is None or row.state is not InboxState.ANSWERED:
+    waited = {turn.id for turn in contents.turns if turn.state is TurnState.ANSWERED}
+    for row in contents.inbox.values():
+        subagent = row.inbound.subagent
+        if subagent is None or row.state is not InboxState.ANSWERED:
             continue
-        [reply] = books.replies_to(row)
-        told = results.get(child.call_id, "")
-        heard = [each for each in books.inbox.values() if _brings(each, reply.id)]
-        if len(heard) != (child.kind is SubagentKind.BACKGROUND):
-            yield f"the reply of {child.session_id} came {len(heard)} times"
-        if heard and reply.text not in heard[0].inbound.text:
-            yield f"the reply of {child.session_id} came as {heard[0].inbound.text!r}"
-        if child.turn_id in waited and reply.text not in told:
-            yield f"the result of {child.call_id} is {told!r}, without {reply.text!r}"
+        [reply] = contents.replies_to(row)
+        result = results.get(subagent.call_id, "")
+        delivered = [each for each in contents.inbox.values() if _delivers_reply(each, reply.id)]
+        if len(delivered) != (subagent.kind is SubagentKind.BACKGROUND):
+            yield f"the reply of {subagent.session_id} came {len(delivered)} times"
+        if delivered and reply.text not in delivered[0].inbound.text:
+            yield f"the reply of {subagent.session_id} came as {delivered[0].inbound.text!r}"
+        if subagent.turn_id in waited and reply.text not in result:
+            yield f"the result of {subagent.call_id} is {result!r}, without {reply.text!r}"
 
 
-AFTER_ALL: Sequence[Law] = (every_approval_has_an_end, children_report_once)
+AT_THE_END: Sequence[Invariant] = (every_approval_has_an_end, subagents_report_once)
 
 
-def _brings(row: InboxRow, delivery_id: str) -> bool:
+def _delivers_reply(row: InboxRow, delivery_id: str) -> bool:
     return row.inbound.event_id == f"{INTERNAL_PLATFORM}:{delivery_id}"
 
 
 def _undone_answers(cursor: apsw.Cursor) -> list[tuple[str, SessionId]]:
-    """Those that the machine has made up, for each of those is said once."""
+    """The undone replies of the scripted model: each of their texts is unique."""
     found = cursor.execute(
         "SELECT json_extract(m.body, '$.text'), m.session_id FROM messages m JOIN undone u"
         " ON u.session_id = m.session_id AND m.seq BETWEEN u.from_seq AND u.to_seq"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from tests.state_machine.virtual_time import HeldClock, HeldLoop
+from tests.state_machine.virtual_time import VirtualClock, VirtualTimeLoop
 
 from holdfast.core.errors import (
     AccountDisconnected,
@@ -115,8 +115,8 @@ class Board:
     """The lines of some doors on a loop whose time is held."""
 
     def __init__(self, *doors: Fickle, slate: Slate | None = None) -> None:
-        self.loop = HeldLoop()
-        self.clock = HeldClock(self.loop)
+        self.loop = VirtualTimeLoop()
+        self.clock = VirtualClock(self.loop)
         self.platforms = PlatformRegistry(doors, clock=self.clock)
         self.slate = slate or Slate()
         self.connected: set[str] = set()
@@ -142,7 +142,7 @@ class Board:
         await self.accounts.open()
 
     def run(self, work: Any) -> Any:
-        return self.loop.bring(work, within=3600)
+        return self.loop.run_with_timeout(work, timeout=3600)
 
     def state(self, door: Platform) -> AccountState:
         return self.platforms.status_of(door).state
@@ -447,7 +447,7 @@ def test_whatever_is_asked_of_an_account_the_last_word_holds(
 async def test_a_pause_holds_over_a_restart_if_and_only_if_it_was_kept() -> None:
     """Also where the store takes one change and not another, and where two come at once."""
     slate = Slate()
-    clock = HeldClock(asyncio.get_running_loop())  # type: ignore[arg-type]
+    clock = VirtualClock(asyncio.get_running_loop())  # type: ignore[arg-type]
     one, two, three = (("fickle", name) for name in "abc")
 
     async def after_a_restart() -> list[bool]:
