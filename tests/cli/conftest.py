@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.command_line import Cli, CliGateway, environment, running
+from tests.support.command_line import Cli, CliGateway, environment, running_gateway
 from tests.support.fork_server import run_holdfast
 
 from holdfast.testing.misbehaving_model.process import ModelProcess
@@ -32,7 +32,7 @@ def model() -> Iterator[ModelProcess]:
 @pytest.fixture
 def gateway(tmp_path: Path, model: ModelProcess) -> Iterator[CliGateway]:
     """A gateway of the test's own, which it may kill."""
-    with running(tmp_path, model) as process:
+    with running_gateway(tmp_path, model) as process:
         yield process
 
 
@@ -41,5 +41,5 @@ def shared_gateway(
     tmp_path_factory: pytest.TempPathFactory, model: ModelProcess
 ) -> Iterator[CliGateway]:
     """One gateway for all the tests that leave it be; each has a session of its own."""
-    with running(tmp_path_factory.mktemp("shared"), model) as process:
+    with running_gateway(tmp_path_factory.mktemp("shared"), model) as process:
         yield process

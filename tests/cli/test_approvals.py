@@ -13,7 +13,7 @@ SUDO = '[tool terminal {"command": "sudo -n true; echo it ran"}] [then] [text th
 
 
 def pending(gateway: CliGateway, cli: Cli) -> list[dict[str, str]]:
-    listed = cli("approvals", "list", "--json", **gateway.where)
+    listed = cli("approvals", "list", "--json", **gateway.environ)
     found: list[dict[str, str]] = json.loads(listed.stdout)
     return found
 
@@ -21,19 +21,19 @@ def pending(gateway: CliGateway, cli: Cli) -> list[dict[str, str]]:
 def test_a_chat_shows_the_question_and_takes_a_yes(
     shared_gateway: CliGateway, open_terminal: Callable[..., Terminal]
 ) -> None:
-    chat = open_terminal("chat", "--session", "asked", **shared_gateway.where)
-    chat.sees("/help")
-    chat.says(SUDO)
-    chat.sees("? May this run? It would run with the rights of another user")
-    chat.sees("sudo -n true; echo it ran")
-    chat.sees("yes, no, session or always")
-    chat.says("yes")
-    chat.sees("Approved: sudo -n true; echo it ran")
-    chat.sees("that was it")
+    chat = open_terminal("chat", "--session", "asked", **shared_gateway.environ)
+    chat.wait_for_text("/help")
+    chat.type_line(SUDO)
+    chat.wait_for_text("? May this run? It would run with the rights of another user")
+    chat.wait_for_text("sudo -n true; echo it ran")
+    chat.wait_for_text("yes, no, session or always")
+    chat.type_line("yes")
+    chat.wait_for_text("Approved: sudo -n true; echo it ran")
+    chat.wait_for_text("that was it")
 
 
 def test_a_script_can_answer_in_a_chat(shared_gateway: CliGateway, cli: Cli) -> None:
-    done = cli("chat", "--session", "piped", stdin=f"{SUDO}\nno\n", **shared_gateway.where)
+    done = cli("chat", "--session", "piped", stdin=f"{SUDO}\nno\n", **shared_gateway.environ)
     assert "Denied: sudo -n true" in done.stdout
     assert "that was it" in done.stdout
 
@@ -44,41 +44,41 @@ def test_a_script_that_asks_is_told_whose_word_it_waits_for(
     """Or it would wait in silence until the approval has expired."""
     asked = ("ask", "--session", "alone", "--message-id", "m1", "--timeout")
     wanted = "Waiting for approval: sudo -n true; echo it ran"
-    while wanted not in (late := cli(*asked, "1", SUDO, **shared_gateway.where)).stderr:
+    while wanted not in (late := cli(*asked, "1", SUDO, **shared_gateway.environ)).stderr:
         assert late.returncode == 124
     (row,) = pending(shared_gateway, cli)
     assert f"`holdfast approvals approve {row['id']}`" in late.stderr
-    cli("approvals", "deny", row["id"], **shared_gateway.where)
-    assert cli(*asked, "30", SUDO, **shared_gateway.where).stdout == "that was it\n"
+    cli("approvals", "deny", row["id"], **shared_gateway.environ)
+    assert cli(*asked, "30", SUDO, **shared_gateway.environ).stdout == "that was it\n"
 
 
 def test_an_approval_is_listed_answered_and_remembered(
     shared_gateway: CliGateway, cli: Cli, open_terminal: Callable[..., Terminal]
 ) -> None:
-    chat = open_terminal("chat", "--session", "listed", **shared_gateway.where)
-    chat.sees("/help")
-    chat.says(SUDO)
-    chat.sees("May this run?")
+    chat = open_terminal("chat", "--session", "listed", **shared_gateway.environ)
+    chat.wait_for_text("/help")
+    chat.type_line(SUDO)
+    chat.wait_for_text("May this run?")
     (row,) = pending(shared_gateway, cli)
-    assert "pending, " in cli("approvals", "list", **shared_gateway.where).stdout
+    assert "pending, " in cli("approvals", "list", **shared_gateway.environ).stdout
     approved = cli(
-        "approvals", "approve", "--scope", "always", row["id"][:-2], **shared_gateway.where
+        "approvals", "approve", "--scope", "always", row["id"][:-2], **shared_gateway.environ
     )
     assert approved.stdout == "Approved: sudo -n true; echo it ran\n"
-    chat.sees("that was it")
-    again = cli("approvals", "deny", row["id"], **shared_gateway.where)
+    chat.wait_for_text("that was it")
+    again = cli("approvals", "deny", row["id"], **shared_gateway.environ)
     assert again.returncode == exit_codes.FAILED
     assert "approved already, by the operator" in again.stderr
     assert (
-        cli("approvals", "list", **shared_gateway.where).stdout == "Nothing waits for approval.\n"
+        cli("approvals", "list", **shared_gateway.environ).stdout == "Nothing waits for approval.\n"
     )
-    (rule,) = json.loads(cli("approvals", "rules", "--json", **shared_gateway.where).stdout)
+    (rule,) = json.loads(cli("approvals", "rules", "--json", **shared_gateway.environ).stdout)
     assert (rule["rule"], rule["scope"]) == ("become-root", "always")
-    assert "become-root" in cli("approvals", "rules", **shared_gateway.where).stdout
-    assert cli("approvals", "revoke", rule["id"], **shared_gateway.where).returncode == 0
-    assert "No standing rules" in cli("approvals", "rules", **shared_gateway.where).stdout
+    assert "become-root" in cli("approvals", "rules", **shared_gateway.environ).stdout
+    assert cli("approvals", "revoke", rule["id"], **shared_gateway.environ).returncode == 0
+    assert "No standing rules" in cli("approvals", "rules", **shared_gateway.environ).stdout
     assert (
-        cli("approvals", "revoke", rule["id"], **shared_gateway.where).returncode
+        cli("approvals", "revoke", rule["id"], **shared_gateway.environ).returncode
         == exit_codes.FAILED
     )
 
@@ -86,7 +86,7 @@ def test_an_approval_is_listed_answered_and_remembered(
 def test_a_rule_that_is_not_there_is_said_so_with_where_they_are(
     shared_gateway: CliGateway, cli: Cli
 ) -> None:
-    refused = cli("approvals", "revoke", "nope", **shared_gateway.where)
+    refused = cli("approvals", "revoke", "nope", **shared_gateway.environ)
     assert refused.returncode == exit_codes.FAILED
     assert "There is no rule 'nope'; `holdfast approvals rules` has them all." in refused.stderr
 
@@ -94,8 +94,8 @@ def test_a_rule_that_is_not_there_is_said_so_with_where_they_are(
 def test_the_only_one_need_not_be_named_and_none_is_said_to_be_none(
     shared_gateway: CliGateway, cli: Cli
 ) -> None:
-    refused = cli("approvals", "approve", **shared_gateway.where)
+    refused = cli("approvals", "approve", **shared_gateway.environ)
     assert refused.returncode == exit_codes.FAILED
     assert "Nothing waits for approval." in refused.stderr
-    unknown = cli("approvals", "deny", "ap_nothing", **shared_gateway.where)
+    unknown = cli("approvals", "deny", "ap_nothing", **shared_gateway.environ)
     assert "is no approval" in unknown.stderr

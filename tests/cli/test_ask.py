@@ -20,19 +20,19 @@ Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 def test_only_the_answer_is_printed(shared_gateway: CliGateway, cli: Cli) -> None:
     done = cli(
-        "ask", '[tool terminal {"command": "true"}] [then] [text just this]', **shared_gateway.where
+        "ask", '[tool terminal {"command": "true"}] [then] [text just this]', **shared_gateway.environ
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "just this\n", "")
 
 
 def test_standard_input_is_appended(shared_gateway: CliGateway, cli: Cli) -> None:
-    done = cli("ask", "what is", "this?", stdin="some\nlines\n", **shared_gateway.where)
+    done = cli("ask", "what is", "this?", stdin="some\nlines\n", **shared_gateway.environ)
     assert done.stdout == "You said: what is this?\n\nsome\nlines\n"
-    assert cli("ask", stdin="only this", **shared_gateway.where).stdout == "You said: only this\n"
+    assert cli("ask", stdin="only this", **shared_gateway.environ).stdout == "You said: only this\n"
 
 
 def test_asking_nothing_is_a_usage_error(shared_gateway: CliGateway, cli: Cli) -> None:
-    refused = cli("ask", stdin="", **shared_gateway.where)
+    refused = cli("ask", stdin="", **shared_gateway.environ)
     assert refused.returncode == exit_codes.USAGE
     assert "Nothing was asked" in refused.stderr
 
@@ -41,24 +41,24 @@ def test_a_named_session_remembers_and_a_fresh_one_does_not(
     shared_gateway: CliGateway, cli: Cli, model: ModelProcess
 ) -> None:
     for words in (["--session", "memory", "one"], ["--session", "memory", "two"], ["three"]):
-        assert cli("ask", *words, **shared_gateway.where).returncode == 0
+        assert cli("ask", *words, **shared_gateway.environ).returncode == 0
     *_, second, third = model.requests()["requests"]
     assert len(second["messages"]) == len(third["messages"]) + 2
 
 
 def test_json_says_what_became_of_it(shared_gateway: CliGateway, cli: Cli) -> None:
-    document = json.loads(cli("ask", "--json", "[text yes]", **shared_gateway.where).stdout)
+    document = json.loads(cli("ask", "--json", "[text yes]", **shared_gateway.environ).stdout)
     assert document["state"] == "answered"
     assert document["answer"] == "yes"
     assert document["session"].startswith("s_")
     assert document["message_id"].startswith("cli-")
-    failed = cli("ask", "--json", "[status 400]", **shared_gateway.where)
+    failed = cli("ask", "--json", "[status 400]", **shared_gateway.environ)
     assert failed.returncode == exit_codes.FAILED
     assert json.loads(failed.stdout)["state"] == "failed"
 
 
 def test_a_failure_is_told_on_standard_error(shared_gateway: CliGateway, cli: Cli) -> None:
-    failed = cli("ask", "[status 400]", **shared_gateway.where)
+    failed = cli("ask", "[status 400]", **shared_gateway.environ)
     assert failed.returncode == exit_codes.FAILED
     assert failed.stdout == ""
     assert "could not be answered" in failed.stderr
@@ -69,12 +69,12 @@ def test_no_answer_in_time_exits_as_timeout_does_and_the_work_goes_on(
 ) -> None:
     before = model.requests()["count"]
     asked = ["--session", "slow", "--message-id", "m1", f"{HELD_CALL} [then] [text at last]"]
-    late = cli("ask", "--timeout", "0.5", "--json", *asked, **shared_gateway.where)
+    late = cli("ask", "--timeout", "0.5", "--json", *asked, **shared_gateway.environ)
     assert late.returncode == 124
     told = json.loads(late.stdout)
     assert "The work continues" in told["reason"]
     release(Paths(shared_gateway.home), told["session"])
-    assert cli("ask", *asked, **shared_gateway.where).stdout == "at last\n"
+    assert cli("ask", *asked, **shared_gateway.environ).stdout == "at last\n"
     assert (
         model.requests()["count"] == before + 2
     )  # its call and its end: attached, not asked again
@@ -110,10 +110,10 @@ def test_files_are_put_before_the_agent(
         "--file",
         str(tmp_path / "notes.txt"),
         '[tool terminal {"command": "cat uploads/*"}]',
-        **shared_gateway.where,
+        **shared_gateway.environ,
     )
     assert "kelp" in done.stdout
-    missing = cli("ask", "--file", "/nowhere", "x", **shared_gateway.where)
+    missing = cli("ask", "--file", "/nowhere", "x", **shared_gateway.environ)
     assert missing.returncode == exit_codes.USAGE
 
 
@@ -129,9 +129,9 @@ def test_progress_is_shown_to_a_person_and_the_answer_once(
     person = open_terminal(
         "ask",
         '[tool terminal {"command": "echo hey"}] [then] [text the end]',
-        **shared_gateway.where,
+        **shared_gateway.environ,
     )
-    assert person.leaves() == 0
+    assert person.wait_for_exit() == 0
     assert "▸ terminal: echo hey … ok" in person.text
     assert person.text.count("the end\n") == 1
 

@@ -166,12 +166,12 @@ def test_the_doctor_asks_what_is_to_take_the_place_of_a_damaged_database(
     torn = (home / "state.db").read_bytes()
     skip = [part for name in ("model", "sandbox") for part in ("--skip", name)]
     doctor = open_terminal("doctor", "--fix", *skip)
-    doctor.sees("is damaged")
-    doctor.sees("newest good backup")
-    doctor.sees("Which")
-    doctor.says(way)
-    doctor.sees(told)
-    assert doctor.leaves() == exit_codes.OK
+    doctor.wait_for_text("is damaged")
+    doctor.wait_for_text("newest good backup")
+    doctor.wait_for_text("Which")
+    doctor.type_line(way)
+    doctor.wait_for_text(told)
+    assert doctor.wait_for_exit() == exit_codes.OK
     [aside] = home.glob("state.db.before-restore-*")
     assert aside.read_bytes() == torn and (home / "state.db").read_bytes() != torn
     assert good in (path.name.removesuffix(".tar.gz") for path in (home / "backups").iterdir())

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.support.command_line import HOLDFAST, CliGateway, environment, running
+from tests.support.command_line import HOLDFAST, CliGateway, environment, running_gateway
 
 from holdfast.system import exit_codes
 from holdfast.testing.misbehaving_model.process import ModelProcess
@@ -81,7 +81,7 @@ def test_a_port_that_was_chosen_and_is_taken_is_an_error_with_a_way_out(tmp_path
 
 
 def test_a_second_start_names_the_first(shared_gateway: CliGateway, cli: Cli) -> None:
-    refused = cli("run", **shared_gateway.where)
+    refused = cli("run", **shared_gateway.environ)
     assert refused.returncode == exit_codes.HOME_IN_USE
     assert shared_gateway.address in refused.stderr
     assert "--home" in refused.stderr
@@ -136,7 +136,7 @@ def as_a_stranger(tmp_path: Path, *command: str) -> subprocess.CompletedProcess[
 
 
 def test_a_wrong_key_is_told_in_the_answer(cli: Cli, tmp_path: Path) -> None:
-    with ModelProcess("--key", "right") as provider, running(tmp_path, provider):
+    with ModelProcess("--key", "right") as provider, running_gateway(tmp_path, provider):
         refused = cli("ask", "hello")
     assert refused.returncode == exit_codes.FAILED
     assert "key" in refused.stderr

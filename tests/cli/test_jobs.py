@@ -19,7 +19,7 @@ def test_jobs_are_made_listed_run_and_removed(shared_gateway: CliGateway, cli: C
     """J4: what it said is in its history, also where nobody is sent it."""
 
     def jobs(*args: str) -> str:
-        done = cli("jobs", *args, **shared_gateway.where)
+        done = cli("jobs", *args, **shared_gateway.environ)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -45,7 +45,7 @@ def test_jobs_are_made_listed_run_and_removed(shared_gateway: CliGateway, cli: C
     assert "hi there" in jobs("history", number)
     assert jobs("stop", number) == f"Job {number} is not running.\n"
     assert jobs("rm", number) == f"Job {number} is removed.\n"
-    gone = cli("jobs", "show", number, **shared_gateway.where)
+    gone = cli("jobs", "show", number, **shared_gateway.environ)
     assert gone.returncode == exit_codes.FAILED
     assert gone.stderr == f"error: There is no job {number}; `holdfast jobs list` lists all.\n"
 
@@ -65,31 +65,31 @@ def ended(jobs: Callable[..., str], number: str) -> dict[str, Any]:
 
 
 def test_what_is_not_understood_is_told(shared_gateway: CliGateway, cli: Cli) -> None:
-    refused = cli("jobs", "add", "every weekday att 9", "x", **shared_gateway.where)
+    refused = cli("jobs", "add", "every weekday att 9", "x", **shared_gateway.environ)
     assert refused.returncode == exit_codes.FAILED
     assert "I understood “every weekday”, but not “att 9”." in refused.stderr
-    empty = cli("jobs", "add", "", "x", **shared_gateway.where)
+    empty = cli("jobs", "add", "", "x", **shared_gateway.environ)
     assert empty.returncode == exit_codes.USAGE and "WHEN is empty." in empty.stderr
     for said, told in (
         ((), "No change given"),
         (("--zone", "Europe/Berlin"), "--zone applies to --when: give both."),
         (("--text", " "), "--text is empty."),
     ):
-        refused = cli("jobs", "edit", "999", *said, **shared_gateway.where)
+        refused = cli("jobs", "edit", "999", *said, **shared_gateway.environ)
         assert refused.returncode == exit_codes.USAGE and told in refused.stderr
-    missing = cli("jobs", "edit", "999", "--text", "look", **shared_gateway.where)
+    missing = cli("jobs", "edit", "999", "--text", "look", **shared_gateway.environ)
     assert missing.returncode == exit_codes.FAILED and "There is no job 999" in missing.stderr
 
 
 def test_without_a_gateway_jobs_can_be_read_and_not_made(gateway: CliGateway, cli: Cli) -> None:
     """K1: the command line takes the lock itself, and reads."""
     when = f"every day at {(time.localtime().tm_hour + 12) % 24:02}:00"  # not while this runs
-    assert cli("jobs", "add", when, "look", **gateway.where).returncode == 0
+    assert cli("jobs", "add", when, "look", **gateway.environ).returncode == 0
     gateway.stop()
-    assert when in cli("jobs", "list", **gateway.where).stdout
-    assert "look" in cli("jobs", "show", "1", **gateway.where).stdout
-    assert cli("jobs", "history", "1", **gateway.where).stdout == "Job 1 has not run yet.\n"
-    missing = cli("jobs", "show", "7", **gateway.where)
+    assert when in cli("jobs", "list", **gateway.environ).stdout
+    assert "look" in cli("jobs", "show", "1", **gateway.environ).stdout
+    assert cli("jobs", "history", "1", **gateway.environ).stdout == "Job 1 has not run yet.\n"
+    missing = cli("jobs", "show", "7", **gateway.environ)
     assert missing.returncode == exit_codes.FAILED and "There is no job 7" in missing.stderr
     for change in (("run", "1"), ("edit", "1", "--text", "look away")):
-        assert cli("jobs", *change, **gateway.where).returncode == exit_codes.GATEWAY_DOWN
+        assert cli("jobs", *change, **gateway.environ).returncode == exit_codes.GATEWAY_DOWN

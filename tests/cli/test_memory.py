@@ -13,7 +13,7 @@ Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 def test_notes_are_added_shown_edited_and_forgotten(shared_gateway: CliGateway, cli: Cli) -> None:
     def memory(*args: str, **more: str) -> str:
-        done = cli("memory", *args, **more, **shared_gateway.where)
+        done = cli("memory", *args, **more, **shared_gateway.environ)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -26,10 +26,10 @@ def test_notes_are_added_shown_edited_and_forgotten(shared_gateway: CliGateway, 
     (notebook,) = json.loads(memory("show", "--json"))
     assert [note["text"] for note in notebook["notes"]] == ["likes coffee", "the server is kelp"]
     assert "Note 2 is forgotten" in memory("forget", "2")
-    kept = cli("memory", "clear", stdin="n\n", **shared_gateway.where)
+    kept = cli("memory", "clear", stdin="n\n", **shared_gateway.environ)
     assert kept.returncode != 0 and "likes coffee" in memory("show")
     memory("add", "--owner", "person:x:default:ann", "afraid of cats")
-    unsaid = cli("memory", "clear", "--yes", **shared_gateway.where)
+    unsaid = cli("memory", "clear", "--yes", **shared_gateway.environ)
     assert unsaid.returncode == exit_codes.FAILED and "--owner" in unsaid.stderr
     for owner in ("person:owner", "person:x:default:ann"):
         memory("clear", "--yes", "--owner", owner)
@@ -38,7 +38,7 @@ def test_notes_are_added_shown_edited_and_forgotten(shared_gateway: CliGateway, 
 
 def test_a_note_that_is_not_there_is_said_so(shared_gateway: CliGateway, cli: Cli) -> None:
     for args in (("edit", "77", "x"), ("forget", "77")):
-        refused = cli("memory", *args, "--owner", "person:owner", **shared_gateway.where)
+        refused = cli("memory", *args, "--owner", "person:owner", **shared_gateway.environ)
         assert refused.returncode == exit_codes.FAILED
         assert "person:owner has no note 77; `holdfast memory show`" in refused.stderr
 
@@ -47,20 +47,20 @@ def test_of_notes_that_are_not_all_there_none_is_forgotten(
     shared_gateway: CliGateway, cli: Cli
 ) -> None:
     owner = ("--owner", "person:x:default:bob")
-    cli("memory", "add", *owner, "likes rain", **shared_gateway.where)
-    refused = cli("memory", "forget", *owner, "1", "77", **shared_gateway.where)
+    cli("memory", "add", *owner, "likes rain", **shared_gateway.environ)
+    refused = cli("memory", "forget", *owner, "1", "77", **shared_gateway.environ)
     assert refused.returncode == exit_codes.FAILED
-    assert "likes rain" in cli("memory", "show", *owner, **shared_gateway.where).stdout
-    cleared = cli("memory", "clear", *owner, stdin="y\n", **shared_gateway.where)
+    assert "likes rain" in cli("memory", "show", *owner, **shared_gateway.environ).stdout
+    cleared = cli("memory", "clear", *owner, stdin="y\n", **shared_gateway.environ)
     assert "Forget the only note of" in cleared.stderr
 
 
 def test_the_audit_says_what_was_changed(shared_gateway: CliGateway, cli: Cli) -> None:
     owner = ("--owner", "person:x:default:eve")
-    cli("memory", "add", *owner, "likes snow", **shared_gateway.where)
-    cli("memory", "clear", "--yes", *owner, **shared_gateway.where)
+    cli("memory", "add", *owner, "likes snow", **shared_gateway.environ)
+    cli("memory", "clear", "--yes", *owner, **shared_gateway.environ)
     told = cli(
-        "audit", "--kind", "memory", "--text", "eve", **shared_gateway.where
+        "audit", "--kind", "memory", "--text", "eve", **shared_gateway.environ
     ).stdout.splitlines()
     assert [line.split()[-1] for line in told[1:]] == ["add", "clear"]
 

@@ -40,7 +40,7 @@ def test_people_are_let_in_from_the_shell_and_stay_so_when_it_is_killed(
     assert "No pairing requests" in pairing("list")
     vendor.say("hello", user="eve", user_name="Eve \x1b[31m")
     vendor.say("hello", user="mallory")
-    codes = {vendor.sent(2)[each]["chat_id"]: vendor.code(each + 1) for each in (0, 1)}
+    codes = {vendor.sent(2)[each]["chat_id"]: vendor.pairing_code(each + 1) for each in (0, 1)}
     listed = pairing("list")
     assert "simulated:default:eve" in listed and "\x1b" not in listed
     waiting = json.loads(pairing("list", "--json"))

@@ -17,19 +17,19 @@ Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def test_words_are_found_through_the_gateway(shared_gateway: CliGateway, cli: Cli) -> None:
-    cli("ask", "--session", "search", "[text the capstan turns]", **shared_gateway.where)
-    shown = cli("search", "capst", "turns", **shared_gateway.where)
+    cli("ask", "--session", "search", "[text the capstan turns]", **shared_gateway.environ)
+    shown = cli("search", "capst", "turns", **shared_gateway.environ)
     assert "assistant: the capstan turns" in shown.stdout
-    found = json.loads(cli("search", "--json", "capstan", **shared_gateway.where).stdout)["found"]
+    found = json.loads(cli("search", "--json", "capstan", **shared_gateway.environ).stdout)["found"]
     assert {hit["session"]["chat"] for hit in found} == {"search"}
     narrowed = cli(
-        "search", "--session", "search", "--days", "1", "capstan", **shared_gateway.where
+        "search", "--session", "search", "--days", "1", "capstan", **shared_gateway.environ
     )
     assert "capstan" in narrowed.stdout
-    assert cli("search", "--platform", "api", "capstan", **shared_gateway.where).stdout == (
+    assert cli("search", "--platform", "api", "capstan", **shared_gateway.environ).stdout == (
         "Nothing was found.\n"
     )
-    again = cli("search", "--rebuild", "capstan", **shared_gateway.where)
+    again = cli("search", "--rebuild", "capstan", **shared_gateway.environ)
     assert "made anew" in again.stdout and "capstan" in again.stdout
 
 

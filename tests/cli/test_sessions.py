@@ -20,19 +20,19 @@ def test_sessions_are_listed_and_shown_by_name_id_and_its_beginning(
         "--session",
         "garden",
         '[tool terminal {"command": "echo x"}]',
-        **shared_gateway.where,
+        **shared_gateway.environ,
     )
-    listed = json.loads(cli("sessions", "list", "--json", **shared_gateway.where).stdout)[
+    listed = json.loads(cli("sessions", "list", "--json", **shared_gateway.environ).stdout)[
         "sessions"
     ]
     [session] = [each for each in listed if each["chat"] == "garden"]
-    table = cli("sessions", "list", **shared_gateway.where).stdout.splitlines()
+    table = cli("sessions", "list", **shared_gateway.environ).stdout.splitlines()
     [row] = [line for line in table if session["id"] in line]
     at = table[0].index
     assert row[at("TITLE") : at("MESSAGES")].strip() == session["title"]
     assert row[at("CHAT") :] == "web:garden"
     for name in ("garden", session["id"], session["id"][:-2]):
-        shown = cli("sessions", "show", name, **shared_gateway.where)
+        shown = cli("sessions", "show", name, **shared_gateway.environ)
         assert "▸ terminal: echo x" in shown.stdout
         assert "1 answered" in shown.stdout
 
@@ -40,11 +40,11 @@ def test_sessions_are_listed_and_shown_by_name_id_and_its_beginning(
 def test_the_title_of_a_session_is_seen_on_a_terminal_of_80_columns(
     shared_gateway: CliGateway, cli: Cli, tmp_path: Path
 ) -> None:
-    cli("ask", "--session", "greenhouse", "tomatoes", **shared_gateway.where)
+    cli("ask", "--session", "greenhouse", "tomatoes", **shared_gateway.environ)
     person = Terminal(
-        "sessions", "list", environ=environment(tmp_path) | shared_gateway.where, columns=80
+        "sessions", "list", environ=environment(tmp_path) | shared_gateway.environ, columns=80
     )
-    assert person.leaves() == 0
+    assert person.wait_for_exit() == 0
     person.close()
     lines = person.text.splitlines()
     assert "TITLE" in lines[0] and lines[0].endswith("…")  # and there is more to the right
@@ -52,9 +52,9 @@ def test_the_title_of_a_session_is_seen_on_a_terminal_of_80_columns(
 
 
 def test_a_wrong_name_is_answered_with_the_nearest(shared_gateway: CliGateway, cli: Cli) -> None:
-    cli("ask", "--session", "kitchen", "hi", **shared_gateway.where)
+    cli("ask", "--session", "kitchen", "hi", **shared_gateway.environ)
     for command in ("show", "follow", "export", "delete"):
-        refused = cli("sessions", command, "kitchn", **shared_gateway.where)
+        refused = cli("sessions", command, "kitchn", **shared_gateway.environ)
         assert refused.returncode == exit_codes.FAILED
         assert "Did you mean kitchen?" in refused.stderr
 
@@ -62,23 +62,23 @@ def test_a_wrong_name_is_answered_with_the_nearest(shared_gateway: CliGateway, c
 def test_a_session_is_exported_imported_and_deleted(
     shared_gateway: CliGateway, cli: Cli, tmp_path: Path
 ) -> None:
-    cli("ask", "--session", "moving", "[text house]", **shared_gateway.where)
+    cli("ask", "--session", "moving", "[text house]", **shared_gateway.environ)
     file = tmp_path / "out.jsonl"
     assert (
-        cli("sessions", "export", "moving", "-o", str(file), **shared_gateway.where).returncode == 0
+        cli("sessions", "export", "moving", "-o", str(file), **shared_gateway.environ).returncode == 0
     )
     assert file.stat().st_mode & 0o777 == 0o600
-    assert file.read_text() == cli("sessions", "export", "moving", **shared_gateway.where).stdout
-    again = cli("sessions", "export", "moving", "-o", str(file), **shared_gateway.where)
+    assert file.read_text() == cli("sessions", "export", "moving", **shared_gateway.environ).stdout
+    again = cli("sessions", "export", "moving", "-o", str(file), **shared_gateway.environ)
     assert "already exists" in again.stderr
 
-    taken = cli("sessions", "import", "--json", str(file), **shared_gateway.where)
+    taken = cli("sessions", "import", "--json", str(file), **shared_gateway.environ)
     copy = json.loads(taken.stdout)["id"]
-    assert "house" in cli("sessions", "show", copy, **shared_gateway.where).stdout
-    kept = cli("sessions", "delete", copy, stdin="n\n", **shared_gateway.where)
+    assert "house" in cli("sessions", "show", copy, **shared_gateway.environ).stdout
+    kept = cli("sessions", "delete", copy, stdin="n\n", **shared_gateway.environ)
     assert kept.returncode != 0
-    assert cli("sessions", "delete", "--yes", copy, **shared_gateway.where).returncode == 0
-    gone = cli("sessions", "show", copy, **shared_gateway.where)
+    assert cli("sessions", "delete", "--yes", copy, **shared_gateway.environ).returncode == 0
+    gone = cli("sessions", "show", copy, **shared_gateway.environ)
     assert gone.returncode == exit_codes.FAILED
     assert "There is no session" in gone.stderr
 
@@ -87,7 +87,7 @@ def test_what_cannot_be_imported_is_refused_in_a_sentence(
     shared_gateway: CliGateway, cli: Cli
 ) -> None:
     for lines in ("", "not json\n", '{"a": 1}\n'):
-        refused = cli("sessions", "import", stdin=lines, **shared_gateway.where)
+        refused = cli("sessions", "import", stdin=lines, **shared_gateway.environ)
         assert refused.returncode == exit_codes.FAILED
         assert "Traceback" not in refused.stderr
 
@@ -95,21 +95,21 @@ def test_what_cannot_be_imported_is_refused_in_a_sentence(
 def test_a_session_is_watched_as_it_lives(
     shared_gateway: CliGateway, cli: Cli, open_terminal: Callable[..., Terminal]
 ) -> None:
-    cli("ask", "--session", "stage", "[text act one]", **shared_gateway.where)
-    watcher = open_terminal("sessions", "follow", "stage", **shared_gateway.where)
-    watcher.sees("act one")
-    cli("ask", "--session", "stage", "[text act two]", **shared_gateway.where)
-    watcher.sees("> [text act two]")
-    watcher.sees("\nact two")
-    watcher.types("\x03")
-    assert watcher.leaves() == 0
+    cli("ask", "--session", "stage", "[text act one]", **shared_gateway.environ)
+    watcher = open_terminal("sessions", "follow", "stage", **shared_gateway.environ)
+    watcher.wait_for_text("act one")
+    cli("ask", "--session", "stage", "[text act two]", **shared_gateway.environ)
+    watcher.wait_for_text("> [text act two]")
+    watcher.wait_for_text("\nact two")
+    watcher.type_keys("\x03")
+    assert watcher.wait_for_exit() == 0
 
 
 def test_events_are_followed_as_json(shared_gateway: CliGateway, cli: Cli) -> None:
-    cli("ask", "--session", "events", "[text told]", **shared_gateway.where)
+    cli("ask", "--session", "events", "[text told]", **shared_gateway.environ)
     with subprocess.Popen(
         [HOLDFAST, "sessions", "follow", "events", "--json"],
-        env=shared_gateway.where,
+        env=shared_gateway.environ,
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
@@ -121,26 +121,26 @@ def test_events_are_followed_as_json(shared_gateway: CliGateway, cli: Cli) -> No
 
 
 def test_a_link_opens_the_page(shared_gateway: CliGateway, cli: Cli) -> None:
-    first, second = (cli("link", **shared_gateway.where).stdout.strip() for _ in range(2))
+    first, second = (cli("link", **shared_gateway.environ).stdout.strip() for _ in range(2))
     assert first.startswith(f"{shared_gateway.address}/")
     assert first != second
-    assert json.loads(cli("link", "--json", **shared_gateway.where).stdout)["link"] != second
+    assert json.loads(cli("link", "--json", **shared_gateway.environ).stdout)["link"] != second
     assert cli("link").returncode == exit_codes.GATEWAY_DOWN
 
 
 def test_a_conversation_that_is_over_can_be_read_and_says_that_it_is(
     shared_gateway: CliGateway, cli: Cli
 ) -> None:
-    cli("ask", "--session", "closed", "[text the old one]", **shared_gateway.where)
-    listed = json.loads(cli("sessions", "list", "--json", **shared_gateway.where).stdout)[
+    cli("ask", "--session", "closed", "[text the old one]", **shared_gateway.environ)
+    listed = json.loads(cli("sessions", "list", "--json", **shared_gateway.environ).stdout)[
         "sessions"
     ]
     [old] = [each["id"] for each in listed if each["chat"] == "closed"]
     assert (
-        cli("chat", "--session", "closed", "--new", stdin="", **shared_gateway.where).returncode
+        cli("chat", "--session", "closed", "--new", stdin="", **shared_gateway.environ).returncode
         == 0
     )
-    refused = cli("chat", "--session", old, stdin="hello?\n", **shared_gateway.where)
+    refused = cli("chat", "--session", old, stdin="hello?\n", **shared_gateway.environ)
     assert "the old one" in refused.stdout
     assert "has ended" in refused.stdout
     assert refused.returncode == 0
@@ -151,12 +151,12 @@ def test_the_sessions_of_child_agents_are_listed_where_they_are_asked_for(
 ) -> None:
     task = json.dumps({"tasks": [{"task": "dig [text dug]"}]})
     text = f"[tool delegate {task}] [then] [text done]"
-    assert "done" in cli("ask", "--session", "digging", text, **shared_gateway.where).stdout
-    plain = cli("sessions", "list", **shared_gateway.where).stdout
+    assert "done" in cli("ask", "--session", "digging", text, **shared_gateway.environ).stdout
+    plain = cli("sessions", "list", **shared_gateway.environ).stdout
     assert "web:digging" in plain
     assert "house:" not in plain
-    listed = cli("sessions", "list", "--subagents", "--json", **shared_gateway.where).stdout
+    listed = cli("sessions", "list", "--subagents", "--json", **shared_gateway.environ).stdout
     house = [each["id"] for each in json.loads(listed)["sessions"] if each["platform"] == "house"]
     # Not all of them are this child's: the same gateway runs the jobs of other tests.
-    shown = [cli("sessions", "show", each, **shared_gateway.where).stdout for each in house]
+    shown = [cli("sessions", "show", each, **shared_gateway.environ).stdout for each in house]
     assert ["dug" in each for each in shown].count(True) == 1

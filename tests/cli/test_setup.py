@@ -114,21 +114,21 @@ def test_a_person_is_asked_and_the_key_is_not_shown(
     open_terminal: Callable[..., Terminal], home: Path, provider: ModelProcess
 ) -> None:
     person = open_terminal("setup", "--base-url", provider.base_url)
-    person.sees("Number [1]: ")
-    person.says("gpt")
-    person.sees("'gpt' is none of these: say a number from 1 to 5.")
-    person.sees("Number [1]: ")
-    person.says("2")
-    person.sees("https://platform.openai.com/api-keys")
-    person.sees("not shown): ")
-    person.says(KEY)
-    person.sees("Model [")
-    person.says("m1")
-    person.sees("It answers")
-    person.sees('+provider = "openai"')
-    person.sees("Write this? [Y/n]: ")
-    person.says("")
-    assert person.leaves() == 0
+    person.wait_for_text("Number [1]: ")
+    person.type_line("gpt")
+    person.wait_for_text("'gpt' is none of these: say a number from 1 to 5.")
+    person.wait_for_text("Number [1]: ")
+    person.type_line("2")
+    person.wait_for_text("https://platform.openai.com/api-keys")
+    person.wait_for_text("not shown): ")
+    person.type_line(KEY)
+    person.wait_for_text("Model [")
+    person.type_line("m1")
+    person.wait_for_text("It answers")
+    person.wait_for_text('+provider = "openai"')
+    person.wait_for_text("Write this? [Y/n]: ")
+    person.type_line("")
+    assert person.wait_for_exit() == 0
     assert KEY not in person.text
     assert read_dotenv(home / ".env").values == {"OPENAI_API_KEY": KEY}
 
@@ -137,30 +137,30 @@ def test_a_key_that_the_shell_would_hide_gets_a_variable_of_its_own(
     open_terminal: Callable[..., Terminal], home: Path, provider: ModelProcess
 ) -> None:
     person = open_terminal("setup", "--base-url", provider.base_url, OPENAI_API_KEY="sk-old")
-    person.sees("Number [1]: ")
-    person.says("2")
-    person.sees("use that? [Y/n]: ")
-    person.says("n")
-    person.sees("not shown): ")
-    person.says(KEY)
-    person.sees("Model [")
-    person.says("m1")
-    person.sees("Write this? [Y/n]: ")
-    person.says("")
-    assert person.leaves() == 0
+    person.wait_for_text("Number [1]: ")
+    person.type_line("2")
+    person.wait_for_text("use that? [Y/n]: ")
+    person.type_line("n")
+    person.wait_for_text("not shown): ")
+    person.type_line(KEY)
+    person.wait_for_text("Model [")
+    person.type_line("m1")
+    person.wait_for_text("Write this? [Y/n]: ")
+    person.type_line("")
+    assert person.wait_for_exit() == 0
     assert read_dotenv(home / ".env").values == {"OPENAI_API_KEY_HOLDFAST": KEY}
 
 
 def test_a_gateway_that_runs_takes_model_and_account_over(cli: Cli, gateway: CliGateway) -> None:
-    done = cli("setup", "--provider", "local", "--name", "m1", *NOWHERE, **gateway.where)
+    done = cli("setup", "--provider", "local", "--name", "m1", *NOWHERE, **gateway.environ)
     assert done.returncode == 0, done.stderr
     assert "onfiguration 2 " in done.stdout  # which its watch may have found before it was asked
     assert "holdfast run" not in done.stdout
     account = ("--set", "host=127.0.0.1", "--set", "port=9", "--set", "tls=false", "--no-test")
-    done = cli("platforms", "add", "irc", *account, **gateway.where)
+    done = cli("platforms", "add", "irc", *account, **gateway.environ)
     assert done.returncode == 0, done.stderr
     assert "onfiguration 3 " in done.stdout
-    assert "irc:default" in cli("platforms", "list", **gateway.where).stdout
+    assert "irc:default" in cli("platforms", "list", **gateway.environ).stdout
 
 
 def test_only_the_model_is_touched_and_comments_stay() -> None:
@@ -210,19 +210,19 @@ def test_a_file_that_is_broken_is_told_with_its_line_before_anybody_is_asked(
     assert refused.returncode == exit_codes.CONFIG_EXIT
     assert "holdfast.toml, line 1: this is not TOML" in refused.stderr
     person = open_terminal("setup")
-    person.sees("line 1: this is not TOML")
-    assert person.leaves() == exit_codes.CONFIG_EXIT
+    person.wait_for_text("line 1: this is not TOML")
+    assert person.wait_for_exit() == exit_codes.CONFIG_EXIT
 
 
 def test_a_provider_can_be_chosen_by_its_name(
     open_terminal: Callable[..., Terminal], home: Path
 ) -> None:
     person = open_terminal("setup")
-    person.sees("Number [1]: ")
-    person.says("demo")
-    person.sees("Write this? [Y/n]: ")
-    person.says("")
-    assert person.leaves() == 0
+    person.wait_for_text("Number [1]: ")
+    person.type_line("demo")
+    person.wait_for_text("Write this? [Y/n]: ")
+    person.type_line("")
+    assert person.wait_for_exit() == 0
     assert 'provider = "demo"' in (home / "holdfast.toml").read_text()
 
 

@@ -29,12 +29,12 @@ def holdfast(
 def test_a_word_that_is_no_text_is_refused_before_anything_is_done(
     shared_gateway: CliGateway, cli: Cli, tmp_path: Path, command: str
 ) -> None:
-    before = cli("sessions", "list", "--json", **shared_gateway.where).stdout
-    refused = holdfast(tmp_path, *command.split(), b"gr\xfc\xdfe", **shared_gateway.where)
+    before = cli("sessions", "list", "--json", **shared_gateway.environ).stdout
+    refused = holdfast(tmp_path, *command.split(), b"gr\xfc\xdfe", **shared_gateway.environ)
     assert refused.returncode == exit_codes.USAGE
     assert rb"'gr\xfc\xdfe' is not valid in the encoding of this shell" in refused.stderr
     assert b"Traceback" not in refused.stderr
-    assert cli("sessions", "list", "--json", **shared_gateway.where).stdout == before
+    assert cli("sessions", "list", "--json", **shared_gateway.environ).stdout == before
 
 
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
@@ -42,7 +42,7 @@ def test_what_is_piped_in_and_is_no_text_is_asked_with_marks_in_it(
     shared_gateway: CliGateway, tmp_path: Path, locale: str
 ) -> None:
     asked = holdfast(
-        tmp_path, "ask", "What is", stdin=b"\xff\xfe", LC_ALL=locale, **shared_gateway.where
+        tmp_path, "ask", "What is", stdin=b"\xff\xfe", LC_ALL=locale, **shared_gateway.environ
     )
     assert asked.returncode == 0, asked.stderr
 

@@ -67,8 +67,8 @@ def test_the_chat_goes_as_the_page_says(
     person = open_terminal(*command.removeprefix("$ holdfast ").split())
     for line in lines:
         if line.startswith("> "):
-            person.sees("> ")
-            person.says(line.removeprefix("> "))
+            person.wait_for_text("> ")
+            person.type_line(line.removeprefix("> "))
         elif line:
-            person.sees(re.sub(r"\d+\.\d+ s$", "", line))
-    person.sees("> ")
+            person.wait_for_text(re.sub(r"\d+\.\d+ s$", "", line))
+    person.wait_for_text("> ")

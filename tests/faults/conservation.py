@@ -103,7 +103,7 @@ async def check_laws(
     within: float = SETTLES_WITHIN,
 ) -> Books:
     """Let the running gateway settle, stop it, and hold its books against every law."""
-    ledger = await process_harness.settled(within=within)
+    ledger = await process_harness.wait_until_settled(within=within)
     kept = (await process_harness.status())["inbox_counts"]
     ended = sum(kept[state] for state in InboxState if state not in ("queued", "running"))
     if not kept["accepted"] - ended == kept["queued"] + kept["running"] == 0:

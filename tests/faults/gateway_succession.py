@@ -61,7 +61,7 @@ class Life:
     def alive(self) -> bool:
         return self._process.returncode is None
 
-    async def ready(self) -> str:
+    async def wait_until_ready(self) -> str:
         """The address that it greets with."""
         assert self._process.stdout is not None
         async with asyncio.timeout(READY_WITHIN):
@@ -126,7 +126,7 @@ class Lineage:
             "HOLDFAST_HOME": str(self.home),
         }
 
-    async def begin(self, *arguments: str, program: str = "") -> Life:
+    async def launch(self, *arguments: str, program: str = "") -> Life:
         """`holdfast ARGUMENTS` (`run`), or a program of Python, not waited for."""
         command = ["-c", program] if program else ["-m", "holdfast.cli", *(arguments or ("run",))]
         errors = self.home / f"life-{len(self._lives)}.err"
@@ -152,8 +152,8 @@ class Lineage:
 
     async def start(self, *arguments: str, program: str = "") -> Life:
         """The same, waited for until it takes messages."""
-        life = await self.begin(*arguments, program=program)
-        await life.ready()
+        life = await self.launch(*arguments, program=program)
+        await life.wait_until_ready()
         return life
 
     async def said_by(self, *arguments: str) -> tuple[int, str]:

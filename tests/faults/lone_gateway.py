@@ -65,7 +65,7 @@ class Lone:
             **variables,
         }
 
-    def begin(self, stall: str = "") -> ForkedProcess:
+    def launch(self, stall: str = "") -> ForkedProcess:
         """Start it, and wait for nothing."""
         with (self.home / "errors").open("ab") as errors:
             environ = self.environment(HOLDFAST_STALL_AT=stall)
@@ -74,7 +74,7 @@ class Lone:
 
     def start(self, stall: str = "") -> "Lone":
         """Start it, and return when it takes messages."""
-        process = self.begin(stall)
+        process = self.launch(stall)
 
         def ready() -> bool:
             assert process.poll() is None, f"it died as it started: {self.said()}"

@@ -85,8 +85,8 @@ class Schedule:
         patience = self._dice.uniform(0.0, self._longest_wait)
         await self._world.people.set_faults(some_faults(self._dice))
         await self._speak(early)
-        await self._world.begin(order)
-        if await self._world.ready():
+        await self._world.launch(order)
+        if await self._world.wait_until_ready():
             await self._speak(not early)
         self.lives.append(f"{order} {await self._death(patience)}")
 
@@ -100,7 +100,7 @@ class Schedule:
         """At its point; one that never comes to it is killed at a random instant instead."""
         try:
             async with asyncio.timeout(patience):
-                await self._world.dies()
+                await self._world.wait_for_crash()
             return "reached"
         except TimeoutError:
             await self._world.kill()

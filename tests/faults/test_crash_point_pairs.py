@@ -67,11 +67,11 @@ async def die_twice(
     new_process_harness: NewProcessHarness, first: CrashPoint, second: CrashPoint
 ) -> None:
     async with new_process_harness(home=f"{first}-{second}") as process_harness:
-        await process_harness.begin(first)
+        await process_harness.launch(first)
         await process_harness.people.say(effect("a"))
-        await process_harness.dies()
-        await process_harness.begin(second)
-        await process_harness.dies()
+        await process_harness.wait_for_crash()
+        await process_harness.launch(second)
+        await process_harness.wait_for_crash()
         await process_harness.start()
         await check_laws(process_harness)
 

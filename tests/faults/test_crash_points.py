@@ -47,12 +47,12 @@ async def test_a_gateway_killed_at_work_answers_once_and_repeats_no_effect(
 ) -> None:
     """G1, G2, G3, H1, H2, H3, H4, H5, I1, I2: a turn with an effect and one without, killed."""
     async with new_process_harness() as process_harness:
-        await process_harness.begin(order)  # its first commits are made before it takes messages
+        await process_harness.launch(order)  # its first commits are made before it takes messages
         await process_harness.people.say(effect("a"), chat="home")
         await process_harness.people.say(plain("b"), chat="other")
-        await process_harness.dies()
+        await process_harness.wait_for_crash()
         await process_harness.start()
-        await process_harness.settled()
+        await process_harness.wait_until_settled()
         await process_harness.people.say(plain("c"), chat="home")
         await check_laws(process_harness)
 
@@ -65,8 +65,8 @@ async def test_a_vendor_that_knows_the_delivery_id_gets_every_answer_exactly_onc
     async with new_process_harness("--idempotent-send") as process_harness:
         await process_harness.people.say(effect("a"))
         for _ in range(3):
-            await process_harness.begin(point)
-            await process_harness.dies()
+            await process_harness.launch(point)
+            await process_harness.wait_for_crash()
         await process_harness.start()
         await check_laws(process_harness, idempotent=True)
 
@@ -77,8 +77,8 @@ async def test_a_vendor_that_can_be_asked_gets_every_answer_exactly_once(
     """I2: what was sent without a receipt is looked up by the successor, and not sent again."""
     async with new_process_harness("--lookup") as process_harness:
         await process_harness.people.say(effect("a"))
-        await process_harness.begin(P.SENT)
-        await process_harness.dies()
+        await process_harness.launch(P.SENT)
+        await process_harness.wait_for_crash()
         await process_harness.start()
         await check_laws(process_harness, idempotent=True)
 
@@ -91,8 +91,8 @@ async def test_a_gateway_killed_while_it_recovers_loses_nothing(
     async with new_process_harness() as process_harness:
         await process_harness.start(P.CALL_RETURNED)
         await process_harness.people.say(effect("a"))
-        await process_harness.dies()
-        await process_harness.begin(point)
-        await process_harness.dies()
+        await process_harness.wait_for_crash()
+        await process_harness.launch(point)
+        await process_harness.wait_for_crash()
         await process_harness.start()
         await check_laws(process_harness)

@@ -50,7 +50,7 @@ async def test_a_request_repeated_after_a_kill_attaches_and_gets_the_answer(
     """G2, H3, I2: one message, one turn, one effect, however often it is asked for."""
     await process_harness.start(point)
     asking = asyncio.create_task(ask(process_harness, effect("a"), stream=stream, message_id="m-1"))
-    await process_harness.dies()
+    await process_harness.wait_for_crash()
     with pytest.raises(aiohttp.ClientError):
         await asking
     await process_harness.start()

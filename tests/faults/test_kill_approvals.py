@@ -35,7 +35,7 @@ async def asked(process_harness: ProcessHarness) -> None:
 
 async def done_once(process_harness: ProcessHarness) -> list[str]:
     """It ran once, everything was answered, and the gateway has stopped; returns what was said."""
-    await process_harness.settled()
+    await process_harness.wait_until_settled()
     ledger = await process_harness.people.ledger()
     await process_harness.stop()
     assert process_harness.effects() == ["ran"]
@@ -92,7 +92,7 @@ async def test_killed_as_it_asks_or_hears_nothing_is_lost_and_nothing_runs_twice
         if point is CrashPoint.APPROVAL_DECIDED:
             await asked(process_harness)
             await process_harness.people.say("yes")
-        await process_harness.dies()
+        await process_harness.wait_for_crash()
         await process_harness.start()
         if point is CrashPoint.APPROVAL_ASKED:
             await asked(process_harness)

@@ -31,7 +31,7 @@ async def test_a_gateway_killed_while_it_summarises_keeps_the_history_and_summar
     await process_harness.start()
     for name in ("a", "b"):
         await process_harness.people.say(long(name))
-        await process_harness.settled()
+        await process_harness.wait_until_settled()
     await process_harness.people.say(long("c"))
     await process_harness.until(
         lambda: SUMMARY in str(process_harness.model.requests(last=1)["requests"])
@@ -42,7 +42,7 @@ async def test_a_gateway_killed_while_it_summarises_keeps_the_history_and_summar
     # More than once: so long a record is read in pieces.
     process_harness.model.script({"match": SUMMARY, "text": "they said a and b", "times": 9})
     await process_harness.start()
-    await process_harness.settled()
+    await process_harness.wait_until_settled()
     await process_harness.stop()
     after = await transcript(process_harness)
     assert after[: len(before)] == before

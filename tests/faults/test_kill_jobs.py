@@ -51,9 +51,9 @@ async def test_a_job_killed_on_its_way_runs_once_and_is_told_once(
     """J4: a kill at each instant in turn, chained; each job has its effect and its answer once."""
     names = [f"n{number}" for number in range(len(points))]
     for name, point in zip(names, points, strict=True):
-        await process_harness.begin(point)
+        await process_harness.launch(point)
         await process_harness.people.say(job(name), chat=name)
-        await process_harness.dies()
+        await process_harness.wait_for_crash()
     await process_harness.start()
     await told(process_harness, names)
     books = await check_laws(process_harness)
@@ -67,7 +67,7 @@ async def test_what_was_due_while_nobody_ran_is_done_at_the_next_start(
     """J4: killed before it was due, and started after."""
     await process_harness.start()
     await process_harness.people.say(job("late"), chat="late")
-    await process_harness.settled()
+    await process_harness.wait_until_settled()
     due = time.time() + 1
     await process_harness.kill()
     await process_harness.until(lambda: time.time() > due)

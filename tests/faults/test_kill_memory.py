@@ -19,9 +19,9 @@ async def test_a_note_whose_call_was_cut_is_kept_once(
     async with new_process_harness() as process_harness:
         await process_harness.start(CrashPoint.CALL_RETURNED)
         await process_harness.people.say(f"[tool memory {NOTE}] [then] [text noted]", chat="home")
-        await process_harness.dies()
+        await process_harness.wait_for_crash()
         await process_harness.start()
-        ledger = await process_harness.settled()
+        ledger = await process_harness.wait_until_settled()
         assert [sent.outgoing.text for sent in ledger.sent] == ["noted"]
         api = ApiClient(process_harness.paths, token=Secret(process_harness.token))
         (notebook,) = api.get("/memory", NotebookList).notebooks

@@ -36,7 +36,7 @@ async def test_a_turn_killed_while_the_model_speaks_is_answered_by_itself(
         {"match": "slowly", "delay": 0.5, "text": "never heard to its end" * 9}
     )
     await process_harness.people.say("speak slowly [text all of it]")
-    await process_harness.at_work()
+    await process_harness.wait_for_running_turn()
     await process_harness.kill()
     await process_harness.start()
     books = await check_laws(process_harness)
@@ -95,14 +95,14 @@ async def test_what_was_typed_into_a_process_is_not_typed_again(
     await process_harness.start()
     start = '[tool process {"action": "start", "command": "cat >> effects.log"}]'
     await process_harness.people.say(f"begin {start} [then] [text begun]")
-    await process_harness.settled()
+    await process_harness.wait_until_settled()
     asked = str(process_harness.model.requests(last=1)["requests"])
     [process] = re.findall(r"(\w+) running: cat", asked)
     await process_harness.kill()
     await process_harness.start(CrashPoint.CALL_RETURNED)
     write = f'[tool process {{"action": "write", "id": "{process}", "text": "typed\\n"}}]'
     await process_harness.people.say(f"type {write} [then] [text typed]")
-    await process_harness.dies()
+    await process_harness.wait_for_crash()
     await process_harness.start()
     books = await check_laws(process_harness)
     assert process_harness.effects() == ["typed"]
@@ -140,7 +140,7 @@ async def test_an_answer_cut_on_its_way_out_is_sent_again_once_and_marked(
     """I2: whether it arrived nobody can know, so the copy says that it may be one."""
     await process_harness.start(point)
     await process_harness.people.say(plain("a"))
-    await process_harness.dies()
+    await process_harness.wait_for_crash()
     await process_harness.start()
     books = await check_laws(process_harness)
     arrived = [sent.outgoing.maybe_repeated for sent in books.ledger.sent]
@@ -156,7 +156,7 @@ async def test_an_answer_committed_and_not_yet_sent_goes_out_unmarked(
     """I1, H4: between the commit and the first attempt nothing can have arrived."""
     await process_harness.start(CrashPoint.END_COMMITTED)
     await process_harness.people.say(plain("a"))
-    await process_harness.dies()
+    await process_harness.wait_for_crash()
     await process_harness.start()
     books = await check_laws(process_harness)
     assert [sent.outgoing.maybe_repeated for sent in books.ledger.sent] == [False]
@@ -193,7 +193,7 @@ async def test_the_successor_goes_on_although_the_next_message_interrupts_it(
     async with new_process_harness(busy_mode="interrupt") as process_harness:
         await process_harness.start()
         await process_harness.people.say("a [latency 30] [text too late]")
-        await process_harness.at_work()
+        await process_harness.wait_for_running_turn()
         await process_harness.kill()
         await process_harness.people.say(plain("b"))
         await process_harness.start()

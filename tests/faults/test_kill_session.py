@@ -26,10 +26,10 @@ async def test_a_turn_cut_three_times_is_given_up_and_the_next_message_begins_af
     """F7, H3, F4: first run and two resumes; its user is told, and is answered from then on."""
     await process_harness.people.say(effect("a"))
     for point in (CrashPoint.REPLY_COMMITTED, CrashPoint.MODEL_CALLED, CrashPoint.MODEL_CALLED):
-        await process_harness.begin(point)
-        await process_harness.dies()
+        await process_harness.launch(point)
+        await process_harness.wait_for_crash()
     await process_harness.start()
-    await process_harness.settled()
+    await process_harness.wait_until_settled()
     await process_harness.people.say(plain("b"))
     books = await check_laws(process_harness, ends=WITH_FAILED)
     told, fresh, answer = _replies(books)
@@ -52,10 +52,10 @@ async def test_a_command_of_a_turn_that_is_given_up_does_not_run_on(
     await process_harness.until(lambda: any(process_harness.paths.workspaces.glob("*/pid")))
     await process_harness.kill()
     for _ in range(2):
-        await process_harness.begin(CrashPoint.RESUME_COMMITTED)
-        await process_harness.dies()
+        await process_harness.launch(CrashPoint.RESUME_COMMITTED)
+        await process_harness.wait_for_crash()
     await process_harness.start()
-    await process_harness.settled()
+    await process_harness.wait_until_settled()
     [workspace] = process_harness.paths.workspaces.iterdir()
     (workspace / "go").touch()
     await asyncio.sleep(0.5)
@@ -76,8 +76,8 @@ async def test_a_message_queued_behind_a_turn_that_is_given_up_runs_in_the_fresh
         await asyncio.sleep(0.02)
     await process_harness.kill()
     for _ in range(2):
-        await process_harness.begin(CrashPoint.MODEL_CALLED)
-        await process_harness.dies()
+        await process_harness.launch(CrashPoint.MODEL_CALLED)
+        await process_harness.wait_for_crash()
     await process_harness.start()
     books = await check_laws(process_harness, ends=WITH_FAILED)
     told, fresh, answer = _replies(books)
@@ -92,7 +92,7 @@ async def test_messages_that_ran_together_are_given_up_together_and_told_once(
     """F7, G3: one reply says why, and every message of the turn ends in it."""
     await cut_twice_in_one_turn(process_harness, "b", "c")
     await process_harness.start()
-    books = Books(process_harness, await process_harness.settled(), idempotent=False)
+    books = Books(process_harness, await process_harness.wait_until_settled(), idempotent=False)
     assert [row.state for row in books.inbox.values()] == ["merged", "failed"]
     assert not list(ended_visibly(books))
     [told] = [sent.outgoing.text for sent in books.ledger.sent]
@@ -144,10 +144,10 @@ async def test_two_cuts_and_a_completed_turn_leave_the_session_with_no_count(
     for name in ("a", "b"):
         await process_harness.people.say(effect(name))
         for point in (CrashPoint.REPLY_COMMITTED, CrashPoint.MODEL_CALLED):
-            await process_harness.begin(point)
-            await process_harness.dies()
+            await process_harness.launch(point)
+            await process_harness.wait_for_crash()
         await process_harness.start()
-        await process_harness.settled()
+        await process_harness.wait_until_settled()
         await process_harness.kill()
     await process_harness.start()
     books = await check_laws(process_harness)
@@ -163,11 +163,11 @@ async def test_a_background_process_lives_through_a_kill_and_is_seen_by_the_succ
     start = f'[tool process {{"action": "start", "command": "{command}"}}]'
     await process_harness.people.say(f"start {start} [then] [text started]")
     await process_harness.until(lambda: process_harness.effects() == ["up"])
-    await process_harness.settled()
+    await process_harness.wait_until_settled()
     await process_harness.kill()
     await process_harness.start()
     await process_harness.people.say('list [tool process {"action": "list"}]')
-    await process_harness.settled()
+    await process_harness.wait_until_settled()
     terminal = '[tool terminal {"command": "touch go"}]'
     wait = '[tool process {"action": "wait", "id": "p1", "timeout": 20}]'
     await process_harness.people.say(f"end {terminal} [then] {wait}")
@@ -185,7 +185,7 @@ async def test_a_message_sent_while_down_is_answered_after_start(
     """G1: the platform keeps it, before the first start and between two."""
     await process_harness.people.say(plain("a"))
     await process_harness.start()
-    await process_harness.settled()
+    await process_harness.wait_until_settled()
     await process_harness.kill()
     await process_harness.people.say(effect("b"))
     await process_harness.people.say(plain("c"), chat="other")
@@ -198,11 +198,11 @@ async def test_an_update_given_again_is_accepted_once(process_harness: ProcessHa
     await process_harness.people.set_faults(Faults(duplicates=1))
     await process_harness.start()
     await process_harness.people.say(effect("a"))
-    await process_harness.settled()
+    await process_harness.wait_until_settled()
     await process_harness.kill()
     await process_harness.start(CrashPoint.ACCEPT_COMMITTED)
     await process_harness.people.say(plain("b"))
-    await process_harness.dies()
+    await process_harness.wait_for_crash()
     await process_harness.start()
     books = await check_laws(process_harness)
     assert [said.times_given for said in books.ledger.said] == [2, 2]
@@ -214,7 +214,7 @@ async def test_a_message_that_comes_while_the_gateway_stops_waits_for_the_next(
     """C1, G1: closed intake acknowledges nothing, and the stop goes through all the same."""
     await process_harness.start()
     await process_harness.people.say(effect("a"))
-    await process_harness.settled()
+    await process_harness.wait_until_settled()
     stopping = asyncio.create_task(process_harness.stop())
     for number in range(20):
         await process_harness.people.say(plain(f"late{number}"), chat=f"chat{number}")
@@ -228,9 +228,9 @@ async def test_status_tells_a_balanced_ledger_after_a_kill(process_harness: Proc
     """G3: accepted less ended = in flight + queued, as `holdfast status --json` has it."""
     await process_harness.start(CrashPoint.CALL_RETURNED)
     await process_harness.people.say(effect("a"))
-    await process_harness.dies()
+    await process_harness.wait_for_crash()
     await process_harness.start()
-    await process_harness.settled()
+    await process_harness.wait_until_settled()
     ledger: dict[str, int] = {}
     while not ledger:  # a busy loop may have said nothing of it yet; then the last word is told
         asking = await asyncio.create_subprocess_exec(

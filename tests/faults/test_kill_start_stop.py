@@ -48,7 +48,7 @@ class Chain:
     async def kill_in_start(self, life: Life) -> None:
         """The life that runs is killed; the next is, somewhere on its way to ready."""
         await life.kill()
-        victim = await self.line.begin()
+        victim = await self.line.launch()
         await asyncio.sleep(self.chance.uniform(0, self.start_takes))
         await victim.kill()
 

@@ -44,7 +44,7 @@ async def test_a_gateway_killed_while_a_reply_grows_ends_it_in_the_same_message(
             process_harness.model.script(ENDLESS)
         await process_harness.start(order)
         await process_harness.people.say(slowly("a", words=4 if order == LAST else 1))
-        await process_harness.dies()
+        await process_harness.wait_for_crash()
         await process_harness.start()
         books = await check_laws(process_harness)
         assert len(books.ledger.sent) == (2 if order.startswith(P.SENT) else 1)
@@ -57,8 +57,8 @@ async def test_a_vendor_that_knows_the_delivery_id_shows_a_reply_in_one_message(
     async with new_process_harness(*EDITING, "--idempotent-send") as process_harness:
         await process_harness.people.say(slowly("a"))
         for _ in range(2):
-            await process_harness.begin(P.SENT)
-            await process_harness.dies()
+            await process_harness.launch(P.SENT)
+            await process_harness.wait_for_crash()
         await process_harness.start()
         books = await check_laws(process_harness, idempotent=True)
         assert len(books.ledger.sent) == 1
@@ -73,7 +73,7 @@ async def test_a_long_reply_cut_between_its_parts_loses_none_and_repeats_none(
         await process_harness.people.set_faults(faults)
         await process_harness.start(f"{P.RECEIPT_COMMITTED}:2")
         await process_harness.people.say(slowly("a"))
-        await process_harness.dies()
+        await process_harness.wait_for_crash()
         await process_harness.start()
         books = await check_laws(process_harness)
         assert [len(sent.text) <= 12 for sent in books.ledger.sent] == [True] * 4

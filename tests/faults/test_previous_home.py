@@ -110,7 +110,7 @@ async def inherited(previous: Previous, model: ModelProcess, *options: str) -> A
         try:
             yield heir
         finally:
-            await heir.leave()
+            await heir.end_processes()
 
 
 class Life:
@@ -153,7 +153,7 @@ def life(tmp_path_factory: pytest.TempPathFactory, model_process: ModelProcess) 
             life.seen["runner"] = runner.alive, runner.pid
             await go_on(heir, life)
             await heir.cli("config", "rollback", "1", "--yes", "--json")
-            life.ledger = await heir.settled()
+            life.ledger = await heir.wait_until_settled()
             life.requests = model_process.requests()["requests"]
             await heir.stop()
             life.seen["runner_ended"] = not runner.alive

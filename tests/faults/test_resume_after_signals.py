@@ -34,7 +34,7 @@ async def leaves(process_harness: ProcessHarness, by: signal.Signals) -> None:
         return
     process_harness._gateway.send_signal(by)
     restarts = by is signal.SIGUSR1
-    await process_harness.ends(
+    await process_harness.wait_for_exit(
         exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE if restarts else exit_codes.OK
     )
 
@@ -72,7 +72,7 @@ async def test_a_process_killed_as_it_parks_a_turn_has_parked_it(
     await process_harness.until(lambda: process_harness.effects() == ["began"])
     assert process_harness._gateway is not None
     process_harness._gateway.send_signal(signal.SIGUSR1)
-    await process_harness.dies()
+    await process_harness.wait_for_crash()
     await process_harness.start()
     [workspace] = process_harness.paths.workspaces.iterdir()
     (workspace / "go").touch()
@@ -91,10 +91,10 @@ async def test_a_process_killed_between_the_mark_and_the_cut_is_told_of_once(
     await process_harness.start(CrashPoint.TURN_MARKED)
     process_harness.model.script({"match": "slowly", "latency": 60, "text": "never heard"})
     await process_harness.people.say("speak slowly [text all of it]")
-    await process_harness.at_work()
+    await process_harness.wait_for_running_turn()
     assert process_harness._gateway is not None
     process_harness._gateway.send_signal(by)
-    await process_harness.dies()
+    await process_harness.wait_for_crash()
     await process_harness.start()
     books = await check_laws(process_harness)
     assert [note.split(" of ")[0] for note in notes(books)] == [f"[System note: {what}"]
@@ -113,14 +113,14 @@ async def test_a_turn_cut_by_three_lives_in_a_row_is_given_up(
     await process_harness.start()
     await process_harness.people.say(THINKS)
     for life, by in enumerate(signals, 1):
-        await process_harness.at_work(life)
+        await process_harness.wait_for_running_turn(life)
         if life == 3:
             await process_harness.people.say(plain("waiting"))
             while (await process_harness.status())["inbox_counts"]["queued"] != 1:
                 await asyncio.sleep(0.02)
         await leaves(process_harness, by)
         await process_harness.start()
-    await process_harness.settled()
+    await process_harness.wait_until_settled()
     await process_harness.people.say("/resume")
     books = await check_laws(process_harness, ends=ANSWERED | {InboxState.FAILED})
     told, fresh, answer, _ = [sent.outgoing.text for sent in books.ledger.sent]

@@ -192,7 +192,7 @@ async def test_a_container_keeps_its_gateway_and_its_address_through_kill_restar
     line: Lineage,
 ) -> None:
     """E1, E3, E4: the real one: its sockets outlive each life, and a stop is for good."""
-    boot = await line.begin("gateway", "boot")
+    boot = await line.launch("gateway", "boot")
     await line.until(lambda: "the gateway is ready" in boot.stderr)
     address = _holder(line).address
     assert await line.ask(address, "hello", message_id="m-1")

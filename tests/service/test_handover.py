@@ -145,14 +145,14 @@ async def test_who_could_not_start_or_cannot_prove_whom_it_replaces_leaves_the_l
     merely bears the pid in the file is not signalled."""
     first = await line.start()
     line.configure("port = -1")
-    second = await line.begin("run", "--replace")
+    second = await line.launch("run", "--replace")
     assert await second.ended() == exit_codes.CONFIG_EXIT
     line.configure()
     bystander = await asyncio.create_subprocess_exec("sleep", "60")
     try:
         _name_as_holder(line, bystander.pid)
         line.paths.control_socket.unlink()
-        third = await line.begin(program=REPLACE_SOON.replace("STOPS", "0.5"))
+        third = await line.launch(program=REPLACE_SOON.replace("STOPS", "0.5"))
         assert await third.ended() == exit_codes.FAILED
         assert "Nothing was signalled" in third.stderr
         assert bystander.returncode is None
@@ -176,7 +176,7 @@ async def test_a_successor_that_dies_while_it_waits_is_followed_by_another(line:
     text = "run echo once >> effects.log; until [ -e go ]; do sleep 0.1; done; echo was done"
     asking = asyncio.create_task(line.ask(first.address, text, message_id="m-1"))
     await line.until(lambda: line.effects() == ["once"])
-    second = await line.begin("run", "--replace")
+    second = await line.launch("run", "--replace")
     await line.until(lambda: "drain" in second.stderr)
     await second.kill()
     [workspace] = line.paths.workspaces.iterdir()

@@ -104,7 +104,7 @@ def test_a_restart_into_a_broken_configuration_is_refused_and_the_gateway_goes_o
     lone.until(lambda: lone.lines("restart_refused"))
     assert lone.answer(lone.say("hello"))["state"] == "answered"
     assert lone.stop() == exit_codes.OK
-    assert lone.begin().wait() == exit_codes.CONFIG_EXIT
+    assert lone.launch().wait() == exit_codes.CONFIG_EXIT
     lone.ended()
 
 
@@ -145,7 +145,7 @@ def test_a_stop_in_the_middle_of_a_restart_leaves_no_gateway(lones: Lones) -> No
 
 def test_a_stop_is_heard_before_the_control_socket_is_there(lone: Lone) -> None:
     """`gateway stop` says the same by a signal: an operator's word, so that it stays down."""
-    lone.begin("opening the store:hang")
+    lone.launch("opening the store:hang")
     lone.until_in("opening the store")
     assert lone.cli("gateway", "stop").returncode == exit_codes.OK
     assert lone.ended() == exit_codes.OK

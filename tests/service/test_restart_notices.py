@@ -46,7 +46,7 @@ async def restart_by_hand(process_harness: ProcessHarness) -> None:
         stdout=asyncio.subprocess.PIPE,
         env=process_harness.environment(),
     )
-    await process_harness.ends(RESTART)
+    await process_harness.wait_for_exit(RESTART)
     await process_harness.start()
     out, _ = await asked.communicate()
     assert asked.returncode == 0, out
@@ -64,7 +64,7 @@ async def test_a_restart_is_told_to_whom_it_concerns_once(
         slowly = {"match": "slowly", "delay": 0.2, "text": "word " * 500}
         process_harness.model.script(slowly, {"match": "slowly", "text": "there it is"})
         await process_harness.people.say("slowly", chat="work")
-        await process_harness.at_work()
+        await process_harness.wait_for_running_turn()
         await restart_by_hand(process_harness)
         first = told(await heard(process_harness, 4))
         working = [text for chat, text, _ in first if chat == "work"]
@@ -78,9 +78,9 @@ async def test_a_restart_is_told_to_whom_it_concerns_once(
             ("The gateway is back; 1 conversation goes on.", None),
         ]
         asked = await process_harness.people.say("/restart", chat="ops")
-        await process_harness.ends(RESTART)
+        await process_harness.wait_for_exit(RESTART)
         await process_harness.start()
-        await process_harness.settled()
+        await process_harness.wait_until_settled()
         assert told(await heard(process_harness, 6))[4:] == [
             ("ops", "Restarting …", asked),
             ("ops", "The gateway is back.", asked),
@@ -96,9 +96,9 @@ async def test_a_restart_accepted_before_a_crash_restarts_no_successor(
         settle(process_harness)
         await process_harness.start(CrashPoint.ACCEPT_COMMITTED)
         await process_harness.people.say("/restart")
-        await process_harness.dies()
+        await process_harness.wait_for_crash()
         await process_harness.start()
-        ledger = await process_harness.settled()
+        ledger = await process_harness.wait_until_settled()
         assert (await process_harness.status())["inbox_counts"]["superseded"] == 1
         assert told(list(ledger.sent)) == [
             ("hall", "The gateway was interrupted and is back.", None)
@@ -107,7 +107,7 @@ async def test_a_restart_accepted_before_a_crash_restarts_no_successor(
         await process_harness.start()
         await process_harness.people.say("still here?")
         await heard(process_harness, 2)
-        assert told(list((await process_harness.settled()).sent))[1:] == [
+        assert told(list((await process_harness.wait_until_settled()).sent))[1:] == [
             ("home", "You said: still here?", None)
         ]
         assert process_harness.alive

@@ -147,7 +147,7 @@ def live(lone: Lone, stall: str) -> int:
 
 def test_a_start_that_never_ends_is_left(lone: Lone) -> None:
     """C1: in a process, by a signal from outside."""
-    lone.begin("opening the listeners:hang")
+    lone.launch("opening the listeners:hang")
     lone.until_in("opening the listeners")
     assert lone.stop() == exit_codes.OK
     assert lone.phases()[:2] == ["record intent", "leave the start"]
@@ -213,7 +213,7 @@ def test_a_crash_is_found_out_by_the_next_start(lone: Lone) -> None:
     assert stops(lone) == []
     lone.start()
     (crash,) = stops(lone)
-    assert (crash.order.kind, crash.order.by) == (StopKind.CRASH, StopRequester.NOBODY)
+    assert (crash.order.kind, crash.order.by) == (StopKind.CRASH, StopRequester.NONE)
     assert crash.interrupted == 1 and crash.ready_at is not None
     assert lone.stop() == exit_codes.OK
     assert [stop.order.kind for stop in stops(lone)] == [StopKind.SIGNAL, StopKind.CRASH]

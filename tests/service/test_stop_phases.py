@@ -79,7 +79,7 @@ def stop_of(harness: GatewayHarness, home: Path, starting: asyncio.Task[Any]) ->
     )
     return ProcessStop(
         order=StopOrder(kind=StopKind.RESTART, by=StopRequester.CLI, at=0.0),
-        hurried=asyncio.Event(),
+        urgent=asyncio.Event(),
         context=footing,
         started=StartedParts(store=harness.store, running=harness.running, listener=listener),
         history=ProcessHistory(clock=clock, new_id=IdGenerator(clock=clock)),

@@ -21,7 +21,7 @@ WIPE = '{"command": "rm -rf /"}'
 
 
 class PrefixJudge:
-    """Judges by the first words; the real judge has tests of its own."""
+    """Judges a command by its prefix; the real judge has tests of its own."""
 
     def judge(self, command: str) -> CommandVerdict:
         if command == "rm -rf /":
@@ -40,18 +40,18 @@ class PrefixJudge:
 
 
 class HeldShell(HeldTool):
-    """A lever that runs commands."""
+    """A held tool whose calls are shell commands."""
 
     def __init__(self) -> None:
         super().__init__("shell", ReplayClass.ATTACH)
 
     def command(self, arguments: Arguments) -> str | None:
-        wanted = arguments.get("command")
-        return wanted if isinstance(wanted, str) else None
+        command = arguments.get("command")
+        return command if isinstance(command, str) else None
 
 
 class ApprovalHarness(GatewayHarness):
-    """A harness with a shell, a judge, and people to ask."""
+    """A harness with a held shell and a judge of its commands."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)

@@ -1,4 +1,4 @@
-"""Processes of the nursery, for tests that wait for them on a loop."""
+"""Forked processes for tests that wait for them in an event loop."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ from tests.support import fork_server
 
 
 class AsyncProcess:
-    """Owns one process; what a test does with `asyncio.subprocess.Process`."""
+    """Owns one process, with the interface of `asyncio.subprocess.Process` that tests use."""
 
     def __init__(self, process: fork_server.ForkedProcess, stdout: asyncio.StreamReader) -> None:
         self._process = process
@@ -37,7 +37,7 @@ class AsyncProcess:
 async def start_process(
     program: str, *arguments: str, env: Mapping[str, str], errors: Path | None = None
 ) -> AsyncProcess:
-    """Begin a program of the nursery with this environment alone, and its stderr in that file."""
+    """Fork a process that runs a program with this environment, and its stderr in that file."""
     ours, theirs = os.pipe()
     stderr = os.open(errors or os.devnull, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:

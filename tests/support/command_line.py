@@ -25,7 +25,7 @@ from holdfast.testing.misbehaving_model.process import ModelProcess
 HOLDFAST = Path(sys.executable).parent / "holdfast"
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\r|[\x01\x02\x07]")
-_TAKEN_BACK = "\r\x1b[K"  # a line that what follows takes the place of: that begins a line
+_ERASE_LINE = "\r\x1b[K"  # what follows replaces the line
 
 
 def environment(tmp_path: Path) -> dict[str, str]:
@@ -38,7 +38,7 @@ class CliGateway:
     def __init__(self, tmp_path: Path, **variables: str) -> None:
         self._environ = environment(tmp_path) | variables
         self.home = tmp_path / "home"
-        self.where = {"HOLDFAST_HOME": str(self.home)}
+        self.environ = {"HOLDFAST_HOME": str(self.home)}
         self._log = tmp_path / "gateway.stderr"
         self._process: ForkedProcess | None = None
 
@@ -58,7 +58,7 @@ class CliGateway:
         self.address = holder.address
 
     def kill(self) -> None:
-        """`kill -9`: whatever it was doing."""
+        """`kill -9`, in the middle of anything."""
         assert self._process is not None
         self._process.kill()
         self._reap()
@@ -75,8 +75,8 @@ class CliGateway:
 
 
 @contextmanager
-def running(place: Path, model: ModelProcess) -> Iterator[CliGateway]:
-    gateway = CliGateway(place)
+def running_gateway(folder: Path, model: ModelProcess) -> Iterator[CliGateway]:
+    gateway = CliGateway(folder)
     gateway.configure(
         f'[model]\nprovider = "local"\nbase_url = "{model.base_url}"\n[runner]\nsandbox = "off"\n'
     )
@@ -88,7 +88,7 @@ def running(place: Path, model: ModelProcess) -> Iterator[CliGateway]:
 
 
 class Terminal:
-    """Somebody at a terminal: types, and reads what is on it as plain text."""
+    """A person at a terminal: types, and reads the screen as plain text."""
 
     def __init__(self, *args: str, environ: dict[str, str], columns: int = 100) -> None:
         self.fd, theirs = pty.openpty()
@@ -110,33 +110,33 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        return _ESCAPES.sub("", self.raw.replace(_TAKEN_BACK, "\n"))
+        return _ESCAPES.sub("", self.raw.replace(_ERASE_LINE, "\n"))
 
-    def types(self, keys: str) -> None:
+    def type_keys(self, keys: str) -> None:
         os.write(self.fd, keys.encode())
 
-    def says(self, line: str) -> None:
-        self.types(line + "\r")
+    def type_line(self, line: str) -> None:
+        self.type_keys(line + "\r")
 
-    def sees(self, wanted: str, *, within: float = 60) -> str:
-        """Wait for a text after what was seen before; returns what stood before it."""
+    def wait_for_text(self, text: str, *, within: float = 60) -> str:
+        """Wait for a text after the last one that was found; returns what precedes it."""
         deadline = time.monotonic() + within
-        while (place := self.text.find(wanted, self._seen)) < 0:
+        while (start := self.text.find(text, self._seen)) < 0:
             if not self._read(deadline - time.monotonic()):
-                raise AssertionError(f"{wanted!r} did not come in: {self.text[self._seen :]!r}")
-        before = self.text[self._seen : place]
-        self._seen = place + len(wanted)
+                raise AssertionError(f"{text!r} did not come in: {self.text[self._seen :]!r}")
+        before = self.text[self._seen : start]
+        self._seen = start + len(text)
         return before
 
-    def until_it_waits(self) -> None:
-        """The program has done what it was told, and waits for more."""
+    def wait_until_idle(self) -> None:
+        """Wait until the program sleeps in a system call."""
         stat = Path(f"/proc/{self.process.pid}/stat")
         deadline = time.monotonic() + 60
         while stat.read_text().rpartition(")")[2].split()[0] != "S":
             assert time.monotonic() < deadline, self.text
             time.sleep(0.01)
 
-    def leaves(self) -> int:
+    def wait_for_exit(self) -> int:
         """Wait for the program to end by itself."""
         while self._read(60):
             pass
@@ -160,8 +160,8 @@ class Terminal:
 
 
 def reset_sigint() -> None:
-    """As a shell at a terminal starts a program; what runs in the background ignores it, and all
-    that is started from there does, too."""
+    """As a shell at a terminal does: a test run in the background ignores SIGINT, and its
+    child processes inherit that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

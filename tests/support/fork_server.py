@@ -1,8 +1,8 @@
-"""The nursery: processes forked from one that has imported the program, and does nothing else.
+"""Processes forked from a fork server that has imported the program and does nothing else.
 
-Each is a real process with its own pid, signals, files and end. What it does not do is import
-sixty thousand lines before it begins, which is most of what a short life costs. What is said of
-imports, of the interpreter or of `PYTHON…` variables is tested on processes of the usual kind.
+Each is a real process with its own pid, signals, files and exit code. It does not import sixty
+thousand lines first, which is most of the cost of a short process. Tests of imports, of the
+interpreter and of `PYTHON…` variables use processes of the usual kind.
 """
 
 import atexit
@@ -36,13 +36,13 @@ _PRELOADED += ["holdfast.testing.simulated.platform", "holdfast.server.local.con
 _PRELOADED += ["holdfast.server.api.router", "holdfast.gateway.commands.registry"]
 _PRELOADED += ["holdfast.tools.shell.judge", "tree_sitter_bash", "holdfast.models.transport"]
 
-# Whoever starts a process asks after all others, and of two who ask at once after one that has
-# ended only the first is told its exit code.
-_ASKING = Lock()
+# Starting a process polls all others. Of two threads that poll an ended process at once, only the
+# first gets its exit code.
+_POLL_LOCK = Lock()
 
 
 class ForkedProcess:
-    """Owns one process; what tests do with a `subprocess.Popen`."""
+    """Owns one process, with the interface of `subprocess.Popen` that tests use."""
 
     def __init__(self, process: ForkServerProcess, pipes: Sequence[IO[Any] | None]) -> None:
         self._process = process
@@ -60,7 +60,7 @@ class ForkedProcess:
 
     @property
     def returncode(self) -> int | None:
-        with _ASKING:
+        with _POLL_LOCK:
             return self._process.exitcode
 
     def poll(self) -> int | None:
@@ -70,7 +70,7 @@ class ForkedProcess:
         """Its exit code, or the negative number of the signal that ended it."""
         connection.wait([self.sentinel], timeout)
         if (code := self.returncode) is None:
-            raise subprocess.TimeoutExpired("a process of the nursery", timeout or 0)
+            raise subprocess.TimeoutExpired("a forked process", timeout or 0)
         return code
 
     def send_signal(self, number: int) -> None:
@@ -85,27 +85,27 @@ class ForkedProcess:
         self.send_signal(signal.SIGKILL)
 
     def communicate(self, input: Any = None, timeout: float | None = None) -> tuple[Any, Any]:
-        """All that it says, once it has ended; its pipes are closed then."""
+        """Its whole output, once it has ended; its pipes are closed then."""
         with ThreadPoolExecutor(3) as threads:
             if self.stdin is not None:
-                threads.submit(self._say, input)
-            heard = [threads.submit(_all_of, pipe) for pipe in (self.stdout, self.stderr)]
+                threads.submit(self._write_input, input)
+            outputs = [threads.submit(_read_all, pipe) for pipe in (self.stdout, self.stderr)]
             try:
                 self.wait(timeout)
             except subprocess.TimeoutExpired:
                 self.kill()
                 raise
-            out, err = (words.result() for words in heard)
+            out, err = (output.result() for output in outputs)
             return out, err
 
-    def _say(self, text: Any) -> None:
+    def _write_input(self, text: Any) -> None:
         assert self.stdin is not None
         with suppress(BrokenPipeError), self.stdin:
             if text:
                 self.stdin.write(text)
 
 
-def _all_of(pipe: IO[Any] | None) -> Any:
+def _read_all(pipe: IO[Any] | None) -> Any:
     """None where there is no pipe, or it was read to its end before."""
     if pipe is None or pipe.closed:
         return None
@@ -113,18 +113,18 @@ def _all_of(pipe: IO[Any] | None) -> Any:
         return pipe.read()
 
 
-class _Handed:
-    """A descriptor that goes along into a new process."""
+class _PassedFd:
+    """A descriptor that is duplicated into a new process."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _taken, (DupFd(self._fd),)
+        return _detach, (DupFd(self._fd),)
 
 
-def _taken(given: Any) -> int:
-    fd: int = given.detach()
+def _detach(passed: Any) -> int:
+    fd: int = passed.detach()
     return fd
 
 
@@ -137,21 +137,21 @@ def fork_process(
     stderr: int | IO[Any] = subprocess.PIPE,
     text: bool = False,
 ) -> ForkedProcess:
-    """Begin a program with this environment alone. Descriptors as `subprocess` takes them."""
+    """Fork a process that runs a program with this environment; descriptors as for `subprocess`."""
     context = get_context("forkserver")
     context.set_forkserver_preload(_PRELOADED)
     with ExitStack() as theirs:
-        ends = [
-            _ends(theirs, stream, reads=number == 0)
+        stream_fds = [
+            _stream_fds(theirs, stream, reads=number == 0)
             for number, stream in enumerate((stdin, stdout, stderr))
         ]
-        fds = tuple(_Handed(fd) for fd, _ in ends)
-        born = (program, arguments, dict(env), os.getcwd(), fds)
-        process = context.Process(target=_live, args=born, daemon=True)
-        with _ASKING:
+        fds = tuple(_PassedFd(fd) for fd, _ in stream_fds)
+        call = (program, arguments, dict(env), os.getcwd(), fds)
+        process = context.Process(target=_run_program, args=call, daemon=True)
+        with _POLL_LOCK:
             process.start()
     return ForkedProcess(
-        process, [_opened(ours, number, text) for number, (_, ours) in enumerate(ends)]
+        process, [_open_pipe(ours, number, text) for number, (_, ours) in enumerate(stream_fds)]
     )
 
 
@@ -165,7 +165,7 @@ def run_holdfast(
     return subprocess.CompletedProcess(arguments, process.wait(), out, err)
 
 
-def _ends(theirs: ExitStack, stream: int | IO[Any], *, reads: bool) -> tuple[int, int | None]:
+def _stream_fds(theirs: ExitStack, stream: int | IO[Any], *, reads: bool) -> tuple[int, int | None]:
     """The descriptor for the process, which is closed here with `theirs`, and our end of a pipe."""
     if stream == subprocess.PIPE:
         reading, writing = os.pipe()
@@ -179,14 +179,14 @@ def _ends(theirs: ExitStack, stream: int | IO[Any], *, reads: bool) -> tuple[int
     return (stream if isinstance(stream, int) else stream.fileno()), None
 
 
-def _opened(fd: int | None, number: int, text: bool) -> IO[Any] | None:
+def _open_pipe(fd: int | None, number: int, text: bool) -> IO[Any] | None:
     if fd is None:
         return None
     mode = "w" if number == 0 else "r"
     return os.fdopen(fd, mode, encoding="utf-8") if text else os.fdopen(fd, mode + "b")
 
 
-def _live(
+def _run_program(
     program: str, arguments: Sequence[str], env: dict[str, str], cwd: str, fds: Sequence[int]
 ) -> None:
     """In the new process: become what a shell would have started."""

@@ -1,5 +1,5 @@
-"""A real gateway in the test's own process: real store, real lanes, a chat service one can
-break, and a model that speaks when it is told to."""
+"""A real gateway in the test's own process: real store, real lanes, a chat service with faults
+and a scripted model."""
 
 import asyncio
 import itertools
@@ -69,7 +69,7 @@ class ManualClock(Clock):
 
 
 class NoRunners:
-    """The workbenches of a gateway whose tools need none; it remembers which it was to end."""
+    """Runners for a gateway whose tools need none; records which sessions were ended."""
 
     name = "runner"
 
@@ -77,7 +77,7 @@ class NoRunners:
         self.ended: list[SessionId] = []
         self.all_ended = 0
         self.detached = 0
-        self.running: dict[SessionId, list[ProcessRow]] = {}  # what is said to run
+        self.running: dict[SessionId, list[ProcessRow]] = {}  # what `processes` returns
 
     async def processes(self, session_id: SessionId) -> list[ProcessRow]:
         return self.running.get(session_id, [])
@@ -101,7 +101,7 @@ class NoRunners:
 
 
 class HeldTool:
-    """A tool that waits until it is let go, and counts how often it was pulled."""
+    """A tool that waits until it is released, and records its calls."""
 
     toolset = "test"
     danger = Danger.NONE
@@ -115,12 +115,12 @@ class HeldTool:
         self.known: dict[CallId, str] = {}  # what `attach` finds
         self.go = asyncio.Event()
         self.go.set()
-        self._pulled = asyncio.Condition()
+        self._changed = asyncio.Condition()
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
-        async with self._pulled:
+        async with self._changed:
             self.started.append(context.call_id)
-            self._pulled.notify_all()
+            self._changed.notify_all()
         try:
             await self.go.wait()
         except asyncio.CancelledError:
@@ -134,8 +134,8 @@ class HeldTool:
         return None if text is None else ToolOutput(text=text)
 
     async def wait_until_started(self, times: int) -> None:
-        async with self._pulled:
-            await self._pulled.wait_for(lambda: len(self.started) >= times)
+        async with self._changed:
+            await self._changed.wait_for(lambda: len(self.started) >= times)
 
 
 class FetchedPlatform:
@@ -153,7 +153,7 @@ class FetchedPlatform:
 
 
 class AllowAllJudge:
-    """Finds nothing wrong with any command."""
+    """Judges every command harmless."""
 
     def judge(self, command: str) -> CommandVerdict:
         return HARMLESS
@@ -173,17 +173,17 @@ class GatewayHarness:
         self.extra_platforms: list[Platform] = []
         self.extra_tools: list[Tool] = []
         self.judge: CommandJudge = AllowAllJudge()
-        self.lifecycle: Lifecycle | None = None  # the process, as far as the house sees it
+        self.lifecycle: Lifecycle | None = None  # the process, as the gateway sees it
         self.secrets: list[Secret] = []
         self.states: list[str] = []
         self.clock: Clock = Clock()
-        self.noted = False  # with the built-in notes and their tool
+        self.with_notes = False  # with the built-in notes and their tool
         self.memory: list[MemoryProvider] = []  # besides them
         self.memory_limits = ProviderLimits()
-        self.patience = DEFAULT_BACKOFF  # with accounts that do not answer
-        self.store_file: StoreFile | None = None  # where files of messages go
-        self.read_file: ReadFile | None = None  # where files for people come from
-        self.spans: SpanExporter | None = None  # who collects traces
+        self.backoff = DEFAULT_BACKOFF  # for accounts that do not connect
+        self.store_file: StoreFile | None = None  # stores attachments
+        self.read_file: ReadFile | None = None  # reads files to send
+        self.spans: SpanExporter | None = None  # collects traces
         self._ids = itertools.count(1)
         self._open = AsyncExitStack()
         self.gateway: Gateway
@@ -194,7 +194,7 @@ class GatewayHarness:
         await self._open.enter_async_context(self.store)
         tools: list[Tool] = [*self.held_tools.values(), *self.extra_tools]
         notes = self._notes()
-        if self.noted:
+        if self.with_notes:
             tools.append(MemoryTool(notes))
         self.gateway = Gateway(
             GatewayDependencies(
@@ -218,9 +218,12 @@ class GatewayHarness:
                 crash=no_crash,
                 progress=self.states.append,
                 notes=notes,
-                memory_providers=[*([NotesProvider(notes)] if self.noted else []), *self.memory],
+                memory_providers=[
+                    *([NotesProvider(notes)] if self.with_notes else []),
+                    *self.memory,
+                ],
                 memory_limits=self.memory_limits,
-                backoff_settings=self.patience,
+                backoff_settings=self.backoff,
                 store_file=self.store_file,
                 read_file=self.read_file,
                 spans=self.spans,
@@ -230,18 +233,18 @@ class GatewayHarness:
         await self._open.enter_async_context(self.running)
 
     def _notes(self) -> Notes:
-        room = self.settings.memory.max_chars
-        return Notes(self.store, clock=Clock(), redact=Redaction(self.secrets), max_chars=room)
+        limit = self.settings.memory.max_chars
+        return Notes(self.store, clock=Clock(), redact=Redaction(self.secrets), max_chars=limit)
 
     async def stop(self) -> None:
         await self._open.aclose()
 
     async def die(self) -> None:
-        """End this life as `kill -9` does: the next one starts from what is on disk right now."""
+        """Stop as `kill -9` does: the next start finds what is on disk right now."""
         image = self.path.parent / f"after-{next(self._ids)}" / self.path.name
         image.parent.mkdir()
         with open_read_only(self.path) as cursor:
-            # While somebody reads, the log is not begun anew: both copies are of one moment.
+            # An open read transaction prevents a WAL reset, so both copies are of one moment.
             cursor.execute("BEGIN; SELECT count(*) FROM sqlite_schema")
             for suffix in ("", "-wal"):
                 shutil.copy(f"{self.path}{suffix}", f"{image}{suffix}")
@@ -252,11 +255,11 @@ class GatewayHarness:
         return f"{prefix}_{next(self._ids)}"
 
     def say(self, text: str, *, chat: str = "home", user: str = "ann", **more: Any) -> str:
-        """Somebody writes into a chat of the simulated platform."""
+        """A user writes into a chat of the simulated platform."""
         return self.service.say(SayRequest(chat=chat, user=user, text=text, **more))
 
     async def sent(self, number: int) -> list[BotMessage]:
-        """What the platform got, once it is so much."""
+        """What the platform got, once it has so many messages."""
         ledger = await self.service.wait_for_ledger(sent=number, wait=30)
         assert len(ledger.sent) >= number, f"only {len(ledger.sent)} of {number} were sent"
         return list(ledger.sent)
@@ -264,12 +267,12 @@ class GatewayHarness:
     async def texts(self, number: int) -> list[str]:
         return [sent.outgoing.text for sent in await self.sent(number)]
 
-    async def arrived(self) -> bool:
-        """Whether all that is owed has its receipt: of anything else a successor says it again."""
+    async def all_delivered(self) -> bool:
+        """Whether each delivery has its receipt; the next start resends those without one."""
         return not await self.store.undelivered_rows()
 
     async def accept(self, text: str, *, chat: str = "one", **more: Any) -> Accepted:
-        """A program asks over the API."""
+        """An API client sends a message."""
         number = next(self._ids)
         fields = {"event_id": f"e{number}", "message_id": f"m{number}", **more}
         source = Source(platform="api", chat_id=chat, user_id="owner", chat_type=ChatType.DM)
@@ -320,7 +323,7 @@ Until = Callable[[Callable[[], Awaitable[bool] | bool]], Awaitable[None]]
 
 @pytest.fixture
 def until() -> Until:
-    """Waits for a fact that no event tells."""
+    """Waits until a condition holds for which there is no event."""
 
     async def wait(fact: Callable[[], Awaitable[bool] | bool]) -> None:
         async with asyncio.timeout(30):

@@ -1,4 +1,4 @@
-"""A real gateway in a process of its own, as the tests of the API and the listener meet it."""
+"""A real gateway in a process of its own, for tests of the API and the listener."""
 
 import asyncio
 import os
@@ -41,18 +41,18 @@ class GatewayProcess:
             "HOLDFAST_MODEL_BASE_URL": self.model.base_url,
             **self._variables,
         }
-        given = {key: value for key, value in environ.items() if value}
-        self._process = fork_process(GATEWAY, "run", env=given, text=True)
+        variables = {key: value for key, value in environ.items() if value}
+        self._process = fork_process(GATEWAY, "run", env=variables, text=True)
         return self._process
 
     def start(self) -> "GatewayProcess":
         """Start it, and return when it takes messages."""
         process = self.launch()
         assert process.stdout is not None
-        greeting: str = process.stdout.readline()
-        if not greeting:
+        first_line: str = process.stdout.readline()
+        if not first_line:
             raise AssertionError(process.communicate()[1])
-        self.address = greeting.split()[-1]
+        self.address = first_line.split()[-1]
         return self
 
     def end(self, by: signal.Signals = signal.SIGTERM) -> int:
@@ -64,15 +64,15 @@ class GatewayProcess:
         process.communicate(timeout=30)
         return process.wait()
 
-    def hurries(self) -> None:
-        """It was asked to go, and is asked again: it waits for nothing any more."""
-        assert self._process is not None, "there is none that could"
+    def interrupt_stop(self) -> None:
+        """Send a second SIGTERM: it waits for nothing any more."""
+        assert self._process is not None, "it is not running"
         self._process.send_signal(signal.SIGTERM)
 
-    def leaves(self) -> int:
-        """It ends by itself, as it was asked to; its exit code."""
+    def wait_for_exit(self) -> int:
+        """Wait until it ends by itself, as requested before; returns its exit code."""
         process, self._process = self._process, None
-        assert process is not None, "there is none that could"
+        assert process is not None, "it is not running"
         process.communicate(timeout=30)
         return process.wait()
 
@@ -106,17 +106,17 @@ class GatewayProcess:
         found: dict[str, int] = self.status()["inbox_counts"]
         return found
 
-    def asked(self, text: str) -> list[dict[str, Any]]:
+    def model_requests(self, text: str) -> list[dict[str, Any]]:
         """The requests to the model whose last message holds the text."""
         found = self.model.requests()["requests"]
         return [body for body in found if text in str(body["messages"][-1]["content"])]
 
 
 async def until(fact: Callable[[], object], *, within: float = 40) -> None:
-    """Wait for something that another process does."""
+    """Wait until `fact` is true of another process."""
     deadline = time.monotonic() + within
     while not fact():
-        assert time.monotonic() < deadline, "it did not come about"
+        assert time.monotonic() < deadline, "timed out"
         await asyncio.sleep(0.02)
 
 
@@ -126,7 +126,7 @@ def shared_gateway(
 ) -> Iterator[GatewayProcess]:
     """A running gateway; tests share it, and keep apart by the names of their sessions."""
     gateway = GatewayProcess(
-        tmp_path_factory.mktemp("served") / "home",
+        tmp_path_factory.mktemp("gateway") / "home",
         model=model_process,
         HOLDFAST_GATEWAY_ALLOWED_HOSTS='["Bot.Example.org"]',
     )
@@ -141,7 +141,7 @@ NewGateway = Callable[..., GatewayProcess]
 
 @pytest.fixture
 def new_gateway(tmp_path: Path, model_process: ModelProcess) -> Iterator[NewGateway]:
-    """Makes gateways of a home of their own, to be started, killed and started again."""
+    """Makes gateways on a home of the test, to be started, killed and started again."""
     made: list[GatewayProcess] = []
 
     def make(**variables: str) -> GatewayProcess:
@@ -163,7 +163,7 @@ def client(shared_gateway: GatewayProcess) -> Iterator[openai.OpenAI]:
 
 @pytest.fixture
 async def http(shared_gateway: GatewayProcess) -> AsyncIterator[aiohttp.ClientSession]:
-    """A client of the shared gateway that brings its token."""
+    """A client of the shared gateway, with its token."""
     async with aiohttp.ClientSession(
         shared_gateway.address, headers=shared_gateway.auth
     ) as session:

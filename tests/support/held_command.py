@@ -1,4 +1,4 @@
-"""A command that runs until its test lets it go: no test has to be quicker than a clock."""
+"""A command that runs until its test releases it, so that no test depends on timing."""
 
 import json
 
@@ -9,7 +9,7 @@ HELD_CALL = f"[tool terminal {json.dumps({'command': HELD_COMMAND})}]"  # for th
 
 
 def release(paths: Paths, session_id: str) -> None:
-    """What is `SHUT` in the workspace of this session goes on; what comes to it later passes."""
+    """End the held commands in the workspace of this session; later ones end at once."""
     workspace = paths.workspaces / session_id
     workspace.mkdir(mode=0o700, parents=True, exist_ok=True)  # a call may not be so far yet
     (workspace / "go").touch()

@@ -1,4 +1,4 @@
-"""A stage: a real gateway in the test's own process, whose people are on one platform."""
+"""A real gateway in the test's own process, whose users are on one platform."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -19,14 +19,14 @@ from holdfast.service.wiring import WorkspaceFiles
 from holdfast.system.clock import SystemClock
 
 
-class PlatformHarness(GatewayHarness):
-    """`texts` are the messages of the bot as they stand at the vendor, from the first to the
-    last. What the agent would run is judged by its words, and `shell` remembers it."""
+class PlatformGatewayHarness(GatewayHarness):
+    """A harness with one platform. `texts` returns the bot's messages at the vendor, oldest
+    first. `shell` records the commands that the agent would run."""
 
     def __init__(
         self,
         home: Path,
-        door: Platform,
+        platform: Platform,
         settings: PlatformSettings,
         *,
         texts: Callable[[], Sequence[str]],
@@ -38,33 +38,33 @@ class PlatformHarness(GatewayHarness):
         self.extra_tools = [self.shell, *tools]
         self.judge = PrefixJudge()
         self.settings = Settings(
-            platforms={door.name: settings}, gateway=GatewaySettings(busy_mode=BusyMode.QUEUE)
+            platforms={platform.name: settings}, gateway=GatewaySettings(busy_mode=BusyMode.QUEUE)
         )
-        self.extra_platforms = [door]
+        self.extra_platforms = [platform]
         files = WorkspaceFiles(home)
         self.store_file, self.read_file = files.put, files.read
         self._texts = texts
 
-    async def read(self, *texts: str) -> None:
+    async def wait_for_texts(self, *texts: str) -> None:
         """Until these are the messages of the bot; the test's own timeout ends a wait for
         nothing."""
         while list(self._texts()) != list(texts):
             await asyncio.sleep(0.005)
 
-    async def settled(self, state: DeliveryState, number: int) -> None:
+    async def wait_for_deliveries(self, state: DeliveryState, number: int) -> None:
         """Until so many deliveries have come to that."""
         while (await self.store.outbox_counts())[state] < number:
             await asyncio.sleep(0.005)
 
 
 @asynccontextmanager
-async def started(stage: PlatformHarness) -> AsyncIterator[PlatformHarness]:
+async def running_harness(harness: PlatformGatewayHarness) -> AsyncIterator[PlatformGatewayHarness]:
     """Started, and stopped however often it was started and stopped meanwhile."""
-    await stage.start()
+    await harness.start()
     try:
-        yield stage
+        yield harness
     finally:
-        await stage.stop()
+        await harness.stop()
 
 
 def write_config(home: Path, text: str) -> Path:

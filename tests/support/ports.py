@@ -1,12 +1,12 @@
-"""Ports of a test's own, for servers that are told where to listen, and listen there later."""
+"""Free ports for servers that are configured with a port before they listen on it."""
 
 import os
 import random
 import socket
 
-# Below those that a system gives to whoever asks for any: between the choice and the listening,
-# and while a server that is killed is away, nobody else comes to have it.
-_OURS = range(12_000, 32_000)
+# Below the ephemeral ports, so that no other process gets one between the choice and the listening,
+# or while a killed server is down.
+_PORTS = range(12_000, 32_000)
 
 
 def own_port() -> int:
@@ -14,8 +14,8 @@ def own_port() -> int:
 
 
 def own_ports(number: int) -> list[int]:
-    """So many, each another, on which nobody listens."""
-    chosen = random.Random(os.urandom(8)).sample(_OURS, len(_OURS))
+    """That many distinct ports on which nothing listens."""
+    chosen = random.Random(os.urandom(8)).sample(_PORTS, len(_PORTS))
     free = (port for port in chosen if _is_free(port))
     return [next(free) for _ in range(number)]
 

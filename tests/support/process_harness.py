@@ -66,7 +66,7 @@ class ProcessHarness:
         self.model = model
         self.http = http
         self.address = ""
-        self.lives = 0
+        self.runs = 0
         self._gateway: AsyncProcess | None = None
         self._people: PeopleClient | None = None
 
@@ -83,14 +83,14 @@ class ProcessHarness:
     def alive(self) -> bool:
         return self._gateway is not None and self._gateway.returncode is None
 
-    def settle_in(self, vendor: str, *, busy_mode: str) -> None:
+    def write_config(self, vendor: str, *, busy_mode: str) -> None:
         self.home.mkdir(mode=0o700)
         config = CONFIG.format(model=self.model.base_url, vendor=vendor, busy_mode=busy_mode)
         self.paths.config_file.write_text(config)
         self._people = PeopleClient(vendor, http=self.http)
 
     def environment(self, crash_at: str = "") -> dict[str, str]:
-        """All that a process of this home is told, which is the code that this test imported."""
+        """The environment of a process of this home; it runs the code that this test imported."""
         return {
             "HOME": str(self.home),
             "PATH": os.environ["PATH"],
@@ -99,21 +99,21 @@ class ProcessHarness:
             "HOLDFAST_CRASH_AT": crash_at,
         }
 
-    async def begin(self, crash_at: str = "") -> None:
+    async def launch(self, crash_at: str = "") -> None:
         """Start a gateway and do not wait for it: it may be about to die."""
         assert not self.alive, "one gateway at a time"
-        self.lives += 1
-        said = self.home / f"life-{self.lives}.err"
+        self.runs += 1
+        errors = self.home / f"run-{self.runs}.err"
         self._gateway = await start_process(
-            GATEWAY, "run", env=self.environment(crash_at), errors=said
+            GATEWAY, "run", env=self.environment(crash_at), errors=errors
         )
 
     async def start(self, crash_at: str = "") -> None:
         """Start a gateway and wait until it takes messages."""
-        await self.begin(crash_at)
-        assert await self.ready(), f"the gateway died as it started: {self.errors()}"
+        await self.launch(crash_at)
+        assert await self.wait_until_ready(), f"the gateway died as it started: {self.errors()}"
 
-    async def ready(self) -> bool:
+    async def wait_until_ready(self) -> bool:
         """True once it takes messages; False if it died before."""
         assert self._gateway is not None
         async with asyncio.timeout(READY_WITHIN):
@@ -124,7 +124,7 @@ class ProcessHarness:
         self.address = line.decode().split()[-1]
         return True
 
-    async def dies(self) -> None:
+    async def wait_for_crash(self) -> None:
         """It kills itself at its crash point; a point that is never reached fails the test."""
         assert self._gateway is not None
         try:
@@ -148,15 +148,15 @@ class ProcessHarness:
             code = await self._gateway.wait()
         assert code == 0, f"it ended with {code}: {self.errors()}"
 
-    async def ends(self, code: int) -> None:
+    async def wait_for_exit(self, code: int) -> None:
         """It ends by itself, as it was asked to, with this code."""
         assert self._gateway is not None
         async with asyncio.timeout(30):
             ended = await self._gateway.wait()
         assert ended == code, f"it ended with {ended}: {self.errors()}"
 
-    async def leave(self) -> None:
-        """Whatever the test left behind ends: the gateway, and every runner of its home."""
+    async def end_processes(self) -> None:
+        """End what the test left behind: the gateway, and every runner of its home."""
         if self.alive:
             await self.kill()
         runners = Runners(
@@ -168,20 +168,20 @@ class ProcessHarness:
         found: dict[str, Any] = await asyncio.to_thread(ControlClient(self.paths).get, "/status")
         return found
 
-    async def settled(self, *, within: float = SETTLES_WITHIN) -> Ledger:
-        """Once everything said is accepted, ended and delivered: the vendor's ledger."""
+    async def wait_until_settled(self, *, within: float = SETTLES_WITHIN) -> Ledger:
+        """Wait until all messages are accepted, ended and delivered; the vendor's ledger."""
         async with asyncio.timeout(within):
             while True:
                 ledger = await self.people.ledger()
                 if all(said.acked for said in ledger.said):
                     status = await self.status()
-                    kept = status["inbox_counts"]
-                    busy = kept["queued"] or kept["running"] or status["outbox"]
-                    if not busy and not self._owes():
+                    counts = status["inbox_counts"]
+                    busy = counts["queued"] or counts["running"] or status["outbox"]
+                    if not busy and not self._has_pending_deliveries():
                         return await self.people.ledger()
                 await asyncio.sleep(0.03)
 
-    def _owes(self) -> bool:
+    def _has_pending_deliveries(self) -> bool:
         """Whether the store has a delivery that the gateway has not taken up yet: the end of a turn
         is in the ledger an instant before its reply is on its way."""
         with open_read_only(self.paths.db) as db:
@@ -190,9 +190,9 @@ class ProcessHarness:
             )
             return found.fetchone() is not None
 
-    async def at_work(self, requests: int = 1) -> None:
-        """Until the model was asked so often, and its turn is in the store: it may be asked a
-        moment before that, and who is killed then has begun nothing."""
+    async def wait_for_running_turn(self, requests: int = 1) -> None:
+        """Until the model got so many requests and the turn is in the store. A request may precede
+        the commit of its turn, and a gateway that is killed between them has begun nothing."""
         await self.until(lambda: self.model.requests(last=1)["count"] >= requests)
         async with asyncio.timeout(SETTLES_WITHIN):
             while (await self.status())["inbox_counts"]["running"] != 1:
@@ -210,14 +210,14 @@ class ProcessHarness:
         return [line for file in files for line in file.read_text().splitlines()]
 
     def errors(self) -> str:
-        """What the present life said on stderr, and the end of the log."""
-        said = (self.home / f"life-{self.lives}.err").read_text()
+        """The stderr of the current gateway, and the end of the log."""
+        stderr = (self.home / f"run-{self.runs}.err").read_text()
         log = self.paths.log_file.read_text() if self.paths.log_file.exists() else ""
-        return f"\n{said[-4000:]}\n--- log:\n{log[-6000:]}"
+        return f"\n{stderr[-4000:]}\n--- log:\n{log[-6000:]}"
 
 
 async def _ignore(_: object) -> None:
-    """Nobody keeps a record of runners that are only ended."""
+    """Drops the event: no row of these runners is stored."""
 
 
 @asynccontextmanager
@@ -246,11 +246,11 @@ def new_process_harness(tmp_path: Path, model_process: ModelProcess) -> NewProce
         model_process.reset()
         async with vendor(*options) as base_url, aiohttp.ClientSession() as http:
             harness = ProcessHarness(tmp_path / home, model=model_process, http=http)
-            harness.settle_in(base_url, busy_mode=busy_mode)
+            harness.write_config(base_url, busy_mode=busy_mode)
             try:
                 yield harness
             finally:
-                await harness.leave()
+                await harness.end_processes()
 
     return make
 

@@ -18,7 +18,7 @@ Samples = dict[tuple[str, str], float]
 
 
 class Exposition:
-    """A page of figures: `samples` by name and labels as they are written, `kinds` by family."""
+    """A page of metrics: `samples` by name and labels as they are written, `kinds` by family."""
 
     def __init__(self, text: str) -> None:
         """Raises where Prometheus would refuse the page, or where a family breaks its promises."""
@@ -34,9 +34,9 @@ class Exposition:
                 self._check_histogram(name)
 
     def labelled(self, name: str) -> list[tuple[dict[str, str], float]]:
-        """The samples of that name with their labels as they were meant."""
+        """The samples of that name with their labels unescaped."""
         return [
-            (dict(_meant(labels)), value)
+            (dict(_unescaped(labels)), value)
             for (each, labels), value in self.samples.items()
             if each == name
         ]
@@ -64,7 +64,7 @@ class Exposition:
         if self.kinds[self._family] == "histogram":
             allowed = [self._family + part for part in _PARTS]
         assert found["name"] in allowed, line
-        names = [name for name, _ in _meant(found["labels"] or "")]
+        names = [name for name, _ in _unescaped(found["labels"] or "")]
         assert len(names) == len(set(names)), line
         key = found["name"], found["labels"] or ""
         assert key not in self.samples, f"{key} is there twice"
@@ -83,7 +83,7 @@ class Exposition:
         assert (f"{name}_sum", "") in self.samples
 
 
-def _meant(labels: str) -> list[tuple[str, str]]:
+def _unescaped(labels: str) -> list[tuple[str, str]]:
     return [
         (name, re.sub(r"\\.", lambda found: _ESCAPED[found[0]], value))
         for name, value in _PAIR.findall(labels)

@@ -1,4 +1,4 @@
-"""The simulated vendor as a process of its own, for tests that wait in no event loop."""
+"""The simulated vendor as a process of its own, for tests without an event loop."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from urllib.request import urlopen
 from tests.support.fork_server import VENDOR, fork_process
 
 _CODE = re.compile(r"\b([A-Z2-9]{4}-[A-Z2-9]{4})\b")
-_PATIENCE = 30
+_TIMEOUT = 30
 
 
 class SimulatedVendor:
@@ -29,34 +29,34 @@ class SimulatedVendor:
         trace: TracebackType | None,
     ) -> None:
         self._process.terminate()
-        self._process.communicate(timeout=_PATIENCE)
+        self._process.communicate(timeout=_TIMEOUT)
 
     @property
     def settings(self) -> str:
-        """The table of holdfast.toml that leads here; more of its keys may follow."""
+        """The table of holdfast.toml for this vendor; more of its keys may follow."""
         return f'[platforms.simulated]\nbase_url = "{self.base_url}"\n'
 
-    def have(self, **faults: Any) -> None:
+    def set_faults(self, **faults: Any) -> None:
         """These faults from now on, and no others."""
         body = json.dumps({"faults": faults}).encode()
-        with urlopen(f"{self.base_url}/faults", body, timeout=_PATIENCE):
+        with urlopen(f"{self.base_url}/faults", body, timeout=_TIMEOUT):
             pass
 
     def say(self, text: str, *, user: str, **more: Any) -> None:
-        """Somebody writes to the bot in a chat of two, unless it is said otherwise."""
+        """A user writes to the bot, in a direct chat unless `more` names another."""
         body = {"chat": user, "user": user, "text": text, **more}
-        with urlopen(f"{self.base_url}/say", json.dumps(body).encode(), timeout=_PATIENCE):
+        with urlopen(f"{self.base_url}/say", json.dumps(body).encode(), timeout=_TIMEOUT):
             pass
 
     def sent(self, number: int) -> list[dict[str, Any]]:
-        """What the bot has sent, once it is so much: each with its `chat_id` and `text`."""
-        url = f"{self.base_url}/ledger?sent={number}&wait={_PATIENCE}"
-        with urlopen(url, timeout=2 * _PATIENCE) as answer:
+        """What the bot has sent, once there are so many: each with its `chat_id` and `text`."""
+        url = f"{self.base_url}/ledger?sent={number}&wait={_TIMEOUT}"
+        with urlopen(url, timeout=2 * _TIMEOUT) as answer:
             sent = [each["outgoing"] for each in json.load(answer)["sent"]]
         assert len(sent) >= number, f"only {len(sent)} of {number} were sent"
         return sent
 
-    def code(self, number: int) -> str:
+    def pairing_code(self, number: int) -> str:
         """The pairing code in the message of that number."""
         found = _CODE.search(self.sent(number)[number - 1]["text"])
         assert found is not None

@@ -1,4 +1,4 @@
-"""Stops of a harness's gateway: by an order of some kind, and what the next start finds of it."""
+"""Stopping the gateway of a harness by an order, and what the next start finds."""
 
 import asyncio
 from typing import Any
@@ -18,7 +18,7 @@ def stop_order(harness: GatewayHarness, kind: StopKind, *, now: bool = False) ->
 
 
 def set_stop_timeouts(harness: GatewayHarness, *, drain: float = 0, park: float = 0) -> None:
-    """For the starts that follow: how long a stop waits for turns to finish, and to park."""
+    """Set for later starts how long a stop waits for turns to finish, and to park."""
     gateway = msgspec.structs.replace(
         harness.settings.gateway, restart_drain_timeout=drain, park_timeout=park
     )
@@ -28,17 +28,19 @@ def set_stop_timeouts(harness: GatewayHarness, *, drain: float = 0, park: float 
 async def restart_with_timeouts(
     harness: GatewayHarness, *, drain: float = 0, park: float = 0
 ) -> None:
-    """The same home, started again with these."""
+    """Restart on the same home with these timeouts."""
     await harness.stop()
     set_stop_timeouts(harness, drain=drain, park=park)
     await harness.start()
 
 
 async def stop_gateway(harness: GatewayHarness, kind: StopKind, **order: Any) -> RunningGateway:
-    """Stop by such an order, as a process does it, and say so in the store; the one that went."""
-    wanted = stop_order(harness, kind, **order)
-    await harness.running.stop(wanted)
-    row = StopRow(id=harness.new_id("stop"), order=wanted, version="test", stopped_at=wanted.at + 1)
+    """Stop by such an order and record it, as a process does; returns the stopped gateway."""
+    requested = stop_order(harness, kind, **order)
+    await harness.running.stop(requested)
+    row = StopRow(
+        id=harness.new_id("stop"), order=requested, version="test", stopped_at=requested.at + 1
+    )
     await harness.store.record_stop(row)
     await harness.stop()
     return harness.running
@@ -52,10 +54,10 @@ async def start_gateway(harness: GatewayHarness) -> None:
 async def restart_gateway(
     harness: GatewayHarness, kind: StopKind = StopKind.RESTART, **order: Any
 ) -> RunningGateway:
-    """The gateway that went; its successor is there when this returns."""
-    went = await stop_gateway(harness, kind, **order)
+    """Returns the stopped gateway; its successor runs then."""
+    stopped = await stop_gateway(harness, kind, **order)
     await start_gateway(harness)
-    return went
+    return stopped
 
 
 async def open_turn(harness: GatewayHarness) -> OpenTurn:
@@ -64,7 +66,7 @@ async def open_turn(harness: GatewayHarness) -> OpenTurn:
 
 
 async def wait_for_open_turns(harness: GatewayHarness, number: int = 1) -> None:
-    """Once so many turns are in the log: a model may be asked before its turn is."""
+    """Wait for that many open turns in the store: a model request may precede the commit."""
     async with asyncio.timeout(30):
         while len(await harness.store.open_turns()) < number:
             await asyncio.sleep(0.005)

@@ -1,8 +1,8 @@
-"""Looking into a store's file from outside, while a gateway may have it open.
+"""Read access to a store's file while a gateway may have it open.
 
-Always with the store's own library. The standard library's has a second SQLite in it, and two of
-them in one process see no locks of each other: the one that comes later takes the other for dead
-and cuts off the index of the log, which the first has in its memory (SIGBUS).
+It uses the store's own library. The standard library contains a second SQLite, and two SQLites in
+one process do not see each other's locks: the second takes the first for dead and truncates the
+WAL index, which the first has mapped (SIGBUS).
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ import apsw
 
 @contextmanager
 def open_read_only(path: Path) -> Iterator[apsw.Cursor]:
-    """A cursor that can only read, and waits a moment for whoever writes."""
+    """A read-only cursor that waits a moment for a writer."""
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     try:
         db.set_busy_timeout(5_000)

@@ -1,4 +1,4 @@
-"""Two models for a harness: one that answers, and a helper for what is asked beside."""
+"""Two models for a harness: the main one, and an auxiliary one called `helper`."""
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -22,7 +22,7 @@ HELPER = "helper"
 
 
 class CountingClient:
-    """Counts what it is asked, as a provider does."""
+    """Reports estimated token counts, as a provider does."""
 
     def __init__(self, client: ModelClient) -> None:
         self._client = client
@@ -31,11 +31,13 @@ class CountingClient:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         async for event in self._client.stream(request):
             if isinstance(event, Completed):
-                taken = estimate_text_tokens(request.system) + sum(
+                input_tokens = estimate_text_tokens(request.system) + sum(
                     map(estimate_tokens, request.messages)
                 )
-                said = estimate_tokens(event.message)
-                event = Completed(event.message, Usage(input_tokens=taken, output_tokens=said))
+                output_tokens = estimate_tokens(event.message)
+                event = Completed(
+                    event.message, Usage(input_tokens=input_tokens, output_tokens=output_tokens)
+                )
             yield event
 
     def release(self) -> None:
@@ -49,7 +51,7 @@ class TwoModels(ScriptedModel):
         super().__init__()
         self.helper = ScriptedModel()
 
-    def lease(self, override: str | None = None) -> CountingClient:  # type: ignore[override]  # it has what a client has
+    def lease(self, override: str | None = None) -> CountingClient:  # type: ignore[override]  # CountingClient has the interface of a client
         if override == HELPER:
             return CountingClient(self.helper.lease(HELPER))
         return CountingClient(super().lease(override))
@@ -58,7 +60,7 @@ class TwoModels(ScriptedModel):
 def small_harness(
     path: Path, *, auxiliary: AuxiliarySettings, window: int = 4_000
 ) -> GatewayHarness:
-    """A harness whose model reads little at once; it is not started."""
+    """A harness whose model has a small context window; it is not started."""
     harness = GatewayHarness(path / "state.db")
     harness.settings = msgspec.structs.replace(
         harness.settings,

@@ -1,4 +1,4 @@
-"""A client of `/api/v1` as the tests need one: typed where it helps, and a reader of streams."""
+"""A client of `/api/v1` for tests, and a reader of its event streams."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ class SentEvent(NamedTuple):
 
 
 class V1:
-    """Speaks to one gateway with its token."""
+    """A client of one gateway, with its token."""
 
     def __init__(self, shared_gateway: GatewayProcess, http: aiohttp.ClientSession) -> None:
         self.gateway = shared_gateway

@@ -68,45 +68,45 @@ def test_a_running_gateway_takes_a_change_over_and_its_history_outlives_it(
 ) -> None:
     file = gateway.home / "holdfast.toml"
     began = file.read_text()
-    done = cli("config", "set", "agent.max_steps", "40", "runner.output_kb", "64", **gateway.where)
+    done = cli("config", "set", "agent.max_steps", "40", "runner.output_kb", "64", **gateway.environ)
     assert done.returncode == 0, done.stderr
     assert re.search(r"Applied by the gateway as configuration \d+\.", done.stdout)
     assert "Restart required for: runner.output_kb" in done.stdout
-    shown = cli("config", "show", **gateway.where).stdout
+    shown = cli("config", "show", **gateway.environ).stdout
     assert re.search(r"runner\.output_kb .* 64 +\(restart required; running with 32\)", shown)
-    elsewhere = cli("config", "show", **gateway.where, HOLDFAST_AGENT_MAX_STEPS="7").stdout
+    elsewhere = cli("config", "show", **gateway.environ, HOLDFAST_AGENT_MAX_STEPS="7").stdout
     assert "7  (the running gateway has 40: holdfast.toml)" in elsewhere
-    refused = cli("config", "set", "agent.toolsets", "nonsense", **gateway.where)
+    refused = cli("config", "set", "agent.toolsets", "nonsense", **gateway.environ)
     assert "Nothing was written" in refused.stderr
-    refused = cli("config", "set", "agent.max_steps", "0", **gateway.where)
+    refused = cli("config", "set", "agent.max_steps", "0", **gateway.environ)
     assert refused.returncode == exit_codes.CONFIG_EXIT
     assert "agent.max_steps: cannot hold this" in refused.stderr
     assert "max_steps = 40" in file.read_text()
 
-    listed = json.loads(cli("config", "history", "--json", **gateway.where).stdout)
+    listed = json.loads(cli("config", "history", "--json", **gateway.environ).stdout)
     newest, first = listed["versions"]
     assert (newest["active"], first["source"]) == (True, "start")
     assert newest["changed"] == ["agent.max_steps", "runner.output_kb"]
     number = str(first["number"])
-    diff = cli("config", "diff", number, str(newest["number"]), **gateway.where).stdout
+    diff = cli("config", "diff", number, str(newest["number"]), **gateway.environ).stdout
     assert "+max_steps = 40" in diff
-    told = json.loads(cli("config", "diff", number, "--json", **gateway.where).stdout)
+    told = json.loads(cli("config", "diff", number, "--json", **gateway.environ).stdout)
     assert (told["from"], told["to"], sorted(told["changed"])) == (1, None, newest["changed"])
     assert "+max_steps = 40" in told["diff"]
-    unasked = cli("config", "rollback", number, stdin="", **gateway.where)
+    unasked = cli("config", "rollback", number, stdin="", **gateway.environ)
     assert "nothing changed" in unasked.stderr
     refused_to(
         open_terminal, file, number, "(409): the configuration was changed since you read it"
     )
-    back = cli("config", "rollback", number, "--yes", **gateway.where)
+    back = cli("config", "rollback", number, "--yes", **gateway.environ)
     assert back.returncode == 0, back.stderr
     assert file.read_text() == began
     gateway.stop()
-    kept = cli("config", "history", **gateway.where).stdout
+    kept = cli("config", "history", **gateway.environ).stdout
     assert "command line (rollback)  agent.max_steps, runner.output_kb" in kept
     assert re.search(r"^1 .* start *$", kept, re.MULTILINE)
     refused_to(open_terminal, file, number, "was changed by somebody else just now")
-    again = cli("config", "rollback", str(newest["number"]), "--yes", **gateway.where)
+    again = cli("config", "rollback", str(newest["number"]), "--yes", **gateway.environ)
     assert "it applies from the next start" in again.stdout
     assert "max_steps = 40" in file.read_text()
 
@@ -133,9 +133,9 @@ def test_what_is_put_back_has_its_password_and_shows_it_to_nobody(cli: Cli, home
 def refused_to(open_terminal: Callable[..., Terminal], file: Path, number: str, why: str) -> None:
     """Who was shown what would change is not taken at their word for another change."""
     person = open_terminal("config", "rollback", number)
-    person.sees(f"Put configuration {number} back?")
+    person.wait_for_text(f"Put configuration {number} back?")
     file.write_text(f"{file.read_text()}# by somebody else\n")
-    person.says("y")
-    person.sees(why)
-    assert person.leaves() != 0
+    person.type_line("y")
+    person.wait_for_text(why)
+    assert person.wait_for_exit() != 0
     assert file.read_text().endswith("# by somebody else\n")

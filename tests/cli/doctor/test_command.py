@@ -134,12 +134,12 @@ def test_a_unit_that_does_not_fit_the_configuration_is_told(cli: Cli, paths: Pat
 
 def test_a_running_gateway_is_asked_and_not_disturbed(shared_gateway: CliGateway, cli: Cli) -> None:
     """K1: the doctor goes through the running gateway."""
-    cli("ask", "--session", "doctor", "[text well]", **shared_gateway.where)
-    looked = cli("doctor", "--json", **shared_gateway.where)
+    cli("ask", "--session", "doctor", "[text well]", **shared_gateway.environ)
+    looked = cli("doctor", "--json", **shared_gateway.environ)
     assert looked.returncode == exit_codes.OK, looked.stdout
     assert "running" in findings(looked, "lock")[0]["what"]
     assert [each["level"] for each in findings(looked, "database")] == ["ok", "ok"]
-    assert cli("status", **shared_gateway.where).returncode == exit_codes.OK
+    assert cli("status", **shared_gateway.environ).returncode == exit_codes.OK
 
 
 def test_a_home_that_is_not_there_is_not_made(cli: Cli, tmp_path: Path) -> None:

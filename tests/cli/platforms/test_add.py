@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 import pytest
-from tests.platforms.telegram.fake import Vendor
-from tests.platforms.telegram.fake_bot_api import BotApi
+from tests.platforms.telegram.fake import FakeTelegram
+from tests.platforms.telegram.fake_bot_api import FakeBotApi
 from tests.support.command_line import Terminal
 
 from holdfast.cli.platforms.add import AddAccountOptions, AddedAccount, add_account
@@ -239,10 +239,10 @@ def test_every_question_of_a_door_is_about_a_key_that_it_has(name: str) -> None:
 
 
 async def test_a_token_that_telegram_knows_is_kept_and_named(cli: Cli, tmp_path: Path) -> None:
-    vendor, home = Vendor(), tmp_path / "home"
+    vendor, home = FakeTelegram(), tmp_path / "home"
     home.mkdir(mode=0o700)
     (home / "holdfast.toml").write_text(MINE)
-    async with BotApi(vendor).serving() as url:
+    async with FakeBotApi(vendor).serving() as url:
         words = ("platforms", "add", "telegram", "--key-from-env", "BOT", "--base-url", url)
         wrong = await asyncio.to_thread(cli, *words, BOT="1:wrong")
         assert (home / "holdfast.toml").read_text() == MINE
@@ -308,6 +308,6 @@ def test_what_a_door_explains_is_broken_between_words(
     open_terminal: Callable[..., Terminal],
 ) -> None:
     person = open_terminal("platforms", "add", "telegram")
-    lines = person.sees("The token of the bot").split("\n")
+    lines = person.wait_for_text("The token of the bot").split("\n")
     assert "https://t.me/BotFather" in " ".join(lines)
     assert all(len(line) <= 100 for line in lines)

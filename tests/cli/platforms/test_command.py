@@ -53,7 +53,7 @@ class Shell:
         await asyncio.to_thread(self.gateway.start)
 
     async def platforms(self, *args: str) -> subprocess.CompletedProcess[str]:
-        return await asyncio.to_thread(self._cli, "platforms", *args, **self.gateway.where)
+        return await asyncio.to_thread(self._cli, "platforms", *args, **self.gateway.environ)
 
     async def accounts(self) -> dict[str, dict[str, Any]]:
         listed = json.loads((await self.platforms("list", "--json")).stdout)

@@ -235,7 +235,7 @@ def test_an_account_that_is_away_says_why_and_when_it_is_tried_next() -> None:
 def test_the_last_restarts_say_why_who_how_many_and_how_long() -> None:
     stops = (
         stop(StopKind.RESTART, parked=3, stopped_at=NOW - 99, ready_at=NOW - 98.4),
-        stop(StopKind.CRASH, by=StopRequester.NOBODY, interrupted=2, ready_at=NOW),
+        stop(StopKind.CRASH, by=StopRequester.NONE, interrupted=2, ready_at=NOW),
     )
     lines = format_status(document(restarts=stops), now=NOW).splitlines()
     assert lines[-2].split()[2:] == ["restart", "cli", "3", "-", "0.6", "s"]
@@ -312,10 +312,10 @@ def test_a_gateway_that_was_stopped_says_since_when_and_by_whom(cli: Cli, paths:
 
 def test_a_gateway_that_was_killed_is_said_to_have_been(cli: Cli, gateway: CliGateway) -> None:
     gateway.kill()
-    down = cli("status", **gateway.where)
+    down = cli("status", **gateway.environ)
     assert down.returncode == exit_codes.GATEWAY_DOWN
     assert "was killed or cut off" in down.stderr and "not lost" in down.stderr
-    told = json.loads(cli("status", "--json", **gateway.where).stdout)
+    told = json.loads(cli("status", "--json", **gateway.environ).stdout)
     assert told["ended"]["how"] == "crash"
 
 
@@ -325,11 +325,11 @@ def test_watching_draws_again_and_ends_with_ctrl_c(
     with StatusThread(paths, clock=SystemClock()) as status:
         status.publish(GatewaySnapshot(state="starting", phase="recovering"))
         person = open_terminal("status", "--watch")
-        person.sees("recovering")
+        person.wait_for_text("recovering")
         status.publish(GatewaySnapshot(state="running"))
-        person.sees("is running")
-        person.types("\x03")
-        assert person.leaves() == 0
+        person.wait_for_text("is running")
+        person.type_keys("\x03")
+        assert person.wait_for_exit() == 0
     assert "\x1b[H\x1b[2J" in person.raw
 
 

@@ -253,27 +253,27 @@ def test_at_a_terminal_it_waits_follows_obeys_and_puts_all_back(
     paths: Paths, open_terminal: Callable[..., Terminal]
 ) -> None:
     person = open_terminal("top", "--every", "0.2")
-    person.sees("The gateway does not answer")
-    person.sees("Waiting for it to come back")
+    person.wait_for_text("The gateway does not answer")
+    person.wait_for_text("Waiting for it to come back")
     with StatusThread(paths, clock=SystemClock()) as status:
         status.publish(
             GatewaySnapshot(state="running", turns={"running": 2}, open_turns=turns(1, 2))
         )
-        person.sees("is running")
-        person.sees("1 of 2")
-        person.types("\x1b[B")
-        person.sees("2 of 2")
-        person.types("\r")
-        person.sees("holdfast sessions follow s_2")
-        person.types("p")
-        person.sees("PAUSED")
+        person.wait_for_text("is running")
+        person.wait_for_text("1 of 2")
+        person.type_keys("\x1b[B")
+        person.wait_for_text("2 of 2")
+        person.type_keys("\r")
+        person.wait_for_text("holdfast sessions follow s_2")
+        person.type_keys("p")
+        person.wait_for_text("PAUSED")
         fcntl.ioctl(person.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 60, 0, 0))
-        person.sees("PAUSED")  # drawn anew, though nothing is asked
-        person.types("p")
-        person.sees("up ")
-    person.sees("The gateway does not answer")
-    person.types("q")
-    assert person.leaves() == 0
+        person.wait_for_text("PAUSED")  # drawn anew, though nothing is asked
+        person.type_keys("p")
+        person.wait_for_text("up ")
+    person.wait_for_text("The gateway does not answer")
+    person.type_keys("q")
+    assert person.wait_for_exit() == 0
     assert person.raw.startswith("\x1b[?1049h") and person.raw.endswith("\x1b[?25h\x1b[?1049l")
     assert "\x1b[31mThe gateway does not answer" in person.raw
     assert person.raw.count("\x1b[2J") == 1, "it is never cleared, or it would flicker"
@@ -283,8 +283,8 @@ def test_without_colours_there_are_none_and_a_signal_leaves_the_terminal_as_it_w
     paths: Paths, open_terminal: Callable[..., Terminal]
 ) -> None:
     person = open_terminal("top", NO_COLOR="1")
-    person.sees("The gateway does not answer")
+    person.wait_for_text("The gateway does not answer")
     person.process.terminate()
-    assert person.leaves() == 0
+    assert person.wait_for_exit() == 0
     assert person.raw.endswith("\x1b[?1049l")
     assert set(re.findall(r"\x1b\[([0-9;]*)m", person.raw)) <= {"0"}

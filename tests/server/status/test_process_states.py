@@ -17,7 +17,7 @@ Document = dict[str, Any]
 
 
 @pytest.fixture
-def lone(tmp_path: Path) -> Iterator[Lone]:
+def gateway(tmp_path: Path) -> Iterator[Lone]:
     made = Lone(tmp_path / "home")
     yield made
     if made.process is not None and made.process.poll() is None:
@@ -26,17 +26,21 @@ def lone(tmp_path: Path) -> Iterator[Lone]:
         made.process.communicate()
 
 
-def seen(lone: Lone, fact: Callable[[Document], object], *, within: float = 30) -> Document:
+def wait_for_status(
+    gateway: Lone, condition: Callable[[Document], object], *, within: float = 30
+) -> Document:
     """The status, once a fact of it is so; every single answer counts on the way there."""
     deadline = time.monotonic() + within
     while time.monotonic() < deadline:
         time.sleep(0.02)
         try:
-            document = read_status(lone.paths)
+            document = read_status(gateway.paths)
         except GatewayDown:
-            assert lone.process is not None and lone.process.poll() is None, lone.log()[-3000:]
+            assert gateway.process is not None and gateway.process.poll() is None, gateway.log()[
+                -3000:
+            ]
             continue  # it has not come as far as its status
-        if fact(document):
+        if condition(document):
             return document
     raise AssertionError(f"it did not come about: {document}")
 
@@ -46,76 +50,80 @@ def in_phase(name: str) -> Callable[[Document], bool]:
 
 
 @pytest.mark.parametrize("phase", ["opening the store", "opening the listeners"])
-def test_a_start_that_hangs_says_where(lone: Lone, phase: str) -> None:
-    lone.begin(stall=f"{phase}:hang")
-    document = seen(lone, in_phase(phase))
+def test_the_status_of_a_hanging_start_names_its_phase(gateway: Lone, phase: str) -> None:
+    gateway.launch(stall=f"{phase}:hang")
+    document = wait_for_status(gateway, in_phase(phase))
     assert document["state"] == "starting"
     assert document["snapshot"]["order"] is None
     assert document["snapshot"]["phase_since"] >= document["started_at"]
-    assert lone.stop() == exit_codes.OK
+    assert gateway.stop() == exit_codes.OK
 
 
-def test_a_stop_that_hangs_says_where_and_whose_word_it_was(lone: Lone) -> None:
+def test_the_status_of_a_hanging_stop_names_its_phase_and_who_requested_it(gateway: Lone) -> None:
     """C1: the phases have names, and each is to be seen."""
-    lone.start(stall="flush outbox:hang")
-    assert read_status(lone.paths)["state"] == "running"
-    lone.tell(signal.SIGINT)
-    document = seen(lone, in_phase("flush outbox"))
+    gateway.start(stall="flush outbox:hang")
+    assert read_status(gateway.paths)["state"] == "running"
+    gateway.tell(signal.SIGINT)
+    document = wait_for_status(gateway, in_phase("flush outbox"))
     order = document["snapshot"]["order"]
     assert (document["state"], order["kind"], order["by"]) == ("stopping", "stop", "signal")
-    assert lone.ended() == exit_codes.OK
+    assert gateway.ended() == exit_codes.OK
 
 
-def test_a_loop_that_stands_still_is_spoken_for_and_said_to_hang(lone: Lone) -> None:
+def test_a_blocked_event_loop_is_reported_as_hanging(gateway: Lone) -> None:
     """Law 9, law 14: the last word is served with its age, and is not believed for long."""
-    lone.begin(stall="running:block")
-    early = seen(lone, lambda document: document["snapshot_age"] > 0.5)
+    gateway.launch(stall="running:block")
+    early = wait_for_status(gateway, lambda document: document["snapshot_age"] > 0.5)
     assert early["state"] in ("running", "starting")
-    late = seen(lone, lambda document: document["state"] == "hanging")
+    late = wait_for_status(gateway, lambda document: document["state"] == "hanging")
     assert late["loop"]["age"] > 5 and late["snapshot_age"] > early["snapshot_age"]
     assert late["problems"][0]["code"] == "hanging"
-    shown = lone.cli("status")
+    shown = gateway.cli("status")
     assert shown.returncode == exit_codes.FAILED and "is hanging, last update" in shown.stdout
 
 
-def test_once_down_it_says_why_and_after_a_restart_what_happened(lone: Lone) -> None:
+def test_status_has_the_reason_when_down_and_the_last_stop_after_a_start(gateway: Lone) -> None:
     """E3: by whose word it is down; the last ends are told with what became of the turns."""
-    lone.start()
-    assert lone.stop(signal.SIGINT) == exit_codes.OK
-    down = json.loads(lone.cli("status", "--json").stdout)
+    gateway.start()
+    assert gateway.stop(signal.SIGINT) == exit_codes.OK
+    down = json.loads(gateway.cli("status", "--json").stdout)
     assert (down["state"], down["ended"]["how"]) == ("down", "requested")
     assert down["ended"]["stop"]["order"]["kind"] == "stop"
-    lone.start()
-    (stop,) = seen(lone, lambda document: document["snapshot"]["restarts"])["snapshot"]["restarts"]
+    gateway.start()
+    (stop,) = wait_for_status(gateway, lambda document: document["snapshot"]["restarts"])[
+        "snapshot"
+    ]["restarts"]
     assert stop["order"]["kind"] == "stop" and stop["ready_at"] >= stop["stopped_at"]
-    assert lone.stop() == exit_codes.OK
+    assert gateway.stop() == exit_codes.OK
 
 
-def test_the_page_and_the_socket_say_the_same(lone: Lone) -> None:
+def test_the_api_and_the_status_socket_agree(gateway: Lone) -> None:
     """One source: what differs between them is only when they were asked."""
-    lone.start()
+    gateway.start()
 
     def same(document: Document) -> bool:
-        told, over_http = document["snapshot"], lone.ask("GET", "/status")
-        return all(over_http[key] == told[key] for key in told.keys() - {"store"})
+        problems, over_http = document["snapshot"], gateway.ask("GET", "/status")
+        return all(over_http[key] == problems[key] for key in problems.keys() - {"store"})
 
-    document, over_http = seen(lone, same), lone.ask("GET", "/status")
+    document, over_http = wait_for_status(gateway, same), gateway.ask("GET", "/status")
     for key in ("pid", "version", "home", "started_at"):
         assert over_http[key] == document[key]
     assert over_http["machine"].keys() == document["machine"].keys()
-    assert lone.stop() == exit_codes.OK
+    assert gateway.stop() == exit_codes.OK
 
 
-def test_a_unit_that_disagrees_is_told_with_the_command_that_mends_it(lone: Lone) -> None:
+def test_unit_drift_is_reported_with_the_command_that_repairs_it(gateway: Lone) -> None:
     """E2: read when it is asked for, so that mending it needs no restart to be believed."""
-    lone.start()
-    assert read_status(lone.paths)["machine"]["unit_drift"] == []
-    unit = lone.home / ".config/systemd/user/holdfast.service"
+    gateway.start()
+    assert read_status(gateway.paths)["machine"]["unit_drift"] == []
+    unit = gateway.home / ".config/systemd/user/holdfast.service"
     unit.parent.mkdir(parents=True)
-    unit.write_text(f"[Service]\nExecStart=/bin/true --home {lone.home}\nTimeoutStopSec=5\n")
-    told = [each for each in read_status(lone.paths)["problems"] if each["code"] == "unit_drift"]
-    assert any("gives a stop 5 s" in each["what"] for each in told)
-    assert all("holdfast gateway install --force" in each["what"] for each in told)
+    unit.write_text(f"[Service]\nExecStart=/bin/true --home {gateway.home}\nTimeoutStopSec=5\n")
+    problems = [
+        each for each in read_status(gateway.paths)["problems"] if each["code"] == "unit_drift"
+    ]
+    assert any("gives a stop 5 s" in each["what"] for each in problems)
+    assert all("holdfast gateway install --force" in each["what"] for each in problems)
     unit.unlink()
-    assert read_status(lone.paths)["machine"]["unit_drift"] == []
-    assert lone.stop() == exit_codes.OK
+    assert read_status(gateway.paths)["machine"]["unit_drift"] == []
+    assert gateway.stop() == exit_codes.OK

@@ -1,0 +1,76 @@
+"""Builds the writes that a gateway makes for one conversation."""
+
+import itertools
+from typing import Any
+
+from holdfast.core.messages.inbox import Accepted, Inbound, InboxEnd, InboxState
+from holdfast.core.messages.outbox import Address, DeliveryKind, NewDelivery
+from holdfast.core.messages.source import Source
+from holdfast.core.messages.transcript import (
+    UserMessage,
+)
+from holdfast.core.ports.store import Store
+from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnState
+
+ROUTE = "sim:default:dm:c:"
+
+
+ADDRESS = Address(platform="sim", account="default", chat_id="c")
+
+
+class Chat:
+    """One person talking to one store: builds the commands a gateway would."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.numbers = itertools.count(1)
+
+    async def say(self, text: str = "hi", **more: Any) -> Accepted:
+        number = str(next(self.numbers))
+        inbound = Inbound(
+            source=Source(platform="sim", chat_id="c", user_id="u"),
+            event_id=more.pop("event_id", number),
+            message_id=number,
+            text=text,
+            **more,
+        )
+        return await self.store.accept(inbound, route=ROUTE, principal="p", at=1.0)
+
+    async def begin(
+        self, *rows: Accepted, turn: str = "t", session: str = "s", **more: Any
+    ) -> None:
+        await self.store.begin_turn(
+            BeginTurn(
+                turn_id=turn,
+                session_id=session,
+                route=more.pop("route", ROUTE),
+                inbox_ids=tuple(accepted.row.id for accepted in rows),
+                messages=tuple(UserMessage(text=row.row.inbound.text) for row in rows),
+                prompt=more.pop("prompt", "be kind"),
+                at=more.pop("at", 2.0),
+            )
+        )
+
+    def ending(self, *rows: Accepted, turn: str = "t", session: str = "s", **more: Any) -> EndTurn:
+        state = more.pop("state", InboxState.ANSWERED)
+        ends = tuple(InboxEnd(inbox_id=row.row.id, state=state) for row in rows)
+        return EndTurn(
+            turn_id=turn,
+            session_id=session,
+            state=more.pop("turn_state", TurnState.ANSWERED),
+            inbox_ends=more.pop("inbox_ends", ends),
+            at=3.0,
+            **more,
+        )
+
+    def reply(self, row: Accepted | None, *, id: str = "d", turn: str = "t", **more: Any):
+        return NewDelivery(
+            id=id,
+            address=ADDRESS,
+            kind=more.pop("kind", DeliveryKind.REPLY),
+            text=more.pop("text", None),
+            session_id="s",
+            turn_id=turn,
+            inbox_id=row.row.id if row else None,
+            **more,
+        )
