@@ -9,9 +9,10 @@ import apsw
 import msgspec
 import pytest
 from tests.faults.audit_checks import breaches
-from tests.gateway.inbound.test_operator_messages import said
 from tests.support.approvals import LS, RM, ApprovalHarness
+from tests.support.audit_rows import ANN, rows
 from tests.support.gateway_harness import Call, GatewayHarness, Until
+from tests.support.operator_messages import said
 from tests.support.store_file import open_read_only
 
 from holdfast.core.config.settings import PlatformSettings, Settings
@@ -28,7 +29,6 @@ from holdfast.core.people.audit import (
     AuditEntry,
     AuditFilter,
     AuditKind,
-    AuditRow,
     actor_of,
 )
 from holdfast.core.secrets import Secret
@@ -41,13 +41,6 @@ from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.sessions import teardown
 from holdfast.store.sqlite.reads import audit
 from holdfast.store.sqlite.store import SqliteStore
-
-ANN = "simulated:default:ann"
-ALL = AuditFilter(after=0)
-
-
-async def rows(harness: GatewayHarness, kind: str = "") -> list[AuditRow]:
-    return await harness.store.audit(msgspec.structs.replace(ALL, kind=kind), limit=1000)
 
 
 async def kinds(harness: GatewayHarness) -> list[str]:
@@ -78,7 +71,7 @@ async def test_a_call_has_one_row_with_who_asked_and_a_turn_without_calls_has_no
     assert row.facts["allowed"] == "without asking"
 
 
-async def test_who_steers_a_turn_asks_for_what_it_does_from_then_on(
+async def test_a_steering_user_is_an_actor_of_the_later_calls(
     tmp_path: Path, call: Call, until: Until
 ) -> None:
     """Also where the one who began it is called by the same letters."""
@@ -107,7 +100,7 @@ async def test_who_steers_a_turn_asks_for_what_it_does_from_then_on(
     await harness.stop()
 
 
-async def test_what_a_model_calls_a_tool_that_there_is_not_is_a_word_of_it(
+async def test_the_name_of_an_unknown_tool_is_stored_as_text_of_the_session(
     harness: GatewayHarness, call: Call
 ) -> None:
     """And goes with the session, whatever was made up as its name."""
@@ -120,9 +113,7 @@ async def test_what_a_model_calls_a_tool_that_there_is_not_is_a_word_of_it(
     assert row.words is not None and row.words["tool"].startswith("my name is Ann")
 
 
-async def test_what_was_said_is_kept_short_and_without_secrets(
-    harness: GatewayHarness, call: Call
-) -> None:
+async def test_audited_text_is_truncated_and_redacted(harness: GatewayHarness, call: Call) -> None:
     """Law 13: also where the cut would have left half of one."""
     await harness.stop()
     secret = "s3cret-" + "x" * 60
@@ -140,7 +131,7 @@ async def test_what_was_said_is_kept_short_and_without_secrets(
     assert row.words["arguments"].endswith("… (1,356 characters)")
 
 
-async def test_an_approval_its_answer_and_what_stands_from_then_on_are_rows(
+async def test_an_approval_its_answer_and_its_standing_rule_are_audited(
     asking: ApprovalHarness, call: Call
 ) -> None:
     """J3: who was asked, who said so, how far it goes, and by what the next one ran."""
@@ -168,7 +159,7 @@ async def test_an_approval_its_answer_and_what_stands_from_then_on_are_rows(
     assert (revoked.actor, revoked.subject) == (ANN, "delete")
 
 
-async def test_a_no_in_the_chat_and_a_question_nobody_answers_are_rows(
+async def test_a_denial_in_the_chat_and_a_withdrawn_approval_are_audited(
     asking: ApprovalHarness, call: Call
 ) -> None:
     asking.model.say([call("shell", RM)], "as you wish", [call("shell", RM)])
@@ -188,7 +179,7 @@ async def test_a_no_in_the_chat_and_a_question_nobody_answers_are_rows(
     assert (stopped.actor, stopped.subject) == (ANN, stopped.turn_id)
 
 
-async def test_a_stop_by_the_operator_says_so_wherever_the_turn_stands(
+async def test_a_stop_by_the_operator_is_audited_in_every_turn_state(
     asking: ApprovalHarness, call: Call, until: Until
 ) -> None:
     """At a call, while it waits for a person, and where somebody in the chat stops it as well."""
@@ -221,7 +212,7 @@ async def test_a_stop_by_the_operator_says_so_wherever_the_turn_stands(
     assert await stopped() == [OPERATOR, OPERATOR, f"{ANN}, {OPERATOR}"]
 
 
-async def test_after_a_death_in_a_call_the_audit_says_what_is_known_of_it(
+async def test_a_call_interrupted_by_a_crash_is_audited_as_unknown(
     harness: GatewayHarness, call: Call
 ) -> None:
     """H2: nobody knows, and that is what the one row says."""
@@ -237,7 +228,7 @@ async def test_after_a_death_in_a_call_the_audit_says_what_is_known_of_it(
     assert (row.outcome, row.actor) == ("unknown", ANN)
 
 
-async def test_in_every_instant_what_ended_has_its_row_and_nothing_else_has(
+async def test_every_commit_has_a_result_together_with_its_audit_row(
     harness: GatewayHarness, call: Call, tmp_path: Path
 ) -> None:
     """K2: in the same commit: no image of the file, after whichever commit, has one alone."""
@@ -267,7 +258,7 @@ async def test_in_every_instant_what_ended_has_its_row_and_nothing_else_has(
     await harness.start()
 
 
-async def test_rows_are_neither_changed_nor_taken_out(harness: GatewayHarness) -> None:
+async def test_audit_rows_cannot_be_changed_or_deleted(harness: GatewayHarness) -> None:
     for number in range(3):
         await harness.store.record_audit(act(number))
     for statement in (
@@ -282,7 +273,7 @@ async def test_rows_are_neither_changed_nor_taken_out(harness: GatewayHarness) -
     assert len(await rows(harness)) == 3
 
 
-async def test_nobody_is_called_like_two_or_longer_than_a_name_is(harness: GatewayHarness) -> None:
+async def test_actor_names_contain_no_separator_and_are_truncated(harness: GatewayHarness) -> None:
     """Where a program says who writes, it may say anything."""
     source = Source(platform="webhook", chat_id="c", user_id=f"eve, {OPERATOR}")
     named = actor_of(Inbound(source=source, event_id="e", message_id="m", text="hi"))
@@ -292,7 +283,7 @@ async def test_nobody_is_called_like_two_or_longer_than_a_name_is(harness: Gatew
     assert len(row.actor) == 1000
 
 
-async def test_the_owner_is_one_person_wherever_they_act_from(harness: GatewayHarness) -> None:
+async def test_the_owner_is_one_actor_on_every_platform(harness: GatewayHarness) -> None:
     """Whoever looks for the operator finds what was asked on the page, too."""
     for actor in ("web:default:owner", "api:default:me", OPERATOR, ANN):
         await harness.store.record_audit(msgspec.structs.replace(act(1), actor=actor))
@@ -300,7 +291,9 @@ async def test_the_owner_is_one_person_wherever_they_act_from(harness: GatewayHa
     assert (await harness.store.verify_audit()).broken == ()
 
 
-async def test_old_rows_go_through_one_door_and_the_chain_holds_on(harness: GatewayHarness) -> None:
+async def test_pruning_removes_old_audit_rows_and_the_chain_stays_valid(
+    harness: GatewayHarness,
+) -> None:
     for number in range(5):
         await harness.store.record_audit(act(number))
     assert await harness.store.prune_audit(before=2.5, at=9.0) == 3
@@ -316,7 +309,7 @@ async def test_old_rows_go_through_one_door_and_the_chain_holds_on(harness: Gate
     assert (found.broken, found.rows, found.first) == ((), 2, 7)
 
 
-async def test_who_follows_the_chain_while_old_rows_go_finds_no_gap(
+async def test_verifying_the_chain_during_pruning_finds_no_gap(
     harness: GatewayHarness,
 ) -> None:
     for number in range(5):
@@ -341,7 +334,7 @@ async def test_who_follows_the_chain_while_old_rows_go_finds_no_gap(
         ),
     ],
 )
-async def test_whoever_gets_around_the_triggers_is_found(
+async def test_tampering_past_the_triggers_is_detected(
     harness: GatewayHarness, tampering: str, found: str
 ) -> None:
     for number in range(3):
@@ -364,7 +357,7 @@ def _tamper(cursor: apsw.Cursor, statement: str) -> None:
     cursor.execute(statement)
 
 
-async def test_a_deleted_session_takes_its_words_along_and_leaves_its_deeds(
+async def test_a_deleted_session_loses_its_audited_text_and_keeps_its_rows(
     harness: GatewayHarness, call: Call
 ) -> None:
     harness.model.say([call(ReplayClass.SAFE, '{"for": "quahogwhelk"}')], "found")
@@ -380,7 +373,7 @@ async def test_a_deleted_session_takes_its_words_along_and_leaves_its_deeds(
     assert (found.broken, found.forgotten) == ((), 1)
 
 
-async def test_rows_are_found_by_what_they_are_about(harness: GatewayHarness) -> None:
+async def test_audit_rows_can_be_filtered(harness: GatewayHarness) -> None:
     for number in (1, 2, 3):
         words = {"command": f"sleep {number}", "why": f"Ärger {number}"}
         await harness.store.record_audit(msgspec.structs.replace(act(number), words=words))
@@ -400,7 +393,7 @@ async def test_rows_are_found_by_what_they_are_about(harness: GatewayHarness) ->
         assert [row.seq for row in rows] == found, wanted
 
 
-async def test_what_fails_leaves_no_row(harness: GatewayHarness) -> None:
+async def test_a_failed_write_leaves_no_audit_row(harness: GatewayHarness) -> None:
     """K2: the row is undone with the write that it belongs to."""
     acting = harness.store.audited(act(1))
     with pytest.raises(StoreError):
@@ -409,7 +402,7 @@ async def test_what_fails_leaves_no_row(harness: GatewayHarness) -> None:
     assert await rows(harness) == []
 
 
-async def test_what_the_operator_does_is_theirs_also_in_a_chat_of_others(
+async def test_operator_actions_in_the_chat_of_a_user_are_audited_as_the_operators(
     harness: GatewayHarness,
 ) -> None:
     harness.model.say("hello", "as you wish")
@@ -431,7 +424,9 @@ async def test_what_the_operator_does_is_theirs_also_in_a_chat_of_others(
     assert command.words == {"text": "/title polite"}
 
 
-async def test_refusals_are_rows_and_a_crowd_of_strangers_is_not(harness: GatewayHarness) -> None:
+async def test_refusals_are_audited_up_to_a_limit_of_unknown_senders(
+    harness: GatewayHarness,
+) -> None:
     """Law 12: whoever may not is named; a flood of them does not fill the disk."""
     harness.say("/restart")
     await harness.sent(1)
@@ -461,7 +456,7 @@ def stranger(harness: GatewayHarness, user: str) -> Inbound:
     return Inbound(source=source, event_id=name, message_id=name, text="hi")
 
 
-async def test_accounts_messages_and_ends_of_the_gateway_have_rows(
+async def test_account_changes_messages_and_gateway_stops_are_audited(
     harness: GatewayHarness, until: Until
 ) -> None:
     await harness.gateway.accounts.pause("simulated", "default")

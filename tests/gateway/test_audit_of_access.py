@@ -1,9 +1,10 @@
 """The audit of who is let in, of what is sent again and of what the gateway is configured by."""
 
-from tests.gateway.inbound.test_pairing import door, given_code
-from tests.gateway.outbound.test_resend import again, only
-from tests.gateway.test_audit import rows
+from tests.gateway.inbound.test_pairing import door
+from tests.support.audit_rows import rows
+from tests.support.deliveries import again, only
 from tests.support.gateway_harness import GatewayHarness
+from tests.support.pairing import given_code
 
 from holdfast.core.config.versions import ConfigSource, NewConfigVersion
 from holdfast.core.messages.outbox import DeliveryState
@@ -15,7 +16,7 @@ __all__ = ["door"]
 EVE = "simulated:default:eve"
 
 
-async def test_who_is_let_in_and_sent_away_is_a_row_with_who_decided(door: GatewayHarness) -> None:
+async def test_pairing_decisions_are_audited_with_their_actor(door: GatewayHarness) -> None:
     """Law 12: in a chat and from outside of one; a code that is nobody's, too."""
     code = await given_code(door)
     await door.gateway.pairing.approve("ABCD-EFGH", by=OPERATOR)
@@ -36,7 +37,7 @@ async def test_who_is_let_in_and_sent_away_is_a_row_with_who_decided(door: Gatew
     ]
 
 
-async def test_what_somebody_has_sent_again_is_a_row(harness: GatewayHarness) -> None:
+async def test_a_resent_delivery_is_audited(harness: GatewayHarness) -> None:
     """I2: once it is owed again; not where nothing was."""
     harness.service.set_faults(Faults(refusals=1))
     harness.model.say("hello")
@@ -49,7 +50,7 @@ async def test_what_somebody_has_sent_again_is_a_row(harness: GatewayHarness) ->
     assert row.session_id == failed.session_id
 
 
-async def test_a_configuration_that_comes_into_force_is_a_row_with_its_number(
+async def test_a_new_configuration_is_audited_with_its_version(
     harness: GatewayHarness,
 ) -> None:
     """Law 15: by whom, and which keys."""

@@ -118,7 +118,7 @@ def test_every_command_is_in_the_table() -> None:
     assert {spec.name for spec in COMMANDS} == set(COMMANDS_FOR)
 
 
-async def test_each_command_is_carried_out_for_its_role_and_for_none_below(
+async def test_each_command_needs_its_role(
     house: GatewayHarness,
 ) -> None:
     """Over the whole way in: a stranger is turned away at the door, and a user at the desk."""
@@ -149,7 +149,7 @@ async def test_each_command_is_carried_out_for_its_role_and_for_none_below(
     await asyncio.gather(*map(check, COMMANDS_FOR))
 
 
-def test_what_is_pressed_and_what_is_spoken_are_commands_of_the_table() -> None:
+def test_buttons_and_plain_words_map_to_commands_of_the_table() -> None:
     """A button hands in a text, and a plain word stands for one: they pass the same desk."""
     both = [[approval("one", "rule")], [approval("one", ""), approval("two", "rule")]]
     said = [choice.value for asked in both for choice in approval_buttons(asked)]
@@ -198,7 +198,7 @@ _ORDER = list(Role)
 
 
 @pytest.mark.parametrize(("action", "role"), list(itertools.product(Action, Role)))
-def test_each_action_takes_its_role(action: Action, role: Role) -> None:
+def test_each_action_needs_its_role(action: Action, role: Role) -> None:
     authority, place = AccessPolicy(SETTINGS), at(PEOPLE[role])
     who = principal_of(place)
     if action is Action.DECIDE:
@@ -238,7 +238,7 @@ def test_each_action_takes_its_role(action: Action, role: Role) -> None:
         (at("paula", account="other"), Role.UNKNOWN),
     ],
 )
-def test_a_role_is_one_of_an_account_and_a_chat(place: Source, role: Role) -> None:
+def test_a_role_holds_for_one_account_and_one_chat(place: Source, role: Role) -> None:
     """Nothing is inherited: not by another account, not by another chat, not by everybody."""
     authority = AccessPolicy(SETTINGS, paired={PrincipalId("simulated:default:paula")})
     assert authority.role(principal_of(place), place) is role

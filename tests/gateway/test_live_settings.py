@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.gateway.accounts.test_accounts import Late, Two
 from tests.support.gateway_harness import Call, GatewayHarness, Until
+from tests.support.two_accounts import Late, Two
 
 from holdfast.core.config.changes import ChangeEffect, change_effect
 from holdfast.core.config.settings import ApprovalMode, LogLevel, PlatformSettings, Settings
@@ -84,7 +84,9 @@ class Held(SqliteStore):
         return await super().context(session_id)
 
 
-async def test_an_agent_that_is_built_twice_is_known_by_what_it_was_made_of(tmp_path: Path) -> None:
+async def test_an_agent_is_rebuilt_when_its_settings_change_during_its_construction(
+    tmp_path: Path,
+) -> None:
     """A2: another configuration came meanwhile, and then the first one again."""
     harness, store = GatewayHarness(tmp_path / "state.db"), Held(tmp_path / "state.db")
     harness.open_store = lambda path: store
@@ -108,7 +110,7 @@ async def test_an_agent_that_is_built_twice_is_known_by_what_it_was_made_of(tmp_
     await harness.stop()
 
 
-async def test_a_change_that_agents_are_not_made_of_makes_none_anew(
+async def test_a_change_that_does_not_affect_agents_rebuilds_none(
     harness: GatewayHarness,
 ) -> None:
     """A2, A4: the cache of prompts keeps hitting over any number of such changes."""
@@ -134,7 +136,7 @@ async def test_a_change_that_agents_are_not_made_of_makes_none_anew(
     assert harness.model.requests[1].reasoning == "low", "what each message sets afresh (A3)"
 
 
-async def test_another_key_of_the_same_model_makes_agents_anew(harness: GatewayHarness) -> None:
+async def test_a_new_api_key_of_the_same_model_rebuilds_agents(harness: GatewayHarness) -> None:
     """A1: the whole key is signed, of the model and of those that stand in for it."""
     harness.model.say("one", "two", "three")
     ended = await harness.end_of(await harness.accept("hello"))
@@ -146,7 +148,7 @@ async def test_another_key_of_the_same_model_makes_agents_anew(harness: GatewayH
     assert len({id(agent) for agent in seen}) == 3
 
 
-async def test_a_new_secret_is_one_from_the_swap_on_and_an_old_one_stays_one(
+async def test_new_and_old_secrets_are_redacted_after_a_reload(
     harness: GatewayHarness,
 ) -> None:
     """Law 13."""
@@ -224,7 +226,7 @@ def level() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("level")
-async def test_what_claims_to_need_no_restart_holds_from_the_next_turn_on(
+async def test_keys_that_need_no_restart_apply_from_the_next_turn(
     harness: GatewayHarness,
 ) -> None:
     """A key of every section, each shown by those who go by it."""
@@ -266,7 +268,7 @@ async def two(tmp_path: Path) -> AsyncIterator[Two]:
     await harness.stop()
 
 
-async def test_an_account_is_set_up_anew_by_itself_and_nothing_of_it_is_lost(
+async def test_a_replaced_account_loses_nothing_and_leaves_the_others_connected(
     two: Two, until: Until
 ) -> None:
     """The other keeps its connection, a turn goes on, and what it says waits for the new one."""
@@ -289,7 +291,7 @@ async def test_an_account_is_set_up_anew_by_itself_and_nothing_of_it_is_lost(
     assert two.facts("default").since == since
 
 
-async def test_what_is_owed_to_an_account_that_was_taken_out_waits_and_says_so(
+async def test_deliveries_to_a_removed_account_wait_and_are_reported(
     two: Two, until: Until
 ) -> None:
     """Put back, or added for the first time, an account is connected like any other."""
@@ -319,7 +321,7 @@ def facts(harness: GatewayHarness) -> tuple[Problem, ...]:
     return find_problems(document, now=now)
 
 
-async def test_an_account_that_was_let_go_of_and_is_wanted_again_has_one_line(
+async def test_a_removed_and_readded_account_has_one_connection_at_a_time(
     two: Two, until: Until
 ) -> None:
     """Also where its door hangs meanwhile: never two at a time, and the last wish counts."""
@@ -339,7 +341,7 @@ async def test_an_account_that_was_let_go_of_and_is_wanted_again_has_one_line(
     assert await two.sent_at_work(1) == ["here"]
 
 
-async def test_a_paused_account_stays_so_when_it_is_set_up_anew(two: Two, until: Until) -> None:
+async def test_a_paused_account_stays_paused_when_it_is_replaced(two: Two, until: Until) -> None:
     """Whoever paused it has not taken that back."""
     await two.gateway.accounts.pause("simulated", "work")
     two.gateway.accounts.add_or_replace(

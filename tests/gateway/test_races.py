@@ -119,7 +119,7 @@ def _tasks(*prefixes: str) -> list[str]:
     return [t.get_name() for t in asyncio.all_tasks() if t.get_name().startswith(prefixes)]
 
 
-async def test_a_receipt_that_cannot_be_kept_is_written_again_and_nothing_sent_again(
+async def test_a_receipt_that_cannot_be_saved_is_retried_and_nothing_is_resent(
     balking: GatewayHarness, until: Until
 ) -> None:
     """I2: no reply is there twice without a mark, also where the disk was full for a moment."""
@@ -134,7 +134,7 @@ async def test_a_receipt_that_cannot_be_kept_is_written_again_and_nothing_sent_a
     assert await balking.texts(1) == ["once"]
 
 
-async def test_a_message_that_commits_while_the_gateway_stops_is_left_to_the_next(
+async def test_a_message_that_commits_while_the_gateway_stops_is_left_to_the_next_start(
     balking: GatewayHarness,
 ) -> None:
     """C1, C6: nothing is begun behind the phase that ended everything, and nothing is lost."""
@@ -160,7 +160,7 @@ async def test_a_message_that_commits_while_the_gateway_stops_is_left_to_the_nex
     assert (await balking.end_of(asking.result())).text == "answered"
 
 
-async def test_a_command_that_commits_behind_the_last_phase_is_left_to_the_next(
+async def test_a_command_that_commits_after_the_last_phase_is_left_to_the_next_start(
     balking: GatewayHarness,
 ) -> None:
     """C6, G5: there is nobody left to carry it out; the row is, and whoever starts next does."""
@@ -178,7 +178,7 @@ async def test_a_command_that_commits_behind_the_last_phase_is_left_to_the_next(
     assert (await balking.end_of(accepted)).state is InboxState.ANSWERED
 
 
-async def test_what_is_owed_after_the_outbox_closed_is_sent_by_the_next(
+async def test_a_delivery_queued_after_the_outbox_closed_is_sent_by_the_next_start(
     harness: GatewayHarness, until: Until
 ) -> None:
     """C6, I1: a command that is through in the last moment leaves a row, and no task."""
@@ -196,7 +196,7 @@ async def test_what_is_owed_after_the_outbox_closed_is_sent_by_the_next(
     assert (await harness.texts(1))[0].startswith("Session:")
 
 
-async def test_an_agent_evicted_in_a_sessions_first_turn_is_built_with_what_was_said(
+async def test_an_agent_evicted_in_a_sessions_first_turn_is_rebuilt_with_its_messages(
     harness: GatewayHarness,
 ) -> None:
     """A12: whoever is evicted between two turns of a new session loses nothing of it."""
@@ -235,7 +235,7 @@ async def test_an_agent_that_is_dropped_while_it_is_built_is_built_again() -> No
     assert model.leased == 1
 
 
-async def test_a_reply_that_cannot_be_kept_leaves_no_result_without_its_call(
+async def test_a_reply_that_cannot_be_saved_leaves_no_result_without_its_call(
     balking: GatewayHarness, call: Call
 ) -> None:
     """H7: a turn that fails because a step was not kept ends with what the log knows of it."""
@@ -250,7 +250,7 @@ async def test_a_reply_that_cannot_be_kept_leaves_no_result_without_its_call(
     assert [m.text for m in request.messages] == ["work", "again"]
 
 
-async def test_a_result_that_cannot_be_kept_is_told_as_one_that_may_have_had_its_effect(
+async def test_a_result_that_cannot_be_saved_is_recorded_as_cancelled(
     balking: GatewayHarness, call: Call
 ) -> None:
     """H7: the log has the call, so it gets a result, and not one that says it never began."""
@@ -261,7 +261,7 @@ async def test_a_result_that_cannot_be_kept_is_told_as_one_that_may_have_had_its
     assert [m.outcome for m in messages if isinstance(m, ToolMessage)] == [ToolOutcome.CANCELLED]
 
 
-async def test_a_result_of_several_that_cannot_be_kept_says_what_kept_it(
+async def test_one_of_several_results_that_cannot_be_saved_reports_the_store_error(
     balking: GatewayHarness, call: Call
 ) -> None:
     """K2: in the store's own words, also where calls ran beside each other."""
@@ -271,7 +271,7 @@ async def test_a_result_of_several_that_cannot_be_kept_says_what_kept_it(
     assert end.text == "This could not be answered: the disk is full"
 
 
-async def test_a_steer_that_cannot_be_kept_runs_next(balking: GatewayHarness, call: Call) -> None:
+async def test_a_steer_that_cannot_be_saved_runs_next(balking: GatewayHarness, call: Call) -> None:
     """G3: the turn it was to steer fails, and its own answer is heard by whoever waits for it."""
     lever = balking.held_tools["safe"]
     lever.go.clear()
@@ -341,7 +341,9 @@ class Shut:
         raise ConnectionError("no such host")
 
 
-async def test_a_door_that_does_not_open_keeps_no_other_shut(harness: GatewayHarness) -> None:
+async def test_a_platform_that_cannot_connect_does_not_block_the_others(
+    harness: GatewayHarness,
+) -> None:
     """A platform that cannot be connected is told in the log; the others serve."""
     await harness.stop()
     harness.extra_platforms = [Shut()]
@@ -351,7 +353,9 @@ async def test_a_door_that_does_not_open_keeps_no_other_shut(harness: GatewayHar
     assert await harness.texts(1) == ["here"]
 
 
-async def test_a_bug_in_a_part_stops_the_whole_and_says_so(harness: GatewayHarness) -> None:
+async def test_a_crashed_background_task_stops_the_gateway_with_an_error(
+    harness: GatewayHarness,
+) -> None:
     """C1: a task that was never to fail ends the gateway in its phases, as an error of ours."""
 
     async def fail() -> None:
@@ -369,7 +373,9 @@ async def test_a_bug_in_a_part_stops_the_whole_and_says_so(harness: GatewayHarne
 
 
 @pytest.mark.parametrize("how", ["stop", "/new"])
-async def test_what_could_not_be_dropped_is_answered(balking: GatewayHarness, how: str) -> None:
+async def test_a_queued_message_that_could_not_be_dropped_is_answered(
+    balking: GatewayHarness, how: str
+) -> None:
     """G3: a message that was taken from its lane to be ended is not forgotten with the write."""
     queue = {"busy_mode": BusyMode.QUEUE, "mergeable": False}
     await balking.accept("first", **queue)
@@ -388,7 +394,7 @@ async def test_what_could_not_be_dropped_is_answered(balking: GatewayHarness, ho
     assert (await balking.end_of(waiting)).text == "answered"
 
 
-async def test_a_command_that_the_store_refuses_is_tried_again(
+async def test_a_command_that_the_store_refuses_is_retried(
     balking: GatewayHarness,
 ) -> None:
     """G5: a disk that is full for a moment delays it; it is not left to the next start."""
@@ -397,7 +403,7 @@ async def test_a_command_that_the_store_refuses_is_tried_again(
     assert (ended.state, ended.text) == (InboxState.ANSWERED, "A new conversation begins.")
 
 
-async def test_what_is_said_while_new_waits_for_the_store_belongs_to_the_new_session(
+async def test_a_message_while_new_waits_for_the_store_belongs_to_the_new_session(
     balking: GatewayHarness,
 ) -> None:
     """G4: it was decided when it was said, however long the disk takes to hear of it."""

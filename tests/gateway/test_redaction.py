@@ -43,7 +43,7 @@ def pieces_of(text: str, cuts: Iterable[int]) -> list[str]:
 
 
 @given(st.lists(st.text("abc ", max_size=12), max_size=12), st.sampled_from(SECRETS), st.data())
-def test_no_cut_lets_a_secret_through(parts: list[str], secret: str, data: st.DataObject) -> None:
+def test_no_split_lets_a_secret_through(parts: list[str], secret: str, data: st.DataObject) -> None:
     """Law 13: exact values, on the way out."""
     parts.insert(data.draw(st.integers(0, len(parts))), secret)
     text = "".join(parts)
@@ -79,7 +79,7 @@ def letters(text: str) -> str:
 
 @QUICK
 @given(st.data())
-def test_no_spelling_and_no_cut_lets_a_secret_through(data: st.DataObject) -> None:
+def test_no_markup_and_no_split_lets_a_secret_through(data: st.DataObject) -> None:
     """Law 13: what a reader sees counts, and not how it was written."""
     gate = Redaction([Secret(KEY)])
     text = f"Its key is {spelt(data)}, and **that** is `it` & all."
@@ -95,7 +95,7 @@ def test_no_spelling_and_no_cut_lets_a_secret_through(data: st.DataObject) -> No
 
 @QUICK
 @given(st.data(), st.integers(30, 90))
-def test_no_renderer_and_no_part_puts_a_secret_together(data: st.DataObject, limit: int) -> None:
+def test_no_renderer_and_no_split_reassembles_a_secret(data: st.DataObject, limit: int) -> None:
     """Law 13: the gate comes before the cut and before the renderer, and knows what those do."""
     gate = Redaction([Secret(KEY)])
     text = gate(f"- Its key is {spelt(data)} or **{KEY}**\n- and [so]({KEY}) `{KEY}`")
@@ -118,7 +118,7 @@ def _shown(parts: tuple[str, ...]) -> list[str]:
 
 
 @pytest.mark.parametrize("value", ['pass"word\\with', "line one\nline two", "schlüsselwort"])
-def test_a_secret_is_known_in_the_arguments_of_a_call(value: str) -> None:
+def test_a_secret_is_redacted_in_the_arguments_of_a_call(value: str) -> None:
     gate = Redaction([Secret(value)])
     for form in (json.dumps(value), json.dumps(value, ensure_ascii=False)):
         (event,) = StreamRedactor(gate).redact_event(
@@ -128,7 +128,7 @@ def test_a_secret_is_known_in_the_arguments_of_a_call(value: str) -> None:
         assert event.arguments == f'{{"command": "{REDACTED}"}}'
 
 
-def test_the_output_of_a_command_is_held_back_like_a_text_each_by_itself() -> None:
+def test_the_output_of_each_command_is_redacted_as_its_own_stream() -> None:
     """Law 13: who looks on puts the pieces together."""
     showing = StreamRedactor(redact)
     said: list[TurnEvent] = []
@@ -147,7 +147,7 @@ def test_the_output_of_a_command_is_held_back_like_a_text_each_by_itself() -> No
     assert outputs == {CALL: f"it is {REDACTED}.", OTHER: "abac aba"}
 
 
-def test_what_is_thought_is_held_back_like_what_is_said() -> None:
+def test_reasoning_is_redacted_like_text() -> None:
     showing = StreamRedactor(redact)
     said = [
         *showing.redact_event(ReasoningStreamed("abab")),
@@ -156,7 +156,7 @@ def test_what_is_thought_is_held_back_like_what_is_said() -> None:
     assert said == [ReasoningStreamed(f"{REDACTED}!")]
 
 
-def test_a_secret_that_the_mark_itself_says_is_no_reason_to_go_on_for_ever() -> None:
+def test_a_secret_contained_in_the_redaction_marker_causes_no_endless_loop() -> None:
     gate = Redaction([Secret("redacted"), Secret("*re_dacted*")])
     assert gate("**redacted**") == "**redacted**"
 
@@ -168,7 +168,7 @@ def test_ordinary_text_is_shown_at_once() -> None:
     assert list(showing.redact_event(TextStreamed("out"))) == [TextStreamed("about")]
 
 
-def test_what_was_held_back_comes_before_the_step_ends_and_goes_with_a_voided_one() -> None:
+def test_held_text_is_released_at_a_step_end_and_dropped_with_a_voided_step() -> None:
     showing = StreamRedactor(redact)
     list(showing.redact_event(TextStreamed("ab")))
     assert list(showing.redact_event(StepEnded("ab"))) == [TextStreamed("ab"), StepEnded("ab")]

@@ -64,7 +64,7 @@ def test_only_the_store_opens_databases_and_with_one_library() -> None:
     assert not [name for name, tree in _files() if "sqlite3" in _imported(tree)]
 
 
-def test_the_reader_of_the_source_sees_one() -> None:
+def test_the_source_check_finds_a_violation() -> None:
     """I1: the check itself can fail."""
     source = "async def x(p):\n  await p.platform.send(1)\n  import sqlite3\n"
     assert _said(ast.parse(source)) == {"send"}

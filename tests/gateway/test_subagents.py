@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support.conversation_models import Cast
 from tests.support.gateway_harness import Call, GatewayHarness, HeldTool, Until
 
 from holdfast.agent.delegate_tool import DelegateTool
@@ -24,30 +25,13 @@ from holdfast.core.messages.transcript import (
     UserMessage,
 )
 from holdfast.core.people.approval import CommandRisk, CommandVerdict
-from holdfast.core.turns.model import ModelFailed, ModelRequest
+from holdfast.core.turns.model import ModelFailed
 from holdfast.core.turns.subagent import SubagentKind
 from holdfast.core.turns.tool import Arguments, ReplayClass
 from holdfast.core.turns.turn import LaneState, TurnState
 from holdfast.gateway.accounts.internal_platforms import SubagentPlatform
 from holdfast.gateway.sessions import teardown
-from holdfast.testing.scripted_model import USAGE, ScriptedModel, ScriptLine
-
-
-class Cast(ScriptedModel):
-    """A model that plays several parts: each conversation has lines of its own, found by a word
-    of what it was first asked, and waits where it has none."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._parts: dict[str, ScriptedModel] = {}
-
-    def part(self, word: str) -> ScriptedModel:
-        return self._parts.setdefault(word, ScriptedModel())
-
-    async def next_line(self, request: ModelRequest) -> ScriptLine:
-        asked = next((m.text for m in request.messages if isinstance(m, UserMessage)), "")
-        word = next((word for word in self._parts if word in asked), "")
-        return await (self._parts[word].next_line(request) if word else super().next_line(request))
+from holdfast.testing.scripted_model import USAGE, ScriptedModel
 
 
 @pytest.fixture
@@ -96,7 +80,7 @@ async def gone(harness: GatewayHarness, until: Until) -> None:
     await until(lambda: len(harness.gateway.lanes) == 0)
 
 
-async def test_the_replies_of_children_are_the_result_of_the_call(
+async def test_the_replies_of_subagents_are_the_result_of_the_call(
     harness: GatewayHarness, call: Call
 ) -> None:
     """A synchronous child is a tool result: of several each under its number, in order."""
@@ -111,7 +95,7 @@ async def test_the_replies_of_children_are_the_result_of_the_call(
     assert result.outcome is ToolOutcome.OK
 
 
-async def test_a_child_has_turn_and_steps_of_its_own_and_its_use_counts_for_its_parent(
+async def test_a_subagent_has_its_own_turn_and_its_usage_counts_for_its_parent(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
     """H1: each of its steps is a row; what it used is found by the conversation it works for."""
@@ -135,7 +119,7 @@ async def test_a_child_has_turn_and_steps_of_its_own_and_its_use_counts_for_its_
     assert session.ended_at is not None
 
 
-async def test_children_are_not_among_the_conversations(
+async def test_subagents_are_not_listed_as_conversations(
     harness: GatewayHarness, call: Call
 ) -> None:
     part(harness, "look").say("seen")
@@ -146,7 +130,7 @@ async def test_children_are_not_among_the_conversations(
     assert len(listed) == 2
 
 
-async def test_twenty_children_work_at_the_same_time(harness: GatewayHarness, call: Call) -> None:
+async def test_twenty_subagents_work_at_the_same_time(harness: GatewayHarness, call: Call) -> None:
     """As many as `parallel` says are at work before the first has ended."""
     await again(harness, parallel=20)
     names = [f"task <{n}>" for n in range(20)]
@@ -166,7 +150,7 @@ async def test_twenty_children_work_at_the_same_time(harness: GatewayHarness, ca
     assert [f"did {name}" in result.text for name in names] == [True] * 20
 
 
-async def test_no_more_children_than_allowed_work_at_the_same_time(
+async def test_no_more_subagents_than_allowed_work_at_the_same_time(
     harness: GatewayHarness, call: Call
 ) -> None:
     await again(harness, parallel=1)
@@ -181,7 +165,7 @@ async def test_no_more_children_than_allowed_work_at_the_same_time(
     assert (await harness.end_of(accepted)).text == "done"
 
 
-async def test_a_child_that_fails_is_told_as_such_and_its_parent_goes_on(
+async def test_a_failed_subagent_is_reported_and_its_parent_continues(
     harness: GatewayHarness, call: Call
 ) -> None:
     """A child's own failure never kills the parent; its sibling's reply is there."""
@@ -196,7 +180,7 @@ async def test_a_child_that_fails_is_told_as_such_and_its_parent_goes_on(
     assert "[2] good\nwell" in result.text
 
 
-async def test_a_child_whose_time_is_over_is_stopped_and_what_it_said_is_told(
+async def test_a_subagent_that_times_out_is_stopped_and_reported(
     harness: GatewayHarness, call: Call
 ) -> None:
     await again(harness, time_limit=0.3)
@@ -211,7 +195,7 @@ async def test_a_child_whose_time_is_over_is_stopped_and_what_it_said_is_told(
     assert result.outcome is ToolOutcome.ERROR
 
 
-async def test_a_child_has_the_tools_it_was_given_and_never_more_than_its_parent(
+async def test_a_subagent_has_the_tools_it_was_given_and_never_more_than_its_parent(
     harness: GatewayHarness, call: Call
 ) -> None:
     """A subset of the parent's toolsets; what is not among them is refused by name."""
@@ -229,7 +213,7 @@ async def test_a_child_has_the_tools_it_was_given_and_never_more_than_its_parent
     assert request.tools == ()
 
 
-async def test_the_deepest_children_have_no_children(harness: GatewayHarness, call: Call) -> None:
+async def test_the_deepest_subagents_cannot_delegate(harness: GatewayHarness, call: Call) -> None:
     """Depth 2: a child may delegate, its child has no such tool; the use of both counts."""
     part(harness, "deepest").say("dug")
     part(harness, "deeper").say([call("delegate", tasks("deepest"))], "dug on")
@@ -245,7 +229,7 @@ async def test_the_deepest_children_have_no_children(harness: GatewayHarness, ca
     assert await harness.store.subagents_usage(end.session_id) == USAGE + USAGE + USAGE
 
 
-async def test_a_child_has_a_step_budget_of_its_own(harness: GatewayHarness, call: Call) -> None:
+async def test_a_subagent_has_its_own_step_budget(harness: GatewayHarness, call: Call) -> None:
     one_step = json.dumps({"tasks": [{"task": "long", "steps": 1}]})
     part(harness, "long").say([call("safe")], "as far as I came")
     part(harness, "begin").say([call("delegate", one_step)], "done")
@@ -255,7 +239,7 @@ async def test_a_child_has_a_step_budget_of_its_own(harness: GatewayHarness, cal
     assert last.tools == (), "its budget is used up, so it must answer"
 
 
-async def test_stop_ends_the_children_that_a_turn_waits_for(
+async def test_stop_ends_the_subagents_that_a_turn_waits_for(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
     """F9: the turn ends, its children's turns end, and their calls are cancelled."""
@@ -286,7 +270,7 @@ async def turn_state(harness: GatewayHarness, session_id: SessionId) -> TurnStat
     return turn.state
 
 
-async def test_stop_reaches_the_children_of_children(
+async def test_stop_reaches_nested_subagents(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
     deepest = part(harness, "deepest")
@@ -300,7 +284,7 @@ async def test_stop_reaches_the_children_of_children(
     assert await harness.ledger() == {"superseded": 3, "answered": 1}
 
 
-async def test_a_message_that_comes_while_children_run_is_queued(
+async def test_a_message_that_comes_while_subagents_run_is_queued(
     harness: GatewayHarness, call: Call
 ) -> None:
     """Interrupt becomes queue while children run."""
@@ -314,7 +298,7 @@ async def test_a_message_that_comes_while_children_run_is_queued(
     assert (await harness.end_of(second)).text == "and this"
 
 
-async def test_new_ends_every_child_of_the_conversation(
+async def test_new_ends_every_subagent_of_the_conversation(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
     """A11: close() cascades into child agents, also those in the background."""
@@ -330,7 +314,7 @@ async def test_new_ends_every_child_of_the_conversation(
     assert await harness.ledger() == {"superseded": 3, "answered": 1}
 
 
-async def test_what_a_child_does_is_seen_as_progress_of_the_call(
+async def test_the_work_of_a_subagent_is_shown_as_progress_of_the_call(
     harness: GatewayHarness, call: Call
 ) -> None:
     lever = harness.held_tools[ReplayClass.SAFE]
@@ -348,7 +332,7 @@ async def test_what_a_child_does_is_seen_as_progress_of_the_call(
     await harness.end_of(accepted)
 
 
-async def test_a_background_child_comes_back_as_a_message_of_the_chat(
+async def test_the_result_of_a_background_subagent_is_a_message_in_the_chat(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
     """The call returns at once; the result is a turn of its own, and the user gets its answer."""
@@ -369,7 +353,7 @@ async def test_a_background_child_comes_back_as_a_message_of_the_chat(
     assert await harness.ledger() == {"answered": 3}
 
 
-async def test_the_conversation_goes_on_while_a_child_works_in_the_background(
+async def test_the_conversation_continues_while_a_subagent_works_in_the_background(
     harness: GatewayHarness, call: Call
 ) -> None:
     """And the result waits for the running turn, and does not interrupt it."""
@@ -386,7 +370,7 @@ async def test_the_conversation_goes_on_while_a_child_works_in_the_background(
     assert await harness.texts(3) == ["under way", "about something else", "the answer is 42"]
 
 
-async def test_background_is_a_command_and_answers_in_the_chat_when_it_is_done(
+async def test_the_background_command_answers_in_the_chat_when_it_is_done(
     harness: GatewayHarness, until: Until
 ) -> None:
     """/background TEXT: in a chat that has no session yet, and in one that has."""
@@ -403,7 +387,7 @@ async def test_background_is_a_command_and_answers_in_the_chat_when_it_is_done(
     assert "TEXT" in (await harness.texts(3))[2]
 
 
-async def test_stop_names_what_goes_on_in_the_background_and_stop_all_ends_it(
+async def test_stop_names_background_work_and_stop_all_ends_it(
     harness: GatewayHarness, until: Until
 ) -> None:
     work = part(harness, "count to ten")
@@ -418,7 +402,7 @@ async def test_stop_names_what_goes_on_in_the_background_and_stop_all_ends_it(
     assert len(await harness.texts(3)) == 3
 
 
-async def test_a_child_of_a_child_does_not_work_in_the_background(
+async def test_a_nested_subagent_does_not_work_in_the_background(
     harness: GatewayHarness, call: Call
 ) -> None:
     part(harness, "deeper").say([call("delegate", tasks("later", background=True))], "I could not")
@@ -428,7 +412,7 @@ async def test_a_child_of_a_child_does_not_work_in_the_background(
     assert [result.text for result in await results(harness, end.session_id)] == ["I could not"]
 
 
-async def test_children_go_on_over_a_crash_and_their_parent_hears_each_once(
+async def test_subagents_survive_a_crash_and_their_parent_gets_each_result_once(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
     """H2, G2: one child had ended, the other had not; the call finds both by its own id."""
@@ -453,7 +437,7 @@ async def test_children_go_on_over_a_crash_and_their_parent_hears_each_once(
     assert await harness.ledger() == {"answered": 3}
 
 
-async def test_children_go_on_over_a_stop_of_the_gateway(
+async def test_subagents_survive_a_stop_of_the_gateway(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
     """C4, H3: a gateway that stops ends no child; the call that waits for it is no cut call."""
@@ -471,7 +455,7 @@ async def test_children_go_on_over_a_stop_of_the_gateway(
     assert (result.text, result.outcome) == ("worked", ToolOutcome.OK)
 
 
-async def test_a_background_child_goes_on_over_a_crash_and_its_answer_comes_once(
+async def test_a_background_subagent_survives_a_crash_and_its_result_arrives_once(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
     work, begin = part(harness, "work"), part(harness, "begin")
@@ -494,7 +478,7 @@ async def test_a_background_child_goes_on_over_a_crash_and_its_answer_comes_once
     assert len(await harness.texts(2)) == 2
 
 
-async def test_a_child_whose_parent_was_stopped_before_a_crash_is_ended_at_the_start(
+async def test_a_subagent_whose_parent_was_stopped_before_a_crash_is_ended_at_the_start(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
     """The end of the parent is durable and that of its child is not: nobody wants it any more."""
@@ -511,7 +495,7 @@ async def test_a_child_whose_parent_was_stopped_before_a_crash_is_ended_at_the_s
     assert await harness.ledger() == {"superseded": 2, "answered": 1}
 
 
-async def test_a_deleted_conversation_takes_its_children_with_it(
+async def test_deleting_a_conversation_deletes_its_subagents(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
     work = part(harness, "work")
@@ -528,7 +512,7 @@ async def test_a_deleted_conversation_takes_its_children_with_it(
     assert await harness.ledger() == {}
 
 
-async def test_the_model_chosen_for_a_conversation_is_its_children_s_too(
+async def test_subagents_use_the_model_of_their_conversation(
     harness: GatewayHarness, call: Call
 ) -> None:
     part(harness, "look").say("seen")
@@ -541,7 +525,7 @@ async def test_the_model_chosen_for_a_conversation_is_its_children_s_too(
     assert [m.model for m in replies if isinstance(m, AssistantMessage)] == ["other"]
 
 
-async def test_usage_and_status_tell_of_children(harness: GatewayHarness, call: Call) -> None:
+async def test_usage_and_status_include_subagents(harness: GatewayHarness, call: Call) -> None:
     """What they used counts to the conversation; those at work are named."""
     work = part(harness, "work")
     part(harness, "begin").say([call("delegate", tasks("work", background=True))], "under way")
@@ -557,7 +541,7 @@ async def test_usage_and_status_tell_of_children(harness: GatewayHarness, call: 
     assert "Of that, its child agents: 10 tokens in (2 of them cached), 5 out" in usage.text
 
 
-async def test_a_conversation_has_only_so_many_background_children(
+async def test_the_number_of_background_subagents_is_limited(
     harness: GatewayHarness, call: Call
 ) -> None:
     await again(harness, max_background=1)
@@ -576,7 +560,7 @@ async def test_a_conversation_has_only_so_many_background_children(
     assert told.text.startswith("Not begun: ")
 
 
-async def test_a_result_that_comes_after_new_says_which_conversation_it_is_of(
+async def test_a_result_after_new_names_its_earlier_conversation(
     harness: GatewayHarness, call: Call
 ) -> None:
     """It was on its way when its conversation was left; sent twice, it comes once."""
@@ -612,7 +596,7 @@ async def test_a_result_for_a_deleted_conversation_is_refused(harness: GatewayHa
         )
 
 
-async def test_a_result_that_waits_behind_a_turn_is_nobody_s_message_to_be_told_of(
+async def test_a_queued_subagent_result_sends_no_busy_notice(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
     """The user is told that their message waits, not that ours does."""
@@ -653,7 +637,7 @@ async def wary(harness: GatewayHarness) -> GatewayHarness:
     return harness
 
 
-async def test_a_child_that_needs_a_word_asks_in_the_chat_it_works_for(
+async def test_a_subagent_asks_for_approval_in_the_chat_it_works_for(
     wary: GatewayHarness, call: Call, until: Until
 ) -> None:
     """J3: the question comes to where the people are, and their answer reaches the child."""
@@ -670,7 +654,7 @@ async def test_a_child_that_needs_a_word_asks_in_the_chat_it_works_for(
     await gone(wary, until)
 
 
-async def test_stop_ends_a_child_that_waits_for_a_word(
+async def test_stop_ends_a_subagent_that_waits_for_approval(
     wary: GatewayHarness, call: Call, until: Until
 ) -> None:
     part(wary, "tidy up").say([call("shell", '{"command": "rm -r old"}')])

@@ -83,9 +83,7 @@ async def test_a_plain_turn_is_followed_from_its_acceptance_to_its_receipt(
     assert "secret answer" not in told and "private question" not in told
 
 
-async def test_tools_stand_below_the_turn_that_called_them(
-    traced: GatewayHarness, call: Call
-) -> None:
+async def test_tool_spans_are_children_of_their_turn(traced: GatewayHarness, call: Call) -> None:
     traced.model.say([call("safe")])
     traced.model.say("done")
     await traced.end_of(await traced.accept("go"))
@@ -99,7 +97,7 @@ async def test_tools_stand_below_the_turn_that_called_them(
     assert found.are_one_trace()
 
 
-async def test_a_turn_that_was_cut_goes_on_in_the_same_trace(
+async def test_an_interrupted_turn_continues_in_the_same_trace(
     traced: GatewayHarness, call: Call
 ) -> None:
     lever = traced.held_tools[ReplayClass.ATTACH]
@@ -124,7 +122,7 @@ async def test_a_turn_that_was_cut_goes_on_in_the_same_trace(
     assert found.are_one_trace()
 
 
-async def test_what_a_person_took_their_time_for_is_told(tmp_path: Path, call: Call) -> None:
+async def test_the_wait_for_an_approval_is_a_span(tmp_path: Path, call: Call) -> None:
     """J3: the turn is two parts, with the wait between them."""
     harness = ApprovalHarness(tmp_path / "state.db")
     harness.spans = found = Collected()
@@ -147,9 +145,7 @@ async def test_what_a_person_took_their_time_for_is_told(tmp_path: Path, call: C
     assert "rm -rf" not in repr(found.spans)
 
 
-async def test_each_attempt_at_a_delivery_in_doubt_is_told(
-    traced: GatewayHarness, until: Until
-) -> None:
+async def test_each_delivery_attempt_is_a_span(traced: GatewayHarness, until: Until) -> None:
     """I2: the first has an unknown outcome, the second is marked and arrives."""
     traced.service.set_faults(Faults(lost_receipts=1))
     traced.model.say("hello")
@@ -177,7 +173,7 @@ async def test_a_share_of_messages_is_traced_whole_or_not_at_all(traced: Gateway
     assert all(is_sampled(trace, ratio=1.0) for trace in traces)
 
 
-async def test_the_sdk_is_given_what_the_gateway_told(harness: GatewayHarness) -> None:
+async def test_the_sdk_exports_the_spans_of_the_gateway(harness: GatewayHarness) -> None:
     await harness.stop()
     exporter = InMemorySpanExporter()
     harness.spans = sender = OtlpSpanSender(exporter, service="a test")
@@ -201,7 +197,7 @@ async def test_the_sdk_is_given_what_the_gateway_told(harness: GatewayHarness) -
     await harness.start()
 
 
-def test_nothing_of_opentelemetry_is_imported_before_it_is_wanted() -> None:
+def test_nothing_of_opentelemetry_is_imported_before_it_is_needed() -> None:
     source = Path(holdfast.__file__).parent
     texts = {path.relative_to(source).as_posix(): path.read_text() for path in source.rglob("*.py")}
     knows = [name for name, text in texts.items() if re.search(r"(from|import) opentelem", text)]

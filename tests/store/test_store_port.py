@@ -1,15 +1,14 @@
 """The store's port: what each write means to the reads that follow it."""
 
-import itertools
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.support.store_chat import ADDRESS, ROUTE, Chat
 
 from holdfast.core.errors import StoreError
-from holdfast.core.messages.inbox import Accepted, BusyMode, Cursor, Inbound, InboxEnd, InboxState
-from holdfast.core.messages.outbox import Address, DeliveryKind, DeliveryState, NewDelivery
+from holdfast.core.messages.inbox import BusyMode, Cursor, Inbound, InboxEnd, InboxState
+from holdfast.core.messages.outbox import DeliveryKind, DeliveryState, NewDelivery
 from holdfast.core.messages.source import ChatType, Source
 from holdfast.core.messages.transcript import (
     AssistantMessage,
@@ -23,75 +22,14 @@ from holdfast.core.messages.transcript import (
 )
 from holdfast.core.ports.store import Store
 from holdfast.core.sessions.session import CommandEffect, ProcessRow, RunnerRow
-from holdfast.core.turns.turn import BeginTurn, EndTurn, StepKind, TurnState, Usage
+from holdfast.core.turns.turn import StepKind, TurnState, Usage
 from holdfast.store.sqlite.store import SqliteStore
-
-ROUTE = "sim:default:dm:c:"
-ADDRESS = Address(platform="sim", account="default", chat_id="c")
 
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
     async with SqliteStore(tmp_path / "state.db") as opened:
         yield opened
-
-
-class Chat:
-    """One person talking to one store: builds the commands a gateway would."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self.numbers = itertools.count(1)
-
-    async def say(self, text: str = "hi", **more: Any) -> Accepted:
-        number = str(next(self.numbers))
-        inbound = Inbound(
-            source=Source(platform="sim", chat_id="c", user_id="u"),
-            event_id=more.pop("event_id", number),
-            message_id=number,
-            text=text,
-            **more,
-        )
-        return await self.store.accept(inbound, route=ROUTE, principal="p", at=1.0)
-
-    async def begin(
-        self, *rows: Accepted, turn: str = "t", session: str = "s", **more: Any
-    ) -> None:
-        await self.store.begin_turn(
-            BeginTurn(
-                turn_id=turn,
-                session_id=session,
-                route=more.pop("route", ROUTE),
-                inbox_ids=tuple(accepted.row.id for accepted in rows),
-                messages=tuple(UserMessage(text=row.row.inbound.text) for row in rows),
-                prompt=more.pop("prompt", "be kind"),
-                at=more.pop("at", 2.0),
-            )
-        )
-
-    def ending(self, *rows: Accepted, turn: str = "t", session: str = "s", **more: Any) -> EndTurn:
-        state = more.pop("state", InboxState.ANSWERED)
-        ends = tuple(InboxEnd(inbox_id=row.row.id, state=state) for row in rows)
-        return EndTurn(
-            turn_id=turn,
-            session_id=session,
-            state=more.pop("turn_state", TurnState.ANSWERED),
-            inbox_ends=more.pop("inbox_ends", ends),
-            at=3.0,
-            **more,
-        )
-
-    def reply(self, row: Accepted | None, *, id: str = "d", turn: str = "t", **more: Any):
-        return NewDelivery(
-            id=id,
-            address=ADDRESS,
-            kind=more.pop("kind", DeliveryKind.REPLY),
-            text=more.pop("text", None),
-            session_id="s",
-            turn_id=turn,
-            inbox_id=row.row.id if row else None,
-            **more,
-        )
 
 
 @pytest.fixture
@@ -130,7 +68,7 @@ async def test_an_accepted_message_is_queued_as_it_came(store: Store, chat: Chat
     assert await store.cursor("sim", "default", "offset") == "41"
 
 
-async def test_an_event_counts_once(store: Store, chat: Chat) -> None:
+async def test_a_repeated_event_is_accepted_once(store: Store, chat: Chat) -> None:
     """G2: the repeated one finds the first one's row, and moves no cursor."""
     first = await chat.say("first", event_id="e", cursor=Cursor(name="offset", value="1"))
     again = await chat.say("changed", event_id="e", cursor=Cursor(name="offset", value="2"))
@@ -197,7 +135,7 @@ async def test_a_session_has_one_open_turn(store: Store, chat: Chat) -> None:
     await chat.begin(turn="t3", session="another", route="r2")
 
 
-async def test_a_turn_does_not_steal_a_route_that_goes_on_elsewhere(
+async def test_a_turn_does_not_take_over_the_route_of_another_session(
     store: Store, chat: Chat
 ) -> None:
     """G4: a late turn of the old session leaves the route with the new one."""
@@ -222,7 +160,7 @@ async def test_a_suspended_session_loses_its_route_to_the_next(store: Store, cha
     assert await store.route(ROUTE) == "fresh"
 
 
-async def test_every_step_is_kept_in_order(store: Store, chat: Chat) -> None:
+async def test_every_step_is_saved_in_order(store: Store, chat: Chat) -> None:
     """H1: reply, call started, call finished, steer, and the final reply."""
     row, steer = await chat.say("do it"), await chat.say("and quickly")
     await chat.begin(row)
@@ -258,7 +196,7 @@ async def test_every_step_is_kept_in_order(store: Store, chat: Chat) -> None:
     assert (steered.state, steered.turn_id, steered.merged_into) == ("merged", "t", None)
 
 
-async def test_a_cut_turn_tells_its_successor_all_it_needs(store: Store, chat: Chat) -> None:
+async def test_an_open_turn_has_all_that_a_resume_needs(store: Store, chat: Chat) -> None:
     """H1, H2: rows, calls without a result, usage and replies so far."""
     rows = [await chat.say("one"), await chat.say("two")]
     await chat.begin(*rows)
@@ -281,7 +219,7 @@ async def test_a_cut_turn_tells_its_successor_all_it_needs(store: Store, chat: C
     assert await store.queued_messages() == []
 
 
-async def test_a_resumed_turn_counts_a_cut_and_an_answer_clears_it(
+async def test_a_resumed_turn_counts_an_interruption_and_a_reply_clears_it(
     store: Store, chat: Chat
 ) -> None:
     """F6, F7: the note is a record of its own; a completed turn clears the counter."""
@@ -299,7 +237,7 @@ async def test_a_resumed_turn_counts_a_cut_and_an_answer_clears_it(
     assert session.interruptions == 0
 
 
-async def test_a_turn_that_was_not_answered_keeps_its_cuts(store: Store, chat: Chat) -> None:
+async def test_an_unanswered_turn_keeps_its_interruption_count(store: Store, chat: Chat) -> None:
     """F7: only a completed turn clears the counter."""
     await chat.begin()
     await store.resume_turn("t", session_id="s", note=NoteMessage(text="cut"), at=3.0)
@@ -325,7 +263,7 @@ async def test_the_end_of_a_turn_closes_its_open_calls(store: Store, chat: Chat)
     assert await store.open_turns() == []
 
 
-async def test_the_end_of_a_turn_has_no_result_of_a_call_that_was_never_kept(
+async def test_the_end_of_a_turn_has_no_result_of_a_call_that_was_never_saved(
     store: Store, chat: Chat
 ) -> None:
     """H7: whoever ends the turn may have seen a reply that the disk then had no room for."""
@@ -394,7 +332,9 @@ async def test_the_ledger_balances(store: Store, chat: Chat) -> None:
     }
 
 
-async def test_a_reply_without_a_text_says_the_turns_last_words(store: Store, chat: Chat) -> None:
+async def test_a_reply_without_a_text_has_the_last_text_of_its_turn(
+    store: Store, chat: Chat
+) -> None:
     """I1: the rows are committed with the end of the turn; the text is stored once."""
     row = await chat.say()
     await chat.begin(row)
@@ -450,7 +390,7 @@ async def test_a_delivery_is_attempted_and_settled(store: Store, chat: Chat) -> 
     assert (ledger[DeliveryState.SENT], ledger[DeliveryState.PENDING]) == (1, 1)
 
 
-async def test_an_attempt_without_an_outcome_stays_doubtful(store: Store, chat: Chat) -> None:
+async def test_an_attempt_without_an_outcome_stays_unknown(store: Store, chat: Chat) -> None:
     """I2: unknown is an outcome; what took nothing to the platform is no resend."""
     await store.add_deliveries([chat.reply(None, text="x")], at=2.0)
 
@@ -515,7 +455,7 @@ async def test_a_command_commits_its_effect_with_the_end_of_its_row(
         await store.apply_command(effect)
 
 
-async def test_a_model_override_is_kept_with_its_session(store: Store, chat: Chat) -> None:
+async def test_a_model_override_is_saved_with_its_session(store: Store, chat: Chat) -> None:
     """J5, B3: set before the first turn too, and cleared by an empty name."""
 
     async def override(model: str, *, route: str | None = ROUTE, session: str = "s") -> None:
@@ -548,7 +488,7 @@ async def test_sessions_are_listed_the_most_recently_active_first(store: Store, 
     assert first[0].prompt == "be kind"
 
 
-async def test_runners_and_processes_are_remembered(store: Store) -> None:
+async def test_runners_and_processes_are_saved(store: Store) -> None:
     """J2: identity is pid and start time; a process's end overwrites its row."""
     runner = RunnerRow(
         session_id="s", pid=7, start_time=99, outer_pid=6, sandboxed=True, started_at=1.0
@@ -569,7 +509,7 @@ async def test_runners_and_processes_are_remembered(store: Store) -> None:
     assert await store.runners() == []
 
 
-async def test_what_was_never_written_is_not_there(store: Store) -> None:
+async def test_unknown_ids_are_not_found(store: Store) -> None:
     """G3: a question about the unknown has a plain answer."""
     assert await store.session("x") is None
     assert await store.turn("x") is None

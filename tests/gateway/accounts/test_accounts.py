@@ -2,55 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
-import msgspec
 import pytest
-from tests.support.gateway_harness import GatewayHarness, Until
+from tests.support.gateway_harness import Until
+from tests.support.two_accounts import Late, Two
 
-from holdfast.core.config.settings import PlatformSettings, Settings
 from holdfast.core.errors import AccountDisconnected
 from holdfast.core.ops.account import AccountState, NoSuchAccount
-from holdfast.core.ops.status import AccountStatus
-from holdfast.core.ports.platform import Intake
 from holdfast.gateway.accounts.accounts import NotPausable
-from holdfast.gateway.accounts.connection import BackoffSettings
-from holdfast.testing.simulated.events import Faults, SayRequest
+from holdfast.testing.simulated.events import Faults
 from holdfast.testing.simulated.platform import SimulatedPlatform
 from holdfast.testing.simulated.service import ChatService
-
-AT_ONCE = BackoffSettings(first_wait=0.02, max_wait=0.05, close_timeout=0.5)
-
-
-class Two(GatewayHarness):
-    """A second account of the same platform, at a service of its own."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        usual = PlatformSettings(allow=("ann", "bob"))
-        work = PlatformSettings(allow=("carl",))
-        platform = msgspec.structs.replace(usual, accounts={"work": work})
-        self.settings = Settings(platforms={"simulated": platform})
-        self.patience = AT_ONCE
-        self.work = ChatService()
-        self.extra_platforms = [SimulatedPlatform(self.work, account="work", longest_delay=0.02)]
-
-    def say_at_work(self, text: str, *, user: str = "carl", chat: str = "office") -> str:
-        return self.work.say(SayRequest(chat=chat, user=user, text=text, account="work"))
-
-    async def sent_at_work(self, number: int) -> list[str]:
-        ledger = await self.work.wait_for_ledger(sent=number, wait=30)
-        assert len(ledger.sent) >= number, f"only {len(ledger.sent)} of {number} were sent"
-        return [sent.outgoing.text for sent in ledger.sent]
-
-    def facts(self, account: str = "work") -> AccountStatus:
-        (found,) = [
-            each
-            for each in self.gateway.accounts.statuses()
-            if (each.name, each.account) == ("simulated", account)
-        ]
-        return found
 
 
 @pytest.fixture
@@ -60,26 +23,7 @@ async def two(tmp_path: Path) -> AsyncIterator[Two]:
     await harness.stop()
 
 
-class Late(SimulatedPlatform):
-    """A door that is not through until it is let in, and hangs on its way out if it is told to."""
-
-    def __init__(self, service: ChatService) -> None:
-        super().__init__(service, account="work", longest_delay=0.02)
-        self.let_in = asyncio.Event()
-        self.let_out = asyncio.Event()
-        self.let_out.set()
-
-    @asynccontextmanager
-    async def connect(self, intake: Intake) -> AsyncIterator[None]:
-        await self.let_in.wait()
-        async with super().connect(intake):
-            try:
-                yield
-            finally:
-                await self.let_out.wait()
-
-
-async def test_each_account_answers_its_own_people_and_no_others(two: Two, until: Until) -> None:
+async def test_each_account_answers_only_its_own_users(two: Two, until: Until) -> None:
     """Whoever may talk to one account may not therefore talk to another."""
     await two.start()
     two.model.say("at home")
@@ -93,7 +37,7 @@ async def test_each_account_answers_its_own_people_and_no_others(two: Two, until
     assert (await two.ledger())["answered"] == 2
 
 
-async def test_what_is_owed_to_an_account_that_is_away_goes_out_in_order_when_it_is_back(
+async def test_pending_deliveries_of_a_disconnected_account_are_sent_in_order_on_reconnect(
     two: Two, until: Until
 ) -> None:
     """I2, I3: nothing is tried meanwhile, no attempt is used up, and nobody else waits for it."""
@@ -114,7 +58,7 @@ async def test_what_is_owed_to_an_account_that_is_away_goes_out_in_order_when_it
     assert two.facts().connected(two.clock.now())
 
 
-async def test_a_late_account_keeps_nobody_waiting_and_gets_its_answer_when_it_is_there(
+async def test_a_slow_account_delays_no_other_and_gets_its_reply_once_connected(
     two: Two,
 ) -> None:
     """H3: a turn that was cut goes on by itself, and what it says waits for its platform."""
@@ -136,7 +80,7 @@ async def test_a_late_account_keeps_nobody_waiting_and_gets_its_answer_when_it_i
     assert await two.sent_at_work(1) == ["gone on with"]
 
 
-async def test_an_account_that_is_not_let_in_says_why_and_the_other_serves(
+async def test_a_refused_account_shows_the_reason_and_the_other_account_works(
     two: Two, until: Until
 ) -> None:
     two.work.set_faults(Faults(connect_refused="the token is revoked"))
@@ -151,7 +95,7 @@ async def test_an_account_that_is_not_let_in_says_why_and_the_other_serves(
     assert resumed.state is AccountState.CONNECTED
 
 
-async def test_a_pause_cuts_no_turn_and_loses_nothing_and_holds_over_a_restart(
+async def test_a_pause_interrupts_no_turn_loses_nothing_and_survives_a_restart(
     two: Two, until: Until
 ) -> None:
     """C8: what a turn answers meanwhile waits, and so does what people write."""
@@ -175,7 +119,7 @@ async def test_a_pause_cuts_no_turn_and_loses_nothing_and_holds_over_a_restart(
     assert await two.sent_at_work(2) == ["first", "second"]
 
 
-async def test_a_door_that_hangs_on_its_way_out_holds_up_no_stop(two: Two) -> None:
+async def test_a_platform_that_hangs_while_closing_does_not_delay_a_stop(two: Two) -> None:
     """C1, C8: the rest is closed, and its own task does not outlive the stop."""
     late = Late(two.work)
     late.let_in.set()
@@ -189,7 +133,7 @@ async def test_a_door_that_hangs_on_its_way_out_holds_up_no_stop(two: Two) -> No
     assert left == []
 
 
-async def test_a_check_is_a_round_trip_and_a_line_that_has_none_is_replaced(
+async def test_a_check_is_a_round_trip_and_a_dead_connection_is_replaced(
     two: Two, until: Until
 ) -> None:
     """Law 9."""
@@ -206,7 +150,7 @@ async def test_a_check_is_a_round_trip_and_a_line_that_has_none_is_replaced(
     await until(lambda: two.facts().connected(two.clock.now()))
 
 
-async def test_a_line_that_only_looks_whole_is_replaced_and_nothing_said_meanwhile_is_lost(
+async def test_a_half_open_connection_is_replaced_and_no_message_is_lost(
     two: Two, until: Until
 ) -> None:
     """Law 9, G1: nobody tells a door that its line is half-open; the silence does."""
@@ -225,7 +169,9 @@ async def test_a_line_that_only_looks_whole_is_replaced_and_nothing_said_meanwhi
     await until(lambda: two.facts().connected(two.clock.now()))
 
 
-async def test_what_is_served_here_is_not_paused_and_what_is_nowhere_is_told(two: Two) -> None:
+async def test_built_in_platforms_cannot_be_paused_and_unknown_accounts_are_reported(
+    two: Two,
+) -> None:
     await two.start()
     with pytest.raises(NotPausable, match="enabled = false"):
         await two.gateway.accounts.pause("api", "default")

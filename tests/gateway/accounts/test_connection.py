@@ -178,7 +178,7 @@ def pauses(door: Fickle) -> list[float]:
     return [round(b - a, 3) for a, b in zip(door.attempts, door.attempts[1:], strict=False)]
 
 
-def test_a_passing_failure_is_tried_again_later_and_later_for_ever(board: Any) -> None:
+def test_a_temporary_failure_is_retried_with_backoff_forever(board: Any) -> None:
     door = Fickle(DOWN)
     held = board(door)
     held.loop.wait(3 * 3600)
@@ -189,7 +189,7 @@ def test_a_passing_failure_is_tried_again_later_and_later_for_ever(board: Any) -
     assert facts.next_attempt_at > held.clock.now() and facts.failures == len(door.attempts)
 
 
-def test_an_attempt_that_hangs_is_given_up(board: Any) -> None:
+def test_a_hanging_attempt_times_out(board: Any) -> None:
     door = Fickle(HANG, None)
     held = board(door)
     held.loop.wait(29)
@@ -200,7 +200,7 @@ def test_an_attempt_that_hangs_is_given_up(board: Any) -> None:
     assert held.state(door) is AccountState.CONNECTED and held.connected == {"a"}
 
 
-def test_what_is_refused_for_good_waits_for_a_person(board: Any) -> None:
+def test_a_refused_account_stays_blocked_until_it_is_resumed(board: Any) -> None:
     door = Fickle(REFUSED, None)
     held = board(door)
     held.loop.wait(24 * 3600)
@@ -211,7 +211,7 @@ def test_what_is_refused_for_good_waits_for_a_person(board: Any) -> None:
     assert held.run(held.accounts.resume("fickle", "a")).state is AccountState.CONNECTED
 
 
-def test_who_holds_the_account_is_told_and_it_is_tried_again(board: Any) -> None:
+def test_an_account_in_use_names_its_holder_and_is_retried(board: Any) -> None:
     door = Fickle(AccountInUse("somebody else is connected", holder="the one next door"), None)
     held = board(door)
     held.loop.wait(0.5)
@@ -221,13 +221,13 @@ def test_who_holds_the_account_is_told_and_it_is_tried_again(board: Any) -> None
     assert held.state(door) is AccountState.CONNECTED
 
 
-def test_a_platform_that_asks_to_wait_is_not_asked_before(board: Any) -> None:
+def test_a_retry_after_of_the_platform_is_obeyed(board: Any) -> None:
     door = Fickle(Throttled("slowly", retry_after=90), None)
     board(door).loop.wait(100)
     assert pauses(door) == [90]
 
 
-def test_only_a_connection_that_lasted_begins_the_pauses_anew(board: Any) -> None:
+def test_only_a_lasting_connection_resets_the_backoff(board: Any) -> None:
     door = Fickle(DOWN, DOWN, None)
     held = board(door)
     held.loop.wait(3.5)
@@ -243,7 +243,7 @@ def test_only_a_connection_that_lasted_begins_the_pauses_anew(board: Any) -> Non
 
 
 @pytest.mark.parametrize("how", ["told", "task group"])
-def test_a_line_that_breaks_is_made_anew(board: Any, how: str) -> None:
+def test_a_broken_connection_is_reopened(board: Any, how: str) -> None:
     door = Fickle()
     held = board(door)
     held.loop.tick(5)
@@ -261,7 +261,7 @@ def test_a_line_that_breaks_is_made_anew(board: Any, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["told", "task group"])
-def test_a_token_that_is_revoked_while_connected_parks_the_account(board: Any, how: str) -> None:
+def test_a_token_revoked_while_connected_blocks_the_account(board: Any, how: str) -> None:
     door = Fickle()
     held = board(door)
     held.loop.tick(5)
@@ -274,7 +274,7 @@ def test_a_token_that_is_revoked_while_connected_parks_the_account(board: Any, h
     assert held.state(door) is AccountState.BLOCKED and len(door.attempts) == 1
 
 
-def test_a_half_open_line_is_noticed_and_replaced(board: Any) -> None:
+def test_a_half_open_connection_is_noticed_and_replaced(board: Any) -> None:
     """Law 9: no sign of life within what the door declares."""
     door = Fickle(alive_within=60)
     held = board(door)
@@ -291,7 +291,7 @@ def test_a_half_open_line_is_noticed_and_replaced(board: Any) -> None:
     assert held.connected == {"a"} and len(door.attempts) == 2
 
 
-def test_what_can_be_sent_proves_no_line_that_nothing_comes_in_by(board: Any) -> None:
+def test_a_successful_send_does_not_prove_that_messages_are_received(board: Any) -> None:
     door = Fickle(alive_within=60)
     held = board(door)
     for _ in range(4):
@@ -300,13 +300,13 @@ def test_what_can_be_sent_proves_no_line_that_nothing_comes_in_by(board: Any) ->
     assert len(door.attempts) == 2
 
 
-def test_where_silence_means_nothing_nobody_minds_it(board: Any) -> None:
+def test_silence_is_ignored_without_a_declared_heartbeat(board: Any) -> None:
     door = Fickle()
     board(door).loop.wait(24 * 3600)
     assert len(door.attempts) == 1
 
 
-def test_what_was_told_of_a_line_that_is_gone_is_heard_by_nobody(board: Any) -> None:
+def test_a_report_about_a_closed_connection_is_ignored(board: Any) -> None:
     door = Fickle(REFUSED)
     held = board(door)
     held.loop.tick(5)
@@ -317,7 +317,7 @@ def test_what_was_told_of_a_line_that_is_gone_is_heard_by_nobody(board: Any) -> 
 
 
 @pytest.mark.parametrize("plan", [None, HANG, DOWN, REFUSED])
-def test_an_account_is_paused_from_wherever_it_stands_and_stays_so(board: Any, plan: Any) -> None:
+def test_an_account_is_paused_from_any_state_and_stays_paused(board: Any, plan: Any) -> None:
     """Also over a restart."""
     door, slate = Fickle(plan), Slate()
     held = board(door, slate=slate)
@@ -338,7 +338,9 @@ def test_an_account_is_paused_from_wherever_it_stands_and_stays_so(board: Any, p
     assert third.connected == {"a"}
 
 
-def test_a_check_tries_what_is_away_and_leaves_alone_what_is_there(board: Any) -> None:
+def test_a_check_retries_a_disconnected_account_and_leaves_a_connected_one_alone(
+    board: Any,
+) -> None:
     door = Fickle(DOWN, DOWN, DOWN, DOWN, DOWN, None)
     held = board(door)
     held.loop.wait(8)
@@ -350,14 +352,14 @@ def test_a_check_tries_what_is_away_and_leaves_alone_what_is_there(board: Any) -
     assert len(door.attempts) == 6
 
 
-def test_a_check_of_what_hangs_ends(board: Any) -> None:
+def test_a_check_of_a_hanging_connection_returns(board: Any) -> None:
     door = Fickle(HANG)
     held = board(door)
     assert held.run(held.accounts.check("fickle", "a")).state is AccountState.CONNECTING
     assert held.loop.time() <= 11
 
 
-def test_a_door_that_does_not_close_is_left_all_the_same(board: Any) -> None:
+def test_a_platform_that_does_not_close_is_abandoned_and_reconnected(board: Any) -> None:
     door = Fickle()
     held = board(door)
     held.loop.tick(5)
@@ -412,9 +414,7 @@ WORDS = st.sampled_from(["pause", "resume", "check", "lost", "refused", "break",
 @example(plan=[None], words=["wait", "pause", "check"])  # which does not take the pause back
 @example(plan=[None], words=["wait", "pause", "resume"])
 @example(plan=[None], words=["pause", "wait", "resume", "pause"])
-def test_whatever_is_asked_of_an_account_the_last_word_holds(
-    plan: list[Any], words: list[str]
-) -> None:
+def test_the_last_request_to_an_account_wins(plan: list[Any], words: list[str]) -> None:
     """Every move is a legal one, or the household would break; and nothing is left behind."""
     door = Fickle(*plan, None)
     held = Board(door)
@@ -444,7 +444,7 @@ def test_whatever_is_asked_of_an_account_the_last_word_holds(
     held.close()
 
 
-async def test_a_pause_holds_over_a_restart_if_and_only_if_it_was_kept() -> None:
+async def test_a_pause_survives_a_restart_if_and_only_if_it_was_saved() -> None:
     """Also where the store takes one change and not another, and where two come at once."""
     slate = Slate()
     clock = VirtualClock(asyncio.get_running_loop())  # type: ignore[arg-type]

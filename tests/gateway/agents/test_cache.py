@@ -138,7 +138,7 @@ async def test_the_same_signature_gives_the_same_agent() -> None:
     assert second.client is not None
 
 
-async def test_the_least_recently_used_goes_first() -> None:
+async def test_the_least_recently_used_agent_is_evicted_first() -> None:
     """A6: a hit makes an entry the most recent."""
     agents, cache = Agents(), cache_of(2)
     for name in ("a", "b", "a", "c"):
@@ -197,7 +197,7 @@ async def test_the_byte_budget_evicts_the_oldest_until_it_fits() -> None:
     assert (len(cache), cache.bytes, agents.model.leased) == (0, 0, 0)
 
 
-async def test_who_was_idle_too_long_is_swept() -> None:
+async def test_an_agent_that_was_idle_too_long_is_swept() -> None:
     """A7: the sweep says how many, and when there will be another to sweep."""
     agents, cache = Agents(), cache_of(9, ttl=60)
     assert cache.next_sweep() is None
@@ -286,7 +286,7 @@ async def test_the_prompt_is_frozen_across_a_restart(harness: GatewayHarness) ->
     assert two.system == one.system
 
 
-async def test_a_change_of_the_instructions_is_a_boundary_of_the_prompt(
+async def test_changed_instructions_give_a_session_a_new_prompt(
     harness: GatewayHarness,
 ) -> None:
     """A4: a session that goes on after it is told the new ones, and then they are frozen."""
@@ -309,7 +309,7 @@ async def test_a_change_of_the_instructions_is_a_boundary_of_the_prompt(
     assert after == [after[0]] * 3
 
 
-async def test_a_cached_agent_asks_the_store_nothing(harness: GatewayHarness) -> None:
+async def test_a_cached_agent_is_reused_without_reading_the_store(harness: GatewayHarness) -> None:
     """A2: the second message finds the same instance."""
     harness.model.say("1", "2")
     await harness.end_of(await harness.accept("one"))
@@ -327,7 +327,7 @@ async def test_a_lane_with_nothing_to_do_goes_away(harness: GatewayHarness, unti
     assert harness.gateway.snapshot()["in_flight"] == 0
 
 
-async def test_a_conversation_that_nobody_comes_back_to_keeps_no_agent(
+async def test_a_one_off_conversation_keeps_no_cached_agent(
     harness: GatewayHarness, until: Until
 ) -> None:
     """A6: requests that carry their own past do not push out those who will be back."""
@@ -360,7 +360,9 @@ async def test_a_change_of_speaker_in_a_shared_thread_rebuilds_nothing(
     assert harness.gateway.snapshot()["agents"].misses == 1
 
 
-async def test_the_person_is_signed_where_one_owns_the_session(harness: GatewayHarness) -> None:
+async def test_the_signature_includes_the_person_where_one_person_owns_the_session(
+    harness: GatewayHarness,
+) -> None:
     """A1: in a chat of two, and in a group, where each has a session of their own."""
     agents = harness.gateway.services.agent_factory
     row = (await harness.accept("hi", busy_mode=None)).row
@@ -387,7 +389,7 @@ async def test_the_person_is_signed_where_one_owns_the_session(harness: GatewayH
         {"memory": {"max_chars": 500}},
     ],
 )
-async def test_every_config_value_that_shapes_an_agent_is_signed(
+async def test_the_signature_includes_every_config_value_that_shapes_an_agent(
     harness: GatewayHarness, changed: dict[str, dict[str, Any]]
 ) -> None:
     """A1, A2: prompt and tools are made from it."""
@@ -402,7 +404,7 @@ async def test_every_config_value_that_shapes_an_agent_is_signed(
     harness.model.say("hello")
 
 
-async def test_effort_and_watchers_are_set_afresh_on_the_same_agent(
+async def test_effort_and_subscribers_are_set_per_message_on_the_same_agent(
     harness: GatewayHarness,
 ) -> None:
     """A3: neither evicted nor rebuilt, and the system prompt stays the same object."""
@@ -464,7 +466,7 @@ def only_turn(harness: GatewayHarness) -> Any:
     return turn
 
 
-async def test_a_session_that_is_still_starting_protects_nothing() -> None:
+async def test_a_session_without_an_agent_yet_protects_no_cache_entry() -> None:
     """A8: it has no agent yet."""
     agents, cache = Agents(), cache_of(1)
     old = await agents.use(cache, "old")
@@ -485,7 +487,7 @@ async def test_a_session_that_is_still_starting_protects_nothing() -> None:
     assert len(cache) == 1 and busy.client is not None
 
 
-async def test_only_the_excess_is_looked_at_and_the_next_insert_looks_again(
+async def test_eviction_considers_only_the_excess_and_again_at_the_next_insert(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A8: the `size - cap` oldest; a WARNING with the number of those that are mid-turn."""

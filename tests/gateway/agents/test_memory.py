@@ -2,17 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.gateway_harness import GatewayHarness, Until
+from tests.support.memory_provider import Recorder
 
 from holdfast.agent.memory.provider_guard import ProviderGuard, ProviderLimits
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
-from holdfast.core.messages.transcript import Message, NoteMessage, ToolCall, UserMessage
+from holdfast.core.messages.transcript import NoteMessage, ToolCall, UserMessage
 from holdfast.core.people.memory import MemoryHook, MemorySubject, OwnerId
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.model import ModelFailed, ModelFault
@@ -32,61 +33,6 @@ QUICK = ProviderLimits(
     shutdown=0.05,
     final_drain=0.3,
 )
-EVERY = frozenset(MemoryHook)
-
-
-class Recorder:
-    """A provider that writes down what it is asked, and fails as it is told to."""
-
-    def __init__(self, name: str = "recorder", wants: frozenset[MemoryHook] = EVERY) -> None:
-        self.name = name
-        self.wants = wants
-        self.calls: list[tuple[str, ...]] = []
-        self.ill: dict[str, str] = {}  # hook, or "all" → "raise", "hang" or "cling"
-        self.found = ""
-
-    async def _called(self, hook: str, *what: str) -> None:
-        self.calls.append((hook, *what))
-        match self.ill.get(hook, self.ill.get("all", "")):
-            case "raise":
-                raise RuntimeError(f"{hook} is broken")
-            case "hang":
-                await asyncio.Event().wait()
-            case "cling":
-                await self._cling()
-
-    async def _cling(self) -> None:
-        """Hold on to a call that was cancelled, once: as a careless `except` does."""
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            await asyncio.Event().wait()
-
-    def of(self, hook: str) -> list[tuple[str, ...]]:
-        return [call[1:] for call in self.calls if call[0] == hook]
-
-    async def initialise(self) -> None:
-        await self._called("initialise")
-
-    async def prompt_block(self, subject: MemorySubject) -> str:
-        await self._called("prompt_block", subject.session_id, subject.owner)
-        return f"block of {self.name}"
-
-    async def prefetch(self, subject: MemorySubject, query: str) -> str:
-        await self._called("prefetch", subject.session_id, query)
-        return self.found
-
-    async def sync_turn(self, subject: MemorySubject, user: str, assistant: str) -> None:
-        await self._called("sync_turn", subject.session_id, user, assistant)
-
-    async def on_session_end(self, subject: MemorySubject) -> None:
-        await self._called("on_session_end", subject.session_id)
-
-    async def on_pre_compact(self, subject: MemorySubject, messages: Sequence[Message]) -> None:
-        await self._called("on_pre_compact", subject.session_id, str(len(messages)))
-
-    async def shutdown(self) -> None:
-        await self._called("shutdown")
 
 
 @pytest.fixture
@@ -116,7 +62,7 @@ async def session(harness: GatewayHarness, chat: str = "one") -> SessionId:
     )
 
 
-async def test_what_is_fetched_stands_in_front_of_the_message_ever_after(
+async def test_prefetched_memory_stays_in_front_of_its_message(
     harness: GatewayHarness, recorder: Recorder
 ) -> None:
     """A4: it is a record of its own, projected identically in later requests and lives."""
@@ -135,7 +81,7 @@ async def test_what_is_fetched_stands_in_front_of_the_message_ever_after(
     assert recorder.of("prefetch")[0][1] == "how is my server?"
 
 
-async def test_nobody_is_asked_where_nobody_wants_it(tmp_path: Path) -> None:
+async def test_a_provider_without_hooks_is_never_called(tmp_path: Path) -> None:
     harness = GatewayHarness(tmp_path / "state.db")
     quiet = Recorder(wants=frozenset())
     harness.memory = [quiet]
@@ -146,7 +92,7 @@ async def test_nobody_is_asked_where_nobody_wants_it(tmp_path: Path) -> None:
     assert not harness.gateway.services.memory.has_recall
 
 
-async def test_a_message_that_was_dropped_meanwhile_leaves_its_note_behind(
+async def test_memory_prefetched_for_a_dropped_message_is_not_used_for_the_next(
     harness: GatewayHarness, recorder: Recorder, until: Until
 ) -> None:
     """What was fetched for one message is never put in front of another."""
@@ -162,7 +108,7 @@ async def test_a_message_that_was_dropped_meanwhile_leaves_its_note_behind(
     assert len(notes) <= 1 and all("about the second" in note.text for note in notes)
 
 
-async def test_turns_are_told_in_order_and_only_if_they_were_answered(
+async def test_providers_get_answered_turns_only_and_in_order(
     harness: GatewayHarness, recorder: Recorder, call: Call, until: Until
 ) -> None:
     await ask(harness, "one", "1")
@@ -184,7 +130,7 @@ async def test_turns_are_told_in_order_and_only_if_they_were_answered(
     assert told == [("one", "1"), ("two", "2"), ("three", "3")]
 
 
-async def test_a_turn_that_was_cut_is_told_once_it_is_answered_and_once(
+async def test_an_interrupted_turn_is_synced_once_after_it_is_answered(
     harness: GatewayHarness, recorder: Recorder, until: Until
 ) -> None:
     await harness.accept("long work")
@@ -208,7 +154,7 @@ class Stuck(SqliteStore):
 
 
 @pytest.mark.parametrize("wanted", [True, False], ids=["on", "turned off meanwhile"])
-async def test_a_turn_that_nobody_was_told_of_is_told_by_the_next_start_and_once(
+async def test_an_unsynced_turn_is_synced_once_by_the_next_start(
     harness: GatewayHarness, recorder: Recorder, until: Until, wanted: bool
 ) -> None:
     """Answered in the instant before a crash; that it is owed was in the commit of the answer."""
@@ -253,7 +199,7 @@ async def test_new_ends_the_session_for_memory_once(
     assert synced == ["sync_turn", "on_session_end"], "its turns were told before"
 
 
-async def test_the_end_is_told_again_only_after_more_was_said(
+async def test_a_session_end_is_reported_again_only_after_new_messages(
     harness: GatewayHarness, recorder: Recorder
 ) -> None:
     """C5: a stop ends it; the next stop does so too only if it was spoken to meanwhile."""
@@ -268,7 +214,7 @@ async def test_the_end_is_told_again_only_after_more_was_said(
     assert recorder.of("on_session_end") == [(one,), (one,)]
 
 
-async def test_a_claim_outlives_a_crash_so_an_end_is_never_told_twice(
+async def test_a_claim_survives_a_crash_so_a_session_end_is_never_reported_twice(
     harness: GatewayHarness, recorder: Recorder, until: Until
 ) -> None:
     """At most once: that it was told is durable before it is told."""
@@ -303,7 +249,7 @@ async def test_stopping_ends_idle_and_running_agents_once_each(
     assert len(harness.gateway.services.cache) == 0
 
 
-async def test_one_end_that_raises_does_not_keep_the_others_from_theirs(
+async def test_a_failing_session_end_does_not_block_the_others(
     harness: GatewayHarness, recorder: Recorder
 ) -> None:
     """C5: however many fail, and whatever another provider does."""
@@ -319,7 +265,7 @@ async def test_one_end_that_raises_does_not_keep_the_others_from_theirs(
     assert recorder.of("shutdown")[-1:] == other.of("shutdown") == [()]
 
 
-async def test_memory_that_is_off_is_heard_of_by_nobody(
+async def test_no_provider_is_called_while_memory_is_off(
     harness: GatewayHarness, recorder: Recorder
 ) -> None:
     await ask(harness, "/memory off")
@@ -329,7 +275,7 @@ async def test_memory_that_is_off_is_heard_of_by_nobody(
     assert {call[0] for call in recorder.calls} == {"initialise", "shutdown"}
 
 
-async def test_before_a_compaction_the_messages_are_told(
+async def test_providers_get_the_messages_before_a_compaction(
     harness: GatewayHarness, recorder: Recorder
 ) -> None:
     await ask(harness, "hello", "hi")
@@ -340,7 +286,7 @@ async def test_before_a_compaction_the_messages_are_told(
 
 
 @pytest.mark.parametrize("how", ["raise", "hang", "cling"])
-async def test_a_provider_that_is_ill_in_every_hook_delays_nobody(
+async def test_a_provider_that_fails_in_every_hook_delays_no_turn_and_no_stop(
     tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The turn is answered without it, its neighbour is asked, and the gateway stops."""
@@ -363,7 +309,7 @@ async def test_a_provider_that_is_ill_in_every_hook_delays_nobody(
 
 
 @pytest.mark.parametrize("how", ["raise", "hang"])
-async def test_a_provider_that_cannot_begin_does_not_keep_the_gateway_from_starting(
+async def test_a_provider_that_cannot_initialise_does_not_block_the_start(
     tmp_path: Path, how: str
 ) -> None:
     harness, ill = GatewayHarness(tmp_path / "state.db"), Recorder("ill")
@@ -390,7 +336,7 @@ class HeldClock:
 SUBJECT = MemorySubject(session_id=SessionId("s"), owner=OwnerId("person:x"))
 
 
-async def test_a_provider_that_keeps_failing_is_left_alone_and_tried_again(
+async def test_a_failing_provider_is_skipped_for_a_while_and_retried(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock, provider = HeldClock(), Recorder()
@@ -415,7 +361,9 @@ async def test_a_provider_that_keeps_failing_is_left_alone_and_tried_again(
     await guarded.close()
 
 
-async def test_a_provider_that_could_not_begin_is_begun_after_its_pause(until: Until) -> None:
+async def test_a_provider_that_failed_to_initialise_is_initialised_after_its_pause(
+    until: Until,
+) -> None:
     clock, provider = HeldClock(), Recorder()
     provider.found = "found"
     provider.ill["initialise"] = "raise"
@@ -439,7 +387,7 @@ async def test_a_provider_that_could_not_begin_is_begun_after_its_pause(until: U
     await guarded.close()
 
 
-async def test_what_a_provider_gives_is_cleaned_capped_and_free_of_secrets(
+async def test_provider_output_is_sanitised_capped_and_redacted(
     tmp_path: Path,
 ) -> None:
     harness, provider = GatewayHarness(tmp_path / "state.db"), Recorder()
@@ -455,7 +403,7 @@ async def test_what_a_provider_gives_is_cleaned_capped_and_free_of_secrets(
     assert "\x00" not in note.text and "hunter2" not in note.text
 
 
-async def test_a_session_that_is_deleted_ends_for_memory_before_it_is_gone(
+async def test_a_deleted_session_ends_for_memory_before_it_is_removed(
     harness: GatewayHarness, recorder: Recorder
 ) -> None:
     await ask(harness, "hello", "hi")
@@ -465,7 +413,7 @@ async def test_a_session_that_is_deleted_ends_for_memory_before_it_is_gone(
     assert await harness.store.memory_owner(one) is None, "and nothing of it stays"
 
 
-async def test_a_stop_right_behind_new_does_not_lose_the_end(
+async def test_a_stop_right_after_new_does_not_lose_the_session_end(
     harness: GatewayHarness, recorder: Recorder
 ) -> None:
     """C5: providers shut down only after whoever may still end a session."""

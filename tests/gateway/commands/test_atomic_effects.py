@@ -91,14 +91,14 @@ async def said(harness: GatewayHarness, text: str) -> str:
 @pytest.mark.parametrize(
     ("before", "command", "answer"), CHANGES, ids=[f"{c[1]} {len(c[0])}" for c in CHANGES]
 )
-async def test_a_command_that_is_cut_has_done_nothing_and_then_does_it_once(
+async def test_an_interrupted_command_has_no_effect_and_is_then_applied_once(
     cut: GatewayHarness, until: Until, before: tuple[str, ...], command: str, answer: str
 ) -> None:
     cut.model.say(*["hello"] * 5)
     for text in before:
         await said(cut, text)
     await until(lambda: not len(cut.gateway.lanes))
-    await until(cut.arrived)
+    await until(cut.all_delivered)
     store = cut.store
     assert isinstance(store, Cut)
     had, told, store.cutting = holdings(cut.path), len(cut.service.ledger().sent), True
@@ -114,7 +114,7 @@ async def test_a_command_that_is_cut_has_done_nothing_and_then_does_it_once(
     assert holdings(cut.path) != had
 
 
-def test_every_command_is_cut_here_or_has_a_contract_of_its_own() -> None:
+def test_every_command_is_interrupted_here_or_tested_elsewhere() -> None:
     cut_here = {command.split()[0][1:] for _, command, _ in CHANGES}
     assert cut_here.isdisjoint(ELSEWHERE)
     assert cut_here | ELSEWHERE == {spec.name for spec in COMMANDS}

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.gateway import test_audit, test_audit_of_access
-from tests.gateway.test_audit import ANN, rows
+from tests.support.audit_rows import ANN, rows
 from tests.support.gateway_harness import GatewayHarness
 
 from holdfast.core.config.settings import PlatformSettings, Settings
@@ -41,12 +41,12 @@ SILENT = {
     "steer": "it is a message of its sender, and its own record",
 }
 ELSEWHERE: dict[str, Any] = {
-    "approve": test_audit.test_an_approval_its_answer_and_what_stands_from_then_on_are_rows,
-    "approvals": test_audit.test_an_approval_its_answer_and_what_stands_from_then_on_are_rows,
-    "deny": test_audit.test_a_no_in_the_chat_and_a_question_nobody_answers_are_rows,
-    "stop": test_audit.test_a_no_in_the_chat_and_a_question_nobody_answers_are_rows,
-    "pairing": test_audit_of_access.test_who_is_let_in_and_sent_away_is_a_row_with_who_decided,
-    "restart": test_audit.test_accounts_messages_and_ends_of_the_gateway_have_rows,
+    "approve": test_audit.test_an_approval_its_answer_and_its_standing_rule_are_audited,
+    "approvals": test_audit.test_an_approval_its_answer_and_its_standing_rule_are_audited,
+    "deny": test_audit.test_a_denial_in_the_chat_and_a_withdrawn_approval_are_audited,
+    "stop": test_audit.test_a_denial_in_the_chat_and_a_withdrawn_approval_are_audited,
+    "pairing": test_audit_of_access.test_pairing_decisions_are_audited_with_their_actor,
+    "restart": test_audit.test_account_changes_messages_and_gateway_stops_are_audited,
     "compact": "its effect is `compaction`, which the next test has",
 }
 # Of what a command brings to its commit, what is no change of anything.
@@ -71,25 +71,25 @@ async def operated(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     """A gateway that ann operates, with notes."""
     harness = GatewayHarness(tmp_path / "state.db")
     harness.settings = Settings(platforms={"simulated": PlatformSettings(operators=("ann",))})
-    harness.noted = True
+    harness.with_notes = True
     await harness.start()
     yield harness
     await harness.stop()
 
 
-def test_whatever_a_command_may_do_is_a_change_or_named_as_none() -> None:
+def test_every_command_effect_is_audited_or_listed_as_no_change() -> None:
     """A field that is added and is in neither would be a change that nobody hears of."""
     fields = {field.name for field in msgspec.structs.fields(CommandEffect)}
     assert fields == AUDITED_EFFECTS | NO_CHANGES.keys()
     assert not AUDITED_EFFECTS & NO_CHANGES.keys()
 
 
-def test_every_command_is_tried_or_says_why_not() -> None:
+def test_every_command_is_tested_or_says_why_not() -> None:
     typed = {text.split()[0].removeprefix("/") for text in TYPED}
     assert typed | SILENT.keys() | ELSEWHERE.keys() == {spec.name for spec in COMMANDS}
 
 
-async def test_words_are_kept_only_where_a_session_takes_them_along(
+async def test_command_text_is_stored_only_with_a_session(
     operated: GatewayHarness,
 ) -> None:
     """A chat that has none yet has nothing that could be deleted, and neither has a job."""
@@ -100,7 +100,7 @@ async def test_words_are_kept_only_where_a_session_takes_them_along(
     assert [row.words for row in found if row.session_id is None] == [None, None]
 
 
-async def test_a_command_that_changes_something_leaves_its_row(operated: GatewayHarness) -> None:
+async def test_a_command_that_changes_something_is_audited(operated: GatewayHarness) -> None:
     """G5: in the commit that ends it, with who typed it and what."""
     operated.model.say(*(["yes"] * 10))
     operated.say("hello")

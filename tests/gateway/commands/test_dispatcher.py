@@ -39,7 +39,7 @@ from holdfast.gateway.inbound.access import AccessPolicy
         ("/model\nname", ("model", "name")),
     ],
 )
-def test_what_is_a_command(text: str, parsed: tuple[str, str] | None) -> None:
+def test_commands_are_recognised(text: str, parsed: tuple[str, str] | None) -> None:
     assert parse_command(text) == parsed
 
 
@@ -52,7 +52,7 @@ async def test_help_lists_every_command(harness: GatewayHarness) -> None:
     assert await harness.ledger() == {"answered": 1}
 
 
-async def test_an_unknown_command_is_told_with_the_nearest(harness: GatewayHarness) -> None:
+async def test_an_unknown_command_suggests_the_nearest(harness: GatewayHarness) -> None:
     harness.say("/stpo")
     assert "Did you mean /stop?" in (await harness.texts(1))[0]
 
@@ -75,7 +75,7 @@ async def test_stop_ends_the_turn_for_good(harness: GatewayHarness, call: Call) 
     assert len(harness.model.requests) == 1
 
 
-async def test_stop_drops_what_waits_behind_the_turn(harness: GatewayHarness) -> None:
+async def test_stop_drops_queued_messages(harness: GatewayHarness) -> None:
     """G3: messages that were queued end as superseded, not silently."""
     await harness.accept("one", busy_mode=BusyMode.QUEUE)
     await harness.model.wait_for_request(1)
@@ -113,7 +113,7 @@ async def test_new_begins_another_conversation(harness: GatewayHarness) -> None:
     assert len(await harness.transcript(first.session_id)) == 2
 
 
-async def test_what_is_said_right_after_new_belongs_to_the_new_session(
+async def test_a_message_right_after_new_belongs_to_the_new_session(
     harness: GatewayHarness,
 ) -> None:
     """G4: bound at admission, one at a time per route, in the order of acceptance."""
@@ -126,7 +126,7 @@ async def test_what_is_said_right_after_new_belongs_to_the_new_session(
     assert row == ended.session_id
 
 
-async def test_new_supersedes_the_running_turn_and_what_waits(harness: GatewayHarness) -> None:
+async def test_new_supersedes_the_running_turn_and_queued_messages(harness: GatewayHarness) -> None:
     """G4: /new ends earlier unstarted rows as superseded."""
     running = await harness.accept("one", busy_mode=BusyMode.QUEUE)
     await harness.model.wait_for_request(1)
@@ -137,7 +137,7 @@ async def test_new_supersedes_the_running_turn_and_what_waits(harness: GatewayHa
     assert await harness.ledger() == {"superseded": 2, "answered": 1}
 
 
-async def test_model_is_shown_chosen_and_kept(harness: GatewayHarness) -> None:
+async def test_a_model_is_shown_chosen_and_saved(harness: GatewayHarness) -> None:
     """J5, A5: the override survives a restart and reaches the next message's model."""
     harness.model.say("hi", "hi", "hi")
     await harness.end_of(await harness.accept("hello"))
@@ -254,13 +254,13 @@ async def test_help_says_more_about_one_command(harness: GatewayHarness) -> None
         ("/xyzzy", "There is no command /xyzzy. /help lists them."),
     ],
 )
-async def test_a_command_that_is_used_wrongly_says_how_it_is_used(
+async def test_a_misused_command_shows_its_usage(
     harness: GatewayHarness, text: str, told: str
 ) -> None:
     assert told in (await harness.end_of(await harness.accept(text))).text
 
 
-async def test_stop_takes_whatever_is_said_with_it(harness: GatewayHarness) -> None:
+async def test_stop_accepts_any_text_after_it(harness: GatewayHarness) -> None:
     told = await harness.end_of(await harness.accept("/stop please"))
     assert told.text == "Nothing is running."
 
@@ -277,7 +277,7 @@ class Reload:
         return send_reply(self._house, asked.row, "carried out")
 
 
-async def test_what_is_for_operators_is_carried_out_for_no_one_else(
+async def test_operator_commands_are_refused_to_everyone_else(
     harness: GatewayHarness,
 ) -> None:
     """Law 12: one question for every entry; the refusal names the key, and "*" is nobody."""
@@ -310,7 +310,7 @@ async def test_what_is_for_operators_is_carried_out_for_no_one_else(
     assert (desk.available_for(ann), desk.available_for(bob)) == ([], [spec])
 
 
-def test_menus_show_what_everybody_may_do() -> None:
+def test_menus_show_the_commands_that_every_user_may_give() -> None:
     shown = command_menu()
     talk = [spec for spec in COMMANDS if spec.permission is Permission.TALK]
     assert [(entry.name, entry.help) for entry in shown] == [(s.name, s.help) for s in talk]
@@ -330,6 +330,6 @@ def test_menus_show_what_everybody_may_do() -> None:
         ("/nothing like it", None),
     ],
 )
-def test_what_of_a_text_reaches_the_agent(text: str, said: str | None) -> None:
+def test_the_text_for_the_agent_is_extracted_from_a_message(text: str, said: str | None) -> None:
     """So that a terminal knows which words it will find again in the conversation."""
     assert text_for_agent(text) == said

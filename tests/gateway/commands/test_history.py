@@ -74,14 +74,12 @@ async def test_conversations_are_listed_with_the_last_one_first(talk: Talk) -> N
     assert len(listed) == 3
 
 
-async def test_nothing_is_listed_where_nothing_was_said(talk: Talk) -> None:
+async def test_an_empty_history_lists_no_conversations(talk: Talk) -> None:
     assert await talk("/sessions") == "There are no conversations yet."
     assert "no earlier" in await talk("/resume")
 
 
-async def test_a_conversation_is_gone_back_to_and_goes_on(
-    talk: Talk, harness: GatewayHarness
-) -> None:
+async def test_an_earlier_conversation_can_be_resumed(talk: Talk, harness: GatewayHarness) -> None:
     await talk("about fish", "yes")
     fish = await talk.where()
     await talk("/new")
@@ -97,7 +95,7 @@ async def test_a_conversation_is_gone_back_to_and_goes_on(
     assert await talk.where() == birds
 
 
-async def test_without_a_name_the_last_one_is_meant(talk: Talk) -> None:
+async def test_resume_without_a_name_picks_the_last_conversation(talk: Talk) -> None:
     await talk("about fish", "yes")
     fish = await talk.where()
     await talk("/new")
@@ -106,9 +104,7 @@ async def test_without_a_name_the_last_one_is_meant(talk: Talk) -> None:
     assert await talk.where() == fish
 
 
-async def test_a_suspended_conversation_is_gone_back_to(
-    talk: Talk, harness: GatewayHarness
-) -> None:
+async def test_a_suspended_conversation_can_be_resumed(talk: Talk, harness: GatewayHarness) -> None:
     """What kept it from going on is lifted, and it is known to be active again."""
     await talk("about fish", "yes")
     fish = await talk.where()
@@ -121,7 +117,7 @@ async def test_a_suspended_conversation_is_gone_back_to(
     assert talk.shown() == ["about fish", "yes", "still there?"]
 
 
-async def test_part_of_a_title_or_the_id_is_enough(talk: Talk) -> None:
+async def test_resume_accepts_part_of_a_title_or_the_id(talk: Talk) -> None:
     await talk("about red fish", "yes")
     fish = await talk.where()
     await talk("/new")
@@ -135,7 +131,7 @@ async def test_part_of_a_title_or_the_id_is_enough(talk: Talk) -> None:
     assert "already" in await talk(f"/resume {fish}")
 
 
-async def test_nobody_reaches_the_conversations_of_another(
+async def test_users_cannot_reach_the_conversations_of_others(
     talk: Talk, harness: GatewayHarness
 ) -> None:
     """Neither by number, by title nor by id."""
@@ -150,7 +146,7 @@ async def test_nobody_reaches_the_conversations_of_another(
     assert await talk.where() == anns
 
 
-async def test_where_others_read_along_only_that_place_is_shown(talk: Talk) -> None:
+async def test_a_group_lists_only_its_own_conversations(talk: Talk) -> None:
     """A person's private titles are not for the group, but they may take the group's home."""
     await talk("my secret", "yes", user="ann")
     secret = await talk.where()
@@ -163,7 +159,7 @@ async def test_where_others_read_along_only_that_place_is_shown(talk: Talk) -> N
     assert await talk.where() == team
 
 
-async def test_who_shares_a_thread_shares_its_conversations(talk: Talk) -> None:
+async def test_users_of_a_thread_share_its_conversations(talk: Talk) -> None:
     await talk("one", "yes", user="ann", **THREAD)
     first = await talk.where(**THREAD)
     await talk("/new", user="ann", **THREAD)
@@ -193,7 +189,7 @@ async def test_a_title_may_be_changed_while_the_agent_works(harness: GatewayHarn
     assert row.title == "Fish"
 
 
-async def test_a_copy_goes_its_own_way(talk: Talk, harness: GatewayHarness) -> None:
+async def test_a_fork_is_independent_of_its_original(talk: Talk, harness: GatewayHarness) -> None:
     """The same past and the same frozen prompt (A4); from then on neither knows of the other."""
     await talk("about fish", "yes")
     fish = await talk.where()
@@ -214,7 +210,7 @@ async def test_a_copy_goes_its_own_way(talk: Talk, harness: GatewayHarness) -> N
     assert talk.shown() == ["about fish", "yes", "where was I?"]
 
 
-async def test_deleting_a_copy_leaves_the_original_whole(
+async def test_deleting_a_fork_leaves_the_original_intact(
     talk: Talk, harness: GatewayHarness
 ) -> None:
     await talk("about fish", "yes")
@@ -228,7 +224,9 @@ async def test_deleting_a_copy_leaves_the_original_whole(
     assert (await harness.store.last_turn(fish)) is not None
 
 
-async def test_an_exchange_is_taken_back(talk: Talk, harness: GatewayHarness, call: Call) -> None:
+async def test_undo_removes_the_last_exchange(
+    talk: Talk, harness: GatewayHarness, call: Call
+) -> None:
     """What the model is shown is what stands; the log keeps what was said."""
     await talk("one", "uno")
     harness.model.say([call("safe")])
@@ -243,9 +241,7 @@ async def test_an_exchange_is_taken_back(talk: Talk, harness: GatewayHarness, ca
     assert ("two" in texts, "dos" in texts) == (True, True)
 
 
-async def test_what_was_taken_back_stays_so_after_a_restart(
-    talk: Talk, harness: GatewayHarness
-) -> None:
+async def test_an_undo_survives_a_restart(talk: Talk, harness: GatewayHarness) -> None:
     """A4, law 2: the same id, the same prompt, and the conversation as it stands."""
     await talk("one", "uno")
     await talk("two", "dos")
@@ -259,7 +255,7 @@ async def test_what_was_taken_back_stays_so_after_a_restart(
     assert harness.model.requests[0].system == harness.model.requests[-1].system
 
 
-async def test_several_exchanges_are_taken_back_and_again(talk: Talk) -> None:
+async def test_undo_removes_several_exchanges_and_can_be_repeated(talk: Talk) -> None:
     for text in ("one", "two", "three"):
         await talk(text, f"to {text}")
     await talk("/undo 2")
@@ -272,14 +268,14 @@ async def test_several_exchanges_are_taken_back_and_again(talk: Talk) -> None:
 
 
 @pytest.mark.parametrize("odd", ["0", "-1", "x", "²", "1.5"])
-async def test_what_is_no_number_takes_nothing_back(talk: Talk, odd: str) -> None:
+async def test_undo_with_an_invalid_number_changes_nothing(talk: Talk, odd: str) -> None:
     await talk("one", "uno")
     assert "Usage: /undo [N]" in await talk(f"/undo {odd}")
     await talk("two", "dos")
     assert talk.shown() == ["one", "uno", "two"]
 
 
-async def test_a_copy_has_only_what_stands(talk: Talk) -> None:
+async def test_a_fork_omits_undone_messages(talk: Talk) -> None:
     await talk("one", "uno")
     await talk("two", "dos")
     await talk("/undo")
@@ -288,7 +284,7 @@ async def test_a_copy_has_only_what_stands(talk: Talk) -> None:
     assert talk.shown() == ["one", "uno", "three"]
 
 
-async def test_the_last_message_is_answered_again(talk: Talk, harness: GatewayHarness) -> None:
+async def test_retry_answers_the_last_message_again(talk: Talk, harness: GatewayHarness) -> None:
     await talk("one", "uno")
     await talk("two", "dos")
     assert await talk("/retry", "zwei") == "zwei"
@@ -298,16 +294,14 @@ async def test_the_last_message_is_answered_again(talk: Talk, harness: GatewayHa
     assert await harness.ledger() == {"answered": 4, "merged": 1}
 
 
-async def test_what_could_not_be_answered_is_tried_again(
-    talk: Talk, harness: GatewayHarness
-) -> None:
+async def test_retry_repeats_a_failed_message(talk: Talk, harness: GatewayHarness) -> None:
     harness.model.say(ModelFailed("down", fault=ModelFault.AUTH))
     assert "could not be answered" in await talk("one")
     assert await talk("/retry", "uno") == "uno"
     assert talk.shown() == ["one"]
 
 
-async def test_a_program_that_asks_for_a_retry_gets_its_answer(harness: GatewayHarness) -> None:
+async def test_an_api_client_that_retries_gets_the_reply(harness: GatewayHarness) -> None:
     """Whoever watches the command hears the end of what it was merged into."""
     harness.model.say("one", "two")
     await harness.end_of(await harness.accept("hi"))
@@ -318,7 +312,9 @@ async def test_a_program_that_asks_for_a_retry_gets_its_answer(harness: GatewayH
     ] == ["two"]
 
 
-async def test_a_retry_cut_by_a_crash_happens_once(talk: Talk, harness: GatewayHarness) -> None:
+async def test_a_retry_interrupted_by_a_crash_happens_once(
+    talk: Talk, harness: GatewayHarness
+) -> None:
     """G5: the exchange is taken back and its message handed in by one commit."""
     await talk("one", "uno")
     await talk("two", "dos")
@@ -336,7 +332,7 @@ async def test_a_retry_cut_by_a_crash_happens_once(talk: Talk, harness: GatewayH
     ]
 
 
-async def test_nobody_has_anothers_words_answered_again(talk: Talk) -> None:
+async def test_users_cannot_retry_the_message_of_another(talk: Talk) -> None:
     await talk("mine", "yes", user="ann", user_name="Ann", **THREAD)
     told = await talk("/retry", user="bob", user_name="Bob", **THREAD)
     assert "somebody else's" in told
@@ -344,9 +340,7 @@ async def test_nobody_has_anothers_words_answered_again(talk: Talk) -> None:
 
 
 @pytest.mark.parametrize("command", ["/undo", "/retry", "/fork", "/resume"])
-async def test_what_changes_history_says_that_it_cannot_mid_turn(
-    harness: GatewayHarness, command: str
-) -> None:
+async def test_history_commands_are_refused_mid_turn(harness: GatewayHarness, command: str) -> None:
     harness.say("work")
     await harness.model.wait_for_request(1)
     harness.say(command)
@@ -357,11 +351,11 @@ async def test_what_changes_history_says_that_it_cannot_mid_turn(
 
 
 @pytest.mark.parametrize("command", ["/undo", "/retry", "/fork"])
-async def test_what_changes_history_needs_one(talk: Talk, command: str) -> None:
+async def test_history_commands_need_a_history(talk: Talk, command: str) -> None:
     assert "Nothing has been said" in await talk(command)
 
 
-async def test_what_is_said_right_after_goes_where_the_command_leads(
+async def test_a_message_right_after_a_command_goes_to_its_session(
     talk: Talk, harness: GatewayHarness
 ) -> None:
     """Said in one breath: the route is where it was pointed before the next message is placed."""
@@ -382,7 +376,7 @@ async def test_what_is_said_right_after_goes_where_the_command_leads(
     assert len(await harness.store.sessions(limit=9)) == 3
 
 
-async def test_an_undo_right_after_the_answer_takes_that_back(
+async def test_an_undo_right_after_the_reply_removes_that_reply(
     talk: Talk, harness: GatewayHarness, until: Until
 ) -> None:
     """The answer is told before its lane has gone: the command waits for it, and what is said
@@ -427,7 +421,9 @@ async def test_tokens_are_counted_while_the_agent_works(
     await harness.sent(2)
 
 
-async def test_what_was_taken_back_is_shown_as_such(talk: Talk, harness: GatewayHarness) -> None:
+async def test_undone_messages_are_marked_in_the_history(
+    talk: Talk, harness: GatewayHarness
+) -> None:
     await talk("one", "uno")
     await talk("two", "dos")
     await talk("/undo")
@@ -442,7 +438,7 @@ async def test_what_was_taken_back_is_shown_as_such(talk: Talk, harness: Gateway
     ]
 
 
-async def test_a_summary_that_is_taken_back_hides_nothing_any_more(
+async def test_an_undone_summary_no_longer_hides_messages(
     talk: Talk, harness: GatewayHarness
 ) -> None:
     """Law 2: what it stood for is shown again; and one that stands goes on standing for it."""
@@ -464,9 +460,7 @@ async def test_a_summary_that_is_taken_back_hides_nothing_any_more(
     assert talk.shown() == ["one", "uno", "six"]
 
 
-async def test_a_summary_of_what_was_taken_back_meanwhile_is_refused(
-    talk: Talk, harness: GatewayHarness
-) -> None:
+async def test_a_summary_of_undone_messages_is_refused(talk: Talk, harness: GatewayHarness) -> None:
     """It would hide what is said next."""
     await talk("one", "uno")
     await talk("two", "dos")
@@ -486,7 +480,7 @@ async def summarise(harness: GatewayHarness, session_id: SessionId, *, covers: i
     harness.gateway.services.cache.drop(session_id)
 
 
-async def test_who_goes_back_to_what_its_chat_has_left_is_at_home_there(
+async def test_a_resumed_session_belongs_to_the_chat_that_resumed_it(
     talk: Talk, harness: GatewayHarness
 ) -> None:
     """So that a page, which knows a conversation by its chat, can speak to it."""
@@ -502,7 +496,7 @@ async def test_who_goes_back_to_what_its_chat_has_left_is_at_home_there(
 
 
 @pytest.mark.parametrize("undo", [False, True])
-async def test_a_route_is_not_remembered_by_a_lane_that_only_stood_shut(
+async def test_a_lane_that_was_only_paused_does_not_keep_a_route(
     harness: GatewayHarness, until: Until, undo: bool
 ) -> None:
     """G4: a command in the session that /new is about to begin leaves the route to the log."""
@@ -510,14 +504,14 @@ async def test_a_route_is_not_remembered_by_a_lane_that_only_stood_shut(
     settled = lanes.point_route(route, SessionId("s_fresh"))
     barrier = lanes.pause_lane(SessionId("s_fresh"))
     assert barrier is not None
-    await barrier.wait_until_held()
+    await barrier.wait_until_paused()
     settled(undo=undo)
     barrier.release()
     await until(lambda: len(lanes) == 0)
     assert lanes.session_of(route) is None
 
 
-async def test_a_route_does_not_go_back_to_a_lane_that_has_gone(harness: GatewayHarness) -> None:
+async def test_a_route_is_not_restored_to_a_removed_lane(harness: GatewayHarness) -> None:
     """G4: where a /new could not be kept, and the turn before it has ended, the log knows."""
     lanes, route = harness.gateway.lanes, SessionKey("simulated:default:dm:home:")
     lanes.point_route(route, SessionId("s_gone"))
@@ -525,7 +519,7 @@ async def test_a_route_does_not_go_back_to_a_lane_that_has_gone(harness: Gateway
     assert lanes.session_of(route) is None
 
 
-async def test_a_new_whose_turn_was_cut_before_it_ended_has_left_it_all_the_same(
+async def test_new_takes_effect_although_its_stopped_turn_was_killed_before_its_end(
     harness: GatewayHarness, until: Until
 ) -> None:
     """G4: killed between the commit of /new and the end of the turn that it stopped."""

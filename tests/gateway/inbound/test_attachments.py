@@ -43,7 +43,7 @@ def at_once(name: str, data: bytes) -> Attachment:
     return Attachment(name=name, fetch=fetch)
 
 
-async def test_a_file_that_takes_its_time_is_in_the_conversation_it_is_answered_in(
+async def test_a_slow_file_is_stored_in_the_session_that_answers_it(
     desk: GatewayHarness, tmp_path: Path
 ) -> None:
     """G4: what is fetched while /new leaves a conversation belongs to the one after it."""
@@ -71,7 +71,7 @@ async def test_a_file_that_takes_its_time_is_in_the_conversation_it_is_answered_
     assert [each.path for each in found] == ["uploads/plan.txt"]
 
 
-async def test_of_very_many_files_some_are_taken_and_the_rest_is_told(
+async def test_excess_files_are_dropped_and_counted_in_the_message(
     desk: GatewayHarness, tmp_path: Path
 ) -> None:
     desk.model.say("so many")
@@ -83,7 +83,7 @@ async def test_of_very_many_files_some_are_taken_and_the_rest_is_told(
     assert len(list(tmp_path.glob("**/uploads/*"))) == MAX_FILES
 
 
-async def test_what_a_document_says_reaches_the_model_behind_the_words_it_came_with(
+async def test_document_text_reaches_the_model_after_the_message_text(
     tmp_path: Path,
 ) -> None:
     """Bounded, without secrets, with the path of the whole; and as it was after a restart."""

@@ -40,7 +40,7 @@ async def test_an_event_given_twice_is_accepted_once(harness: GatewayHarness) ->
     assert await harness.ledger() == {"answered": 2}
 
 
-async def test_a_repeated_event_gets_the_row_there_was(harness: GatewayHarness) -> None:
+async def test_a_repeated_event_returns_the_existing_row(harness: GatewayHarness) -> None:
     """G2: whoever asks again attaches to the answer."""
     harness.model.say("hello")
     first = await harness.accept("hi", event_id="same")
@@ -51,7 +51,7 @@ async def test_a_repeated_event_gets_the_row_there_was(harness: GatewayHarness) 
     assert (await harness.end_of(again)).text == "hello"
 
 
-async def test_a_stranger_is_not_let_in(harness: GatewayHarness) -> None:
+async def test_an_unknown_sender_is_refused(harness: GatewayHarness) -> None:
     """Law 12: nobody is allowed until somebody is; G3: they are told so, and it is refused."""
     harness.say("let me in", chat="mallory", user="mallory")
     harness.say("hi", user="ann")
@@ -69,7 +69,7 @@ async def test_closed_intake_takes_nothing(harness: GatewayHarness) -> None:
     assert await harness.ledger() == {}
 
 
-async def test_a_failed_turn_tells_why_and_leaves_no_error_in_the_log(
+async def test_a_failed_turn_reports_the_reason_and_leaves_no_error_in_the_transcript(
     harness: GatewayHarness,
 ) -> None:
     """G3, law 16: `failed` is an end of its own, and the transcript has the question alone."""
@@ -295,7 +295,7 @@ async def test_authorise_names_who_and_how(harness: GatewayHarness) -> None:
         )
 
 
-async def test_messages_that_were_one_turn_are_so_after_a_restart(
+async def test_messages_merged_into_one_turn_stay_merged_after_a_restart(
     harness: GatewayHarness, until: Until
 ) -> None:
     """G3, H3: a turn of two messages that was cut ends both, and whoever asks for either hears."""

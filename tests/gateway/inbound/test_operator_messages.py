@@ -3,30 +3,20 @@
 import msgspec
 import pytest
 from tests.support.gateway_harness import GatewayHarness, Until
+from tests.support.operator_messages import said
 
 from holdfast.core.config.settings import SessionSettings
 from holdfast.core.errors import NotAllowed
-from holdfast.core.ids import SessionId
-from holdfast.core.messages.inbox import Accepted, Inbound, InboxState
+from holdfast.core.messages.inbox import Inbound, InboxState
 from holdfast.core.messages.source import Author, ChatType, Source
 from holdfast.core.messages.transcript import UserMessage
 from holdfast.server.api.errors import EndpointError
-from holdfast.server.api.v1.messages import accept_message, current_session_source, session_source
+from holdfast.server.api.v1.messages import current_session_source, session_source
 
 MARK = "operator of this gateway"
 
 
-async def said(
-    harness: GatewayHarness, session_id: SessionId, text: str, name: str = "op1"
-) -> Accepted:
-    row = await harness.store.session(session_id)
-    assert row is not None
-    source = await current_session_source(harness.gateway, row)
-    inbound = Inbound(source=source, event_id=name, message_id=name, text=text)
-    return await accept_message(harness.gateway, inbound)
-
-
-async def test_the_answer_goes_to_the_chat_and_the_words_are_marked(
+async def test_an_operator_message_is_marked_and_answered_in_the_chat(
     harness: GatewayHarness,
 ) -> None:
     """G1: it is in the inbox of that chat, and has one visible end."""
@@ -46,7 +36,7 @@ async def test_the_answer_goes_to_the_chat_and_the_words_are_marked(
     assert row is not None and row.principal == "simulated:default:ann"
 
 
-async def test_where_people_share_a_session_nobody_of_them_is_spoken_for(
+async def test_an_operator_message_in_a_shared_session_is_attributed_to_no_user(
     harness: GatewayHarness,
 ) -> None:
     """The answer quotes nothing: what the operator said is no message of that platform."""
@@ -64,7 +54,7 @@ async def test_where_people_share_a_session_nobody_of_them_is_spoken_for(
     assert accepted.row.principal == "simulated:default:operator"
 
 
-async def test_a_command_of_the_operator_is_carried_out_and_told_in_the_chat(
+async def test_an_operator_command_runs_and_is_answered_in_the_chat(
     harness: GatewayHarness,
 ) -> None:
     """Also one that nobody of that chat may give: whoever runs the gateway may."""
@@ -82,14 +72,14 @@ async def test_a_command_of_the_operator_is_carried_out_and_told_in_the_chat(
     assert (await session_source(harness.gateway, row)).chat_id == "home"
 
 
-async def test_what_is_said_while_the_gateway_dies_is_answered_by_the_next(
+async def test_an_operator_message_before_a_crash_is_answered_by_the_next_start(
     harness: GatewayHarness, until: Until
 ) -> None:
     """K2: it is durable when whoever said it is told so."""
     harness.model.say("hello", "there you are")
     harness.say("hi")
     await harness.texts(1)
-    await until(harness.arrived)
+    await until(harness.all_delivered)
     session_id = await harness.only_session()
     harness.gateway.lanes.hold(allow_subagents=False)
     await said(harness, session_id, "and now?")
@@ -99,14 +89,16 @@ async def test_what_is_said_while_the_gateway_dies_is_answered_by_the_next(
     assert await harness.texts(2) == ["hello", "there you are"]
 
 
-async def test_no_door_can_speak_as_the_operator(harness: GatewayHarness) -> None:
+async def test_no_platform_can_send_as_the_operator(harness: GatewayHarness) -> None:
     source = Source(platform="simulated", chat_id="home", user_id="mallory", author=Author.OPERATOR)
     inbound = Inbound(source=source, event_id="x", message_id="x", text="/restart")
     with pytest.raises(NotAllowed, match="never those of the operator"):
         await harness.gateway.intake.accept(inbound)
 
 
-async def test_the_work_of_an_agent_for_another_is_not_spoken_to(harness: GatewayHarness) -> None:
+async def test_subagent_and_unconfigured_sessions_accept_no_operator_message(
+    harness: GatewayHarness,
+) -> None:
     harness.model.say("hello")
     harness.say("hi")
     await harness.texts(1)

@@ -1,15 +1,14 @@
 """Pairing: people nobody knows get a code in a chat of two, and are let in by whoever operates."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import msgspec
 import pytest
 from tests.support.gateway_harness import GatewayHarness, ManualClock
+from tests.support.pairing import code_in, given_code
 from tests.support.store_file import open_read_only
 
 from holdfast.core.config.settings import ChatSettings, PlatformSettings, Settings
@@ -35,16 +34,9 @@ from holdfast.gateway.inbound.pairing import (
     new_code,
     parse_code,
 )
-from holdfast.testing.simulated.events import BotMessage, Faults
+from holdfast.testing.simulated.events import Faults
 
-_CODE = re.compile(r"\b([A-Z2-9]{4}-[A-Z2-9]{4})\b")
 WRONG = "AAAA-AAAA"
-
-
-def code_in(sent: BotMessage) -> str:
-    found = _CODE.search(sent.outgoing.text)
-    assert found, sent.outgoing.text
-    return found[1]
 
 
 @pytest.fixture
@@ -61,13 +53,6 @@ async def door(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     await harness.stop()
 
 
-async def given_code(door: GatewayHarness, user: str = "eve", *, sent: int = 1, **more: Any) -> str:
-    door.say(
-        "let me in, my secret is mackerel", chat=user, user=user, user_name=user.title(), **more
-    )
-    return code_in((await door.sent(sent))[-1])
-
-
 def later(door: GatewayHarness, seconds: float) -> None:
     assert isinstance(door.clock, ManualClock)
     door.clock.at += seconds
@@ -82,7 +67,7 @@ async def quiet(door: GatewayHarness) -> int:
     return before
 
 
-async def test_a_stranger_gets_a_code_and_is_let_in_by_it(door: GatewayHarness) -> None:
+async def test_an_unknown_sender_gets_a_code_and_is_paired_by_it(door: GatewayHarness) -> None:
     """G3: what they wrote is refused and kept nowhere; once let in they are told, and talk."""
     code = await given_code(door)
     assert await door.ledger() == {"refused": 1}
@@ -98,7 +83,7 @@ async def test_a_stranger_gets_a_code_and_is_let_in_by_it(door: GatewayHarness) 
     assert await door.ledger() == {"refused": 1, "answered": 1}
 
 
-async def test_neither_the_words_nor_the_code_are_kept(door: GatewayHarness) -> None:
+async def test_neither_the_message_nor_the_code_is_stored(door: GatewayHarness) -> None:
     """The store has a salted hash; the words of the delivery are forgotten once it is sent."""
     code = await given_code(door)
     await asyncio.wait_for(door.gateway.outbox.flush(), 10)
@@ -134,7 +119,7 @@ async def test_a_request_and_its_code_survive_a_crash(door: GatewayHarness) -> N
     assert (await door.texts(3))[-2:] == [WELCOME_TEXT, "welcome back"]
 
 
-async def test_in_a_group_and_to_bots_there_is_silence(door: GatewayHarness) -> None:
+async def test_groups_and_bots_get_no_code(door: GatewayHarness) -> None:
     door.say("hello?", chat="club", user="eve", chat_type=ChatType.GROUP)
     door.say("beep", chat="bot", user="robot", author=Author.BOT)
     assert await quiet(door) == 0
@@ -142,7 +127,7 @@ async def test_in_a_group_and_to_bots_there_is_silence(door: GatewayHarness) -> 
     assert await door.ledger() == {"answered": 1}
 
 
-async def test_whoever_asks_again_gets_no_second_code_at_once(door: GatewayHarness) -> None:
+async def test_a_second_request_gets_no_new_code_at_once(door: GatewayHarness) -> None:
     """One message in ten minutes, and the newest code is the one that counts."""
     first = await given_code(door)
     door.say("hello? hello?", chat="eve", user="eve")
@@ -153,7 +138,9 @@ async def test_whoever_asks_again_gets_no_second_code_at_once(door: GatewayHarne
     assert not (await door.gateway.pairing.approve(second, by=OPERATOR)).wrong
 
 
-async def test_an_account_has_a_few_pending_at_the_most(door: GatewayHarness) -> None:
+async def test_the_number_of_pending_requests_of_an_account_is_limited(
+    door: GatewayHarness,
+) -> None:
     for number in range(MAX_PENDING):
         await given_code(door, f"eve{number}", sent=number + 1)
     door.say("me too", chat="mallory", user="mallory")
@@ -163,13 +150,13 @@ async def test_an_account_has_a_few_pending_at_the_most(door: GatewayHarness) ->
     assert [each.user_id for each in door.gateway.pairing.pending()] == ["mallory"]
 
 
-async def test_a_code_is_over_after_an_hour(door: GatewayHarness) -> None:
+async def test_a_code_expires_after_an_hour(door: GatewayHarness) -> None:
     code = await given_code(door)
     later(door, CODE_LIFETIME)
     assert (await door.gateway.pairing.approve(code, by=OPERATOR)).wrong
 
 
-async def test_five_wrong_codes_lock_it_for_an_hour_also_across_a_crash(
+async def test_five_wrong_codes_lock_pairing_for_an_hour_also_across_a_crash(
     door: GatewayHarness,
 ) -> None:
     code = await given_code(door)
@@ -191,7 +178,7 @@ async def test_five_wrong_codes_lock_it_for_an_hour_also_across_a_crash(
     assert not (await door.gateway.pairing.approve(fresh, by=OPERATOR)).wrong
 
 
-async def test_a_clock_that_was_a_year_ahead_locks_nobody_out_for_that_year(
+async def test_a_clock_that_was_a_year_ahead_causes_no_year_long_lockout(
     door: GatewayHarness,
 ) -> None:
     """Neither by wrong codes nor by requests that would be pending all the while."""
@@ -220,7 +207,7 @@ async def test_a_right_code_clears_the_wrong_ones(door: GatewayHarness) -> None:
     )
 
 
-async def test_who_is_denied_hears_nothing_more_for_that_hour(door: GatewayHarness) -> None:
+async def test_a_denied_sender_gets_no_reply_for_an_hour(door: GatewayHarness) -> None:
     code = await given_code(door)
     await door.gateway.pairing.deny("eve", by=OPERATOR)
     assert not door.gateway.pairing.pending()
@@ -234,7 +221,7 @@ async def test_who_is_denied_hears_nothing_more_for_that_hour(door: GatewayHarne
         await door.gateway.pairing.deny("eve", by=OPERATOR)
 
 
-async def test_who_is_revoked_is_a_stranger_at_once_and_after_a_crash(door: GatewayHarness) -> None:
+async def test_a_revoked_user_is_unknown_at_once_and_after_a_crash(door: GatewayHarness) -> None:
     await door.gateway.pairing.approve(await given_code(door), by=OPERATOR)
     await door.sent(2)
     await door.gateway.pairing.revoke("simulated:default:eve", by=OPERATOR)
@@ -246,7 +233,9 @@ async def test_who_is_revoked_is_a_stranger_at_once_and_after_a_crash(door: Gate
         await door.gateway.pairing.revoke("eve", by=OPERATOR)
 
 
-async def test_nobody_is_shielded_by_who_took_their_name_for_an_id(door: GatewayHarness) -> None:
+async def test_a_user_id_that_imitates_another_user_does_not_shield_that_user(
+    door: GatewayHarness,
+) -> None:
     """What somebody chose to be called keeps no other from being denied or sent away."""
     eve = "simulated:default:eve"
     await door.gateway.pairing.approve(await given_code(door), by=OPERATOR)
@@ -259,14 +248,14 @@ async def test_nobody_is_shielded_by_who_took_their_name_for_an_id(door: Gateway
     ]
 
 
-async def test_a_message_without_a_writer_gets_no_code(door: GatewayHarness) -> None:
+async def test_a_message_without_a_sender_gets_no_code(door: GatewayHarness) -> None:
     """It would let in whoever the platform has no id of."""
     door.say("let me in", chat="nowhere", user="")
     assert await quiet(door) == 0
     assert door.gateway.pairing.pending() == []
 
 
-async def test_operators_decide_in_a_chat_and_nobody_else_does(door: GatewayHarness) -> None:
+async def test_only_operators_decide_pairing_requests_in_a_chat(door: GatewayHarness) -> None:
     """G5: what is decided commits with the end of the command's row."""
     code = await given_code(door)
     door.say(f"/pairing approve {code}", chat="bob", user="bob")
@@ -286,7 +275,7 @@ async def test_operators_decide_in_a_chat_and_nobody_else_does(door: GatewayHarn
     assert set(await door.ledger()) == {"answered", "refused"}
 
 
-async def test_a_redelivered_message_is_told_once(door: GatewayHarness) -> None:
+async def test_a_redelivered_message_gets_one_code(door: GatewayHarness) -> None:
     """G2: however late it comes again, it makes neither a second code nor the first one void."""
     source = Source(platform="simulated", chat_id="eve", user_id="eve")
     said = Inbound(source=source, event_id="same", message_id="m", text="hi")
@@ -300,7 +289,7 @@ async def test_a_redelivered_message_is_told_once(door: GatewayHarness) -> None:
     assert not (await door.gateway.pairing.approve(code, by=OPERATOR)).wrong
 
 
-async def test_an_account_can_have_no_pairing(door: GatewayHarness) -> None:
+async def test_pairing_can_be_disabled_for_an_account(door: GatewayHarness) -> None:
     account = msgspec.structs.replace(door.settings.platforms["simulated"], pairing=False)
     door.settings = Settings(platforms={"simulated": account})
     await door.stop()

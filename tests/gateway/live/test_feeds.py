@@ -10,7 +10,7 @@ from holdfast.gateway.live.live_step import LiveStep
 HERE, ELSEWHERE = SessionId("here"), SessionId("elsewhere")
 
 
-async def test_a_reader_hears_of_its_own_session_alone() -> None:
+async def test_a_reader_gets_only_events_of_its_own_session() -> None:
     feeds = SessionFeeds()
     with feeds.read_session(HERE) as feed:
         feeds.publish(ELSEWHERE, TextStreamed("no"))
@@ -23,7 +23,7 @@ async def test_a_reader_hears_of_its_own_session_alone() -> None:
     assert feed.pieces == [TextStreamed("yes")]
 
 
-async def test_the_first_piece_is_told_at_once_and_those_close_behind_it_together() -> None:
+async def test_the_first_piece_wakes_a_reader_at_once_and_the_next_are_batched() -> None:
     feeds = SessionFeeds()
     with feeds.read_session(HERE) as feed:
         feeds.publish(HERE, TextStreamed("a"))
@@ -38,7 +38,7 @@ async def test_the_first_piece_is_told_at_once_and_those_close_behind_it_togethe
         assert feed.take_pieces() == [TextStreamed("b"), TextStreamed("c")]
 
 
-async def test_a_fact_never_waits_for_pieces() -> None:
+async def test_a_commit_wakes_a_reader_without_waiting_for_pieces() -> None:
     feeds = SessionFeeds()
     with feeds.read_session(HERE) as feed:
         feed.take_pieces()
@@ -48,7 +48,7 @@ async def test_a_fact_never_waits_for_pieces() -> None:
         assert feed.wake.is_set() and feed.committed
 
 
-async def test_who_takes_nothing_costs_a_bounded_list() -> None:
+async def test_a_reader_that_takes_nothing_uses_bounded_memory() -> None:
     feeds = SessionFeeds()
     with feeds.read_session(HERE) as feed:
         for number in range(100_000):
@@ -60,7 +60,7 @@ async def test_who_takes_nothing_costs_a_bounded_list() -> None:
         assert feed.pieces == [TextStreamed("on it goes")]
 
 
-async def test_closing_lets_every_reader_go_and_takes_no_new_one() -> None:
+async def test_closing_ends_every_reader_and_accepts_no_new_one() -> None:
     feeds = SessionFeeds()
     with feeds.read_session(HERE) as feed, feeds.read_changes() as changes:
         feeds.close()
@@ -69,7 +69,7 @@ async def test_closing_lets_every_reader_go_and_takes_no_new_one() -> None:
         assert late.closed
 
 
-async def test_a_deleted_session_is_told_to_all_and_lets_its_readers_go() -> None:
+async def test_a_deleted_session_is_announced_and_ends_its_readers() -> None:
     feeds = SessionFeeds()
     with feeds.read_session(HERE) as feed, feeds.read_changes() as changes:
         feeds.session_changed(HERE)
@@ -77,7 +77,7 @@ async def test_a_deleted_session_is_told_to_all_and_lets_its_readers_go() -> Non
         assert feed.closed and changes.deleted == [HERE] and not changes.sessions
 
 
-async def test_who_reads_elsewhere_is_let_go_when_the_gateway_stops() -> None:
+async def test_shutdown_listeners_end_when_the_gateway_stops() -> None:
     feeds = SessionFeeds()
     with feeds.listen_for_shutdown() as attending:
         feeds.session_changed(HERE)
@@ -89,7 +89,7 @@ async def test_who_reads_elsewhere_is_let_go_when_the_gateway_stops() -> None:
         assert late.closed
 
 
-def test_what_is_handed_to_the_log_is_not_live_any_more() -> None:
+def test_committed_output_is_removed_from_the_live_step() -> None:
     step, call = LiveStep(now=lambda: 1.0), CallId("c1")
     assert step.add(TextStreamed("hello "))
     assert step.add(TextStreamed("there"))
@@ -104,7 +104,7 @@ def test_what_is_handed_to_the_log_is_not_live_any_more() -> None:
     assert not step.add(ToolProgressed(call, "too late"))
 
 
-def test_of_a_long_output_the_end_is_kept() -> None:
+def test_only_the_end_of_a_long_output_is_kept() -> None:
     step, call = LiveStep(now=lambda: 1.0), CallId("c1")
     step.add(ToolStarted(call, "terminal", "{}"))
     for number in range(20_000):

@@ -38,14 +38,14 @@ def simulated(harness: GatewayHarness) -> AccountStatus:
     return platform
 
 
-async def test_a_quiet_house_has_nothing_to_say(harness: GatewayHarness) -> None:
+async def test_an_idle_gateway_reports_nothing_open(harness: GatewayHarness) -> None:
     facts = stands(harness)
     assert (facts.open_turns, facts.more_turns, facts.in_flight, facts.queued) == ((), 0, 0, 0)
     assert (facts.outbox, facts.outbox_since, facts.queued_since) == (0, None, None)
     assert set(facts.turns.values()) == {0}
 
 
-async def test_a_turn_is_told_with_its_step_its_age_and_the_tool_that_runs(
+async def test_an_open_turn_shows_its_step_its_start_and_its_running_tool(
     harness: GatewayHarness, call: Call
 ) -> None:
     lever = harness.held_tools[ReplayClass.SAFE]
@@ -66,7 +66,7 @@ async def test_a_turn_is_told_with_its_step_its_age_and_the_tool_that_runs(
     await harness.end_of(accepted)
 
 
-async def test_what_waits_behind_a_turn_is_counted_with_its_age(harness: GatewayHarness) -> None:
+async def test_queued_messages_are_counted_with_their_age(harness: GatewayHarness) -> None:
     first = await harness.accept("one")
     await harness.model.wait_for_request(1)
     second = await harness.accept("two", busy_mode=BusyMode.QUEUE)
@@ -79,7 +79,7 @@ async def test_what_waits_behind_a_turn_is_counted_with_its_age(harness: Gateway
     await harness.end_of(first)
 
 
-async def test_a_thousand_turns_are_counted_and_the_oldest_listed(harness: GatewayHarness) -> None:
+async def test_all_turns_are_counted_and_the_oldest_listed(harness: GatewayHarness) -> None:
     number = MAX_LISTED + 20
     accepted = [await harness.accept("hi", chat=f"c{n}") for n in range(number)]
     await harness.model.wait_for_request(number)
@@ -92,7 +92,7 @@ async def test_a_thousand_turns_are_counted_and_the_oldest_listed(harness: Gatew
     await asyncio.gather(*map(harness.end_of, accepted))
 
 
-async def test_a_delivery_that_cannot_be_made_is_owed_since_then(
+async def test_a_stuck_delivery_shows_since_when_it_is_pending(
     harness: GatewayHarness, until: Until
 ) -> None:
     harness.service.set_faults(Faults(floods=100_000, retry_after=0.05))
@@ -107,7 +107,7 @@ async def test_a_delivery_that_cannot_be_made_is_owed_since_then(
     await until(lambda: stands(harness).outbox_since is None)
 
 
-async def test_a_platform_is_proven_by_its_round_trips(
+async def test_round_trips_prove_that_a_platform_is_connected(
     harness: GatewayHarness, until: Until
 ) -> None:
     """Law 9: connecting, a poll that brings something, and a receipt each prove it."""
@@ -123,7 +123,7 @@ async def test_a_platform_is_proven_by_its_round_trips(
     await until(lambda: (simulated(harness).last_ok_at or 0) > polled)
 
 
-async def test_what_is_served_here_needs_no_proof_and_what_failed_to_connect_says_so(
+async def test_built_in_platforms_count_as_connected_and_a_failed_one_shows_its_error(
     tmp_path: Any,
 ) -> None:
     class Shut:
@@ -153,7 +153,7 @@ async def test_what_is_served_here_needs_no_proof_and_what_failed_to_connect_say
     ("kind", "words"),
     [(StopKind.RESTART, "It is restarting now."), (StopKind.STOP, "It is shutting down now.")],
 )
-async def test_status_in_a_chat_says_that_it_goes(
+async def test_the_status_command_shows_a_pending_stop_or_restart(
     harness: GatewayHarness, kind: StopKind, words: str
 ) -> None:
     await harness.stop()
@@ -194,7 +194,7 @@ class _Later:
         return self._clock.monotonic() + 300
 
 
-async def test_a_message_that_nobody_works_on_is_told_and_the_next_start_answers_it(
+async def test_an_orphaned_message_is_reported_and_answered_by_the_next_start(
     harness: GatewayHarness,
 ) -> None:
     """G3: the ledger balances only if whatever is open has somebody who brings it to its end."""

@@ -86,7 +86,7 @@ class Telling(GatewayHarness):
             order = await self.departure.wait()
         row = StopRow(id=f"stop{next(self._lives)}", order=order, version="1", parked=parked)
         await self.store.record_stop(row)
-        await self.running.stop(order, hurried=self.departure.hurried)
+        await self.running.stop(order, urgent=self.departure.urgent)
         await self.stop()
         return order
 
@@ -94,7 +94,7 @@ class Telling(GatewayHarness):
         """It dies, and the next one finds that out as it starts."""
         await self.die()
         await GatewayHarness.start(self)
-        order = self.order(StopKind.CRASH, StopRequester.NOBODY)
+        order = self.order(StopKind.CRASH, StopRequester.NONE)
         row = StopRow(id=f"stop{next(self._lives)}", order=order, version="1", interrupted=1)
         await self.store.record_stop(row)
         await self.gateway.lifecycle_notices.send_back_notices()
@@ -136,7 +136,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[Telling]:
     ("kind", "goes"),
     [(StopKind.RESTART, "restarting"), (StopKind.STOP, "shutting down")],
 )
-async def test_each_chat_with_a_running_turn_is_told_in_its_own_thread(
+async def test_each_chat_with_a_running_turn_gets_a_shutdown_notice_in_its_thread(
     harness: Telling, kind: StopKind, goes: str
 ) -> None:
     """D1: before the drain, that it goes and that it will try to resume; no other chat."""
@@ -153,7 +153,7 @@ async def test_each_chat_with_a_running_turn_is_told_in_its_own_thread(
         assert "try to resume" in notice.outgoing.text
 
 
-async def test_they_are_told_before_the_drain(harness: Telling) -> None:
+async def test_shutdown_notices_are_sent_before_the_drain(harness: Telling) -> None:
     """D1, C1: the turn that is waited for may still answer, and its people know by then."""
     await harness.works("one", 1)
     going = asyncio.create_task(harness.goes(harness.order()))
@@ -162,7 +162,7 @@ async def test_they_are_told_before_the_drain(harness: Telling) -> None:
     await going
 
 
-async def test_people_of_one_group_are_told_together(harness: Telling) -> None:
+async def test_a_group_gets_one_shutdown_notice(harness: Telling) -> None:
     """D1: one message per chat and thread, also where each person has a turn of their own."""
     await harness.works("mine", 1, chat="group", chat_type=GROUP, user="ann")
     await harness.works("and mine", 2, chat="group", chat_type=GROUP, user="bob")
@@ -171,7 +171,9 @@ async def test_people_of_one_group_are_told_together(harness: Telling) -> None:
     assert sorted(heard(told(harness)), key=str) == [("group", "t", None), ("group", None, None)]
 
 
-async def test_home_hears_of_a_stop_that_nobody_in_a_chat_asked_for(harness: Telling) -> None:
+async def test_the_home_channel_gets_a_notice_of_a_stop_not_requested_in_a_chat(
+    harness: Telling,
+) -> None:
     """D1: each home channel, and once where a turn runs there too."""
     harness.say("/sethome", chat="hall")
     await harness.sent(1)
@@ -186,7 +188,7 @@ async def test_home_hears_of_a_stop_that_nobody_in_a_chat_asked_for(harness: Tel
     assert "try to resume" in last.outgoing.text
 
 
-async def test_who_waits_for_a_person_and_who_comes_to_look_is_not_told(
+async def test_turns_waiting_for_approval_and_api_clients_get_no_notice(
     harness: Telling, call: Call, until: Until
 ) -> None:
     """D1: a turn that waits for an approval is not interrupted, and the API's clients ask."""
@@ -213,7 +215,9 @@ def _command(arguments: Arguments) -> str | None:
     return "anything"
 
 
-async def test_the_people_of_a_background_child_are_told(harness: Telling, until: Until) -> None:
+async def test_the_chat_of_a_background_subagent_gets_a_notice(
+    harness: Telling, until: Until
+) -> None:
     """D1: its work is cut too, and it has no chat but theirs."""
     await harness.stop()
     harness.extra_tools = [DelegateTool(DelegateSettings())]
@@ -225,9 +229,7 @@ async def test_the_people_of_a_background_child_are_told(harness: Telling, until
     assert heard(told(harness)[1:]) == [("a", None, None)]
 
 
-async def test_a_farewell_that_could_not_be_sent_is_never_sent_late(
-    harness: Telling, until: Until
-) -> None:
+async def test_an_unsent_shutdown_notice_is_never_sent_late(harness: Telling, until: Until) -> None:
     """D1: the platform is down during the stop; the successor lets it go."""
     await harness.works("one", 1)
     harness.service.set_faults(Faults(disconnected=True))
@@ -237,7 +239,7 @@ async def test_a_farewell_that_could_not_be_sent_is_never_sent_late(
     await harness.start()
     texts = await harness.texts(1)
     assert "gateway" not in texts[0]
-    await until(harness.arrived)
+    await until(harness.all_delivered)
     assert len(told(harness)) == 1
     assert (await harness.store.outbox_counts())[DeliveryState.FAILED] == 1
 
@@ -278,7 +280,7 @@ class Moody(SimulatedPlatform):
         return await super().send(outbound)
 
 
-async def test_a_platform_that_was_away_and_is_back_is_waited_for(harness: Telling) -> None:
+async def test_a_flush_waits_for_a_platform_that_has_reconnected(harness: Telling) -> None:
     """C1: that it could not be reached a while ago says nothing about now."""
     await harness.stop()
     door = Moody(ChatService(restart_notices=True))
@@ -318,7 +320,7 @@ async def test_restart_in_a_chat_is_answered_by_the_notice(harness: Telling) -> 
     assert (await harness.ledger())["answered"] == 2
 
 
-async def test_the_answer_to_the_command_is_not_overtaken(harness: Telling) -> None:
+async def test_shutdown_notices_wait_for_the_reply_to_the_restart_command(harness: Telling) -> None:
     """D2: a store that is slow delays the stop, and not the answer beyond it."""
     address = Address(platform="simulated", account="default", chat_id="ops", reply_to="m1")
     order = msgspec.structs.replace(harness.order(by=StopRequester.CHAT), address=address)
@@ -365,7 +367,7 @@ async def test_a_restart_notice_that_was_not_sent_in_time_stays_unsent(harness: 
         (StopKind.SIGNAL, StopRequester.SIGNAL),
     ],
 )
-async def test_home_hears_that_it_is_back(
+async def test_the_home_channel_gets_a_back_notice(
     harness: Telling, kind: StopKind, by: StopRequester
 ) -> None:
     """D4: after a restart that nobody in a chat asked for; once, whoever starts when."""
@@ -382,7 +384,7 @@ async def test_home_hears_that_it_is_back(
     assert len(told(harness)) == 4  # and the farewell of this stop
 
 
-async def test_a_start_after_a_stop_that_was_meant_tells_nobody(harness: Telling) -> None:
+async def test_a_start_after_a_requested_stop_sends_no_notice(harness: Telling) -> None:
     """D4: nobody waits for it."""
     harness.say("/sethome", chat="hall")
     await harness.sent(1)
@@ -393,7 +395,9 @@ async def test_a_start_after_a_stop_that_was_meant_tells_nobody(harness: Telling
     assert len(told(harness)) == before
 
 
-async def test_a_successor_that_dies_at_once_tells_it_once(harness: Telling, until: Until) -> None:
+async def test_a_back_notice_is_sent_once_although_the_successor_crashes(
+    harness: Telling, until: Until
+) -> None:
     """D4: the news and the end of the stop are one commit, and what is owed is sent once."""
     harness.say("/sethome", chat="hall")
     await harness.sent(1)
@@ -406,11 +410,11 @@ async def test_a_successor_that_dies_at_once_tells_it_once(harness: Telling, unt
     await harness.start()
     (back,) = (await harness.sent(3))[2:]
     assert back.outgoing.text == "The gateway is back."
-    await until(harness.arrived)
+    await until(harness.all_delivered)
     assert len(told(harness)) == 3
 
 
-async def test_a_platform_that_comes_late_hears_it_late(harness: Telling) -> None:
+async def test_a_late_platform_gets_the_back_notice_when_it_connects(harness: Telling) -> None:
     """D4: what is owed to it waits in the outbox."""
     harness.say("/sethome", chat="hall")
     await harness.sent(1)
@@ -423,7 +427,7 @@ async def test_a_platform_that_comes_late_hears_it_late(harness: Telling) -> Non
     assert back.outgoing.text == "The gateway is back."
 
 
-async def test_home_hears_of_a_crash_and_not_of_each_one_in_a_loop(
+async def test_the_home_channel_gets_one_notice_for_a_crash_loop(
     harness: Telling, until: Until
 ) -> None:
     """The spec is silent: once, with what goes on; again when ten minutes have passed."""
@@ -439,11 +443,11 @@ async def test_home_hears_of_a_crash_and_not_of_each_one_in_a_loop(
     for minutes, times in ((0, 1), (4, 1), (8, 1), (12, 2), (16, 2)):
         clock.at = 1_800_000_000.0 + minutes * 60
         await harness.crashes()
-        await until(harness.arrived)
+        await until(harness.all_delivered)
         assert heard_of_crashes() == times
     await harness.goes(harness.order())
     await harness.start()
-    await until(harness.arrived)
+    await until(harness.all_delivered)
     assert told(harness)[-1].outgoing.text == "The gateway is back."
 
 
@@ -470,7 +474,7 @@ async def test_a_platform_can_opt_out(tmp_path: Path, how: str) -> None:
     await harness.stop()
 
 
-async def test_each_account_has_a_home_of_its_own(harness: Telling) -> None:
+async def test_each_account_has_its_own_home_channel(harness: Telling) -> None:
     """D1, D4: what /sethome said goes before the configuration, and holds in the next life."""
     await harness.stop()
     other = ChatService(restart_notices=True)
@@ -503,7 +507,7 @@ async def test_sethome_off_without_a_configured_one_leaves_none(harness: Telling
     assert await harness.store.home_channels() == []
 
 
-async def test_a_chat_that_is_fetched_is_no_home(harness: Telling) -> None:
+async def test_an_api_chat_cannot_be_a_home_channel(harness: Telling) -> None:
     ended = await harness.end_of(await harness.accept("/sethome"))
     assert "cannot be a home channel" in ended.text
     ended = await harness.end_of(await harness.accept("/sethome away"))
@@ -511,7 +515,9 @@ async def test_a_chat_that_is_fetched_is_no_home(harness: Telling) -> None:
     assert harness.gateway.home_channels.all() == []
 
 
-async def test_a_restart_that_is_refused_says_why_and_goes_on(harness: Telling) -> None:
+async def test_a_refused_restart_gives_the_reason_and_the_gateway_keeps_running(
+    harness: Telling,
+) -> None:
     """A successor that could not start is not begun: the running gateway goes on."""
     harness.refused = "holdfast.toml, line 3: gateway.prot is not a key Holdfast knows."
     asked = harness.say("/restart", chat="ops")
@@ -540,7 +546,7 @@ async def test_a_restart_when_idle_waits_for_the_turns(harness: Telling, until: 
     assert heard([back]) == [("ops", None, asked)]
 
 
-async def test_a_turn_that_began_before_a_restart_when_idle_is_told_of_it(harness: Telling) -> None:
+async def test_a_turn_that_began_before_a_restart_when_idle_gets_a_notice(harness: Telling) -> None:
     """D1: what was promised is not the notice that it happens now, to what runs there by then."""
     await harness.works("one", 1, chat="ops")
     harness.say("/restart when idle", chat="ops")
@@ -556,7 +562,7 @@ async def test_a_turn_that_began_before_a_restart_when_idle_is_told_of_it(harnes
 async def test_a_restart_now_waits_for_nothing(harness: Telling, until: Until) -> None:
     harness.say("/restart now")
     await until(lambda: harness.departure.order is not None)
-    assert harness.departure.hurried.is_set()
+    assert harness.departure.urgent.is_set()
     assert (await harness.goes()).now
 
 
@@ -572,7 +578,7 @@ async def test_only_operators_restart_and_set_a_home(harness: Telling) -> None:
     assert harness.departure.order is None
 
 
-async def test_nobody_who_could_restart_it_is_said(tmp_path: Path) -> None:
+async def test_restart_without_a_supervisor_is_refused_with_a_hint(tmp_path: Path) -> None:
     harness = GatewayHarness(tmp_path / "state.db")
     await harness.start()
     ended = await harness.end_of(await harness.accept("/restart"))
@@ -589,9 +595,7 @@ async def test_a_restart_typed_over_the_api_is_answered_there(harness: Telling) 
     assert await harness.outbox() == []
 
 
-async def test_a_restart_that_a_crash_cut_off_restarts_nobody(
-    harness: Telling, until: Until
-) -> None:
+async def test_a_restart_interrupted_by_a_crash_is_dropped(harness: Telling, until: Until) -> None:
     """Law 8: it was typed to the process that died. The next one drops it, as does the one after;
     so does one that the platform gives again."""
     harness.service.set_faults(Faults(duplicates=1))
@@ -621,7 +625,7 @@ async def test_a_restart_that_a_crash_cut_off_restarts_nobody(
     await harness.start()
 
 
-async def test_what_an_agent_says_is_never_a_restart(harness: Telling, call: Call) -> None:
+async def test_agent_output_never_triggers_a_restart(harness: Telling, call: Call) -> None:
     """Law 8: neither its reply, nor the task or the reply of a child, nor what a person asks it to
     say again."""
     await harness.stop()

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.store.test_one_session_per_command import Watched
 from tests.support.approvals import ApprovalHarness
 from tests.support.gateway_harness import GatewayHarness, Until
+from tests.support.session_tracking_store import Watched
 
 from holdfast.core.config.settings import PlatformSettings, SendSettings
 from holdfast.core.ids import CallId, DeliveryId, SessionId, SessionKey, TurnId
@@ -105,7 +105,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[Sender]:
     await harness.stop()
 
 
-async def test_an_agent_says_something_before_its_answer(harness: Sender) -> None:
+async def test_an_agent_sends_a_message_before_its_reply(harness: Sender) -> None:
     harness.model.say(harness.sends("one moment"), "done")
     harness.say("do it")
     assert await harness.chats(2) == [("home", "one moment"), ("home", "done")]
@@ -121,7 +121,7 @@ async def test_a_chat_that_the_configuration_names_is_sent_to_without_asking(
     assert sorted(await harness.chats(2)) == [("club", "dinner is ready"), ("home", "told them")]
 
 
-async def test_where_answers_are_fetched_nothing_is_sent_to_whoever_asks(harness: Sender) -> None:
+async def test_an_api_client_gets_no_proactive_message(harness: Sender) -> None:
     """A program that asks over the API has the answer; the agent may still speak to a chat."""
     harness.model.say(harness.sends("one moment"), "here you are")
     assert (await harness.end_of(await harness.accept("do it"))).text == "here you are"
@@ -144,7 +144,7 @@ async def test_where_answers_are_fetched_nothing_is_sent_to_whoever_asks(harness
         ("house:jobs", "Nothing can be sent to a platform 'house'"),
     ],
 )
-async def test_a_chat_that_there_is_not_is_told_to_the_agent(
+async def test_an_unknown_chat_is_reported_to_the_agent(
     harness: Sender, to: str, told: str
 ) -> None:
     harness.model.say(harness.sends("x", to=to), "I see")
@@ -164,7 +164,7 @@ async def test_another_chat_is_refused_also_to_an_operator(harness: Sender) -> N
     assert "add 'simulated:stranger' to send.allow" in result.text
 
 
-async def test_the_home_channel_is_sent_to_once_a_person_has_said_yes(harness: Sender) -> None:
+async def test_a_message_to_the_home_channel_needs_an_approval(harness: Sender) -> None:
     harness.model.say(harness.sends("the disk is full", to="home"), "reported")
     harness.say("report it")
     (approval,) = await harness.asked()
@@ -175,7 +175,7 @@ async def test_the_home_channel_is_sent_to_once_a_person_has_said_yes(harness: S
     assert ("den", "the disk is full") in told and told[-1] == ("home", "reported")
 
 
-async def test_a_no_is_told_to_the_agent_and_nothing_is_sent(harness: Sender) -> None:
+async def test_a_denial_is_reported_to_the_agent_and_nothing_is_sent(harness: Sender) -> None:
     harness.model.say(harness.sends("the disk is full", to="home"), "then not")
     harness.say("report it")
     await harness.asked()
@@ -186,9 +186,7 @@ async def test_a_no_is_told_to_the_agent_and_nothing_is_sent(harness: Sender) ->
 
 
 @pytest.mark.parametrize("cached", [True, False])
-async def test_the_agent_of_that_chat_knows_what_was_said_there(
-    harness: Sender, cached: bool
-) -> None:
+async def test_the_agent_of_the_target_chat_sees_the_message(harness: Sender, cached: bool) -> None:
     """Whoever answers a message may mean it: it is in the transcript, and in what the model of
     that chat is asked next, in the same place whether or not its agent was kept."""
     harness.model.say("hello club")
@@ -213,7 +211,7 @@ async def test_the_agent_of_that_chat_knows_what_was_said_there(
     assert [log[2], len([m for m in log if _is_note(m)])] == [note, 1]
 
 
-async def test_what_is_said_to_a_chat_whose_turn_runs_is_neither_lost_nor_out_of_place(
+async def test_a_message_to_a_chat_with_a_running_turn_is_kept_in_order(
     harness: Sender, until: Until
 ) -> None:
     """H7: buffer and log stay one and the same, message for message."""
@@ -234,9 +232,7 @@ async def test_what_is_said_to_a_chat_whose_turn_runs_is_neither_lost_nor_out_of
     assert agent.messages == await harness.transcript(club)
 
 
-async def test_a_message_that_was_owed_when_its_process_died_is_sent_once(
-    harness: Sender, until: Until
-) -> None:
+async def test_a_message_pending_at_a_crash_is_sent_once(harness: Sender, until: Until) -> None:
     """H2, I1: killed between the delivery and the end of its call, the successor finds it owed,
     and the model hears that it is on its way."""
     await harness.stop()
@@ -255,7 +251,7 @@ async def test_a_message_that_was_owed_when_its_process_died_is_sent_once(
     assert (result.outcome, result.text) == (ToolOutcome.OK, "On its way to simulated:club.")
 
 
-async def test_a_message_whose_call_began_and_did_nothing_is_sent_by_the_successor(
+async def test_a_send_call_without_effect_at_a_crash_is_repeated_by_the_successor(
     harness: Sender, until: Until
 ) -> None:
     """H2: the other side of the same instant."""
@@ -282,9 +278,7 @@ class NeverSaid(SqliteStore):
         return asyncio.get_running_loop().create_future()
 
 
-async def test_a_file_that_was_owed_when_its_process_died_is_sent_once(
-    harness: Sender, until: Until
-) -> None:
+async def test_a_file_pending_at_a_crash_is_sent_once(harness: Sender, until: Until) -> None:
     """H2: the same holds of a file; also where it is gone by the time the successor asks."""
     await harness.stop()
     harness.open_store = NeverFinished
@@ -303,7 +297,7 @@ async def test_a_file_that_was_owed_when_its_process_died_is_sent_once(
     assert (await harness.result()).outcome is ToolOutcome.OK
 
 
-async def test_what_the_owner_has_sent_is_brought_by_the_successor_and_only_once(
+async def test_an_owner_message_pending_at_a_crash_is_sent_once(
     harness: Sender, until: Until
 ) -> None:
     """I2: owed before the platform was reached; whoever repeats the command repeats nothing."""
@@ -321,7 +315,7 @@ async def test_what_the_owner_has_sent_is_brought_by_the_successor_and_only_once
     await until(lambda: _settled(harness))
 
 
-async def test_a_file_that_is_too_large_for_its_platform_is_told_at_once(harness: Sender) -> None:
+async def test_a_file_that_its_platform_cannot_take_is_refused_at_once(harness: Sender) -> None:
     with pytest.raises(Undeliverable, match="takes no files"):
         await harness.gateway.services.proactive_sender.check(
             message("a", to="club", file="plan.txt")
@@ -343,9 +337,7 @@ async def test_a_file_that_is_too_large_for_its_platform_is_told_at_once(harness
     assert asked == [10]
 
 
-async def test_of_many_files_for_one_account_one_at_a_time_is_in_memory(
-    harness: Sender, until: Until
-) -> None:
+async def test_only_one_file_per_account_is_in_memory(harness: Sender, until: Until) -> None:
     """Law 10: memory is bounded by accounts, not by what is owed."""
     harness.post.go.clear()
     for number in range(5):
@@ -360,7 +352,7 @@ async def test_of_many_files_for_one_account_one_at_a_time_is_in_memory(
     await until(lambda: len(harness.post.got) == 5)
 
 
-async def test_under_a_file_there_is_room_for_a_few_words(harness: Sender) -> None:
+async def test_a_file_caption_has_a_length_limit(harness: Sender) -> None:
     """Captions are short everywhere: what would be refused later is told now."""
     long = message("c", to="box", platform="post", text="x" * 501, file="plan.txt")
     with pytest.raises(Undeliverable, match="room for 500 characters") as told:
@@ -368,7 +360,7 @@ async def test_under_a_file_there_is_room_for_a_few_words(harness: Sender) -> No
     assert told.value.param == "text"
 
 
-async def test_what_is_said_to_another_chat_touches_that_chat_s_session_alone(
+async def test_a_message_to_another_chat_touches_only_the_session_of_that_chat(
     harness: Sender,
 ) -> None:
     """K2: the note and the delivery are one write, and none of the session that asked."""
@@ -411,7 +403,7 @@ async def test_the_receipt_of_a_delivery_can_be_waited_for(harness: Sender) -> N
     assert await receipts.wait_for_end(DeliveryId("none"), reads=store, wait=600) is None
 
 
-async def test_a_gateway_that_stops_keeps_nobody_waiting_for_a_receipt(harness: Sender) -> None:
+async def test_a_stopping_gateway_ends_the_wait_for_a_receipt(harness: Sender) -> None:
     await harness.gateway.accounts.pause("post", "default")
     await harness.gateway.services.proactive_sender.enqueue(
         message("r2", to="box", platform="post")
@@ -427,7 +419,7 @@ async def test_a_gateway_that_stops_keeps_nobody_waiting_for_a_receipt(harness: 
     assert row is not None and row.state is not DeliveryState.SENT
 
 
-async def test_what_is_said_twice_under_one_id_is_owed_and_noted_once(tmp_path: Path) -> None:
+async def test_a_message_with_a_repeated_id_is_queued_and_noted_once(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path / "state.db") as store:
         await store.open_session(SessionId("s"), route=SessionKey("sim:default:dm:c:"), at=1.0)
         new = NewDelivery(

@@ -23,7 +23,7 @@ def looked(
     )
 
 
-def test_it_waits_for_its_account_for_what_is_before_it_and_for_the_pace_of_its_platform() -> None:
+def test_a_delivery_waits_for_its_account_its_predecessors_and_the_rate_limit() -> None:
     """I3: the order within a chat is kept, and a platform that asks for peace gets it."""
     assert looked("first") == DeliveryStatus(blocked_by=DeliveryBlocker.NOTHING)
     assert looked("first", until=99.0) == DeliveryStatus(
@@ -35,5 +35,5 @@ def test_it_waits_for_its_account_for_what_is_before_it_and_for_the_pace_of_its_
     )
 
 
-def test_what_has_ended_waits_for_nothing() -> None:
+def test_an_ended_delivery_has_no_status() -> None:
     assert looked("third") is None

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.gateway.outbound.test_reply_stream import among_editors, ended, shown
-from tests.store.test_store_port import Chat
+from tests.support.deliveries import among_editors, ended, shown
 from tests.support.gateway_harness import GatewayHarness
+from tests.support.store_chat import Chat
 
 from holdfast.core.config.settings import PlatformSettings, Settings
 from holdfast.core.messages.outbox import DeliveryKind, DeliveryPart, DeliveryState
@@ -73,7 +73,7 @@ async def test_parts_go_with_their_session(store: SqliteStore, chat: Chat) -> No
     assert await parts_of(store) == [("o", 1, None), ("o", 2, None)]
 
 
-async def test_parts_that_are_under_way_outlive_their_session_without_its_name(
+async def test_parts_in_flight_outlive_their_session_without_its_id(
     store: SqliteStore, chat: Chat
 ) -> None:
     """I2: whoever sends them settles them; and then time takes them."""
@@ -104,7 +104,7 @@ async def test_parts_are_pruned_with_their_delivery_and_not_before(
     assert [name for name, *_ in await parts_of(store)] == ["owed", "owed", "young", "young"]
 
 
-async def test_what_nobody_ever_heard_of_again_is_pruned_like_the_rest(
+async def test_deliveries_with_an_unknown_outcome_are_pruned_like_the_rest(
     store: SqliteStore, chat: Chat
 ) -> None:
     """I2: five hundred of them in front would keep all others from being pruned. That a start
@@ -127,7 +127,7 @@ async def test_what_nobody_ever_heard_of_again_is_pruned_like_the_rest(
     assert [row.id for row in await store.undelivered_rows()] == ["u1"]
 
 
-async def test_a_reply_whose_platform_cannot_edit_any_more_is_said_anew_once_and_marked(
+async def test_a_reply_whose_platform_can_no_longer_edit_is_resent_once_and_marked(
     harness: GatewayHarness,
 ) -> None:
     """I4: what stands half said cannot be changed; the successor says all of it, and says so."""
@@ -151,7 +151,7 @@ async def test_a_reply_whose_platform_cannot_edit_any_more_is_said_anew_once_and
     assert harness.service.ledger().edits == ()
 
 
-async def test_what_is_said_anew_and_gets_no_receipt_is_not_said_a_third_time(
+async def test_a_resent_reply_without_a_receipt_is_not_sent_a_third_time(
     harness: GatewayHarness,
 ) -> None:
     """I2, I4: unknown is an outcome, for what was shown and cannot be changed too."""
@@ -188,7 +188,7 @@ def _message_id(turns: list[Any]) -> str | None:
     return parts[0].platform_message_id if parts else None
 
 
-async def test_a_line_that_looks_whole_and_is_dead_costs_a_growing_reply_nothing(
+async def test_a_half_open_connection_costs_a_streamed_reply_nothing(
     harness: GatewayHarness,
 ) -> None:
     """I2, I3, I4: edits that nobody answers are made again; one message, with all its words, and

@@ -30,7 +30,7 @@ def outgoing(data: bytes, redact: Redaction) -> OutgoingFiles:
     return OutgoingFiles(lambda *_: data, redact=redact)
 
 
-async def test_a_large_file_is_looked_through_a_little_at_a_time() -> None:
+async def test_a_large_file_is_scanned_in_chunks() -> None:
     """Law 14: a search keeps the event loop from turning for as long as its text is."""
     redact = Watched()
     data = b"\xc3\xa9 nothing to hide " * 300_000
@@ -40,7 +40,7 @@ async def test_a_large_file_is_looked_through_a_little_at_a_time() -> None:
 
 @pytest.mark.parametrize("shown", SHOWN)
 @pytest.mark.parametrize("behind", range(64 * 1024 - 24, 64 * 1024 + 2))
-async def test_no_place_in_a_file_hides_a_secret(shown: str, behind: int) -> None:
+async def test_a_secret_is_found_at_any_chunk_boundary(shown: str, behind: int) -> None:
     """Law 13: wherever one look ends and the next begins."""
     data = b"x" * behind + shown.encode() + b"y" * 70_000
     with pytest.raises(SendRejected, match="secret"):

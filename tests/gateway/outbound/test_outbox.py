@@ -88,7 +88,7 @@ async def test_a_refused_reply_fails_visibly(harness: GatewayHarness, until: Unt
     assert await harness.texts(1) == ["again"]
 
 
-async def test_a_platform_that_is_away_gets_its_replies_in_order(
+async def test_a_disconnected_platform_gets_its_replies_in_order_later(
     harness: GatewayHarness, until: Until
 ) -> None:
     """I2, I3: what could not be sent stays pending, and order within a chat is kept."""
@@ -105,7 +105,7 @@ async def test_a_platform_that_is_away_gets_its_replies_in_order(
     assert await harness.texts(2) == ["answer 1", "answer 2"]
 
 
-async def test_a_reply_that_nobody_sent_before_the_crash_is_sent_after_it(
+async def test_a_reply_unsent_at_a_crash_is_sent_after_it(
     harness: GatewayHarness, until: Until
 ) -> None:
     """I1: the reply's row and the end of its turn are one commit."""

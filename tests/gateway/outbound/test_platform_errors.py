@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.gateway.accounts.test_accounts import Two
-from tests.gateway.outbound.test_reply_stream import ended
+from tests.support.deliveries import ended
+from tests.support.two_accounts import Two
 
 from holdfast.core.errors import AccountDisconnected, SendRejected
 from holdfast.core.ids import InboxId
@@ -44,7 +44,7 @@ async def odd(tmp_path: Path) -> AsyncIterator[Two]:
 
 
 @pytest.mark.parametrize("length", [None, 10])
-async def test_a_fault_of_a_door_leaves_no_chat_without_an_answer(
+async def test_a_platform_error_leaves_no_chat_without_a_reply(
     odd: Two, length: int | None
 ) -> None:
     """I2: nobody knows whether it arrived, so it is sent once more and says so; where that fails
@@ -67,7 +67,7 @@ async def test_a_fault_of_a_door_leaves_no_chat_without_an_answer(
 
 
 @pytest.mark.parametrize("length", [None, 10])
-async def test_what_a_door_complains_of_tells_no_secret(odd: Two, length: int | None) -> None:
+async def test_platform_errors_are_redacted(odd: Two, length: int | None) -> None:
     """Law 13: the address of a vendor may hold the key, and libraries like to quote it."""
     odd.secrets = [Secret(KEY)]
     odd.work = ChatService(max_length=length)
@@ -92,7 +92,7 @@ async def test_what_a_door_complains_of_tells_no_secret(odd: Two, length: int | 
     assert KEY.encode() not in kept
 
 
-async def test_a_door_that_cannot_show_that_somebody_writes_sends_what_is_written(odd: Two) -> None:
+async def test_a_failing_typing_indicator_does_not_block_the_reply(odd: Two) -> None:
     odd.work = ChatService(typing=True)
     door = Odd(odd.work)
     odd.extra_platforms = [door]

@@ -14,7 +14,7 @@ def over(number: int) -> ToolEnded:
     return ToolEnded(CallId(f"c{number}"), "terminal", ToolOutcome.OK, "done")
 
 
-def test_of_many_calls_a_few_are_named_and_those_that_end_are_not() -> None:
+def test_progress_names_a_few_running_calls_and_no_ended_ones() -> None:
     doing = ToolProgress(private=True)
     assert [doing.update(began(number)) for number in range(5)] == [True] * 5
     first, *_, last = doing.lines.splitlines()
@@ -26,13 +26,13 @@ def test_of_many_calls_a_few_are_named_and_those_that_end_are_not() -> None:
     assert doing.lines == ""
 
 
-def test_in_a_group_nobody_sees_what_a_tool_is_called_with() -> None:
+def test_progress_in_a_group_hides_tool_arguments() -> None:
     doing = ToolProgress(private=False)
     doing.update(began(1))
     assert doing.lines == "▸ terminal"
 
 
-def test_a_line_is_short_and_carries_no_marks() -> None:
+def test_a_progress_line_is_short_and_has_no_markup() -> None:
     doing = ToolProgress(private=True)
     doing.update(began(1, '{"command": "' + "x" * 500 + '"}'))
     doing.update(began(2, '{"query": "`@everyone`"}'))

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.gateway.accounts.test_accounts import Two
 from tests.gateway.jobs.test_jobs import Shell, Wary
 from tests.support.gateway_harness import Call, GatewayHarness
+from tests.support.two_accounts import Two
 
 from holdfast.core.config.settings import ChatSettings, GatewaySettings, PlatformSettings, Settings
 from holdfast.core.errors import StoreError, Throttled
@@ -81,7 +81,7 @@ async def queued(harness: GatewayHarness, number: int) -> None:
             await asyncio.sleep(0.005)
 
 
-async def test_what_waits_is_marked_until_its_turn_begins(chat: GatewayHarness) -> None:
+async def test_a_queued_message_has_a_reaction_until_its_turn_begins(chat: GatewayHarness) -> None:
     """Its own message bears the sign, behind the reply that is on its way; nothing else does, and
     no row is owed for it."""
     chat.say("one")
@@ -103,7 +103,9 @@ async def test_what_waits_is_marked_until_its_turn_begins(chat: GatewayHarness) 
     ]
 
 
-async def test_a_steer_is_marked_until_the_turn_has_it(chat: GatewayHarness, call: Call) -> None:
+async def test_a_steer_has_a_reaction_until_the_turn_takes_it(
+    chat: GatewayHarness, call: Call
+) -> None:
     await chat.stop()
     await in_mode(chat, BusyMode.STEER, reactions=True)
     lever = chat.held_tools[ReplayClass.SAFE]
@@ -120,7 +122,7 @@ async def test_a_steer_is_marked_until_the_turn_has_it(chat: GatewayHarness, cal
     assert await chat.texts(1) == ["green it is"]
 
 
-async def test_who_interrupts_waits_for_nothing_and_is_not_marked(chat: GatewayHarness) -> None:
+async def test_an_interrupting_message_gets_no_reaction(chat: GatewayHarness) -> None:
     await chat.stop()
     await in_mode(chat, BusyMode.INTERRUPT, reactions=True)
     chat.say("one")
@@ -133,9 +135,7 @@ async def test_who_interrupts_waits_for_nothing_and_is_not_marked(chat: GatewayH
 
 
 @pytest.mark.parametrize("command", ["/stop", "/new"])
-async def test_what_is_dropped_while_it_waits_bears_no_sign_any_more(
-    chat: GatewayHarness, command: str
-) -> None:
+async def test_a_dropped_message_loses_its_reaction(chat: GatewayHarness, command: str) -> None:
     chat.say("one")
     await chat.model.wait_for_request(1)
     second = chat.say("two")
@@ -146,7 +146,7 @@ async def test_what_is_dropped_while_it_waits_bears_no_sign_any_more(
     assert tried(chat) == [(second, WAITING_REACTION), (second, None)]
 
 
-async def test_the_words_are_said_as_ever(chat: GatewayHarness) -> None:
+async def test_the_busy_notice_is_sent_besides_the_reaction(chat: GatewayHarness) -> None:
     await chat.stop()
     await in_mode(chat, BusyMode.QUEUE, reactions=True, busy_notices=True)
     chat.say("one")
@@ -159,7 +159,7 @@ async def test_the_words_are_said_as_ever(chat: GatewayHarness) -> None:
     await chat.sent(3)
 
 
-async def test_a_quiet_chat_has_no_signs(chat: GatewayHarness) -> None:
+async def test_a_quiet_chat_gets_no_reactions(chat: GatewayHarness) -> None:
     await chat.stop()
     chats = {"library": ChatSettings(quiet=True)}
     platform = PlatformSettings(allow=("ann",), chats=chats)
@@ -178,7 +178,7 @@ async def test_a_quiet_chat_has_no_signs(chat: GatewayHarness) -> None:
     assert {message for message, _ in tried(chat)} == {second["pub"]}
 
 
-async def test_where_nothing_is_declared_nobody_is_asked(chat: GatewayHarness) -> None:
+async def test_a_platform_that_declares_no_reactions_gets_none(chat: GatewayHarness) -> None:
     await chat.stop()
     await in_mode(chat, BusyMode.QUEUE)
     chat.say("one")
@@ -190,7 +190,7 @@ async def test_where_nothing_is_declared_nobody_is_asked(chat: GatewayHarness) -
     assert tried(chat) == []
 
 
-async def test_a_sign_that_is_refused_is_not_tried_again_and_holds_no_other_up(
+async def test_a_refused_reaction_is_not_retried_and_delays_no_other(
     chat: GatewayHarness,
 ) -> None:
     chat.say("one")
@@ -208,7 +208,7 @@ async def test_a_sign_that_is_refused_is_not_tried_again_and_holds_no_other_up(
     assert tried(chat) == [(second, WAITING_REACTION), (third, WAITING_REACTION), (third, None)]
 
 
-async def test_flood_control_of_signs_is_obeyed_by_signs_and_holds_no_reply_up(
+async def test_flood_control_of_reactions_delays_reactions_and_no_reply(
     chat: GatewayHarness,
 ) -> None:
     """I3: though it spoke of minutes."""
@@ -226,7 +226,7 @@ async def test_flood_control_of_signs_is_obeyed_by_signs_and_holds_no_reply_up(
     assert tried(chat) == [(second, WAITING_REACTION)]
 
 
-async def test_flood_control_of_the_whole_account_holds_signs_too(chat: GatewayHarness) -> None:
+async def test_flood_control_of_the_whole_account_stops_reactions_too(chat: GatewayHarness) -> None:
     """They are dropped then, and come to nobody's mind later."""
     chat.say("one")
     await chat.model.wait_for_request(1)
@@ -259,7 +259,7 @@ class Deaf(SimulatedPlatform):
 
 
 @pytest.mark.parametrize("error", [None, ValueError("no such message"), StoreError("no room")])
-async def test_a_door_that_fails_at_signs_answers_all_the_same(
+async def test_a_platform_that_fails_at_reactions_still_sends_replies(
     tmp_path: Path, error: Exception | None
 ) -> None:
     """Where nobody knows whether a sign stands it is taken back; and each call is made once."""
@@ -300,7 +300,7 @@ class Pressed(SimulatedPlatform):
         await super().react(address, message_id, emoji)
 
 
-async def test_a_sign_that_is_to_wait_before_it_is_taken_back_does_not_stay(tmp_path: Path) -> None:
+async def test_a_throttled_reaction_removal_is_retried_once(tmp_path: Path) -> None:
     """Who sees it would take it for a message that waits: it is tried once more, when it may be."""
     two = Two(tmp_path / "state.db")
     two.work = ChatService(reactions=True)
@@ -318,7 +318,7 @@ async def test_a_sign_that_is_to_wait_before_it_is_taken_back_does_not_stay(tmp_
     assert not any(said.reactions for said in two.work.ledger().said)
 
 
-async def test_a_door_that_does_not_answer_is_asked_for_one_sign_alone(tmp_path: Path) -> None:
+async def test_a_hanging_platform_gets_one_reaction_request_at_a_time(tmp_path: Path) -> None:
     """I3: however many messages wait, and whoever else is to be told something there."""
     two = Two(tmp_path / "state.db")
     two.work = ChatService(reactions=True)
@@ -345,7 +345,7 @@ async def test_a_door_that_does_not_answer_is_asked_for_one_sign_alone(tmp_path:
     assert door.requests == [WAITING_REACTION, None]
 
 
-async def test_a_sign_that_a_crash_left_is_taken_back_by_the_next_life(
+async def test_a_reaction_left_by_a_crash_is_removed_by_the_next_start(
     chat: GatewayHarness,
 ) -> None:
     """What was decided of the message is the trace of it; its platform is asked once connected."""
@@ -362,7 +362,7 @@ async def test_a_sign_that_a_crash_left_is_taken_back_by_the_next_life(
     assert tried(chat)[-1] == (second, None)
 
 
-async def test_a_sign_is_taken_back_also_where_no_turn_is_left_to_wait_for(
+async def test_a_reaction_is_removed_also_when_no_turn_was_open_at_the_crash(
     chat: GatewayHarness,
 ) -> None:
     """The process died between the end of one turn and the beginning of the next."""
@@ -387,7 +387,7 @@ async def test_a_sign_is_taken_back_also_where_no_turn_is_left_to_wait_for(
     assert tried(chat) == [(first, WAITING_REACTION), (first, None)]
 
 
-async def test_a_sign_that_a_crash_left_is_taken_back_from_what_is_dropped_in_the_next_life(
+async def test_a_reaction_left_by_a_crash_is_removed_from_a_message_dropped_later(
     chat: GatewayHarness, call: Call
 ) -> None:
     """Also where no turn goes on that it would wait for: this one waits for a person."""
@@ -409,7 +409,7 @@ async def test_a_sign_that_a_crash_left_is_taken_back_from_what_is_dropped_in_th
     assert tried(chat)[-1] == (second, None)
 
 
-async def test_what_a_child_brings_back_puts_no_sign_on_an_old_message(
+async def test_a_subagent_result_puts_no_reaction_on_an_old_message(
     chat: GatewayHarness,
 ) -> None:
     """It comes in where it was asked for, under the name of the message that asked."""
@@ -429,7 +429,7 @@ async def test_what_a_child_brings_back_puts_no_sign_on_an_old_message(
     assert tried(chat) == []
 
 
-async def test_a_program_that_fetches_its_answers_has_no_message_to_mark(
+async def test_an_api_message_gets_no_reaction(
     chat: GatewayHarness,
 ) -> None:
     first = await chat.accept("one")

@@ -37,11 +37,11 @@ class Rendered(Door):
         return discord.fits(text, limit=self.capabilities.max_length or 0)
 
 
-def test_without_a_limit_it_is_one_message() -> None:
+def test_a_reply_without_a_limit_is_one_message() -> None:
     assert split_for_platform("word " * 5000, Door(None)) == ("word " * 5000,)
 
 
-def test_it_is_cut_in_the_units_of_the_platform() -> None:
+def test_a_reply_is_split_in_the_units_of_the_platform() -> None:
     """I3: Telegram counts most emoji twice, IRC counts bytes."""
     text = "😀 ok " * 40
     for unit, most in ((LengthUnit.UTF16, 60), (LengthUnit.BYTES, 60)):
@@ -50,14 +50,14 @@ def test_it_is_cut_in_the_units_of_the_platform() -> None:
         assert "".join(parts).split() == text.split()
 
 
-def test_a_text_that_becomes_longer_there_is_cut_by_what_is_shown() -> None:
+def test_a_reply_is_split_by_its_rendered_length() -> None:
     text = "snake_case_word " * 6  # each underscore is escaped there
     assert len(split_for_platform(text, Door(100))) == 1
     parts = split_for_platform(text, Rendered(100))
     assert len(parts) == 2 and all(len(discord.render(part)) <= 100 for part in parts)
 
 
-def test_a_text_whose_marks_are_not_shown_is_not_cut_for_them() -> None:
+def test_invisible_markup_does_not_count_for_the_split() -> None:
     text = "![](https://e.org/p.png) " + "**b** " * 10
 
     class Bare(Rendered):
@@ -70,6 +70,6 @@ def test_a_text_whose_marks_are_not_shown_is_not_cut_for_them() -> None:
 
 @QUICK
 @given(markdown)
-def test_every_process_cuts_it_alike(text: str) -> None:
+def test_every_process_splits_a_reply_alike(text: str) -> None:
     """I4: what was begun by one is gone on with by another, part by part."""
     assert split_for_platform(text, Rendered(80)) == split_for_platform(text, Rendered(80))

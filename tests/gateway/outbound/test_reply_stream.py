@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 from tests.support.approvals import HeldShell, PrefixJudge
+from tests.support.deliveries import among_editors, ended, shown
 from tests.support.gateway_harness import Call, GatewayHarness, Until
 
 from holdfast.core.config.settings import ChatSettings, GatewaySettings, PlatformSettings, Settings
@@ -18,29 +19,6 @@ from holdfast.testing.scripted_model import ManualReply
 from holdfast.testing.simulated.events import Faults, VendorVerdict
 from holdfast.testing.simulated.platform import SimulatedPlatform
 from holdfast.testing.simulated.service import ChatService
-
-
-async def among_editors(harness: GatewayHarness, **about: Any) -> None:
-    """The gateway again, with a vendor whose messages can be edited."""
-    await harness.stop()
-    harness.service = ChatService(**{"edit": True, "edit_interval": 0.01, **about})
-    await harness.start()
-
-
-async def shown(harness: GatewayHarness, text: str, *, message: int = 0) -> None:
-    """Until people read these words in that message."""
-    async with asyncio.timeout(30):
-        while True:
-            sent = harness.service.ledger().sent
-            if len(sent) > message and sent[message].text == text:
-                return
-            await asyncio.sleep(0.005)
-
-
-async def ended(harness: GatewayHarness, state: DeliveryState, number: int = 1) -> None:
-    async with asyncio.timeout(30):
-        while (await harness.store.outbox_counts())[state] != number:
-            await asyncio.sleep(0.005)
 
 
 async def test_a_reply_grows_in_one_message_and_ends_in_its_final_text(
@@ -106,7 +84,7 @@ async def test_streaming_can_be_switched_off_for_a_platform(harness: GatewayHarn
     assert harness.service.ledger().edits == ()
 
 
-async def test_edits_keep_their_distance_and_only_the_newest_words_are_shown(
+async def test_edits_are_paced_and_only_the_newest_text_is_shown(
     harness: GatewayHarness,
 ) -> None:
     """I3: edits are paced under the platform's limit, and coalesced."""
@@ -126,7 +104,7 @@ async def test_edits_keep_their_distance_and_only_the_newest_words_are_shown(
     assert all(later - sooner > 0.19 for sooner, later in itertools.pairwise(times))
 
 
-async def test_what_was_said_before_a_tool_gives_way_to_what_is_said_after_it(
+async def test_text_before_a_tool_call_is_replaced_by_the_text_after_it(
     harness: GatewayHarness, call: Call
 ) -> None:
     """I4: one message, though the turn took two steps."""
@@ -146,7 +124,7 @@ async def test_what_was_said_before_a_tool_gives_way_to_what_is_said_after_it(
     assert len(harness.service.ledger().sent) == 1
 
 
-async def test_a_tool_that_runs_is_named_beneath_the_words_and_in_no_reply(
+async def test_a_running_tool_is_named_below_the_text_and_not_in_the_reply(
     harness: GatewayHarness, call: Call
 ) -> None:
     """I4: what is being done is shown in the message that grows, and gives way to what is said."""
@@ -168,7 +146,7 @@ async def test_a_tool_that_runs_is_named_beneath_the_words_and_in_no_reply(
     assert len(harness.service.ledger().sent) == 1
 
 
-async def test_a_stopped_turn_keeps_its_words_and_not_what_it_was_doing(
+async def test_a_stopped_turn_keeps_its_text_and_drops_its_progress(
     harness: GatewayHarness, call: Call
 ) -> None:
     """I4, F9: the last words of a message are never those of its progress."""
@@ -187,9 +165,7 @@ async def test_a_stopped_turn_keeps_its_words_and_not_what_it_was_doing(
     assert text.startswith("I will look.\n\n(") and "▸" not in text
 
 
-async def test_in_a_quiet_chat_nothing_comes_but_answers(
-    harness: GatewayHarness, call: Call
-) -> None:
+async def test_a_quiet_chat_gets_replies_only(harness: GatewayHarness, call: Call) -> None:
     """Neither typing nor progress, neither notices nor news of a stop; another chat has them."""
     chats = {"library": ChatSettings(quiet=True)}
     platform = PlatformSettings(allow=("ann",), chats=chats, restart_notices=True)
@@ -215,7 +191,7 @@ async def test_in_a_quiet_chat_nothing_comes_but_answers(
     assert heard | {typing.chat_id for typing in ledger.typing} == {"pub"}
 
 
-async def test_a_chat_is_quiet_as_somebody_said_there_also_in_the_next_life(
+async def test_the_quiet_setting_of_a_chat_survives_a_restart(
     harness: GatewayHarness,
 ) -> None:
     """G5: `/quiet` goes before the configuration, and is kept with its answer."""
@@ -253,7 +229,7 @@ async def test_a_chat_is_quiet_as_somebody_said_there_also_in_the_next_life(
     assert {typing.chat_id for typing in before} == {"home"}
 
 
-async def test_a_turn_that_a_crash_cut_edits_the_message_it_had_begun(
+async def test_a_turn_interrupted_by_a_crash_edits_the_message_it_had_begun(
     harness: GatewayHarness,
 ) -> None:
     """I4: the platform's message id is durable as soon as it is known."""
@@ -282,7 +258,7 @@ async def _stream(harness: GatewayHarness) -> Any:
     return turn.stream.parts[0] if turn.stream and turn.stream.parts else Any
 
 
-async def test_a_final_text_that_a_crash_kept_back_is_an_edit_of_the_stream(
+async def test_a_final_text_unsent_at_a_crash_is_an_edit_of_the_stream(
     harness: GatewayHarness,
 ) -> None:
     """H4, I4: the end is committed, the platform was away: the successor edits, and sends none."""
@@ -307,7 +283,7 @@ async def test_a_final_text_that_a_crash_kept_back_is_an_edit_of_the_stream(
     assert len(harness.service.ledger().sent) == 1
 
 
-async def test_a_first_piece_without_a_receipt_is_said_again_once_and_marked(
+async def test_a_first_piece_without_a_receipt_is_resent_once_and_marked(
     harness: GatewayHarness,
 ) -> None:
     """I2, I4: never two messages for one reply unless the second says so, and it has all words."""
@@ -327,7 +303,7 @@ async def test_a_first_piece_without_a_receipt_is_said_again_once_and_marked(
     assert first.edits == ()
 
 
-async def test_a_vendor_that_takes_a_delivery_once_shows_it_once_after_a_lost_receipt(
+async def test_an_idempotent_vendor_shows_a_reply_once_after_a_lost_receipt(
     harness: GatewayHarness,
 ) -> None:
     """I2, I4: the delivery id says where the message is, and it is edited there."""
@@ -345,7 +321,7 @@ async def test_a_vendor_that_takes_a_delivery_once_shows_it_once_after_a_lost_re
     assert len(harness.service.ledger().sent) == 1
 
 
-async def test_a_rejected_last_edit_is_tried_again_as_an_edit(harness: GatewayHarness) -> None:
+async def test_a_rejected_final_edit_is_retried_as_an_edit(harness: GatewayHarness) -> None:
     """I4: what stands half said is never said again beside itself."""
     await among_editors(harness)
     reply = ManualReply()
@@ -361,7 +337,7 @@ async def test_a_rejected_last_edit_is_tried_again_as_an_edit(harness: GatewayHa
     assert len(harness.service.ledger().sent) == 1
 
 
-async def test_a_last_edit_that_is_never_taken_is_a_failure_to_be_seen(
+async def test_a_final_edit_that_is_never_accepted_fails_visibly(
     harness: GatewayHarness,
 ) -> None:
     """I2, I4: failed, with the platform's reason, and the chat goes on."""
@@ -423,7 +399,7 @@ async def test_flood_control_drops_progress_and_not_the_reply(harness: GatewayHa
     assert len(ledger.edits) <= 5, "what came while it was to wait was not sent"
 
 
-async def test_a_stopped_reply_says_in_its_own_place_that_it_was_stopped(
+async def test_a_stopped_reply_says_so_in_its_own_message(
     harness: GatewayHarness,
 ) -> None:
     """I4, F9: what stands in the chat and will never be an answer says so."""
@@ -452,7 +428,7 @@ class Unheard(SimulatedPlatform):
         return receipt
 
 
-async def test_a_reply_that_is_stopped_while_its_first_words_are_on_their_way_keeps_them(
+async def test_a_reply_stopped_before_its_first_receipt_keeps_its_text(
     harness: GatewayHarness, until: Until
 ) -> None:
     """I4, F9: people read them, though the platform has not said so yet."""
@@ -478,7 +454,7 @@ async def test_a_reply_that_is_stopped_while_its_first_words_are_on_their_way_ke
     await shown(harness, "Once upon\n\n(stopped by its user)")
 
 
-async def test_what_is_owed_to_a_chat_does_not_wait_for_the_reply_that_grows_there(
+async def test_a_delivery_does_not_wait_for_a_streaming_reply_in_its_chat(
     harness: GatewayHarness,
 ) -> None:
     """I3: a stream holds up nobody."""
@@ -517,7 +493,7 @@ async def test_no_secret_passes_in_the_pieces_of_a_stream(harness: GatewayHarnes
     assert not [text for text in everything if "hunt" in text]
 
 
-async def test_a_secret_through_which_a_message_would_be_cut_is_taken_out_first(
+async def test_a_secret_is_redacted_before_a_reply_is_split(
     harness: GatewayHarness,
 ) -> None:
     """Law 13: the gate stands before the cut, or half a secret would pass on either side of it."""
@@ -553,7 +529,7 @@ async def test_a_reply_longer_than_a_message_is_several_numbered_parts(
     assert [each.outgoing.delivery_id for each in sent] == [name, f"{name}.2", f"{name}.3"]
 
 
-async def test_a_reply_with_nothing_but_space_behind_its_limit_is_one_message(
+async def test_trailing_whitespace_beyond_the_limit_adds_no_message(
     harness: GatewayHarness,
 ) -> None:
     """I3: the space is left away, and what is said is not refused for it."""
@@ -566,7 +542,7 @@ async def test_a_reply_with_nothing_but_space_behind_its_limit_is_one_message(
     assert [each.text.strip() for each in harness.service.ledger().sent] == ["a word"]
 
 
-async def test_a_long_reply_is_gone_on_with_at_the_part_that_was_cut(
+async def test_a_long_reply_continues_after_a_crash_at_its_unsent_part(
     harness: GatewayHarness,
 ) -> None:
     """I2, I4: without edits too; what has its receipt is not sent again after a crash."""
@@ -603,7 +579,7 @@ async def test_typing_is_shown_while_a_turn_runs_and_has_no_row(harness: Gateway
     assert (typing.chat_id, typing.thread_id) == ("home", "t")
 
 
-async def test_typing_that_is_refused_by_flood_control_holds_the_reply_up_as_long_as_told(
+async def test_flood_control_of_typing_delays_the_reply_as_long_as_requested(
     harness: GatewayHarness,
 ) -> None:
     """I3: one gate stands in front of everything, and what is dropped there is not repeated."""
@@ -617,7 +593,7 @@ async def test_typing_that_is_refused_by_flood_control_holds_the_reply_up_as_lon
     assert [attempt.verdict for attempt in ledger.attempts] == [VendorVerdict.TAKEN]
 
 
-async def test_a_reply_whose_turn_fails_says_so_in_its_own_place(harness: GatewayHarness) -> None:
+async def test_a_reply_whose_turn_fails_says_so_in_its_own_message(harness: GatewayHarness) -> None:
     """I4: the reason goes where the answer was begun, and there is no second message."""
     await among_editors(harness)
     reply = ManualReply()
@@ -655,7 +631,7 @@ async def test_an_interrupted_reply_says_so_and_the_next_message_has_its_own(
     assert await harness.ledger() == {"answered": 1, "merged": 1}
 
 
-async def test_a_reply_that_waits_for_a_person_goes_on_in_the_message_it_had_begun(
+async def test_a_reply_that_waits_for_an_approval_continues_in_its_message(
     harness: GatewayHarness, call: Call
 ) -> None:
     """I4, J3: the question stands below what was said before it, and the answer above."""
@@ -681,7 +657,7 @@ async def test_a_reply_that_waits_for_a_person_goes_on_in_the_message_it_had_beg
     assert len(harness.service.ledger().sent) == 3
 
 
-async def test_an_edit_that_nobody_answered_does_not_pass_for_one_that_was_not_made(
+async def test_an_edit_without_an_answer_counts_as_possibly_made(
     harness: GatewayHarness, call: Call
 ) -> None:
     """I2, I4: it may have been made, so the last words are shown whatever was shown before."""

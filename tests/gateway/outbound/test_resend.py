@@ -1,35 +1,16 @@
 """I2: what ended without a receipt is sent again when somebody wants it, and says that it is."""
 
-import asyncio
-
 import pytest
-from tests.gateway.outbound.test_reply_stream import ended
-from tests.gateway.outbound.test_unknown_outcomes import among
+from tests.support.deliveries import again, among, ended, only
 from tests.support.gateway_harness import GatewayHarness
 
-from holdfast.core.messages.outbox import DeliveryRow, DeliveryState
-from holdfast.gateway.outbound.resend import NotResent, resend
+from holdfast.core.messages.outbox import DeliveryState
+from holdfast.gateway.outbound.resend import NotResent
 from holdfast.testing.simulated.events import Faults
 
 
-async def only(harness: GatewayHarness, state: DeliveryState) -> DeliveryRow:
-    """The one delivery that ended so: a state on the way looks the same, but is still held."""
-    async with asyncio.timeout(30):
-        while True:
-            rows = await harness.store.outbox(state=state, before=None, limit=10)
-            if len(rows) == 1 and not harness.gateway.outbox.holds(rows[0].id):
-                break
-            await asyncio.sleep(0.005)
-    (row,) = await harness.store.outbox(state=state, before=None, limit=10)
-    return row
-
-
-async def again(harness: GatewayHarness, row: DeliveryRow) -> DeliveryRow:
-    return await resend(harness.gateway.services, harness.gateway.outbox, row)
-
-
 @pytest.mark.parametrize("text", ["hello", "aaaaaaaaa bbbbbbbbb"])
-async def test_what_was_refused_is_sent_again_unmarked(harness: GatewayHarness, text: str) -> None:
+async def test_a_refused_delivery_is_resent_unmarked(harness: GatewayHarness, text: str) -> None:
     """Nobody can have it: nothing is to be marked. Of several parts only those are sent that do
     not stand there."""
     await among(harness, max_length=10)
@@ -47,7 +28,7 @@ async def test_what_was_refused_is_sent_again_unmarked(harness: GatewayHarness, 
 
 
 @pytest.mark.parametrize("text", ["hello", "aaaaaaaaa bbbbbbbbb"])
-async def test_what_may_have_arrived_is_sent_again_with_its_mark(
+async def test_a_delivery_with_an_unknown_outcome_is_resent_marked(
     harness: GatewayHarness, text: str
 ) -> None:
     """I2: never silently; and once for each time that somebody wants it."""
@@ -64,7 +45,7 @@ async def test_what_may_have_arrived_is_sent_again_with_its_mark(
     assert marks[-parts:] == [True] * parts
 
 
-async def test_what_is_owed_again_is_owed_by_the_successor(harness: GatewayHarness) -> None:
+async def test_a_requeued_delivery_is_sent_by_the_successor(harness: GatewayHarness) -> None:
     """I1: the wish is durable before anything is sent."""
     harness.service.set_faults(Faults(refusals=1))
     harness.model.say("hello")
@@ -76,7 +57,7 @@ async def test_what_is_owed_again_is_owed_by_the_successor(harness: GatewayHarne
     await ended(harness, DeliveryState.SENT)
 
 
-async def test_what_has_arrived_or_is_on_its_way_is_not_sent_again(harness: GatewayHarness) -> None:
+async def test_a_sent_or_pending_delivery_is_not_resent(harness: GatewayHarness) -> None:
     harness.model.say("hello")
     harness.say("hi")
     row = await only(harness, DeliveryState.SENT)

@@ -44,9 +44,7 @@ async def answered(harness: GatewayHarness, number: int) -> bool:
     return (await harness.ledger()).get("answered") == number
 
 
-async def test_replies_that_were_held_up_go_out_in_the_order_they_were_owed(
-    harness: GatewayHarness, until: Until
-) -> None:
+async def test_delayed_replies_are_sent_in_order(harness: GatewayHarness, until: Until) -> None:
     """I3: of three that wait, none overtakes another."""
     harness.service.set_faults(Faults(floods=ALWAYS, retry_after=0.02))
     for number in (1, 2, 3):
@@ -57,9 +55,7 @@ async def test_replies_that_were_held_up_go_out_in_the_order_they_were_owed(
     assert await harness.texts(3) == ["answer 1", "answer 2", "answer 3"]
 
 
-async def test_what_was_worth_saying_for_a_while_is_not_sent_after_it(
-    harness: GatewayHarness, until: Until
-) -> None:
+async def test_an_expired_notice_is_not_sent(harness: GatewayHarness, until: Until) -> None:
     """D1, I2: it ends as failed, and says why; what is owed behind it goes out."""
     now = harness.clock.now()
     notice = NewDelivery(
@@ -82,7 +78,7 @@ async def settled(harness: GatewayHarness, state: DeliveryState) -> bool:
     return (await harness.store.outbox_counts()).get(state) == 1
 
 
-async def test_a_secret_that_a_model_says_is_in_nothing_that_is_sent(
+async def test_a_secret_in_a_model_reply_is_redacted_before_it_is_sent(
     harness: GatewayHarness,
 ) -> None:
     """Law 13: the gate stands in front of the platform, whoever wrote the text."""
@@ -94,7 +90,7 @@ async def test_a_secret_that_a_model_says_is_in_nothing_that_is_sent(
     assert await harness.texts(1) == ["the key is [redacted], keep it"]
 
 
-async def test_whoever_is_cancelled_while_a_turn_ends_does_not_take_its_end_along(
+async def test_a_cancelled_lane_still_completes_the_end_of_its_turn(
     reluctant: GatewayHarness, until: Until
 ) -> None:
     """H1, C3: a lane that a stop cancels has made its closing write all the same."""

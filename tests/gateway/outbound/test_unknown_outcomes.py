@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.faults.backup_homes import backed_up, put_back
-from tests.gateway.outbound.test_reply_stream import ended, shown
+from tests.support.deliveries import among, ended, shown
 from tests.support.gateway_harness import GatewayHarness, Until
 
 from holdfast.core.errors import StoreError
@@ -14,18 +14,10 @@ from holdfast.core.messages.outbox import DeliveryState
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.scripted_model import ManualReply
 from holdfast.testing.simulated.events import Faults, VendorVerdict
-from holdfast.testing.simulated.service import ChatService
-
-
-async def among(harness: GatewayHarness, **about: Any) -> None:
-    """The gateway again, with a vendor that can do this."""
-    await harness.stop()
-    harness.service = ChatService(**about)
-    await harness.start()
 
 
 @pytest.mark.parametrize("fault", ["lost_receipts", "lost_messages"])
-async def test_what_can_be_looked_up_arrives_once_and_unmarked(
+async def test_a_delivery_that_can_be_looked_up_arrives_once_and_unmarked(
     harness: GatewayHarness, fault: str
 ) -> None:
     """I2: it is there, and is not sent again; or it is not, and is sent for the first time."""
@@ -46,7 +38,7 @@ async def test_what_can_be_looked_up_arrives_once_and_unmarked(
     ]
 
 
-async def test_what_a_crash_left_in_doubt_is_looked_up_by_the_successor(
+async def test_a_delivery_without_a_receipt_at_a_crash_is_looked_up_by_the_successor(
     harness: GatewayHarness,
 ) -> None:
     """I2: a crash between the send and its receipt, and the vendor is asked before anything is
@@ -66,7 +58,7 @@ async def test_what_a_crash_left_in_doubt_is_looked_up_by_the_successor(
 
 
 @pytest.mark.parametrize("text", ["short", "aaaaaaaaa bbbbbbbbb"])
-async def test_what_a_restored_backup_owes_is_marked_in_every_part(
+async def test_pending_deliveries_of_a_restored_backup_are_marked_in_every_part(
     harness: GatewayHarness, until: Until, text: str
 ) -> None:
     """I2: it may have been delivered since the backup was made."""
@@ -103,7 +95,7 @@ class Stumbling(SqliteStore):
         return refused
 
 
-async def test_a_store_that_fails_between_two_attempts_forgets_no_doubt(
+async def test_a_store_failure_between_two_attempts_keeps_the_unknown_outcome(
     harness: GatewayHarness,
 ) -> None:
     """I2: the second is marked, whatever came between it and the first."""
@@ -140,7 +132,7 @@ async def test_the_parts_of_a_reply_are_looked_up_one_by_one(
     assert not any(each.outgoing.maybe_repeated for each in sent)
 
 
-async def test_parts_that_a_vendor_takes_once_come_to_an_end_without_edits(
+async def test_parts_for_an_idempotent_vendor_are_settled_without_edits(
     harness: GatewayHarness,
 ) -> None:
     """I2: what it kept of the attempt before is all there will be; nobody sends it for ever."""
@@ -155,7 +147,7 @@ async def test_parts_that_a_vendor_takes_once_come_to_an_end_without_edits(
 
 
 @pytest.mark.parametrize("text", ["short", "aaaaaaaaa bbbbbbbbb"])
-async def test_a_vendor_that_takes_it_once_and_never_answers_is_asked_less_and_less(
+async def test_an_idempotent_vendor_that_never_answers_is_retried_with_backoff(
     harness: GatewayHarness, until: Until, text: str
 ) -> None:
     """I3: a failure is no reason to ask as fast as one can."""
@@ -171,7 +163,7 @@ async def test_a_vendor_that_takes_it_once_and_never_answers_is_asked_less_and_l
 
 
 @pytest.mark.parametrize("text", ["hello", "aaaaaaaaa bbbbbbbbb"])
-async def test_an_account_that_has_to_wait_waits_in_every_chat(
+async def test_a_rate_limited_account_waits_in_every_chat(
     harness: GatewayHarness, until: Until, text: str
 ) -> None:
     """I3: one gate per account, in front of everything; what its vendor told one chat counts."""
@@ -190,7 +182,7 @@ async def test_an_account_that_has_to_wait_waits_in_every_chat(
     assert sent == {*text.split(), "next"}
 
 
-async def test_an_account_that_has_to_wait_shows_no_progress_either(
+async def test_a_rate_limited_account_shows_no_progress(
     harness: GatewayHarness, until: Until
 ) -> None:
     """I3: typing and the words of a growing reply are dropped under pressure, in every chat."""
@@ -208,9 +200,7 @@ async def test_an_account_that_has_to_wait_shows_no_progress_either(
     assert (ledger.typing, ledger.attempts, ledger.edits) == ((), (), ())
 
 
-async def test_a_chat_that_has_to_wait_holds_up_no_other(
-    harness: GatewayHarness, until: Until
-) -> None:
+async def test_a_rate_limited_chat_delays_no_other(harness: GatewayHarness, until: Until) -> None:
     """I3: one gate per chat, too."""
     harness.service.set_faults(Faults(floods=1, retry_after=30.0))
     harness.model.say("hello", "next")

@@ -46,14 +46,14 @@ def names_in(backup: Path) -> set[str]:
         return set(tar.getnames())
 
 
-def test_what_people_sent_is_in_it_and_what_is_secret_is_not(home: Path) -> None:
+def test_a_backup_contains_uploads_and_no_secrets(home: Path) -> None:
     """K4: keys and files of agents only where they are asked for."""
     assert names_in(backed_up(home)) == {*USUAL, UPLOAD}
     whole = names_in(backed_up(home, workspaces=True, secrets=True))
     assert whole == {*USUAL, UPLOAD, "workspaces/s_1/made/by_an_agent.py", ".env"}
 
 
-def test_the_audit_comes_back_and_goes_on_with_that_it_did(home: Path) -> None:
+def test_a_restore_brings_the_audit_back_and_adds_its_own_row(home: Path) -> None:
     """K4: what was done since is gone with all the rest, and the chain holds."""
     before = acted(home, "before")
     backup = backed_up(home)
@@ -77,7 +77,7 @@ def acted(home: Path, name: str) -> list[str]:
     return asyncio.run(act())
 
 
-def test_it_is_for_its_owner_alone_and_nothing_else_is_left(home: Path) -> None:
+def test_a_backup_is_readable_by_its_owner_only_and_leaves_no_other_file(home: Path) -> None:
     """K4: whole or not there."""
     backup = backed_up(home)
     assert backup.stat().st_mode & 0o777 == 0o600
@@ -95,7 +95,7 @@ def test_a_link_out_of_a_workspace_is_not_followed(home: Path) -> None:
     assert not any("leak" in name or "s_2" in name for name in names)
 
 
-def test_damage_that_no_count_meets_makes_no_backup(tmp_path: Path) -> None:
+def test_damage_that_row_counts_miss_prevents_a_backup(tmp_path: Path) -> None:
     """K4: every page of the copy is looked at before it is called a backup."""
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
@@ -116,7 +116,7 @@ def _goes_on(body: bytearray, at: int) -> bool:
     return 0 < following <= len(body) // PAGE and b"question" in body[at : at + PAGE]
 
 
-def test_no_program_of_ours_is_needed_to_check_one(home: Path, tmp_path: Path) -> None:
+def test_a_backup_can_be_verified_with_sha256sum(home: Path, tmp_path: Path) -> None:
     (home / "workspaces/s_1/uploads/two\nlines \\n.txt").write_text("x")
     with tarfile.open(backed_up(home)) as tar:
         tar.extractall(tmp_path / "out", filter="data")
@@ -126,7 +126,7 @@ def test_no_program_of_ours_is_needed_to_check_one(home: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("spoil", ["flip", "cut", "cut the end", "novel"])
-def test_one_that_changed_is_bad_and_is_not_restored(home: Path, spoil: str) -> None:
+def test_a_changed_backup_is_invalid_and_not_restored(home: Path, spoil: str) -> None:
     """K4: verified by its sums and by opening it; what is there stays."""
     backup = backed_up(home)
     body = bytearray(backup.read_bytes())
@@ -163,7 +163,7 @@ def repacked(backup: Path, **changes: object) -> Path:
     return backup
 
 
-def test_one_of_a_newer_schema_is_refused(home: Path) -> None:
+def test_a_backup_of_a_newer_schema_is_refused(home: Path) -> None:
     """K5: with nothing written; the newer Holdfast can use it."""
     backup = repacked(backed_up(home), schema=len(load_migrations()) + 1)
     content = (home / "state.db").read_bytes()
@@ -172,7 +172,7 @@ def test_one_of_a_newer_schema_is_refused(home: Path) -> None:
     assert (home / "state.db").read_bytes() == content
 
 
-def test_one_whose_counts_are_wrong_is_bad(home: Path) -> None:
+def test_a_backup_with_wrong_counts_is_invalid(home: Path) -> None:
     """K4: opened and counted, not believed."""
     backup = repacked(backed_up(home), counts={"messages": 1})
     with pytest.raises(InvalidBackup, match="does not match its manifest"):
@@ -180,9 +180,7 @@ def test_one_whose_counts_are_wrong_is_bad(home: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../outside", "/outside", "workspaces/../../outside"])
-def test_a_name_that_leads_out_of_the_home_is_refused(
-    home: Path, tmp_path: Path, name: str
-) -> None:
+def test_a_path_outside_the_home_is_refused(home: Path, tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidBackup, match="outside"):
         put_back(home, repacked(backed_up(home), extra=name))
     assert not [*tmp_path.rglob("outside")] and not Path("/outside").exists()
@@ -191,7 +189,7 @@ def test_a_name_that_leads_out_of_the_home_is_refused(
 @pytest.mark.parametrize(
     "name", ["workspaces//twice", "./workspaces/dot", "workspaces/./dot", "workspaces/\u00e4\0b"]
 )
-def test_a_name_in_another_spelling_is_refused_before_anything_has_changed(
+def test_a_path_that_is_not_normalised_is_refused_before_anything_changes(
     home: Path, name: str
 ) -> None:
     """K4: or a plan would be committed to that nobody can carry out."""
@@ -227,7 +225,7 @@ def with_member(backup: Path, member: tarfile.TarInfo) -> Path:
     return changed
 
 
-def test_a_name_that_is_as_long_as_names_can_be_is_set_aside_too(home: Path) -> None:
+def test_a_restore_keeps_a_copy_of_a_file_with_the_longest_possible_name(home: Path) -> None:
     """K4: with `--all`, what is there is kept under a name that begins as its own."""
     long = home / "workspaces/s_1/uploads" / ("\u00e4" * 125 + ".png")
     long.write_text("old")
@@ -240,7 +238,7 @@ def test_a_name_that_is_as_long_as_names_can_be_is_set_aside_too(home: Path) -> 
         assert kept in [each.read_text() for each in aside if each != long]
 
 
-def test_a_name_that_is_no_text_comes_back_as_it_was(home: Path) -> None:
+def test_a_file_name_that_is_not_utf8_is_restored_unchanged(home: Path) -> None:
     """K4: names of files are bytes, and commands write what they like."""
     odd = home / "workspaces/s_1/uploads" / os.fsdecode(b"\xff\xfe.png")
     odd.write_text("old")
@@ -253,12 +251,12 @@ def test_a_name_that_is_no_text_comes_back_as_it_was(home: Path) -> None:
     assert odd.read_text() == "old"
 
 
-def test_a_file_that_no_home_has_is_not_put_there(home: Path) -> None:
+def test_a_restore_ignores_files_that_no_home_has(home: Path) -> None:
     put_back(home, repacked(backed_up(home), extra="run/control.sock"), everything=True)
     assert not (home / "run").exists()
 
 
-def test_one_of_an_older_schema_is_migrated_by_the_next_start(tmp_path: Path) -> None:
+def test_a_backup_of_an_older_schema_is_migrated_by_the_next_start(tmp_path: Path) -> None:
     """K5: it is put back as it was."""
     path = tmp_path / "state.db"
     older = apsw.Connection(str(path))
@@ -280,14 +278,14 @@ def version(path: Path) -> int:
     return found
 
 
-def test_what_is_there_is_set_aside_and_can_be_opened(home: Path) -> None:
+def test_a_restore_keeps_the_previous_database_readable(home: Path) -> None:
     """K4: never deleted; the log that belongs to it goes with it."""
     backup = backed_up(home)
     written(home, since="the backup")
     left_in_the_log(home, "late", "in the log")
     restored = put_back(home, backup)
     assert read(home, "since") is None and read(home, "late") is None
-    [log, aside] = sorted(restored.aside, key=len, reverse=True)
+    [log, aside] = sorted(restored.previous_files, key=len, reverse=True)
     assert log == f"{aside}-wal"
     old = apsw.Connection(str(home / aside))
     kept = dict(old.execute("SELECT key, value FROM meta").fetchall())
@@ -295,17 +293,17 @@ def test_what_is_there_is_set_aside_and_can_be_opened(home: Path) -> None:
     assert kept == {"since": "the backup", "late": "in the log"}
 
 
-def test_what_was_set_aside_before_is_never_overwritten(home: Path) -> None:
+def test_a_restore_overwrites_no_database_kept_by_an_earlier_one(home: Path) -> None:
     """K4: also within one second."""
     backup = backed_up(home)
     names = set()
     for number in range(3):
         written(home, life=str(number))
-        names |= set(put_back(home, backup).aside)
+        names |= set(put_back(home, backup).previous_files)
     assert len(names) == 3 and all((home / name).exists() for name in names)
 
 
-def test_other_files_come_back_where_they_are_missing(home: Path) -> None:
+def test_a_restore_adds_missing_files(home: Path) -> None:
     backup = backed_up(home)
     photo, config = home / UPLOAD, home / "holdfast.toml"
     photo.unlink()
@@ -319,7 +317,7 @@ def test_other_files_come_back_where_they_are_missing(home: Path) -> None:
     assert aside.read_text() == "# mine\n"
 
 
-def test_a_file_is_not_put_through_a_link(home: Path, tmp_path: Path) -> None:
+def test_a_restore_does_not_follow_links(home: Path, tmp_path: Path) -> None:
     """K4: a command may have left one that leads out of the home; the rest is restored."""
     backup = backed_up(home)
     written(home, since="the backup")
@@ -331,7 +329,7 @@ def test_a_file_is_not_put_through_a_link(home: Path, tmp_path: Path) -> None:
     assert read(home, "since") is None
 
 
-def test_what_was_owed_may_have_been_delivered_since(home: Path) -> None:
+def test_pending_deliveries_have_an_unknown_outcome_after_a_restore(home: Path) -> None:
     """I2: nobody knows, so that it is sent as what may be a repetition."""
     rows = "('d_1', '{}', 'reply', 'pending', 1, 1), ('d_2', '{}', 'reply', 'sent', 1, 1)"
     db = apsw.Connection(str(home / "state.db"))
@@ -345,7 +343,7 @@ def test_what_was_owed_may_have_been_delivered_since(home: Path) -> None:
     db.close()
 
 
-def test_the_newest_few_are_kept_whatever_the_clock_says(home: Path) -> None:
+def test_pruning_keeps_the_newest_backups_whatever_the_clock_says(home: Path) -> None:
     """K4: one made after the clock was set back is not taken for the oldest."""
     future = [backed_up(home).rename(home / "backups" / f"holdfast-{n}.tar.gz") for n in (1, 2, 3)]
     for backup in future:
@@ -356,7 +354,7 @@ def test_the_newest_few_are_kept_whatever_the_clock_says(home: Path) -> None:
     assert directory.prune_backups(home / "backups", keep=2) == []
 
 
-def test_one_is_found_by_its_name_its_beginning_or_as_the_newest(home: Path) -> None:
+def test_a_backup_is_found_by_name_by_prefix_or_as_the_latest(home: Path) -> None:
     folder, backup = home / "backups", backed_up(home)
     (folder / "holdfast-99999999.tar.gz").write_bytes(b"no backup, and newer")
     stem = backup.name.removesuffix(".tar.gz")
@@ -368,7 +366,9 @@ def test_one_is_found_by_its_name_its_beginning_or_as_the_newest(home: Path) -> 
         directory.find_backup(folder, "holdfast-1999")
 
 
-def test_what_a_killed_process_left_is_cleared_away_and_what_is_in_use_is_not(home: Path) -> None:
+def test_staging_folders_of_killed_processes_are_removed_and_those_in_use_are_not(
+    home: Path,
+) -> None:
     """K4: its lock died with it."""
     folder = home / "backups"
     kill = (

@@ -51,7 +51,7 @@ def prepared(tmp_path: Path) -> tuple[Path, Path]:
     return home, backup
 
 
-def test_a_kill_at_any_step_leaves_the_old_or_the_new(tmp_path: Path) -> None:
+def test_a_kill_at_any_step_leaves_the_old_or_the_new_state(tmp_path: Path) -> None:
     """K4: the plan decides; from then on whoever opens the store next carries it out."""
     home, backup = prepared(tmp_path)
     seen = []
@@ -75,7 +75,7 @@ def test_a_kill_at_any_step_leaves_the_old_or_the_new(tmp_path: Path) -> None:
     assert read(home, "life") == "backed up"
 
 
-def test_a_restore_that_was_cut_can_be_followed_by_another(tmp_path: Path) -> None:
+def test_an_interrupted_restore_can_be_followed_by_another(tmp_path: Path) -> None:
     """K4: also before anybody has opened the store."""
     home, backup = prepared(tmp_path)
     for nth in (2, 4, 6, 8):
@@ -84,7 +84,7 @@ def test_a_restore_that_was_cut_can_be_followed_by_another(tmp_path: Path) -> No
     assert read(home, "life") == "backed up"
 
 
-def test_a_plan_that_cannot_be_carried_out_keeps_the_store_shut(tmp_path: Path) -> None:
+def test_an_unreadable_restore_plan_keeps_the_store_closed(tmp_path: Path) -> None:
     """K3: rather than open one of which nobody knows whose log lies beside it."""
     home, _ = prepared(tmp_path)
     (home / PLAN_FILE).write_text("{")

@@ -41,13 +41,13 @@ def saved(path: Path) -> tuple[RecoveryResult, Rows]:
     return told, rows(new)
 
 
-def test_all_of_a_sound_file_is_saved(path: Path) -> None:
+def test_an_intact_file_is_recovered_completely(path: Path) -> None:
     told, found = saved(path)
     assert found == rows(path)
     assert told.lost_pages == 0 and told.estimated_lost_rows == {}
 
 
-def test_what_is_in_the_log_is_saved_too(path: Path) -> None:
+def test_the_wal_is_recovered_too(path: Path) -> None:
     left_in_the_log(path.parent, "late", "in the log")
     body = path.read_bytes()
     _, found = saved(path)
@@ -56,7 +56,7 @@ def test_what_is_in_the_log_is_saved_too(path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_torn_pages_cost_what_was_on_them_and_nothing_is_made_up(
+def test_damaged_pages_lose_only_their_rows_and_no_row_is_invented(
     sound: Path, path: Path, seed: int
 ) -> None:
     """K3: `recover` reads what can be read, and counts what was lost."""
@@ -73,7 +73,7 @@ def test_torn_pages_cost_what_was_on_them_and_nothing_is_made_up(
     assert not lost or told.lost_pages or told.estimated_lost_rows, f"seed {seed}: {told}"
 
 
-def test_what_is_told_as_lost_is_as_much_as_is_missing(sound: Path, path: Path) -> None:
+def test_the_reported_loss_matches_the_missing_rows(sound: Path, path: Path) -> None:
     """K3: pages that were wiped take those with them that only they led to, and a file that was
     cut off has lost all behind the cut: neither is told as little."""
     wiped = range(4, path.stat().st_size // PAGE // 2)
@@ -90,7 +90,7 @@ def test_what_is_told_as_lost_is_as_much_as_is_missing(sound: Path, path: Path) 
     assert told.lost_pages >= (sound.stat().st_size - cut) // PAGE
 
 
-def test_a_conversation_whose_own_row_is_lost_can_be_read(path: Path) -> None:
+def test_a_conversation_whose_session_row_is_lost_can_be_read(path: Path) -> None:
     """K3: it is found again where it was held."""
     tear(path, root_of(path, "sessions") - 1, chance=random.Random(0))
     home = path.parent
@@ -110,7 +110,7 @@ def test_a_conversation_whose_own_row_is_lost_can_be_read(path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 3])  # nothing, and noise
-def test_a_file_without_its_first_page_still_gives_all_that_was_said(
+def test_a_file_without_its_first_page_is_recovered_completely(
     sound: Path, path: Path, seed: int
 ) -> None:
     """K3: nothing says any more where the list of tables begins; its leaves tell by their form."""
@@ -120,7 +120,9 @@ def test_a_file_without_its_first_page_still_gives_all_that_was_said(
     assert told.lost_pages == 1 and "1 page could" in told.summary()
 
 
-def test_a_file_without_its_beginning_still_gives_conversations(sound: Path, path: Path) -> None:
+def test_conversations_are_recovered_from_a_file_without_its_first_pages(
+    sound: Path, path: Path
+) -> None:
     """K3: most roots are gone too; what stands under one page is of one tree."""
     before = rows(sound)
     tear(path, *range(16), chance=random.Random(1))
@@ -130,7 +132,7 @@ def test_a_file_without_its_beginning_still_gives_conversations(sound: Path, pat
     assert len(after["inbox"]) >= len(before["inbox"]) - 5
 
 
-def test_what_is_in_the_log_is_saved_also_where_the_file_is_none_any_more(path: Path) -> None:
+def test_the_wal_is_recovered_although_the_file_is_unreadable(path: Path) -> None:
     """K3: SQLite opens no such file, and folds the log into it all the same."""
     left_in_the_log(path.parent, "late", "in the log")
     with_log = path.with_name("state.db-wal")
@@ -145,7 +147,7 @@ def test_what_is_in_the_log_is_saved_also_where_the_file_is_none_any_more(path: 
         assert "('late', 'in the log')" not in found["meta"]
 
 
-def test_routes_that_are_lost_come_back_from_their_index(sound: Path, path: Path) -> None:
+def test_lost_routes_are_recovered_from_their_index(sound: Path, path: Path) -> None:
     """K3: it has all that the table has, so that each chat goes on where it was."""
     tear(path, root_of(path, "routes") - 1, chance=random.Random(0))
     told, after = saved(path)
@@ -153,7 +155,7 @@ def test_routes_that_are_lost_come_back_from_their_index(sound: Path, path: Path
     assert "routes" not in told.estimated_lost_rows
 
 
-def test_rows_from_before_a_column_was_added_find_their_table(tmp_path: Path) -> None:
+def test_rows_older_than_a_column_are_assigned_to_their_table(tmp_path: Path) -> None:
     """K3, K5: they have fewer values than columns, also in a leaf that nothing leads to."""
     path = tmp_path / "state.db"
     db = apsw.Connection(str(path))
@@ -177,7 +179,7 @@ def test_rows_from_before_a_column_was_added_find_their_table(tmp_path: Path) ->
     assert any("'no time'" in row for row in after["sessions"])
 
 
-def test_a_file_newer_than_the_program_is_not_read_by_halves(path: Path) -> None:
+def test_a_file_of_a_newer_schema_is_not_recovered_partially(path: Path) -> None:
     """K5: what this program does not know would be dropped from it."""
     db = apsw.Connection(str(path))
     db.pragma("user_version", len(load_migrations()) + 1)
@@ -186,7 +188,7 @@ def test_a_file_newer_than_the_program_is_not_read_by_halves(path: Path) -> None
         saved(path)
 
 
-def test_a_file_that_was_no_store_gives_nothing_and_is_left(tmp_path: Path) -> None:
+def test_a_file_that_is_no_store_is_left_unchanged(tmp_path: Path) -> None:
     """K3: an empty store in its place would be one that was recreated."""
     path = tmp_path / "state.db"
     path.write_bytes(b"my only novel " * 5000)
@@ -199,7 +201,7 @@ def test_a_file_that_was_no_store_gives_nothing_and_is_left(tmp_path: Path) -> N
     assert path.read_bytes().startswith(b"my only novel") and [*tmp_path.iterdir()] == [path]
 
 
-def test_numbers_that_were_given_out_are_not_given_out_again(path: Path) -> None:
+def test_row_ids_are_not_reused_after_a_recovery(path: Path) -> None:
     """G2, I2: an inbox id or a place in the outbox names one thing for ever."""
     db = apsw.Connection(str(path))
     highest = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'inbox'").get

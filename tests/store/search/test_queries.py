@@ -31,22 +31,22 @@ from holdfast.store.search.queries import (
         ('"never closed', '("never closed")'),
     ],
 )
-def test_what_is_typed_becomes_an_expression_or_nothing(typed: str, asked: str) -> None:
+def test_a_query_becomes_a_match_expression_or_nothing(typed: str, asked: str) -> None:
     assert match_expression(parse_terms(typed)) == asked
 
 
-def test_words_without_spaces_are_taken_apart_and_others_left_alone() -> None:
+def test_only_scripts_without_spaces_are_split_into_characters() -> None:
     assert separate_words("a 東京b").split() == ["a", "東", "京", "b"]
     assert separate_words("plain text") == "plain text"
 
 
 @pytest.mark.parametrize("text", ["Ångström", "ŒUVRE", "İstanbul", "ẞ", "ﬁn", "한국어"])
-def test_folding_keeps_every_letter_in_its_place(text: str) -> None:
+def test_folding_keeps_the_position_of_every_character(text: str) -> None:
     assert len(fold_text(text)) == len(text)
     assert fold_text("Ångström") == "angstrom"
 
 
-def test_a_snippet_marks_what_was_found_and_holds_together() -> None:
+def test_a_snippet_marks_the_matches_on_one_line() -> None:
     text = "x " * 100 + "the Kelp\nforest is öld " + "y " * 200
     shown = snippet_pieces(text, parse_terms('"kelp forest" old'))
     assert shown[1::2] == ("Kelp forest", "öld")
@@ -55,15 +55,15 @@ def test_a_snippet_marks_what_was_found_and_holds_together() -> None:
     assert len("".join(shown)) < 250
 
 
-def test_only_whole_beginnings_of_words_are_marked() -> None:
+def test_only_word_prefixes_are_marked() -> None:
     assert snippet_pieces("apart art artful", parse_terms("art"))[1::2] == ("art", "art")
 
 
-def test_a_snippet_of_a_text_that_does_not_show_the_words_is_its_beginning() -> None:
+def test_a_snippet_without_a_match_is_the_beginning_of_the_text() -> None:
     assert snippet_pieces("nothing here", parse_terms("kelp")) == ("nothing here",)
 
 
-def test_a_chat_of_several_finds_only_its_own_past() -> None:
+def test_a_group_chat_finds_only_its_own_messages() -> None:
     ann = PrincipalId("simulated:default:ann")
     alone = build_session_key(Source(platform="simulated", chat_id="1", user_id="ann"))
     assert search_scope(alone, ann).principal == ann

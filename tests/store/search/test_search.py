@@ -31,7 +31,7 @@ async def found(harness: GatewayHarness, words: str, **more: object) -> list[str
     return [each.snippet for each in await harness.store.search(query)]
 
 
-async def test_what_was_said_is_found_at_once_in_any_case_and_form(harness: GatewayHarness) -> None:
+async def test_a_message_is_found_at_once_in_any_case_and_form(harness: GatewayHarness) -> None:
     await said(harness, "Xylophönes are 100% wood, in 東京")
     for words in ("xylophone", "XYLO wood", '"100% wood"', "東京", "京", "wood -steel"):
         assert await found(harness, words) == ["Xylophönes are 100% wood, in 東京"], words
@@ -43,13 +43,13 @@ async def test_what_was_said_is_found_at_once_in_any_case_and_form(harness: Gate
     "words",
     ['"', "'", "*", "a AND", "NEAR(", "said:kelp", "{x}:y", "^", "-", "\0", "((", "a^2", "🐙"],
 )
-async def test_nothing_that_can_be_typed_is_an_error(harness: GatewayHarness, words: str) -> None:
+async def test_no_search_query_is_an_error(harness: GatewayHarness, words: str) -> None:
     await said(harness, "kelp")
     assert isinstance(await found(harness, words), list)
     assert isinstance(await found(harness, f"kelp {words}"), list)
 
 
-async def test_the_best_comes_first_and_of_equals_the_newest(harness: GatewayHarness) -> None:
+async def test_results_are_ordered_by_rank_then_by_age(harness: GatewayHarness) -> None:
     await said(harness, "anchor " + "and a great many other words " * 20)
     await said(harness, "anchor here", chat="two")
     await said(harness, "anchor here", chat="three")
@@ -58,7 +58,9 @@ async def test_the_best_comes_first_and_of_equals_the_newest(harness: GatewayHar
     assert hits[0].created_at > hits[1].created_at
 
 
-async def test_session_platform_and_time_narrow_it(harness: GatewayHarness) -> None:
+async def test_a_search_can_be_limited_to_a_session_a_platform_and_a_time(
+    harness: GatewayHarness,
+) -> None:
     first = await said(harness, "anchor one")
     second = await said(harness, "anchor two", chat="two")
     late = (await harness.store.search(SearchQuery(words="two")))[0].created_at
@@ -69,9 +71,7 @@ async def test_session_platform_and_time_narrow_it(harness: GatewayHarness) -> N
     assert second != first
 
 
-async def test_tools_and_their_results_are_found_after_what_people_said(
-    harness: GatewayHarness, call: Call
-) -> None:
+async def test_tool_calls_rank_after_user_messages(harness: GatewayHarness, call: Call) -> None:
     harness.model.say([call("safe", '{"for": "barnacles"}')])
     harness.model.say("done")
     await harness.end_of(await harness.accept("look"))
@@ -80,7 +80,7 @@ async def test_tools_and_their_results_are_found_after_what_people_said(
     assert [hit.role for hit in hits] == ["user", "assistant"]
 
 
-async def test_an_index_that_is_missing_damaged_or_old_is_made_anew(
+async def test_an_index_that_is_missing_damaged_or_old_is_rebuilt(
     harness: GatewayHarness,
 ) -> None:
     """K3: search indexes live apart and can be rebuilt."""
@@ -94,7 +94,9 @@ async def test_an_index_that_is_missing_damaged_or_old_is_made_anew(
         assert await found(harness, "kelp") == ["the kelp holds"], spoil.__name__
 
 
-async def test_what_a_dead_process_had_not_indexed_is_taken_in(harness: GatewayHarness) -> None:
+async def test_messages_not_indexed_before_a_crash_are_indexed_later(
+    harness: GatewayHarness,
+) -> None:
     await said(harness, "the first tide")
     assert await found(harness, "tide")
     index = harness.path.with_name("search.db")
@@ -108,7 +110,7 @@ async def test_what_a_dead_process_had_not_indexed_is_taken_in(harness: GatewayH
     assert len(await found(harness, "tide")) == 2
 
 
-async def test_what_was_taken_back_is_found_no_more(harness: GatewayHarness) -> None:
+async def test_deleted_messages_are_not_found(harness: GatewayHarness) -> None:
     session = await said(harness, "the wrong harbour")
     assert await found(harness, "harbour")
 
@@ -121,7 +123,9 @@ async def test_what_was_taken_back_is_found_no_more(harness: GatewayHarness) -> 
     assert await found(harness, "pier") == ["the right pier"]
 
 
-async def test_the_index_follows_by_itself(harness: GatewayHarness, until: Until) -> None:
+async def test_the_index_is_updated_in_the_background(
+    harness: GatewayHarness, until: Until
+) -> None:
     await said(harness, "nobody searches")
     index = harness.path.with_name("search.db")
 
@@ -140,7 +144,7 @@ async def test_the_index_follows_by_itself(harness: GatewayHarness, until: Until
     assert index.stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_search_that_cannot_be_kept_stops_nothing_else(harness: GatewayHarness) -> None:
+async def test_a_broken_search_index_stops_nothing_else(harness: GatewayHarness) -> None:
     harness.path.with_name("search.db").mkdir()
     await said(harness, "still answered")
     harness.model.say("and again")
@@ -149,7 +153,7 @@ async def test_a_search_that_cannot_be_kept_stops_nothing_else(harness: GatewayH
     assert (await harness.end_of(await harness.accept("more"))).text == "and again"
 
 
-async def test_a_rebuild_says_what_it_has(harness: GatewayHarness) -> None:
+async def test_a_rebuild_reports_the_state_of_the_index(harness: GatewayHarness) -> None:
     await said(harness, "one")
     state = await harness.store.rebuild_search_index()
     assert (state.messages, state.behind) == (2, 0)
@@ -162,7 +166,7 @@ async def test_search_in_a_chat_answers_in_the_chat(harness: GatewayHarness) -> 
     assert "Nothing was found" in (await harness.end_of(await harness.accept("/search whale"))).text
 
 
-async def test_nobody_finds_what_another_person_said(harness: GatewayHarness) -> None:
+async def test_users_do_not_find_the_messages_of_others(harness: GatewayHarness) -> None:
     """Default deny: a conversation is found by those who spoke in it, and in its own chat."""
     for number, (user, text) in enumerate([("ann", "ann's secret cove"), ("bob", "bob's cove")], 1):
         harness.model.say("noted")
@@ -177,7 +181,7 @@ async def test_nobody_finds_what_another_person_said(harness: GatewayHarness) ->
     assert "Nothing was found" in (await harness.texts(5))[4]
 
 
-async def test_the_tool_sees_what_its_person_may_see(harness: GatewayHarness) -> None:
+async def test_the_search_tool_finds_only_messages_of_its_user(harness: GatewayHarness) -> None:
     session = await said(harness, "the lighthouse keeper")
     harness.model.say("noted")
     harness.say("the lighthouse key", chat="dm", user="ann")
@@ -196,7 +200,7 @@ async def test_the_tool_sees_what_its_person_may_see(harness: GatewayHarness) ->
     assert "Nothing was found" in (await tool.run(context, {"words": "whale", "days": 3})).text
 
 
-async def test_many_words_at_once_keep_no_message_waiting(harness: GatewayHarness) -> None:
+async def test_a_rebuild_of_the_index_delays_no_message(harness: GatewayHarness) -> None:
     """Fed after the commit: a turn is answered while the index is being made."""
     for number in range(5):
         await said(harness, f"wave {number}", chat=str(number))

@@ -24,7 +24,7 @@ def one(text: str, *, at: float = 1.0, signature: str = "a") -> NewConfigVersion
     )
 
 
-async def test_a_configuration_is_kept_once_and_found_by_its_number(tmp_path: Path) -> None:
+async def test_a_configuration_is_saved_once_and_found_by_its_number(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path / "state.db") as store:
         first = await store.save_configuration(one("a = 1\n"))
         assert await store.save_configuration(one("a = 1\n", at=2.0)) == first
@@ -40,7 +40,7 @@ async def test_a_configuration_is_kept_once_and_found_by_its_number(tmp_path: Pa
         assert await store.configuration(5) is None
 
 
-async def test_the_audit_says_who_wanted_it_and_by_which_way(tmp_path: Path) -> None:
+async def test_the_audit_names_the_actor_and_the_source_of_a_configuration(tmp_path: Path) -> None:
     """By the words that every other row has: nobody looks for what an operator did elsewhere."""
     async with SqliteStore(tmp_path / "state.db") as store:
         for source in ConfigSource:
@@ -57,7 +57,7 @@ async def test_the_audit_says_who_wanted_it_and_by_which_way(tmp_path: Path) -> 
     assert {(row.facts["by"], row.facts["keys"]) for row in rows} == {("cli", "a")}
 
 
-async def test_what_looks_like_a_secret_is_not_kept(tmp_path: Path) -> None:
+async def test_secrets_are_masked_in_saved_configurations(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path / "state.db") as store:
         number = await store.save_configuration(one('[model]\napi_key = "sk-very-secret"\n'))
         kept = await store.configuration(number)
@@ -77,11 +77,11 @@ async def test_what_looks_like_a_secret_is_not_kept(tmp_path: Path) -> None:
         ('api_key = ""\nname = "env"', 'api_key = ""\nname = "env"'),
     ],
 )
-def test_only_references_stay_where_a_secret_may_stand(text: str, kept: str) -> None:
+def test_only_references_to_secrets_stay_unmasked(text: str, kept: str) -> None:
     assert mask_secrets(text) == kept
 
 
-def test_nothing_that_was_kept_is_changed_or_forgotten() -> None:
+def test_saved_configurations_cannot_be_changed_or_deleted() -> None:
     db = apsw.Connection(":memory:")
     for each in load_migrations():
         apply_migration(db, each)

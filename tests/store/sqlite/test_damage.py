@@ -44,7 +44,7 @@ def path(sound: Path, tmp_path: Path) -> Path:
     return copy
 
 
-async def test_damage_that_is_found_beside_serving_stops_the_writing(path: Path) -> None:
+async def test_damage_found_by_a_check_stops_writing(path: Path) -> None:
     """K3: what was asked for before is read still; the file is left as it is."""
     tear(path, root_of(path, "outbox") - 1, chance=random.Random(1))
     torn = path.read_bytes()
@@ -61,7 +61,7 @@ async def test_damage_that_is_found_beside_serving_stops_the_writing(path: Path)
     assert path.read_bytes() == torn  # not even the log is folded into it
 
 
-async def test_a_read_that_meets_damage_stops_the_writing(path: Path) -> None:
+async def test_damage_found_by_a_read_stops_writing(path: Path) -> None:
     """K3: more of it with every write."""
     tear(path, root_of(path, "prompts") - 1, chance=random.Random(0))
     async with SqliteStore(path) as store:
@@ -73,7 +73,7 @@ async def test_a_read_that_meets_damage_stops_the_writing(path: Path) -> None:
             await store.set_meta("after", "x")
 
 
-async def test_a_sound_store_that_was_not_closed_goes_on(path: Path) -> None:
+async def test_an_intact_store_that_was_not_closed_stays_writable(path: Path) -> None:
     """K3: it is known to have been left, looked through, and written on."""
     async with SqliteStore(path) as store:
         assert not store.unclean
@@ -84,7 +84,7 @@ async def test_a_sound_store_that_was_not_closed_goes_on(path: Path) -> None:
         await store.set_meta("key", "on")
 
 
-async def test_an_examination_ends_with_whoever_asked_for_it(path: Path) -> None:
+async def test_a_check_ends_when_its_task_is_cancelled(path: Path) -> None:
     """C7: a stop does not wait until a large file has been read."""
     async with SqliteStore(path) as store:
         task = asyncio.ensure_future(store.check())
@@ -120,7 +120,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("how", ["cut", "noise", "zeros"])
-def test_a_torn_log_leaves_a_store_of_some_earlier_commit(tmp_path: Path, how: str) -> None:
+def test_a_damaged_wal_leaves_the_store_at_an_earlier_commit(tmp_path: Path, how: str) -> None:
     """K3: what is behind the tear is gone, and nothing of it is half there."""
     path = tmp_path / "state.db"
     log = unclosed(path, writes=40)

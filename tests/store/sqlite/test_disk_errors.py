@@ -65,7 +65,9 @@ FAULTS = pytest.mark.parametrize(
 )
 
 
-async def test_every_commit_is_on_the_disk_and_shared(disk: Disk, tmp_path: Path) -> None:
+async def test_every_commit_is_synced_and_concurrent_writes_share_a_sync(
+    disk: Disk, tmp_path: Path
+) -> None:
     """K2: synced before its awaiter resumes; those who write at once share the sync."""
     async with SqliteStore(tmp_path / "state.db", vfs=disk.name) as store:
         for number in range(5):
@@ -78,7 +80,7 @@ async def test_every_commit_is_on_the_disk_and_shared(disk: Disk, tmp_path: Path
 
 
 @FAULTS
-async def test_a_write_the_disk_refuses_says_so_and_the_next_one_works(
+async def test_a_write_that_the_disk_refuses_fails_and_the_next_one_works(
     disk: Disk, tmp_path: Path, fault: str, says: str
 ) -> None:
     """K2: a failed COMMIT fails its awaiter; what was durable stays, and no restart is needed."""
@@ -102,7 +104,7 @@ async def test_a_write_the_disk_refuses_says_so_and_the_next_one_works(
 
 
 @FAULTS
-async def test_all_who_share_a_failed_commit_are_told(
+async def test_every_write_of_a_failed_commit_fails(
     disk: Disk, tmp_path: Path, fault: str, says: str
 ) -> None:
     """K2: nobody resumes as if it had been written."""
@@ -129,7 +131,7 @@ async def test_all_who_share_a_failed_commit_are_told(
         assert await store.meta("before") == "kept"
 
 
-async def test_a_disk_that_fails_in_mid_transaction_loses_nobody_silently(
+async def test_a_disk_error_in_mid_transaction_loses_no_write_silently(
     disk: Disk, tmp_path: Path
 ) -> None:
     """K2: a write too big for the cache meets the disk before the commit, and SQLite undoes
@@ -187,7 +189,7 @@ def _held(folder: Path) -> list[Path]:
 
 
 @FAULTS
-async def test_a_log_that_cannot_be_folded_in_stops_nobody(
+async def test_a_failed_wal_checkpoint_stops_no_write(
     disk: Disk, tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: str, says: str
 ) -> None:
     """K2: a checkpoint that fails is told to the operator, and tried again later."""
@@ -209,7 +211,7 @@ async def test_a_log_that_cannot_be_folded_in_stops_nobody(
 
 
 @FAULTS
-async def test_a_store_that_cannot_be_made_can_be_made_later(
+async def test_a_store_that_cannot_be_created_can_be_created_later(
     disk: Disk, tmp_path: Path, fault: str, says: str
 ) -> None:
     """K5: nothing half made is in the way of the next start."""
@@ -223,7 +225,7 @@ async def test_a_store_that_cannot_be_made_can_be_made_later(
         assert await store.meta("key") == "value"
 
 
-async def test_a_copy_that_the_disk_does_not_give_says_so_and_the_store_goes_on(
+async def test_a_failed_copy_is_reported_and_the_store_stays_usable(
     disk: Disk, tmp_path: Path
 ) -> None:
     """K4: no backup is made of half a file."""

@@ -68,7 +68,7 @@ def locks_of(pid: int, path: Path) -> set[tuple[str, ...]]:
     }
 
 
-def test_whatever_is_asked_of_a_gateway_its_file_is_the_stores_alone(
+def test_no_request_makes_the_gateway_open_the_database_outside_the_store(
     gateway: ForkedProcess, home: Path, ask: Ask
 ) -> None:
     """K2: POSIX drops all locks of a process on a file when it closes any handle of it, whatever
@@ -103,7 +103,7 @@ def test_whatever_is_asked_of_a_gateway_its_file_is_the_stores_alone(
     }
 
 
-def test_a_second_name_of_a_file_of_the_home_is_no_file_of_a_workspace(home: Path) -> None:
+def test_a_hard_link_to_a_file_of_the_home_is_not_served_from_a_workspace(home: Path) -> None:
     """K2: nor are keys anybody's to read; what is linked within the workspace is."""
     folder = home / "workspaces" / "s_1"
     (folder / "uploads").mkdir(parents=True)

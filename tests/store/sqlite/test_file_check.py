@@ -43,7 +43,7 @@ async def test_a_file_that_is_no_database_is_refused(tmp_path: Path, size: int) 
     await refused(path, "no SQLite database")
 
 
-async def test_a_file_that_was_emptied_is_not_made_anew(tmp_path: Path) -> None:
+async def test_an_emptied_file_is_not_recreated(tmp_path: Path) -> None:
     """K3: what a power cut or a careless hand leaves of a file. A home that never held anything
     has no search, and begins."""
     path = tmp_path / "state.db"
@@ -63,7 +63,7 @@ async def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
     await refused(path, "another program")
 
 
-async def test_a_foreign_database_with_a_log_is_not_even_folded(tmp_path: Path) -> None:
+async def test_a_foreign_database_with_a_wal_is_not_checkpointed(tmp_path: Path) -> None:
     """K3: opening it the usual way would checkpoint and delete the log on close."""
     path = tmp_path / "state.db"
     other = apsw.Connection(str(path))
@@ -85,7 +85,7 @@ async def test_a_file_newer_than_the_program_is_refused(tmp_path: Path) -> None:
     await refused(path, rf"schema version {len(load_migrations()) + 1}.*newer Holdfast")
 
 
-async def test_a_file_whose_log_is_newer_than_the_program_is_refused(tmp_path: Path) -> None:
+async def test_a_file_whose_wal_is_newer_than_the_program_is_refused(tmp_path: Path) -> None:
     """K5: the upgrade was committed to the log and its process killed."""
     path = await made(tmp_path / "state.db")
     newer = apsw.Connection(str(path))
@@ -126,7 +126,7 @@ async def test_damage_inside_is_found_by_a_check(tmp_path: Path) -> None:
         assert await store.check() != []
 
 
-async def test_a_log_without_its_file_is_refused(tmp_path: Path) -> None:
+async def test_a_wal_without_its_database_is_refused(tmp_path: Path) -> None:
     """K3: an empty store made beside it would throw the log's messages away."""
     path = await made(tmp_path / "state.db")
     (tmp_path / "state.db-wal").write_bytes(b"messages" * 1000)
@@ -136,13 +136,13 @@ async def test_a_log_without_its_file_is_refused(tmp_path: Path) -> None:
     await refused(path, "empty")
 
 
-async def test_a_folder_in_its_place_is_refused(tmp_path: Path) -> None:
+async def test_a_folder_instead_of_the_database_is_refused(tmp_path: Path) -> None:
     """K3: said plainly, not as an error of SQLite's."""
     (tmp_path / "state.db").mkdir()
     await refused(tmp_path / "state.db", "no regular file")
 
 
-async def test_a_missing_home_is_said(tmp_path: Path) -> None:
+async def test_a_missing_home_is_reported(tmp_path: Path) -> None:
     """K3: the message names the folder and what to do."""
     with pytest.raises(StoreUnusable, match=r"folder .* does not exist"):
         async with SqliteStore(tmp_path / "nowhere" / "state.db"):
@@ -202,7 +202,7 @@ async def test_writing_stops_when_damage_is_found(tmp_path: Path) -> None:
     assert path.read_bytes() == whole
 
 
-async def test_a_migration_that_fails_leaves_nothing_of_itself(tmp_path: Path) -> None:
+async def test_a_failed_migration_is_rolled_back(tmp_path: Path) -> None:
     """K5: transactional: the next start tries it again from where it stood."""
     path = await made(tmp_path / "state.db", key="value")
     db = apsw.Connection(str(path))

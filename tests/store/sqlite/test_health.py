@@ -37,7 +37,7 @@ def test_a_failure_counts_until_something_is_committed_again() -> None:
     assert not health.status(waiting=0).failing
 
 
-async def test_a_store_tells_its_schema_and_its_commits(tmp_path: Path) -> None:
+async def test_a_store_reports_its_schema_and_its_commits(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path / "state.db") as store:
         before = store.status
         await store.set_meta("a", "b")
@@ -48,7 +48,7 @@ async def test_a_store_tells_its_schema_and_its_commits(tmp_path: Path) -> None:
     assert not facts.failing
 
 
-async def test_a_write_that_refuses_itself_is_no_fault_of_the_store(tmp_path: Path) -> None:
+async def test_a_rejected_write_does_not_count_as_a_store_failure(tmp_path: Path) -> None:
     def refuse(_: object) -> None:
         raise StoreError("there is no such row")
 

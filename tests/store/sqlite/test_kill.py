@@ -82,7 +82,7 @@ async def kept(path: Path) -> set[str]:
     return keys
 
 
-async def test_what_was_told_durable_survives_kill_nine(tmp_path: Path) -> None:
+async def test_acknowledged_writes_survive_kill_nine(tmp_path: Path) -> None:
     """K2: at random instants, one life after another on the same file."""
     chance = random.Random(7)
     told: set[str] = set()
@@ -93,7 +93,7 @@ async def test_what_was_told_durable_survives_kill_nine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("point", "durable"), [("before_commit", 4), ("after_commit", 5)])
-async def test_a_kill_at_a_commit_falls_on_one_side_of_it(
+async def test_a_kill_at_a_commit_leaves_the_write_whole_or_absent(
     tmp_path: Path, point: str, durable: int
 ) -> None:
     """K2: the fifth write is there after its commit and not before; nobody was told of it."""
@@ -102,7 +102,7 @@ async def test_a_kill_at_a_commit_falls_on_one_side_of_it(
     assert await kept(tmp_path / "state.db") == {f"0-0-{number}" for number in range(durable)}
 
 
-async def test_a_kill_while_the_file_is_made_leaves_one_that_opens(tmp_path: Path) -> None:
+async def test_a_kill_during_creation_leaves_a_file_that_opens(tmp_path: Path) -> None:
     """K5: cut anywhere in its creation, it is made again, or gone on with."""
     chance = random.Random(11)
     for life in range(6):

@@ -105,7 +105,7 @@ async def keys_in(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_a_power_cut_at_any_instant_costs_nothing_that_was_told_durable(
+async def test_a_power_cut_at_any_instant_loses_no_acknowledged_write(
     drive: Drive, tmp_path: Path, seed: int
 ) -> None:
     """K2: neither between commits, nor while the log is folded into the file and begun anew."""
@@ -138,9 +138,7 @@ async def test_a_power_cut_at_any_instant_costs_nothing_that_was_told_durable(
         assert before <= await keys_in(place / "state.db"), f"seed {seed}: {place.name}"
 
 
-async def test_a_store_that_does_not_wait_for_the_disk_loses_something(
-    drive: Drive, tmp_path: Path
-) -> None:
+async def test_unsynced_writes_are_lost_by_a_power_cut(drive: Drive, tmp_path: Path) -> None:
     """K2: the drive can tell: what was written and never synced is not there after a cut."""
     path = tmp_path / "state.db"
     db = apsw.Connection(str(path), vfs=drive.name)

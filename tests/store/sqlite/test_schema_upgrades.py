@@ -86,7 +86,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("version", range(1, NEWEST))
-async def test_a_conversation_of_every_older_schema_goes_on(
+async def test_a_store_of_every_older_schema_is_migrated(
     present: Path, tmp_path: Path, version: int
 ) -> None:
     """K5: brought up by the same steps, with every row as it was; also what a death had left in
@@ -106,7 +106,7 @@ async def test_a_conversation_of_every_older_schema_goes_on(
 
 
 @pytest.mark.parametrize("log", [False, True])
-async def test_a_damaged_file_of_an_older_schema_is_not_brought_up(
+async def test_a_damaged_file_of_an_older_schema_is_not_migrated(
     present: Path, tmp_path: Path, log: bool
 ) -> None:
     """K3: whatever is written to a damaged file makes it worse; it is looked through before."""
@@ -127,7 +127,7 @@ async def test_a_damaged_file_of_an_older_schema_is_not_brought_up(
     assert files(tmp_path) == torn
 
 
-def test_a_look_at_a_file_at_rest_changes_nothing(present: Path, tmp_path: Path) -> None:
+def test_checking_a_closed_store_changes_nothing(present: Path, tmp_path: Path) -> None:
     """K3, K5: an older file stays as old as it is, and its log is not folded."""
     path = tmp_path / "state.db"
     older(path, present, 5, log=True)
@@ -142,7 +142,7 @@ def test_a_look_at_a_file_at_rest_changes_nothing(present: Path, tmp_path: Path)
     assert [file.name for file in alone.iterdir()] == ["state.db"]
 
 
-def test_a_look_at_a_file_whose_log_is_newer_refuses_it(present: Path, tmp_path: Path) -> None:
+def test_checking_a_store_whose_wal_is_newer_fails(present: Path, tmp_path: Path) -> None:
     """K5: the newer version stands in the log alone."""
     path = tmp_path / "state.db"
     path.write_bytes(present.read_bytes())
@@ -154,9 +154,7 @@ def test_a_look_at_a_file_whose_log_is_newer_refuses_it(present: Path, tmp_path:
         check_closed_store(path)
 
 
-async def test_damage_of_the_store_that_the_search_meets_stops_the_writing(
-    present: Path, tmp_path: Path
-) -> None:
+async def test_store_damage_found_by_a_search_stops_writing(present: Path, tmp_path: Path) -> None:
     """K3: it is not taken for damage of the index, which is made anew and meets it again."""
     path = tmp_path / "state.db"
     path.write_bytes(present.read_bytes())

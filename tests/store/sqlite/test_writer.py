@@ -55,7 +55,7 @@ async def test_a_write_is_durable_and_readable_when_its_awaiter_resumes(
     assert await store.meta("key") == "value"
 
 
-async def test_nobody_is_told_before_the_commit(tmp_path: Path) -> None:
+async def test_no_awaiter_resumes_before_the_commit(tmp_path: Path) -> None:
     """K2: an awaiter that resumes before the commit would act on what may never be."""
     held = threading.Event()
     reached = threading.Event()
@@ -111,7 +111,7 @@ async def test_a_failed_write_does_not_undo_its_neighbour(tmp_path: Path) -> Non
         assert await store.inbox_row(outcomes[2].row.id) == outcomes[2].row
 
 
-async def test_a_command_that_fails_half_way_leaves_nothing_of_itself(
+async def test_a_write_that_fails_half_way_is_undone(
     store: SqliteStore,
 ) -> None:
     """K2: its first statements are undone with its last."""
@@ -174,7 +174,7 @@ def _links(folder: str) -> list[str]:
     return [path for path in paths if os.path.islink(path)]
 
 
-async def test_a_closed_store_says_so(tmp_path: Path) -> None:
+async def test_a_closed_store_raises_an_error(tmp_path: Path) -> None:
     """C7: nothing hangs on a store that is gone."""
     store = SqliteStore(tmp_path / "state.db")
     with pytest.raises(StoreError, match="closed"):
@@ -210,7 +210,7 @@ async def test_reads_do_not_wait_for_the_writer(tmp_path: Path) -> None:
         await write
 
 
-async def test_the_log_is_folded_into_the_file_when_nobody_writes(
+async def test_the_wal_is_checkpointed_when_the_writer_is_idle(
     store: SqliteStore, tmp_path: Path
 ) -> None:
     """K2: it does not grow without end, and no write waits for it."""
@@ -227,20 +227,22 @@ async def test_the_log_is_folded_into_the_file_when_nobody_writes(
     assert (tmp_path / "state.db-wal").stat().st_size <= grown
 
 
-async def test_the_file_is_for_its_owner_alone(store: SqliteStore, tmp_path: Path) -> None:
+async def test_the_database_is_readable_by_its_owner_only(
+    store: SqliteStore, tmp_path: Path
+) -> None:
     """K1: conversations are nobody else's to read; the log and its index are as the file."""
     await store.set_meta("key", "value")
     modes = {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
     assert modes == {0o600}
 
 
-async def test_a_whole_file_checks_clean(store: SqliteStore) -> None:
+async def test_a_check_of_an_intact_file_finds_nothing(store: SqliteStore) -> None:
     """K3: `quick_check`, on a connection of its own, beside serving."""
     await store.set_meta("key", "value")
     assert await store.check() == []
 
 
-async def test_a_commit_that_is_not_made_is_undone_and_the_next_one_works(tmp_path: Path) -> None:
+async def test_a_failed_commit_is_undone_and_the_next_one_works(tmp_path: Path) -> None:
     """K2: those who shared it are told; the connection holds no half transaction."""
     failures = [OSError("pulled out")]
 
@@ -263,7 +265,7 @@ def locks_of(path: Path) -> int:
     return sum(line[4] == str(os.getpid()) and line[5].endswith(f":{inode}") for line in lines)
 
 
-async def test_a_copy_of_a_live_store_is_one_instant_of_it(
+async def test_a_copy_of_a_live_store_is_a_consistent_snapshot(
     store: SqliteStore, tmp_path: Path
 ) -> None:
     """K4: all that was acknowledged before, nothing of what follows a gap; and nobody waits."""
@@ -305,7 +307,7 @@ async def locks_at_rest(files: list[Path]) -> list[int]:
     return found
 
 
-async def test_a_copy_that_is_broken_off_ends_at_once(store: SqliteStore, tmp_path: Path) -> None:
+async def test_a_cancelled_copy_ends_at_once(store: SqliteStore, tmp_path: Path) -> None:
     """K4: whoever asked has gone; the store goes on, and so does its stop."""
     for number in range(20):
         await store.set_meta(f"key {number}", "x" * 200_000)
