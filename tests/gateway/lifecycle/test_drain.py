@@ -1,4 +1,4 @@
-"""Chapter C, the turns that run when a gateway goes: waited for, interrupted, or never begun."""
+"""Tests of the drain: turns that run during a stop finish, or are interrupted (C2, C3)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,10 +23,10 @@ from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import LaneState
 from holdfast.testing.simulated.service import ChatService
 
-LONG = 60.0  # seconds: a window that no test waits for
+LONG_TIMEOUT = 60.0  # seconds: no test waits that long
 
 
-async def told(harness: GatewayHarness, state: str) -> None:
+async def wait_for_state(harness: GatewayHarness, state: str) -> None:
     async with asyncio.timeout(30):
         while state not in harness.states:
             await asyncio.sleep(0.005)
@@ -38,8 +38,8 @@ async def test_turns_are_not_drained_by_default(harness: GatewayHarness) -> None
     harness.say("work")
     await harness.model.wait_for_request(1)
     async with asyncio.timeout(20):
-        went = await stop_gateway(harness, StopKind.STOP)
-    assert (went.interrupted, went.parked) == (1, 0)
+        stopped = await stop_gateway(harness, StopKind.STOP)
+    assert (stopped.interrupted, stopped.parked) == (1, 0)
     harness.model.say("worked")
     await harness.start()
     async with asyncio.timeout(30):
@@ -52,14 +52,14 @@ async def test_a_turn_that_finishes_during_the_drain_is_not_interrupted(
     harness: GatewayHarness, kind: StopKind
 ) -> None:
     """C2, F5: nor marked; its answer goes out before the platforms do."""
-    await restart_with_timeouts(harness, drain=LONG, park=LONG)
+    await restart_with_timeouts(harness, drain=LONG_TIMEOUT, park=LONG_TIMEOUT)
     harness.say("work")
     await harness.model.wait_for_request(1)
     stopping = asyncio.create_task(stop_gateway(harness, kind))
-    await told(harness, "draining: 1 turn")
+    await wait_for_state(harness, "draining: 1 turn")
     harness.model.say("worked")
-    went = await stopping
-    assert (went.interrupted, went.parked) == (0, 0)
+    stopped = await stopping
+    assert (stopped.interrupted, stopped.parked) == (0, 0)
     assert "worked" in await harness.texts(1)
     await harness.start()
     assert await harness.ledger() == {"answered": 1}
@@ -68,8 +68,8 @@ async def test_a_turn_that_finishes_during_the_drain_is_not_interrupted(
 
 
 async def test_a_queued_message_is_not_started_during_the_drain(harness: GatewayHarness) -> None:
-    """C2: it is the successor's, without a note."""
-    await restart_with_timeouts(harness, drain=LONG)
+    """C2: the successor starts it, without a note."""
+    await restart_with_timeouts(harness, drain=LONG_TIMEOUT)
     harness.say("first")
     await harness.model.wait_for_request(1)
     harness.say("/queue second")
@@ -78,7 +78,7 @@ async def test_a_queued_message_is_not_started_during_the_drain(harness: Gateway
         while not lane.queued:
             await asyncio.sleep(0.005)
     stopping = asyncio.create_task(stop_gateway(harness, StopKind.STOP))
-    await told(harness, "draining: 1 turn")
+    await wait_for_state(harness, "draining: 1 turn")
     harness.model.say("one", "two")
     await stopping
     assert len(harness.model.requests) == 1
@@ -94,20 +94,20 @@ async def test_a_drain_timeout_interrupts_the_turn(harness: GatewayHarness) -> N
     await restart_with_timeouts(harness, drain=0.05)
     harness.say("work")
     await harness.model.wait_for_request(1)
-    went = await stop_gateway(harness, StopKind.STOP)
-    assert went.interrupted == 1
+    stopped = await stop_gateway(harness, StopKind.STOP)
+    assert stopped.interrupted == 1
     await harness.start()
 
 
 async def test_a_second_signal_ends_the_drain(harness: GatewayHarness) -> None:
     """C1: a second signal ends the drain."""
-    await restart_with_timeouts(harness, drain=LONG)
+    await restart_with_timeouts(harness, drain=LONG_TIMEOUT)
     harness.say("work")
     await harness.model.wait_for_request(1)
     hurried = asyncio.Event()
     order = stop_order(harness, StopKind.SIGNAL)
     stopping = asyncio.create_task(harness.running.stop(order, urgent=hurried))
-    await told(harness, "draining: 1 turn")
+    await wait_for_state(harness, "draining: 1 turn")
     hurried.set()
     async with asyncio.timeout(10):
         await stopping
@@ -118,76 +118,76 @@ async def test_a_second_signal_ends_the_drain(harness: GatewayHarness) -> None:
 
 
 async def test_drain_progress_is_reported_when_the_number_changes(harness: GatewayHarness) -> None:
-    """C2: at the start, with each change, and at the end; not on every look."""
-    await restart_with_timeouts(harness, drain=LONG)
+    """C2: at the start, with each change, and at the end; not on every check."""
+    await restart_with_timeouts(harness, drain=LONG_TIMEOUT)
     for chat in ("one", "two"):
         harness.say("work", chat=chat)
     await harness.model.wait_for_request(2)
     harness.states.clear()
     stopping = asyncio.create_task(stop_gateway(harness, StopKind.STOP))
-    await told(harness, "draining: 2 turns")
+    await wait_for_state(harness, "draining: 2 turns")
     harness.model.say("worked")
-    await told(harness, "draining: 1 turn")
+    await wait_for_state(harness, "draining: 1 turn")
     harness.model.say("worked")
     await stopping
-    said = [state for state in harness.states if state.startswith("draining")]
+    reported = [state for state in harness.states if state.startswith("draining")]
     end = "draining: 0 turns"
-    assert said == ["draining: 2 turns", "draining: 1 turn", end, end]
+    assert reported == ["draining: 2 turns", "draining: 1 turn", end, end]
     await harness.start()
 
 
 @pytest.fixture
-async def patient(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
-    """A harness whose vendor splits messages: one that may have more parts is waited for."""
+async def album_harness(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
+    """A harness whose vendor splits messages: an album waits for further parts."""
     harness = GatewayHarness(tmp_path / "state.db")
-    harness.service = ChatService(settle=LONG)
+    harness.service = ChatService(settle=LONG_TIMEOUT)
     await harness.start()
     yield harness
     await harness.stop()
 
 
 async def test_a_session_that_is_still_starting_is_neither_interrupted_nor_marked(
-    patient: GatewayHarness,
+    album_harness: GatewayHarness,
 ) -> None:
     """C3, F5: its message stays in the inbox and runs in the successor, without a note."""
-    patient.say("part of an album", group="album")
+    album_harness.say("part of an album", group="album")
     async with asyncio.timeout(30):
-        while patient.gateway.lanes.count(LaneState.STARTING) != 1:
+        while album_harness.gateway.lanes.count(LaneState.STARTING) != 1:
             await asyncio.sleep(0.005)
     async with asyncio.timeout(10):
-        went = await stop_gateway(patient, StopKind.RESTART)
-    assert (went.interrupted, went.parked) == (0, 0)
-    patient.service = ChatService()
-    await patient.start()
-    request = await patient.model.wait_for_request(1)
+        stopped = await stop_gateway(album_harness, StopKind.RESTART)
+    assert (stopped.interrupted, stopped.parked) == (0, 0)
+    album_harness.service = ChatService()
+    await album_harness.start()
+    request = await album_harness.model.wait_for_request(1)
     assert [message.text for message in request.messages] == ["part of an album"]
-    await wait_for_open_turns(patient)
-    assert (await only_session_row(patient)).interruptions == 0
-    patient.model.say("seen")
+    await wait_for_open_turns(album_harness)
+    assert (await only_session_row(album_harness)).interruptions == 0
+    album_harness.model.say("seen")
 
 
 async def test_an_agent_gets_the_reason_for_its_interruption_once(
     harness: GatewayHarness, call: Call
 ) -> None:
     """C3, H7: once per agent, with the reason; the turn stays open."""
-    lever = harness.held_tools[ReplayClass.NEVER]
-    lever.go.clear()
+    tool = harness.held_tools[ReplayClass.NEVER]
+    tool.go.clear()
     harness.model.say([call("never")])
     harness.say("work")
-    await lever.wait_until_started(1)
+    await tool.wait_until_started(1)
     agent = next(iter(harness.gateway.lanes)).running_turn.agent
-    heard: list[str] = []
+    reasons: list[str] = []
     interrupt = agent._interrupt
     assert interrupt is not None
 
-    def listen(reason: str) -> None:
-        heard.append(reason)
+    def record_reason(reason: str) -> None:
+        reasons.append(reason)
         interrupt(reason)
 
-    agent.set_interrupt(listen)
+    agent.set_interrupt(record_reason)
     await stop_gateway(harness, StopKind.STOP)
-    assert heard == ["Gateway shutting down"]
-    assert len(lever.cancelled) == 1
+    assert reasons == ["Gateway shutting down"]
+    assert len(tool.cancelled) == 1
     await harness.start()
     request = await harness.model.wait_for_request(2)
     [result] = [m for m in request.messages if isinstance(m, ToolMessage)]
@@ -206,13 +206,13 @@ async def test_a_restart_gives_its_own_reason_to_agents(harness: GatewayHarness)
 
 
 async def test_wait_until_idle_returns_when_no_turn_runs(harness: GatewayHarness) -> None:
-    """C2: `restart --when-idle` waits for this, and not for one who waits for a person."""
+    """C2: `restart --when-idle` waits for this; a turn that waits for an approval does not run."""
     harness.say("work")
     await harness.model.wait_for_request(1)
-    quiet = asyncio.create_task(harness.gateway.lanes.wait_until_idle())
+    idle = asyncio.create_task(harness.gateway.lanes.wait_until_idle())
     await wait_for_open_turns(harness)
-    assert not quiet.done()
+    assert not idle.done()
     harness.model.say("worked")
     async with asyncio.timeout(10):
-        await quiet
+        await idle
     assert harness.gateway.lanes.count(LaneState.RUNNING) == 0

@@ -1,5 +1,5 @@
-"""Chapters H and F, in the last instants of a process: an end that the disk had refused, and a
-question that was asked as the gateway went."""
+"""Tests of writes in the last instants of a process: an end that the disk refused, and an approval
+requested during the stop (F5, F7, H3)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -26,20 +26,20 @@ from holdfast.gateway.turns.transcript_notes import interruption_note
 from holdfast.store.sqlite.store import SqliteStore
 
 
-def nothing() -> None:
-    """What happens in an instant in which nothing does."""
+def no_op() -> None:
+    """The default hook: do nothing."""
 
 
-class Watched(SqliteStore):
-    """A store that is full for the ends of turns, and that tells when a turn looks for standing
-    rules or asks a person."""
+class HookedStore(SqliteStore):
+    """A store that refuses the ends of turns while it is full, and calls hooks when a turn reads
+    the approval rules or asks for an approval."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.full = False
         self.refused = 0
-        self.looks: Callable[[], Any] = nothing
-        self.asks: Callable[[], Any] = nothing
+        self.on_read_rules: Callable[[], Any] = no_op
+        self.on_ask: Callable[[], Any] = no_op
 
     def end_turn(self, *arguments: Any, **more: Any) -> Any:
         if not self.full:
@@ -50,103 +50,103 @@ class Watched(SqliteStore):
         return refused
 
     async def approval_rules(self, *arguments: Any, **more: Any) -> Any:
-        self.looks()
+        self.on_read_rules()
         return await super().approval_rules(*arguments, **more)
 
     def ask_approvals(self, *arguments: Any, **more: Any) -> Any:
         asked = super().ask_approvals(*arguments, **more)
-        self.asks()
+        self.on_ask()
         return asked
 
 
-class Leaving(ApprovalHarness):
-    """A harness with people to ask, on such a store."""
+class LastWritesHarness(ApprovalHarness):
+    """An approval harness on a `HookedStore`."""
 
-    store: Watched
+    store: HookedStore
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self.open_store = Watched
+        self.open_store = HookedStore
         set_stop_timeouts(self)
 
-    def mark(self) -> None:
-        """What the phase of that name does, in the instant in which this is called."""
-        self.store.looks = self.store.asks = nothing
+    def mark_turns(self) -> None:
+        """Do what the phase `mark` does, now."""
+        self.store.on_read_rules = self.store.on_ask = no_op
         self.gateway.lanes.leave(TurnExitReason.SHUTDOWN_TIMEOUT)
 
-    async def goes_while_its_end_waits(self, until: Until) -> None:
-        """A stop, once the disk has refused an end; there is room again by then."""
+    async def stop_while_end_is_pending(self, until: Until) -> None:
+        """Stop after the disk has refused the end of a turn; by then there is space again."""
         await until(lambda: self.store.refused > 0)
         self.store.full = False
-        went = await stop_gateway(self, StopKind.STOP)
-        assert (went.parked, went.interrupted) == (0, 0)
+        stopped = await stop_gateway(self, StopKind.STOP)
+        assert (stopped.parked, stopped.interrupted) == (0, 0)
 
 
 @pytest.fixture
-async def harness(tmp_path: Path) -> AsyncIterator[Leaving]:
-    harness = Leaving(tmp_path / "state.db")
+async def harness(tmp_path: Path) -> AsyncIterator[LastWritesHarness]:
+    harness = LastWritesHarness(tmp_path / "state.db")
     await harness.start()
     yield harness
     await harness.stop()
 
 
 async def test_an_answer_that_the_disk_refused_is_written_by_the_stop(
-    harness: Leaving, until: Until
+    harness: LastWritesHarness, until: Until
 ) -> None:
-    """H4, H1, F7: the next start sends it; the model is not asked again, and nothing was cut."""
-    said = await harness.accept("hi")
+    """H4, H1, F7: the next start sends it; the model is not asked again, and nothing is counted."""
+    accepted = await harness.accept("hi")
     await harness.model.wait_for_request(1)
     await wait_for_open_turns(harness)
     harness.store.full = True
     harness.model.say("hello")
-    await harness.goes_while_its_end_waits(until)
+    await harness.stop_while_end_is_pending(until)
     await start_gateway(harness)
-    assert (await harness.end_of(said)).text == "hello"
+    assert (await harness.end_of(accepted)).text == "hello"
     assert len(harness.model.requests) == 1
     assert (await only_session_row(harness)).interruptions == 0
 
 
 async def test_a_turn_that_its_user_stopped_on_a_full_disk_is_not_resumed(
-    harness: Leaving, until: Until
+    harness: LastWritesHarness, until: Until
 ) -> None:
-    """H3, F9: the gateway goes while that end waits for the disk, and takes it along."""
-    said = await harness.accept("work")
+    """H3, F9: the gateway stops while that end waits for the disk, and writes it."""
+    accepted = await harness.accept("work")
     await harness.model.wait_for_request(1)
     await wait_for_open_turns(harness)
     harness.store.full = True
     stop = await harness.accept("/stop")
-    await harness.goes_while_its_end_waits(until)
+    await harness.stop_while_end_is_pending(until)
     await start_gateway(harness)
-    assert (await harness.end_of(said)).state is InboxState.SUPERSEDED
+    assert (await harness.end_of(accepted)).state is InboxState.SUPERSEDED
     assert (await harness.end_of(stop)).text == "Stopped."
     assert len(harness.model.requests) == 1
 
 
 async def test_a_turn_that_waits_and_was_stopped_on_a_full_disk_is_not_resumed(
-    harness: Leaving, call: Call, until: Until
+    harness: LastWritesHarness, call: Call, until: Until
 ) -> None:
-    """H3, F9, J3: nobody runs it, and its end is written all the same."""
+    """H3, F9, J3: no agent runs it, and its end is written nevertheless."""
     harness.model.say([call("shell", RM)])
-    said = await harness.accept("clean up")
+    accepted = await harness.accept("clean up")
     await harness.asked()
     harness.store.full = True
     await harness.accept("/stop")
-    await harness.goes_while_its_end_waits(until)
+    await harness.stop_while_end_is_pending(until)
     await start_gateway(harness)
-    assert (await harness.end_of(said)).state is InboxState.SUPERSEDED
+    assert (await harness.end_of(accepted)).state is InboxState.SUPERSEDED
     assert await harness.store.approvals(limit=5, pending=True) == []
 
 
 async def test_a_turn_that_asks_in_the_instant_of_its_mark_was_not_interrupted(
-    harness: Leaving, call: Call
+    harness: LastWritesHarness, call: Call
 ) -> None:
-    """C2, F5, F7: the log has its question before the mark, so it stands at a boundary."""
-    harness.store.asks = harness.mark
+    """C2, F5, F7: its question is stored before the mark, so it is at a boundary."""
+    harness.store.on_ask = harness.mark_turns
     harness.model.say([call("shell", RM)])
     harness.say("clean up")
     await harness.asked()
-    went = await stop_gateway(harness, StopKind.STOP)
-    assert (went.parked, went.interrupted) == (1, 0)
+    stopped = await stop_gateway(harness, StopKind.STOP)
+    assert (stopped.parked, stopped.interrupted) == (1, 0)
     await start_gateway(harness)
     found = await only_session_row(harness)
     assert (found.interruptions, found.resume_pending) == (0, False)
@@ -156,16 +156,16 @@ async def test_a_turn_that_asks_in_the_instant_of_its_mark_was_not_interrupted(
 
 
 async def test_a_marked_turn_asks_for_no_approval(
-    harness: Leaving, call: Call, until: Until
+    harness: LastWritesHarness, call: Call, until: Until
 ) -> None:
-    """F5, F6, F7: it was cut, is counted and told so; its successor asks."""
-    harness.store.looks = harness.mark
+    """F5, F6, F7: it is interrupted, counted and gets a note; its successor asks."""
+    harness.store.on_read_rules = harness.mark_turns
     harness.model.say([call("shell", RM)])
     harness.say("clean up")
     await until(lambda: harness.gateway.lanes.count(LaneState.PARKED) == 1)
     assert await harness.store.approvals(limit=5) == []
-    went = await stop_gateway(harness, StopKind.STOP)
-    assert (went.parked, went.interrupted) == (0, 1)
+    stopped = await stop_gateway(harness, StopKind.STOP)
+    assert (stopped.parked, stopped.interrupted) == (0, 1)
     await start_gateway(harness)
     await harness.asked()
     assert (await only_session_row(harness)).interruptions == 1
@@ -176,9 +176,9 @@ async def test_a_marked_turn_asks_for_no_approval(
 
 @pytest.mark.parametrize("kind", [None, StopKind.STOP], ids=["crash", "stop"])
 async def test_a_turn_stopped_in_one_call_counts_as_interrupted_although_it_asked_about_the_next(
-    harness: Leaving, call: Call, kind: StopKind | None
+    harness: LastWritesHarness, call: Call, kind: StopKind | None
 ) -> None:
-    """F6, F7, H3: it ran what had been allowed; counted and told once, and the question stands."""
+    """F6, F7, H3: it ran the approved call; one count, one note, and the second question stays."""
     harness.shell.go.clear()
     harness.model.say([call("shell", RM), call("shell", DD)])
     harness.say("clean up")

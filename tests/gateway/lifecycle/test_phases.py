@@ -1,4 +1,4 @@
-"""Chapter C, the list itself: names, order, deadlines, and what a broken phase does to the rest."""
+"""Tests of the phases of a stop: names, order, deadlines, and failures of one phase (C1, C4)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -40,7 +40,7 @@ NAMES = [
     "kill tools again",
     "close auxiliary clients",
 ]
-OF_THE_PROCESS = 6.0  # seconds of the 25: the store, the state, the lock
+PROCESS_SECONDS = 6.0  # seconds of the 25: the store, the state, the lock
 
 
 async def fails() -> None:
@@ -59,7 +59,7 @@ def phases_of(harness: GatewayHarness, kind: StopKind) -> list[Phase]:
 async def test_the_phases_have_their_names_and_their_order(
     harness: GatewayHarness, kind: StopKind
 ) -> None:
-    """C1: one list, whatever the reason."""
+    """C1: one list, whatever the kind of stop."""
     assert [phase.name for phase in phases_of(harness, kind)] == NAMES
     await stop_gateway(harness, kind)
     ran = harness.states[harness.states.index("connecting") + 1 :]
@@ -71,17 +71,17 @@ async def test_the_phases_have_their_names_and_their_order(
 async def test_all_phases_but_the_drain_fit_into_their_time(
     harness: GatewayHarness, kind: StopKind
 ) -> None:
-    """C1: 25 seconds together, with room for what the process does besides."""
+    """C1: 25 seconds together, including what the process does after them."""
     await restart_with_timeouts(harness, drain=100, park=10)
     phases = phases_of(harness, kind)
-    assert sum(phase.seconds for phase in phases if phase.name != DRAIN) <= 25 - OF_THE_PROCESS
+    assert sum(phase.seconds for phase in phases if phase.name != DRAIN) <= 25 - PROCESS_SECONDS
     [drain] = [phase for phase in phases if phase.name == DRAIN]
     assert drain.seconds > 100 + (10 if kind.restarts else 0)
 
 
 @pytest.fixture
-async def hasty(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
-    """A harness whose stops wait for nothing."""
+async def no_wait_harness(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
+    """A harness whose stop timeouts are zero."""
     harness = GatewayHarness(tmp_path / "state.db")
     set_stop_timeouts(harness)
     await harness.start()
@@ -89,8 +89,8 @@ async def hasty(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     await harness.stop()
 
 
-async def in_the_middle_of_everything(harness: GatewayHarness, call: Call) -> None:
-    """A turn that the model works on, one in a command, and a message that waits."""
+async def start_mixed_work(harness: GatewayHarness, call: Call) -> None:
+    """Start a turn in a model request, one in a command, and queue a message."""
     harness.held_tools[ReplayClass.ATTACH].go.clear()
     harness.model.say([call("attach")])
     harness.say("run it", chat="commands")
@@ -104,8 +104,8 @@ async def in_the_middle_of_everything(harness: GatewayHarness, call: Call) -> No
             await asyncio.sleep(0.005)
 
 
-def _brief(phase: Phase) -> Phase:
-    """Where a broken phase has left tasks behind, this one waits for them in vain."""
+def _shorten(phase: Phase) -> Phase:
+    """Shorten the phase that would wait in vain for tasks that a broken phase left behind."""
     return replace(phase, seconds=0.2) if phase.name == "cancel tasks" else phase
 
 
@@ -114,43 +114,43 @@ def _brief(phase: Phase) -> Phase:
     ("fault", "kind"), [(fails, StopKind.SIGNAL), (hangs, StopKind.RESTART)], ids=["fails", "hangs"]
 )
 async def test_a_broken_phase_skips_no_other_and_loses_nothing(
-    hasty: GatewayHarness,
+    no_wait_harness: GatewayHarness,
     call: Call,
     name: str,
     fault: Callable[[], Awaitable[None]],
     kind: StopKind,
 ) -> None:
-    """C1, H3: the others run, and the next start answers each message once, from the log."""
-    harness = hasty
-    await in_the_middle_of_everything(harness, call)
+    """C1, H3: the others run, and the next start answers each message once, from the store."""
+    harness = no_wait_harness
+    await start_mixed_work(harness, call)
     phases = [
-        replace(phase, seconds=0.05, run=fault) if phase.name == name else _brief(phase)
+        replace(phase, seconds=0.05, run=fault) if phase.name == name else _shorten(phase)
         for phase in phases_of(harness, kind)
     ]
-    told: list[str] = []
-    await run_phases(phases, progress=told.append)
-    assert told == NAMES
+    reported: list[str] = []
+    await run_phases(phases, progress=reported.append)
+    assert reported == NAMES
     await harness.die()
-    lever = harness.held_tools[ReplayClass.ATTACH]
-    lever.known = {lever.started[0]: "it ran"}
-    lever.go.set()
+    tool = harness.held_tools[ReplayClass.ATTACH]
+    tool.known = {tool.started[0]: "it ran"}
+    tool.go.set()
     harness.model.say("one", "two", "three")
     await harness.start()
-    await settled(harness, 3)
+    await wait_for_replies(harness, 3)
     assert await harness.ledger() == {"answered": 3}
-    assert len(lever.started) == 1
-    replies = [s.outgoing.text for s in await harness.sent(3) if s.outgoing.text in WORDS]
-    assert sorted(replies) == sorted(WORDS)
+    assert len(tool.started) == 1
+    replies = [s.outgoing.text for s in await harness.sent(3) if s.outgoing.text in REPLIES]
+    assert sorted(replies) == sorted(REPLIES)
 
 
-WORDS = ("one", "two", "three")
+REPLIES = ("one", "two", "three")
 
 
-async def settled(harness: GatewayHarness, number: int) -> None:
+async def wait_for_replies(harness: GatewayHarness, number: int) -> None:
     async with asyncio.timeout(30):
         while (await harness.ledger()).get("answered", 0) < number:
             await asyncio.sleep(0.005)
-        while len([s for s in await harness.sent(0) if s.outgoing.text in WORDS]) < number:
+        while len([s for s in await harness.sent(0) if s.outgoing.text in REPLIES]) < number:
             await asyncio.sleep(0.005)
 
 
@@ -164,7 +164,7 @@ async def test_a_second_stop_waits_for_the_first(harness: GatewayHarness) -> Non
 
 
 async def test_cancelling_a_waiter_does_not_cancel_the_stop(harness: GatewayHarness) -> None:
-    """C1: a stop that has begun goes through."""
+    """C1: a stop that has begun completes."""
     first = asyncio.create_task(harness.running.stop())
     await asyncio.sleep(0)
     first.cancel()
@@ -174,8 +174,8 @@ async def test_cancelling_a_waiter_does_not_cancel_the_stop(harness: GatewayHarn
     await harness.start()
 
 
-class Doorway:
-    """A platform of this very process, which a start waits for, that stands in its own doorway."""
+class HangingPlatform:
+    """A platform whose connection a start waits for, and that never connects."""
 
     name = "slow"
     account = "default"
@@ -185,7 +185,7 @@ class Doorway:
     def __init__(self) -> None:
         self.reached = asyncio.Event()
 
-    def connect(self, intake: Any) -> "Doorway":
+    def connect(self, intake: Any) -> "HangingPlatform":
         return self
 
     async def __aenter__(self) -> None:
@@ -197,16 +197,16 @@ class Doorway:
 
 
 async def test_a_stop_during_startup_ends_what_was_started(harness: GatewayHarness) -> None:
-    """C1: at any point of start-up; parts that were never entered are passed over."""
+    """C1: at any point of startup; parts that were never entered are skipped."""
     await harness.accept("work")
     await harness.model.wait_for_request(1)
     await wait_for_open_turns(harness)
     await harness.stop()
-    doorway = Doorway()
-    harness.extra_platforms = [doorway]
+    platform = HangingPlatform()
+    harness.extra_platforms = [platform]
     starting = asyncio.create_task(harness.start())
-    await doorway.reached.wait()
-    await harness.model.wait_for_request(2)  # the turn that was cut has gone on meanwhile
+    await platform.reached.wait()
+    await harness.model.wait_for_request(2)  # the interrupted turn has resumed meanwhile
     await harness.running.stop()
     with pytest.raises(asyncio.CancelledError):
         await starting
@@ -215,10 +215,10 @@ async def test_a_stop_during_startup_ends_what_was_started(harness: GatewayHarne
     harness.extra_platforms = []
     harness.model.say("answered")
     await harness.start()
-    await settled_once(harness)
+    await wait_for_answer(harness)
 
 
-async def settled_once(harness: GatewayHarness) -> None:
+async def wait_for_answer(harness: GatewayHarness) -> None:
     async with asyncio.timeout(30):
         while await harness.ledger() != {"answered": 1}:
             await asyncio.sleep(0.005)
@@ -227,7 +227,7 @@ async def settled_once(harness: GatewayHarness) -> None:
 async def test_a_startup_that_cannot_be_cancelled_does_not_block_the_stop(
     harness: GatewayHarness,
 ) -> None:
-    """C1, C5: the rest of the phase is done all the same, and memory hears of who is mid-turn."""
+    """C1, C5: the rest of the phase runs nevertheless, and memory learns which turns are open."""
     harness.say("work")
     await harness.model.wait_for_request(1)
     stop = GatewayStop(
@@ -251,8 +251,8 @@ async def test_a_gateway_that_was_never_started_can_be_stopped(harness: GatewayH
         await fresh.stop()
 
 
-class Watched(NoRunners):
-    """Tells when it was asked to end or to let go, among the phases."""
+class StopRecordingRunners(NoRunners):
+    """Runners that record among the phases when they are ended or detached."""
 
     def __init__(self, states: list[str]) -> None:
         super().__init__()
@@ -262,57 +262,59 @@ class Watched(NoRunners):
         self._states.append("ended")
 
     async def detach(self) -> None:
-        self._states.append("let go")
+        self._states.append("detached")
 
 
 @pytest.fixture
-async def watched(harness: GatewayHarness) -> GatewayHarness:
+async def recording_harness(harness: GatewayHarness) -> GatewayHarness:
     await harness.stop()
-    harness.runners = Watched(harness.states)
+    harness.runners = StopRecordingRunners(harness.states)
     await harness.start()
     harness.states.clear()
     return harness
 
 
-def marks_of(states: list[str]) -> list[str]:
-    return [state for state in states if state in ("ended", "let go", "disconnect platforms")]
+def runner_events(states: list[str]) -> list[str]:
+    return [state for state in states if state in ("ended", "detached", "disconnect platforms")]
 
 
 async def test_tools_are_killed_before_platforms_disconnect_if_turns_were_interrupted(
-    watched: GatewayHarness,
+    recording_harness: GatewayHarness,
 ) -> None:
-    """C4: a supervisor's kill timer never finds children alive; a last sweep runs at the end."""
-    await watched.accept("work")
-    await watched.model.wait_for_request(1)
-    await stop_gateway(watched, StopKind.STOP)
-    assert marks_of(watched.states) == ["ended", "disconnect platforms", "ended"]
-    watched.model.say("done")
-    await watched.start()
+    """C4: a supervisor's kill timer finds no child process alive; a last sweep runs at the end."""
+    await recording_harness.accept("work")
+    await recording_harness.model.wait_for_request(1)
+    await stop_gateway(recording_harness, StopKind.STOP)
+    assert runner_events(recording_harness.states) == ["ended", "disconnect platforms", "ended"]
+    recording_harness.model.say("done")
+    await recording_harness.start()
 
 
-async def test_on_the_graceful_path_only_the_last_sweep_runs(watched: GatewayHarness) -> None:
+async def test_on_the_graceful_path_only_the_last_sweep_runs(
+    recording_harness: GatewayHarness,
+) -> None:
     """C4: nothing was interrupted."""
-    await stop_gateway(watched, StopKind.STOP)
-    assert marks_of(watched.states) == ["disconnect platforms", "ended"]
-    await watched.start()
+    await stop_gateway(recording_harness, StopKind.STOP)
+    assert runner_events(recording_harness.states) == ["disconnect platforms", "ended"]
+    await recording_harness.start()
 
 
 @pytest.mark.parametrize("kind", [StopKind.RESTART, StopKind.REPLACE])
 async def test_a_restart_detaches_the_runners(
-    watched: GatewayHarness, call: Call, kind: StopKind
+    recording_harness: GatewayHarness, call: Call, kind: StopKind
 ) -> None:
-    """C4, J2: with what runs in them, before any turn is cancelled, for the successor."""
-    watched.held_tools[ReplayClass.NEVER].go.clear()
-    watched.model.say([call("never")])
-    await watched.accept("work")
-    await watched.held_tools[ReplayClass.NEVER].wait_until_started(1)
-    cancelled = watched.held_tools[ReplayClass.NEVER].cancelled
-    await stop_gateway(watched, kind, now=True)
-    assert "ended" not in watched.states
-    assert watched.states.index("let go") < watched.states.index("kill tools")
+    """C4, J2: with their processes, before any turn is cancelled, for the successor."""
+    recording_harness.held_tools[ReplayClass.NEVER].go.clear()
+    recording_harness.model.say([call("never")])
+    await recording_harness.accept("work")
+    await recording_harness.held_tools[ReplayClass.NEVER].wait_until_started(1)
+    cancelled = recording_harness.held_tools[ReplayClass.NEVER].cancelled
+    await stop_gateway(recording_harness, kind, now=True)
+    assert "ended" not in recording_harness.states
+    assert recording_harness.states.index("detached") < recording_harness.states.index("kill tools")
     assert len(cancelled) == 1
-    watched.held_tools[ReplayClass.NEVER].go.set()
-    await watched.start()
-    await watched.model.wait_for_request(2)
-    assert (await only_session_row(watched)).interruptions == 1
-    watched.model.say("done")
+    recording_harness.held_tools[ReplayClass.NEVER].go.set()
+    await recording_harness.start()
+    await recording_harness.model.wait_for_request(2)
+    assert (await only_session_row(recording_harness)).interruptions == 1
+    recording_harness.model.say("done")

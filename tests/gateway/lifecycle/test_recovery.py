@@ -1,4 +1,4 @@
-"""Chapter F, across a stop and the next start: who is marked, what is noted, what is counted."""
+"""Tests of recovery across a stop and the next start: marks, notes and counts (F5 to F8)."""
 
 import asyncio
 from typing import Any
@@ -38,8 +38,8 @@ KEY = build_session_key(Source(platform="simulated", chat_id="home", user_id="an
 NOW = {"now": True}
 
 
-async def cut_in_a_model_call(harness: GatewayHarness, kind: StopKind) -> None:
-    """A turn that no window could save."""
+async def interrupt_in_model_call(harness: GatewayHarness, kind: StopKind) -> None:
+    """Interrupt a turn in a model request by a stop without a drain."""
     harness.say("work")
     asked = len(harness.model.requests)
     await harness.model.wait_for_request(asked + 1)
@@ -47,27 +47,27 @@ async def cut_in_a_model_call(harness: GatewayHarness, kind: StopKind) -> None:
     await restart_gateway(harness, kind, **NOW)
 
 
-async def answered(harness: GatewayHarness, number: int) -> None:
+async def wait_for_answers(harness: GatewayHarness, number: int) -> None:
     async with asyncio.timeout(30):
         while (await harness.ledger()).get("answered", 0) < number:
             await asyncio.sleep(0.005)
 
 
-class Witness(HeldTool):
-    """Looks into the file in the very instant in which it is cancelled."""
+class CancellationProbe(HeldTool):
+    """A tool that reads the session row from the file in the instant in which it is cancelled."""
 
     def __init__(self, harness: GatewayHarness) -> None:
-        super().__init__("witness", ReplayClass.NEVER)
-        self._world = harness
-        self.saw: list[tuple[Any, ...]] = []
+        super().__init__("probe", ReplayClass.NEVER)
+        self._harness = harness
+        self.rows: list[tuple[Any, ...]] = []
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
         try:
             return await super().run(context, arguments)
         except asyncio.CancelledError:
-            with open_read_only(self._world.path) as db:
+            with open_read_only(self._harness.path) as db:
                 found = db.execute("SELECT resume_pending, resume_reason, cuts FROM sessions")
-                self.saw = found.fetchall()
+                self.rows = found.fetchall()
             raise
 
 
@@ -83,29 +83,29 @@ class Witness(HeldTool):
 async def test_a_running_turn_is_marked_before_it_is_interrupted(
     harness: GatewayHarness, call: Call, kind: StopKind, reason: str
 ) -> None:
-    """F5: in one commit with the count, by why the gateway goes."""
+    """F5: in one commit with the count, with the reason for the stop."""
     await harness.stop()
-    witness = Witness(harness)
-    witness.go.clear()
-    harness.extra_tools = [witness]
+    probe = CancellationProbe(harness)
+    probe.go.clear()
+    harness.extra_tools = [probe]
     set_stop_timeouts(harness)
     await harness.start()
-    harness.model.say([call("witness")])
+    harness.model.say([call("probe")])
     harness.say("work")
-    await witness.wait_until_started(1)
+    await probe.wait_until_started(1)
     await stop_gateway(harness, kind)
-    assert witness.saw == [(1, reason, 1)]
-    witness.go.set()
+    assert probe.rows == [(1, reason, 1)]
+    probe.go.set()
     await start_gateway(harness)
 
 
 async def test_a_clean_drain_marks_no_session(harness: GatewayHarness) -> None:
-    """F5: neither who was at rest nor who had never begun."""
+    """F5: neither idle sessions nor those that had never begun."""
     harness.model.say("hello")
     harness.say("hi")
     await harness.sent(1)
-    went = await restart_gateway(harness)
-    assert (went.interrupted, went.parked) == (0, 0)
+    stopped = await restart_gateway(harness)
+    assert (stopped.interrupted, stopped.parked) == (0, 0)
     found = await only_session_row(harness)
     assert (found.resume_pending, found.interruptions) == (False, 0)
 
@@ -118,7 +118,7 @@ async def test_a_clean_drain_marks_no_session(harness: GatewayHarness) -> None:
 async def test_a_resumed_turn_has_one_note_that_says_what_interrupted_it(
     harness: GatewayHarness, kind: StopKind | None, what: str
 ) -> None:
-    """F6, H3: a record of its own behind the last committed step."""
+    """F6, H3: a record of its own after the last committed step."""
     harness.say("work")
     await harness.model.wait_for_request(1)
     await wait_for_open_turns(harness)
@@ -140,7 +140,7 @@ async def test_a_resumed_turn_has_one_note_that_says_what_interrupted_it(
 async def test_the_note_is_added_whatever_the_transcript_ends_with(
     harness: GatewayHarness, call: Call, last: str
 ) -> None:
-    """F6: and whatever follows is projected behind it, identically ever after."""
+    """F6: later requests repeat it identically."""
     harness.held_tools[ReplayClass.NEVER].go.clear()
     match last:
         case "user":
@@ -162,15 +162,15 @@ async def test_the_note_is_added_whatever_the_transcript_ends_with(
     request = await harness.model.wait_for_request(asked + 1)
     assert note_texts(request.messages) == [interruption_note("crash").text]
     harness.model.say("worked", "again")
-    await answered(harness, 1)
+    await wait_for_answers(harness, 1)
     harness.say("and now?")
     later = await harness.model.wait_for_request(asked + 2)
     assert later.messages[: len(request.messages)] == request.messages
 
 
 async def test_a_marked_interruption_is_not_counted_again(harness: GatewayHarness) -> None:
-    """F7: counted when marked, else by recovery; once per life."""
-    await cut_in_a_model_call(harness, StopKind.RESTART)
+    """F7: counted when marked, else by recovery; once per process."""
+    await interrupt_in_model_call(harness, StopKind.RESTART)
     await harness.model.wait_for_request(2)
     found = await only_session_row(harness)
     assert (found.interruptions, found.resume_pending, found.resume_reason) == (
@@ -182,7 +182,7 @@ async def test_a_marked_interruption_is_not_counted_again(harness: GatewayHarnes
 
 
 async def test_a_mark_without_a_resume_has_one_note(harness: GatewayHarness) -> None:
-    """F6: a process that dies before the turn goes on has cut nothing."""
+    """F6: a process that dies before the turn resumes has interrupted nothing."""
     harness.say("work")
     await harness.model.wait_for_request(1)
     await wait_for_open_turns(harness)
@@ -207,7 +207,7 @@ async def test_a_marked_turn_that_finishes_loses_its_mark(
     await asyncio.gather(*leaving)
     assert (await only_session_row(harness)).interruptions == 1
     harness.model.say("worked")
-    await answered(harness, 1)
+    await wait_for_answers(harness, 1)
     found = await only_session_row(harness)
     assert (found.interruptions, found.resume_pending, found.resume_reason) == (0, False, None)
 
@@ -215,7 +215,7 @@ async def test_a_marked_turn_that_finishes_loses_its_mark(
 async def test_a_marked_turn_that_reaches_a_boundary_still_counts_as_interrupted(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
-    """F5, F7: what was said first holds, also where the stop tells how many it cut."""
+    """F5, F7: the first exit reason holds, also in the count of the stop."""
     await restart_with_timeouts(harness)
     harness.say("work")
     await harness.model.wait_for_request(1)
@@ -225,15 +225,15 @@ async def test_a_marked_turn_that_reaches_a_boundary_still_counts_as_interrupted
     lanes.park()
     harness.model.say([call("never")])
     await until(lambda: lanes.count(LaneState.PARKED) == 1)
-    went = await stop_gateway(harness, StopKind.RESTART)
-    assert (went.parked, went.interrupted) == (0, 1)
+    stopped = await stop_gateway(harness, StopKind.RESTART)
+    assert (stopped.parked, stopped.interrupted) == (0, 1)
     await start_gateway(harness)
     request = await harness.model.wait_for_request(2)
     assert note_texts(request.messages) == [interruption_note("restart_timeout").text]
     assert (await only_session_row(harness)).interruptions == 1
 
 
-async def talked(harness: GatewayHarness) -> SessionRow:
+async def exchange_messages(harness: GatewayHarness) -> SessionRow:
     harness.model.say("hello")
     harness.say("hi")
     await harness.sent(1)
@@ -252,7 +252,7 @@ async def test_a_marked_session_without_a_turn_has_the_note_in_front_of_the_next
     harness: GatewayHarness, reason: str, what: str
 ) -> None:
     """F6: the user's text is unchanged, the note is stored apart, and comes once."""
-    before = await talked(harness)
+    before = await exchange_messages(harness)
     assert await harness.gateway.sessions.mark_resume_pending(KEY, reason=reason)
     await restart_gateway(harness)
     harness.say("go on")
@@ -262,7 +262,7 @@ async def test_a_marked_session_without_a_turn_has_the_note_in_front_of_the_next
     assert note.text.startswith(f"[System note: {what}")
     assert user == UserMessage(text="go on")
     harness.model.say("gone on")
-    await answered(harness, 2)
+    await wait_for_answers(harness, 2)
     harness.say("more")
     later = await harness.model.wait_for_request(3)
     assert later.messages[: len(request.messages)] == request.messages
@@ -271,8 +271,8 @@ async def test_a_marked_session_without_a_turn_has_the_note_in_front_of_the_next
 
 
 async def test_a_written_note_is_no_longer_pending(harness: GatewayHarness) -> None:
-    """F6: paid by the commit that writes it; what cuts that turn has a note of its own."""
-    await talked(harness)
+    """F6: the commit that writes it clears it; the next interruption has a note of its own."""
+    await exchange_messages(harness)
     await harness.gateway.sessions.mark_resume_pending(KEY)
     harness.say("go on")
     await harness.model.wait_for_request(2)
@@ -286,8 +286,8 @@ async def test_a_written_note_is_no_longer_pending(harness: GatewayHarness) -> N
 
 
 async def test_clearing_the_mark_clears_the_note(harness: GatewayHarness) -> None:
-    """F2, F6: none when nothing was cut."""
-    await talked(harness)
+    """F2, F6: no note when nothing was interrupted."""
+    await exchange_messages(harness)
     await harness.gateway.sessions.mark_resume_pending(KEY)
     assert await harness.gateway.sessions.clear_resume_pending(KEY)
     harness.say("go on")
@@ -298,7 +298,7 @@ async def test_clearing_the_mark_clears_the_note(harness: GatewayHarness) -> Non
 async def test_a_transcript_that_merely_ends_in_a_tool_result_has_the_weaker_note(
     harness: GatewayHarness, call: Call
 ) -> None:
-    """F6: somebody stopped the turn behind it; nobody marked anything."""
+    """F6: a user stopped that turn, and no session was marked."""
     harness.model.say([call("safe")])
     harness.say("work")
     await harness.model.wait_for_request(2)
@@ -309,7 +309,7 @@ async def test_a_transcript_that_merely_ends_in_a_tool_result_has_the_weaker_not
     assert isinstance(request.messages[-3], ToolMessage)
     assert request.messages[-2:] == (UNANSWERED_RESULTS_NOTE, UserMessage(text="something else"))
     harness.model.say("done")
-    await answered(harness, 2)  # the command too
+    await wait_for_answers(harness, 2)  # the command too
     harness.say("and more")
     later = await harness.model.wait_for_request(4)
     assert later.messages[: len(request.messages)] == request.messages
@@ -318,7 +318,7 @@ async def test_a_transcript_that_merely_ends_in_a_tool_result_has_the_weaker_not
 
 async def test_a_transcript_that_ends_with_an_answer_has_no_note(harness: GatewayHarness) -> None:
     """F6."""
-    await talked(harness)
+    await exchange_messages(harness)
     await restart_gateway(harness)
     harness.say("again")
     request = await harness.model.wait_for_request(2)
@@ -326,7 +326,7 @@ async def test_a_transcript_that_ends_with_an_answer_has_no_note(harness: Gatewa
     assert kinds == [UserMessage, AssistantMessage, UserMessage]
 
 
-async def suspending(harness: GatewayHarness) -> None:
+async def enable_suspend_recovery(harness: GatewayHarness) -> None:
     await harness.stop()
     gateway = msgspec.structs.replace(
         harness.settings.gateway, crash_recovery=CrashRecovery.SUSPEND, park_timeout=0
@@ -338,9 +338,9 @@ async def suspending(harness: GatewayHarness) -> None:
 async def test_active_sessions_are_suspended_after_a_crash_if_configured(
     harness: GatewayHarness,
 ) -> None:
-    """F8: how many, and none that was quiet for longer."""
-    await suspending(harness)
-    before = await talked(harness)
+    """F8: the next message starts a fresh session."""
+    await enable_suspend_recovery(harness)
+    before = await exchange_messages(harness)
     await harness.die()
     await harness.start()
     found = await harness.store.session(before.id)
@@ -348,7 +348,7 @@ async def test_active_sessions_are_suspended_after_a_crash_if_configured(
     assert found.suspended
     harness.model.say("hello again")
     harness.say("hi again")
-    await answered(harness, 2)
+    await wait_for_answers(harness, 2)
     assert len(await harness.store.sessions(limit=5)) == 2
 
 
@@ -372,7 +372,7 @@ SOURCE = Source(platform="simulated", chat_id="home", user_id="ann")
 
 async def test_a_session_silent_for_longer_is_not_suspended(harness: GatewayHarness) -> None:
     """F8: within 120 s."""
-    await talked(harness)
+    await exchange_messages(harness)
     async with asyncio.timeout(30):
         while await harness.gateway.sessions.suspend_recently_active(within=-1):
             await asyncio.sleep(0.005)
@@ -380,8 +380,8 @@ async def test_a_session_silent_for_longer_is_not_suspended(harness: GatewayHarn
 
 
 async def test_a_clean_stop_suspends_no_session(harness: GatewayHarness) -> None:
-    """F8: only after an unclean death; what was marked then is resumed."""
-    await suspending(harness)
+    """F8: only after a crash; a marked turn resumes."""
+    await enable_suspend_recovery(harness)
     harness.say("work")
     await harness.model.wait_for_request(1)
     await wait_for_open_turns(harness)
@@ -395,14 +395,14 @@ async def test_a_turn_interrupted_by_a_crash_fails_if_configured(
     harness: GatewayHarness,
 ) -> None:
     """F8: its sender is told."""
-    await suspending(harness)
+    await enable_suspend_recovery(harness)
     harness.say("work")
     await harness.model.wait_for_request(1)
     await wait_for_open_turns(harness)
     await harness.die()
     await harness.start()
-    [told] = [text for text in await harness.texts(1) if "set up not to go on" in text]
-    assert told
+    [notice] = [text for text in await harness.texts(1) if "set up not to go on" in text]
+    assert notice
     assert await harness.ledger() == {"failed": 1}
 
 

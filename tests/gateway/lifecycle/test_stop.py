@@ -1,4 +1,4 @@
-"""Chapter C, as far as a plain stop goes: phases in order, nothing left, everything in the log."""
+"""Tests of a plain stop: phases in order, no task left, everything stored (C1, C4, C6, C8)."""
 
 import asyncio
 
@@ -27,14 +27,14 @@ async def test_a_phase_that_fails_or_hangs_skips_no_other() -> None:
         ran.append("works")
 
     phases = [Phase("one", 1, fails), Phase("two", 0.02, hangs), Phase("three", 1, works)]
-    told: list[str] = []
-    await run_phases(phases, progress=told.append)
+    reported: list[str] = []
+    await run_phases(phases, progress=reported.append)
     assert ran == ["fails", "hangs", "works"]
-    assert told == ["one", "two", "three"]
+    assert reported == ["one", "two", "three"]
 
 
 async def test_the_phases_of_a_stop_have_a_fixed_order(harness: GatewayHarness) -> None:
-    """C1, C4: intake closes before turns are cut, tools die before the platforms disconnect."""
+    """C1, C4: intake closes before turns end, and tools are killed before platforms disconnect."""
     await harness.stop()
     phases = harness.states[harness.states.index("connecting") + 1 :]
     order = ["close intake", "interrupt", "kill tools", "empty the cache", "disconnect platforms"]
@@ -57,7 +57,7 @@ async def test_a_stop_leaves_no_task_behind(harness: GatewayHarness) -> None:
 
 def _left_running() -> list[str]:
     names = [task.get_name() for task in asyncio.all_tasks()]
-    ours = (
+    prefixes = (
         "lane",
         "turn",
         "deliver",
@@ -67,11 +67,11 @@ def _left_running() -> list[str]:
         "gateway task group",
         "expiry",
     )
-    return [name for name in names if name.startswith(ours)]
+    return [name for name in names if name.startswith(prefixes)]
 
 
 async def test_a_stop_leaves_nothing_of_any_account_behind(harness: GatewayHarness) -> None:
-    """C8, C6: no task, no lane, no mailbox, and no approval; and it says that it has stopped."""
+    """C8, C6: no task, no lane, no mailbox, no approval; and `stopped` is set."""
     harness.say("work", chat="one")
     harness.say("work", chat="two")
     await harness.accept("work")
@@ -90,7 +90,7 @@ async def test_a_stop_leaves_nothing_of_any_account_behind(harness: GatewayHarne
 
 
 async def test_a_reconnect_of_an_account_cancels_no_turn(harness: GatewayHarness) -> None:
-    """C8: the turn goes on while its platform is away, and its answer waits for it."""
+    """C8: the turn continues while its platform is disconnected, and its answer waits."""
     harness.say("work")
     await harness.model.wait_for_request(1)
     lane = next(iter(harness.gateway.lanes))
@@ -106,7 +106,7 @@ async def test_a_reconnect_of_an_account_cancels_no_turn(harness: GatewayHarness
 
 
 async def test_a_stop_ends_event_subscriptions(harness: GatewayHarness) -> None:
-    """Whoever waits for an answer hears that there will be none from this process."""
+    """A subscriber learns that this process will send no answer."""
     accepted = await harness.accept("work")
     await harness.model.wait_for_request(1)
     watching = asyncio.create_task(harness.events_of(accepted))
