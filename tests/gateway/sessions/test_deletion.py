@@ -1,4 +1,4 @@
-"""Deletion that really deletes: rows in every table, the index, the log, the children."""
+"""Tests of the deletion of a session: rows in every table, the index, the WAL, its subagents."""
 
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,13 @@ from holdfast.core.sessions.search import SearchQuery
 from holdfast.gateway.sessions import teardown
 
 WORD = "quahogwhelk"
-OTHER = "periwinkle"
+OTHER_WORD = "periwinkle"
 
 
-async def filled(harness: GatewayHarness, call: Call, word: str, chat: str) -> SessionId:
-    """A conversation that has the word in all that a turn writes."""
+async def session_containing(
+    harness: GatewayHarness, call: Call, word: str, chat: str
+) -> SessionId:
+    """Run a turn that has the word in everything it writes; return its session."""
     harness.model.say([call("safe", f'{{"for": "{word}"}}')], f"{word} was looked for")
     accepted = await harness.accept(f"look for {word}", chat=chat)
     await harness.end_of(accepted)
@@ -24,8 +26,8 @@ async def filled(harness: GatewayHarness, call: Call, word: str, chat: str) -> S
     return row.session_id
 
 
-def fill(cursor: apsw.Cursor, session_id: SessionId, word: str) -> list[str]:
-    """A row in every table that names a session, whoever made it; the names of the tables."""
+def insert_rows(cursor: apsw.Cursor, session_id: SessionId, word: str) -> list[str]:
+    """Insert a row into every table with a session id; return the names of the tables."""
     found = cursor.execute(
         "SELECT DISTINCT t.name FROM sqlite_schema t, pragma_table_info(t.name) c"
         " WHERE t.type = 'table' AND c.name = 'session_id' ORDER BY t.name"
@@ -34,8 +36,8 @@ def fill(cursor: apsw.Cursor, session_id: SessionId, word: str) -> list[str]:
     for table in tables:
         columns = cursor.execute("SELECT name, type FROM pragma_table_info(?)", (table,)).fetchall()
         values = [_value(table, str(name), str(kind), session_id, word) for name, kind in columns]
-        marks = ", ".join("?" * len(values))
-        cursor.execute(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", values)
+        placeholders = ", ".join("?" * len(values))
+        cursor.execute(f"INSERT OR REPLACE INTO {table} VALUES ({placeholders})", values)
     return tables
 
 
@@ -63,9 +65,9 @@ def bytes_of(folder: Path) -> bytes:
 async def test_no_word_of_a_deleted_session_is_left_in_any_file(
     harness: GatewayHarness, call: Call
 ) -> None:
-    session = await filled(harness, call, WORD, "one")
-    kept = await filled(harness, call, OTHER, "two")
-    tables = await harness.store._submit(lambda cursor: fill(cursor, session, WORD))
+    session = await session_containing(harness, call, WORD, "one")
+    remaining = await session_containing(harness, call, OTHER_WORD, "two")
+    tables = await harness.store._submit(lambda cursor: insert_rows(cursor, session, WORD))
     assert {"messages", "approvals", "children", "compactions", "busy"} <= set(tables)
     assert await harness.store.search(SearchQuery(words=WORD))
     assert WORD.encode() in bytes_of(harness.path.parent)
@@ -83,37 +85,37 @@ async def test_no_word_of_a_deleted_session_is_left_in_any_file(
     assert WORD.encode() not in bytes_of(harness.path.parent)
     assert await harness.store.search(SearchQuery(words=WORD)) == []
     assert WORD.encode() not in bytes_of(harness.path.parent)
-    assert OTHER.encode() in bytes_of(harness.path.parent)
-    assert len(await harness.store.search(SearchQuery(words=OTHER))) == 3
-    assert await harness.store.session(kept) is not None
+    assert OTHER_WORD.encode() in bytes_of(harness.path.parent)
+    assert len(await harness.store.search(SearchQuery(words=OTHER_WORD))) == 3
+    assert await harness.store.session(remaining) is not None
     assert harness.runners.ended.count(session) >= 1
 
 
 async def test_subagent_sessions_are_deleted_with_their_parent(
     harness: GatewayHarness, call: Call
 ) -> None:
-    parent = await filled(harness, call, OTHER, "one")
-    child = await filled(harness, call, WORD, "two")
+    parent = await session_containing(harness, call, OTHER_WORD, "one")
+    subagent = await session_containing(harness, call, WORD, "two")
 
-    def adopt(cursor: apsw.Cursor) -> None:
-        body = CHILD.replace("CHILD", child).replace("PARENT", parent)
+    def insert_subagent(cursor: apsw.Cursor) -> None:
+        body = SUBAGENT_ROW.replace("CHILD", subagent).replace("PARENT", parent)
         cursor.execute(
             "INSERT INTO children (session_id, parent_id, inbox_id, created_at, body)"
             " VALUES (?, ?, 1, 1.0, ?)",
-            (child, parent, body),
+            (subagent, parent, body),
         )
 
-    await harness.store._submit(adopt)
+    await harness.store._submit(insert_subagent)
     gateway = harness.gateway
     await teardown.delete_session(gateway.services, gateway.lanes, gateway.teardown, parent)
-    assert await harness.store.session(child) is None
+    assert await harness.store.session(subagent) is None
     assert WORD.encode() not in bytes_of(harness.path.parent)
 
 
 async def test_a_deletion_interrupted_before_the_index_update_is_completed_at_start(
     harness: GatewayHarness, call: Call
 ) -> None:
-    session = await filled(harness, call, WORD, "one")
+    session = await session_containing(harness, call, WORD, "one")
     assert await harness.store.search(SearchQuery(words=WORD))
     inbox_ids = await harness.store.session_inbox_ids(session)
     await harness.store.delete_session(session, inbox_ids=inbox_ids)
@@ -124,7 +126,7 @@ async def test_a_deletion_interrupted_before_the_index_update_is_completed_at_st
     assert (state.messages, state.behind) == (0, 0)
 
 
-CHILD = (
+SUBAGENT_ROW = (
     '{"session_id":"CHILD","parent":"PARENT","call_id":"c","kind":"background","principal":"p",'
     '"title":"t","depth":1,"max_steps":1,"toolsets":[],"bench":"PARENT",'
     '"chat":{"platform":"api","chat_id":"one","user_id":"owner"},"message_id":"m"}'
