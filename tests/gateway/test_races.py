@@ -94,7 +94,7 @@ class Runners:
     def sandbox(self, session_id: SessionId, *, shell: str = "") -> None:
         return None
 
-    async def adopt(self, known: Any, *, wanted: Any) -> list[SessionId]:
+    async def adopt(self, known: Any, *, needed: Any) -> list[SessionId]:
         return []
 
     async def end_session(self, session_id: SessionId) -> None: ...

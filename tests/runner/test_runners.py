@@ -89,7 +89,7 @@ async def test_letting_go_leaves_everything_running_for_a_successor(open_runners
     with pytest.raises(RunnerError, match="is stopping"):
         await first.sandbox("s_1").run("c2", "true", limit=5)
     second = open_runners()
-    assert await second.adopt([row], wanted={"s_1"}) == ["s_1"]
+    assert await second.adopt([row], needed={"s_1"}) == ["s_1"]
     assert ledger.rows["s_1"] == row
     await second.sandbox("s_1").write_file("w", "go", "")
     result = await second.sandbox("s_1").attach("c")
@@ -130,7 +130,7 @@ async def test_what_nobody_wants_is_killed_and_its_terminal_kept(open_runners, l
     await first.detach()
     known = [rows["wanted"], rows["ended"]]  # the crash came before the third row's commit
     second = open_runners()
-    assert await second.adopt(known, wanted={"wanted"}) == ["wanted"]
+    assert await second.adopt(known, needed={"wanted"}) == ["wanted"]
     assert process_start_time(rows["wanted"].pid) == rows["wanted"].start_time
     assert process_start_time(rows["ended"].pid) is None
     assert process_start_time(rows["forgotten"].pid) is None
@@ -152,7 +152,7 @@ async def test_a_process_that_only_bears_the_pid_is_left_alone(runners, ledger):
         sandboxed=True,
         started_at=0.0,
     )
-    assert await runners.adopt([row], wanted=set()) == []
+    assert await runners.adopt([row], needed=set()) == []
     await innocent.communicate(b"\n")
     assert innocent.returncode == 0
     assert ledger.ended == ["s_1"]
@@ -164,7 +164,7 @@ async def test_a_dead_runner_of_a_wanted_session_keeps_its_spool(open_runners, l
     row = ledger.rows["s_1"]
     await first.end_session("s_1")
     second = open_runners()
-    assert await second.adopt([row], wanted={"s_1"}) == []
+    assert await second.adopt([row], needed={"s_1"}) == []
     assert (await second.sandbox("s_1").attach("c")).output == "kept\n"
     assert (await second.sandbox("s_1").run("c2", "pwd", limit=60)).output == "/tmp\n"
 

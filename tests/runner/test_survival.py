@@ -95,7 +95,7 @@ async def test_the_terminal_survives_the_gateways_death(tmp_path, successor):
     await asyncio.sleep(60)
     """
     row = await run_gateway_and_kill_it(tmp_path, work)
-    assert await successor.adopt([row], wanted={"s_1"}) == ["s_1"]
+    assert await successor.adopt([row], needed={"s_1"}) == ["s_1"]
     result = await successor.sandbox("s_1").run("c2", "pwd; echo $WORD", limit=20)
     assert result.output == "/workspace/deep\ntwo words\n"
 
@@ -125,7 +125,7 @@ async def test_a_command_cut_by_the_gateways_death_tells_the_successor_its_true_
     await running
     """
     row = await run_gateway_and_kill_it(tmp_path, work)
-    await successor.adopt([row], wanted={"s_1"})
+    await successor.adopt([row], needed={"s_1"})
     bench = successor.sandbox("s_1")
     attached = asyncio.create_task(bench.attach("c"))
     again = asyncio.create_task(bench.run("c", "echo ran >>count", limit=60))
@@ -177,7 +177,7 @@ async def test_background_processes_are_adopted(tmp_path, successor):
     """
     row = await run_gateway_and_kill_it(tmp_path, work)
     assert process_start_time(row.pid) == row.start_time
-    assert await successor.adopt([row], wanted={"s_1"}) == ["s_1"]
+    assert await successor.adopt([row], needed={"s_1"}) == ["s_1"]
     bench = successor.sandbox("s_1")
     ended = await bench.wait_for_process("p2", limit=20)
     assert (ended.process.exit_code, ended.output) == (6, "over\n")
@@ -203,7 +203,7 @@ async def test_what_no_session_wants_is_killed_by_the_successor(tmp_path, succes
     await asyncio.sleep(60)
     """
     row = await run_gateway_and_kill_it(tmp_path, work)
-    assert await successor.adopt([], wanted=set()) == []
+    assert await successor.adopt([], needed=set()) == []
     assert process_start_time(row.pid) is None
 
 
@@ -219,7 +219,7 @@ async def test_a_runner_whose_gateway_died_while_it_started_ends_itself(tmp_path
             await asyncio.sleep(0.001)
     gateway.send_signal(signal.SIGKILL)
     await gateway.communicate()
-    await successor.adopt([], wanted=set())
+    await successor.adopt([], needed=set())
     async with asyncio.timeout(20):
         while _runners_below(tmp_path):
             await asyncio.sleep(0.05)

@@ -86,7 +86,7 @@ class NoRunners:
         return None  # type: ignore[return-value]  # no tool of these tests touches it
 
     async def adopt(
-        self, known: Sequence[RunnerRow], *, wanted: Collection[SessionId]
+        self, known: Sequence[RunnerRow], *, needed: Collection[SessionId]
     ) -> list[SessionId]:
         return []
 

@@ -74,8 +74,8 @@ class AuxiliaryClient:
             case AuxiliaryTask.SUMMARY:
                 return self._settings.summaries
             case AuxiliaryTask.VISION:
-                told = VisionMode.AUTO if self._settings.model else self._model_settings.vision
-                return self._settings.vision and accepts_images(self.model, told)
+                vision = VisionMode.AUTO if self._settings.model else self._model_settings.vision
+                return self._settings.vision and accepts_images(self.model, vision)
 
     @property
     def _titles_are_free(self) -> bool:

@@ -63,11 +63,11 @@ class DelegateTool:
         self._settings = settings
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
-        wanted, delegation = decode(DelegateArguments, arguments), context.delegation
+        request, delegation = decode(DelegateArguments, arguments), context.delegation
         if delegation is None:
             raise ToolFailed("nothing can be delegated here: do it yourself")
-        tasks = self._tasks(wanted.tasks, delegation)
-        if wanted.background:
+        tasks = self._tasks(request.tasks, delegation)
+        if request.background:
             return _background_output(await delegation.run_in_background(context.call_id, tasks))
         return render_results(
             await delegation.run_and_wait(context.call_id, tasks, progress=context.progress)
@@ -116,13 +116,13 @@ def render_results(results: Sequence[SubagentResult]) -> ToolOutput:
 
 
 def _render_result(result: SubagentResult) -> str:
-    said = result.text
-    if len(said) > _MAX_REPLY_CHARS:
-        said = f"{said[:_MAX_REPLY_CHARS]}\n[cut: {len(said) - _MAX_REPLY_CHARS} characters more]"
+    text = result.text
+    if len(text) > _MAX_REPLY_CHARS:
+        text = f"{text[:_MAX_REPLY_CHARS]}\n[cut: {len(text) - _MAX_REPLY_CHARS} characters more]"
     if result.state is SubagentState.ANSWERED:
-        return said
+        return text
     why = f": {result.why}" if result.why else ""
-    last = f" The last it said: {said}" if said else ""
+    last = f" The last it said: {text}" if text else ""
     return (
         f"[This child {_FAILURE_TEXT[result.state]}{why}. What it did may have had effects.{last}]"
     )

@@ -174,13 +174,13 @@ def _pad_cell(cell: str, columns: int) -> str:
 
 def _detail_text(row: AuditView) -> str:
     """The text first, then how it was allowed."""
-    said = next((str(row.detail[name]) for name in _TEXT_FIELDS if row.detail.get(name)), "")
-    said = (
+    text = next((str(row.detail[name]) for name in _TEXT_FIELDS if row.detail.get(name)), "")
+    text = (
         "(deleted with its session)"
         if row.texts_deleted
-        else truncate(_single_line(said), _MAX_DETAIL_WIDTH)
+        else truncate(_single_line(text), _MAX_DETAIL_WIDTH)
     )
-    return "  ".join(filter(None, (said, _single_line(_permission_text(row)))))
+    return "  ".join(filter(None, (text, _single_line(_permission_text(row)))))
 
 
 def _permission_text(row: AuditView) -> str:
@@ -255,10 +255,10 @@ def _print_verification(found: AuditVerificationView) -> None:
     if found.broken:
         click.echo(f"Of {found.rows:,} rows, these were changed or are missing.")
         return
-    gone = (
+    deleted_note = (
         f"; {found.texts_deleted:,} texts deleted with their session" if found.texts_deleted else ""
     )
-    click.echo(f"{found.rows:,} rows verified, from {found.first} to {found.last}{gone}.")
+    click.echo(f"{found.rows:,} rows verified, from {found.first} to {found.last}{deleted_note}.")
     click.echo(f"The last hash is {found.head or 'empty'}.")
 
 

@@ -39,13 +39,13 @@ def command(follow: bool, lines: int, level: str, session: str | None, as_json: 
       holdfast logs -f --session s_0199a
     """
     path = Paths(chosen_home()).log_file
-    wanted = LogFileFilter(levels=LEVELS[LEVELS.index(level) :], session=session)
+    log_filter = LogFileFilter(levels=LEVELS[LEVELS.index(level) :], session=session)
     log = LogFileReader(path)
-    shown = log.last_lines(lines, wanted)
+    shown = log.last_lines(lines, log_filter)
     if not shown and not follow:
         click.echo(_explain_empty(path), err=True)
     with suppress(KeyboardInterrupt):  # the way to end it
-        for line in chain(shown, log.follow(wanted) if follow else ()):
+        for line in chain(shown, log.follow(log_filter) if follow else ()):
             click.echo(line.text if as_json else format_log_line(line))
 
 

@@ -99,12 +99,12 @@ def recover_home_database(home: Path, *, yes: bool, as_json: bool) -> None:
             confirm(
                 f"Recover what is readable of {database} into a new file, and move this one aside?"
             )
-        saved, aside = recover_under_lock(home)
+        saved, moved_to = recover_under_lock(home)
     if as_json:
-        print_json(msgspec.to_builtins(saved) | {"aside": [aside]})
+        print_json(msgspec.to_builtins(saved) | {"previous_files": [moved_to]})
         return
     click.echo(f"{saved.summary()}.")
-    click.echo(f"The damaged file is {home / aside}.")
+    click.echo(f"The damaged file is {home / moved_to}.")
 
 
 def recover_under_lock(home: Path) -> tuple[RecoveryResult, str]:
@@ -119,9 +119,9 @@ def recover_under_lock(home: Path) -> tuple[RecoveryResult, str]:
 def _confirm_restore(home: Path, backup: Path, manifest: BackupManifest) -> None:
     age = format_duration(max(0.0, time.time() - manifest.made_at))
     there = Paths(home).db.exists()
-    aside = f" What is in {home} now is moved aside." if there else ""
+    moved_note = f" What is in {home} now is moved aside." if there else ""
     question = (
-        f"Restore {backup.name}, {age} old ({manifest.describe()})?{aside} "
+        f"Restore {backup.name}, {age} old ({manifest.describe()})?{moved_note} "
         "Messages since then are not in it."
     )
     confirm(question)
@@ -132,7 +132,7 @@ def _print_restored(home: Path, restored: RestoreResult) -> None:
     click.echo(f"{home} is restored to {format_time(manifest.made_at)}: {manifest.describe()}.")
     if manifest.last_active is not None:
         click.echo(f"The last conversation in it was used at {format_time(manifest.last_active)}.")
-    for name in restored.aside:
+    for name in restored.previous_files:
         click.echo(f"Moved aside: {home / name}")
     if restored.placed:
         click.echo(f"Other files restored: {restored.placed}.")

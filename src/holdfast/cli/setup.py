@@ -255,7 +255,7 @@ def _test_choice(choice: ModelSetup, *, ask: bool) -> None:
 
     click.echo(f"Asking {choice.target.name} to say hello …")
     try:
-        heard = try_model(choice.target)
+        reply = try_model(choice.target)
     except ModelError as error:
         if not ask:
             raise HoldfastError(
@@ -264,7 +264,7 @@ def _test_choice(choice: ModelSetup, *, ask: bool) -> None:
         click.echo(click.style(str(error), fg="red"))
         click.confirm("Write it down all the same?", default=False, abort=True)
         return
-    click.echo(f"It answers, after {heard.first_token_seconds:.1f} s: {heard.text[:200]}")
+    click.echo(f"It answers, after {reply.first_token_seconds:.1f} s: {reply.text[:200]}")
 
 
 def _write_config(home: Path, choice: ModelSetup, *, ask: bool) -> None:
@@ -295,5 +295,5 @@ def _patch_config(path: Path, before: str, choice: ModelSetup) -> str:
         return patch_table(before, "model", values)
     except UnpatchableToml as error:
         lines = [f'{key} = "{value}"' for key, value in values.items() if value]
-        wanted = "\n".join(["[model]", *lines])
-        raise HoldfastError(f"{path}: {error}. Write this there yourself:\n\n{wanted}") from None
+        snippet = "\n".join(["[model]", *lines])
+        raise HoldfastError(f"{path}: {error}. Write this there yourself:\n\n{snippet}") from None

@@ -96,17 +96,17 @@ def _too_large(path: Path) -> ConfigError:
 
 
 def _syntax_error(path: Path, message: str) -> ConfigError:
-    place, what = _syntax_error_location(path, message), re.sub(r" [(]at .*[)]$", "", message)
+    location, what = _syntax_error_location(path, message), re.sub(r" [(]at .*[)]$", "", message)
     names = re.findall(r"'([^']*)'", what)
     table = ".".join(name if re.fullmatch(r"[\w-]+", name) else f'"{name}"' for name in names)
     if what.startswith("Cannot declare") and table:
         twice = f"this is not TOML: [{table}] stands here for the second time"
-        return config_error(place, twice, fix=f"put its keys under the first [{table}]")
+        return config_error(location, twice, fix=f"put its keys under the first [{table}]")
     if what.startswith("Cannot overwrite"):
         twice = "this is not TOML: a key stands here for the second time"
-        return config_error(place, twice, fix="keep one of the two")
+        return config_error(location, twice, fix="keep one of the two")
     fix = 'write each key as `name = value`, and put texts in "quotes"'
-    return config_error(place, f"this is not TOML: {what}", fix=fix)
+    return config_error(location, f"this is not TOML: {what}", fix=fix)
 
 
 def _syntax_error_location(path: Path, message: str) -> str:

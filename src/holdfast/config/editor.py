@@ -86,18 +86,18 @@ def edit_keys(
     path = home / CONFIG_FILE
     before = read_text(path)
     tree = parse_document(path, before or "").tree
-    wanted: dict[Names, Any] = {find_key(name).path: None for name in unset}
+    changes: dict[Names, Any] = {find_key(name).path: None for name in unset}
     try:
         for name, value in values.items():
-            wanted.update(_requested_leaves(find_key(name), value, tree))
-        _refuse_masked(wanted)
-        after = patch_toml(before or "", wanted)
+            changes.update(_requested_leaves(find_key(name), value, tree))
+        _refuse_masked(changes)
+        after = patch_toml(before or "", changes)
     except RecursionError:
         raise config_error(
             str(path), "tables within tables to no end are no value of a key"
         ) from None
     except UnpatchableToml as error:
-        raise _edit_by_hand_error(path, wanted, str(error)) from None
+        raise _edit_by_hand_error(path, changes, str(error)) from None
     return _checked_edit(path, before, after, check)
 
 
@@ -149,17 +149,17 @@ def _key_changes(
 ) -> Iterator[KeyChange]:
     old, new = file_keys(before), file_keys(after)
     try:
-        stood = {each.key: each.value for each in list_keys(check(before))}
+        values_before = {each.key: each.value for each in list_keys(check(before))}
     except ConfigError:  # what it says now cannot be used: its own words are all there is
-        stood = {}
-    stands = {each.key: each.value for each in list_keys(config)}
+        values_before = {}
+    values_now = {each.key: each.value for each in list_keys(config)}
     for key in changed_keys(before, after):
         origin = config.origins.get(key, CONFIG_FILE)
         decides = origin == CONFIG_FILE  # else what holds is not the file's to say
         yield KeyChange(
             key=key,
-            old=old.get(key, stood.get(key) if decides else None),
-            new=new.get(key, stands.get(key) if decides else None),
+            old=old.get(key, values_before.get(key) if decides else None),
+            new=new.get(key, values_now.get(key) if decides else None),
             effect=change_effect(key),
             overridden_by="" if decides else origin,
         )
@@ -177,11 +177,11 @@ def _requested_leaves(key: Key, value: Any, tree: Mapping[str, Any]) -> dict[Nam
         )
     if not value:
         raise config_error(key.name, "is given nothing to hold", fix="say what of it, or unset it")
-    standing: Any = tree
+    current: Any = tree
     for name in key.path:
-        standing = standing.get(name, {}) if isinstance(standing, dict) else {}
-    gone = {(*key.path, *path): None for path, _ in _leaf_items(standing, ())}
-    return {**gone, **{(*key.path, *path): each for path, each in _leaf_items(value, ())}}
+        current = current.get(name, {}) if isinstance(current, dict) else {}
+    removed = {(*key.path, *path): None for path, _ in _leaf_items(current, ())}
+    return {**removed, **{(*key.path, *path): each for path, each in _leaf_items(value, ())}}
 
 
 def _refuse_masked(requested: Mapping[Names, Any]) -> None:

@@ -83,9 +83,9 @@ def parse_word(key: Key, word: str) -> Any:
     if not _is_utf8(word):
         raise config_error(key.name, "is given what is not UTF-8", fix="write it in UTF-8")
     try:
-        said = tomllib.loads(f"value = {word}")
-        if said.keys() == {"value"} and is_valid(key.node, said["value"]):
-            return said["value"]
+        parsed = tomllib.loads(f"value = {word}")
+        if parsed.keys() == {"value"} and is_valid(key.node, parsed["value"]):
+            return parsed["value"]
     except tomllib.TOMLDecodeError:
         pass
     try:

@@ -71,12 +71,12 @@ def migrate_text(text: str) -> str:
 
 
 def _migrate_line(line: str, path: KeyPath) -> str:
-    name, sign, value = line.partition("=")
-    if not sign:  # the header of a table
+    name, equals, value = line.partition("=")
+    if not equals:  # the header of a table
         return line
     if (new := renamed_key(path)) is not None:
         old = re.escape(str(path[-1]))
-        return re.sub(rf"{old}(?=[\"']?\s*$)", new, name) + sign + value
+        return re.sub(rf"{old}(?=[\"']?\s*$)", new, name) + equals + value
     written = re.match(r"(\s*[\"'])(\w+)(?=[\"'])", value)
     if written and (new := renamed_value(path, written[2])) is not None:
         return f"{name}={written[1]}{new}{value[written.end() :]}"

@@ -206,12 +206,12 @@ def _warnings(settings: Settings) -> list[str]:
 def _check_model(raw: RawConfig, path: KeyPath, model: ModelSettings | FallbackModel) -> None:
     _check_url(raw, (*path, "base_url"), model.base_url)
     if model.api_mode is not None and model.api_mode not in PROVIDER_API_MODES[model.provider]:
-        fitting = [f'"{mode}"' for mode in PROVIDER_API_MODES[model.provider]]
+        allowed = [f'"{mode}"' for mode in PROVIDER_API_MODES[model.provider]]
         raise raw.error(
             (*path, "api_mode"),
             f'does not fit provider "{model.provider}"',
             value=str(model.api_mode),
-            allowed=" or ".join(fitting) or "no api_mode at all",
+            allowed=" or ".join(allowed) or "no api_mode at all",
         )
     if model.provider is Provider.AUTO and (model.api_key or isinstance(model, FallbackModel)):
         raise raw.error(

@@ -155,13 +155,13 @@ class TableList:
     def replace(self, header: str, tables: Sequence[Table]) -> str:
         """The text with these in their place. One that stays keeps its lines, wherever it moves;
         one that differs from what stood in its place is changed key by key."""
-        kept = _match_tables(self._current, tables)
-        taken = frozenset(kept.values())
+        matched = _match_tables(self._current, tables)
+        used = frozenset(matched.values())
         made = []
         for at, table in enumerate(tables):
-            if at in kept:
-                made.append(self._lines(kept[at]))
-            elif at < len(self._spans) and at not in taken:
+            if at in matched:
+                made.append(self._lines(matched[at]))
+            elif at < len(self._spans) and at not in used:
                 made.append(self._changed(at, table))
             else:
                 made.append(_format_table(header, self._path, table, self._patch))
@@ -172,10 +172,14 @@ class TableList:
         return self._text[self._spans[at]]
 
     def _changed(self, at: int, table: Table) -> str:
-        stood = self._current[at]
-        gone = {(*self._path, key): None for key in stood if key not in table}
-        other = {(*self._path, key): each for key, each in table.items() if stood.get(key) != each}
-        return _to_array_header(self._patch(_to_single_header(self._lines(at)), {**gone, **other}))
+        current = self._current[at]
+        removed = {(*self._path, key): None for key in current if key not in table}
+        other = {
+            (*self._path, key): each for key, each in table.items() if current.get(key) != each
+        }
+        return _to_array_header(
+            self._patch(_to_single_header(self._lines(at)), {**removed, **other})
+        )
 
 
 def _table_spans(
@@ -206,13 +210,13 @@ def _is_array_header(item: TomlHeader | TomlEntry, path: TomlPath) -> bool:
 def _match_tables(current: Sequence[Table], tables: Sequence[Table]) -> dict[int, int]:
     """Which of those that stood each one is that is to be, where it is one of them."""
     free = list(range(len(current)))
-    kept = {}
+    matched = {}
     for at, table in enumerate(tables):
         same = [old for old in free if current[old] == table]
         if same:
-            kept[at] = at if at in same else same[0]
-            free.remove(kept[at])
-    return kept
+            matched[at] = at if at in same else same[0]
+            free.remove(matched[at])
+    return matched
 
 
 def _format_table(header: str, path: TomlPath, table: Table, patch: PatchText) -> str:
@@ -252,13 +256,13 @@ def patch_toml(text: str, values: Mapping[TomlPath, TomlValue | None]) -> str:
     """
     patched = text if not text or text.endswith("\n") else f"{text}\n"
     try:
-        wanted = tomllib.loads(text)
+        expected = tomllib.loads(text)
         for path, value in values.items():
-            _set_in_tree(wanted, path, value)
+            _set_in_tree(expected, path, value)
             patched = (
                 _remove_key(patched, path) if value is None else _set_value(patched, path, value)
             )
-        right = _without_empty_tables(tomllib.loads(patched)) == _without_empty_tables(wanted)
+        right = _without_empty_tables(tomllib.loads(patched)) == _without_empty_tables(expected)
     except (
         tomllib.TOMLDecodeError,
         TypeError,
@@ -352,10 +356,10 @@ def _add_key(
 def _insert_section(
     text: str, items: list[TomlHeader | TomlEntry], path: TomlPath, section: str
 ) -> str:
-    place = _insert_position(items, text, path[0])
-    before = "\n" if text[:place].strip() and not text[:place].endswith("\n\n") else ""
-    after = "\n" if text[place:].strip() and not text[place:].startswith("\n") else ""
-    return _insert(text, place, f"{before}{section}{after}")
+    position = _insert_position(items, text, path[0])
+    before = "\n" if text[:position].strip() and not text[:position].endswith("\n\n") else ""
+    after = "\n" if text[position:].strip() and not text[position:].startswith("\n") else ""
+    return _insert(text, position, f"{before}{section}{after}")
 
 
 def _insert_position(items: list[TomlHeader | TomlEntry], text: str, first: str) -> int:
@@ -375,8 +379,8 @@ def _remove_key(text: str, path: TomlPath) -> str:
     )
     if holder is not None:
         return _replace_value(text, holder, path[len(holder.path) :], None)
-    gone = [each for each in items if each.path[: len(path)] == path]
-    for each in reversed(gone):
+    removed = [each for each in items if each.path[: len(path)] == path]
+    for each in reversed(removed):
         text = text[: each.start] + text[each.end :]
     return text
 

@@ -59,18 +59,18 @@ def json_schema() -> dict[str, Any]:
         "properties": {plugin.name: table for plugin, table in zip(plugins, tables, strict=True)},
         "additionalProperties": False,
     }
-    for section, held in parts["Settings"]["properties"].items():
-        _add_effects(parts, section, held)
+    for section, section_schema in parts["Settings"]["properties"].items():
+        _add_effects(parts, section, section_schema)
     for plugin, table in zip(plugins, tables, strict=True):
         _add_effects(parts, f"platforms.{plugin.name}", table)
     return {**whole, "$defs": parts}
 
 
-def _add_effects(parts: dict[str, Any], section: str, held: dict[str, Any]) -> None:
+def _add_effects(parts: dict[str, Any], section: str, section_schema: dict[str, Any]) -> None:
     """Of a section that is a table; one that has tables by names has one effect for all."""
-    default = held.get("anyOf", [held])[0]
+    default = section_schema.get("anyOf", [section_schema])[0]
     if "$ref" not in default:
-        held["x-effect"] = change_effect(section).value
+        section_schema["x-effect"] = change_effect(section).value
         return
     keys = parts[default["$ref"].rpartition("/")[2]]["properties"]
     for name, key in keys.items():

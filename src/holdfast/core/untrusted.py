@@ -28,16 +28,16 @@ def decode_json(body: bytes | str | msgspec.Raw, *, type: type[T]) -> T:
 
 def prune_nesting(body: bytes, *, max_depth: int = _MAX_DEPTH) -> bytes:
     """The same JSON with null for every list and object below that level."""
-    kept: list[bytes] = []
+    parts: list[bytes] = []
     depth = done = 0
     for token in _TOKEN.finditer(body):
         if token[0] in (b"[", b"{"):
             depth += 1
             if depth == max_depth + 1:
-                kept += (body[done : token.start()], b"null")
+                parts += (body[done : token.start()], b"null")
                 done = len(body)  # until its end is found: one that has none takes all the rest
         elif token[0] in (b"]", b"}"):
             if depth == max_depth + 1:
                 done = token.end()
             depth -= 1
-    return b"".join((*kept, body[done:]))
+    return b"".join((*parts, body[done:]))

@@ -115,7 +115,7 @@ class RunningGateway:
         gateway.task_group.run_until_closed(gateway.scheduler.run(), name="scheduler")
 
     async def stop(
-        self, order: StopOrder | None = None, *, hurried: asyncio.Event | None = None
+        self, order: StopOrder | None = None, *, urgent: asyncio.Event | None = None
     ) -> None:
         """Run the phases once: a second call waits for the same stop. Without an order it stops as
         after an unplanned signal."""
@@ -124,20 +124,20 @@ class RunningGateway:
             order = order or StopOrder(
                 kind=StopKind.SIGNAL, by=StopRequester.SIGNAL, at=dependencies.clock.now()
             )
-            phases = self.phases(order, hurried=hurried or asyncio.Event())
+            phases = self.phases(order, urgent=urgent or asyncio.Event())
             running = run_phases(phases, progress=dependencies.progress)
             self._stopping = asyncio.create_task(running, name="stop")
         await asyncio.shield(self._stopping)
 
-    def phases(self, order: StopOrder, *, hurried: asyncio.Event) -> list[Phase]:
+    def phases(self, order: StopOrder, *, urgent: asyncio.Event) -> list[Phase]:
         """The phases of a stop in order, whatever has been started.
 
-        `hurried`: from the instant in which it is set, the stop waits for nothing.
+        `urgent`: from the instant in which it is set, the stop waits for nothing.
         """
         self._stop = GatewayStop(
             order,
             self.gateway,
-            hurried=hurried,
+            urgent=urgent,
             cancel_start=self._cancel_start,
             stopped=self.stopped,
         )

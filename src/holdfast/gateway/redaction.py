@@ -94,16 +94,16 @@ class Redaction:
     def split_stream(self, text: str) -> tuple[str, str]:
         """What of a growing text can be shown, and what must wait for more of it."""
         text = self(text)
-        held = max((_prefix_length(value, text) for value in self._values), default=0)
+        withheld = max((_prefix_length(value, text) for value in self._values), default=0)
         if self._visible_values and may_hide_text(text):
-            held = max(held, self._held_visible(text))
-        return (text[:-held], text[-held:]) if held else (text, "")
+            withheld = max(withheld, self._held_visible(text))
+        return (text[:-withheld], text[-withheld:]) if withheld else (text, "")
 
     def _redact_visible(self, text: str) -> str:
         """Without the values that are there for a reader alone."""
-        signs = visible_text(text)
+        visible = visible_text(text)
         for value in self._visible_values:
-            if value in signs:
+            if value in visible:
                 text = _remove_visible(text, value)
         return text
 
@@ -113,18 +113,20 @@ class Redaction:
         near = text[-(_MAX_MARKUP_FACTOR * len(self._visible_values[0]) + _MAX_MARKUP_FACTOR) :]
         open_end = open_entity_length(near)
         seen = map_visible_text(near[: len(near) - open_end])
-        held = max((_prefix_length(value, seen.text) for value in self._visible_values), default=0)
-        return len(near) - seen.spans[-held][0] if held else open_end
+        withheld = max(
+            (_prefix_length(value, seen.text) for value in self._visible_values), default=0
+        )
+        return len(near) - seen.spans[-withheld][0] if withheld else open_end
 
 
 def _remove_visible(text: str, value: str) -> str:
-    seen, kept, end = map_visible_text(text), [], 0
+    seen, parts, end = map_visible_text(text), [], 0
     at = seen.text.find(value)
     while at != -1:
-        kept.append(text[end : seen.spans[at][0]])
+        parts.append(text[end : seen.spans[at][0]])
         end = seen.spans[at + len(value) - 1][1]
         at = seen.text.find(value, at + len(value))
-    return REDACTED.join((*kept, text[end:]))
+    return REDACTED.join((*parts, text[end:]))
 
 
 def _forms(value: str) -> Iterator[str]:

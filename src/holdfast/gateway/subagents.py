@@ -314,8 +314,8 @@ class DelegateService:
     ) -> SubagentResult:
         """The result with its last text, if there is one."""
         records = await self._subagents.store.records(subagent.session_id, limit=_LAST_RECORDS)
-        said = [r.message.text for r in records if isinstance(r.message, AssistantMessage)]
-        last = next((text for text in reversed(said) if text), "")
+        texts = [r.message.text for r in records if isinstance(r.message, AssistantMessage)]
+        last = next((text for text in reversed(texts) if text), "")
         return SubagentResult(title=subagent.title, state=state, text=last, why=why)
 
     def _check_depth(self) -> None:

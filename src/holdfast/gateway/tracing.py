@@ -187,7 +187,7 @@ class TurnTrace:
     ) -> None:
         self._tracer = tracer
         self._rows = rows
-        self._span_place = tracer.child_span(rows[-1].id)
+        self._span_context = tracer.child_span(rows[-1].id)
         self._began_at = tracer.clock.now()
         self._session_id = session_id
         self._turn_id = turn_id
@@ -246,7 +246,7 @@ class TurnTrace:
         first, *merged = reversed(self._rows)
         self._tracer.record(
             TraceSpan(
-                context=self._span_place,
+                context=self._span_context,
                 parent=self._tracer.root_span(first.id).span_id,
                 name="invoke_agent holdfast",
                 began_at=self._began_at,
@@ -312,7 +312,7 @@ class TurnTrace:
         self._tracer.record(
             TraceSpan(
                 context=self._tracer.child_span(self._rows[-1].id),
-                parent=self._span_place.span_id,
+                parent=self._span_context.span_id,
                 name=name,
                 kind=kind,
                 began_at=began_at,

@@ -144,8 +144,8 @@ _STEPS = 8
 def _long(context: DemoContext) -> DemoReply:
     done = sum(result.outcome is ToolOutcome.OK for result in context.results)
     if done >= _STEPS:
-        said = "\n".join(result.text.strip() for result in context.results)
-        return DemoReply(f"All {_STEPS} steps are done:\n\n{_block(said)}")
+        output = "\n".join(result.text.strip() for result in context.results)
+        return DemoReply(f"All {_STEPS} steps are done:\n\n{_block(output)}")
     last = context.results[-1] if context.results else None
     if last is not None and last.outcome is ToolOutcome.ERROR:
         return DemoReply(f"Step {done + 1} failed, and I stop here:\n\n{_block(last.text)}")
@@ -155,13 +155,13 @@ def _long(context: DemoContext) -> DemoReply:
 
 def _step(step: int, *, unsure: bool) -> DemoReply:
     """One step of the long job. Its log is how one sees, after a kill, that none ran twice."""
-    said = f"step {step} of {_STEPS}"
+    line = f"step {step} of {_STEPS}"
     append = "tee" if step == 1 else "tee -a"
-    command = f"sleep 2; echo {said} | {append} steps.log"
+    command = f"sleep 2; echo {line} | {append} steps.log"
     text = f"Step {step} of {_STEPS}."
     if unsure:
         text = f"I do not know how step {step} ended: I look before I repeat it."
-        command = f"grep -x '{said}' steps.log || {{ {command}; }}"
+        command = f"grep -x '{line}' steps.log || {{ {command}; }}"
     elif step == 1:
         text = f"This takes {_STEPS} steps; pull the plug whenever you like. {text}"
     return DemoReply(text, (_call("terminal", command=command),))
@@ -221,10 +221,10 @@ class DemoModel:
         line = next_reply(request)
         words = line.text.split(" ")
         pause = min(_SECONDS_PER_WORD, _MAX_STREAM_SECONDS / len(words))
-        for place, word in enumerate(words):
+        for index, word in enumerate(words):
             if self._released:
                 raise errors.released_error(self._target)
-            yield TextDelta(word if place == 0 else f" {word}")
+            yield TextDelta(word if index == 0 else f" {word}")
             await self._sleep(pause)
         if self._released:
             raise errors.released_error(self._target)
@@ -238,11 +238,11 @@ def _message(reply: DemoReply, request: ModelRequest, model: str) -> AssistantMe
     calls = tuple(
         ToolCall(
             # From the place in the conversation: unique there, and the same after a restart.
-            id=CallId(f"call_demo_{len(request.messages)}_{place}"),
+            id=CallId(f"call_demo_{len(request.messages)}_{index}"),
             name=call.tool,
             arguments=call.arguments,
         )
-        for place, call in enumerate(reply.calls)
+        for index, call in enumerate(reply.calls)
     )
     stop = StopReason.TOOL_CALLS if calls else StopReason.END
     return AssistantMessage(text=reply.text, calls=calls, model=model, stop=stop)

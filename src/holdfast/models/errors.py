@@ -232,15 +232,15 @@ def _parse_error(body: bytes) -> _ProviderError:
     """What a provider says went wrong, from any of the shapes they use; else its first words."""
     try:
         envelope = msgspec.json.decode(body, type=_Envelope)
-        bare = msgspec.json.decode(body, type=_ProviderError)
+        error = msgspec.json.decode(body, type=_ProviderError)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _ProviderError(message=_excerpt(body))
     if isinstance(envelope.error, _ProviderError):
         return envelope.error
     return _ProviderError(
-        message=envelope.error or envelope.detail or bare.message or _excerpt(body),
-        code=bare.code,
-        type=bare.type,
+        message=envelope.error or envelope.detail or error.message or _excerpt(body),
+        code=error.code,
+        type=error.type,
     )
 
 

@@ -60,13 +60,13 @@ class ModelPool:
     ) -> None:
         """Ends every running call, then the connections."""
         self._closed = True
-        for patience in tuple(self._running):
-            patience.cancel()
+        for deadline in tuple(self._running):
+            deadline.cancel()
         async with self._open_lock:
             if self._transport is not None:
                 await self._transport.close()
-        for child in self._local_servers.values():
-            await child.close()
+        for server in self._local_servers.values():
+            await server.close()
 
     def lease(self, target: ModelTarget) -> ModelClient:
         """A client for this target: no connection, no session, a few hundred bytes.
@@ -75,8 +75,8 @@ class ModelPool:
         """
         if target.provider is Provider.DEMO:
             return DemoModel(target, sleep=self._sleep)
-        child = self._local_server(target) if target.embedded else None
-        return PooledClient(self, target, codec=self._codec(target.api_mode), local_server=child)
+        server = self._local_server(target) if target.embedded else None
+        return PooledClient(self, target, codec=self._codec(target.api_mode), local_server=server)
 
     async def call(
         self, lease: "PooledClient", request: ModelRequest
@@ -85,35 +85,35 @@ class ModelPool:
         target = lease.target
         if self._closed or lease.released:
             raise errors.released_error(target)
-        patience = CallDeadline(target, sleep=self._sleep)
-        self._running.add(patience)
-        lease.running.add(patience)
+        deadline = CallDeadline(target, sleep=self._sleep)
+        self._running.add(deadline)
+        lease.running.add(deadline)
         try:
-            attempt = partial(self._attempt, request, lease=lease, deadline=patience)
+            attempt = partial(self._attempt, request, lease=lease, deadline=deadline)
             backoff = RetryPolicy(retries=target.retries)
             async with aclosing(
-                with_retries(attempt, policy=backoff, waiter=patience, jitter=self._jitter)
+                with_retries(attempt, policy=backoff, waiter=deadline, jitter=self._jitter)
             ) as events:
                 async for event in events:
                     yield event
         finally:
-            patience.finish()
-            self._running.discard(patience)
-            lease.running.discard(patience)
+            deadline.finish()
+            self._running.discard(deadline)
+            lease.running.discard(deadline)
 
     async def list_models(self, target: ModelTarget) -> tuple[str, ...]:
         """The names of the models that the target's server lists. Raises `ModelFailed`."""
         if target.provider is Provider.DEMO or target.embedded:
             return (target.name,)
-        patience = CallDeadline(target, sleep=self._sleep)
-        self._running.add(patience)
+        deadline = CallDeadline(target, sleep=self._sleep)
+        self._running.add(deadline)
         try:
             transport = self._transport or await self._open_transport()
             codec = self._codec(target.api_mode)
-            return await transport.list_models(codec=codec, target=target, deadline=patience)
+            return await transport.list_models(codec=codec, target=target, deadline=deadline)
         finally:
-            patience.finish()
-            self._running.discard(patience)
+            deadline.finish()
+            self._running.discard(deadline)
 
     async def _attempt(
         self, request: ModelRequest, *, lease: "PooledClient", deadline: CallDeadline
@@ -177,8 +177,8 @@ class PooledClient:
     def release(self) -> None:
         """Ends the calls that run; each raises `ModelFailed`. Idempotent."""
         self.released = True
-        for patience in tuple(self.running):
-            patience.cancel()
+        for deadline in tuple(self.running):
+            deadline.cancel()
 
 
 def _transport_class() -> "type[HttpTransport]":

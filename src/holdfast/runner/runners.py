@@ -167,9 +167,9 @@ class Runners:
         )
 
     async def adopt(
-        self, known: Sequence[RunnerRow], *, wanted: Collection[SessionId]
+        self, known: Sequence[RunnerRow], *, needed: Collection[SessionId]
     ) -> list[SessionId]:
-        """At start: connect to the live runners of `wanted` sessions, and kill all others, also
+        """At start: connect to the live runners of `needed` sessions, and kill all others, also
         those without a row. Spools stay: a session without a runner has its terminal state there,
         and only `forget` removes it."""
         rows = {row.session_id: row for row in known}
@@ -178,7 +178,7 @@ class Runners:
         adopted = []
         for session_id in sessions:
             known_row = rows.get(session_id)
-            if session_id in wanted and await self._find_live(session_id, known_row) is not None:
+            if session_id in needed and await self._find_live(session_id, known_row) is not None:
                 adopted.append(session_id)
                 continue
             await self._kill(session_id, known_row)

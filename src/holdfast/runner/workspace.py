@@ -142,11 +142,11 @@ class Workspace:
 def safe_name(name: str) -> str:
     """A name that is one plain part of a path, whatever it was on the machine it comes from."""
     last = name.replace("\\", "/").rpartition("/")[2]
-    kept = "".join(c if c.isalnum() or c in "._- ()" else "_" for c in last).strip(" .")
-    stem, dot, ending = kept.rpartition(".")
-    if len(kept.encode()) > _MAX_NAME:
-        kept = f"{(stem or kept)[:24]}{dot}{ending[:8]}"
-    return kept or "file"
+    safe_name = "".join(c if c.isalnum() or c in "._- ()" else "_" for c in last).strip(" .")
+    stem, dot, ending = safe_name.rpartition(".")
+    if len(safe_name.encode()) > _MAX_NAME:
+        safe_name = f"{(stem or safe_name)[:24]}{dot}{ending[:8]}"
+    return safe_name or "file"
 
 
 def _parts(path: str) -> tuple[str, ...]:

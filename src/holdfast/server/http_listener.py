@@ -142,13 +142,13 @@ def _value_at_hop(values: Sequence[str], hops: int) -> str:
 
 def _parse_address(text: str | None) -> Address | None:
     """With or without a port; an IPv4 address that came over IPv6 is the same address."""
-    bare = (text or "").strip()
-    if bare.startswith("["):
-        bare = bare[1:].partition("]")[0]
-    elif bare.count(":") == 1:
-        bare = bare.partition(":")[0]
+    host = (text or "").strip()
+    if host.startswith("["):
+        host = host[1:].partition("]")[0]
+    elif host.count(":") == 1:
+        host = host.partition(":")[0]
     try:
-        found = ip_address(bare.partition("%")[0])
+        found = ip_address(host.partition("%")[0])
     except ValueError:
         return None
     if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:

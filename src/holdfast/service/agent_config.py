@@ -56,12 +56,12 @@ class AgentConfigBuilder:
     ) -> AgentConfig:
         """`settings` have the values of the start for keys that need a restart. Raises
         `InvalidTarget` for a model that cannot be called."""
-        doors = list(platforms)
+        platforms_list = list(platforms)
         settings = msgspec.structs.replace(settings, model=model.settings)
-        voices = ModelLeases(model.settings, self._pool, secrets=config.secrets)
+        leases = ModelLeases(model.settings, self._pool, secrets=config.secrets)
         return AgentConfig(
             settings=settings,
-            lease=voices.lease,
+            lease=leases.lease,
             model=model.choice,
             api_key=config.secret("model.api_key"),
             fallback_keys=[
@@ -69,8 +69,8 @@ class AgentConfigBuilder:
             ],
             toolbox=self._toolsets.build_toolbox(
                 settings,
-                sends=any(not each.capabilities.fetchable for each in doors),
-                sends_files=any(each.capabilities.attachments_out for each in doors),
+                sends=any(not each.capabilities.fetchable for each in platforms_list),
+                sends_files=any(each.capabilities.attachments_out for each in platforms_list),
             ),
             secrets=[*config.secrets.values(), self._token],
         )

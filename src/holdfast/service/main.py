@@ -158,7 +158,7 @@ class GatewayProcess:
         self._run_in_background(stop_when_failed())
 
     def _stop_after_failure(self) -> None:
-        order = StopOrder(kind=StopKind.CRASH, by=StopRequester.NOBODY, at=self._clock.now())
+        order = StopOrder(kind=StopKind.CRASH, by=StopRequester.NONE, at=self._clock.now())
         self._lifecycle.stop(order)
 
     def _on_signal(self, which: signal.Signals) -> None:
@@ -231,7 +231,7 @@ class GatewayProcess:
         self._notifier.notify("STOPPING=1")
         stop = ProcessStop(
             order=order,
-            hurried=self._stop_request.hurried,
+            urgent=self._stop_request.urgent,
             context=self._context,
             started=self._started,
             history=history,

@@ -155,20 +155,20 @@ class Respawner:
         finally:
             os.close(channel)
 
-    def _wait_until_ready(self, child: int) -> bool:
+    def _wait_until_ready(self, pidfd: int) -> bool:
         poll = select.poll()
-        poll.register(child, select.POLLIN)
+        poll.register(pidfd, select.POLLIN)
         poll.register(self._launcher, select.POLLIN)
         terminated = False
         while True:
             readable = {fd for fd, _ in poll.poll()}
             if self._launcher.fileno() in readable and self._launcher.read_notifications():
                 return True
-            if child in readable:
+            if pidfd in readable:
                 return False
             if self._launcher.cancelled and not terminated:
                 terminated = True
-                signal.pidfd_send_signal(child, signal.SIGTERM)
+                signal.pidfd_send_signal(pidfd, signal.SIGTERM)
 
     def _wait_for_cancel(self, *, timeout: float) -> bool:
         poll = select.poll()

@@ -26,7 +26,7 @@ class ProcessStop:
     """
 
     order: StopOrder
-    hurried: asyncio.Event
+    urgent: asyncio.Event
     context: ProcessContext
     started: StartedParts
     history: ProcessHistory
@@ -63,7 +63,7 @@ class ProcessStop:
         drains = running.gateway.services.settings.gateway.restart_drain_timeout > 0
         if restarts and not drains:
             yield stop_accepting
-        for phase in running.phases(self.order, hurried=self.hurried):
+        for phase in running.phases(self.order, urgent=self.urgent):
             yield phase
             if restarts and drains and phase.name == DRAIN:
                 yield stop_accepting

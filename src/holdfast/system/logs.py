@@ -311,9 +311,9 @@ class RecentLog(logging.Handler):
         )
         self._chars += len(text)
         while len(self._lines) > self._max_lines or self._chars > self._max_chars:
-            gone = self._lines.popleft()
-            self._chars -= len(gone.text)
-            self._dropped = gone.number
+            dropped = self._lines.popleft()
+            self._chars -= len(dropped.text)
+            self._dropped = dropped.number
 
     @property
     def newest(self) -> int:

@@ -93,13 +93,13 @@ class ScriptedClient:
                 await asyncio.sleep(0)
             yield Completed(AssistantMessage(text=line, model=self.name), USAGE)
         elif isinstance(line, ManualReply):
-            said = ""
+            text = ""
             async for piece in line.pieces():
-                said += piece
+                text += piece
                 yield TextDelta(piece)
             calls = tuple(line.calls)
             stop = StopReason.TOOL_CALLS if calls else StopReason.END
-            reply = AssistantMessage(text=said, calls=calls, model=self.name, stop=stop)
+            reply = AssistantMessage(text=text, calls=calls, model=self.name, stop=stop)
             yield Completed(reply, USAGE)
         else:
             reply = AssistantMessage(calls=tuple(line), model=self.name, stop=StopReason.TOOL_CALLS)

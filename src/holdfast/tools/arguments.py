@@ -25,16 +25,16 @@ def _inline_schema(part: Any, definitions: dict[str, Any]) -> Any:
         return part
     if "$ref" in part:
         return _inline_schema(definitions[part["$ref"].rpartition("/")[2]], definitions)
-    kept = {
+    schema = {
         key: _inline_schema(value, definitions) for key, value in part.items() if key != "title"
     }
-    if "default" in kept and kept["default"] in (None, "", False, []):
-        del kept["default"]
-    if "enum" in kept:
-        kept["type"] = "string"  # some providers ask for it
-    if "anyOf" in kept:
-        kept.update(next(option for option in kept.pop("anyOf") if option != {"type": "null"}))
-    return kept
+    if "default" in schema and schema["default"] in (None, "", False, []):
+        del schema["default"]
+    if "enum" in schema:
+        schema["type"] = "string"  # some providers ask for it
+    if "anyOf" in schema:
+        schema.update(next(option for option in schema.pop("anyOf") if option != {"type": "null"}))
+    return schema
 
 
 def decode(kind: type[T], arguments: Arguments) -> T:

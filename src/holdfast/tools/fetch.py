@@ -57,16 +57,16 @@ class FetchTool:
         self._is_allowed, self._seconds, self._max_bytes = is_allowed, seconds, max_bytes
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
-        wanted = decode(FetchArguments, arguments)
+        request = decode(FetchArguments, arguments)
         try:
             async with asyncio.timeout(self._seconds):
-                text = await self._fetch(wanted.url)
+                text = await self._fetch(request.url)
         except TimeoutError:
-            raise ToolFailed(f"no answer within {self._seconds:.0f} s: {wanted.url}") from None
-        part = text[wanted.offset : wanted.offset + MAX_SHOWN]
-        end = wanted.offset + len(part)
+            raise ToolFailed(f"no answer within {self._seconds:.0f} s: {request.url}") from None
+        part = text[request.offset : request.offset + MAX_SHOWN]
+        end = request.offset + len(part)
         if end < len(text):
-            part += f"\n[characters {wanted.offset} to {end} of {len(text)}: go on with offset]"
+            part += f"\n[characters {request.offset} to {end} of {len(text)}: go on with offset]"
         return ToolOutput(text=part or "[the page holds no text]")
 
     async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:

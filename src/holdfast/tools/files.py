@@ -33,15 +33,15 @@ class ReadTool:
     danger = Danger.NONE
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
-        wanted = decode(ReadArguments, arguments)
+        request = decode(ReadArguments, arguments)
         try:
             part = await context.sandbox.read_file(
-                wanted.path, offset=wanted.offset, limit=wanted.limit
+                request.path, offset=request.offset, limit=request.limit
             )
         except RunnerError as error:
             raise ToolFailed(str(error)) from error
         text = part.text
-        if wanted.numbers:
+        if request.numbers:
             lines = enumerate(text.split("\n"), start=part.first)
             text = "\n".join(f"{number}\t{line}" for number, line in lines)
         last = part.first + part.shown - 1
@@ -69,9 +69,9 @@ class WriteTool:
     danger = Danger.NONE
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
-        wanted = decode(WriteArguments, arguments)
+        request = decode(WriteArguments, arguments)
         try:
-            done = await context.sandbox.write_file(context.call_id, wanted.path, wanted.content)
+            done = await context.sandbox.write_file(context.call_id, request.path, request.content)
         except RunnerError as error:
             raise ToolFailed(str(error)) from error
         verb = "replaced" if done.existed else "created"
@@ -97,14 +97,14 @@ class EditTool:
     danger = Danger.NONE
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
-        wanted = decode(EditArguments, arguments)
+        request = decode(EditArguments, arguments)
         try:
             done = await context.sandbox.edit_file(
                 context.call_id,
-                wanted.path,
-                old=wanted.old,
-                new=wanted.new,
-                everywhere=wanted.all,
+                request.path,
+                old=request.old,
+                new=request.new,
+                everywhere=request.all,
             )
         except RunnerError as error:
             raise ToolFailed(str(error)) from error
@@ -138,10 +138,10 @@ class FileSearchTool:
     danger = Danger.NONE
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
-        wanted = decode(FileSearchArguments, arguments)
+        request = decode(FileSearchArguments, arguments)
         try:
             found = await context.sandbox.search_files(
-                wanted.pattern, path=wanted.path, glob=wanted.glob
+                request.pattern, path=request.path, glob=request.glob
             )
         except RunnerError as error:
             raise ToolFailed(str(error)) from error

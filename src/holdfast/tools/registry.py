@@ -33,8 +33,10 @@ class Toolbox(msgspec.Struct, frozen=True):
 
     def restricted_to(self, toolsets: Iterable[str]) -> "Toolbox":
         """What of this is in these toolsets, in the same order."""
-        wanted = frozenset(toolsets)
-        return _make_toolbox(tool for tool in self.by_name.values() if tool.toolset in wanted)
+        toolset_names = frozenset(toolsets)
+        return _make_toolbox(
+            tool for tool in self.by_name.values() if tool.toolset in toolset_names
+        )
 
 
 class ToolRegistry:
@@ -50,14 +52,14 @@ class ToolRegistry:
 
     def for_toolsets(self, names: Iterable[str]) -> Toolbox:
         """The toolbox of these toolsets, in whatever order they are named."""
-        wanted = frozenset(names)
-        if wanted not in self._toolboxes:
-            for name in sorted(wanted):
+        toolset_names = frozenset(names)
+        if toolset_names not in self._toolboxes:
+            for name in sorted(toolset_names):
                 self._check_toolset(name)
-            self._toolboxes[wanted] = _make_toolbox(
-                tool for tool in self._tools if tool.toolset in wanted
+            self._toolboxes[toolset_names] = _make_toolbox(
+                tool for tool in self._tools if tool.toolset in toolset_names
             )
-        return self._toolboxes[wanted]
+        return self._toolboxes[toolset_names]
 
     def _check_toolset(self, name: str) -> None:
         if name in self.toolsets:

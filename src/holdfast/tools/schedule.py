@@ -57,8 +57,8 @@ async def _run_action(asked: ScheduleArguments, jobs: JobPort, context: ToolCont
     if asked.action == "list":
         return await jobs.list_jobs()
     if asked.action == "add":
-        wanted = JobRequest(when=asked.when, text=asked.task, silent=asked.silent)
-        return await jobs.add(context.call_id, wanted)
+        request = JobRequest(when=asked.when, text=asked.task, silent=asked.silent)
+        return await jobs.add(context.call_id, request)
     if asked.id is None:
         raise ToolFailed(f"{asked.action} needs the id of a job; list shows them.")
     return await jobs.change_job(asked.id, JobChangeKind(asked.action))

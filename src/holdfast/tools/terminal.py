@@ -41,15 +41,15 @@ class TerminalTool:
         self._limit = limit
 
     def command(self, arguments: Arguments) -> str | None:
-        wanted = arguments.get("command")
-        return wanted if isinstance(wanted, str) else None
+        command = arguments.get("command")
+        return command if isinstance(command, str) else None
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
-        wanted = decode(TerminalArguments, arguments)
-        limit = min(wanted.timeout or self._limit, self._limit)
+        request = decode(TerminalArguments, arguments)
+        limit = min(request.timeout or self._limit, self._limit)
         try:
             result = await context.sandbox.run(
-                context.call_id, wanted.command, limit=limit, on_output=context.progress
+                context.call_id, request.command, limit=limit, on_output=context.progress
             )
         except RunnerError as error:
             raise ToolFailed(str(error)) from error
@@ -121,30 +121,30 @@ class ProcessTool:
     danger = Danger.CONFINED
 
     def command(self, arguments: Arguments) -> str | None:
-        wanted = arguments.get("command")
-        starts = arguments.get("action") == "start" and isinstance(wanted, str)
-        return wanted if starts else None
+        command = arguments.get("command")
+        starts = arguments.get("action") == "start" and isinstance(command, str)
+        return command if starts else None
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
-        wanted = decode(ProcessArguments, arguments)
-        if wanted.action == "start" and not wanted.command.strip():
+        request = decode(ProcessArguments, arguments)
+        if request.action == "start" and not request.command.strip():
             raise ToolFailed("start needs a command")
-        if wanted.action not in ("start", "list") and not wanted.id:
-            raise ToolFailed(f"{wanted.action} needs the id of a process; list names them")
+        if request.action not in ("start", "list") and not request.id:
+            raise ToolFailed(f"{request.action} needs the id of a process; list names them")
         try:
-            return ToolOutput(text=await _ACTIONS[wanted.action](context, wanted))
+            return ToolOutput(text=await _ACTIONS[request.action](context, request))
         except RunnerError as error:
             raise ToolFailed(str(error)) from error
 
     async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
         """Reading actions run again; a start is looked up; the outcome of a write is unknown."""
-        wanted = decode(ProcessArguments, arguments)
-        if wanted.action == "write":
+        request = decode(ProcessArguments, arguments)
+        if request.action == "write":
             return ToolOutput(text=WRITE_OUTCOME_UNKNOWN, outcome=ToolOutcome.UNKNOWN)
-        if wanted.action == "poll":
+        if request.action == "poll":
             # The interrupted poll may have consumed the new output: the log still has it.
-            return await self.run(context, {"action": "log", "id": wanted.id})
-        if wanted.action != "start":
+            return await self.run(context, {"action": "log", "id": request.id})
+        if request.action != "start":
             return await self.run(context, arguments)
         try:
             process = await context.sandbox.started_process(context.call_id)
@@ -153,37 +153,37 @@ class ProcessTool:
         return None if process is None else ToolOutput(text=_process_line(process))
 
 
-async def _start(context: ToolContext, wanted: ProcessArguments) -> str:
-    return _process_line(await context.sandbox.start_process(context.call_id, wanted.command))
+async def _start(context: ToolContext, request: ProcessArguments) -> str:
+    return _process_line(await context.sandbox.start_process(context.call_id, request.command))
 
 
-async def _list(context: ToolContext, wanted: ProcessArguments) -> str:
+async def _list(context: ToolContext, request: ProcessArguments) -> str:
     lines = [_process_line(process) for process in await context.sandbox.list_processes()]
     return "\n".join(lines) or "there are no processes"
 
 
-async def _poll(context: ToolContext, wanted: ProcessArguments) -> str:
-    return _output_text(await context.sandbox.poll_process(wanted.id))
+async def _poll(context: ToolContext, request: ProcessArguments) -> str:
+    return _output_text(await context.sandbox.poll_process(request.id))
 
 
-async def _log(context: ToolContext, wanted: ProcessArguments) -> str:
-    part = await context.sandbox.read_process_log(wanted.id, offset=wanted.offset)
+async def _log(context: ToolContext, request: ProcessArguments) -> str:
+    part = await context.sandbox.read_process_log(request.id, offset=request.offset)
     span = f"[bytes {part.offset} to {part.next} of {part.size}]"
     return "\n".join(filter(None, (_process_line(part.process), part.output.rstrip("\n"), span)))
 
 
-async def _wait(context: ToolContext, wanted: ProcessArguments) -> str:
-    limit = min(max(0.0, wanted.timeout), MAX_WAIT)
-    return _output_text(await context.sandbox.wait_for_process(wanted.id, limit=limit))
+async def _wait(context: ToolContext, request: ProcessArguments) -> str:
+    limit = min(max(0.0, request.timeout), MAX_WAIT)
+    return _output_text(await context.sandbox.wait_for_process(request.id, limit=limit))
 
 
-async def _write(context: ToolContext, wanted: ProcessArguments) -> str:
-    process = await context.sandbox.feed_process(wanted.id, wanted.text, eof=wanted.eof)
-    return f"wrote {len(wanted.text)} characters to {process.id}"
+async def _write(context: ToolContext, request: ProcessArguments) -> str:
+    process = await context.sandbox.feed_process(request.id, request.text, eof=request.eof)
+    return f"wrote {len(request.text)} characters to {process.id}"
 
 
-async def _kill(context: ToolContext, wanted: ProcessArguments) -> str:
-    return _process_line(await context.sandbox.kill_process(wanted.id))
+async def _kill(context: ToolContext, request: ProcessArguments) -> str:
+    return _process_line(await context.sandbox.kill_process(request.id))
 
 
 _ACTIONS: Mapping[ProcessAction, Callable[[ToolContext, ProcessArguments], Awaitable[str]]] = {

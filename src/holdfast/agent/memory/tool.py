@@ -67,9 +67,9 @@ class MemoryTool:
     async def _owner(self, context: ToolContext) -> OwnerId:
         """Of the conversation; a child's words are told in the one that it works for."""
         store = self._notes.store
-        child = await store.subagent(context.session_id)
+        subagent = await store.subagent(context.session_id)
         session = await store.session(
-            context.session_id if child is None else child.sandbox_session
+            context.session_id if subagent is None else subagent.sandbox_session
         )
         if session is None:
             raise ToolFailed("This conversation is not kept, so nothing can be noted in it.")

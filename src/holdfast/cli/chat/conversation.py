@@ -92,8 +92,8 @@ class ConversationView:
         match record.message:
             case UserMessage(text=text):
                 self._show_user(text)
-            case AssistantMessage() as said:
-                self._show_assistant(said, record.turn_id)
+            case AssistantMessage() as message:
+                self._show_assistant(message, record.turn_id)
             case ToolMessage() as result:
                 self._show_result(result, record.at)
             case NoteMessage() as note:

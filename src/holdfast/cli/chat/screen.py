@@ -57,19 +57,19 @@ class MarkdownStyle:
 
     def _style_line_start(self, *, last: bool) -> str | None:
         """The marker a line begins with, if any; None: it is not known yet whether it is one."""
-        held = self._buffer
-        if (fence := _FENCE.match(held)) and (last or fence[0].endswith("\n")):
+        buffered = self._buffer
+        if (fence := _FENCE.match(buffered)) and (last or fence[0].endswith("\n")):
             self._fence = not self._fence
             return f"{DIM}{self._take(fence.end()).rstrip(chr(10))}{PLAIN}" + self._end_line(
                 fence[0]
             )
-        if not last and _MAYBE_FENCE.fullmatch(held):
+        if not last and _MAYBE_FENCE.fullmatch(buffered):
             return None
-        if not self._fence and (heading := _HEADING.match(held)):
+        if not self._fence and (heading := _HEADING.match(buffered)):
             self._heading = True
             self._line_start = False
             return self._styled(self._take(heading.end()))
-        if not self._fence and not last and held.strip("#") == "" and len(held) <= 6:
+        if not self._fence and not last and buffered.strip("#") == "" and len(buffered) <= 6:
             return None
         self._line_start = False
         return ""
@@ -103,11 +103,11 @@ class MarkdownStyle:
         return self._styled(self._take(1))
 
     def _asterisk(self, *, last: bool) -> str | None:
-        held = self._buffer
-        if len(held) < 3 and not last and "**".startswith(held[:2]):
+        buffered = self._buffer
+        if len(buffered) < 3 and not last and "**".startswith(buffered[:2]):
             return None  # whether it opens depends on what follows it
-        if self._code or not held.startswith("**") or not self._is_bold_marker(held[2:3]):
-            return self._styled(self._take(2 if held.startswith("**") else 1))
+        if self._code or not buffered.startswith("**") or not self._is_bold_marker(buffered[2:3]):
+            return self._styled(self._take(2 if buffered.startswith("**") else 1))
         self._bold = not self._bold
         self._take(2)
         return ""
@@ -119,9 +119,9 @@ class MarkdownStyle:
         return not self._last_char.isalnum() and after not in ("", " ", "*", "\n")
 
     def _take(self, count: int) -> str:
-        taken, self._buffer = self._buffer[:count], self._buffer[count:]
-        self._last_char = taken[-1:] or self._last_char
-        return taken
+        part, self._buffer = self._buffer[:count], self._buffer[count:]
+        self._last_char = part[-1:] or self._last_char
+        return part
 
     def _styled(self, text: str) -> str:
         if self._fence or self._code:
@@ -184,10 +184,10 @@ class Screen:
         """A line that ends in a verdict; what does not fit is left out before it."""
         self._clear_transient()
         self.end_stream()
-        fitting = (
+        shown = (
             self._fit(sanitize(text), reserved=len(outcome) + 1) if self._live else sanitize(text)
         )
-        self._out.write(f"{self.style(fitting, dim=True)} {self.style(outcome, fg=colour)}\n")
+        self._out.write(f"{self.style(shown, dim=True)} {self.style(outcome, fg=colour)}\n")
         self._out.flush()
 
     def print_transient(self, text: str, *, dim: bool = True) -> None:
@@ -233,8 +233,8 @@ _OUTCOME_COLOURS = {ToolOutcome.OK: "green", ToolOutcome.ERROR: "red"}
 
 def format_call(name: str, arguments: str) -> str:
     """`terminal: ls -la`: the tool and the argument that tells most."""
-    told = summarise_arguments(arguments)
-    return f"▸ {name}: {told}" if told else f"▸ {name}"
+    summary = summarise_arguments(arguments)
+    return f"▸ {name}: {summary}" if summary else f"▸ {name}"
 
 
 def format_outcome(outcome: ToolOutcome, seconds: float | None) -> tuple[str, str]:

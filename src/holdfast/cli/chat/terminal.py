@@ -142,8 +142,8 @@ class TerminalKeyboard:
             return None
         if self._command_names is None:
             self._command_names = self._commands()
-        fitting = [name for name in self._command_names if name.startswith(text)]
-        return fitting[index] + " " if index < len(fitting) else None
+        matching = [name for name in self._command_names if name.startswith(text)]
+        return matching[index] + " " if index < len(matching) else None
 
     def _save_history(self) -> None:
         """After each message: whatever ends this program, what was typed is kept."""

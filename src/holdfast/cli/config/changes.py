@@ -100,8 +100,8 @@ def get_config_version(home: Path, number: int) -> ConfigVersionDetail:
     """With passwords masked. Raises for a number that does not exist."""
 
     async def read(store: Store) -> ConfigVersionDetail | None:
-        kept = await store.configuration(number)
-        return None if kept is None else version_detail(kept, None, active=0)
+        version = await store.configuration(number)
+        return None if version is None else version_detail(version, None, active=0)
 
     try:
         found = _query_versions(home, f"/config/history/{number}", ConfigVersionDetail, read)
@@ -120,8 +120,8 @@ def read_stored_text(home: Path, number: int) -> str:
     """The text of a configuration with its passwords, read from the store; no gateway may run."""
 
     async def read(store: Store) -> str:
-        kept = await store.configuration(number)
-        return "" if kept is None else kept.text
+        version = await store.configuration(number)
+        return "" if version is None else version.text
 
     return query_store(home, read, purpose=_LOCK_PURPOSE) or ""
 

@@ -136,7 +136,8 @@ def _interactive_fix(home: Path, what: str, backup: StoredBackup | None) -> Call
 def _restore_backup(home: Path, backup: StoredBackup | None) -> str:
     assert backup is not None, "it was offered"
     restored = restore_under_lock(home, backup.path)
-    return f"{restored.manifest.describe()} are back; moved aside: {', '.join(restored.aside)}"
+    moved = ", ".join(restored.previous_files)
+    return f"{restored.manifest.describe()} are back; moved aside: {moved}"
 
 
 def _recover_database(home: Path) -> str:

@@ -109,10 +109,10 @@ def install_hints(planned: InstallPlan) -> Iterator[str]:
 
 def _environment_hints(home: Path, environ: Mapping[str, str]) -> Iterator[str]:
     """A service does not get the variables of the shell that installed it."""
-    bare = {name: value for name, value in environ.items() if name in _SERVICE_VARIABLES}
+    service_environ = {name: value for name, value in environ.items() if name in _SERVICE_VARIABLES}
     here = load(home)
     try:
-        there = load(home, bare)
+        there = load(home, service_environ)
     except ConfigError as error:
         yield f"The service would not start, as it does not see this shell's variables: {error}"
         return

@@ -172,14 +172,14 @@ class Takeover:
     def _receive_sockets(self, holder: LockHolder) -> list[socket.socket]:
         """Ask the live one for its sockets, and follow its stop as far as it tells of it."""
         self._report(f"asking process {holder.pid} to hand over")
-        with HandoverReceiver(self._paths) as reception, ThreadPoolExecutor(1) as waiting:
+        with HandoverReceiver(self._paths) as receiver, ThreadPoolExecutor(1) as waiting:
             given: HandoverFuture = waiting.submit(
-                reception.receive, sender_pid=holder.pid, timeout=self._response_timeout
+                receiver.receive, sender_pid=holder.pid, timeout=self._response_timeout
             )
             try:
-                self._request_handover(str(reception.path))
+                self._request_handover(str(receiver.path))
             except BaseException:
-                reception.cancel()
+                receiver.cancel()
                 raise
             return given.result()[1]
 

@@ -213,10 +213,10 @@ def _patch_tables(path: Path, before: str, table: str, values: Mapping[str, Toml
         for name, each in tables.items():
             text = patch_table(text, name, each)
     except UnpatchableToml as error:
-        wanted = "\n\n".join(
+        snippet = "\n\n".join(
             patch_table("", name, each).rstrip() for name, each in tables.items() if each
         )
-        raise HoldfastError(f"{path}: {error}. Write this there yourself:\n\n{wanted}") from None
+        raise HoldfastError(f"{path}: {error}. Write this there yourself:\n\n{snippet}") from None
     return text
 
 

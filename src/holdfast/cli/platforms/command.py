@@ -114,8 +114,8 @@ def add(
 
 
 def _parse_setting(text: str) -> tuple[str, str]:
-    key, sign, value = text.partition("=")
-    if not (key and sign):
+    key, equals, value = text.partition("=")
+    if not (key and equals):
         raise click.UsageError(f"--set {text}: write KEY=VALUE.")
     return key, value
 

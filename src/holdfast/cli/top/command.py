@@ -213,16 +213,16 @@ def _print_json_lines(paths: Paths, *, once: bool, every: float) -> None:
 
 
 def _run_live(paths: Paths, terminal: FullScreenTerminal, *, every: float) -> None:
-    view, sight = TopView(), read_sample(paths, now=time.time())
+    view, sample = TopView(), read_sample(paths, now=time.time())
     due = time.monotonic() + every
     while True:
-        terminal.draw(render_frame(sight, view, terminal.size))
+        terminal.draw(render_frame(sample, view, terminal.size))
         left = None if view.paused else max(0.0, due - time.monotonic())
         typed = terminal.wait(left)
         if TopKey.QUIT in typed:
             return
         for key in typed:
-            view = apply_key(view, key, sight.turns)
+            view = apply_key(view, key, sample.turns)
         if TopKey.REFRESH in typed or (not view.paused and time.monotonic() >= due):
-            sight = read_sample(paths, now=time.time())
+            sample = read_sample(paths, now=time.time())
             due = time.monotonic() + every

@@ -81,10 +81,10 @@ def diff_settings(old: Settings, new: Settings) -> tuple[str, ...]:
 def with_restart_keys_from(new: Settings, running: Settings) -> Settings:
     """The new settings, with every key that needs a restart as it is in the running ones."""
     was = msgspec.structs.asdict(running)
-    held = {
+    sections = {
         name: _section_with_restart_keys(name, each, was[name]) for name, each in _field_items(new)
     }
-    return msgspec.structs.replace(new, **held)
+    return msgspec.structs.replace(new, **sections)
 
 
 def _section_with_restart_keys(section: str, new: Any, running: Any) -> Any:

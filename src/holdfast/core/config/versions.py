@@ -61,8 +61,8 @@ def _mask_entry(entry: re.Match[str]) -> str:
     from holdfast.core.config.settings import is_secret_key  # noqa: PLC0415 - see above
 
     value = entry["value"]
-    held = value.strip("\"'").lstrip()
-    secret = is_secret_key(entry["key"].strip("\"'")) and not held.startswith(_REFERENCES)
+    unquoted = value.strip("\"'").lstrip()
+    secret = is_secret_key(entry["key"].strip("\"'")) and not unquoted.startswith(_REFERENCES)
     return f'{entry["key"]}{entry["is"]}"{SECRET_MASK}"' if secret else entry[0]
 
 

@@ -250,9 +250,9 @@ def plan_runs(
 ) -> list[NewRun]:
     """A run for each due time that is to have one, oldest first; the others are one row that says
     so. `more`: there were others before these."""
-    wanted = _select_times(job.spec.missed, times, now=now, late_after=late_after)
-    left_out = [at for at in times if at not in wanted]
-    runs = [_new_run(job, at, now=now, late_after=late_after) for at in wanted]
+    selected = _select_times(job.spec.missed, times, now=now, late_after=late_after)
+    left_out = [at for at in times if at not in selected]
+    runs = [_new_run(job, at, now=now, late_after=late_after) for at in selected]
     if job.spec.missed is MissedRunPolicy.ONCE:
         return runs  # which stand for the others, too
     if left_out or more:
@@ -273,8 +273,8 @@ def apply_overlap_policy(
     why = SKIPPED_QUEUE_FULL
     if job.spec.overlap is OverlapPolicy.SKIP and (busy or waiting):
         room, why = 0, SKIPPED_BUSY
-    wanted = [run for run in runs if run.skip_reason is None]
-    late = {run.id for run in wanted[max(0, room) :]}
+    to_start = [run for run in runs if run.skip_reason is None]
+    late = {run.id for run in to_start[max(0, room) :]}
     return [_skip_run(run, why) if run.id in late else run for run in runs]
 
 

@@ -48,12 +48,12 @@ class TextScanner:
     def error(self, hint: str = "") -> InvalidSchedule:
         understood = self.text[: self.position].strip()
         if not understood:
-            told = f"I do not understand “{self.rest}”."
+            message = f"I do not understand “{self.rest}”."
         elif self.rest:
-            told = f"I understood “{understood}”, but not “{self.rest}”."
+            message = f"I understood “{understood}”, but not “{self.rest}”."
         else:
-            told = f"I understood “{understood}”, and there it ends."
-        return InvalidSchedule(" ".join(filter(None, (told, hint, SCHEDULE_EXAMPLES))))
+            message = f"I understood “{understood}”, and there it ends."
+        return InvalidSchedule(" ".join(filter(None, (message, hint, SCHEDULE_EXAMPLES))))
 
 
 def parse_duration(text: str) -> int:
@@ -127,23 +127,23 @@ def split_zone(text: str) -> tuple[str, str]:
 
 def parse_schedule(text: str, *, now: float, zone: tzinfo, zone_name: str) -> Schedule:
     """Raises `InvalidSchedule`, which says what was understood."""
-    words, said = TextScanner(text), " ".join(text.split())
+    words, normalised = TextScanner(text), " ".join(text.split())
     if not words.text:
         raise InvalidSchedule(f"It is not said when. {SCHEDULE_EXAMPLES}")
     if (cron := _scan_cron(words)) is not None:
-        return Schedule(text=said, cron=cron, zone=zone_name)
+        return Schedule(text=normalised, cron=cron, zone=zone_name)
     if words.match(r"in\b"):
-        return Schedule(text=said, at=int(now) + scan_duration(words), zone=zone_name)
+        return Schedule(text=normalised, at=int(now) + scan_duration(words), zone=zone_name)
     if words.match(r"(?:every|each)\b") or words.rest.split()[0] in _ADVERBS:
-        return _scan_recurring(words, said, now=now, zone_name=zone_name)
+        return _scan_recurring(words, normalised, now=now, zone_name=zone_name)
     if days := _scan_days(words, plural=True):
-        return Schedule(text=said, cron=_scan_times(words, days=days), zone=zone_name)
+        return Schedule(text=normalised, cron=_scan_times(words, days=days), zone=zone_name)
     at = _scan_point_in_time(words, now=now, zone=zone)
     if at <= now:
-        raise InvalidSchedule(f"“{said}” is past. {SCHEDULE_EXAMPLES}")
+        raise InvalidSchedule(f"“{normalised}” is past. {SCHEDULE_EXAMPLES}")
     if at > now + MAX_DURATION:
-        raise InvalidSchedule(f"“{said}” is more than ten years away.")
-    return Schedule(text=said, at=at, zone=zone_name)
+        raise InvalidSchedule(f"“{normalised}” is more than ten years away.")
+    return Schedule(text=normalised, at=at, zone=zone_name)
 
 
 def _scan_cron(scanner: TextScanner) -> str | None:
@@ -268,9 +268,9 @@ def _next_matching_day(
     scanner: TextScanner, today: datetime, *, ahead: int, step: int, zone: tzinfo
 ) -> int:
     scanner.match(r"at\b")
-    place = scanner.position
+    start = scanner.position
     for days in (ahead, ahead + step):
-        scanner.position = place
+        scanner.position = start
         day = today + timedelta(days=days)
         at = _timestamp_at(scanner, (day.year, day.month, day.day), zone)
         if at > today.timestamp():
@@ -314,11 +314,11 @@ def parse_job(text: str) -> JobRequest:
     if found is None:
         raise JobRefused(f"Put the time into quotes. {JOB_SYNTAX}")
     options: dict[str, str] = {}
-    place = found.end()
-    while (option := _OPTION.match(text, place)) is not None:
+    position = found.end()
+    while (option := _OPTION.match(text, position)) is not None:
         options[option[1]] = option[2].strip('"')
-        place = option.end()
-    rest = text[place:].strip()
+        position = option.end()
+    rest = text[position:].strip()
     if not rest:
         raise JobRefused(
             f"I understood the time “{found[1]}”, and then nothing to do. {JOB_SYNTAX}"

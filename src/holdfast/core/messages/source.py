@@ -12,7 +12,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import SessionKey
 
 _MAX_PART_LENGTH = 256  # characters of a session key that one id may take
-_KEPT_PREFIX = 64  # readable characters of a longer id, in front of its hash
+_PREFIX_LENGTH = 64  # readable characters of a longer id, in front of its hash
 _MAX_NAME_LENGTH = 64
 _RESERVED_CHARACTERS = frozenset(":[]<>")  # delimiters of notes, tags and speaker names
 _MAX_QUOTE_LENGTH = 1000  # characters; the person who answers a long text has seen it in full
@@ -130,7 +130,7 @@ def _encode_part(part: str) -> str:
     text = quote(raw, safe="").replace(".", "%2E").replace("~", "%7E")
     if len(text) <= _MAX_PART_LENGTH:
         return text
-    return f"{text[:_KEPT_PREFIX]}~{sha256(raw).hexdigest()}"
+    return f"{text[:_PREFIX_LENGTH]}~{sha256(raw).hexdigest()}"
 
 
 def _decode_part(part: str) -> str:

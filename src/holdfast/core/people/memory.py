@@ -17,7 +17,7 @@ from holdfast.core.messages.transcript import Message
 OwnerId = NewType("OwnerId", str)  # whose memory: "person:…" or, where people share, "place:…"
 
 _OPERATOR_PLATFORMS = frozenset({"api", "web"})  # whoever has the gateway's own token is its owner
-_MAX_NAME_LENGTH, _KEPT_PREFIX = 256, 160  # characters of a name, and those kept of a longer one
+_MAX_NAME_LENGTH, _PREFIX_LENGTH = 256, 160  # characters of a name, and those kept of a longer one
 _PARTS_WITH_USER = 6  # parts of a route that names a person
 _JOINERS = "\u200c\u200d"  # Persian and many emoji need them
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
@@ -43,7 +43,7 @@ def _encode_bounded(name: str) -> str:
     return (
         text
         if len(text) <= _MAX_NAME_LENGTH
-        else f"{text[:_KEPT_PREFIX]}~{sha256(whole).hexdigest()}"
+        else f"{text[:_PREFIX_LENGTH]}~{sha256(whole).hexdigest()}"
     )
 
 

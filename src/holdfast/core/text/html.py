@@ -24,7 +24,7 @@ def close_html_tags(page: str) -> str:
 
 
 def _close_tag(found: re.Match[str]) -> str:
-    said, tag = found[0], _TAG.match(found[0])
+    markup, tag = found[0], _TAG.match(found[0])
     if tag is None:
-        return " " if said[1:2] in ("!", "?") else "&lt;" + said[1:]
-    return said if len(said) <= _MAX_TAG_LENGTH else f"{tag[0]}>"
+        return " " if markup[1:2] in ("!", "?") else "&lt;" + markup[1:]
+    return markup if len(markup) <= _MAX_TAG_LENGTH else f"{tag[0]}>"

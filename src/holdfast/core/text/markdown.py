@@ -181,10 +181,10 @@ class _SpanScanner:
         if start < end and not behind.isspace():
             self._open.append(_Opener(at=start, marks=self._text[start:end]))
 
-    def _closes(self, sign: str, most: int) -> bool:
+    def _closes(self, mark: str, most: int) -> bool:
         """Whether the innermost that is open can be closed with so many of that sign."""
         marks = self._open[-1].marks if self._open else ""
-        return marks[:1] == sign and len(marks) <= most
+        return marks[:1] == mark and len(marks) <= most
 
 
 def _shifted_span(start: int, end: int, marks: str, offset: int) -> MarkdownSpan:

@@ -23,10 +23,10 @@ _EXTENDING = frozenset(("Mn", "Me", "Mc"))  # accents, vowel signs, variation se
 def grapheme_boundary(text: str, at: int, *, after: int = 0) -> int:
     """The last place at or before `at`, and behind `after`, at which no sign is cut through.
     One that is longer than all of that is cut at `at`: somewhere it must be."""
-    place = at
-    while place > after and _is_one_grapheme(text, place):
-        place -= 1
-    return place if place > after else at
+    position = at
+    while position > after and _is_one_grapheme(text, position):
+        position -= 1
+    return position if position > after else at
 
 
 def _is_one_grapheme(text: str, at: int) -> bool:

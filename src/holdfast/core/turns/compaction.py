@@ -93,9 +93,9 @@ def compaction_point(messages: Sequence[Message], *, keep_tokens: int) -> int:
     points = list(_cut_points(messages))
     if not points:
         return 0
-    fitting = [index for index, tokens in points if tokens <= keep_tokens] or [points[0][0]]
-    before_user = [index for index in fitting if isinstance(messages[index], UserMessage)]
-    cut = min(before_user or fitting)
+    candidates = [index for index, tokens in points if tokens <= keep_tokens] or [points[0][0]]
+    before_user = [index for index in candidates if isinstance(messages[index], UserMessage)]
+    cut = min(before_user or candidates)
     return cut if _is_worthwhile(messages[:cut]) else 0
 
 

@@ -53,11 +53,11 @@ def trim_projection(messages: Sequence[Message], *, excess: int) -> tuple[Messag
     files say, are replaced, each as a whole, by a line that says so. The last resort, where no
     summary could be made."""
     light = list(messages)
-    for place, message in enumerate(light):
+    for index, message in enumerate(light):
         if excess <= 0:
             break
-        light[place] = _trim_message(message)
-        excess -= estimate_tokens(message) - estimate_tokens(light[place])
+        light[index] = _trim_message(message)
+        excess -= estimate_tokens(message) - estimate_tokens(light[index])
     return tuple(light)
 
 
@@ -90,14 +90,14 @@ def projection_problems(messages: Sequence[Message]) -> list[str]:
         found.append("does not begin with a user")
     if messages and isinstance(messages[-1], AssistantMessage):
         found.append("ends with the model")
-    owed: list[CallId] = []
-    for place, message in enumerate(messages):
-        found.extend(f"message {place}: {why}" for why in _message_problems(message, owed))
+    open_calls: list[CallId] = []
+    for index, message in enumerate(messages):
+        found.extend(f"message {index}: {why}" for why in _message_problems(message, open_calls))
         if isinstance(message, ToolMessage):
-            owed = owed[1:]
+            open_calls = open_calls[1:]
         elif isinstance(message, AssistantMessage):
-            owed = [call.id for call in message.calls]
-    if owed:
+            open_calls = [call.id for call in message.calls]
+    if open_calls:
         found.append("ends before every call has its result")
     return found
 
@@ -188,8 +188,8 @@ def _first_results(messages: Iterable[Message]) -> dict[CallId, ToolMessage]:
 def _repair_calls(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
     """The same calls where they are sound; doubles dropped, broken ones made readable."""
     unique = {call.id: call for call in reversed(calls)}
-    kept = calls if len(unique) == len(calls) else tuple(reversed(unique.values()))
-    return tuple(_repair_call(call) for call in kept)
+    unique_calls = calls if len(unique) == len(calls) else tuple(reversed(unique.values()))
+    return tuple(_repair_call(call) for call in unique_calls)
 
 
 def _repair_call(call: ToolCall) -> ToolCall:

@@ -30,7 +30,7 @@ class StopRequester(StrEnum):
     PAGE = "page"
     SIGNAL = "signal"
     SUCCESSOR = "successor"
-    NOBODY = "nobody"  # a crash
+    NONE = "nobody"  # a crash; the value is stored
 
 
 class TurnExitReason(StrEnum):

@@ -143,7 +143,7 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
     approvals: tuple[Approval, ...] = ()  # all that it asked for, in order
     exit_reason: TurnExitReason | None = None  # by the process that ran it; None: a crash cut it
     stream: StartedDelivery | None = None  # its reply, which was shown before it was whole
-    held_by_this_process: bool = False  # by this very process, which goes on with it
+    owned_by_this_process: bool = False  # by this very process, which goes on with it
 
     @property
     def is_waiting(self) -> bool:
@@ -151,7 +151,7 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
         in a call which had been allowed did not, although it has asked about the next as well."""
         asks = any(approval.pending for approval in self.approvals)
         in_a_call = self.started_calls or self.exit_reason not in (None, TurnExitReason.PARKED)
-        return self.held_by_this_process or (asks and not in_a_call)
+        return self.owned_by_this_process or (asks and not in_a_call)
 
     @property
     def was_interrupted(self) -> bool:

@@ -211,8 +211,8 @@ class PdfFile:
         return data
 
     def _object(self, number: int) -> Any:
-        if number not in self._objects and (place := self._offsets.get(number)) is not None:
-            reader = PdfParser(self._data, place)
+        if number not in self._objects and (offset := self._offsets.get(number)) is not None:
+            reader = PdfParser(self._data, offset)
             self._objects[number] = None  # should it lead back to itself
             self._objects[number] = found = reader.next_object()
             if isinstance(found, dict):
@@ -257,8 +257,8 @@ class PdfFile:
 
     def _unpack_objects(self) -> None:
         """Most of the objects of a modern file stand in streams, many together."""
-        order = sorted((place, number) for number, place in self._offsets.items())
-        starts = [place for place, _ in order]
+        order = sorted((offset, number) for number, offset in self._offsets.items())
+        starts = [offset for offset, _ in order]
         for at in _OBJECT_STREAM.finditer(self._data):
             nearest = bisect_right(starts, at.start()) - 1
             if nearest >= 0:
@@ -269,11 +269,11 @@ class PdfFile:
         first = int(self.number(table.get("First")))
         reader = PdfParser(data)
         for _ in range(min(int(self.number(table.get("N"))), _MAX_OBJECTS)):
-            inner, place = reader.next_object(), reader.next_object()
-            if not (isinstance(inner, int) and isinstance(place, int)):
+            inner, offset = reader.next_object(), reader.next_object()
+            if not (isinstance(inner, int) and isinstance(offset, int)):
                 return
             if inner not in self._offsets and inner not in self._objects:
-                self._objects[inner] = PdfParser(data, first + place).next_object()
+                self._objects[inner] = PdfParser(data, first + offset).next_object()
 
     def _root(self) -> Any:
         roots = _ROOT.findall(self._data)

@@ -96,17 +96,17 @@ def _simple(file: PdfFile, table: Mapping[str, Any]) -> PdfFont:
     encoding = file.resolve(table.get("Encoding"))
     base = encoding.get("BaseEncoding") if isinstance(encoding, dict) else encoding
     codec = _BASE_ENCODINGS.get(base or "", "cp1252")
-    letters = {code: bytes([code]).decode(codec, "ignore") for code in range(32, 256)}
+    characters = {code: bytes([code]).decode(codec, "ignore") for code in range(32, 256)}
     if base is None:
-        letters.update(_TEX_LIGATURES)
+        characters.update(_TEX_LIGATURES)
     if isinstance(encoding, dict):
-        letters.update(_differences(file.array(encoding.get("Differences"))))
+        characters.update(_differences(file.array(encoding.get("Differences"))))
     first = int(file.number(table.get("FirstChar")))
     widths = {
         first + at: file.number(width, _DEFAULT_WIDTH)
         for at, width in enumerate(file.array(table.get("Widths"))[:256])
     }
-    return PdfFont(characters=letters, widths=widths)
+    return PdfFont(characters=characters, widths=widths)
 
 
 def _composite(file: PdfFile, table: Mapping[str, Any]) -> PdfFont:
@@ -125,8 +125,8 @@ def _widths(file: PdfFile, below: Mapping[str, Any]) -> Iterator[tuple[int, floa
         if not isinstance(first, int):
             return
         if isinstance(second, list):
-            for place, width in enumerate(second[:_MAX_CHARACTERS]):
-                yield first + place, file.number(width, 1000.0)
+            for index, width in enumerate(second[:_MAX_CHARACTERS]):
+                yield first + index, file.number(width, 1000.0)
             at += 2
         elif at + 2 < len(items) and isinstance(second, int):
             for code in range(first, min(second, first + 65536) + 1):
@@ -165,9 +165,9 @@ def _apply_cmap(data: bytes, font: PdfFont) -> None:
 
 
 def _pairs(items: list[Any]) -> Iterator[tuple[int, str]]:
-    for code, letters in zip(items[::2], items[1::2], strict=False):
-        if isinstance(code, bytes) and isinstance(letters, bytes):
-            yield int.from_bytes(code), _decode_utf16(letters)
+    for code, characters in zip(items[::2], items[1::2], strict=False):
+        if isinstance(code, bytes) and isinstance(characters, bytes):
+            yield int.from_bytes(code), _decode_utf16(characters)
 
 
 def _ranges(items: list[Any]) -> Iterator[tuple[int, str]]:
@@ -175,16 +175,16 @@ def _ranges(items: list[Any]) -> Iterator[tuple[int, str]]:
         if not (isinstance(first, bytes) and isinstance(last, bytes)):
             continue
         start, end = int.from_bytes(first), int.from_bytes(last)
-        for place, code in enumerate(range(start, min(end, start + 65535) + 1)):
+        for index, code in enumerate(range(start, min(end, start + 65535) + 1)):
             if isinstance(to, list):
-                if place < len(to) and isinstance(to[place], bytes):
-                    yield code, _decode_utf16(to[place])
+                if index < len(to) and isinstance(to[index], bytes):
+                    yield code, _decode_utf16(to[index])
             elif isinstance(to, bytes) and to:
-                yield code, _decode_utf16((int.from_bytes(to) + place).to_bytes(len(to) + 1)[1:])
+                yield code, _decode_utf16((int.from_bytes(to) + index).to_bytes(len(to) + 1)[1:])
 
 
-def _decode_utf16(letters: bytes) -> str:
-    return letters.decode("utf-16-be", "ignore").replace("\x00", "").translate(LIGATURES)
+def _decode_utf16(characters: bytes) -> str:
+    return characters.decode("utf-16-be", "ignore").replace("\x00", "").translate(LIGATURES)
 
 
 Matrix = tuple[float, float, float, float, float, float]
@@ -354,12 +354,12 @@ class _PageReader:
 
     def _show_text(self, text: bytes, font: PdfFont) -> None:
         start = self._position()
-        letters = []
+        characters = []
         for letter, width in font.decode(text):
-            letters.append(letter)
+            characters.append(letter)
             spread = self._char_spacing + (self._word_spacing if letter == " " else 0.0)
             self._advance(width / 1000 * self._size + spread)
-        if shown := "".join(letters):
+        if shown := "".join(characters):
             whole = _multiply(self._text_matrix, self._page_matrix)
             height = max(0.1, abs(self._size) * (whole[2] ** 2 + whole[3] ** 2) ** 0.5)
             self._writing.add(shown, start=start, end=self._position()[0], height=height)
@@ -377,12 +377,12 @@ class _PageReader:
         form = self._file.dictionary(entry)
         if form.get("Subtype") != "Form" or depth >= _MAX_FORM_DEPTH:
             return
-        kept = self._page_matrix, self._font, self._size
+        saved_state = self._page_matrix, self._font, self._size
         if (matrix := _matrix(self._file.array(form.get("Matrix")))) is not None:
             self._page_matrix = _multiply(matrix, self._page_matrix)
         inner = self._file.dictionary(form.get("Resources")) or resources
         self._run(self._file.stream(entry), inner, depth=depth + 1)
-        self._page_matrix, self._font, self._size = kept
+        self._page_matrix, self._font, self._size = saved_state
 
 
 def _matrix(operands: list[Any]) -> Matrix | None:

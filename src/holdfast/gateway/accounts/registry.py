@@ -86,7 +86,7 @@ class PlatformRegistry:
 
     def status_of(self, platform: Platform) -> AccountStatus:
         key = platform.name, platform.account
-        standing = self._statuses.get(key, _UNTRIED)
+        status = self._statuses.get(key, _UNTRIED)
         return AccountStatus(
             name=platform.name,
             account=platform.account,
@@ -94,12 +94,12 @@ class PlatformRegistry:
             built_in=platform.capabilities.fetchable,
             heartbeat_interval=platform.capabilities.heartbeat_interval,
             last_ok_at=self._reachable_at.get(key),
-            state=standing.state,
-            since=standing.since,
-            error=standing.why,
-            remedy=standing.remedy,
-            next_attempt_at=standing.next_attempt_at,
-            failures=standing.failures,
+            state=status.state,
+            since=status.since,
+            error=status.why,
+            remedy=status.remedy,
+            next_attempt_at=status.next_attempt_at,
+            failures=status.failures,
             missing_grants=platform.capabilities.missing_grants,
         )
 

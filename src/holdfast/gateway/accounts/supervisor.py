@@ -22,7 +22,7 @@ from holdfast.gateway.accounts.connection import (
 log = logging.getLogger(__name__)
 
 _STOPPED_STATES = (AccountState.PAUSED, AccountState.CLOSED)
-_HELD_ELSEWHERE_REMEDY = "End the other one, pause this account, or give it credentials of its own"
+_IN_USE_REMEDY = "End the other one, pause this account, or give it credentials of its own"
 
 
 class AccountSupervisor:
@@ -127,21 +127,21 @@ class AccountSupervisor:
     async def _connect_once(self) -> Exception | None:
         """One connection, from the attempt to its end; None: somebody wanted it to end."""
         self._set_status(AccountState.CONNECTING)
-        self._current_connection = held = AccountConnection(
+        self._current_connection = connection = AccountConnection(
             self.platform, self._deps, on_opened=self._on_connected
         )
-        holding = self._deps.tasks.create_task(held.run(), name=f"platform {self.name}")
+        holding = self._deps.tasks.create_task(connection.run(), name=f"platform {self.name}")
         asked = asyncio.ensure_future(self._wake.wait())
-        over = asyncio.ensure_future(held.wait_ended())
+        over = asyncio.ensure_future(connection.wait_ended())
         try:
             await asyncio.wait({holding, asked, over}, return_when=asyncio.FIRST_COMPLETED)
-            await held.end(holding)
+            await connection.end(holding)
         finally:
             asked.cancel()
             over.cancel()
             holding.cancel()  # where this very task is cancelled, nobody waits for it any more
             self._current_connection = None
-        self._backoff.record_connection(held.seconds)
+        self._backoff.record_connection(connection.seconds)
         if self._wake.is_set():
             return None
         return (
@@ -192,7 +192,7 @@ class AccountSupervisor:
         self._set_status(
             AccountState.RETRYING,
             why=_error_text(error),
-            remedy=_HELD_ELSEWHERE_REMEDY if isinstance(error, AccountInUse) else "",
+            remedy=_IN_USE_REMEDY if isinstance(error, AccountInUse) else "",
             next_try=self._deps.clock.now() + pause,
             failures=self._backoff.failures,
         )
@@ -241,5 +241,5 @@ def _leaves(error: BaseException) -> list[BaseException]:
 
 def _error_text(error: BaseException) -> str:
     """An error in words; one that has none is called by its name."""
-    told = str(error).rstrip(".") or type(error).__name__
-    return f"{told} ({error.holder})" if isinstance(error, AccountInUse) and error.holder else told
+    text = str(error).rstrip(".") or type(error).__name__
+    return f"{text} ({error.holder})" if isinstance(error, AccountInUse) and error.holder else text

@@ -51,10 +51,10 @@ class AgentCache:
 
     def apply_settings(self, settings: Settings) -> None:
         """These are its bounds from now on."""
-        wanted = settings.cache
-        self._max_agents = wanted.max_agents
-        self._max_bytes = wanted.max_mb * 1_000_000
-        self._idle_ttl = wanted.idle_ttl
+        limits = settings.cache
+        self._max_agents = limits.max_agents
+        self._max_bytes = limits.max_mb * 1_000_000
+        self._idle_ttl = limits.idle_ttl
         self._evict()
 
     def __len__(self) -> int:

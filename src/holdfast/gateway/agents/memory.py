@@ -149,12 +149,12 @@ class MemoryManager:
         """Durable before it is told: what a crash cuts then is not told a second time. What
         nobody came to claim is told by the next start."""
         try:
-            owed = await self._store.claim_memory_turn(turn.turn_id, provider=provider)
+            claimed = await self._store.claim_memory_turn(turn.turn_id, provider=provider)
         except StoreError as error:
             about = {"action": "memory_not_notified", "session": turn.subject.session_id}
             log.warning("Memory was not told of a turn: %s", error, extra=about)
             return False
-        return owed and not self.notes.is_off(turn.subject.owner)
+        return claimed and not self.notes.is_off(turn.subject.owner)
 
     async def end_session(self, session_id: SessionId) -> None:
         """The session ends: each provider hears of it, once for what was said in it.

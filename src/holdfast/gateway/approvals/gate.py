@@ -80,12 +80,12 @@ class ApprovalGate:
             return None
         if isinstance(verdict, ToolOutput):
             return verdict
-        wanted = [(call, verdict)]
+        to_ask = [(call, verdict)]
         for each in later_calls:
             also = await self._decide(each)
             if isinstance(also, CommandVerdict):
-                wanted.append((each, also))
-        await self._ask(wanted)
+                to_ask.append((each, also))
+        await self._ask(to_ask)
         raise WaitingForApproval
 
     async def _decide(self, call: PendingCall) -> CommandVerdict | ToolOutput | str:
@@ -135,14 +135,14 @@ class ApprovalGate:
         await asyncio.shield(asking)
 
     def _request(self, calls: Sequence[tuple[PendingCall, CommandVerdict]]) -> ApprovalRequest:
-        house, settings = self._services, self._settings
-        at = house.clock.now()
-        message = house.delivery_factory.reply(
+        services, settings = self._services, self._settings
+        at = services.clock.now()
+        message = services.delivery_factory.reply(
             self._people_row, None, kind=DeliveryKind.QUESTION, session_id=self._session_id
         )
         approvals = tuple(
-            self._approval(number, wish, judgement, asked_by=message.id, at=at)
-            for number, (wish, judgement) in enumerate(calls, len(self._approvals) + 1)
+            self._approval(number, call, judgement, asked_by=message.id, at=at)
+            for number, (call, judgement) in enumerate(calls, len(self._approvals) + 1)
         )
         message = msgspec.structs.replace(
             message,
@@ -192,20 +192,20 @@ class ApprovalGate:
     @property
     def _people_row(self) -> InboxRow:
         """Where people are: a child works in a session of its own, for those of another."""
-        child = self._row.inbound.subagent
-        if child is None:
+        subagent = self._row.inbound.subagent
+        if subagent is None:
             return self._row
         inbound = msgspec.structs.replace(
-            self._row.inbound, source=child.chat, message_id=child.message_id
+            self._row.inbound, source=subagent.chat, message_id=subagent.message_id
         )
         return msgspec.structs.replace(self._row, inbound=inbound)
 
     @property
     def _asked_in(self) -> SessionId:
-        child, run = self._row.inbound.subagent, self._row.inbound.run
+        subagent, run = self._row.inbound.subagent, self._row.inbound.run
         if run is not None and run.asked_in is not None:
             return run.asked_in
-        return self._session_id if child is None else child.sandbox_session
+        return self._session_id if subagent is None else subagent.sandbox_session
 
     @property
     def _requester(self) -> PrincipalId:

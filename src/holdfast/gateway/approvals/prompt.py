@@ -33,13 +33,13 @@ def approval_buttons(approvals: Sequence[Approval]) -> tuple[Button, ...]:
             for label, verb in (("Yes", "approve"), ("No", "deny"))
         )
     (only,) = approvals
-    standing = (
+    rule_buttons = (
         Button(label="In this conversation", value=f"/approve {only.id} {ApprovalScope.SESSION}"),
         Button(label="Always", value=f"/approve {only.id} {ApprovalScope.ALWAYS}"),
     )
     return (
         Button(label="Yes, once", value=f"/approve {only.id}"),
-        *(standing if only.rule else ()),
+        *(rule_buttons if only.rule else ()),
         Button(label="No", value=f"/deny {only.id}"),
     )
 

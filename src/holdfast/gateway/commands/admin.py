@@ -106,7 +106,7 @@ def _turns(running: int) -> str:
     return "1 turn is" if running == 1 else f"{running} turns are"
 
 
-_NOBODY_WAITS = (
+_NO_PENDING_REQUESTS = (
     "Nobody waits to be let in. Whoever writes to me privately and is not known gets a code; "
     "/pairing approve CODE lets them in."
 )
@@ -163,6 +163,6 @@ class PairingCommand:
             f"{person_with_name(each)} waits, for {format_duration(each.expires_at - now)} more."
             for each in self._pairing.pending()
         ]
-        lines = [*lines, _HOW] if lines else [_NOBODY_WAITS]
+        lines = [*lines, _HOW] if lines else [_NO_PENDING_REQUESTS]
         people = [f"- {person_with_name(each)}" for each in self._pairing.paired_users.users()]
         return "\n".join([*lines, *([_PEOPLE, *people] if people else [])])

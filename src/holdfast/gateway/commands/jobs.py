@@ -83,8 +83,8 @@ class CronCommand:
         def told(job: Job | None) -> str:
             return jobs.limit_text if job is None else turn_jobs.job_created_text(job, now=now)
 
-        worded = NewJobWithReply(new=new, limit=jobs.max_per_person, reply=told)
-        await send_effect_reply(self._services, request.row, new_job=worded)
+        new_job = NewJobWithReply(new=new, limit=jobs.max_per_person, reply=told)
+        await send_effect_reply(self._services, request.row, new_job=new_job)
         jobs.on_changed()
 
     async def _change(

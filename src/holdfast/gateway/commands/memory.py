@@ -140,10 +140,10 @@ def _single_edit(edit: NoteEdit, reply_text: Callable[[NoteEditResult], str]) ->
 
 
 def _forgotten_text(edited: Sequence[NoteEditResult]) -> str:
-    gone = [str(each.note.id) for each in edited if each.note is not None]
-    if not gone:
+    deleted = [str(each.note.id) for each in edited if each.note is not None]
+    if not deleted:
         return "There is no note of that number. /memory lists them."
-    return f"Forgotten: {', '.join(gone)}. {LATER_TEXT}"
+    return f"Forgotten: {', '.join(deleted)}. {LATER_TEXT}"
 
 
 def _count_text(count: int) -> str:

@@ -59,7 +59,7 @@ async def _run_while_paused(
     pause: LanePause, request: CommandRequest, session_id: SessionId, run: RunCommand
 ) -> None:
     try:
-        await pause.wait_until_held()
+        await pause.wait_until_paused()
         await run(request, session_id)
     finally:
         pause.release()

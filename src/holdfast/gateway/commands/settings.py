@@ -232,11 +232,11 @@ class SetHomeCommand:
         configured = self._home_channels.configured(here)
         if configured is None:
             return _NO_HOME.format(account=_account_name(here))
-        place = format_chat_and_thread(configured.address)
+        chat = format_chat_and_thread(configured.address)
         return _HOME_CONFIGURED.format(
             account=_account_name(here),
             table=account_table(here.platform, here.account),
-            place=place,
+            place=chat,
         )
 
 

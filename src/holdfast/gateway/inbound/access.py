@@ -102,7 +102,7 @@ class AccessPolicy:
         """Returns, or raises `NotAllowed` with the key that would allow it."""
         if self.allows(principal, action, resource):
             return
-        place = _source_of(resource)
+        source = _source_of(resource)
         if isinstance(resource, SendTarget):
             to = f"{resource.to.platform}:{resource.to.chat_id}"
             raise NotAllowed(
@@ -111,8 +111,8 @@ class AccessPolicy:
             )
         key = "operators" if action in (Action.OPERATE, Action.DECIDE) else "allow"
         raise NotAllowed(
-            f"{place.user_id!r} may not {action} on {place.platform}: add the id to "
-            f"{_config_table(place)}.{key} in holdfast.toml to let them."
+            f"{source.user_id!r} may not {action} on {source.platform}: add the id to "
+            f"{_config_table(source)}.{key} in holdfast.toml to let them."
         )
 
     def allows(self, principal: Principal, action: Action, resource: Resource) -> bool:

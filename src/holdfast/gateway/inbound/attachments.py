@@ -102,11 +102,11 @@ class AttachmentIntake:
         # Asked for last: what is fetched takes its time, and a /new meanwhile would leave the
         # files behind in the session before.
         session = await self._sessions.get_or_create_session(inbound.source)
-        taken = [await self._store(session.id, one) for one in fetched]
-        lines = self._redact(_attachment_lines(taken, left_out=len(attached) - len(taken)))
+        stored = [await self._store(session.id, one) for one in fetched]
+        lines = self._redact(_attachment_lines(stored, left_out=len(attached) - len(stored)))
         text = f"{inbound.text}\n\n{lines}" if inbound.text.strip() else lines
-        images = [one.image for one in taken if one.image is not None][:MAX_IMAGES]
-        paths = (one.path for one in taken)
+        images = [one.image for one in stored if one.image is not None][:MAX_IMAGES]
+        paths = (one.path for one in stored)
         return msgspec.structs.replace(
             inbound,
             text=text,

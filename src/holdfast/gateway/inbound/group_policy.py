@@ -89,12 +89,12 @@ class GroupPolicy:
         row.notified, row.at = True, now
 
     def _streak(self, source: Source, now: float) -> _Streak:
-        place = _chat_key(source)
-        voice = _ANY_BOT if source.author is Author.BOT else source.user_id
-        row = self._streaks.pop(place, None)
-        if row is None or row.speaker != voice or not 0 <= now - row.at < LOOP_RESET_AFTER:
-            row = _Streak(speaker=voice, at=now)
-        self._streaks[place] = row  # at the end: the first are the longest silent
+        chat = _chat_key(source)
+        speaker = _ANY_BOT if source.author is Author.BOT else source.user_id
+        row = self._streaks.pop(chat, None)
+        if row is None or row.speaker != speaker or not 0 <= now - row.at < LOOP_RESET_AFTER:
+            row = _Streak(speaker=speaker, at=now)
+        self._streaks[chat] = row  # at the end: the first are the longest silent
         if len(self._streaks) > _MAX_CHATS:
             del self._streaks[next(iter(self._streaks))]
         return row

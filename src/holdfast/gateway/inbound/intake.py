@@ -102,8 +102,10 @@ class GatewayIntake:
         """A row has come into the log just now, by whatever commit."""
         if self._services.tracer is not None and not accepted.duplicate:
             self._services.tracer.record_accepted(accepted.row)
-        child = accepted.row.inbound.subagent is not None
-        if not accepted.duplicate and (self._open or (child and not self._closed_to_subagents)):
+        from_subagent = accepted.row.inbound.subagent is not None
+        if not accepted.duplicate and (
+            self._open or (from_subagent and not self._closed_to_subagents)
+        ):
             self.admit(accepted)
 
     def admit(self, accepted: Accepted) -> None:

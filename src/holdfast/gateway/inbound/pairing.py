@@ -67,12 +67,12 @@ def new_code(random: RandomBytes) -> str:
     """Bytes that fall beyond a whole number of alphabets are thrown away: each letter is as
     likely as any other."""
     fair = 256 - 256 % len(CODE_ALPHABET)
-    letters = ""
-    while len(letters) < CODE_LENGTH:
-        letters += "".join(
+    code = ""
+    while len(code) < CODE_LENGTH:
+        code += "".join(
             CODE_ALPHABET[byte % len(CODE_ALPHABET)] for byte in random(16) if byte < fair
         )
-    return letters[:CODE_LENGTH]
+    return code[:CODE_LENGTH]
 
 
 def new_salt(random: RandomBytes) -> bytes:
@@ -184,8 +184,8 @@ class PairingRequests:
         told by whichever process lives then; an event that comes twice is answered once."""
         principal = principal_of(inbound.source).id
         if not self._gets_code(inbound, principal):
-            place = f"{inbound.source.platform}:{inbound.source.account}"
-            await self._denied_access.record(AuditKind.SENDER_REFUSED, principal, account=place)
+            account = f"{inbound.source.platform}:{inbound.source.account}"
+            await self._denied_access.record(AuditKind.SENDER_REFUSED, principal, account=account)
             return
         self._requesting[principal] = inbound.source.platform, inbound.source.account
         try:
@@ -242,8 +242,10 @@ class PairingRequests:
             expires_at=now + CODE_LIFETIME,
         )
         text = CODE_TEXT.format(code=format_code(code))
-        told = self._notice(request.address, text, DeliveryKind.CODE, expires_at=request.expires_at)
-        away = self._refusal(inbound, told, reason=_CODE_SENT_REASON, at=now)
+        notice = self._notice(
+            request.address, text, DeliveryKind.CODE, expires_at=request.expires_at
+        )
+        away = self._refusal(inbound, notice, reason=_CODE_SENT_REASON, at=now)
         await self._write(msgspec.structs.replace(away, request=request))
         log.info(
             "%s was given a pairing code. `holdfast pairing list` shows who waits.",
@@ -291,9 +293,9 @@ class PairingRequests:
                 self._paired_users.add_request(refusal.request)
             self._services.publisher.messages_ended((), refusal.deliveries)
 
-        keeping = asyncio.ensure_future(self._services.store.refuse_message(refusal))
-        keeping.add_done_callback(kept)
-        await asyncio.shield(keeping)
+        saving = asyncio.ensure_future(self._services.store.refuse_message(refusal))
+        saving.add_done_callback(kept)
+        await asyncio.shield(saving)
 
 
 def _next_code_at(request: PairingRequest) -> float:
@@ -358,7 +360,7 @@ class PairingService:
         told: whoever asks without being known is owed nothing."""
         async with self._deciding:
             names = [each.principal for each in self.pending()]
-            who = _find_principal(name, names, nobody="waits to be let in")
+            who = _find_principal(name, names, otherwise="waits to be let in")
             at = self._services.clock.now()
             change = PairingChange(kind=PairingKind.DENY, principal=who, by=by, at=at)
             return await self._commit(
@@ -371,7 +373,7 @@ class PairingService:
         """From the commit on they are a stranger; what runs for them runs to its end."""
         async with self._deciding:
             names = [each.principal for each in self.paired_users.users()]
-            who = _find_principal(name, names, nobody="was let in by a code")
+            who = _find_principal(name, names, otherwise="was let in by a code")
             at = self._services.clock.now()
             change = PairingChange(kind=PairingKind.REVOKE, principal=who, by=by, at=at)
             text = f"Revoked: {who} may not talk here any more."
@@ -419,8 +421,12 @@ class PairingService:
         wrong = WrongCodes(count=count) if left else WrongCodes(locked_until=now + LOCKOUT_SECONDS)
         change = PairingChange(kind=PairingKind.WRONG, wrong=wrong, by=by, at=now)
         more = f"{left} more wrong ones" if left > 1 else "One more wrong one"
-        told = f"{more} and none is taken for an hour." if left else "None is taken for an hour."
-        return PairingDecision(change=change, text=f"Nobody has this code, or it is over. {told}")
+        limit_text = (
+            f"{more} and none is taken for an hour." if left else "None is taken for an hour."
+        )
+        return PairingDecision(
+            change=change, text=f"Nobody has this code, or it is over. {limit_text}"
+        )
 
     def _pair(self, request: PairingRequest, *, by: PrincipalId) -> PairingDecision:
         now = self._services.clock.now()
@@ -432,13 +438,13 @@ class PairingService:
             since=now,
             let_in_by=by,
         )
-        told = NewDelivery(
+        notice = NewDelivery(
             id=DeliveryId(self._services.new_id("dlv")),
             address=request.address,
             kind=DeliveryKind.NOTICE,
             text=WELCOME_TEXT,
         )
-        change = PairingChange(kind=PairingKind.APPROVE, user=person, deliveries=(told,), at=now)
+        change = PairingChange(kind=PairingKind.APPROVE, user=person, deliveries=(notice,), at=now)
         return PairingDecision(
             change=change, text=f"{person_with_name(request)} is let in, and told so."
         )
@@ -454,7 +460,7 @@ def person_with_name(person: PairingRequest | PairedUser) -> str:
     return f"{name} ({person.principal})" if name else person.principal
 
 
-def _find_principal(name: str, names: list[PrincipalId], *, nobody: str) -> PrincipalId:
+def _find_principal(name: str, names: list[PrincipalId], *, otherwise: str) -> PrincipalId:
     """By the whole name of a principal, or by the person's id where that is enough. Whoever is
     called as somebody else's whole name is called by their own: ids are people's to choose."""
     if name in names:
@@ -464,4 +470,4 @@ def _find_principal(name: str, names: list[PrincipalId], *, nobody: str) -> Prin
         return found[0]
     if found:
         raise PairingRefused(f"{name} is one of several: say which, {' or '.join(found)}.")
-    raise PairingRefused(f"Nobody called {name or '(say who)'} {nobody}.")
+    raise PairingRefused(f"Nobody called {name or '(say who)'} {otherwise}.")

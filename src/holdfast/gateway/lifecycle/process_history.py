@@ -31,7 +31,7 @@ class ProcessHistory:
             turn.exit_reason is None and not turn.is_waiting for turn in await store.open_turns()
         )
         if ran or cut:
-            order = StopOrder(kind=StopKind.CRASH, by=StopRequester.NOBODY, at=self._clock.now())
+            order = StopOrder(kind=StopKind.CRASH, by=StopRequester.NONE, at=self._clock.now())
             await store.record_stop(self._new_row(order, interrupted=cut))
 
     def begin_stop(self, order: StopOrder) -> str:

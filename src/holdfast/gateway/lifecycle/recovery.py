@@ -31,7 +31,7 @@ class RunnerAdopter(Protocol):
     """Who takes over the workbenches that outlived the last process."""
 
     async def adopt(
-        self, known: Sequence[RunnerRow], *, wanted: Collection[SessionId]
+        self, known: Sequence[RunnerRow], *, needed: Collection[SessionId]
     ) -> list[SessionId]: ...
 
 
@@ -136,17 +136,17 @@ class Recovery:
     async def _adopt_runners(
         self, given_up: Mapping[SessionId, str], left: Collection[SessionId]
     ) -> None:
-        """A runner is wanted by a turn that goes on, and by a session that can be gone on with."""
+        """A runner is needed by a turn that goes on, and by a session that can be gone on with."""
         store = self._services.store
         known = await store.runners()
         going_on = {session_id for session_id, why in given_up.items() if not why}
-        wanted = going_on.difference(left)
+        needed = going_on.difference(left)
         for runner in known:
             session = await store.session(runner.session_id)
             open_to_more = session and session.ended_at is None and not session.suspended
             if open_to_more and runner.session_id not in given_up:
-                wanted.add(runner.session_id)
-        adopted = await self._runners.adopt(known, wanted=wanted)
+                needed.add(runner.session_id)
+        adopted = await self._runners.adopt(known, needed=needed)
         for runner in known:
             if runner.session_id not in adopted:
                 await store.end_runner(runner.session_id)
@@ -159,17 +159,17 @@ class Recovery:
             watchers.merge(row.id, into=open_turn.rows[-1].id)
 
     async def _give_up_turn(self, open_turn: OpenTurn, text: str) -> None:
-        house, turn = self._services, open_turn.turn
-        messages = [record.message for record in await house.store.transcript(turn.session_id)]
+        services, turn = self._services, open_turn.turn
+        messages = [record.message for record in await services.store.transcript(turn.session_id)]
         end = end_abandoned(
             open_turn,
             text,
             messages=messages,
-            delivery_factory=house.delivery_factory,
-            at=house.clock.now(),
+            delivery_factory=services.delivery_factory,
+            at=services.clock.now(),
         )
-        await house.store.end_turn_and_suspend(end)
-        house.publisher.turn_ended(end)
+        await services.store.end_turn_and_suspend(end)
+        services.publisher.turn_ended(end)
         log.warning(
             "Session %s was suspended: %s",
             turn.session_id,

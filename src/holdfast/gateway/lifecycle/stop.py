@@ -33,14 +33,14 @@ class TurnDrainer:
         order: StopOrder,
         *,
         settings: GatewaySettings,
-        hurried: asyncio.Event,
+        urgent: asyncio.Event,
         progress: Callable[[str], None],
         detach: Callable[[], Awaitable[None]],
     ) -> None:
         self._lanes = lanes
         self._order = order
         self._settings = settings
-        self._hurried = hurried
+        self._urgent = urgent
         self._progress = progress
         self._detach = detach
         self._reported = -1
@@ -69,8 +69,8 @@ class TurnDrainer:
 
     async def mark(self) -> None:
         """F5: all that still runs, and nothing else; durable when this returns."""
-        leaving = self._lanes.leave(self._order.exit_reason)
-        results = await asyncio.gather(*leaving, return_exceptions=True)
+        marks = self._lanes.leave(self._order.exit_reason)
+        results = await asyncio.gather(*marks, return_exceptions=True)
         for failure in filter(None, results):
             log.error("A turn could not be marked: %s", failure, extra={"action": "mark_failed"})
 
@@ -91,10 +91,10 @@ class TurnDrainer:
         """Returns when no turn runs, when the time is over, or when nobody wants to wait."""
         if seconds <= 0:
             return
-        waking = asyncio.create_task(self._wake_when_hurried(), name="hurry")
+        waking = asyncio.create_task(self._wake_when_urgent(), name="hurry")
         try:
             async with asyncio.timeout(seconds):
-                while self._report() and not self._hurried.is_set():
+                while self._report() and not self._urgent.is_set():
                     self._lanes.changed.clear()
                     await self._lanes.changed.wait()
         except TimeoutError:
@@ -102,8 +102,8 @@ class TurnDrainer:
         finally:
             waking.cancel()
 
-    async def _wake_when_hurried(self) -> None:
-        await self._hurried.wait()
+    async def _wake_when_urgent(self) -> None:
+        await self._urgent.wait()
         self._lanes.changed.set()
 
     def _report(self, *, force: bool = False) -> int:
@@ -126,7 +126,7 @@ class GatewayStop:
         order: StopOrder,
         gateway: Gateway,
         *,
-        hurried: asyncio.Event,
+        urgent: asyncio.Event,
         cancel_start: Callable[[], Awaitable[None]],
         stopped: asyncio.Event,
     ) -> None:
@@ -139,7 +139,7 @@ class GatewayStop:
             gateway.lanes,
             order,
             settings=gateway.services.settings.gateway,
-            hurried=hurried,
+            urgent=urgent,
             progress=gateway.dependencies.progress,
             detach=gateway.dependencies.runners.detach,
         )
@@ -232,8 +232,8 @@ class GatewayStop:
 
     async def _close_auxiliary_clients(self) -> None:
         """Memory's providers too, behind the tasks: a command that ends a session is one."""
-        house = self._gateway.services
+        services = self._gateway.services
         try:
-            await asyncio.gather(house.auxiliary.close(), house.memory.close())
+            await asyncio.gather(services.auxiliary.close(), services.memory.close())
         finally:
             self._stopped.set()

@@ -11,12 +11,12 @@ log = logging.getLogger(__name__)
 
 
 class StopRequest:
-    """Owns the one order to stop: the first one counts, later ones only hurry it. `hurried` is set
+    """Owns the one order to stop: the first one counts, later ones only hurry it. `urgent` is set
     when the stop must not wait any longer."""
 
     def __init__(self) -> None:
         self.order: StopOrder | None = None
-        self.hurried = asyncio.Event()
+        self.urgent = asyncio.Event()
         self._requested = asyncio.Event()
 
     def request(self, order: StopOrder) -> bool:
@@ -25,12 +25,12 @@ class StopRequest:
             return False
         self.order = order
         if order.now:
-            self.hurried.set()
+            self.urgent.set()
         self._requested.set()
         return True
 
     def hurry(self) -> None:
-        self.hurried.set()
+        self.urgent.set()
 
     async def wait(self) -> StopOrder:
         """Wait for the order."""
@@ -95,8 +95,8 @@ class RestartController:
             self._stop_request.hurry()
 
     def _refuse_if_stopping(self, *, when_idle: bool) -> None:
-        if (standing := self._stop_request.order) is not None:
-            what = "restarting" if standing.kind.restarts else "stopping"
+        if (order := self._stop_request.order) is not None:
+            what = "restarting" if order.kind.restarts else "stopping"
             raise RestartRefused(f"the gateway is {what} already.")
         if self._checking:
             raise RestartRefused("a restart was asked for a moment ago; its successor is checked.")

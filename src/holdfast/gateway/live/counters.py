@@ -124,8 +124,8 @@ def _group_other_models(used: Mapping[str, Usage], known: Mapping[str, Usage]) -
     free = _MAX_MODELS - len(known)
     fresh = [model for model in used if model not in known]
     others = set(fresh[max(0, free) :])
-    told = {model: usage for model, usage in used.items() if model not in others}
+    counted = {model: usage for model, usage in used.items() if model not in others}
     if others:
-        already = told.get(OTHER_MODELS, NO_USAGE)
-        told[OTHER_MODELS] = sum((used[model] for model in others), already)
-    return told
+        already = counted.get(OTHER_MODELS, NO_USAGE)
+        counted[OTHER_MODELS] = sum((used[model] for model in others), already)
+    return counted

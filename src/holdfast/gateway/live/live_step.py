@@ -155,13 +155,15 @@ class StreamRedactor:
             case ReasoningStreamed():
                 shown, self._reasoning = self._redact.split_stream(self._reasoning + event.text)
             case ToolProgressed():
-                held = self._output.get(event.call_id, "")
-                shown, self._output[event.call_id] = self._redact.split_stream(held + event.text)
+                buffered = self._output.get(event.call_id, "")
+                shown, self._output[event.call_id] = self._redact.split_stream(
+                    buffered + event.text
+                )
         return shown
 
     def _flush_output(self, event: ToolEnded) -> Iterator[TurnEvent]:
-        if held := self._output.pop(event.call_id, ""):
-            yield ToolProgressed(event.call_id, held)
+        if buffered := self._output.pop(event.call_id, ""):
+            yield ToolProgressed(event.call_id, buffered)
         yield event
 
     def _redact_whole(self, event: TurnEvent) -> TurnEvent:

@@ -62,10 +62,10 @@ def _lane_counts(lanes: Sequence[Lane]) -> dict[str, Any]:
 
 def _oldest_turns(opened: Iterable[tuple[float, Lane]]) -> Iterable[TurnStatus]:
     for began, lane in nsmallest(MAX_LISTED, opened, key=itemgetter(0)):
-        turn, aside = lane.running_turn, lane.dormant_record
-        if aside is not None:
+        turn, dormant = lane.running_turn, lane.dormant_record
+        if dormant is not None:
             yield _turn_status(
-                lane, began, aside.rows, turn=aside.turn.id, step=aside.model_steps + 1
+                lane, began, dormant.rows, turn=dormant.turn.id, step=dormant.model_steps + 1
             )
         elif turn is not None:
             tools = turn.live.tools

@@ -30,18 +30,18 @@ class ChatAddressBook:
 
     def find(self, to: str, *, account: str = "", thread: str = "") -> Address:
         """`to` is platform:chat, or platform:chat/thread where no thread is named beside it."""
-        name, colon, place = to.partition(":")
-        if not colon or not name or not place.strip():
+        name, colon, chat_text = to.partition(":")
+        if not colon or not name or not chat_text.strip():
             raise NoSuchChat(f"{to!r} names no chat: write PLATFORM:CHAT, as in telegram:12345.")
-        door = self._platform(name, account)
-        chat, within = (place, thread) if thread else _split_thread(place)
-        _check_chat(chat, door)
+        platform = self._platform(name, account)
+        chat, within = (chat_text, thread) if thread else _split_thread(chat_text)
+        _check_chat(chat, platform)
         if within and not _is_plain(within):
             raise NoSuchChat(f"{within!r} is no thread.", param="thread")
         return Address(
-            platform=door.name,
-            account=door.account,
-            chat_id=normalise_chat_id(door, chat),
+            platform=platform.name,
+            account=platform.account,
+            chat_id=normalise_chat_id(platform, chat),
             thread_id=within or None,
         )
 
@@ -51,7 +51,7 @@ class ChatAddressBook:
             for d in self._platforms
             if not d.capabilities.fetchable and d.name != INTERNAL_PLATFORM
         ]
-        accounts = {door.account: door for door in sending if door.name == name}
+        accounts = {platform.account: platform for platform in sending if platform.name == name}
         if not accounts:
             raise NoSuchChat(
                 f"Nothing can be sent to a platform {name!r}: {_known_platforms(sending)}."
@@ -60,9 +60,9 @@ class ChatAddressBook:
         if found is None and not account and len(accounts) == 1:
             (found,) = accounts.values()
         if found is None:
-            wanted = f"no account {account!r}" if account else "several accounts, and no default"
+            what = f"no account {account!r}" if account else "several accounts, and no default"
             raise NoSuchChat(
-                f"{name} has {wanted}; name one of these: {', '.join(sorted(accounts))}.",
+                f"{name} has {what}; name one of these: {', '.join(sorted(accounts))}.",
                 param="account",
             )
         return found
@@ -75,7 +75,7 @@ def format_chat(address: Address) -> str:
 
 
 def _known_platforms(platforms: Sequence[Platform]) -> str:
-    names = ", ".join(sorted({door.name for door in platforms}))
+    names = ", ".join(sorted({platform.name for platform in platforms}))
     if names:
         return f"to these it can: {names}"
     return "none is set up yet that sends; `holdfast platforms add telegram` is one way"

@@ -24,9 +24,10 @@ class HomeChannels:
     def _from_config(self) -> dict[tuple[str, str], HomeChannel]:
         settings = self._live_settings.current
         return {
-            (door.name, door.account): _configured_channel(wanted.home, door)
-            for door in self._platforms
-            if (wanted := settings.account(door.name, door.account)) is not None and wanted.home
+            (platform.name, platform.account): _configured_channel(account.home, platform)
+            for platform in self._platforms
+            if (account := settings.account(platform.name, platform.account)) is not None
+            and account.home
         }
 
     async def load(self) -> None:

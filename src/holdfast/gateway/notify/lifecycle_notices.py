@@ -81,15 +81,15 @@ class LifecycleNotices:
     def _shutdown_texts(self, order: StopOrder) -> list[tuple[Address, str]]:
         goes = _STOPPING[order.kind.restarts]
         working = f"{goes} {_INTERRUPTED[order.kind.restarts]}"
-        told: dict[ChatThread, tuple[Address, str]] = {}
+        notices: dict[ChatThread, tuple[Address, str]] = {}
         for address in self._chats_with_turns():
-            told.setdefault(_chat_thread(address), (address, working))
+            notices.setdefault(_chat_thread(address), (address, working))
         if order.address is None:
             for home in self._home_channels.all():
-                told.setdefault(_chat_thread(home.address), (home.address, goes))
+                notices.setdefault(_chat_thread(home.address), (home.address, goes))
         elif order == self.answered_order:
-            told.pop(_chat_thread(order.address), None)
-        return [(address, text) for address, text in told.values() if self._is_notified(address)]
+            notices.pop(_chat_thread(order.address), None)
+        return [(address, text) for address, text in notices.values() if self._is_notified(address)]
 
     async def send_back_notices(self, *, resumed: int = 0) -> None:
         """The gateway accepts messages again: every open stop is over. The notices about it are in
@@ -103,16 +103,16 @@ class LifecycleNotices:
     async def back_notices(self, rows: Sequence[StopRow]) -> tuple[NewDelivery, ...]:
         """What is owed after these stops. Nobody waits for a gateway that was stopped to stay
         down, so a start after that tells nobody."""
-        told: dict[ChatThread, tuple[Address, str]] = {}
+        notices: dict[ChatThread, tuple[Address, str]] = {}
         for row in rows:
             if row.order.address is not None and row.order.kind.restarts:
-                told[_chat_thread(row.order.address)] = row.order.address, _back_text(row)
+                notices[_chat_thread(row.order.address)] = row.order.address, _back_text(row)
         for row in await self._stops_for_home_channels(rows):
             for home in self._home_channels.all():
-                told.setdefault(_chat_thread(home.address), (home.address, _back_text(row)))
+                notices.setdefault(_chat_thread(home.address), (home.address, _back_text(row)))
         return tuple(
             self._notice(address, text, kind=DeliveryKind.NOTICE)
-            for address, text in told.values()
+            for address, text in notices.values()
             if self._is_notified(address)
         )
 
@@ -137,15 +137,17 @@ class LifecycleNotices:
     def _is_notified(self, address: Address) -> bool:
         """Whether people there are told by message: not where they come and look by themselves,
         nor where the platform, or whoever set it up, does not want it."""
-        door = self._services.platforms.find(address)
-        if door is None or door.capabilities.fetchable:
+        platform = self._services.platforms.find(address)
+        if platform is None or platform.capabilities.fetchable:
             return False
         if self._services.quiet_chats.is_quiet_chat(
             address.platform, address.account, address.chat_id
         ):
             return False
-        wanted = self._services.settings.account(address.platform, address.account)
-        return door.capabilities.restart_notices and (wanted is None or wanted.restart_notices)
+        account = self._services.settings.account(address.platform, address.account)
+        return platform.capabilities.restart_notices and (
+            account is None or account.restart_notices
+        )
 
     def _notice(
         self, address: Address, text: str, *, kind: DeliveryKind, expires_at: float | None = None
@@ -179,8 +181,8 @@ def _crash_was_notified(row: StopRow) -> bool:
 
 def _address_of(row: InboxRow) -> Address:
     """The chat and thread of a message; of a child's work, those of whom it works for."""
-    child = row.inbound.subagent
-    source: Source = child.chat if child is not None else row.inbound.source
+    subagent = row.inbound.subagent
+    source: Source = subagent.chat if subagent is not None else row.inbound.source
     return Address(
         platform=source.platform,
         account=source.account,

@@ -106,21 +106,21 @@ class ProactiveSender:
         Sent by the commit itself: whoever is cancelled meanwhile owes it all the same.
         """
         session_id = await self._chat_session(message.to)
-        elsewhere = session_id is not None and session_id != message.session_id
-        note = self._note(message) if elsewhere else None
+        other_session = session_id is not None and session_id != message.session_id
+        note = self._note(message) if other_session else None
         new = NewDelivery(
             id=message.id,
             address=message.to,
             kind=message.kind,
             text=message.text,
-            session_id=session_id if elsewhere else message.session_id,
-            turn_id=None if elsewhere else message.turn_id,
+            session_id=session_id if other_session else message.session_id,
+            turn_id=None if other_session else message.turn_id,
             file=message.file,
         )
-        said = ProactiveDelivery(
+        proactive = ProactiveDelivery(
             delivery=new, note=note, initiator=message.initiator, at=self._clock.now()
         )
-        return await asyncio.shield(self._write(said))
+        return await asyncio.shield(self._write(proactive))
 
     def _write(self, proactive: ProactiveDelivery) -> "asyncio.Future[bool]":
         """On its way to the log; an agent that is there remembers it in the same breath, as all

@@ -77,7 +77,7 @@ class Reaction:
         """`is_set`: an earlier process may have set it. `on_error` is called with the seconds for
         which its account should get no reactions."""
         self.address = address
-        self.wanted = True
+        self.desired = True
         self._message_id = message_id
         self._is_set = is_set
         self._on_error = on_error
@@ -87,20 +87,20 @@ class Reaction:
     @property
     def due(self) -> bool:
         """Whether there is anything to do: a reaction that was never set need not be removed."""
-        return self._untried if self.wanted else self._is_set and self._removals_left > 0
+        return self._untried if self.desired else self._is_set and self._removals_left > 0
 
     def skip(self) -> None:
         """Do not set it any more, unless that has begun."""
         self._untried = False
 
     async def apply(self, platform: Platform, send_gate: SendGate) -> None:
-        """Set or remove it, whichever is wanted now, in one call. Raises no `SendError`."""
+        """Set or remove it, whichever is desired now, in one call. Raises no `SendError`."""
         if not self.due or not platform.capabilities.reactions:
             return
         if not isinstance(platform, SupportsReactions):
             return
-        before, self._is_set = self._is_set, self.wanted  # if the outcome is unknown, it was done
-        emoji, self._untried = WAITING_REACTION if self.wanted else None, False
+        before, self._is_set = self._is_set, self.desired  # if the outcome is unknown, it was done
+        emoji, self._untried = WAITING_REACTION if self.desired else None, False
         self._removals_left -= emoji is None
         try:
             async with asyncio.timeout(_REACTION_TIMEOUT):

@@ -205,7 +205,7 @@ class OutboxWorker:
         address = row.address
         if (chat := self._queues.find(address)) is None:
             return None
-        wait = max(chat.gate.held_for, self._connectivity.rate_gate(address).held_for)
+        wait = max(chat.gate.wait_seconds, self._connectivity.rate_gate(address).wait_seconds)
         connected = self._connectivity.connected_event(address).is_set()
         until = self._clock.now() + wait if wait > 0 else None
         return delivery_status(row.id, chat.deliveries, connected=connected, until=until)
@@ -270,8 +270,8 @@ class OutboxWorker:
     def allows_best_effort(self, address: Address) -> bool:
         """Whether the account is reachable and no rate limit of it or the chat holds."""
         chat = self._queues.find(address)
-        if self._connectivity.rate_gate(address).is_held or (
-            chat is not None and chat.gate.is_held
+        if self._connectivity.rate_gate(address).is_limited or (
+            chat is not None and chat.gate.is_limited
         ):
             return False
         return self._closed or self._connectivity.is_reachable(address.platform, address.account)
@@ -430,8 +430,10 @@ class OutboxWorker:
         try:
             await self._sender.attempt(delivery, platform)
         except Throttled as error:
-            held = self._connectivity.rate_gate(delivery.address) if error.whole_account else gate
-            held.hold(error.retry_after)
+            limited = (
+                self._connectivity.rate_gate(delivery.address) if error.whole_account else gate
+            )
+            limited.hold(error.retry_after)
             await self._sender.settle(delivery, DeliveryState.PENDING, error=str(error))
             return delivery
         except NotConnected as error:

@@ -33,18 +33,18 @@ class QuietChats:
 
     def set_quiet(self, chat: QuietChat) -> None:
         """Somebody has said it, and the store has it."""
-        place = (chat.platform, chat.account, chat.chat_id)
+        key = (chat.platform, chat.account, chat.chat_id)
         if chat.quiet is None:
-            self._set_by_command.pop(place, None)
+            self._set_by_command.pop(key, None)
         else:
-            self._set_by_command[place] = chat.quiet
+            self._set_by_command[key] = chat.quiet
 
     def is_quiet(self, source: Source) -> bool:
         return self.is_quiet_chat(source.platform, source.account, source.chat_id)
 
     def is_quiet_chat(self, platform: str, account: str, chat_id: str) -> bool:
-        place = (platform, account, chat_id)
-        own = self._set_by_command.get(place, self._configured.get(place))
+        key = (platform, account, chat_id)
+        own = self._set_by_command.get(key, self._configured.get(key))
         return (platform, account) in self._accounts if own is None else own
 
     def is_set_by_command(self, source: Source) -> bool:

@@ -25,16 +25,16 @@ class RateGate:
         self._until = max(self._until, self._clock.monotonic() + seconds)
 
     @property
-    def is_held(self) -> bool:
-        return self.held_for > 0
+    def is_limited(self) -> bool:
+        return self.wait_seconds > 0
 
     @property
-    def held_for(self) -> float:
+    def wait_seconds(self) -> float:
         """Seconds, as far as is known; a hold may grow."""
         return max(0.0, self._until - self._clock.monotonic())
 
     async def wait(self) -> None:
-        if (wait := self.held_for) > 0:
+        if (wait := self.wait_seconds) > 0:
             await asyncio.sleep(wait)
             await self.wait()  # the hold may have grown meanwhile
 

@@ -38,7 +38,7 @@ class WaitingReactions:
     def add(self, row: InboxRow, *, maybe_set: bool) -> None:
         """The message waits. `maybe_set`: that was decided before, so an earlier process may have
         set a reaction on it. A reaction that cannot be set at once is left out."""
-        if row.id in self._reactions or not self._is_wanted(row):
+        if row.id in self._reactions or not self._may_react(row):
             return
         reaction = self._track(row, is_set=maybe_set)
         address = reaction.address
@@ -60,7 +60,7 @@ class WaitingReactions:
     def remove(self, inbox_id: InboxId) -> None:
         """The message does not wait any more, for whatever reason."""
         if (reaction := self._reactions.pop(inbox_id, None)) is not None:
-            reaction.wanted = False
+            reaction.desired = False
             if reaction.due:
                 self._outbox.enqueue_reaction(reaction)
 
@@ -78,14 +78,14 @@ class WaitingReactions:
             if self._is_cooling_down(each.address):
                 each.skip()
         # A reaction that stays would say that the message still waits.
-        if not reaction.wanted and reaction.due:
+        if not reaction.desired and reaction.due:
             asyncio.get_running_loop().call_later(seconds, self._outbox.enqueue_reaction, reaction)
 
     def _is_cooling_down(self, address: Address) -> bool:
         until = self._cool_down_until.get((address.platform, address.account), 0.0)
         return self._clock.monotonic() < until
 
-    def _is_wanted(self, row: InboxRow) -> bool:
+    def _may_react(self, row: InboxRow) -> bool:
         source = row.inbound.source
         can = self._platforms.capabilities_of(source.platform, source.account)
         return (

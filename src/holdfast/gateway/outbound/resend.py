@@ -18,11 +18,11 @@ async def resend(services: Services, outbox: OutboxWorker, row: DeliveryRow) -> 
     not at all where the platform finds that it has it. Raises `NotResent`."""
     if (why := resend_refusal(services, outbox, row)) is not None:
         raise NotResent(why)
-    owed = await services.store.requeue_delivery(row.id, by=OPERATOR, at=services.clock.now())
-    if owed is None:
+    requeued = await services.store.requeue_delivery(row.id, by=OPERATOR, at=services.clock.now())
+    if requeued is None:
         raise NotResent("somebody was quicker: it is on its way.")
-    outbox.recover([owed])
-    return owed
+    outbox.recover([requeued])
+    return requeued
 
 
 def resend_refusal(services: Services, outbox: OutboxWorker, row: DeliveryRow) -> str | None:

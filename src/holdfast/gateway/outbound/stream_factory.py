@@ -64,8 +64,8 @@ class StreamFactory:
         source = row.inbound.source
         can = self._platforms.capabilities_of(source.platform, source.account)
         account = self._live_settings.current.account(source.platform, source.account)
-        wanted = account is None or account.stream
-        shows = can.edit and wanted and not self._quiet_chats.is_quiet(source)
+        enabled = account is None or account.stream
+        shows = can.edit and enabled and not self._quiet_chats.is_quiet(source)
         # What a job says may be meant for nobody, which is known when all of it is said.
         if started is None and (not shows or row.inbound.run is not None):
             return None
@@ -113,14 +113,14 @@ def with_stream_end(end: EndTurn, started: StartedDelivery | None, row: InboxRow
     if started is None:
         return end
     address = reply_address(row)
-    owed = list(end.deliveries)
-    for number, each in enumerate(owed):
+    deliveries = list(end.deliveries)
+    for number, each in enumerate(deliveries):
         if each.kind is DeliveryKind.REPLY and each.address == address:
-            owed[number] = msgspec.structs.replace(each, id=started.id, started=started)
+            deliveries[number] = msgspec.structs.replace(each, id=started.id, started=started)
             break
     else:
-        owed.insert(0, stream_leftover(end, started, address))
-    return msgspec.structs.replace(end, deliveries=tuple(owed))
+        deliveries.insert(0, stream_leftover(end, started, address))
+    return msgspec.structs.replace(end, deliveries=tuple(deliveries))
 
 
 def stream_leftover(end: EndTurn, started: StartedDelivery, address: Address) -> NewDelivery:

@@ -111,8 +111,8 @@ class Retention:
 
     async def _prune_rows(self, prune: Callable[..., Awaitable[int]], before: float) -> int:
         total = 0
-        while gone := await prune(before=before):
-            total += gone
+        while pruned := await prune(before=before):
+            total += pruned
         return total
 
     async def _prune_sessions(self, now: float) -> int:
@@ -202,10 +202,10 @@ class Expiry:
 
     async def run_once(self) -> float:
         """End what is over by now; when there will be more."""
-        house = self._services
-        house.cache.sweep(house.clock.now())
+        services = self._services
+        services.cache.sweep(services.clock.now())
         pruned = await self._retention.prune()
-        nexts = (pruned, await self._expire(), house.cache.next_sweep())
+        nexts = (pruned, await self._expire(), services.cache.next_sweep())
         return min(at for at in nexts if at is not None)
 
     async def _sleep(self) -> None:
@@ -268,8 +268,8 @@ class Expiry:
 
     async def in_use(self, session_id: SessionId) -> bool:
         """Whether a turn, a child or a process of it runs."""
-        lane, children = self._lanes.get(session_id), self._services.subagents
-        if lane is not None or children.in_background(session_id):
+        lane, subagents = self._lanes.get(session_id), self._services.subagents
+        if lane is not None or subagents.in_background(session_id):
             return True
         try:
             async with asyncio.timeout(_PROCESS_LIST_TIMEOUT):

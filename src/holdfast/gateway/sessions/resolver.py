@@ -139,7 +139,7 @@ class SessionStore:
         self, route: SessionKey, reset: SessionReset, pause: LanePause
     ) -> None:
         try:
-            await pause.wait_until_held()
+            await pause.wait_until_paused()
             if await self._in_use(reset.previous) or not self._is_only_route(route, reset.previous):
                 return
             rows = self._lanes.take_waiting(reset.previous, route)
@@ -214,19 +214,19 @@ class SessionStore:
         session_id: SessionId | None,
         reset: SessionReset | None,
     ) -> SessionRow:
-        house = self._services
-        opened = await house.store.open_new_session(
-            session_id or SessionId(house.new_id("s")),
+        services = self._services
+        opened = await services.store.open_new_session(
+            session_id or SessionId(services.new_id("s")),
             route=key,
             principal=self._owner(source),
             reset=reset,
-            at=house.clock.now(),
+            at=services.clock.now(),
         )
         if reset is not None:
             self._close_previous(reset)
-        row = await house.store.session(opened)
+        row = await services.store.session(opened)
         assert row is not None, "it was opened by the line above"
-        house.feeds.session_changed(opened)
+        services.feeds.session_changed(opened)
         return row
 
     def _owner(self, source: Source) -> PrincipalId | None:

@@ -44,7 +44,7 @@ class BusyNotices:
         """Tell the sender of `row`, unless its session was told something a moment ago, or its
         platform shows by itself what waits."""
         now = self._clock.now()
-        if not self._is_wanted(row) or not is_notice_due(agent.busy_notice_at, now=now):
+        if not self._gets_notice(row) or not is_notice_due(agent.busy_notice_at, now=now):
             return
         agent.busy_notice_at = now
         notice = self._delivery_factory.notice(
@@ -53,11 +53,11 @@ class BusyNotices:
         writing = asyncio.ensure_future(self._writes.add_deliveries((notice,), at=now))
         writing.add_done_callback(lambda done: self._on_written(notice, done))
 
-    def _is_wanted(self, row: InboxRow) -> bool:
-        door = self._platforms.find(reply_address(row))
-        if door is None or self._quiet_chats.is_quiet(row.inbound.source):
+    def _gets_notice(self, row: InboxRow) -> bool:
+        platform = self._platforms.find(reply_address(row))
+        if platform is None or self._quiet_chats.is_quiet(row.inbound.source):
             return False
-        return door.capabilities.busy_notices and not door.capabilities.fetchable
+        return platform.capabilities.busy_notices and not platform.capabilities.fetchable
 
     def _on_written(self, notice: NewDelivery, done: asyncio.Future[None]) -> None:
         if done.cancelled():

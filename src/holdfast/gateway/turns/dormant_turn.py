@@ -71,8 +71,8 @@ class DormantTurn:
         """The gateway stops. One that waits for a person stands at a step boundary, and says so:
         the answer may come to the log before the turn goes on. So does one that has not done
         anything since it was told to go on. None: there is nothing to say."""
-        stands = self.open_turn.is_waiting or self.resuming
-        if self.stopped or self._end is not None or not stands:
+        resumable = self.open_turn.is_waiting or self.resuming
+        if self.stopped or self._end is not None or not resumable:
             return None
         turn_id = self.open_turn.turn.id
         left = LeftTurn(
@@ -83,26 +83,26 @@ class DormantTurn:
     async def wait_until_woken(self, waiting: Collection[InboxRow]) -> None:
         """Returns when there is an answer, or somebody has ended it. `waiting` is what came, and
         comes, while nobody runs it."""
-        house = self._services
+        services = self._services
 
         def called() -> bool:
             interrupted = any(self._interrupts(row) for row in waiting)
             if interrupted:
-                self._approvals.withdraw(at=house.clock.now())
+                self._approvals.withdraw(at=services.clock.now())
             return interrupted or self.stopped
 
         await wait_for_decision(
-            self._approvals, writes=house.store, clock=house.clock, interrupted=called
+            self._approvals, writes=services.store, clock=services.clock, interrupted=called
         )
         for session_id in {approval.asked_in for approval in self._approvals.all}:
-            house.feeds.session_changed(session_id)  # a child's people look at another session
+            services.feeds.session_changed(session_id)  # a child's people look at another session
 
     async def end(self, why: str = "") -> Callable[[], Awaitable[None]]:
         """End it without an agent: as stopped, or as failed for this reason. What is returned
         writes that; raises `StoreError` where nothing could be decided yet."""
-        house = self._services
-        records = await house.store.transcript(self.session_id)
-        messages, at = [record.message for record in records], house.clock.now()
+        services = self._services
+        records = await services.store.transcript(self.session_id)
+        messages, at = [record.message for record in records], services.clock.now()
         if self.stopped:
             self._end = end_stopped_dormant(
                 self.open_turn,
@@ -117,18 +117,18 @@ class DormantTurn:
                 self.open_turn,
                 why,
                 messages=messages,
-                delivery_factory=house.delivery_factory,
+                delivery_factory=services.delivery_factory,
                 at=at,
             )
         self._approvals.withdraw(at=at)
-        house.cache.drop(self.session_id)  # its buffer has no result for the calls that were cut
-        return partial(write_end, house, self._end)
+        services.cache.drop(self.session_id)  # its buffer has no result for the calls that were cut
+        return partial(write_end, services, self._end)
 
     def _interrupts(self, row: InboxRow) -> bool:
         """Whether it will end the turn once that has gone on."""
         last = self.rows[-1]
-        children = self._services.subagents.awaited_count(self.session_id)
-        running = RunningTurn(route=last.route, principal=last.principal, subagents=children)
+        awaited = self._services.subagents.awaited_count(self.session_id)
+        running = RunningTurn(route=last.route, principal=last.principal, subagents=awaited)
         configured = self._services.busy_mode(row.inbound.source)
         decision = admit(row, running=running, configured=configured)
         in_time = row.accepted_at >= self.open_turn.turn.started_at

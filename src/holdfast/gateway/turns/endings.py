@@ -301,8 +301,8 @@ async def write_end_never_begun(services: Services, end: EndTurn) -> None:
 
 def _deliveries_still_due(decided: EndTurn, ends: Sequence[InboxEnd]) -> tuple[NewDelivery, ...]:
     """Without the replies to messages that a command has ended: superseded messages have none."""
-    gone = {end.inbox_id for end in decided.inbox_ends} - {end.inbox_id for end in ends}
-    return tuple(_due_deliveries(decided, gone))
+    dropped = {end.inbox_id for end in decided.inbox_ends} - {end.inbox_id for end in ends}
+    return tuple(_due_deliveries(decided, dropped))
 
 
 def _due_deliveries(

@@ -43,20 +43,20 @@ class LanePause:
     messages wait and no turn begins."""
 
     def __init__(self) -> None:
-        self._held = asyncio.Event()
+        self._paused = asyncio.Event()
         self._released = asyncio.Event()
 
-    async def hold_lane(self) -> None:
+    async def wait_for_release(self) -> None:
         """Called by the lane between two turns; returns when the pause is released."""
-        self._held.set()
+        self._paused.set()
         await self._released.wait()
 
-    async def wait_until_held(self) -> None:
+    async def wait_until_paused(self) -> None:
         """Returns once the lane is paused, or is gone."""
-        await self._held.wait()
+        await self._paused.wait()
 
     def release(self) -> None:
-        self._held.set()
+        self._paused.set()
         self._released.set()
 
 
@@ -213,7 +213,7 @@ class LaneLoop:
         lane, wait = self._lane, FIRST_WAIT
         while self._has_more:
             if lane.pause is not None:
-                await lane.pause.hold_lane()
+                await lane.pause.wait_for_release()
                 lane.pause = None
                 continue
             try:

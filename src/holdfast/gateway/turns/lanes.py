@@ -177,8 +177,8 @@ class Lanes:
         """Mark the turns that still run. When all returned futures are done, it is durable how each
         open turn is left. No turn begins after this: it would be cut without a mark."""
         self._hold_all()
-        leaving = [leave_lane(lane, reason) for lane in self]
-        return [one for one in leaving if one is not None]
+        marks = [leave_lane(lane, reason) for lane in self]
+        return [one for one in marks if one is not None]
 
     def cut(self, reason: str, *, detached: bool) -> int:
         """Interrupt every running turn where it is; returns how many. None begins after this."""

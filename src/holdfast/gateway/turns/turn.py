@@ -99,7 +99,7 @@ class Turn:
             self.rows,
             session_id=self.session_id,
             turn_id=self.turn_id,
-            resumed=resumed is not None and not resumed.held_by_this_process,
+            resumed=resumed is not None and not resumed.owned_by_this_process,
         )
 
     @property
@@ -245,9 +245,9 @@ class Turn:
         self._services.memory.turn_ended(self.rows, end)
         # Of one that goes on from before, the first word was said then, and nobody noted when.
         first_at = self._broadcast.first_text_at if self.resumed is None else None
-        said = self.agent.messages
+        messages = self.agent.messages
         self._services.counters.turn_ended(
-            end, started_at=self._log.started_at, first_text_at=first_at, messages=said
+            end, started_at=self._log.started_at, first_text_at=first_at, messages=messages
         )
 
     async def wait_ended(self) -> None:
@@ -290,5 +290,5 @@ class Turn:
             usage=log.usage,
             model_steps=log.replies,
             stream=None if stream is None else stream.as_started,
-            held_by_this_process=True,
+            owned_by_this_process=True,
         )

@@ -86,10 +86,10 @@ class TurnContext:
 
     @property
     def sandbox(self) -> Sandbox:
-        child = self._rows[0].inbound.subagent
-        if child is None:
+        subagent = self._rows[0].inbound.subagent
+        if subagent is None:
             return self._services.sandbox(self.session_id)
-        return self._services.sandbox(child.sandbox_session, shell=child.session_id)
+        return self._services.sandbox(subagent.sandbox_session, shell=subagent.session_id)
 
     @property
     def workspace(self) -> SessionId:
@@ -109,9 +109,9 @@ class TurnContext:
 
     @property
     def jobs(self) -> JobPort:
-        house = self._services
-        row, clock = self._rows[-1], house.clock
-        return TurnJobs(house.jobs, row, self.session_id, store=house.store, clock=clock)
+        services = self._services
+        row, clock = self._rows[-1], services.clock
+        return TurnJobs(services.jobs, row, self.session_id, store=services.store, clock=clock)
 
     @property
     def sender(self) -> MessageSender:

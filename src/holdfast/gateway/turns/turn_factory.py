@@ -39,11 +39,11 @@ class TurnFactory:
 
     async def lease_agent(self, first: InboxRow) -> Agent:
         """The agent for a turn that begins with this message."""
-        house = self._services
-        self._settings = house.settings
-        agent = await house.cache.lease(
+        services = self._services
+        self._settings = services.settings
+        agent = await services.cache.lease(
             self._session_id,
-            signature=house.agent_factory.signature_for(first),
+            signature=services.agent_factory.signature_for(first),
             build=lambda: self._build_agent(first),
         )
         self._fresh = False  # this agent's turn, or a command meanwhile, gets it into the store
@@ -51,18 +51,20 @@ class TurnFactory:
 
     async def _build_agent(self, first: InboxRow) -> Agent:
         """Of what holds now: it may be built again, when that is another than was asked for."""
-        house, child = self._services, first.inbound.subagent
-        self._settings = house.settings
-        if child is None:  # what a child does is its parent's to remember
-            house.memory.enable_session(self._session_id, first)
-        return await house.agent_factory.build(
+        services, subagent = self._services, first.inbound.subagent
+        self._settings = services.settings
+        if subagent is None:  # what a child does is its parent's to remember
+            services.memory.enable_session(self._session_id, first)
+        return await services.agent_factory.build(
             self._session_id,
-            signature=house.agent_factory.signature_for(first),
+            signature=services.agent_factory.signature_for(first),
             fresh=self._fresh,
             instructions=first.inbound.instructions,
-            memory=None if child else lambda: house.memory.prompt_block(self._session_id, first),
+            memory=None
+            if subagent
+            else lambda: services.memory.prompt_block(self._session_id, first),
             toolsets=first.inbound.toolsets,
-            subagent=child,
+            subagent=subagent,
         )
 
     async def recall(self, row: InboxRow) -> RecalledNote | None:
@@ -84,12 +86,12 @@ class TurnFactory:
     ) -> Turn:
         """Begin a turn with these messages; its first commit is on its way when this returns.
         `cut` tells of the turn before it, which was."""
-        house = self._services
+        services = self._services
         turn = Turn(
-            TurnId(house.new_id("turn")),
+            TurnId(services.new_id("turn")),
             agent,
             rows,
-            services=house,
+            services=services,
             settings=self._settings,
             approvals=approvals,
         )
@@ -102,18 +104,18 @@ class TurnFactory:
                 messages=_first_messages(agent, rows, reset, recalled, interruption),
                 prompt="" if agent.prompt_saved else agent.prompt,
                 prompt_fingerprint=agent.prompt_fingerprint,
-                principal=session_owner(rows[0], house.settings.sessions),
+                principal=session_owner(rows[0], services.settings.sessions),
                 reset=reset,
                 has_interruption_note=interruption is not None,
                 asked_by=requesters_of(rows),
                 deliveries=self._reset_notice(reset, rows[-1], turn.turn_id),
-                at=house.clock.now(),
+                at=services.clock.now(),
             )
         )
         agent.prompt_saved = True
-        house.reactions.turn_begun(rows)
+        services.reactions.turn_begun(rows)
         for row in rows[:-1]:
-            house.subscriptions.merge(row.id, into=rows[-1].id)
+            services.subscriptions.merge(row.id, into=rows[-1].id)
         return turn
 
     def _reset_notice(
@@ -164,13 +166,13 @@ class TurnFactory:
         agent.prompt_saved = True
 
     async def _write_interruption_note(self, turn: Turn, note: NoteMessage) -> None:
-        house = self._services
-        durable = house.store.resume_turn(
-            turn.turn_id, session_id=self._session_id, note=note, at=house.clock.now()
+        services = self._services
+        durable = services.store.resume_turn(
+            turn.turn_id, session_id=self._session_id, note=note, at=services.clock.now()
         )
         turn.agent.append(note)
         await durable
-        house.crash(CrashPoint.RESUME_COMMITTED)
+        services.crash(CrashPoint.RESUME_COMMITTED)
 
     async def _write_continued(self, turn: Turn) -> None:
         """Awaited: were its next cut taken for the parking before it, nobody would count it."""

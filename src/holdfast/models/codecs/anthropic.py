@@ -205,10 +205,10 @@ class AnthropicDecoder:
                 if block.input:
                     self._reply.calls.append(index, msgspec.json.encode(block.input).decode())
             case "thinking" | "redacted_thinking":
-                said = sum(map(len, self._reply.text))
+                text_length = sum(map(len, self._reply.text))
                 calls = len(self._reply.calls)
                 self._thinking[index] = _PartialThinking(
-                    block, text_before=said, calls_before=calls
+                    block, text_before=text_length, calls_before=calls
                 )
                 if block.thinking:
                     self._reply.reasoning_text.append(block.thinking)

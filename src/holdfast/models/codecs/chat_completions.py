@@ -167,13 +167,13 @@ class ChatDecoder:
         self._stop = reason
 
     def _reasoning(self) -> tuple[Reasoning, ...]:
-        kept = []
+        reasoning = []
         if self._reply.reasoning_text:
             thought = "".join(self._reply.reasoning_text)
-            kept.append(Reasoning(text=thought, opaque=self._reasoning_field))
+            reasoning.append(Reasoning(text=thought, opaque=self._reasoning_field))
         if self._details:
-            kept.append(Reasoning(opaque=msgspec.json.encode(self._details).decode()))
-        return tuple(kept)
+            reasoning.append(Reasoning(opaque=msgspec.json.encode(self._details).decode()))
+        return tuple(reasoning)
 
 
 def _usage(usage: _Usage) -> Usage:

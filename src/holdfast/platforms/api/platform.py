@@ -119,8 +119,8 @@ class ApiPlatform:
             )
 
     async def _chat_completions(self, request: web.Request) -> web.StreamResponse:
-        asked, said = await _parse_body(request, parse_chat_request)
-        row = await self._accept(request, said)
+        asked, parsed = await _parse_body(request, parse_chat_request)
+        row = await self._accept(request, parsed)
         if not asked.stream:
             ended = await self._processor.wait_for_answer(row)
             body = chat.chat_completion(ended, row.id, model=MODEL, at=row.accepted_at)
@@ -132,7 +132,7 @@ class ApiPlatform:
         return await self._stream(request, row, chunks)
 
     async def _responses(self, request: web.Request) -> web.StreamResponse:
-        asked, said = await _parse_body(request, parse_responses_request)
+        asked, parsed = await _parse_body(request, parse_responses_request)
         if asked.previous_response_id:
             if SESSION_HEADER in request.headers:
                 raise bad_request(
@@ -140,8 +140,8 @@ class ApiPlatform:
                     param="previous_response_id",
                 )
             past = await self._processor.conversation_until(asked.previous_response_id)
-            said = msgspec.structs.replace(said, history=(*past, *said.history))
-        row = await self._accept(request, said)
+            parsed = msgspec.structs.replace(parsed, history=(*past, *parsed.history))
+        row = await self._accept(request, parsed)
         if asked.stream:
             return await self._stream(request, row, _response_stream(row))
         ended = await self._processor.wait_for_answer(row)

@@ -360,12 +360,12 @@ def _parse_message(message: ChatMessage, path: str) -> str | Message | MessageWi
 
 
 def _parse_user_message(text: str, content: Content, path: str) -> Message | MessageWithFiles:
-    said = UserMessage(text=text, images=extract_images(content, path))
+    message = UserMessage(text=text, images=extract_images(content, path))
     files = extract_files(content, path)
     return (
-        MessageWithFiles(message=said, files=files, file_names=describe_past_files(content))
+        MessageWithFiles(message=message, files=files, file_names=describe_past_files(content))
         if files
-        else said
+        else message
     )
 
 

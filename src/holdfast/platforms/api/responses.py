@@ -372,8 +372,8 @@ class ResponsesApiStream:
         frame = _response_skeleton(self._inbox_id, model=self._model, at=self._at)
         failed = {**frame, "status": "failed", "error": _response_error(error.message)}
         yield self._event("response.failed", response=failed)
-        told = {"code": error.code, "message": error.message, "param": error.param}
-        yield self._event("error", **told, **error.body())
+        body = {"code": error.code, "message": error.message, "param": error.param}
+        yield self._event("error", **body, **error.body())
 
     def _final_events(self, ended: MessageEnded) -> Iterator[bytes]:
         yield self._content_event("response.output_text.done", text=ended.text, logprobs=[])
@@ -384,8 +384,8 @@ class ResponsesApiStream:
         yield self._event("response.completed", response=body)
 
     def _content_event(self, kind: str, **fields: object) -> bytes:
-        place = {"item_id": f"msg_{self._inbox_id}", "output_index": 0, "content_index": 0}
-        return self._event(kind, **place, **fields)
+        position = {"item_id": f"msg_{self._inbox_id}", "output_index": 0, "content_index": 0}
+        return self._event(kind, **position, **fields)
 
     def _event(self, kind: str, **fields: object) -> bytes:
         body = {"type": kind, "sequence_number": self._sequence_number, **fields}

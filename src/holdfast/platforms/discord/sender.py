@@ -83,8 +83,8 @@ def _content_fields(text: str) -> dict[str, Any]:
     """One that is too long only as it would be shown, a table for example, is said as it was
     written: refused, it would be lost."""
     shown = render(text) if text.strip() else ""  # under a file there need be no words
-    said = shown if len(shown) <= MAX_LENGTH else text
-    return {"content": said, "flags": _NO_PREVIEW, "allowed_mentions": _ALLOWED_MENTIONS}
+    content = shown if len(shown) <= MAX_LENGTH else text
+    return {"content": content, "flags": _NO_PREVIEW, "allowed_mentions": _ALLOWED_MENTIONS}
 
 
 def _reply_and_buttons(outbound: Outbound) -> dict[str, Any]:

@@ -107,18 +107,18 @@ def _split_clauses(value: str) -> list[list[str]]:
 
 
 def _strip_comments(value: str) -> str:
-    kept: list[str] = []
+    results: list[str] = []
     at = 0
     while at < len(value):
         if value[at] == "(":
-            kept.append(" ")
+            results.append(" ")
             at = _comment_end(value, at)
         else:
             found = _QUOTED_OR_CHARACTER.match(value, at)
             assert found is not None, "the pattern matches any character"
-            kept.append(found[0])
+            results.append(found[0])
             at = found.end()
-    return "".join(kept)
+    return "".join(results)
 
 
 def _comment_end(value: str, at: int) -> int:

@@ -277,15 +277,15 @@ class ImapMailbox:
         found = await self._fetch(uid, f"(BODY.PEEK[]<0.{max_bytes}>)")
         return None if found is None else found[1]
 
-    async def wait_for_news(self, seconds: float) -> None:
+    async def wait_for_new_mail(self, seconds: float) -> None:
         """Returns when there may be new mail, after this time, or after `wake`; in each case after
         a round trip to the server."""
         if not self._supports_idle:
             await self._wait_for_activity(min(seconds, _POLL_INTERVAL), None)
             await self._run(lambda box: box.client.noop())
             return
-        tag, news = await self._run(start_idle)
-        if not news:
+        tag, has_changes = await self._run(start_idle)
+        if not has_changes:
             await self._wait_for_activity(seconds, self._box.client.sock.fileno())
         await self._run(lambda box: end_idle(box, tag))
 

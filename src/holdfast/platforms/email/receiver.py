@@ -211,7 +211,7 @@ class EmailReceiver:
             for uid in uids:
                 await self._process_until_done(uid)
             await self._save_checkpoint()
-            await self._mailbox.wait_for_news(self._idle_seconds)
+            await self._mailbox.wait_for_new_mail(self._idle_seconds)
             uids = await self._mailbox.uids_since(self._uid)
 
     async def _uids_after_renumbering(self, at: float) -> list[int]:

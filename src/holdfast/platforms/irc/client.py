@@ -27,7 +27,7 @@ USERNAME = "holdfast"
 # Tags have up to 8191 bytes and the rest 512; some servers allow more.
 _MAX_LINE_BYTES = 32 * 1024
 _CLOSE_TIMEOUT = 1.0  # seconds: a half-open connection never closes
-_WANTED_CAPABILITIES = frozenset(
+_REQUESTED_CAPABILITIES = frozenset(
     {
         "account-tag",
         "batch",
@@ -262,14 +262,14 @@ class IrcRegistration:
                 self._continue_after_cap()
 
     def _request_capabilities(self) -> None:
-        wanted = _WANTED_CAPABILITIES & self._offered.keys()
+        requested = _REQUESTED_CAPABILITIES & self._offered.keys()
         if self._password is not None:
             mechanisms = self._offered.get("sasl")
             if mechanisms is None or (mechanisms and "PLAIN" not in mechanisms.split(",")):
                 raise self._sasl_missing_error()
-            wanted |= {"sasl"}
-        if wanted:
-            self._send("CAP", "REQ", " ".join(sorted(wanted)))
+            requested |= {"sasl"}
+        if requested:
+            self._send("CAP", "REQ", " ".join(sorted(requested)))
         else:
             self._send("CAP", "END")
 
@@ -310,10 +310,10 @@ class IrcRegistration:
                 self._features[name] = value
 
     def _try_next_nick(self, message: IrcMessage) -> None:
-        wanted = self._settings.nick
-        if len(self._nick) - len(wanted) >= _MAX_OTHER_NICKS:
+        nick = self._settings.nick
+        if len(self._nick) - len(nick) >= _MAX_OTHER_NICKS:
             raise AccountDisconnected(
-                f"the nick {wanted} and its alternatives are taken ({message.trailing})"
+                f"the nick {nick} and its alternatives are taken ({message.trailing})"
             )
         self._nick += "_"
         self._send("NICK", self._nick)

@@ -137,8 +137,8 @@ class IrcNames:
 
     def is_status_message(self, target: str) -> bool:
         """Whether it goes only to members of a channel with some status: `@#channel`."""
-        bare = target.lstrip(self._status) if self._status else target
-        return bare != target and self.is_channel(bare)
+        channel = target.lstrip(self._status) if self._status else target
+        return channel != target and self.is_channel(channel)
 
     def mentions(self, text: str, nick: str) -> bool:
         """Whether the nick occurs in the text as a word."""

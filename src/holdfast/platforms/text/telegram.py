@@ -149,8 +149,8 @@ class _TelegramTextBuilder:
         size = message_length(shown, LengthUnit.UTF16)
         cut = message_length(text[:ahead], LengthUnit.UTF16)
         found = [_clip_entity(entity, cut, size) for entity in self._entities]
-        kept = [entity for entity in found if entity.length > 0]
-        return TelegramText(text=shown, entities=_limit_entities(kept))
+        nonempty = [entity for entity in found if entity.length > 0]
+        return TelegramText(text=shown, entities=_limit_entities(nonempty))
 
 
 def _clip_entity(entity: TelegramTextEntity, ahead: int, size: int) -> TelegramTextEntity:

@@ -77,8 +77,8 @@ def _render_line(line: TextLine) -> str | None:
         after = run.space_after + "".join(
             each.space_before + each.text for each in pieces[number + 1 :][:1]
         )
-        stands_alone = (not before or before[-1].isspace()) and not after[:1].isalnum()
-        marks = _marks(run) if stands_alone else ""
+        isolated = (not before or before[-1].isspace()) and not after[:1].isalnum()
+        marks = _marks(run) if isolated else ""
         if _is_ambiguous(run, marks):
             return None
         written = before + marks + run.text + marks[::-1] + run.space_after

@@ -155,20 +155,20 @@ def create_client(
 
 def classify_response(status: int, headers: Mapping[str, str]) -> SendError | None:
     """What an answer says of a post; None: it was taken."""
-    told = f"the receiver answered {status}"
+    message = f"the receiver answered {status}"
     if 200 <= status < 300:
         return None
     # 409: a post with this key is at work there, says the draft on the Idempotency-Key header.
     if status >= 500 or status in (408, 409):
-        return OutcomeUnknown(f"{told}: it may have taken it")
+        return OutcomeUnknown(f"{message}: it may have taken it")
     if status == 401:
-        return WebhookUnauthorized(f"{told}: it does not know us")
+        return WebhookUnauthorized(f"{message}: it does not know us")
     if status == 429:
-        return Throttled(told, retry_after=_parse_retry_after(headers.get("Retry-After", "")))
+        return Throttled(message, retry_after=_parse_retry_after(headers.get("Retry-After", "")))
     if status < 400:
         where = headers.get("Location", "elsewhere")
-        return SendRejected(f"{told} and leads to {where}: no redirect is followed")
-    return SendRejected(told)
+        return SendRejected(f"{message} and leads to {where}: no redirect is followed")
+    return SendRejected(message)
 
 
 def _parse_retry_after(value: str) -> float:

@@ -152,10 +152,10 @@ async def find_upload_service(stream: XmppStream, domain: str) -> str | None:
     try:
         async with asyncio.timeout(_DISCOVERY_TIMEOUT):
             addresses = [each async for each in _discover_services(stream, domain)]
-            taken = await asyncio.gather(*(_accepts_uploads(stream, each) for each in addresses))
+            accepted = await asyncio.gather(*(_accepts_uploads(stream, each) for each in addresses))
     except TimeoutError:
         return None
-    return next((each for each, takes in zip(addresses, taken, strict=True) if takes), None)
+    return next((each for each, takes in zip(addresses, accepted, strict=True) if takes), None)
 
 
 async def _accepts_uploads(stream: XmppStream, address: str) -> bool:

@@ -154,8 +154,8 @@ class CommandProcess:
     def written_since(self) -> int:
         """Bytes that its processes have written to disk since the last call."""
         total = sum(_written_by(pid) for pid in process_tree.living_descendants(self.pid))
-        grown, self._written_bytes = total - self._written_bytes, total
-        return max(0, grown)
+        new_bytes, self._written_bytes = total - self._written_bytes, total
+        return max(0, new_bytes)
 
     def _kill_supervisor(self) -> None:
         process_tree.kill_descendants(self.pid)

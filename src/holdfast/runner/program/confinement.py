@@ -53,11 +53,11 @@ def limit_this_process(limits: dict[str, Any]) -> None:
     for name, number in LIMITS.items():
         if limits[name] is None:
             continue
-        wanted = int(limits[name])
+        limit = int(limits[name])
         hard = resource.getrlimit(number)[1]
         if hard != resource.RLIM_INFINITY:
-            wanted = min(wanted, hard)
-        resource.setrlimit(number, (wanted, wanted))
+            limit = min(limit, hard)
+        resource.setrlimit(number, (limit, limit))
     os.nice(NICENESS)
     try:
         with open("/proc/self/oom_score_adj", "wb") as file:

@@ -138,8 +138,10 @@ def edit_file(frame: Mapping[str, Any]) -> Answer:
     if not found:
         raise RunnerRefusal(f"`old` does not occur in {path}{_nearest_match(text, old)}")
     if found > 1 and not frame.get("all"):
-        places = ", ".join(map(str, _line_numbers(text, old)[:10]))
-        raise RunnerRefusal(f"`old` occurs {found} times (lines {places}): add context, or set all")
+        line_numbers = ", ".join(map(str, _line_numbers(text, old)[:10]))
+        raise RunnerRefusal(
+            f"`old` occurs {found} times (lines {line_numbers}): add context, or set all"
+        )
     _write_atomically(path, text.replace(old, new).encode())
     return {"path": path, "replaced": found, "lines": _line_numbers(text, old)[:20]}
 
@@ -165,15 +167,15 @@ def _line_numbers(text: str, part: str) -> list[int]:
 def _nearest_match(text: str, old: str) -> str:
     import difflib  # noqa: PLC0415 - only an edit that failed needs it
 
-    wanted = old.splitlines()
+    old_lines = old.splitlines()
     lines = text.splitlines()[:20_000]
-    anchor = max(wanted, key=len, default="").strip()
+    anchor = max(old_lines, key=len, default="").strip()
     close = difflib.get_close_matches(anchor, {line.strip() for line in lines}, n=1, cutoff=0.5)
     if not close:
         return "; read the file again"
     at = next(number for number, line in enumerate(lines) if line.strip() == close[0])
     first = max(0, at - 2)
-    shown = "\n".join(lines[first : first + min(len(wanted) + 4, 20)])
+    shown = "\n".join(lines[first : first + min(len(old_lines) + 4, 20)])
     return f"; the nearest is at line {at + 1}:\n{shown}"
 
 

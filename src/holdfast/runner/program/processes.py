@@ -108,16 +108,16 @@ class Processes:
         process = self._find(frame)
         if process.process is None:
             return request.answer(self._new_output(process))
-        timer = self._loop.after(float(frame["limit"]), lambda: tell())
+        timer = self._loop.after(float(frame["limit"]), lambda: notify())
 
-        def tell() -> None:
+        def notify() -> None:
             timer.cancel()
-            if tell in process.waiters:
-                process.waiters.remove(tell)
+            if notify in process.waiters:
+                process.waiters.remove(notify)
             if request.is_connected:
                 request.answer(self._new_output(process))
 
-        process.waiters.append(tell)
+        process.waiters.append(notify)
 
     def feed(self, request: RunnerRequest, frame: Mapping[str, Any]) -> None:
         process = self._find(frame)
@@ -127,14 +127,14 @@ class Processes:
             )
         try:
             data = str(frame["text"]).encode()
-            taken = os.write(process.stdin, data) if data else 0
+            written = os.write(process.stdin, data) if data else 0
         except BlockingIOError:
-            taken = 0
+            written = 0
         except BrokenPipeError:
             raise RunnerRefusal(f"{process.record['id']} has closed its input") from None
-        if taken < len(data):
+        if written < len(data):
             raise RunnerRefusal(
-                f"only the first {taken} bytes were taken: it does not read its input"
+                f"only the first {written} bytes were taken: it does not read its input"
             )
         if frame.get("eof"):
             self._close_stdin(process)
@@ -191,8 +191,8 @@ class Processes:
         }
         process.record.update(end, ended_at=time.time())
         try_to_write_durably(self._spool.process(process.record["id"]), process.record)
-        for tell in list(process.waiters):
-            tell()
+        for notify in list(process.waiters):
+            notify()
 
     def _adopt_record(self, record: SpoolRecord) -> None:
         """A process of an earlier runner: what had not ended by then went with it."""

@@ -66,17 +66,17 @@ class DiskQuota:
 
     def free_bytes(self) -> int:
         """At least so many bytes may still be written; negative: there is too much already."""
-        grown = max(0, self._disk_used() - self._disk_used_at_count)
-        if self._counted + grown >= self._limit or time.monotonic() >= self._stale_at:
+        growth = max(0, self._disk_used() - self._disk_used_at_count)
+        if self._counted + growth >= self._limit or time.monotonic() >= self._stale_at:
             self._count()
-            grown = 0
-        return self._limit - self._counted - grown
+            growth = 0
+        return self._limit - self._counted - growth
 
     def _check(self) -> None:
         jobs = self._processes()
         self._watching = False
-        strays = [] if jobs else process_tree.living_descendants(os.getpid())
-        if not jobs and not strays:
+        orphans = [] if jobs else process_tree.living_descendants(os.getpid())
+        if not jobs and not orphans:
             return
         room = self.free_bytes()
         if room < 0:
@@ -94,9 +94,9 @@ class DiskQuota:
         most, offender = max(writers, key=lambda pair: pair[0], default=(0, None))
         if offender is not None and most >= MIN_OFFENCE:
             return offender.kill("quota")
-        kept = {job.pid for job in processes}
+        known_pids = {job.pid for job in processes}
         for stray in process_tree.living_children(os.getpid()):
-            if stray not in kept:
+            if stray not in known_pids:
                 process_tree.kill_descendants(stray)
                 process_tree.signal_all([stray], signal.SIGKILL)
 

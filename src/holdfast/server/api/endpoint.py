@@ -206,10 +206,10 @@ async def _decode_body(request: web.Request, body_type: Any) -> Any:
 
 def _validation_error(error: msgspec.ValidationError) -> EndpointError:
     text = str(error)
-    place = _FIELD_PATH.search(text)
-    if place is None or not place[1]:
+    found = _FIELD_PATH.search(text)
+    if found is None or not found[1]:
         return bad_request(f"{text}.")
-    return bad_request(f"{place[1]}: {text[: place.start()]}.", param=place[1])
+    return bad_request(f"{found[1]}: {text[: found.start()]}.", param=found[1])
 
 
 def _is_encodable(value: str) -> bool:

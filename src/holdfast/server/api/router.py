@@ -58,16 +58,16 @@ class ApiRouter:
         self._context = context
         self._by_length: dict[int, list[tuple[Sequence[str], Endpoint]]] = {}
         for endpoint in sorted(endpoints, key=lambda each: each.path.count("{")):
-            wanted = endpoint.path.split("/")
-            self._by_length.setdefault(len(wanted), []).append((wanted, endpoint))
+            pattern = endpoint.path.split("/")
+            self._by_length.setdefault(len(pattern), []).append((pattern, endpoint))
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         # The raw path: a slash written as %2F does not separate parts.
         sent = request.rel_url.raw_path.removeprefix(PREFIX).split("/")
         parts = [unquote(part) for part in sent]
         same_path: list[Endpoint] = []
-        for wanted, endpoint in self._by_length.get(len(parts), ()):
-            named = _match(wanted, parts)
+        for pattern, endpoint in self._by_length.get(len(parts), ()):
+            named = _match(pattern, parts)
             if named is not None and endpoint.method == request.method:
                 return await endpoint.serve(self._context, request, named)
             if named is not None:
@@ -85,10 +85,10 @@ class ApiRouter:
         return await run_guarded(self._context, request, refuse, read_only=True)
 
 
-def _match(wanted: Sequence[str], parts: Sequence[str]) -> Mapping[str, str] | None:
+def _match(pattern: Sequence[str], parts: Sequence[str]) -> Mapping[str, str] | None:
     """The path parameters; None: another path."""
     named: dict[str, str] = {}
-    for want, part in zip(wanted[1:], parts[1:], strict=True):
+    for want, part in zip(pattern[1:], parts[1:], strict=True):
         if part and want.startswith("{"):
             named[want[1:-1]] = part
         elif want != part:

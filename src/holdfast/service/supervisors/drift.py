@@ -40,14 +40,14 @@ def launchd_problems(document: dict[str, object], *, unit: Unit) -> list[UnitPro
     """The same for a property list of launchd's."""
     given = document.get("ExitTimeOut", 20)  # launchd's own, where a file does not say
     words = document.get("ProgramArguments")
-    kept = document.get("KeepAlive") == {"SuccessfulExit": False}
-    patience = (given or math.inf) if isinstance(given, int) else None
+    restarts_after_failure = document.get("KeepAlive") == {"SuccessfulExit": False}
+    stop_timeout = (given or math.inf) if isinstance(given, int) else None
     return [
-        *_check_stop_time(patience, unit),
+        *_check_stop_time(stop_timeout, unit),
         *_check_command([str(word) for word in words] if isinstance(words, list) else [], unit),
         *(
             []
-            if kept
+            if restarts_after_failure
             else [
                 UnitProblem(what="keeps it otherwise than after a failure", why=_WHY_NOT_RESTARTED)
             ]
@@ -81,18 +81,18 @@ def _check_stop_time(seconds: float | None, unit: Unit) -> Iterator[UnitProblem]
     if seconds is None:
         yield UnitProblem(what="gives a stop no time that can be read", why=_WHY_KILLED)
     elif seconds < needed:
-        told = f"gives a stop {seconds:g} s, and this configuration may need {needed:g} s"
-        yield UnitProblem(what=told, why=_WHY_KILLED)
+        problem = f"gives a stop {seconds:g} s, and this configuration may need {needed:g} s"
+        yield UnitProblem(what=problem, why=_WHY_KILLED)
 
 
 def _check_command(command: Sequence[str], unit: Unit) -> Iterator[UnitProblem]:
     program = command[0] if command else ""
     if not program or not os.access(program, os.X_OK):
-        told = f"starts {program or 'nothing'}, which is no program here"
-        yield UnitProblem(what=told, why=_WHY_NOT_RESTARTED, broken=True)
+        problem = f"starts {program or 'nothing'}, which is no program here"
+        yield UnitProblem(what=problem, why=_WHY_NOT_RESTARTED, broken=True)
     elif os.path.realpath(program) != os.path.realpath(unit.program[0]):
-        told = f"starts another program, {program}; this one is {unit.program[0]}"
-        yield UnitProblem(what=told, why=_WHY_OTHER_PROGRAM)
+        problem = f"starts another program, {program}; this one is {unit.program[0]}"
+        yield UnitProblem(what=problem, why=_WHY_OTHER_PROGRAM)
     home = systemd_unit.home_from_command(command)
     if home is not None and home != unit.home:
         yield UnitProblem(what=f"is for another home, {home}", why=_WHY_OTHER_PROGRAM)
@@ -101,11 +101,11 @@ def _check_command(command: Sequence[str], unit: Unit) -> Iterator[UnitProblem]:
 def _check_exit_statuses(text: str) -> Iterator[UnitProblem]:
     again, never = exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE, exit_codes.CONFIG_EXIT
     if again not in systemd_unit.parse_exit_statuses(text, "RestartForceExitStatus"):
-        told = f"does not name the exit code of a restart (RestartForceExitStatus={again})"
-        yield UnitProblem(what=told, why="A restart may end without a successor.")
+        problem = f"does not name the exit code of a restart (RestartForceExitStatus={again})"
+        yield UnitProblem(what=problem, why="A restart may end without a successor.")
     if never not in systemd_unit.parse_exit_statuses(text, "RestartPreventExitStatus"):
-        told = f"does not name that of a wrong configuration (RestartPreventExitStatus={never})"
-        yield UnitProblem(what=told, why="It would be started for ever, to fail for ever.")
+        problem = f"does not name that of a wrong configuration (RestartPreventExitStatus={never})"
+        yield UnitProblem(what=problem, why="It would be started for ever, to fail for ever.")
 
 
 def _check_type(text: str) -> Iterator[UnitProblem]:

@@ -36,10 +36,10 @@ class SystemdBackend(msgspec.Struct, frozen=True, kw_only=True):
         run_or_raise(self.run, self._systemctl("restart", self.name), hint=self._hint())
 
     def status(self) -> UnitStatus:
-        said = run_or_raise(
+        output = run_or_raise(
             self.run, self._systemctl("show", self.name, f"--property={_PROPERTIES}")
         ).out
-        facts = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
+        facts = dict(line.split("=", 1) for line in output.splitlines() if "=" in line)
         state = facts.get("ActiveState", "unknown")
         return UnitStatus(
             state=f"{state} ({facts.get('SubState', 'unknown')})",

@@ -140,11 +140,11 @@ class _ChecksumReader:
         self.digest = hashlib.sha256()
 
     def read(self, size: int = -1) -> bytes:
-        wanted = self._left if size < 0 else min(size, self._left)
-        piece = self._file.read(wanted).ljust(wanted, b"\0")
-        self._left -= wanted
+        count = self._left if size < 0 else min(size, self._left)
+        piece = self._file.read(count).ljust(count, b"\0")
+        self._left -= count
         self.digest.update(piece)
-        self._progress(wanted)
+        self._progress(count)
         return piece
 
 

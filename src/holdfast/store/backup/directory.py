@@ -55,14 +55,14 @@ def find_backup(folder: Path, name: str) -> Path:
                 f"There is no backup in {folder}; `holdfast backup create` makes one"
             )
         return whole[0].path
-    wanted = name.removesuffix(_SUFFIX)
-    fitting = [one for one in found if one.name == wanted] or [
-        one for one in found if one.name.startswith((wanted, _PREFIX + wanted))
+    prefix = name.removesuffix(_SUFFIX)
+    matches = [one for one in found if one.name == prefix] or [
+        one for one in found if one.name.startswith((prefix, _PREFIX + prefix))
     ]
-    if len(fitting) != 1:
-        many = "several backups begin" if fitting else "no backup begins"
+    if len(matches) != 1:
+        many = "several backups begin" if matches else "no backup begins"
         raise InvalidBackup(f"In {folder} {many} with {name!r}; `holdfast backup list` has all")
-    return fitting[0].path
+    return matches[0].path
 
 
 def prune_backups(folder: Path, *, keep: int, always_keep: Path | None = None) -> list[Path]:
@@ -73,10 +73,10 @@ def prune_backups(folder: Path, *, keep: int, always_keep: Path | None = None) -
         for one in list_backups(folder)
         if one.manifest is not None and one.path != always_keep
     ]
-    gone = whole[max(0, keep - (always_keep is not None)) :]
-    for path in gone:
+    pruned = whole[max(0, keep - (always_keep is not None)) :]
+    for path in pruned:
         path.unlink(missing_ok=True)
-    return gone
+    return pruned
 
 
 @contextmanager

@@ -41,7 +41,7 @@ from holdfast.store.sqlite.writes import audit_log
 
 T = TypeVar("T")
 
-_ASIDE_SUFFIX = ".before-restore-"
+_PREVIOUS_SUFFIX = ".before-restore-"
 _MAX_FILE_NAME = 255  # bytes, on every file system that a home may be on
 _NUMBER_LENGTH = 8  # of them, for the number behind a name that is taken
 _SIDE_FILES = ("-wal", "-shm", "-journal")
@@ -50,11 +50,11 @@ _REBUILDABLE_FILES = tuple(f"search.db{suffix}" for suffix in ("", *_SIDE_FILES)
 
 
 class RestoreResult(msgspec.Struct, frozen=True, kw_only=True):
-    """`aside`: under which names lies what was there; `left`: files of the backup that were there
-    already and stayed."""
+    """`previous_files`: the new names of the files that were replaced; `left`: how many files of
+    the backup existed already and were left alone."""
 
     manifest: BackupManifest
-    aside: tuple[str, ...]
+    previous_files: tuple[str, ...]
     placed: int
     left: int
 
@@ -76,27 +76,27 @@ def restore_backup(
     """
     finish_restore(home)
     mark = _unused_stamp(home, at)
-    with staging_folder(home, mark) as room:
+    with staging_folder(home, mark) as staging:
         manifest, names = archive.unpack(
             backup,
-            room,
+            staging,
             should_extract=is_backup_file,
             check_space=partial(require_free_space, home),
             progress=progress,
         )
-        check_database(backup, room / DATABASE, manifest)
+        check_database(backup, staging / DATABASE, manifest)
         hook("settle")
-        _prepare_database(room / DATABASE, at=at)
+        _prepare_database(staging / DATABASE, at=at)
         names.remove(DATABASE)
         chosen = [name for name in names if _may_place(home, name, overwrite=overwrite)]
-        _fsync_all(room, [*chosen, DATABASE])
-        moves = (*_file_moves(room, chosen, mark), *_database_moves(room, mark))
-        aside = tuple(
+        _fsync_all(staging, [*chosen, DATABASE])
+        moves = (*_file_moves(staging, chosen, mark), *_database_moves(staging, mark))
+        previous_files = tuple(
             move.aside for move in moves if move.aside and _is_nonempty(home / move.place)
         )
-        commit_plan(home, RestorePlan(room=room.name, moves=moves), hook=hook)
+        commit_plan(home, RestorePlan(room=staging.name, moves=moves), hook=hook)
     placed, left = len(chosen), len(names) - len(chosen)
-    return RestoreResult(manifest=manifest, aside=aside, placed=placed, left=left)
+    return RestoreResult(manifest=manifest, previous_files=previous_files, placed=placed, left=left)
 
 
 def replace_database(home: Path, *, at: float, make: Callable[[Path], T]) -> tuple[T, str]:
@@ -109,7 +109,7 @@ def replace_database(home: Path, *, at: float, make: Callable[[Path], T]) -> tup
         result = make(staging / DATABASE)
         _fsync_all(staging, [DATABASE])
         commit_plan(home, RestorePlan(room=staging.name, moves=(*_database_moves(staging, mark),)))
-    return result, f"{DATABASE}{_ASIDE_SUFFIX}{mark}"
+    return result, f"{DATABASE}{_PREVIOUS_SUFFIX}{mark}"
 
 
 @contextmanager
@@ -132,13 +132,15 @@ def staging_folder(home: Path, mark: str) -> Iterator[Path]:
 def _database_moves(staging: Path, mark: str) -> Iterator[FileMove]:
     """The log goes first: SQLite would take it for the new file's own. Whatever is set aside keeps
     the names that belong together, so that it can be opened as it was."""
-    aside = f"{DATABASE}{_ASIDE_SUFFIX}{mark}"
+    database_backup = f"{DATABASE}{_PREVIOUS_SUFFIX}{mark}"
     for suffix in _SIDE_FILES:
-        kept = "" if suffix == "-shm" else aside + suffix  # shared memory, with nothing of its own
-        yield FileMove(place=DATABASE + suffix, aside=kept)
+        side_file_backup = (
+            "" if suffix == "-shm" else database_backup + suffix
+        )  # shared memory, with nothing of its own
+        yield FileMove(place=DATABASE + suffix, aside=side_file_backup)
     for name in _REBUILDABLE_FILES:
         yield FileMove(place=name)
-    yield FileMove(place=DATABASE, staged=f"{staging.name}/{DATABASE}", aside=aside)
+    yield FileMove(place=DATABASE, staged=f"{staging.name}/{DATABASE}", aside=database_backup)
 
 
 def _may_place(home: Path, name: str, *, overwrite: bool) -> bool:
@@ -151,14 +153,16 @@ def _is_nonempty(path: Path) -> bool:
 
 def _file_moves(staging: Path, names: Iterable[str], mark: str) -> Iterator[FileMove]:
     for name in names:
-        yield FileMove(place=name, staged=f"{staging.name}/{name}", aside=_aside_name(name, mark))
+        yield FileMove(
+            place=name, staged=f"{staging.name}/{name}", aside=_previous_name(name, mark)
+        )
 
 
-def _aside_name(name: str, mark: str) -> str:
+def _previous_name(name: str, mark: str) -> str:
     """Where a file is set aside: under its own name, or the beginning of one that is too long to
     be made longer. A plan that meets one could never be carried out."""
     folder, slash, own = name.rpartition("/")
-    suffix = f"{_ASIDE_SUFFIX}{mark}"
+    suffix = f"{_PREVIOUS_SUFFIX}{mark}"
     room = _MAX_FILE_NAME - len(suffix) - _NUMBER_LENGTH
     own_start = os.fsencode(own)[:room].decode(errors="ignore")
     return f"{folder}{slash}{own_start}{suffix}"
@@ -195,4 +199,4 @@ def _unused_stamp(home: Path, at: float) -> str:
     """By which what is set aside now is known; nothing that was set aside before has it."""
     stamp = f"{datetime.fromtimestamp(at, UTC):%Y%m%d-%H%M%S}Z"
     marks = chain([stamp], (f"{stamp}-{number}" for number in count(2)))
-    return next(mark for mark in marks if not [*home.glob(f"*{_ASIDE_SUFFIX}{mark}*")])
+    return next(mark for mark in marks if not [*home.glob(f"*{_PREVIOUS_SUFFIX}{mark}*")])

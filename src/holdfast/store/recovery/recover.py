@@ -81,14 +81,14 @@ def recover_database(damaged: Path, new: Path, *, progress: PagesCallback) -> Re
             raise errors.newer_schema(damaged, pages.version, known)
         version = pages.version or known
         trees = TreeWalker(pages, schema_layouts(version), progress=progress)
-        kept = _fill_database(new, trees, version)
+        recovered = _fill_database(new, trees, version)
     work.unlink()
-    if not kept.total():
+    if not recovered.total():
         raise StoreUnusable(
             f"{damaged} has no readable rows. It was not changed: restore the newest good backup"
         )
     return RecoveryResult(
-        rows=dict(kept),
+        rows=dict(recovered),
         lost_pages=sum(trees.lost_pages.values()) + trees.unassigned_pages + pages.missing_pages,
         estimated_lost_rows=_estimate_lost(trees),
     )
@@ -116,7 +116,7 @@ def _copy_with_wal(damaged: Path, work: Path) -> None:
 def _fill_database(new: Path, trees: TreeWalker, version: int) -> Counter[str]:
     os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     db = apsw.Connection(str(new))
-    kept: Counter[str] = Counter()
+    recovered: Counter[str] = Counter()
     try:
         db.pragma("application_id", APPLICATION_ID)
         for migration in load_migrations()[:version]:
@@ -125,16 +125,16 @@ def _fill_database(new: Path, trees: TreeWalker, version: int) -> Counter[str]:
             for found in trees.walk():
                 table = found.layout.table
                 if _insert_row(db, found):
-                    kept[table] += 1
+                    recovered[table] += 1
                     trees.rows_from_indexes[table] += found.layout.is_copy
                 elif not found.layout.is_copy:
                     trees.unreadable_rows[table] += 1
             _restore_sequences(db, trees.sequences)
-            kept["sessions"] += restore_orphan_sessions(db)
+            recovered["sessions"] += restore_orphan_sessions(db)
             trees.missing_rows["messages"] = _count_missing_messages(db)
     finally:
         db.close()
-    return kept
+    return recovered
 
 
 def _insert_row(db: apsw.Connection, found: FoundRow) -> bool:
@@ -142,8 +142,8 @@ def _insert_row(db: apsw.Connection, found: FoundRow) -> bool:
     row = found.layout.row(found.cell.rowid, found.cell.values)
     if not _is_plausible(row):
         return False
-    names, places = ", ".join(row), ", ".join("?" * len(row))
-    statement = f"INSERT OR IGNORE INTO {found.layout.table} ({names}) VALUES ({places})"
+    names, placeholders = ", ".join(row), ", ".join("?" * len(row))
+    statement = f"INSERT OR IGNORE INTO {found.layout.table} ({names}) VALUES ({placeholders})"
     try:
         db.execute(statement, tuple(row.values()))
     except apsw.ConstraintError:
@@ -185,10 +185,10 @@ def _count_missing_messages(db: apsw.Connection) -> int:
 
 
 def _estimate_lost(trees: TreeWalker) -> dict[str, int]:
-    gone = Counter(trees.unreadable_rows)
+    lost = Counter(trees.unreadable_rows)
     for table, count in trees.lost_pages.items():
         if trees.leaf_pages[table] and table not in ("sqlite_schema", "sqlite_sequence"):
-            gone[table] += round(count * trees.row_counts[table] / trees.leaf_pages[table])
-    gone.subtract(trees.rows_from_indexes)
-    gone |= trees.missing_rows
-    return {table: count for table, count in gone.items() if count > 0}
+            lost[table] += round(count * trees.row_counts[table] / trees.leaf_pages[table])
+    lost.subtract(trees.rows_from_indexes)
+    lost |= trees.missing_rows
+    return {table: count for table, count in lost.items() if count > 0}

@@ -58,8 +58,8 @@ class OrphanPages:
                 page = self._pages.read_page(number)
             except CorruptData:
                 continue
-            if fitting := self._matching_trees(page):
-                self._candidates[number] = fitting
+            if matching := self._matching_trees(page):
+                self._candidates[number] = matching
                 self._parents |= dict.fromkeys(page.children, number)
 
     def _matching_trees(self, page: TreePage) -> frozenset[str]:
@@ -75,9 +75,9 @@ class OrphanPages:
     def _common_trees(self) -> dict[int, frozenset[str]]:
         """By topmost page: the trees that all pages below it fit."""
         found: dict[int, frozenset[str]] = {}
-        for number, fitting in self._candidates.items():
+        for number, matching in self._candidates.items():
             top = self._topmost(number)
-            found[top] = found.get(top, fitting) & fitting
+            found[top] = found.get(top, matching) & matching
         return found
 
     def _topmost(self, number: int) -> int:

@@ -57,10 +57,10 @@ def parse_terms(typed: str) -> list[SearchTerm]:
     return [term for term in found if term.words]
 
 
-def _make_term(minus: str, quoted: str, bare: str) -> SearchTerm:
-    excluded = bool(minus) or (bare.startswith("-") and len(bare) > 1)
-    words = tuple(_split_words(quoted or bare))
-    return SearchTerm(words=words, is_prefix=bool(bare), excluded=excluded)
+def _make_term(minus: str, quoted: str, unquoted: str) -> SearchTerm:
+    excluded = bool(minus) or (unquoted.startswith("-") and len(unquoted) > 1)
+    words = tuple(_split_words(quoted or unquoted))
+    return SearchTerm(words=words, is_prefix=bool(unquoted), excluded=excluded)
 
 
 def _split_words(text: str) -> list[str]:
@@ -88,8 +88,8 @@ def fold_text(text: str) -> str:
 def _fold_letter(letter: str) -> str:
     if letter.isascii():
         return letter.lower()
-    bare = unicodedata.normalize("NFD", letter)[0].lower()
-    return bare if len(bare) == 1 else letter
+    unquoted = unicodedata.normalize("NFD", letter)[0].lower()
+    return unquoted if len(unquoted) == 1 else letter
 
 
 class SearchableText(NamedTuple):

@@ -126,7 +126,7 @@ class SqliteStore(SqliteStoreWriter, SqliteStoreReader):
         if not audit_reads.needs_full_scan(where):
             return await super().audit(where, limit=limit)
         async with self._separate_reader() as reader:
-            return await reader.read(partial(audit_reads.list_rows, wanted=where, limit=limit))
+            return await reader.read(partial(audit_reads.list_rows, where=where, limit=limit))
 
     def set_redaction(self, redact: Redact) -> None:
         """Texts of audit rows pass `redact` from now on. The writer thread calls it."""

@@ -82,7 +82,7 @@ class SqliteStoreReader:
         where: SessionFilter = ALL_SESSIONS,
     ) -> list[SessionRow]:
         asked = partial(session_reads.sessions, limit=limit, offset=offset, q=q, platform=platform)
-        return await self._read(partial(asked, children=include_subagents, among=where))
+        return await self._read(partial(asked, include_subagents=include_subagents, among=where))
 
     async def route(self, key: SessionKey) -> SessionId | None:
         """Where a message of this route would go on; None: in a session yet to be opened."""
@@ -381,7 +381,7 @@ class SqliteStoreReader:
         return await self._read(partial(job_reads.job_run, run_id=run_id))
 
     async def audit(self, where: AuditFilter, *, limit: int) -> list[AuditRow]:
-        return await self._read(partial(audit_reads.list_rows, wanted=where, limit=limit))
+        return await self._read(partial(audit_reads.list_rows, where=where, limit=limit))
 
     async def verify_audit(self) -> AuditCheckResult:
         first = last = await self._read(audit_log.pruned_link)

@@ -112,7 +112,7 @@ class SqliteStoreWriter:
         }
         if inbound.subagent is not None:
             return self._submit(
-                partial(inbox_rows.accept_subagent_task, child=inbound.subagent, **details)
+                partial(inbox_rows.accept_subagent_task, subagent=inbound.subagent, **details)
             )
         if inbound.run is not None:
             return self._submit(partial(jobs.accept_run, run=inbound.run, **details))
@@ -142,8 +142,10 @@ class SqliteStoreWriter:
         usage: Usage,
         at: float,
     ) -> Future[None]:
-        place = TurnPosition(session_id, turn_id, at)
-        return self._submit(partial(turns.record_reply, place=place, message=message, usage=usage))
+        position = TurnPosition(session_id, turn_id, at)
+        return self._submit(
+            partial(turns.record_reply, position=position, message=message, usage=usage)
+        )
 
     def record_started(
         self,
@@ -154,18 +156,21 @@ class SqliteStoreWriter:
         allowed: Mapping[CallId, str] = _NO_PERMISSIONS,
         at: float,
     ) -> Future[None]:
-        place = TurnPosition(session_id, turn_id, at)
+        position = TurnPosition(session_id, turn_id, at)
         return self._submit(
             partial(
-                turns.record_calls_started, place=place, call_ids=tuple(call_ids), allowed=allowed
+                turns.record_calls_started,
+                position=position,
+                call_ids=tuple(call_ids),
+                allowed=allowed,
             )
         )
 
     def record_finished(
         self, turn_id: TurnId, *, session_id: SessionId, message: ToolMessage, at: float
     ) -> Future[None]:
-        place = TurnPosition(session_id, turn_id, at)
-        return self._submit(partial(turns.record_call_finished, place=place, message=message))
+        position = TurnPosition(session_id, turn_id, at)
+        return self._submit(partial(turns.record_call_finished, position=position, message=message))
 
     def record_steer(
         self,
@@ -176,23 +181,23 @@ class SqliteStoreWriter:
         message: UserMessage,
         at: float,
     ) -> Future[None]:
-        place = TurnPosition(session_id, turn_id, at)
+        position = TurnPosition(session_id, turn_id, at)
         return self._submit(
-            partial(turns.record_steer, place=place, inbox_id=inbox_id, message=message)
+            partial(turns.record_steer, position=position, inbox_id=inbox_id, message=message)
         )
 
     def resume_turn(
         self, turn_id: TurnId, *, session_id: SessionId, note: NoteMessage, at: float
     ) -> Future[None]:
-        place = TurnPosition(session_id, turn_id, at)
-        return self._submit(partial(turns.resume_turn, place=place, note=note))
+        position = TurnPosition(session_id, turn_id, at)
+        return self._submit(partial(turns.resume_turn, position=position, note=note))
 
     def leave_turn(self, left: LeftTurn, *, at: float) -> Future[None]:
         return self._submit(partial(turns.leave_turn, left=left, at=at))
 
     def continue_turn(self, turn_id: TurnId, *, session_id: SessionId, at: float) -> Future[None]:
         return self._submit(
-            partial(turns.continue_turn, place=TurnPosition(session_id, turn_id, at))
+            partial(turns.continue_turn, position=TurnPosition(session_id, turn_id, at))
         )
 
     def save_prompt(self, session_id: SessionId, *, prompt: str, fingerprint: str) -> Future[None]:
@@ -210,8 +215,10 @@ class SqliteStoreWriter:
         usage: Usage,
         at: float,
     ) -> Future[None]:
-        place = TurnPosition(session_id, turn_id, at)
-        return self._submit(partial(turns.record_note, place=place, message=message, usage=usage))
+        position = TurnPosition(session_id, turn_id, at)
+        return self._submit(
+            partial(turns.record_note, position=position, message=message, usage=usage)
+        )
 
     def record_compaction(
         self,
@@ -222,9 +229,9 @@ class SqliteStoreWriter:
         usage: Usage,
         at: float,
     ) -> Future[None]:
-        place = TurnPosition(session_id, turn_id, at)
+        position = TurnPosition(session_id, turn_id, at)
         return self._submit(
-            partial(turns.record_compaction, place=place, message=message, usage=usage)
+            partial(turns.record_compaction, position=position, message=message, usage=usage)
         )
 
     def add_auxiliary_usage(
@@ -345,7 +352,7 @@ class SqliteStoreWriter:
         return self._submit(partial(outbox.add_deliveries, deliveries=tuple(deliveries), at=at))
 
     def add_proactive_message(self, message: ProactiveDelivery) -> Future[bool]:
-        return self._submit(partial(outbox.add_proactive_message, said=message))
+        return self._submit(partial(outbox.add_proactive_message, proactive=message))
 
     def begin_stream(self, new: NewDelivery, *, at: float) -> Future[None]:
         return self._submit(partial(outbox.begin_stream, new=new, at=at))
@@ -403,9 +410,9 @@ class SqliteStoreWriter:
     def record_ready(
         self, deliveries: Sequence[NewDelivery], *, at: float, resumed: int = 0
     ) -> Future[None]:
-        owed = tuple(deliveries)
+        pending = tuple(deliveries)
         return self._submit(
-            partial(gateway_stops.record_ready, deliveries=owed, at=at, resumed=resumed)
+            partial(gateway_stops.record_ready, deliveries=pending, at=at, resumed=resumed)
         )
 
     def prune_stops(self, *, keep: int) -> Future[None]:

@@ -35,14 +35,14 @@ async def wait_until(
 
 async def wait_for(
     ask: Callable[[], Awaitable[T]],
-    is_wanted: Callable[[T], object],
+    predicate: Callable[[T], object],
     *,
     timeout: float = TIMEOUT,  # noqa: ASYNC109 - it fails with the last answer
 ) -> T:
     """Returns the first wanted answer. Fails with the last unwanted one."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout
-    while not is_wanted(answer := await ask()):
+    while not predicate(answer := await ask()):
         assert loop.time() < deadline, f"after {timeout} s it is still {answer!r}"
         await asyncio.sleep(_POLL_INTERVAL)  # a vendor sends no event for this
     return answer

@@ -61,7 +61,7 @@ async def a_broken_connection_is_restored_or_reported(harness: PlatformHarness) 
     """By the platform itself, with `Intake.report_lost`, or by letting the context fail. Messages
     in the vendor's backlog and later messages are not lost."""
     intake = RecordingIntake()
-    async with _kept_connected(harness, intake):
+    async with _connected(harness, intake):
         await harness.say("before")
         await assert_received(intake, "before")
         await harness.set_fault(VendorFault.UNREACHABLE)
@@ -77,7 +77,7 @@ async def a_broken_connection_is_restored_or_reported(harness: PlatformHarness) 
 
 
 @asynccontextmanager
-async def _kept_connected(harness: PlatformHarness, intake: RecordingIntake) -> AsyncIterator[None]:
+async def _connected(harness: PlatformHarness, intake: RecordingIntake) -> AsyncIterator[None]:
     """Connects the platform again whenever it disconnects, as a gateway does."""
     closing = asyncio.Event()
 

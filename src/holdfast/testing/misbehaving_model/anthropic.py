@@ -113,8 +113,8 @@ def _check_cache_marks(request: AnthropicBody) -> None:
     system = request.system if isinstance(request.system, list) else []
     for block in system:
         require(block.type == "text" and bool((block.text or "").strip()), "system: an empty text")
-    said = [block for message in request.messages for block in message.blocks]
-    marked = [block for block in [*system, *said] if block.cache_control is not None]
+    blocks = [block for message in request.messages for block in message.blocks]
+    marked = [block for block in [*system, *blocks] if block.cache_control is not None]
     marks = len(marked) + bytes(request.tools).count(b'"cache_control"')
     require(
         marks <= _MAX_CACHE_MARKS,
@@ -128,8 +128,8 @@ def _check_cache_marks(request: AnthropicBody) -> None:
 def _check_messages(messages: list[_Message]) -> None:
     calls = OpenToolCalls()
     before = "assistant"
-    for place, message in enumerate(messages):
-        at = f"messages[{place}]"
+    for index, message in enumerate(messages):
+        at = f"messages[{index}]"
         require(message.role in ("user", "assistant"), f"{at}: role {message.role!r}")
         require(message.role != before, f"{at}: roles must alternate, and a user begins")
         require(bool(message.blocks), f"{at}: empty content")
@@ -239,15 +239,15 @@ def events(conversation: RequestSummary, step: ScriptedReply, size: int) -> list
     message = _message(conversation, step, size)
     opening = {**message, "content": [], "stop_reason": None}
     opening["usage"] = {**message["usage"], "output_tokens": 1}
-    told: list[_Json] = [{"type": "message_start", "message": opening}, {"type": "ping"}]
-    told += _blocks(message["content"], step)
+    events: list[_Json] = [{"type": "message_start", "message": opening}, {"type": "ping"}]
+    events += _blocks(message["content"], step)
     if step.fault is not ScriptedFault.NO_FINISH:
         delta = {"stop_reason": message["stop_reason"], "stop_sequence": None}
         used = {"output_tokens": message["usage"]["output_tokens"]}
-        told.append({"type": "message_delta", "delta": delta, "usage": used})
+        events.append({"type": "message_delta", "delta": delta, "usage": used})
     if step.fault is not ScriptedFault.NO_DONE:
-        told.append({"type": "message_stop"})
-    return [*map(_event, told)]
+        events.append({"type": "message_stop"})
+    return [*map(_event, events)]
 
 
 def error(message: str, *, kind: str = "api_error", code: str | None = None) -> bytes:
@@ -315,11 +315,11 @@ def _content(conversation: RequestSummary, step: ScriptedReply, text: str) -> li
         content.append({"type": "thinking", "thinking": step.reasoning, "signature": signed})
     if text:
         content.append({"type": "text", "text": text})
-    for place, call in enumerate(step.calls):
+    for index, call in enumerate(step.calls):
         content.append(
             {
                 "type": "tool_use",
-                "id": reply_call_id(conversation, step, place),
+                "id": reply_call_id(conversation, step, index),
                 "name": call.name,
                 "input": msgspec.Raw(call.text.encode()),
             }

@@ -106,8 +106,8 @@ def _tool_name(tool: Any) -> str:
 def _check_messages(messages: list[_Message]) -> None:
     calls = OpenToolCalls()
     before = ""
-    for place, message in enumerate(messages):
-        at = f"messages[{place}]"
+    for index, message in enumerate(messages):
+        at = f"messages[{index}]"
         if message.role == "tool":
             calls.answer(message.tool_call_id or "", message.content, at)
         else:
@@ -221,9 +221,9 @@ def whole(conversation: RequestSummary, step: ScriptedReply, size: int) -> bytes
         message["reasoning_content"] = step.reasoning
     if step.calls:
         message["tool_calls"] = [
-            {"id": reply_call_id(conversation, step, place), "type": "function",
+            {"id": reply_call_id(conversation, step, index), "type": "function",
              "function": {"name": call.name, "arguments": call.text}}
-            for place, call in enumerate(step.calls)
+            for index, call in enumerate(step.calls)
         ]  # fmt: skip
     choice = {"index": 0, "message": message, "finish_reason": _finish(step)}
     return _encode(
@@ -287,10 +287,10 @@ def _call_deltas(conversation: RequestSummary, step: ScriptedReply) -> list[dict
     """Parallel calls as providers stream them: each opens with its id and name, and then their
     arguments come in fragments."""
     opening = [
-        _call_delta(place, "", id=reply_call_id(conversation, step, place), name=call.name)
-        for place, call in enumerate(step.calls)
+        _call_delta(index, "", id=reply_call_id(conversation, step, index), name=call.name)
+        for index, call in enumerate(step.calls)
     ]
-    return opening + [_call_delta(place, piece) for place, piece in argument_fragments(step)]
+    return opening + [_call_delta(index, piece) for index, piece in argument_fragments(step)]
 
 
 def _call_delta(

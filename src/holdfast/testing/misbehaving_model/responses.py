@@ -116,9 +116,9 @@ def _tool_name(tool: Any) -> str:
 def _check_items(items: list[_Item], *, stored: bool) -> None:
     calls = OpenToolCalls()
     before = items[0]
-    for place, item in enumerate(items):
-        at = f"input[{place}]"
-        if before.type == "reasoning" and place:
+    for index, item in enumerate(items):
+        at = f"input[{index}]"
+        if before.type == "reasoning" and index:
             require(item.replies, f"{at}: a reasoning item without the item it led to")
         match item.type:
             case "message":
@@ -198,16 +198,16 @@ def whole(conversation: RequestSummary, step: ScriptedReply, size: int) -> bytes
 def events(conversation: RequestSummary, step: ScriptedReply, size: int) -> list[bytes]:
     """The events of a scripted stream. There is no end mark but the last event."""
     begun = {"id": "resp_1", "object": "response", "status": "in_progress", "output": []}
-    told: list[_Json] = [
+    events: list[_Json] = [
         {"type": "response.created", "response": begun},
         {"type": "response.in_progress", "response": begun},
         *_items(conversation, step),
     ]
     if step.fault is ScriptedFault.NO_FINISH:
-        return [*map(_event, told), b"data: [DONE]\n\n"]
+        return [*map(_event, events), b"data: [DONE]\n\n"]
     response = _response(conversation, step, size)
-    told.append({"type": f"response.{response['status']}", "response": response})
-    return [*map(_event, told)]
+    events.append({"type": f"response.{response['status']}", "response": response})
+    return [*map(_event, events)]
 
 
 def error(message: str, *, kind: str = "server_error", code: str | None = None) -> bytes:
@@ -227,23 +227,23 @@ def _event(event: _Json) -> bytes:
 
 def _items(conversation: RequestSummary, step: ScriptedReply) -> Iterator[_Json]:
     output = _output(conversation, step)
-    for place, item in enumerate(output):
-        at = {"output_index": place, "item_id": item["id"]}
+    for index, item in enumerate(output):
+        at = {"output_index": index, "item_id": item["id"]}
         yield {"type": "response.output_item.added", **at, "item": _empty(item)}
         match item["type"]:
             case "reasoning":
-                yield from _grown(item["summary"][0]["text"], "reasoning_summary_text", at)
+                yield from _text_deltas(item["summary"][0]["text"], "reasoning_summary_text", at)
             case "message":
-                yield from _grown(item["content"][0]["text"], "output_text", at)
+                yield from _text_deltas(item["content"][0]["text"], "output_text", at)
     first = len(output) - len(step.calls)
     for call, piece in argument_fragments(step):
         at = {"output_index": first + call, "item_id": output[first + call]["id"]}
         yield {"type": "response.function_call_arguments.delta", **at, "delta": piece}
-    for place, item in enumerate(output):
-        yield {"type": "response.output_item.done", "output_index": place, "item": item}
+    for index, item in enumerate(output):
+        yield {"type": "response.output_item.done", "output_index": index, "item": item}
 
 
-def _grown(text: str, kind: str, at: _Json) -> Iterator[_Json]:
+def _text_deltas(text: str, kind: str, at: _Json) -> Iterator[_Json]:
     yield from (
         {"type": f"response.{kind}.delta", **at, "delta": piece}
         for piece in split_text(text, PIECE_CHARS)
@@ -270,17 +270,17 @@ def _output(conversation: RequestSummary, step: ScriptedReply) -> list[_Json]:
     if text := reply_text(conversation, step):
         content = [{"type": "output_text", "text": text, "annotations": []}]
         output.append({"type": "message", "id": "msg_1", "role": "assistant", "content": content})
-    for place, call in enumerate(step.calls):
-        call_id = reply_call_id(conversation, step, place)
+    for index, call in enumerate(step.calls):
+        call_id = reply_call_id(conversation, step, index)
         output.append(
-            {"type": "function_call", "id": f"fc_{place}", "call_id": call_id,
+            {"type": "function_call", "id": f"fc_{index}", "call_id": call_id,
              "name": call.name, "arguments": call.text}
         )  # fmt: skip
     return output
 
 
 def _response(conversation: RequestSummary, step: ScriptedReply, size: int) -> _Json:
-    asked, said = max(size // 4, step.cached), len(reply_text(conversation, step)) // 4
+    asked, text_tokens = max(size // 4, step.cached), len(reply_text(conversation, step)) // 4
     why = {"length": "max_output_tokens", "content_filter": "content_filter"}.get(step.finish or "")
     return {
         "id": "resp_1",
@@ -296,8 +296,8 @@ def _response(conversation: RequestSummary, step: ScriptedReply, size: int) -> _
         "tools": [],
         "usage": {
             "input_tokens": asked,
-            "output_tokens": said,
-            "total_tokens": asked + said,
+            "output_tokens": text_tokens,
+            "total_tokens": asked + text_tokens,
             "input_tokens_details": {"cached_tokens": step.cached},
             "output_tokens_details": {"reasoning_tokens": 0},
         },

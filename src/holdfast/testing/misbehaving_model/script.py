@@ -165,19 +165,19 @@ class ReplyScript:
         if "[" not in asked:
             return None
         steps = parse_directives(asked)
-        place = conversation.replies_since
-        if place >= len(steps):
+        position = conversation.replies_since
+        if position >= len(steps):
             return None
-        return self._count_use(steps[place], (asked, place))
+        return self._count_use(steps[position], (asked, position))
 
     def _take_posted(self, user_text: str) -> ScriptedReply | None:
-        for place, step in enumerate(self._posted):
+        for position, step in enumerate(self._posted):
             if step.match is None or step.match in user_text:
                 left = (step.times or 1) - 1
                 if left > 0:
-                    self._posted[place] = msgspec.structs.replace(step, times=left)
+                    self._posted[position] = msgspec.structs.replace(step, times=left)
                 else:
-                    del self._posted[place]
+                    del self._posted[position]
                 return step
         return None
 
@@ -260,7 +260,10 @@ def argument_fragments(reply: ScriptedReply) -> list[tuple[int, str]]:
     rows = [split_text(call.text, reply.fragment or len(call.text) or 1) for call in reply.calls]
     longest = max(map(len, rows), default=0)
     return [
-        (place, row[at]) for at in range(longest) for place, row in enumerate(rows) if at < len(row)
+        (position, row[at])
+        for at in range(longest)
+        for position, row in enumerate(rows)
+        if at < len(row)
     ]
 
 

@@ -111,8 +111,8 @@ class MisbehavingModel:
         given = shape.key(request.headers)
         if self._key is not None and given != self._key:
             # As some providers do, to their customers' regret: it quotes what it was given.
-            said = f"Incorrect API key provided: {given}"
-            return _error(401, said, shape, kind="invalid_request_error", code="invalid_api_key")
+            message = f"Incorrect API key provided: {given}"
+            return _error(401, message, shape, kind="invalid_request_error", code="invalid_api_key")
         try:
             conversation = shape.read(body, request.headers)
             step = self._script.choose(conversation)

@@ -181,7 +181,7 @@ class Faults(
     disconnected: bool = False
     half_open: bool = False  # the connection looks intact, but nothing comes through
     connect_refused: str = ""  # why bots are refused, permanently
-    held_by: str = ""  # who else uses the same token
+    in_use_by: str = ""  # who else uses the same token
 
 
 class VendorInfo(msgspec.Struct, frozen=True, kw_only=True):

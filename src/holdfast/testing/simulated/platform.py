@@ -278,10 +278,10 @@ class RemoteSimulatedPlatform:
             "GET", "/about", limit=self._connect_timeout
         )
         if status in (401, 409):
-            told = msgspec.json.decode(answer, type=ConnectRefusal)
+            refusal = msgspec.json.decode(answer, type=ConnectRefusal)
             if status == 409:
-                raise AccountInUse(told.error, holder=told.holder)
-            raise ConnectRefused(told.error, remedy=told.remedy)
+                raise AccountInUse(refusal.error, holder=refusal.holder)
+            raise ConnectRefused(refusal.error, remedy=refusal.remedy)
         self.capabilities = capabilities_of(self._decode("/about", status, answer, kind=VendorInfo))
 
     async def send(self, outbound: Outbound) -> Receipt:

@@ -187,8 +187,8 @@ class FaultInjector:
             )
         if self.consume("rejected_edits"):
             return VendorReply(verdict=VendorVerdict.REFUSED, error="this message cannot be edited")
-        taken = VendorVerdict.RECEIPT_LOST if self.consume("lost_edits") else VendorVerdict.TAKEN
-        return VendorReply(verdict=taken, message_id=edit.message_id)
+        verdict = VendorVerdict.RECEIPT_LOST if self.consume("lost_edits") else VendorVerdict.TAKEN
+        return VendorReply(verdict=verdict, message_id=edit.message_id)
 
     def on_find(self, info: VendorInfo, *, earlier: str | None) -> VendorReply:
         if answer := self._connection_fault():
@@ -390,10 +390,10 @@ class ChatService:
             self._publish(message_id, say, kind)
 
     def _publish(self, message_id: str, say: SayRequest, kind: UpdateKind) -> None:
-        held, self._to_overtake = self._to_overtake, None
-        if held is not None and held.chat_id == say.chat:
-            self._enqueue(held)  # within a chat the order is always kept
-            held = None
+        delayed, self._to_overtake = self._to_overtake, None
+        if delayed is not None and delayed.chat_id == say.chat:
+            self._enqueue(delayed)  # within a chat the order is always kept
+            delayed = None
         update = SimulatedUpdate(
             id=0,
             message_id=message_id,
@@ -410,13 +410,13 @@ class ChatService:
             reply_to=None if say.reply_to is None else self._chats.replied(say.reply_to),
             author=say.author,
         )
-        if held is None and self._faults.consume("reorders"):
+        if delayed is None and self._faults.consume("reorders"):
             self._to_overtake = update
             asyncio.get_running_loop().call_later(_REORDER_WINDOW, self._give_up_waiting, update)
             return
         self._enqueue(update)
-        if held is not None:
-            self._enqueue(held)
+        if delayed is not None:
+            self._enqueue(delayed)
 
     def _give_up_waiting(self, update: SimulatedUpdate) -> None:
         """No message has overtaken it."""
@@ -480,8 +480,8 @@ class ChatService:
             raise ConnectRefused(
                 self.faults.connect_refused, remedy="Ask the operator of the service"
             )
-        if self.faults.held_by:
-            raise AccountInUse("another bot has this token", holder=self.faults.held_by)
+        if self.faults.in_use_by:
+            raise AccountInUse("another bot has this token", holder=self.faults.in_use_by)
 
     def send(self, outgoing: SendRequest) -> VendorReply:
         """A bot sends a message; the attempt is recorded in the ledger."""

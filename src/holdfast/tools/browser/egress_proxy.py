@@ -187,8 +187,8 @@ def _parse_head(head: bytes) -> tuple[str, list[tuple[str, str]]]:
 
 
 def _format_head(first: str, headers: Iterable[tuple[str, str]]) -> bytes:
-    kept = [f"{name}: {value}" for name, value in headers if name not in _HOP_HEADERS]
-    return "\r\n".join([first, *kept, "connection: close", "", ""]).encode("latin-1")
+    forwarded = [f"{name}: {value}" for name, value in headers if name not in _HOP_HEADERS]
+    return "\r\n".join([first, *forwarded, "connection: close", "", ""]).encode("latin-1")
 
 
 def _refusal_response(refused: ProxyRefusal) -> bytes:

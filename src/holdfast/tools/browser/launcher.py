@@ -42,8 +42,8 @@ class ChromiumLauncher(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def flags(self) -> tuple[str, ...]:
         # Chromium's own sandbox does not work inside another one, nor for root.
-        bare = self.bwrap is not None or os.geteuid() == 0
-        return (*_FLAGS, "--no-sandbox") if bare else _FLAGS
+        unsandboxed = self.bwrap is not None or os.geteuid() == 0
+        return (*_FLAGS, "--no-sandbox") if unsandboxed else _FLAGS
 
     def write_script(self, profile: Path) -> Path:
         """A program to start in chromium's place. Written anew: the walls are this process's."""
@@ -66,9 +66,9 @@ class ChromiumLauncher(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_chromium(named: str = "") -> str | None:
     """The one that was named, else the system's; None: there is none."""
-    wanted: Sequence[str] = (named,) if named else _CHROMIUM_NAMES
+    names: Sequence[str] = (named,) if named else _CHROMIUM_NAMES
     return next(
-        (found for name in wanted if (found := shutil.which(name, path=_search_path()))), None
+        (found for name in names if (found := shutil.which(name, path=_search_path()))), None
     )
 
 

@@ -74,7 +74,7 @@ class BrowserPool:
         self._background_tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
-        return sum(place.session is not None for place in self._slots.values())
+        return sum(slot.session is not None for slot in self._slots.values())
 
     @asynccontextmanager
     async def session(
@@ -82,38 +82,38 @@ class BrowserPool:
     ) -> AsyncIterator[BrowserSession]:
         """The session's window, for one who works in it alone until the context is left. Files
         go to the workspace of that session; None: its own."""
-        place = self._slots.setdefault(session_id, _Slot(workspace or session_id))
+        slot = self._slots.setdefault(session_id, _Slot(workspace or session_id))
         self._slots.move_to_end(session_id)
-        place.users += 1
+        slot.users += 1
         try:
-            async with place.lock:
-                if place.idle_timer is not None:
-                    place.idle_timer.cancel()
-                yield place.session or await self._ensure_open(session_id, place)
+            async with slot.lock:
+                if slot.idle_timer is not None:
+                    slot.idle_timer.cancel()
+                yield slot.session or await self._ensure_open(session_id, slot)
         finally:
-            place.users -= 1
-            self._schedule_idle_close(session_id, place)
+            slot.users -= 1
+            self._schedule_idle_close(session_id, slot)
 
     async def discard_crashed(self, session_id: SessionId) -> None:
         """Its window died, or a page in it: it is ended for certain, since two cannot have one
         profile, and the next one who comes gets another."""
-        place = self._slots.get(session_id)
-        if place is not None and place.session is not None:
-            window, place.session = place.session, None
-            await _close_session(window)
+        slot = self._slots.get(session_id)
+        if slot is not None and slot.session is not None:
+            session, slot.session = slot.session, None
+            await _close_session(session)
 
     async def end_session(self, session_id: SessionId) -> None:
         """Close it; cookies and addresses stay."""
-        place = self._slots.pop(session_id, None)
-        if place is None:
+        slot = self._slots.pop(session_id, None)
+        if slot is None:
             return
-        if place.idle_timer is not None:
-            place.idle_timer.cancel()
-        if place.opening is not None:
-            await asyncio.wait([place.opening])
-        if place.session is not None:
-            window, place.session = place.session, None
-            await _close_session(window)
+        if slot.idle_timer is not None:
+            slot.idle_timer.cancel()
+        if slot.opening is not None:
+            await asyncio.wait([slot.opening])
+        if slot.session is not None:
+            session, slot.session = slot.session, None
+            await _close_session(session)
 
     async def forget(self, session_id: SessionId) -> None:
         """Close it and delete all that it kept."""
@@ -130,27 +130,27 @@ class BrowserPool:
             egress, self._proxy = self._proxy, None
             await egress.__aexit__()
 
-    async def _ensure_open(self, session_id: SessionId, place: _Slot) -> BrowserSession:
+    async def _ensure_open(self, session_id: SessionId, slot: _Slot) -> BrowserSession:
         """A start is never cancelled half-way, or an unknown chromium process would be left: it
         belongs to the slot, and the end of the slot waits for it."""
-        if place.opening is None:
+        if slot.opening is None:
             await self._close_least_recent()
-            place.opening = asyncio.create_task(self._open_session(session_id, place))
-            place.opening.add_done_callback(lambda done: self._on_opened(session_id, place, done))
-        await asyncio.shield(place.opening)
-        if place.session is None:
+            slot.opening = asyncio.create_task(self._open_session(session_id, slot))
+            slot.opening.add_done_callback(lambda done: self._on_opened(session_id, slot, done))
+        await asyncio.shield(slot.opening)
+        if slot.session is None:
             raise ToolFailed("the browser was closed as soon as it was open")
-        return place.session
+        return slot.session
 
     def _on_opened(
-        self, session_id: SessionId, place: _Slot, done: asyncio.Task[BrowserSession]
+        self, session_id: SessionId, slot: _Slot, done: asyncio.Task[BrowserSession]
     ) -> None:
-        place.opening = None
+        slot.opening = None
         if not done.cancelled() and done.exception() is None:
-            place.session = done.result()
-            self._schedule_idle_close(session_id, place)
+            slot.session = done.result()
+            self._schedule_idle_close(session_id, slot)
 
-    async def _open_session(self, session_id: SessionId, place: _Slot) -> BrowserSession:
+    async def _open_session(self, session_id: SessionId, slot: _Slot) -> BrowserSession:
         from playwright.async_api import Error  # noqa: PLC0415 - heavy, few sessions browse
 
         profile = self._profile_folder(session_id)
@@ -158,12 +158,12 @@ class BrowserPool:
             context = await self._launch(profile)
         except Error as error:
             raise ToolFailed(f"the browser could not be started: {str(error)[:1000]}") from error
-        keep = partial(self._save_file, place.workspace)
-        window = BrowserSession(context, state_file=profile / "window.json", save_file=keep)
-        context.on("close", lambda _: self._on_closed(session_id, window))
+        keep = partial(self._save_file, slot.workspace)
+        session = BrowserSession(context, state_file=profile / "window.json", save_file=keep)
+        context.on("close", lambda _: self._on_closed(session_id, session))
         context.set_default_timeout(self._settings.action_timeout * 1000)
-        await window.restore()
-        return window
+        await session.restore()
+        return session
 
     async def _launch(self, profile: Path) -> "BrowserContext":
         driver, walls, egress = await self._start_shared()
@@ -220,21 +220,21 @@ class BrowserPool:
         for session_id in idle[: max(0, len(self) + 1 - self._settings.max_browsers)]:
             await self.end_session(session_id)
 
-    def _schedule_idle_close(self, session_id: SessionId, place: _Slot) -> None:
-        if place.users or place.session is None or self._slots.get(session_id) is not place:
+    def _schedule_idle_close(self, session_id: SessionId, slot: _Slot) -> None:
+        if slot.users or slot.session is None or self._slots.get(session_id) is not slot:
             return
         loop, seconds = asyncio.get_running_loop(), self._settings.idle_timeout
-        place.idle_timer = loop.call_later(seconds, self._close_idle, session_id)
+        slot.idle_timer = loop.call_later(seconds, self._close_idle, session_id)
 
     def _close_idle(self, session_id: SessionId) -> None:
         task = asyncio.get_running_loop().create_task(self.end_session(session_id))
         self._background_tasks.add(task)
         task.add_done_callback(self._background_tasks.discard)
 
-    def _on_closed(self, session_id: SessionId, window: BrowserSession) -> None:
-        place = self._slots.get(session_id)
-        if place is not None and place.session is window:
-            place.session = None
+    def _on_closed(self, session_id: SessionId, session: BrowserSession) -> None:
+        slot = self._slots.get(session_id)
+        if slot is not None and slot.session is session:
+            slot.session = None
 
     def _profile_folder(self, session_id: SessionId) -> Path:
         return self._profiles / session_id
@@ -257,11 +257,11 @@ def _remove_profile(profile: Path) -> None:
         )
 
 
-async def _close_session(window: BrowserSession) -> None:
+async def _close_session(session: BrowserSession) -> None:
     from playwright.async_api import Error  # noqa: PLC0415 - only where a browser is open
 
     try:
         async with asyncio.timeout(10):
-            await window.close()
+            await session.close()
     except (Error, TimeoutError) as error:
         log.warning("A browser did not close: %s", error, extra={"action": "browser_close_failed"})

@@ -61,29 +61,29 @@ class BrowserSession:
 
     async def restore(self) -> None:
         """Open what was open: as far as it still can be."""
-        kept = await asyncio.to_thread(_read_state, self._state_file)
-        if kept.cookies:
-            await self.context.add_cookies(kept.cookies)  # type: ignore[arg-type]  # its own words
+        state = await asyncio.to_thread(_read_state, self._state_file)
+        if state.cookies:
+            await self.context.add_cookies(state.cookies)  # type: ignore[arg-type]  # its own words
         for page in self.tabs:
             self._watch(page)
         blank = self.tabs[0] if self.tabs else None
-        for number, address in enumerate(kept.addresses[:_MAX_TABS]):
+        for number, address in enumerate(state.addresses[:_MAX_TABS]):
             page = blank if number == 0 and blank else await self.context.new_page()
             await _reopen_tab(page, address)
-        if kept.addresses:
-            self.active = self.tabs[min(kept.active, len(self.tabs) - 1)]
+        if state.addresses:
+            self.active = self.tabs[min(state.active, len(self.tabs) - 1)]
 
     async def save_state(self) -> None:
         """Write down what a successor needs. After every act: who knows which is the last."""
         tabs = [page for page in self.tabs if page.url.startswith(("http://", "https://"))]
         active = tabs.index(self.active) if self.active in tabs else 0
         cookies = await self.context.cookies()
-        kept = SavedTabs(
+        state = SavedTabs(
             addresses=tuple(page.url for page in tabs),
             active=active,
             cookies=tuple(dict(cookie) for cookie in cookies),
         )
-        await asyncio.to_thread(_write_state, self._state_file, kept)
+        await asyncio.to_thread(_write_state, self._state_file, state)
 
     async def save_file(self, name: str, data: bytes) -> str:
         """A file into the session's workspace; the path it has there."""

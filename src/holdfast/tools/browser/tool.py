@@ -74,38 +74,38 @@ class BrowserTool:
         from playwright.async_api import Error  # noqa: PLC0415 - heavy, few sessions browse
         from playwright.async_api import TimeoutError as TookTooLong  # noqa: PLC0415 - likewise
 
-        wanted = decode(BrowserArguments, arguments)
-        if wanted.action == "open":
-            _check_url(wanted.url)  # a wrong one opens no browser
-        if wanted.action == "close":
+        request = decode(BrowserArguments, arguments)
+        if request.action == "open":
+            _check_url(request.url)  # a wrong one opens no browser
+        if request.action == "close":
             await self._pool.end_session(context.session_id)
             return ToolOutput(text="Closed. What was open is opened again when you come back.")
         try:
             async with asyncio.timeout(self._limit):
-                return await self._perform(context, wanted)
+                return await self._perform(context, request)
         except (TimeoutError, TookTooLong) as error:
             why = str(error).splitlines()[0] if str(error) else ""
-            raise ToolFailed(f"{wanted.action} took too long. {why} Read the page.") from None
+            raise ToolFailed(f"{request.action} took too long. {why} Read the page.") from None
         except Error as error:
             if "closed" in str(error) or "crash" in str(error).lower():
                 await self._pool.discard_crashed(context.session_id)
                 text = "The browser died. It starts again, with the same tabs, at the next call."
                 raise ToolFailed(text) from None
-            raise ToolFailed(f"{wanted.action} did not work: {str(error)[:1000]}") from None
+            raise ToolFailed(f"{request.action} did not work: {str(error)[:1000]}") from None
 
     async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
         return None
 
-    async def _perform(self, context: ToolContext, wanted: BrowserArguments) -> ToolOutput:
-        async with self._pool.session(context.session_id, workspace=context.workspace) as window:
+    async def _perform(self, context: ToolContext, request: BrowserArguments) -> ToolOutput:
+        async with self._pool.session(context.session_id, workspace=context.workspace) as session:
             images: tuple[Image, ...] = ()
-            if wanted.action == "screenshot":
-                text, images = await _screenshot(window)
+            if request.action == "screenshot":
+                text, images = await _screenshot(session)
             else:
-                text = await self._actions[wanted.action](window, wanted)
-            await window.save_state()
-            await window.finish_downloads()
-            return ToolOutput(text="\n".join([*window.take_notices(), text]), images=images)
+                text = await self._actions[request.action](session, request)
+            await session.save_state()
+            await session.finish_downloads()
+            return ToolOutput(text="\n".join([*session.take_notices(), text]), images=images)
 
 
 def is_browser_available(chromium: str) -> bool:
@@ -120,58 +120,58 @@ def _check_url(url: str) -> str:
     return address
 
 
-async def _open(window: BrowserSession, wanted: BrowserArguments) -> str:
-    page = await window.page()
-    await page.goto(_check_url(wanted.url), wait_until="domcontentloaded")
-    return await _render_page(window)
+async def _open(session: BrowserSession, request: BrowserArguments) -> str:
+    page = await session.page()
+    await page.goto(_check_url(request.url), wait_until="domcontentloaded")
+    return await _render_page(session)
 
 
-async def _read(window: BrowserSession, wanted: BrowserArguments) -> str:
-    return await _render_page(window, offset=wanted.offset)
+async def _read(session: BrowserSession, request: BrowserArguments) -> str:
+    return await _render_page(session, offset=request.offset)
 
 
-async def _click(window: BrowserSession, wanted: BrowserArguments) -> str:
-    await _element(await window.page(), wanted.ref).click()
-    return await _render_after_action(window)
+async def _click(session: BrowserSession, request: BrowserArguments) -> str:
+    await _element(await session.page(), request.ref).click()
+    return await _render_after_action(session)
 
 
-async def _type(window: BrowserSession, wanted: BrowserArguments) -> str:
-    element = _element(await window.page(), wanted.ref)
-    await element.fill(wanted.text)
-    if wanted.submit:
+async def _type(session: BrowserSession, request: BrowserArguments) -> str:
+    element = _element(await session.page(), request.ref)
+    await element.fill(request.text)
+    if request.submit:
         await element.press("Enter")
-    return await _render_after_action(window)
+    return await _render_after_action(session)
 
 
-async def _key(window: BrowserSession, wanted: BrowserArguments) -> str:
-    await (await window.page()).keyboard.press(wanted.text or "Enter")
-    return await _render_after_action(window)
+async def _key(session: BrowserSession, request: BrowserArguments) -> str:
+    await (await session.page()).keyboard.press(request.text or "Enter")
+    return await _render_after_action(session)
 
 
-async def _scroll(window: BrowserSession, wanted: BrowserArguments) -> str:
-    page = await window.page()
-    await page.mouse.wheel(0, -800 if wanted.text == "up" else 800)
-    return await _render_after_action(window)
+async def _scroll(session: BrowserSession, request: BrowserArguments) -> str:
+    page = await session.page()
+    await page.mouse.wheel(0, -800 if request.text == "up" else 800)
+    return await _render_after_action(session)
 
 
-async def _back(window: BrowserSession, wanted: BrowserArguments) -> str:
-    await (await window.page()).go_back(wait_until="domcontentloaded")
-    return await _render_page(window)
+async def _back(session: BrowserSession, request: BrowserArguments) -> str:
+    await (await session.page()).go_back(wait_until="domcontentloaded")
+    return await _render_page(session)
 
 
-async def _tab(window: BrowserSession, wanted: BrowserArguments) -> str:
-    if wanted.tab > len(window.tabs):
-        raise ToolFailed(f"there is no tab {wanted.tab}; there are {len(window.tabs)}")
-    window.active = window.tabs[wanted.tab - 1]
-    await window.active.bring_to_front()
-    return await _render_page(window)
+async def _tab(session: BrowserSession, request: BrowserArguments) -> str:
+    if request.tab > len(session.tabs):
+        raise ToolFailed(f"there is no tab {request.tab}; there are {len(session.tabs)}")
+    session.active = session.tabs[request.tab - 1]
+    await session.active.bring_to_front()
+    return await _render_page(session)
 
 
-async def _screenshot(window: BrowserSession) -> tuple[str, tuple[Image, ...]]:
+async def _screenshot(session: BrowserSession) -> tuple[str, tuple[Image, ...]]:
     """For people a file, for the model the picture itself: small, it is sent ever after."""
-    page = await window.page()
+    page = await session.page()
     data = await page.screenshot(type="jpeg", quality=60)
-    path = await window.save_file("screenshot.jpg", data)
+    path = await session.save_file("screenshot.jpg", data)
     image = Image(media_type="image/jpeg", data=base64.b64encode(data).decode())
     return f"Saved as {path}: the page {page.url} as it is seen now.", (image,)
 
@@ -182,27 +182,27 @@ def _element(page: "Page", ref: str) -> "Locator":
     return page.locator(f"aria-ref={ref.strip('[]').removeprefix('ref=')}")
 
 
-async def _render_after_action(window: BrowserSession) -> str:
+async def _render_after_action(session: BrowserSession) -> str:
     """What an act led to. A click may lead to another page: what is on its way is waited for."""
-    page = await window.page()
+    page = await session.page()
     await page.wait_for_load_state("domcontentloaded")
-    return await _render_page(window)
+    return await _render_page(session)
 
 
-async def _render_page(window: BrowserSession, *, offset: int = 0) -> str:
-    page = await window.page()
+async def _render_page(session: BrowserSession, *, offset: int = 0) -> str:
+    page = await session.page()
     tree = await page.aria_snapshot(mode="ai")
     part = tree[offset : offset + MAX_SHOWN]
     if offset + len(part) < len(tree):
         part += f"\n[characters {offset} to {offset + len(part)} of {len(tree)}: read on by offset]"
-    return f"{await page.title()}\n{page.url}{_render_tabs(window)}\n{part or '[an empty page]'}"
+    return f"{await page.title()}\n{page.url}{_render_tabs(session)}\n{part or '[an empty page]'}"
 
 
-def _render_tabs(window: BrowserSession) -> str:
-    if len(window.tabs) < 2:
+def _render_tabs(session: BrowserSession) -> str:
+    if len(session.tabs) < 2:
         return ""
     lines = [
-        f"{'>' if page is window.active else ' '} tab {number}: {page.url}"
-        for number, page in enumerate(window.tabs, start=1)
+        f"{'>' if page is session.active else ' '} tab {number}: {page.url}"
+        for number, page in enumerate(session.tabs, start=1)
     ]
     return "\n" + "\n".join(lines)

@@ -78,9 +78,9 @@ def shell_script(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
 
 
 def _script_file(path: str, run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
-    held = shell.files.get(run.paths.resolve(path))
-    if held is not None:
-        yield NestedScript(text=held, part=run.excerpt, arguments=())
+    content = shell.files.get(run.paths.resolve(path))
+    if content is not None:
+        yield NestedScript(text=content, part=run.excerpt, arguments=())
 
 
 def interpreter_code(
@@ -99,9 +99,9 @@ def interpreter_code(
     if operands[:1] == ("eval",) and run.program in ("deno", "bun"):
         yield NestedCode(text=" ".join(operands[1:]), part=run.excerpt)
     elif operands and operands[0] not in STDIN_NAMES:
-        held = shell.files.get(run.paths.resolve(operands[0]))
-        if held is not None:
-            yield NestedCode(text=held, part=run.excerpt)
+        content = shell.files.get(run.paths.resolve(operands[0]))
+        if content is not None:
+            yield NestedCode(text=content, part=run.excerpt)
     elif run.stdin:
         yield NestedCode(text=run.stdin, part=run.excerpt)
 

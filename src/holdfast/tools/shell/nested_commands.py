@@ -133,10 +133,10 @@ def xargs(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
     )
     words = options.operands or ("echo",)
     given = tuple(run.stdin.split()[:MAX_ARGUMENTS]) or (UNKNOWN,)
-    place = options.value("I") or ("{}" if options.has("i", "replace") else None)
-    if place:
+    placeholder = options.value("I") or ("{}" if options.has("i", "replace") else None)
+    if placeholder:
         for one in given:
-            yield NestedCommand(words=tuple(word.replace(place, one) for word in words))
+            yield NestedCommand(words=tuple(word.replace(placeholder, one) for word in words))
     else:
         yield NestedCommand(words=(*words, *given))
 
@@ -359,9 +359,9 @@ def _eval(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
 def _source(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
     if run.args:
         piped = run.stdin if run.args[0] in STDIN_NAMES else None
-        held = piped or shell.files.get(run.paths.resolve(run.args[0]))
-        if held is not None:
-            yield NestedScript(text=held, part=run.excerpt, same_shell=True)
+        content = piped or shell.files.get(run.paths.resolve(run.args[0]))
+        if content is not None:
+            yield NestedScript(text=content, part=run.excerpt, same_shell=True)
 
 
 def _trap(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
@@ -383,9 +383,9 @@ def _unknown_program(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
     """A file that the same script wrote or downloaded, run by its path; or a program that may run
     the one in its arguments, since that one has options of its own."""
     if "/" in run.called_as:
-        held = shell.files.get(run.paths.resolve(run.called_as))
-        if held is not None:
-            yield NestedScript(text=held, part=run.excerpt, arguments=run.args)
+        content = shell.files.get(run.paths.resolve(run.called_as))
+        if content is not None:
+            yield NestedScript(text=content, part=run.excerpt, arguments=run.args)
     if run.program not in _TEXT_ONLY and run.program not in _OFTEN_NESTED:
         for at, (word, after) in enumerate(pairwise(run.args)):
             if (

@@ -235,18 +235,18 @@ def _cat(run: ProgramCall, shell: ShellState) -> str | None:
     operands = run.options().operands
     if not operands or operands == ("-",):
         return run.stdin
-    held = [shell.files.get(run.paths.resolve(path), FILE_CONTENT) for path in operands]
-    return "".join(held)
+    content = [shell.files.get(run.paths.resolve(path), FILE_CONTENT) for path in operands]
+    return "".join(content)
 
 
 def _copy(run: ProgramCall, shell: ShellState) -> str:
     """A copy holds what the file held that it was made of."""
     operands = run.options().operands
     for path in operands[:-1]:
-        held = shell.files.get(run.paths.resolve(path))
-        if held is not None:
+        content = shell.files.get(run.paths.resolve(path))
+        if content is not None:
             into = run.paths.resolve(operands[-1])
-            shell.files[into] = shell.files[f"{into}/{path.rpartition('/')[2]}"] = held
+            shell.files[into] = shell.files[f"{into}/{path.rpartition('/')[2]}"] = content
     return ""
 
 

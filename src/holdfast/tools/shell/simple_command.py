@@ -193,8 +193,8 @@ def _file_redirect(context: RedirectionContext, node: "Node", done: Redirections
             done.appends = operator.endswith(">>")
     elif operator == "<":
         _add_path_effect(context, PathAction.READ, path)
-        held = context.shell.files.get(context.shell.paths.resolve(path), FILE_CONTENT)
-        done.stdin = "" if path == "/dev/null" else held
+        content = context.shell.files.get(context.shell.paths.resolve(path), FILE_CONTENT)
+        done.stdin = "" if path == "/dev/null" else content
 
 
 def _add_path_effect(context: RedirectionContext, action: PathAction, path: str) -> None:
@@ -421,8 +421,8 @@ class CommandCalls:
         )
         self._check_program_name(run, literal_name)
         self._context.programs.append(run)
-        for place in shell.alternative_paths:
-            self._context.programs.append(msgspec.structs.replace(run, paths=place))
+        for path in shell.alternative_paths:
+            self._context.programs.append(msgspec.structs.replace(run, paths=path))
         apply_builtin(run, self._context)
         inner = list(nested_in(run, shell))
         outs = [self._analyse_nested(one, run) for one in inner]
@@ -503,5 +503,5 @@ def _program_name(head: str) -> str:
     return name or strip_markers(head) or UNKNOWN
 
 
-def _with_cwd(place: PathResolver, cwd: str) -> PathResolver:
-    return msgspec.structs.replace(place, cwd=cwd) if cwd else place
+def _with_cwd(path: PathResolver, cwd: str) -> PathResolver:
+    return msgspec.structs.replace(path, cwd=cwd) if cwd else path

@@ -47,11 +47,11 @@ async def decide_approval(
     context: ApiContext, call: ApiCall[NoQuery, ApprovalDecisionParams]
 ) -> web.Response:
     """The second of two answers, or a late one, is a conflict."""
-    approval_id, said = ApprovalId(call.path_param("id")), call.body
+    approval_id, body = ApprovalId(call.path_param("id")), call.body
     answer = ApprovalResponse(
-        approved=said.answer is ApprovalVerdict.APPROVE,
-        scope=said.scope if said.answer is ApprovalVerdict.APPROVE else ApprovalScope.ONCE,
-        comment=said.comment.strip(),
+        approved=body.answer is ApprovalVerdict.APPROVE,
+        scope=body.scope if body.answer is ApprovalVerdict.APPROVE else ApprovalScope.ONCE,
+        comment=body.comment.strip(),
     )
     decided = await context.gateway.approvals.decide(approval_id, answer)
     if decided is not None:

@@ -92,9 +92,9 @@ async def export_audit(
     await response.prepare(call.request)
     if not lines:
         await response.write(csv_header().encode())
-    wanted = msgspec.structs.replace(asked.as_filter, before=end, after=asked.after or 0)
-    while rows := await context.store.audit(wanted, limit=_ROWS_PER_WRITE):
-        wanted = msgspec.structs.replace(wanted, after=rows[-1].seq)
+    audit_filter = msgspec.structs.replace(asked.as_filter, before=end, after=asked.after or 0)
+    while rows := await context.store.audit(audit_filter, limit=_ROWS_PER_WRITE):
+        audit_filter = msgspec.structs.replace(audit_filter, after=rows[-1].seq)
         await response.write(b"".join(_encode_row(context, row, jsonl=lines) for row in rows))
     await response.write_eof()
     return response

@@ -84,8 +84,8 @@ async def read_job(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Res
 async def change_job(context: ApiContext, call: ApiCall[NoQuery, JobPatch]) -> web.Response:
     """A job without a next time cannot be resumed."""
     job = await _find_job(context, call.path_param("id"))
-    if (wanted := call.body.as_update) is not None:
-        await _update_job(context, job, wanted)
+    if (update := call.body.as_update) is not None:
+        await _update_job(context, job, update)
     if call.body.paused is not None:
         await _change_state(
             context, job, JobChangeKind.PAUSE if call.body.paused else JobChangeKind.RESUME

@@ -150,8 +150,8 @@ async def save_attachments(
     account = settings.account(source.platform, source.account) or PlatformSettings()
     for number, each in enumerate(message.attachments):
         if not await is_accepted_type(each.name, account.files):
-            place = f"attachments[{number}].name"
-            raise bad_request(f"{place}: files of this type are not accepted here.", param=place)
+            param = f"attachments[{number}].name"
+            raise bad_request(f"{param}: files of this type are not accepted here.", param=param)
     files = await asyncio.to_thread(_decode_all, message.attachments)
     found = await context.gateway.document_reader.read(files, limit=account.file_chars)
     workspace = Workspace(context.home, session_id)
@@ -193,8 +193,8 @@ def _decode_attachment(attachment: AttachmentUpload, number: int) -> bytes:
     try:
         return base64.b64decode(attachment.data, validate=True)
     except (binascii.Error, ValueError):
-        place = f"attachments[{number}].data"
-        raise bad_request(f"{place}: this is not base64.", param=place) from None
+        param = f"attachments[{number}].data"
+        raise bad_request(f"{param}: this is not base64.", param=param) from None
 
 
 class WaitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -209,11 +209,11 @@ async def send_message(context: ApiContext, call: ApiCall[NoQuery, NewMessage]) 
 
 async def steer_turn(context: ApiContext, call: ApiCall[NoQuery, NewSteer]) -> web.Response:
     """Given to the running turn before its next step; if the turn ends first, it runs next."""
-    row, said = await context.find_session(call.path_param("id")), call.body
+    row, body = await context.find_session(call.path_param("id")), call.body
     lane = context.gateway.lanes.get(row.id)
     if lane is None or lane.running_turn is None:
         raise conflict(f"no turn runs in session {row.id}: send it as a message.", code="idle")
-    message = NewMessage(text=said.text, message_id=said.message_id, mode=BusyMode.STEER)
+    message = NewMessage(text=body.text, message_id=body.message_id, mode=BusyMode.STEER)
     return await _accept(context, row, message)
 
 

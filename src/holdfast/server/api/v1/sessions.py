@@ -164,13 +164,13 @@ async def list_sessions(context: ApiContext, call: ApiCall[SessionListQuery, Non
 
 async def _session_filter(context: ApiContext, asked: SessionListQuery) -> SessionFilter:
     """All criteria but the title and the platform."""
-    wanted = SessionFilter(
+    session_filter = SessionFilter(
         user=asked.user,
         include=tuple(SessionId(each) for each in asked.ids.split(",")) if asked.ids else None,
         after=parse_cursor(asked.after) if asked.after else None,
     )
     return await narrow_filter(
-        context, wanted, state=asked.state, text=asked.text, platform=asked.platform
+        context, session_filter, state=asked.state, text=asked.text, platform=asked.platform
     )
 
 
@@ -232,8 +232,10 @@ async def delete_session(context: ApiContext, call: ApiCall[NoQuery, None]) -> w
 
 async def _turn_views(context: ApiContext, records: list[TranscriptRecord]) -> list[TurnView]:
     """The turns that wrote these records, oldest first."""
-    wanted = dict.fromkeys(record.turn_id for record in records if record.turn_id is not None)
-    rows = [await context.store.turn(turn_id) for turn_id in wanted]
+    session_filter = dict.fromkeys(
+        record.turn_id for record in records if record.turn_id is not None
+    )
+    rows = [await context.store.turn(turn_id) for turn_id in session_filter]
     return [turn_view(row) for row in rows if row is not None]
 
 

@@ -28,10 +28,10 @@ class ChainCheck(msgspec.Struct, frozen=True, kw_only=True):
     broken: tuple[str, ...]
 
 
-def list_rows(cursor: apsw.Cursor, *, wanted: AuditFilter, limit: int) -> list[AuditRow]:
+def list_rows(cursor: apsw.Cursor, *, where: AuditFilter, limit: int) -> list[AuditRow]:
     """The newest first; with `after`, those that follow it, in their order."""
-    conditions, bindings = _conditions(wanted)
-    order = "DESC" if wanted.after is None else "ASC"
+    conditions, bindings = _conditions(where)
+    order = "DESC" if where.after is None else "ASC"
     found = cursor.execute(
         f"SELECT {', '.join(f'a.{name}' for name in _COLUMNS.split(', '))}, w.body"
         " FROM audit a LEFT JOIN audit_words w ON w.seq = a.seq"
@@ -41,11 +41,11 @@ def list_rows(cursor: apsw.Cursor, *, wanted: AuditFilter, limit: int) -> list[A
     return [_decode_row(row) for row in found]
 
 
-def needs_full_scan(wanted: AuditFilter) -> bool:
+def needs_full_scan(where: AuditFilter) -> bool:
     """Whether it may have to look at every row: no index leads to what it wants."""
-    named = wanted.session or wanted.turn
-    several = bool(wanted.kind) and _single_kind(wanted.kind) is None
-    return bool(wanted.text or wanted.actor or wanted.since is not None or several) and not named
+    named = where.session or where.turn
+    several = bool(where.kind) and _single_kind(where.kind) is None
+    return bool(where.text or where.actor or where.since is not None or several) and not named
 
 
 def _single_kind(kind: str) -> str | None:
@@ -54,24 +54,24 @@ def _single_kind(kind: str) -> str | None:
     return kind if "." in kind else known[0] if len(known) == 1 else None
 
 
-def _conditions(wanted: AuditFilter) -> tuple[list[str], list[Any]]:
-    kind, text, one = wanted.kind, _ascii_lower(wanted.text), _single_kind(wanted.kind)
+def _conditions(where: AuditFilter) -> tuple[list[str], list[Any]]:
+    kind, text, one = where.kind, _ascii_lower(where.text), _single_kind(where.kind)
     # A plus keeps an index out of it: that of a session leads to fewer rows, and of several kinds
     # all would have to be sorted before the first is known.
-    by_kind = "+a.kind" if wanted.session or wanted.turn else "a.kind"
+    by_kind = "+a.kind" if where.session or where.turn else "a.kind"
     asked: list[tuple[bool, str, tuple[Any, ...]]] = [
-        (True, "a.seq > ?", (wanted.after or 0,)),
-        (wanted.before is not None, "a.seq < ?", (wanted.before,)),
-        (wanted.since is not None, "a.at >= ?", (wanted.since,)),
+        (True, "a.seq > ?", (where.after or 0,)),
+        (where.before is not None, "a.seq < ?", (where.before,)),
+        (where.since is not None, "a.at >= ?", (where.since,)),
         (bool(kind) and one is not None, f"{by_kind} = ?", (one,)),
         (
             bool(kind) and one is None,
             "+a.kind BETWEEN ? AND ?",
             (f"{kind}.", f"{kind}.{_AFTER_ANY_KIND}"),
         ),
-        (bool(wanted.session), "a.session = ?", (wanted.session,)),
-        (bool(wanted.turn), "a.turn = ?", (wanted.turn,)),
-        (bool(wanted.actor), "instr(lower(a.actor), ?)", (_ascii_lower(wanted.actor),)),
+        (bool(where.session), "a.session = ?", (where.session,)),
+        (bool(where.turn), "a.turn = ?", (where.turn,)),
+        (bool(where.actor), "instr(lower(a.actor), ?)", (_ascii_lower(where.actor),)),
         (
             bool(text),
             "instr(lower(a.kind || ' ' || a.actor || ' ' || a.subject || ' ' || a.outcome || ' '"
@@ -126,14 +126,16 @@ def verify_chain(cursor: apsw.Cursor, *, behind: AuditChainLink, limit: int) -> 
 
 def unrecorded_pruning(cursor: apsw.Cursor) -> list[str]:
     """Rows that were removed without a row about it, so not by the pruning of old rows."""
-    gone = pruned_link(cursor).seq
+    pruned_seq = pruned_link(cursor).seq
     recorded = cursor.execute(
         "SELECT CASE WHEN json_valid(facts) THEN json_extract(facts, '$.to') END FROM audit"
         " WHERE kind = ? ORDER BY seq DESC LIMIT 1",
         (AuditKind.AUDIT_PRUNED.value,),
     ).get
     return (
-        [] if gone == (recorded or 0) else [f"rows up to {gone} are gone, and no row tells of it"]
+        []
+        if pruned_seq == (recorded or 0)
+        else [f"rows up to {pruned_seq} are gone, and no row tells of it"]
     )
 
 

@@ -134,7 +134,7 @@ def job_run(cursor: apsw.Cursor, run_id: str) -> JobRun | None:
 
 
 def _decode_run(row: Row) -> JobRun:
-    said = None if row[12] is None else rows.decode_message(row[12])
+    message = None if row[12] is None else rows.decode_message(row[12])
     return JobRun(
         id=row[0],
         job_id=JobId(row[1]),
@@ -143,7 +143,7 @@ def _decode_run(row: Row) -> JobRun:
         made_at=row[4],
         state=_run_state(skipped=row[5], inbox_id=row[6], inbox_state=row[7]),
         reason=row[5] or row[8] or "",
-        text=said.text if isinstance(said, AssistantMessage) else "",
+        text=message.text if isinstance(message, AssistantMessage) else "",
         ended_at=row[9],
         inbox_id=None if row[6] is None else InboxId(row[6]),
         session_id=None if row[10] is None else SessionId(row[10]),

@@ -82,9 +82,9 @@ def transcript_stats(
 
 def _session_summary(cursor: apsw.Cursor, session_id: SessionId) -> SessionPreview:
     row = cursor.execute(_LAST_TEXT_QUERY, (session_id, _PREVIEW, _LAST_RECORDS)).fetchone()
-    by, said = ("", "") if row is None else (_ROLES[str(row[0])], str(row[1]))
+    by, text = ("", "") if row is None else (_ROLES[str(row[0])], str(row[1]))
     usage = sessions.session_usage(cursor, session_id) + _open_turn_usage(cursor, session_id)
-    return SessionPreview(session_id=session_id, last_text=said, last_role=by, usage=usage)
+    return SessionPreview(session_id=session_id, last_text=text, last_role=by, usage=usage)
 
 
 def _open_turn_usage(cursor: apsw.Cursor, session_id: SessionId) -> Usage:

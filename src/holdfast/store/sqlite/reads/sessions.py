@@ -46,7 +46,7 @@ def sessions(
     offset: int,
     q: str,
     platform: str,
-    children: bool,
+    include_subagents: bool,
     among: SessionFilter = ALL_SESSIONS,
 ) -> list[SessionRow]:
     # Sorted and cut before the prompts are fetched, which the sorter would otherwise carry.
@@ -66,7 +66,7 @@ def sessions(
             offset,
             _like_pattern(q) if q else "",
             f"{quote(platform, safe='')}:" if platform else "",
-            children,
+            include_subagents,
             _like_pattern(among.user) if among.user else "",
             None if among.include is None else msgspec.json.encode(among.include).decode(),
             msgspec.json.encode(among.exclude).decode() if among.exclude else None,
@@ -171,16 +171,16 @@ def open_turns(cursor: apsw.Cursor) -> list[OpenTurn]:
 
 
 def _open_turn(cursor: apsw.Cursor, turn: TurnRow, running: tuple[InboxRow, ...]) -> OpenTurn:
-    taken = steps(cursor, turn.id)
+    turn_steps = steps(cursor, turn.id)
     left = cursor.execute("SELECT left_as FROM turns WHERE id = ?", (turn.id,)).fetchall()[0][0]
     return OpenTurn(
         turn=turn,
         rows=running,
         started_calls=frozenset(
-            step.call_id for step in taken if step.call_id and step.finished_at is None
+            step.call_id for step in turn_steps if step.call_id and step.finished_at is None
         ),
         usage=transcript.turn_progress(cursor, turn.id).usage,
-        model_steps=sum(step.kind == "model" for step in taken),
+        model_steps=sum(step.kind == "model" for step in turn_steps),
         approvals=tuple(approvals.approvals_of_turn(cursor, turn.id)),
         exit_reason=None if left is None else TurnExitReason(str(left)),
         stream=outbox.started_delivery(cursor, turn.id),
@@ -283,7 +283,7 @@ def _usage_total(cursor: apsw.Cursor, table: str, session_id: SessionId) -> Usag
 def usage_in_reach(
     cursor: apsw.Cursor, *, route: SessionKey, principal: PrincipalId | None
 ) -> Usage:
-    """Of the sessions they reach, and of the children that worked for those."""
+    """Of the sessions they reach, and of the subagents that worked for those."""
     whole = Usage()
     for table in ("turns", "auxiliary"):
         (total,) = cursor.execute(
@@ -365,12 +365,12 @@ def running_subagents(cursor: apsw.Cursor) -> list[tuple[InboxRow, bool]]:
     return [(row, _is_awaited(cursor, row.inbound.subagent)) for row in listed]
 
 
-def _is_awaited(cursor: apsw.Cursor, child: Subagent | None) -> bool:
+def _is_awaited(cursor: apsw.Cursor, subagent: Subagent | None) -> bool:
     """By the turn that waits for it, else by the conversation that its reply goes to."""
-    if child is None:
+    if subagent is None:
         return False
-    if child.turn_id is not None:
+    if subagent.turn_id is not None:
         query = "SELECT 1 FROM turns WHERE id = ? AND state = 'open'"
-        return cursor.execute(query, (child.turn_id,)).fetchone() is not None
+        return cursor.execute(query, (subagent.turn_id,)).fetchone() is not None
     query = "SELECT 1 FROM sessions WHERE id = ? AND ended_at IS NULL"
-    return cursor.execute(query, (child.parent,)).fetchone() is not None
+    return cursor.execute(query, (subagent.parent,)).fetchone() is not None

@@ -324,21 +324,21 @@ _TOOL_NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _MAX_CALL_ID = 200  # characters; the model provider chooses it
 
 
-def record_tool_call(cursor: apsw.Cursor, message: ToolMessage, place: TurnPosition) -> None:
+def record_tool_call(cursor: apsw.Cursor, message: ToolMessage, position: TurnPosition) -> None:
     """One row a call, in the commit of its result."""
     facts: dict[str, AuditValue] = {
         "call": message.call_id[:_MAX_CALL_ID],
-        **_permission_facts(cursor, message, place),
+        **_permission_facts(cursor, message, position),
     }
     if message.recovery is not None:
         facts["taken_up"] = message.recovery.value
     if message.exit_code is not None:
         facts["exit_code"] = message.exit_code
-    calls = transcript.last_calls(cursor, place.turn_id)
+    calls = transcript.last_calls(cursor, position.turn_id)
     arguments = next((call.arguments for call in calls if call.id == message.call_id), "")
     _record_call(
         cursor,
-        place,
+        position,
         tool=message.name,
         outcome=message.outcome.value,
         facts=facts,
@@ -346,17 +346,17 @@ def record_tool_call(cursor: apsw.Cursor, message: ToolMessage, place: TurnPosit
     )
 
 
-def record_unfinished_calls(cursor: apsw.Cursor, place: TurnPosition) -> None:
+def record_unfinished_calls(cursor: apsw.Cursor, position: TurnPosition) -> None:
     """The turn ends with started calls that have no result: their outcome is unknown."""
     found = cursor.execute(
         "SELECT call_id FROM steps WHERE turn_id = ? AND call_id IS NOT NULL"
         " AND finished_at IS NULL ORDER BY seq",
-        (place.turn_id,),
+        (position.turn_id,),
     ).fetchall()
     for (call_id,) in found:
         _record_call(
             cursor,
-            place,
+            position,
             tool="",
             outcome=ToolOutcome.UNKNOWN.value,
             facts={"call": str(call_id)[:_MAX_CALL_ID]},
@@ -366,7 +366,7 @@ def record_unfinished_calls(cursor: apsw.Cursor, place: TurnPosition) -> None:
 
 def _record_call(
     cursor: apsw.Cursor,
-    place: TurnPosition,
+    position: TurnPosition,
     *,
     tool: str,
     outcome: str,
@@ -376,15 +376,15 @@ def _record_call(
     # What no tool can be called is a word of the model, and is kept as one.
     named = _TOOL_NAME.fullmatch(tool) is not None
     words = {"tool": "" if named else tool, "arguments": arguments}
-    asked = cursor.execute("SELECT asked_by FROM turns WHERE id = ?", (place.turn_id,)).get
+    asked = cursor.execute("SELECT asked_by FROM turns WHERE id = ?", (position.turn_id,)).get
     record(
         cursor,
         AuditEntry(
             kind=AuditKind.TOOL_CALL,
             actor=str(asked or UNKNOWN_ACTOR),
-            at=place.at,
-            session_id=place.session_id,
-            turn_id=place.turn_id,
+            at=position.at,
+            session_id=position.session_id,
+            turn_id=position.turn_id,
             subject=tool if named else "",
             outcome=outcome,
             facts=facts,
@@ -394,21 +394,22 @@ def _record_call(
 
 
 def _permission_facts(
-    cursor: apsw.Cursor, message: ToolMessage, place: TurnPosition
+    cursor: apsw.Cursor, message: ToolMessage, position: TurnPosition
 ) -> dict[str, AuditValue]:
     """By a person's word, by one that stands, by a rule; or not at all."""
     asked = cursor.execute(
         "SELECT id, state, said_by, scope, ended_at FROM approvals"
         " WHERE turn_id = ? AND call_id = ?",
-        (place.turn_id, message.call_id),
+        (position.turn_id, message.call_id),
     ).fetchone()
     if asked is not None and asked[1] == ApprovalState.APPROVED.value:
-        said = {"approval": asked[0], "scope": asked[3], "approved_at": asked[4]}
-        return {"allowed": "approved", "by": actor_of_principal(str(asked[2])), **said}
+        approval = {"approval": asked[0], "scope": asked[3], "approved_at": asked[4]}
+        return {"allowed": "approved", "by": actor_of_principal(str(asked[2])), **approval}
     if message.outcome in _NOT_STARTED:
         return {"allowed": "no"} if asked is None else {"allowed": "no", "approval": asked[0]}
     return {
-        "allowed": _recorded_permission(cursor, place.turn_id, message.call_id) or "without asking"
+        "allowed": _recorded_permission(cursor, position.turn_id, message.call_id)
+        or "without asking"
     }
 
 

@@ -57,15 +57,15 @@ def _apply_job_effects(cursor: apsw.Cursor, effect: CommandEffect) -> str | None
 
 
 def _start_subagent(cursor: apsw.Cursor, start: BackgroundStart, *, at: float) -> Accepted:
-    child, inbound = start.inbound.subagent, start.inbound
-    assert child is not None, "background work is a subagent's"
+    subagent, inbound = start.inbound.subagent, start.inbound
+    assert subagent is not None, "background work is a subagent's"
     if start.open_parent is not None:
-        parent = _open_parent(cursor, child.parent, start.open_parent, at=at)
-        child = msgspec.structs.replace(child, parent=parent, sandbox_session=parent)
-        inbound = msgspec.structs.replace(inbound, subagent=child)
+        parent = _open_parent(cursor, subagent.parent, start.open_parent, at=at)
+        subagent = msgspec.structs.replace(subagent, parent=parent, sandbox_session=parent)
+        inbound = msgspec.structs.replace(inbound, subagent=subagent)
     return inbox_rows.accept_subagent_task(
         cursor,
-        child,
+        subagent,
         inbound=inbound,
         route=start.route,
         principal=start.principal,

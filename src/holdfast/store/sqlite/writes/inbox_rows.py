@@ -142,26 +142,29 @@ def _not_open_error(inbox_id: InboxId) -> StoreError:
 
 def accept_subagent_task(
     cursor: apsw.Cursor,
-    child: Subagent,
+    subagent: Subagent,
     *,
     inbound: Inbound,
     route: SessionKey,
     principal: PrincipalId,
     at: float,
 ) -> Accepted:
-    """Work and child in one commit: neither is ever there without the other."""
+    """The task and its subagent in one commit: neither exists without the other."""
     accepted = accept_message(cursor, inbound=inbound, route=route, principal=principal, at=at)
     if accepted.duplicate:
         return accepted
-    session_state.open_session(cursor, child.session_id, route=route, at=at, title=child.title)
-    session_state.claim_route(cursor, route, child.session_id)
-    if child.model is not None:
+    session_state.open_session(
+        cursor, subagent.session_id, route=route, at=at, title=subagent.title
+    )
+    session_state.claim_route(cursor, route, subagent.session_id)
+    if subagent.model is not None:
         cursor.execute(
-            "UPDATE sessions SET model_override = ? WHERE id = ?", (child.model, child.session_id)
+            "UPDATE sessions SET model_override = ? WHERE id = ?",
+            (subagent.model, subagent.session_id),
         )
     cursor.execute(
         "INSERT INTO children (session_id, parent_id, inbox_id, created_at, body)"
         " VALUES (?, ?, ?, ?, ?)",
-        (child.session_id, child.parent, accepted.row.id, at, rows.encode_json(child)),
+        (subagent.session_id, subagent.parent, accepted.row.id, at, rows.encode_json(subagent)),
     )
-    return msgspec.structs.replace(accepted, route_session=child.session_id)
+    return msgspec.structs.replace(accepted, route_session=subagent.session_id)

@@ -143,10 +143,10 @@ def prune_runs(cursor: apsw.Cursor, *, before: float) -> int:
         " ORDER BY r.made_at LIMIT ?2)",
         (before, _PRUNE_BATCH),
     )
-    gone = cursor.connection.changes()
+    deleted = cursor.connection.changes()
     cursor.execute(
         "DELETE FROM jobs WHERE next_due IS NULL AND made_at < ?"
         " AND NOT EXISTS (SELECT 1 FROM job_runs r WHERE r.job_id = jobs.id)",
         (before,),
     )
-    return gone
+    return deleted

@@ -89,9 +89,9 @@ def read_parts(cursor: apsw.Cursor, delivery_id: DeliveryId) -> tuple[DeliveryPa
     return tuple(rows.decode_part(row) for row in found)
 
 
-def delete_parts(cursor: apsw.Cursor, gone: Sequence[Any]) -> None:
+def delete_parts(cursor: apsw.Cursor, deleted: Sequence[Any]) -> None:
     """The parts of deliveries, by their ids, that have gone from the outbox."""
-    cursor.executemany("DELETE FROM parts WHERE delivery_id = ?", gone)
+    cursor.executemany("DELETE FROM parts WHERE delivery_id = ?", deleted)
 
 
 def detach_parts(cursor: apsw.Cursor, session_id: SessionId) -> None:
@@ -210,14 +210,14 @@ def _require_unsettled(cursor: apsw.Cursor, delivery_id: DeliveryId) -> None:
         raise StoreError(f"delivery {delivery_id} is settled already, or there is none of that id")
 
 
-def add_proactive_message(cursor: apsw.Cursor, *, said: ProactiveDelivery) -> bool:
+def add_proactive_message(cursor: apsw.Cursor, *, proactive: ProactiveDelivery) -> bool:
     """False: a delivery of that id was there before, and all that goes with it."""
-    new = said.delivery
+    new = proactive.delivery
     if cursor.execute("SELECT 1 FROM outbox WHERE id = ?", (new.id,)).fetchone() is not None:
         return False
-    add_deliveries(cursor, (new,), at=said.at)
-    if said.note is not None and new.session_id is not None:
-        _add_note(cursor, new.session_id, said.note, at=said.at)
+    add_deliveries(cursor, (new,), at=proactive.at)
+    if proactive.note is not None and new.session_id is not None:
+        _add_note(cursor, new.session_id, proactive.note, at=proactive.at)
     return True
 
 

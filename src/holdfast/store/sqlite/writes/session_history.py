@@ -78,10 +78,14 @@ def delete_session(
     messages of the inbox by the ids that a reader looked up."""
     found = cursor.execute("SELECT id FROM turns WHERE session_id = ?", (session_id,)).fetchall()
     asked = [(inbox_id,) for inbox_id in inbox_ids]
-    aside = "turn_id IS NULL AND inbox_id IS NULL AND session_id"
-    for column, bindings in (("turn_id", found), ("inbox_id", asked), (aside, [(session_id,)])):
-        gone = f"DELETE FROM outbox WHERE {column} = ? AND {_SETTLED} RETURNING id"
-        outbox.delete_parts(cursor, cursor.executemany(gone, bindings).fetchall())
+    without_turn = "turn_id IS NULL AND inbox_id IS NULL AND session_id"
+    for column, bindings in (
+        ("turn_id", found),
+        ("inbox_id", asked),
+        (without_turn, [(session_id,)]),
+    ):
+        deletion = f"DELETE FROM outbox WHERE {column} = ? AND {_SETTLED} RETURNING id"
+        outbox.delete_parts(cursor, cursor.executemany(deletion, bindings).fetchall())
         cursor.executemany(f"UPDATE outbox SET {_BLANKED} WHERE {column} = ?", bindings)
     outbox.detach_parts(cursor, session_id)
     for table, column in (("steps", "turn_id"), ("turns", "id")):
@@ -228,7 +232,7 @@ def expire_session(
 def prune_inbox(cursor: apsw.Cursor, *, before: float) -> int:
     """Delete the oldest messages that ended before then, and return their number, which is also
     added to `pruned`. The transcript keeps their text."""
-    gone = cursor.execute(
+    deleted = cursor.execute(
         "DELETE FROM inbox WHERE id IN (SELECT id FROM inbox ORDER BY id LIMIT ?2)"
         " AND accepted_at < ?1 AND ended_at < ?1 RETURNING state",
         (before, _PRUNE_BATCH),
@@ -236,9 +240,9 @@ def prune_inbox(cursor: apsw.Cursor, *, before: float) -> int:
     cursor.executemany(
         "INSERT INTO pruned (state, count) VALUES (?, 1)"
         " ON CONFLICT DO UPDATE SET count = count + 1",
-        gone,
+        deleted,
     )
-    return len(gone)
+    return len(deleted)
 
 
 def prune_outbox(cursor: apsw.Cursor, *, before: float) -> int:

@@ -22,13 +22,13 @@ class TurnPosition(NamedTuple):
     at: float
 
 
-def append_message(cursor: apsw.Cursor, message: Message, place: TurnPosition) -> int:
+def append_message(cursor: apsw.Cursor, message: Message, position: TurnPosition) -> int:
     """The seq the message took in its session; the first is 1."""
     # Asked for and then used: in one statement, with RETURNING, it costs three times as much.
-    seq = next_seq(cursor, place.session_id)
+    seq = next_seq(cursor, position.session_id)
     cursor.execute(
         "INSERT INTO messages (session_id, turn_id, created_at, seq, body) VALUES (?, ?, ?, ?, ?)",
-        (*place, seq, rows.encode_json(message)),
+        (*position, seq, rows.encode_json(message)),
     )
     return seq
 
@@ -44,46 +44,46 @@ def next_seq(cursor: apsw.Cursor, session_id: SessionId) -> int:
 def add_step(
     cursor: apsw.Cursor,
     kind: StepKind,
-    place: TurnPosition,
+    position: TurnPosition,
     *,
     message_seq: int,
     call_id: CallId | None = None,
     usage: Usage = _NO_USAGE,
 ) -> None:
     """A step that is over as it is written."""
-    seq = _next_step(cursor, place.turn_id)
+    seq = _next_step(cursor, position.turn_id)
     cursor.execute(
         "INSERT INTO steps (session_id, turn_id, started_at, finished_at, seq, kind, call_id,"
         f" message_seq, {rows.USAGE_COLUMNS})"
         " VALUES (?1, ?2, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-        (*place, seq, kind.value, call_id, message_seq, *rows.usage_columns(usage)),
+        (*position, seq, kind.value, call_id, message_seq, *rows.usage_columns(usage)),
     )
 
 
 def start_step(
-    cursor: apsw.Cursor, call_id: CallId, place: TurnPosition, *, allowed: str | None
+    cursor: apsw.Cursor, call_id: CallId, position: TurnPosition, *, allowed: str | None
 ) -> None:
     """A tool step without a result; a call that is started again keeps its open step."""
-    seq = _next_step(cursor, place.turn_id)
+    seq = _next_step(cursor, position.turn_id)
     cursor.execute(
         "INSERT INTO steps (session_id, turn_id, started_at, seq, kind, call_id, allowed)"
         " SELECT ?1, ?2, ?3, ?4, 'tool', ?5, ?6 WHERE NOT EXISTS (SELECT 1 FROM steps"
         " WHERE turn_id = ?2 AND call_id = ?5 AND finished_at IS NULL)",
-        (*place, seq, call_id, allowed),
+        (*position, seq, call_id, allowed),
     )
 
 
 def finish_step(
-    cursor: apsw.Cursor, call_id: CallId, place: TurnPosition, *, message_seq: int
+    cursor: apsw.Cursor, call_id: CallId, position: TurnPosition, *, message_seq: int
 ) -> None:
     """The result of a call; one that was never started gets its step here."""
     cursor.execute(
         "UPDATE steps SET message_seq = ?, finished_at = ?"
         " WHERE turn_id = ? AND call_id = ? AND finished_at IS NULL",
-        (message_seq, place.at, place.turn_id, call_id),
+        (message_seq, position.at, position.turn_id, call_id),
     )
     if not cursor.connection.changes():
-        add_step(cursor, StepKind.TOOL, place, message_seq=message_seq, call_id=call_id)
+        add_step(cursor, StepKind.TOOL, position, message_seq=message_seq, call_id=call_id)
 
 
 def last_calls(cursor: apsw.Cursor, turn_id: TurnId) -> Sequence[ToolCall]:
@@ -124,12 +124,12 @@ def turn_progress(cursor: apsw.Cursor, turn_id: TurnId) -> TurnProgress:
 
 
 def add_compaction_in_turn(
-    cursor: apsw.Cursor, *, place: TurnPosition, message: CompactionMessage, usage: Usage
+    cursor: apsw.Cursor, *, position: TurnPosition, message: CompactionMessage, usage: Usage
 ) -> None:
     """A step of the turn that needed the room; the caller knows that the turn is open."""
-    seq = append_message(cursor, message, place)
-    add_step(cursor, StepKind.COMPACTION, place, message_seq=seq, usage=usage)
-    _set_latest_compaction(cursor, place.session_id, seq=seq, covers=message.covers)
+    seq = append_message(cursor, message, position)
+    add_step(cursor, StepKind.COMPACTION, position, message_seq=seq, usage=usage)
+    _set_latest_compaction(cursor, position.session_id, seq=seq, covers=message.covers)
 
 
 def add_compaction_between_turns(

@@ -32,7 +32,7 @@ from holdfast.store.sqlite.writes.transcript import TurnPosition
 
 
 def begin_turn(cursor: apsw.Cursor, begin: BeginTurn) -> None:
-    place = TurnPosition(begin.session_id, begin.turn_id, begin.at)
+    position = TurnPosition(begin.session_id, begin.turn_id, begin.at)
     title = initial_title(begin.messages)
     session_state.open_session(
         cursor,
@@ -54,85 +54,89 @@ def begin_turn(cursor: apsw.Cursor, begin: BeginTurn) -> None:
     session_state.save_prompt(
         cursor, begin.session_id, begin.prompt, shape=begin.prompt_fingerprint
     )
-    _insert_turn(cursor, place, begin.asked_by)
+    _insert_turn(cursor, position, begin.asked_by)
     for message in begin.messages:
-        transcript.append_message(cursor, message, place)
+        transcript.append_message(cursor, message, position)
     for inbox_id in begin.inbox_ids:
         inbox_rows.start_row(cursor, inbox_id, session_id=begin.session_id, turn_id=begin.turn_id)
 
 
-def _insert_turn(cursor: apsw.Cursor, place: TurnPosition, asked_by: str) -> None:
+def _insert_turn(cursor: apsw.Cursor, position: TurnPosition, asked_by: str) -> None:
     try:
         cursor.execute(
             "INSERT INTO turns (session_id, id, started_at, state, asked_by)"
             " VALUES (?, ?, ?, 'open', ?)",
-            (*place, asked_by),
+            (*position, asked_by),
         )
     except apsw.ConstraintError as error:
         raise StoreError(
-            f"turn {place.turn_id} cannot begin: session {place.session_id} has an open turn,"
+            f"turn {position.turn_id} cannot begin: session {position.session_id} has an open turn,"
             " or the turn's id was used before"
         ) from error
 
 
 def record_reply(
-    cursor: apsw.Cursor, *, place: TurnPosition, message: AssistantMessage, usage: Usage
+    cursor: apsw.Cursor, *, position: TurnPosition, message: AssistantMessage, usage: Usage
 ) -> None:
-    _require_open(cursor, place)
-    _append_reply(cursor, message, place, usage)
+    _require_open(cursor, position)
+    _append_reply(cursor, message, position, usage)
 
 
 def record_calls_started(
     cursor: apsw.Cursor,
     *,
-    place: TurnPosition,
+    position: TurnPosition,
     call_ids: Sequence[CallId],
     allowed: Mapping[CallId, str],
 ) -> None:
-    _require_open(cursor, place)
+    _require_open(cursor, position)
     for call_id in call_ids:
-        transcript.start_step(cursor, call_id, place, allowed=allowed.get(call_id))
+        transcript.start_step(cursor, call_id, position, allowed=allowed.get(call_id))
 
 
-def record_call_finished(cursor: apsw.Cursor, *, place: TurnPosition, message: ToolMessage) -> None:
-    _require_open(cursor, place)
-    _append_result(cursor, message, place)
+def record_call_finished(
+    cursor: apsw.Cursor, *, position: TurnPosition, message: ToolMessage
+) -> None:
+    _require_open(cursor, position)
+    _append_result(cursor, message, position)
 
 
 def record_steer(
-    cursor: apsw.Cursor, *, place: TurnPosition, inbox_id: InboxId, message: UserMessage
+    cursor: apsw.Cursor, *, position: TurnPosition, inbox_id: InboxId, message: UserMessage
 ) -> None:
-    _require_open(cursor, place)
-    seq = transcript.append_message(cursor, message, place)
-    transcript.add_step(cursor, StepKind.STEER, place, message_seq=seq)
-    inbox_rows.start_row(cursor, inbox_id, session_id=place.session_id, turn_id=place.turn_id)
-    inbox_rows.end_row(cursor, InboxEnd(inbox_id=inbox_id, state=InboxState.MERGED), at=place.at)
+    _require_open(cursor, position)
+    seq = transcript.append_message(cursor, message, position)
+    transcript.add_step(cursor, StepKind.STEER, position, message_seq=seq)
+    inbox_rows.start_row(cursor, inbox_id, session_id=position.session_id, turn_id=position.turn_id)
+    inbox_rows.end_row(cursor, InboxEnd(inbox_id=inbox_id, state=InboxState.MERGED), at=position.at)
     # From here on what the turn does is done for them, too.
     actor, _ = audit_log.message_author(cursor, inbox_id)
     cursor.execute(
         # As a whole name: that of one may be the beginning of another's.
         "UPDATE turns SET asked_by = ltrim(asked_by || ', ' || ?2, ', ')"
         " WHERE id = ?1 AND instr(', ' || asked_by || ', ', ', ' || ?2 || ', ') = 0",
-        (place.turn_id, actor),
+        (position.turn_id, actor),
     )
 
 
-def resume_turn(cursor: apsw.Cursor, *, place: TurnPosition, note: NoteMessage) -> None:
+def resume_turn(cursor: apsw.Cursor, *, position: TurnPosition, note: NoteMessage) -> None:
     """What a process marked when it left it was counted then; what it could not mark is now."""
-    crashed = _exit_reason(cursor, place) is None
-    seq = transcript.append_message(cursor, note, place)
-    transcript.add_step(cursor, StepKind.NOTE, place, message_seq=seq)
+    crashed = _exit_reason(cursor, position) is None
+    seq = transcript.append_message(cursor, note, position)
+    transcript.add_step(cursor, StepKind.NOTE, position, message_seq=seq)
     if crashed:
-        session_state.count_interruption(cursor, place.session_id, reason="crash", at=place.at)
-    session_state.clear_pending_note(cursor, place.session_id)
-    _clear_exit_reason(cursor, place)
+        session_state.count_interruption(
+            cursor, position.session_id, reason="crash", at=position.at
+        )
+    session_state.clear_pending_note(cursor, position.session_id)
+    _clear_exit_reason(cursor, position)
 
 
 def leave_turn(cursor: apsw.Cursor, *, left: LeftTurn, at: float) -> None:
     """The process that runs it goes, and says how it leaves it. One that has asked a person by
     now stands at a step boundary, whatever its process knew: the log has its question first."""
-    place = TurnPosition(left.session_id, TurnId(left.turn_id), at)
-    _require_open(cursor, place)
+    position = TurnPosition(left.session_id, TurnId(left.turn_id), at)
+    _require_open(cursor, position)
     how = TurnExitReason.PARKED if _waits_for_approval(cursor, left.turn_id) else left.exit_reason
     cursor.execute("UPDATE turns SET left_as = ? WHERE id = ?", (how.value, left.turn_id))
     if how is not TurnExitReason.PARKED:
@@ -149,35 +153,35 @@ def _waits_for_approval(cursor: apsw.Cursor, turn_id: str) -> bool:
     return found is not None
 
 
-def continue_turn(cursor: apsw.Cursor, *, place: TurnPosition) -> None:
+def continue_turn(cursor: apsw.Cursor, *, position: TurnPosition) -> None:
     """Clear the exit reason: a later interruption counts as a new one."""
-    _require_open(cursor, place)
-    _clear_exit_reason(cursor, place)
+    _require_open(cursor, position)
+    _clear_exit_reason(cursor, position)
 
 
-def _clear_exit_reason(cursor: apsw.Cursor, place: TurnPosition) -> None:
-    cursor.execute("UPDATE turns SET left_as = NULL WHERE id = ?", (place.turn_id,))
+def _clear_exit_reason(cursor: apsw.Cursor, position: TurnPosition) -> None:
+    cursor.execute("UPDATE turns SET left_as = NULL WHERE id = ?", (position.turn_id,))
 
 
-def _exit_reason(cursor: apsw.Cursor, place: TurnPosition) -> str | None:
-    _require_open(cursor, place)
-    found = cursor.execute("SELECT left_as FROM turns WHERE id = ?", (place.turn_id,)).fetchall()
+def _exit_reason(cursor: apsw.Cursor, position: TurnPosition) -> str | None:
+    _require_open(cursor, position)
+    found = cursor.execute("SELECT left_as FROM turns WHERE id = ?", (position.turn_id,)).fetchall()
     return None if found[0][0] is None else str(found[0][0])
 
 
 def record_note(
-    cursor: apsw.Cursor, *, place: TurnPosition, message: NoteMessage, usage: Usage
+    cursor: apsw.Cursor, *, position: TurnPosition, message: NoteMessage, usage: Usage
 ) -> None:
-    _require_open(cursor, place)
-    seq = transcript.append_message(cursor, message, place)
-    transcript.add_step(cursor, StepKind.NOTE, place, message_seq=seq, usage=usage)
+    _require_open(cursor, position)
+    seq = transcript.append_message(cursor, message, position)
+    transcript.add_step(cursor, StepKind.NOTE, position, message_seq=seq, usage=usage)
 
 
 def record_compaction(
-    cursor: apsw.Cursor, *, place: TurnPosition, message: CompactionMessage, usage: Usage
+    cursor: apsw.Cursor, *, position: TurnPosition, message: CompactionMessage, usage: Usage
 ) -> None:
-    _require_open(cursor, place)
-    transcript.add_compaction_in_turn(cursor, place=place, message=message, usage=usage)
+    _require_open(cursor, position)
+    transcript.add_compaction_in_turn(cursor, position=position, message=message, usage=usage)
 
 
 def end_turn(cursor: apsw.Cursor, end: EndTurn) -> None:
@@ -203,10 +207,10 @@ def end_turn_and_suspend(cursor: apsw.Cursor, end: EndTurn) -> None:
 
 def _finish_turn(cursor: apsw.Cursor, end: EndTurn) -> None:
     _close_turn(cursor, end)
-    taken = transcript.turn_progress(cursor, end.turn_id)
+    progress = transcript.turn_progress(cursor, end.turn_id)
     for message in _messages_of_known_calls(cursor, end):
-        _append_final(cursor, message, end, _remaining_usage(end.usage, taken.usage))
-    if taken.last:
+        _append_final(cursor, message, end, _remaining_usage(end.usage, progress.usage))
+    if progress.last:
         audit_log.record_unfinished_calls(cursor, TurnPosition(end.session_id, end.turn_id, end.at))
         cursor.execute(
             "UPDATE steps SET finished_at = ? WHERE turn_id = ? AND finished_at IS NULL",
@@ -249,13 +253,13 @@ def _close_turn(cursor: apsw.Cursor, end: EndTurn) -> None:
 
 
 def _append_final(cursor: apsw.Cursor, message: Message, end: EndTurn, rest: Usage) -> None:
-    place = TurnPosition(end.session_id, end.turn_id, end.at)
+    position = TurnPosition(end.session_id, end.turn_id, end.at)
     if isinstance(message, AssistantMessage):
-        _append_reply(cursor, message, place, rest)
+        _append_reply(cursor, message, position, rest)
     elif isinstance(message, ToolMessage):
-        _append_result(cursor, message, place)
+        _append_result(cursor, message, position)
     else:
-        transcript.append_message(cursor, message, place)
+        transcript.append_message(cursor, message, position)
 
 
 def _remaining_usage(whole: Usage, used: Usage) -> Usage:
@@ -265,28 +269,28 @@ def _remaining_usage(whole: Usage, used: Usage) -> Usage:
 
 
 def _append_reply(
-    cursor: apsw.Cursor, message: AssistantMessage, place: TurnPosition, usage: Usage
+    cursor: apsw.Cursor, message: AssistantMessage, position: TurnPosition, usage: Usage
 ) -> None:
-    seq = transcript.append_message(cursor, message, place)
-    transcript.add_step(cursor, StepKind.MODEL, place, message_seq=seq, usage=usage)
+    seq = transcript.append_message(cursor, message, position)
+    transcript.add_step(cursor, StepKind.MODEL, position, message_seq=seq, usage=usage)
 
 
-def _append_result(cursor: apsw.Cursor, message: ToolMessage, place: TurnPosition) -> None:
-    seq = transcript.append_message(cursor, message, place)
-    transcript.finish_step(cursor, message.call_id, place, message_seq=seq)
-    audit_log.record_tool_call(cursor, message, place)
+def _append_result(cursor: apsw.Cursor, message: ToolMessage, position: TurnPosition) -> None:
+    seq = transcript.append_message(cursor, message, position)
+    transcript.finish_step(cursor, message.call_id, position, message_seq=seq)
+    audit_log.record_tool_call(cursor, message, position)
 
 
-def _require_open(cursor: apsw.Cursor, place: TurnPosition) -> None:
+def _require_open(cursor: apsw.Cursor, position: TurnPosition) -> None:
     found = cursor.execute(
         "SELECT 1 FROM turns WHERE id = ? AND session_id = ? AND state = 'open'",
-        (place.turn_id, place.session_id),
+        (position.turn_id, position.session_id),
     ).fetchone()
     if found is None:
-        raise _not_open_error(place)
+        raise _not_open_error(position)
 
 
-def _not_open_error(place: TurnPosition) -> StoreError:
+def _not_open_error(position: TurnPosition) -> StoreError:
     return StoreError(
-        f"turn {place.turn_id} of session {place.session_id} is not open: nothing was written"
+        f"turn {position.turn_id} of session {position.session_id} is not open: nothing was written"
     )

@@ -218,8 +218,8 @@ def _exports_key(run: ProgramCall) -> bool:
     return any("export-secret" in word for word in run.args)
 
 
-def _has_words(*wanted: str) -> "HasWords":
-    return HasWords(wanted)
+def _has_words(*expected: str) -> "HasWords":
+    return HasWords(expected)
 
 
 class HasWords:

@@ -26,8 +26,8 @@ def _on_device(run: ProgramCall) -> bool:
 
 
 def _erases_device(run: ProgramCall) -> bool:
-    wanted = run.program == "shred" or not _PARTITION_CHANGES.isdisjoint(run.args)
-    return wanted and _on_device(run)
+    destructive = run.program == "shred" or not _PARTITION_CHANGES.isdisjoint(run.args)
+    return destructive and _on_device(run)
 
 
 def _may_repartition(run: ProgramCall) -> bool:

@@ -238,18 +238,18 @@ _DEPLOY_VERBS: dict[str, frozenset[str]] = {
 
 
 def _publishes(run: ProgramCall) -> bool:
-    said = [word for word in run.args if not word.startswith("-")]
-    if run.program in ("yarn", "docker", "podman") and said[:1] in (
+    words = [word for word in run.args if not word.startswith("-")]
+    if run.program in ("yarn", "docker", "podman") and words[:1] in (
         ["compose"],
         ["npm"],
         ["image"],
     ):
-        said = said[1:]
+        words = words[1:]
     verbs = _PUBLISH_VERBS[run.program]
     depth = 2 if run.program in ("dotnet", "mvn", "gradle", "gradlew", "flutter", "pod") else 1
     if run.program in ("mvn", "gradle", "gradlew"):
-        depth = len(said)
-    named = {word.rpartition(":")[2] if "gradle" in run.program else word for word in said[:depth]}
+        depth = len(words)
+    named = {word.rpartition(":")[2] if "gradle" in run.program else word for word in words[:depth]}
     return bool(verbs & named) and not is_dry_run(run) and "--snapshot" not in run.args
 
 
@@ -261,20 +261,20 @@ def _uploads_package(run: ProgramCall) -> bool:
 
 
 def _deploys(run: ProgramCall) -> bool:
-    said = [word for word in run.args if not word.startswith("-")]
+    words = [word for word in run.args if not word.startswith("-")]
     if is_dry_run(run) or "--noop" in run.args:
         return False
     if run.program in ("vercel", "now", "netlify"):
         chosen = run.options("t", ("target",)).value("", "target") == "production"
         return chosen or not {"--prod", "--production", "-p"}.isdisjoint(run.args)
     if run.program == "pulumi":
-        return said[:1] == ["up"] and not {"-y", "--yes"}.isdisjoint(run.args)
-    return not _DEPLOY_VERBS[run.program].isdisjoint(said[:2])
+        return words[:1] == ["up"] and not {"-y", "--yes"}.isdisjoint(run.args)
+    return not _DEPLOY_VERBS[run.program].isdisjoint(words[:2])
 
 
 def _makes_release(run: ProgramCall) -> bool:
-    said = tuple(word for word in run.args if not word.startswith("-"))
-    return said[:2] in (("release", "create"), ("release", "delete"), ("release", "upload"))
+    words = tuple(word for word in run.args if not word.startswith("-"))
+    return words[:2] in (("release", "create"), ("release", "delete"), ("release", "upload"))
 
 
 PUBLISHING_RULES = (

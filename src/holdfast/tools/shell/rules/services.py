@@ -25,13 +25,13 @@ def _on_subcommand(
 ) -> Callable[[ProgramCall], bool]:
     """What holds of these sub-commands. A run that does not name one is not read any further:
     most runs of git are of another."""
-    wanted = frozenset(verbs)
+    verb_set = frozenset(verbs)
 
     def seen(run: ProgramCall) -> bool:
-        if wanted.isdisjoint(run.args):
+        if verb_set.isdisjoint(run.args):
             return False
         verb, rest = _git_subcommand(run)
-        return verb in wanted and sees(verb, rest)
+        return verb in verb_set and sees(verb, rest)
 
     return seen
 
@@ -84,10 +84,10 @@ def _deletes_branch(verb: str, rest: tuple[str, ...]) -> bool:
 
 
 def _loosens_settings(verb: str, rest: tuple[str, ...]) -> bool:
-    said = " ".join(rest).lower()
+    text = " ".join(rest).lower()
     keys = ("core.hookspath", "credential.helper", "core.sshcommand", "core.fsmonitor")
-    off = "http.sslverify" in said and "false" in said
-    return off or (any(key in said for key in keys) and len(rest) > 1)
+    off = "http.sslverify" in text and "false" in text
+    return off or (any(key in text for key in keys) and len(rest) > 1)
 
 
 _REWRITING = _on_subcommand(
@@ -307,55 +307,55 @@ def _destroys_infrastructure(run: ProgramCall) -> bool:
 
 
 def _deletes_from_cluster(run: ProgramCall) -> bool:
-    said = _words(run)
+    words = _words(run)
     verbs = word_set("delete drain cordon evict taint")
     if is_dry_run(run):
         return False
-    if verbs & set(said[:3]) or {"replace", "--force"} <= set(run.args):
+    if verbs & set(words[:3]) or {"replace", "--force"} <= set(run.args):
         return True
     none = any(word in ("--replicas=0",) for word in run.args)
-    return ("scale" in said and none) or {"rollout", "undo"} <= set(said)
+    return ("scale" in words and none) or {"rollout", "undo"} <= set(words)
 
 
 def _prunes_containers(run: ProgramCall) -> bool:
-    said, options = _words(run), run.options()
-    if said[:1] == ["compose"] or run.program == "docker-compose":
-        return "down" in said and options.has("v", "volumes")
-    if "prune" in said[:2]:
+    words, options = _words(run), run.options()
+    if words[:1] == ["compose"] or run.program == "docker-compose":
+        return "down" in words and options.has("v", "volumes")
+    if "prune" in words[:2]:
         # What nothing refers to any more is built again when it is wanted.
-        return said[0] not in ("image", "builder", "buildx") or options.has("a", "all")
-    if said[:2] in (["volume", "rm"], ["volume", "remove"], ["swarm", "leave"], ["stack", "rm"]):
+        return words[0] not in ("image", "builder", "buildx") or options.has("a", "all")
+    if words[:2] in (["volume", "rm"], ["volume", "remove"], ["swarm", "leave"], ["stack", "rm"]):
         return True
     every = any(UNKNOWN in word for word in run.args)
-    return said[:1] in (["rm"], ["rmi"], ["kill"]) and every
+    return words[:1] in (["rm"], ["rmi"], ["kill"]) and every
 
 
 def _deletes_from_cloud(run: ProgramCall) -> bool:
-    said = _words(run)
+    words = _words(run)
     if is_dry_run(run):
         return False
-    if run.program == "aws" and said[:2] == ["s3", "rm"]:
+    if run.program == "aws" and words[:2] == ["s3", "rm"]:
         return "--recursive" in run.args
-    if run.program == "aws" and said[:2] == ["s3", "rb"]:
+    if run.program == "aws" and words[:2] == ["s3", "rb"]:
         return True
-    if run.program == "aws" and said[:2] == ["s3", "sync"]:
+    if run.program == "aws" and words[:2] == ["s3", "sync"]:
         return "--delete" in run.args
-    return any(_CLOUD_VERB.match(word) for word in said[:6])
+    return any(_CLOUD_VERB.match(word) for word in words[:6])
 
 
 def _grants_access(run: ProgramCall) -> bool:
-    said = _words(run)
-    if any(_GRANT_VERBS.match(word) for word in said[:5]):
+    words = _words(run)
+    if any(_GRANT_VERBS.match(word) for word in words[:5]):
         return True
-    return any(pair in _GRANT_PAIRS for pair in pairwise(said[:6]))
+    return any(pair in _GRANT_PAIRS for pair in pairwise(words[:6]))
 
 
 def _empties_bucket(run: ProgramCall) -> bool:
-    said = set(_words(run)) & word_set("rm rb del purge delete deletefile sync move rmdir")
+    words = set(_words(run)) & word_set("rm rb del purge delete deletefile sync move rmdir")
     deep = run.options().has("rR", "recursive", "force", "delete-removed")
     if run.program == "rclone":
-        return bool(said & word_set("purge delete sync rmdir move")) and not is_dry_run(run)
-    return bool(said & word_set("rb")) or (bool(said) and deep)
+        return bool(words & word_set("purge delete sync rmdir move")) and not is_dry_run(run)
+    return bool(words & word_set("rb")) or (bool(words) and deep)
 
 
 def _destroys_stack(run: ProgramCall) -> bool:
@@ -363,11 +363,11 @@ def _destroys_stack(run: ProgramCall) -> bool:
 
 
 def _deletes_repository(run: ProgramCall) -> bool:
-    said = tuple(_words(run)[:2])
-    if said in (("repo", "delete"), ("repo", "archive"), ("secret", "delete"), ("repo", "edit")):
+    words = tuple(_words(run)[:2])
+    if words in (("repo", "delete"), ("repo", "archive"), ("secret", "delete"), ("repo", "edit")):
         return True
     verb = run.options("XfFH", ("method", "field", "raw-field", "header")).value("X", "method")
-    return said[:1] == ("api",) and (verb or "").upper() == "DELETE"
+    return words[:1] == ("api",) and (verb or "").upper() == "DELETE"
 
 
 INFRASTRUCTURE_RULES = (
