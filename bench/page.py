@@ -23,7 +23,7 @@ from holdfast.system.paths import Paths
 
 sys.path.insert(0, str(HERE.parent))  # the past of a home stands among the tests
 
-from tests.server.page.conftest import CHROMIUM, OPTIONS
+from tests.server.page.browser import CHROMIUM, CHROMIUM_OPTIONS
 from tests.server.page.filled_home import LONGEST, fill
 
 IDLE = 20.0  # seconds that an open list is left alone
@@ -133,7 +133,7 @@ def run(directory: Path, *, sessions: int, steps: int) -> dict[str, dict[str, An
         served(directory, sessions=sessions, steps=steps) as (child, url, token, home),
         sync_playwright() as playwright,
     ):
-        options = [*OPTIONS, "--enable-precise-memory-info"]
+        options = [*CHROMIUM_OPTIONS, "--enable-precise-memory-info"]
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.goto(str(ControlClient(Paths(home)).post("/login")["link"]))

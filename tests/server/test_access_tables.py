@@ -1,5 +1,7 @@
-"""Law 12: every way in over HTTP and the control socket is in a table that says who may use it, and
-whoever may not is sent away. A new one that is not in the table fails here."""
+"""Every route over HTTP and the control socket is in a table with the access it needs.
+
+Requests without that access are refused. A new route that is not in the table fails here.
+"""
 
 import re
 import stat
@@ -19,20 +21,20 @@ _ROUTE = re.compile(
     r"web\.(get|post|put|patch|delete|head|view|static|route)\("
     r"\s*(?:\"(?:\*|[A-Z]+)\",\s*)?f?\"?([^\",\n()]+)"
 )
-# What pretends to be somebody else's server, for tests and demos: nothing of the gateway's.
-VENDORS = ("testing/simulated/server.py", "models/misbehaving/", "models/local/")
+# Servers of vendors for tests and demos, which are not part of the gateway.
+FAKE_SERVERS = ("testing/simulated/server.py", "models/misbehaving/", "models/local/")
 
 
-class Who(StrEnum):
-    ANYBODY = "anybody"  # it gives nothing away, and changes nothing but for whoever knows a key
-    OWNER = "owner"  # the gateway's token, or its login cookie where the page asks
-    VIEWER = "viewer"  # as the owner, or with a token of the role viewer
-    SOCKET = "socket"  # whoever may open a file that is its owner's alone
-    DOOR = "door"  # a credential that the platform was given; its own tests prove it
+class Access(StrEnum):
+    PUBLIC = "public"  # it reveals nothing, and changes nothing without a key
+    OWNER = "owner"  # the gateway's token, or its login cookie on the page
+    VIEWER = "viewer"  # like the owner, or with a token of the role viewer
+    SOCKET = "socket"  # access to a file that only its owner may open
+    PLATFORM = "platform"  # a credential of the platform; its own tests prove it
 
 
-# By the file that declares them. Whoever adds one says here who may use it, and why they may.
-ROUTES: dict[str, dict[str, Who]] = {
+# By the file that declares them. A new route is added here with the access it needs.
+ROUTES: dict[str, dict[str, Access]] = {
     "server/local/control_socket.py": dict.fromkeys(
         (
             "get /status",
@@ -43,7 +45,7 @@ ROUTES: dict[str, dict[str, Who]] = {
             "post /restart",
             "post /handover",
         ),
-        Who.SOCKET,
+        Access.SOCKET,
     ),
     "server/local/control_handlers.py": dict.fromkeys(
         (
@@ -65,17 +67,17 @@ ROUTES: dict[str, dict[str, Who]] = {
             "post /tokens",
             "post /tokens/revoke",
         ),
-        Who.SOCKET,
+        Access.SOCKET,
     ),
-    "server/webhooks.py": dict.fromkeys(  # each door that is found there asks for a credential
-        ("route each.method", "route {PREFIX}{{rest:.*}}"), Who.DOOR
+    "server/webhooks.py": dict.fromkeys(  # each platform there checks a credential
+        ("route each.method", "route {PREFIX}{{rest:.*}}"), Access.PLATFORM
     ),
-    "server/http_listener.py": {"get /healthz": Who.ANYBODY, "get /metrics": Who.VIEWER},
+    "server/http_listener.py": {"get /healthz": Access.PUBLIC, "get /metrics": Access.VIEWER},
     "server/auth/login.py": dict.fromkeys(
-        ("get /login", "post /login", "post /logout"), Who.ANYBODY
+        ("get /login", "post /login", "post /logout"), Access.PUBLIC
     ),
-    "server/page/static_files.py": dict.fromkeys(("get /", "get /page/{name:.+}"), Who.ANYBODY),
-    "server/api/mount.py": {"route {PREFIX}/{{rest:.*}}": Who.VIEWER},  # each: test_roles.py
+    "server/page/static_files.py": dict.fromkeys(("get /", "get /page/{name:.+}"), Access.PUBLIC),
+    "server/api/mount.py": {"route {PREFIX}/{{rest:.*}}": Access.VIEWER},  # each: test_roles.py
     "platforms/api/platform.py": dict.fromkeys(
         (
             "post /v1/chat/completions",
@@ -85,19 +87,23 @@ ROUTES: dict[str, dict[str, Who]] = {
             "get /v1/models/{id}",
             "route /v1/{rest:.*}",
         ),
-        Who.OWNER,
+        Access.OWNER,
     ),
-    "platforms/telegram/receiver.py": {"post webhook_path": Who.DOOR},  # the vendor's secret header
-    "platforms/slack/receiver.py": {"post events_path": Who.DOOR},  # the vendor's signature
-    "platforms/webhook/receiver.py": {"post hook_path": Who.DOOR},  # the hook's signature or token
+    "platforms/telegram/receiver.py": {
+        "post webhook_path": Access.PLATFORM
+    },  # the vendor's secret header
+    "platforms/slack/receiver.py": {"post events_path": Access.PLATFORM},  # the vendor's signature
+    "platforms/webhook/receiver.py": {
+        "post hook_path": Access.PLATFORM
+    },  # the hook's signature or token
 }
 
 
-def test_every_route_of_the_program_is_in_the_table() -> None:
+def test_every_route_of_the_source_is_in_the_table() -> None:
     found: dict[str, set[str]] = {}
     for path in SOURCE.rglob("*.py"):
         name = path.relative_to(SOURCE).as_posix()
-        if name.startswith(VENDORS):
+        if name.startswith(FAKE_SERVERS):
             continue
         routes = {f"{verb} {where}" for verb, where in _ROUTE.findall(path.read_text())}
         if routes:
@@ -105,25 +111,25 @@ def test_every_route_of_the_program_is_in_the_table() -> None:
     assert found == {name: set(routes) for name, routes in ROUTES.items()}
 
 
-def owned() -> list[tuple[str, str]]:
-    """Every address of the listener that asks for a token, with names filled in."""
+def token_routes() -> list[tuple[str, str]]:
+    """Every route of the listener that needs a token, with its parameters filled in."""
     listed = [(endpoint.method, PREFIX + endpoint.path) for endpoint in ENDPOINTS]
     listed += [("GET", f"{PREFIX}/nowhere"), ("GET", "/v1/nowhere")]
     for name in ("server/http_listener.py", "platforms/api/platform.py"):
-        for route, who in ROUTES[name].items():
+        for route, access in ROUTES[name].items():
             verb, where = route.split()
-            if who in (Who.OWNER, Who.VIEWER) and verb != "route":
+            if access in (Access.OWNER, Access.VIEWER) and verb != "route":
                 listed.append((verb.upper(), where))
     return [(method, re.sub(r"\{\w+\}", "x", path)) for method, path in listed]
 
 
 @pytest.mark.parametrize("token", [None, "wrong", ""])
-async def test_whoever_has_not_the_token_is_sent_away_from_all_that_is_the_owner_s(
+async def test_every_route_of_the_owner_refuses_a_request_without_the_token(
     shared_gateway: GatewayProcess, token: str | None
 ) -> None:
-    """No body is read and nothing is looked up before that: none of these names exists."""
+    """No body is read and nothing is looked up before the check: none of these names exists."""
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    entries = owned()
+    entries = token_routes()
     assert len(entries) > len(ENDPOINTS) > 40
     async with aiohttp.ClientSession(shared_gateway.address, headers=headers) as http:
         for method, path in entries:
@@ -131,7 +137,7 @@ async def test_whoever_has_not_the_token_is_sent_away_from_all_that_is_the_owner
                 assert response.status == 401, f"{method} {path} answered {response.status}"
 
 
-async def test_what_anybody_may_ask_for_is_given_without_a_credential(
+async def test_public_routes_need_no_credential(
     shared_gateway: GatewayProcess,
 ) -> None:
     async with aiohttp.ClientSession(shared_gateway.address) as http:
@@ -140,7 +146,7 @@ async def test_what_anybody_may_ask_for_is_given_without_a_credential(
                 assert response.status == 200, path
 
 
-def test_the_control_socket_is_its_owner_s_alone(shared_gateway: GatewayProcess) -> None:
+def test_only_the_owner_can_open_the_control_socket(shared_gateway: GatewayProcess) -> None:
     mode = shared_gateway.paths.control_socket.stat()
     assert stat.S_IMODE(mode.st_mode) == 0o600
     assert stat.S_IMODE(shared_gateway.paths.control_socket.parent.stat().st_mode) == 0o700

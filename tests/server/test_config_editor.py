@@ -1,4 +1,4 @@
-"""Configuring a gateway that runs: checked, written, taken over, and never half of it."""
+"""Changing the configuration of a running gateway: checked, written and applied as a whole."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -24,13 +24,14 @@ provider = "demo"  # for now
 """
 
 
-class Swapper:
-    """Takes over what stands in the file, and keeps it; a test says which keys wait, or refuses."""
+class FakeReloader:
+    """Applies the file and stores the version; a test sets which keys wait for a restart, or an
+    error."""
 
     def __init__(self, home: Path, store: SqliteStore) -> None:
         self.config: Config = load(home, {})
         self.status = ConfigStatus()
-        self.fails: HoldfastError | None = None
+        self.error: HoldfastError | None = None
         self.store = store
 
     async def reload(
@@ -38,8 +39,8 @@ class Swapper:
     ) -> ReloadResult:
         if before_read is not None:
             before_read()
-        if self.fails is not None:
-            raise self.fails
+        if self.error is not None:
+            raise self.error
         home = self.config.home
         self.config = load(home, {})
         text = (home / "holdfast.toml").read_text()
@@ -62,23 +63,23 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def swapper(home: Path) -> AsyncIterator[Swapper]:
+async def reloader(home: Path) -> AsyncIterator[FakeReloader]:
     async with SqliteStore(home / "state.db") as store:
-        swapper = Swapper(home, store)
-        await swapper.reload(by="start", source=ConfigSource.START)
-        yield swapper
+        reloader = FakeReloader(home, store)
+        await reloader.reload(by="start", source=ConfigSource.START)
+        yield reloader
 
 
 @pytest.fixture
-def desk(swapper: Swapper) -> ConfigEditor:
-    return ConfigEditor(swapper, history=swapper.store, settings=lambda: swapper.config.settings)
+def editor(reloader: FakeReloader) -> ConfigEditor:
+    return ConfigEditor(reloader, history=reloader.store, settings=lambda: reloader.config.settings)
 
 
-async def test_every_key_is_told_with_its_value_its_place_and_when_it_takes_effect(
-    desk: ConfigEditor, swapper: Swapper
+async def test_every_key_is_listed_with_its_value_origin_and_effect(
+    editor: ConfigEditor, reloader: FakeReloader
 ) -> None:
-    swapper.status = ConfigStatus(number=1, pending_restart=("gateway.port",))
-    view = await desk.view()
+    reloader.status = ConfigStatus(number=1, pending_restart=("gateway.port",))
+    view = await editor.view()
     keys = {each.key: each for each in view.keys}
     assert (view.number, view.problem, view.pending_restart) == (1, "", ["gateway.port"])
     port, titles = keys["gateway.port"], keys["auxiliary.titles"]
@@ -90,22 +91,22 @@ async def test_every_key_is_told_with_its_value_its_place_and_when_it_takes_effe
     assert keys["agent.toolsets"].kind is KeyKind.LIST
 
 
-async def test_a_change_is_written_taken_over_and_can_be_put_back(
-    desk: ConfigEditor, home: Path
+async def test_a_change_is_written_applied_and_can_be_rolled_back(
+    editor: ConfigEditor, home: Path
 ) -> None:
-    read = await desk.view()
+    read = await editor.view()
     asked = ConfigChange(set={"agent.max_steps": 7}, number=read.number, revision=read.revision)
-    done = await desk.change(asked, by="owner")
+    done = await editor.change(asked, by="owner")
     assert done.number == 2
     assert [(each.key, each.old, each.new) for each in done.changes] == [("agent.max_steps", 90, 7)]
     assert (home / "holdfast.toml").read_text() == f"{FILE}\n[agent]\nmax_steps = 7\n"
-    one = await desk.version(2, against=None)
+    one = await editor.version(2, against=None)
     assert (one.against, one.by, one.source) == (1, "owner", ConfigSource.SET)
     assert "+max_steps = 7" in one.diff
-    back = await desk.roll_back(RollbackParams(to=1), by="owner")
+    back = await editor.roll_back(RollbackParams(to=1), by="owner")
     assert back.number == 3
     assert (home / "holdfast.toml").read_text() == FILE
-    listed = await desk.history(before=None, limit=2)
+    listed = await editor.history(before=None, limit=2)
     assert [(each.number, each.active) for each in listed.versions] == [
         (3, True),
         (2, False),
@@ -114,73 +115,71 @@ async def test_a_change_is_written_taken_over_and_can_be_put_back(
     assert changed_keys(one.text, FILE) == ("agent.max_steps",)
 
 
-async def test_who_has_looked_at_another_file_changes_nothing(
-    desk: ConfigEditor, home: Path
-) -> None:
-    read = await desk.view()
+async def test_a_change_to_a_stale_version_is_refused(editor: ConfigEditor, home: Path) -> None:
+    read = await editor.view()
     (home / "holdfast.toml").write_text(f"{FILE}# by hand\n")
     for stale in ({"revision": read.revision}, {"number": 7}):
         with pytest.raises(StaleRead, match="look at it again"):
-            await desk.change(ConfigChange(set={"agent.max_steps": 7}, **stale), by="owner")
+            await editor.change(ConfigChange(set={"agent.max_steps": 7}, **stale), by="owner")
     assert (home / "holdfast.toml").read_text() == f"{FILE}# by hand\n"
 
 
-async def test_what_is_put_back_has_the_password_that_nobody_is_shown(
-    desk: ConfigEditor, home: Path
+async def test_a_rollback_restores_the_password_that_no_view_shows(
+    editor: ConfigEditor, home: Path
 ) -> None:
     url = "https://me:hunter2hunter2@example.org/in"
-    await desk.change(ConfigChange(set={"platforms.webhook.url": url}), by="owner")
-    await desk.roll_back(RollbackParams(to=1), by="owner")
-    done = await desk.roll_back(RollbackParams(to=2), by="owner")
+    await editor.change(ConfigChange(set={"platforms.webhook.url": url}), by="owner")
+    await editor.roll_back(RollbackParams(to=1), by="owner")
+    done = await editor.roll_back(RollbackParams(to=2), by="owner")
     assert url in (home / "holdfast.toml").read_text()
-    told = f"{done}{await desk.version(2, against=1)}{await desk.view()}"
-    assert "https://me:***@example.org/in" in told and "hunter2" not in told
+    shown = f"{done}{await editor.version(2, against=1)}{await editor.view()}"
+    assert "https://me:***@example.org/in" in shown and "hunter2" not in shown
 
 
-async def test_what_is_refused_leaves_the_file_as_it_was(
-    desk: ConfigEditor, swapper: Swapper, home: Path
+async def test_a_refused_change_leaves_the_file_as_it_was(
+    editor: ConfigEditor, reloader: FakeReloader, home: Path
 ) -> None:
     with pytest.raises(ConfigError, match=r"gateway\.port has a value"):
-        await desk.change(ConfigChange(set={"gateway.port": -1}), by="owner")
-    swapper.fails = ConfigError("not now")
+        await editor.change(ConfigChange(set={"gateway.port": -1}), by="owner")
+    reloader.error = ConfigError("not now")
     with pytest.raises(ConfigError, match="not now"):
-        await desk.change(ConfigChange(set={"gateway.port": 80}), by="owner")
+        await editor.change(ConfigChange(set={"gateway.port": 80}), by="owner")
     with pytest.raises(NoSuchConfigVersion, match="config history"):
-        await desk.roll_back(RollbackParams(to=9), by="owner")
+        await editor.roll_back(RollbackParams(to=9), by="owner")
     assert (home / "holdfast.toml").read_text() == FILE
     (home / "holdfast.toml").unlink()
     (home / "holdfast.toml").symlink_to(home / "no such folder" / "holdfast.toml")
     with pytest.raises(FileNotWritten, match="cannot be written"):
-        await desk.roll_back(RollbackParams(to=1), by="owner")
+        await editor.roll_back(RollbackParams(to=1), by="owner")
 
 
-async def test_what_cannot_be_kept_is_not_left_in_the_file(
-    desk: ConfigEditor, swapper: Swapper, home: Path
+async def test_a_change_that_cannot_be_stored_is_not_left_in_the_file(
+    editor: ConfigEditor, reloader: FakeReloader, home: Path
 ) -> None:
-    """Or a start would take over what somebody was told to have failed."""
-    swapper.fails = TransientStoreError("the disk is full")
+    """Otherwise the next start would apply a change that was reported as failed."""
+    reloader.error = TransientStoreError("the disk is full")
     with pytest.raises(TransientStoreError):
-        await desk.change(ConfigChange(set={"agent.max_steps": 7}), by="owner")
+        await editor.change(ConfigChange(set={"agent.max_steps": 7}), by="owner")
     assert (home / "holdfast.toml").read_text() == FILE
 
 
-async def test_a_file_that_was_taken_away_is_put_back_whole_or_not_at_all(
-    desk: ConfigEditor, home: Path
+async def test_a_deleted_file_is_restored_completely_or_not_at_all(
+    editor: ConfigEditor, home: Path
 ) -> None:
-    """Who sets one key does not lose all the others, which are still in force."""
+    """Setting one key does not lose all the others, which are still active."""
     (home / "holdfast.toml").unlink()
-    assert "it is gone" in (await desk.view()).problem
+    assert "it is gone" in (await editor.view()).problem
     with pytest.raises(ConfigError, match="it is gone"):
-        await desk.change(ConfigChange(set={"agent.max_steps": 7}), by="owner")
+        await editor.change(ConfigChange(set={"agent.max_steps": 7}), by="owner")
     assert not (home / "holdfast.toml").exists()
-    await desk.roll_back(RollbackParams(to=1), by="owner")
+    await editor.roll_back(RollbackParams(to=1), by="owner")
     assert (home / "holdfast.toml").read_text() == FILE
 
 
-async def test_a_file_that_cannot_be_used_is_told_beside_what_is_in_force(
-    desk: ConfigEditor, home: Path
+async def test_an_invalid_file_is_reported_beside_the_active_values(
+    editor: ConfigEditor, home: Path
 ) -> None:
     (home / "holdfast.toml").write_text("[gateway]\nprot = 1\n")
-    view = await desk.view()
+    view = await editor.view()
     assert "line 2: gateway.prot is not a key" in view.problem
     assert {each.key: each.value for each in view.keys}["gateway.port"] == 9000

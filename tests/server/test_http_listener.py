@@ -1,4 +1,4 @@
-"""The HTTP listener: who may ask under which name, and what happens where the port is taken."""
+"""The HTTP listener: host names, tokens, and ports that are in use."""
 
 import asyncio
 import socket
@@ -24,8 +24,8 @@ ROUTES = [
 ]
 
 
-async def raw(port: int, request: bytes, *, host: str = "127.0.0.1") -> bytes:
-    """What the listener says to these bytes."""
+async def raw_response(port: int, request: bytes, *, host: str = "127.0.0.1") -> bytes:
+    """The response of the listener to these bytes."""
     reader, writer = await asyncio.open_connection(host, port)
     writer.write(request)
     answer = await reader.read()
@@ -36,7 +36,7 @@ async def raw(port: int, request: bytes, *, host: str = "127.0.0.1") -> bytes:
 
 async def status_for_host(shared_gateway: GatewayProcess, host: bytes) -> int:
     request = b"GET /healthz HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n"
-    return int((await raw(shared_gateway.port, request)).split()[1])
+    return int((await raw_response(shared_gateway.port, request)).split()[1])
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ async def status_for_host(shared_gateway: GatewayProcess, host: bytes) -> int:
         b"BOT.example.org:443",
     ],
 )
-async def test_the_gateway_answers_to_its_own_names(
+async def test_the_gateway_answers_to_its_own_host_names(
     shared_gateway: GatewayProcess, host: bytes
 ) -> None:
     assert await status_for_host(shared_gateway, host) == 200
@@ -70,7 +70,7 @@ async def test_the_gateway_answers_to_its_own_names(
         b"user@localhost",
     ],
 )
-async def test_a_foreign_name_is_refused_before_anything_else(
+async def test_a_foreign_host_name_is_refused_before_anything_else(
     shared_gateway: GatewayProcess, host: bytes
 ) -> None:
     assert await status_for_host(shared_gateway, host) in (400, 421)
@@ -79,18 +79,21 @@ async def test_a_foreign_name_is_refused_before_anything_else(
         b"GET /v1/models HTTP/1.1\r\nHost: " + host + b"\r\nAuthorization: Bearer " + token
     ) + b"\r\nConnection: close\r\n\r\n"
     assert (
-        b"holdfast" not in (await raw(shared_gateway.port, request)).partition(b"\r\n\r\n")[2][:20]
+        b"holdfast"
+        not in (await raw_response(shared_gateway.port, request)).partition(b"\r\n\r\n")[2][:20]
     )
 
 
-async def test_a_probe_that_says_no_name_may_ask(shared_gateway: GatewayProcess) -> None:
-    """Load balancers do; a browser, which could be led here by a foreign page, never does."""
-    answer = await raw(shared_gateway.port, b"GET /healthz HTTP/1.0\r\n\r\n")
+async def test_a_request_without_a_host_name_is_accepted(shared_gateway: GatewayProcess) -> None:
+    """Load balancers send none; a browser, which a foreign page could direct here, always does."""
+    answer = await raw_response(shared_gateway.port, b"GET /healthz HTTP/1.0\r\n\r\n")
     assert answer.split()[1] == b"200"
-    assert (await raw(shared_gateway.port, b"GET /v1/models HTTP/1.0\r\n\r\n")).split()[1] == b"401"
+    assert (await raw_response(shared_gateway.port, b"GET /v1/models HTTP/1.0\r\n\r\n")).split()[
+        1
+    ] == b"401"
 
 
-async def test_health_needs_no_token_and_says_ready(shared_gateway: GatewayProcess) -> None:
+async def test_health_needs_no_token_and_reports_ready(shared_gateway: GatewayProcess) -> None:
     async with (
         aiohttp.ClientSession(shared_gateway.address) as http,
         http.get("/healthz") as response,
@@ -99,7 +102,7 @@ async def test_health_needs_no_token_and_says_ready(shared_gateway: GatewayProce
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
-async def test_every_other_route_is_closed_without_the_token(
+async def test_every_other_route_needs_the_token(
     shared_gateway: GatewayProcess, method: str, path: str
 ) -> None:
     token = shared_gateway.token
@@ -114,7 +117,7 @@ async def test_every_other_route_is_closed_without_the_token(
         f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n".encode()
         + b"Authorization: Bearer \xff\xfe\r\nContent-Length: 0\r\n\r\n"
     )
-    assert (await raw(shared_gateway.port, request)).split()[1] == b"401"
+    assert (await raw_response(shared_gateway.port, request)).split()[1] == b"401"
 
 
 async def test_the_word_bearer_is_read_in_any_case(shared_gateway: GatewayProcess) -> None:
@@ -127,15 +130,15 @@ async def test_the_word_bearer_is_read_in_any_case(shared_gateway: GatewayProces
 
 
 @contextmanager
-def taken(port: int = 0) -> Iterator[int]:
+def occupied_port(port: int = 0) -> Iterator[int]:
     with closing(socket.create_server(("127.0.0.1", port))) as listener:
         yield listener.getsockname()[1]
 
 
-def test_a_chosen_port_that_is_taken_is_an_error_that_says_what_to_do(
+def test_a_configured_port_in_use_is_an_error_with_a_remedy(
     new_gateway: NewGateway,
 ) -> None:
-    with taken() as port:
+    with occupied_port() as port:
         process = new_gateway(HOLDFAST_GATEWAY_PORT=str(port)).launch()
         out, err = process.communicate(timeout=30)
     assert process.returncode == exit_codes.FAILED
@@ -144,7 +147,7 @@ def test_a_chosen_port_that_is_taken_is_an_error_that_says_what_to_do(
     assert "Traceback" not in err and not out
 
 
-def test_an_address_that_is_not_ours_is_an_error_that_names_the_key(
+def test_an_address_of_another_machine_is_an_error_that_names_the_key(
     new_gateway: NewGateway,
 ) -> None:
     process = new_gateway(HOLDFAST_GATEWAY_HOST="192.0.2.1").launch()
@@ -154,21 +157,21 @@ def test_an_address_that_is_not_ours_is_an_error_that_names_the_key(
     assert "Traceback" not in err
 
 
-def held(port: int) -> socket.socket:
-    """By us alone: a neighbour's test that has it now may let go of it at any instant."""
+def listen_exclusively(port: int) -> socket.socket:
+    """Waits for the port if another test run uses it now, which may end at any moment."""
     deadline = time.monotonic() + 120
     while True:
         try:
             return socket.create_server(("127.0.0.1", port))
         except OSError:
-            assert time.monotonic() < deadline, f"port {port} is held by another program"
+            assert time.monotonic() < deadline, f"port {port} is in use by another program"
             time.sleep(0.05)
 
 
-def test_the_default_port_gives_way_to_a_neighbour_and_says_so(new_gateway: NewGateway) -> None:
+def test_the_next_free_port_is_used_when_the_default_one_is_in_use(new_gateway: NewGateway) -> None:
     default = GatewaySettings().port
     gateway = new_gateway(HOLDFAST_GATEWAY_PORT="")
-    with held(default):
+    with listen_exclusively(default):
         gateway.start()
     assert default < gateway.port < default + 10
     gateway.end()
@@ -176,7 +179,7 @@ def test_the_default_port_gives_way_to_a_neighbour_and_says_so(new_gateway: NewG
     assert f"Port {default} is in use by another program; listening on {gateway.port}" in log
 
 
-async def test_an_ipv6_address_is_listened_on_and_answered_to(new_gateway: NewGateway) -> None:
+async def test_the_gateway_listens_on_an_ipv6_address(new_gateway: NewGateway) -> None:
     if not socket.has_ipv6:
         pytest.skip("this machine has no IPv6")
     gateway = new_gateway(HOLDFAST_GATEWAY_HOST="::1").start()
@@ -188,12 +191,12 @@ async def test_an_ipv6_address_is_listened_on_and_answered_to(new_gateway: NewGa
         assert response.status == 200
 
 
-async def test_bound_to_every_address_it_answers_to_the_one_that_was_reached(
+async def test_bound_to_every_address_the_gateway_answers_to_the_one_that_was_reached(
     new_gateway: NewGateway,
 ) -> None:
     gateway = new_gateway(HOLDFAST_GATEWAY_HOST="0.0.0.0").start()
     head = b"GET /healthz HTTP/1.1\r\nConnection: close\r\nHost: "
-    reached = await raw(gateway.port, head + b"127.0.0.2\r\n\r\n", host="127.0.0.2")
+    reached = await raw_response(gateway.port, head + b"127.0.0.2\r\n\r\n", host="127.0.0.2")
     assert reached.split()[1] == b"200"
-    foreign = await raw(gateway.port, head + b"127.0.0.3\r\n\r\n", host="127.0.0.2")
+    foreign = await raw_response(gateway.port, head + b"127.0.0.3\r\n\r\n", host="127.0.0.2")
     assert foreign.split()[1] == b"421"

@@ -1,4 +1,4 @@
-"""A listener that leaves and one that takes its place, on one socket: nobody is refused."""
+"""Handover from one listener to its successor on the same socket: no connection is refused."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -23,17 +23,17 @@ from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system.clock import SystemClock
 
 
-def listener(name: str, home: Path, *, inherited: Sequence[socket] = ()) -> HttpListener:
-    """One whose only route says its name."""
+def named_listener(name: str, home: Path, *, inherited: Sequence[socket] = ()) -> HttpListener:
+    """A listener whose only route returns its name."""
 
     async def say(request: web.Request) -> web.Response:
         return web.Response(text=name)
 
     async def fresh() -> GatewaySnapshot:
-        raise AssertionError("nobody asks for figures here")
+        raise AssertionError("no metrics are requested here")
 
     def document(snapshot: GatewaySnapshot) -> StatusReport:
-        raise AssertionError("nobody asks for figures here")
+        raise AssertionError("no metrics are requested here")
 
     clock = SystemClock()
     return HttpListener(
@@ -55,80 +55,80 @@ def listener(name: str, home: Path, *, inherited: Sequence[socket] = ()) -> Http
     )
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     status: int
     headers: HTTPMessage
     body: bytes
 
 
-class Kept:
-    """One connection that is kept alive, and never opened again."""
+class PersistentConnection:
+    """One keep-alive connection, which is never reopened."""
 
     def __init__(self, address: str) -> None:
         self._connection = HTTPConnection(address.removeprefix("http://"), timeout=30)
         self._connection.connect()
         self._connection.auto_open = 0
 
-    async def ask(self, method: str) -> Answer:
+    async def ask(self, method: str) -> HttpAnswer:
         return await asyncio.to_thread(self._ask, method)
 
-    def _ask(self, method: str) -> Answer:
+    def _ask(self, method: str) -> HttpAnswer:
         self._connection.request(method, "/name")
         response = self._connection.getresponse()
-        return Answer(response.status, response.headers, response.read())
+        return HttpAnswer(response.status, response.headers, response.read())
 
     def close(self) -> None:
         self._connection.close()
 
 
 @pytest.fixture
-async def open_() -> AsyncIterator[AsyncExitStack]:
+async def exit_stack() -> AsyncIterator[AsyncExitStack]:
     async with AsyncExitStack() as stack:
         yield stack
 
 
-async def test_who_is_connected_to_a_listener_that_leaves_reads_on_and_is_else_sent_to_the_queue(
-    tmp_path: Path, open_: AsyncExitStack
+async def test_a_stopping_listener_answers_reads_and_refuses_writes_with_retry_after(
+    tmp_path: Path, exit_stack: AsyncExitStack
 ) -> None:
-    """E4: 503, Retry-After and the end of the connection; nothing of the request was done."""
-    first = await open_.enter_async_context(listener("first", tmp_path))
-    reading, writing = Kept(first.address), Kept(first.address)
-    for kept in (reading, writing):
-        open_.callback(kept.close)
-        assert (await kept.ask("POST")).body == b"first"
+    """E4: 503, Retry-After and the end of the connection; the request had no effect."""
+    first = await exit_stack.enter_async_context(named_listener("first", tmp_path))
+    reading, writing = PersistentConnection(first.address), PersistentConnection(first.address)
+    for connection in (reading, writing):
+        exit_stack.callback(connection.close)
+        assert (await connection.ask("POST")).body == b"first"
     await first.stop_accepting()
     read = await reading.ask("GET")
     assert (read.status, read.body) == (200, b"first")
     assert read.headers["Connection"] == "close"
-    sent_away = await writing.ask("POST")
-    assert sent_away.status == 503
-    assert sent_away.headers["Retry-After"] == "1"
-    assert sent_away.headers["Connection"] == "close"
-    assert b"restarting" in sent_away.body
+    refused = await writing.ask("POST")
+    assert refused.status == 503
+    assert refused.headers["Retry-After"] == "1"
+    assert refused.headers["Connection"] == "close"
+    assert b"restarting" in refused.body
 
 
-async def test_who_connects_while_a_listener_leaves_is_served_by_the_one_that_follows(
-    tmp_path: Path, open_: AsyncExitStack
+async def test_a_connection_made_while_a_listener_stops_is_served_by_its_successor(
+    tmp_path: Path, exit_stack: AsyncExitStack
 ) -> None:
-    """E4: the queue is the kernel's, and outlives the process that made it."""
-    first = await open_.enter_async_context(listener("first", tmp_path))
+    """E4: the accept queue belongs to the kernel, and survives the process that made it."""
+    first = await exit_stack.enter_async_context(named_listener("first", tmp_path))
     await first.stop_accepting()
-    waiting = asyncio.create_task(_ask_anew(first.address))
-    second = listener("second", tmp_path, inherited=[sock.dup() for sock in first.sockets])
-    await open_.enter_async_context(second)
+    waiting = asyncio.create_task(_ask_on_new_connection(first.address))
+    second = named_listener("second", tmp_path, inherited=[sock.dup() for sock in first.sockets])
+    await exit_stack.enter_async_context(second)
     await first.__aexit__()
     assert second.address == first.address
-    also = asyncio.create_task(_ask_anew(first.address))
-    assert not waiting.done()  # it is not ready yet, and nobody is told to come back
+    also = asyncio.create_task(_ask_on_new_connection(first.address))
+    assert not waiting.done()  # it is not ready yet, and no client is refused
     await second.start_accepting()
     assert [(await each).body for each in (waiting, also)] == [b"second", b"second"]
     await second.start_accepting()
-    assert (await _ask_anew(second.address)).body == b"second"
+    assert (await _ask_on_new_connection(second.address)).body == b"second"
 
 
-async def _ask_anew(address: str) -> Answer:
-    kept = Kept(address)
+async def _ask_on_new_connection(address: str) -> HttpAnswer:
+    connection = PersistentConnection(address)
     try:
-        return await kept.ask("POST")
+        return await connection.ask("POST")
     finally:
-        kept.close()
+        connection.close()

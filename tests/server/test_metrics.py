@@ -1,4 +1,4 @@
-"""Metrics: what is told, that it balances and only grows, and that Prometheus can read it."""
+"""Metrics: counters balance and only grow, and Prometheus can parse the page."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -19,45 +19,45 @@ from holdfast.store.sqlite.store import SqliteStore
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-async def read(http: aiohttp.ClientSession) -> Samples:
+async def read_metrics(http: aiohttp.ClientSession) -> Samples:
     async with http.get("/metrics") as response:
         assert response.status == 200
         assert response.headers["Content-Type"] == CONTENT_TYPE
         return Exposition(await response.text()).samples
 
 
-ENDS = [state for state in TurnState if state is not TurnState.OPEN]
+END_STATES = [state for state in TurnState if state is not TurnState.OPEN]
 
 
 def turns(samples: Samples, state: str) -> float:
     return samples["holdfast_turns_total", f'state="{state}"']
 
 
-async def test_the_page_is_one_that_prometheus_reads(http: aiohttp.ClientSession) -> None:
-    samples = await read(http)
+async def test_prometheus_can_parse_the_metrics(http: aiohttp.ClientSession) -> None:
+    samples = await read_metrics(http)
     assert ("holdfast_loop_lag_seconds", "") in samples
     assert samples["holdfast_account_connected", 'platform="api:default"'] == 1
     for state in InboxState:
         assert ("holdfast_messages", f'state="{state}"') in samples, "a zero is a figure too"
 
 
-async def test_the_ledger_there_balances(
+async def test_the_counts_of_the_metrics_balance(
     http: aiohttp.ClientSession, shared_gateway: GatewayProcess
 ) -> None:
     """G3: accepted - ended = in flight + queued."""
-    before = await read(http)
+    before = await read_metrics(http)
     for content in ("counted", "[status 400] counted"):
         body = {"messages": [{"role": "user", "content": content}]}
         async with http.post("/v1/chat/completions", json=body) as response:
             await response.read()
-    after = await read(http)
+    after = await read_metrics(http)
 
     def grown(state: str) -> float:
         key = "holdfast_messages", f'state="{state}"'
         return after[key] - before[key]
 
     assert (grown("answered"), grown("failed")) == (1, 1)
-    assert {state: turns(after, state) - turns(before, state) for state in ENDS} == {
+    assert {state: turns(after, state) - turns(before, state) for state in END_STATES} == {
         "answered": 1,
         "failed": 1,
         "interrupted": 0,
@@ -77,7 +77,7 @@ async def test_the_ledger_there_balances(
     assert {state: ledger[state] for state in states} == states
 
 
-def test_labels_say_what_was_meant_whatever_somebody_was_called() -> None:
+def test_labels_are_escaped() -> None:
     names = ['"', "\\", "\n", 'a"} 1\nb{c="', "\\n", "Ünï", "\ud800", ""]
     text = "\n".join(family("a_total", "A.", "model", dict.fromkeys(names, 1))) + "\n"
     told = [labels["model"] for labels, _ in Exposition(text).labelled("a_total")]
@@ -106,12 +106,12 @@ def test_a_histogram_has_each_duration_in_every_bucket_that_is_wide_enough() -> 
         '# HELP a A.\n# TYPE a histogram\na_bucket{le="+Inf"} 2\na_sum 1\na_count 3\n',
     ],
 )
-def test_the_parser_of_these_tests_refuses_what_prometheus_would(broken: str) -> None:
+def test_the_parser_of_these_tests_is_as_strict_as_prometheus(broken: str) -> None:
     with pytest.raises(AssertionError):
         Exposition(broken)
 
 
-def test_several_labels_and_none_are_told_alike() -> None:
+def test_samples_with_several_labels_and_without_labels_are_rendered() -> None:
     lines = [*single_sample("a", "A.", 1), *samples("b_total", "B.", [({"c": "d", "e": "f"}, 2.5)])]
     page = Exposition("\n".join(lines) + "\n")
     assert page.samples == {("a", ""): 1, ("b_total", 'c="d",e="f"'): 2.5}
@@ -126,14 +126,14 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
 def totals(**used: Usage) -> ProcessTotals:
     nothing = Histogram().snapshot()
     return ProcessTotals(
-        turns_by_state=dict.fromkeys(ENDS, 0),
+        turns_by_state=dict.fromkeys(END_STATES, 0),
         first_token=nothing,
         duration=nothing,
         usage_by_model=used,
     )
 
 
-async def test_tokens_are_told_by_model_and_kind_and_money_where_a_price_is_set(
+async def test_tokens_are_counted_by_model_and_kind_and_cost_where_a_price_is_set(
     store: SqliteStore,
 ) -> None:
     usage = Usage(input_tokens=1000, cached_tokens=400, output_tokens=100, reasoning_tokens=30)

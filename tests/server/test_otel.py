@@ -1,4 +1,4 @@
-"""The sender of spans, to a collector on this machine: what it is asked, and one that is gone."""
+"""The span sender with a collector on this machine, and with one that is gone."""
 
 import time
 from collections.abc import Iterator
@@ -25,42 +25,42 @@ SPAN = TraceSpan(
     attributes={"holdfast.inbox.id": 7},
     error="failed",
 )
-Posted = tuple[str, str | None, bytes]
+CollectedRequest = tuple[str, str | None, bytes]
 
 
 @contextmanager
-def collector() -> Iterator[tuple[str, Queue[Posted]]]:
-    posted: Queue[Posted] = Queue()
+def collector() -> Iterator[tuple[str, Queue[CollectedRequest]]]:
+    collected: Queue[CollectedRequest] = Queue()
 
-    class Taking(BaseHTTPRequestHandler):
+    class CollectorHandler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            posted.put((self.path, self.headers["X-Team"], body))
+            collected.put((self.path, self.headers["X-Team"], body))
             self.send_response(200)
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Its lines are nobody's."""
+            """Writes no log."""
 
-    with HTTPServer(("127.0.0.1", 0), Taking) as server:
+    with HTTPServer(("127.0.0.1", 0), CollectorHandler) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}/v1/traces", posted
+            yield f"http://127.0.0.1:{server.server_port}/v1/traces", collected
         finally:
             server.shutdown()
             thread.join()
 
 
-def test_what_was_told_arrives_with_the_header_that_is_asked_for() -> None:
-    with collector() as (address, posted):
+def test_spans_arrive_with_the_configured_header() -> None:
+    with collector() as (address, collected):
         settings = OtelSettings(endpoint=address, header="X-Team", service="here")
         sender = OtlpSpanSender(
             otlp_exporter(settings, secret=Secret("let me in")), service=settings.service
         )
         sender.export(SPAN)
         sender.close()
-        path, team, body = posted.get(timeout=20)
+        path, team, body = collected.get(timeout=20)
     assert (path, team) == ("/v1/traces", "let me in")
     (resource,) = ExportTraceServiceRequest.FromString(body).resource_spans
     named = {each.key: each.value.string_value for each in resource.resource.attributes}
@@ -73,9 +73,9 @@ def test_what_was_told_arrives_with_the_header_that_is_asked_for() -> None:
     assert told == {"holdfast.inbox.id", "error.type"}
 
 
-def test_a_collector_that_is_not_there_holds_nobody_up() -> None:
+def test_a_missing_collector_delays_nothing() -> None:
     with collector() as (address, _):
-        pass  # nobody listens there any more
+        pass  # nothing listens there any more
     exporter = otlp_exporter(OtelSettings(endpoint=address), secret=None)
     sender = OtlpSpanSender(exporter, service="here", close_timeout=0.2)
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""What platforms are posted to, while accounts come and go and the listener stands."""
+"""Webhook routes: accounts come and go while the listener stays open."""
 
 from collections.abc import Sequence
 
@@ -11,31 +11,35 @@ from holdfast.testing.simulated.platform import SimulatedPlatform
 from holdfast.testing.simulated.service import ChatService
 
 
-class Posted(SimulatedPlatform):
-    """An account that is posted to, and says by which of its lives."""
+class WebhookAccount(SimulatedPlatform):
+    """An account with a webhook route that returns a fixed reply."""
 
-    def __init__(self, account: str, path: str, says: str) -> None:
+    def __init__(self, account: str, path: str, reply: str) -> None:
         super().__init__(ChatService(), account=account)
         self._path = path
-        self._says = says
+        self._reply = reply
 
     def routes(self) -> Sequence[web.RouteDef]:
         return [web.post(self._path, self._post)]
 
     async def _post(self, request: web.Request) -> web.Response:
-        return web.Response(text=self._says)
+        return web.Response(text=self._reply)
 
     async def send(self, outbound: Outbound) -> Receipt:
         raise AssertionError("nothing is sent here")
 
 
-async def test_a_post_finds_the_account_that_stands_there_now() -> None:
-    """One that was replaced is not asked any more, one that came later is found, one that is gone
-    is not; and what a door wanted elsewhere follows it, too."""
-    api = Posted("default", "/v1/x", "the api")
-    doors = [api, Posted("a", "/hooks/s/a", "first"), Posted("b", "/other/{id}", "other")]
+async def test_a_webhook_reaches_the_current_account_of_its_path() -> None:
+    """A replaced account gets no more requests, a new one is found, and a removed one is not; this
+    includes routes outside the hooks prefix."""
+    api = WebhookAccount("default", "/v1/x", "the api")
+    platforms = [
+        api,
+        WebhookAccount("a", "/hooks/s/a", "first"),
+        WebhookAccount("b", "/other/{id}", "other"),
+    ]
     application = web.Application()
-    application.add_routes(WebhookRoutes(doors, excluded=api).routes())
+    application.add_routes(WebhookRoutes(platforms, excluded=api).routes())
     async with TestClient(TestServer(application)) as http:
 
         async def post(path: str) -> str:
@@ -45,11 +49,14 @@ async def test_a_post_finds_the_account_that_stands_there_now() -> None:
         assert [await post(path) for path in ("/hooks/s/a", "/other/1", "/v1/x")] == [
             *("first", "other", "404")
         ]
-        doors[1:] = [Posted("a", "/hooks/s/a", "second"), Posted("c", "/hooks/s/c", "later")]
+        platforms[1:] = [
+            WebhookAccount("a", "/hooks/s/a", "second"),
+            WebhookAccount("c", "/hooks/s/c", "later"),
+        ]
         assert [await post(path) for path in ("/hooks/s/a", "/hooks/s/c", "/other/1")] == [
             *("second", "later", "404")
         ]
         async with http.get("/hooks/s/a") as response:
             assert (response.status, response.headers["Allow"]) == (405, "POST")
-        doors[1:] = []
+        platforms[1:] = []
         assert await post("/hooks/s/a") == "404"

@@ -1,4 +1,4 @@
-"""Accounts of platforms over `/api/v1`: how they stand, and what is refused."""
+"""Accounts of platforms over `/api/v1`: their status, and what is refused."""
 
 from tests.support.v1_client import V1
 
@@ -14,7 +14,7 @@ async def test_accounts_are_listed_and_checked(v1: V1) -> None:
     assert checked["connected"] and checked["name"] == "api"
 
 
-async def test_what_cannot_be_paused_or_is_not_there_is_refused(v1: V1) -> None:
+async def test_an_unknown_account_or_one_that_cannot_pause_is_refused(v1: V1) -> None:
     status, error = await v1.refused("POST", "/platforms/web/default/pause")
     assert (status, error["code"]) == (409, "not_pausable")
     assert "platforms.web.enabled = false" in error["message"]

@@ -1,4 +1,4 @@
-"""Charts over `/api/v1`: what the gateway did shows in the last hour and the last day."""
+"""Charts over `/api/v1`: a turn is shown in the last hour and the last day."""
 
 import pytest
 from tests.support.v1_client import V1
@@ -20,6 +20,6 @@ async def test_a_turn_shows_in_the_chart(v1: V1, span: str, per: int, points: in
     assert last["memory"] > 1_000_000 and last["duration"]["mean"] > 0
 
 
-async def test_another_span_is_refused(v1: V1) -> None:
+async def test_an_unknown_time_span_is_refused(v1: V1) -> None:
     status, error = await v1.refused("GET", "/chart?span=year")
     assert (status, error["param"]) == (400, "span")

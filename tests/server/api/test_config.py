@@ -1,4 +1,4 @@
-"""The configuration over `/api/v1`: who changes what somebody else has changed meanwhile."""
+"""The configuration over `/api/v1`: concurrent changes."""
 
 import asyncio
 from typing import Any
@@ -9,10 +9,10 @@ KEYS = ("prices.grain.input", "prices.weed.input")
 OUTPUTS = ("prices.grain.output", "prices.weed.output")
 
 
-async def test_of_two_who_change_what_they_looked_at_the_second_is_told_and_nothing_is_lost(
+async def test_of_two_changes_to_the_same_version_the_second_is_refused_and_nothing_is_lost(
     v1: V1,
 ) -> None:
-    """Law 15: neither is half done, and who looks again adds to what the other did."""
+    """Neither change is half applied, and one that is made again keeps the other."""
     read = await v1.get("/config")
 
     async def change(number: int, revision: str) -> tuple[int, Any]:
@@ -39,8 +39,8 @@ async def test_of_two_who_change_what_they_looked_at_the_second_is_told_and_noth
     await v1.ask("PATCH", "/config", json={"unset": ["prices.grain", "prices.weed"]})
 
 
-async def test_many_who_change_a_key_each_at_once_all_have_it(v1: V1) -> None:
-    """Who names keys and not what they looked at is served behind the others."""
+async def test_concurrent_changes_of_different_keys_all_succeed(v1: V1) -> None:
+    """A change without a version is applied after the others."""
     keys = [f"prices.m{number}" for number in range(5)]
     table = {"input": 1, "output": 2}
     done = await asyncio.gather(

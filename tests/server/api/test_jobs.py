@@ -3,13 +3,12 @@
 import asyncio
 from datetime import datetime
 
+from tests.server.api.v1_helpers import DAILY_JOB
 from tests.support.v1_client import V1
-
-JOB = {"when": "every day at 9 in Europe/Berlin", "text": "say hello [text hello]", "to": "nowhere"}
 
 
 async def test_a_job_is_made_read_paused_and_removed(v1: V1) -> None:
-    made = await v1.ask("POST", "/jobs", json=JOB | {"name": "greeting", "silent": True})
+    made = await v1.ask("POST", "/jobs", json=DAILY_JOB | {"name": "greeting", "silent": True})
     assert (made["cron"], made["zone"], made["name"]) == ("0 9 * * *", "Europe/Berlin", "greeting")
     assert (made["to"], made["session"], made["silent"]) == ("nowhere", "fresh", True)
     first, second, third = made["upcoming"]
@@ -27,8 +26,8 @@ async def test_a_job_is_made_read_paused_and_removed(v1: V1) -> None:
 
 
 async def test_a_job_is_rewritten_with_its_number_and_its_history(v1: V1) -> None:
-    """What is not said stays: where its times do, so does the next of them."""
-    made = await v1.ask("POST", "/jobs", json=JOB)
+    """Fields that are not given stay; if the schedule stays, so does the next run."""
+    made = await v1.ask("POST", "/jobs", json=DAILY_JOB)
     path = f"/jobs/{made['id']}"
     other = await v1.ask("PATCH", path, json={"text": "say goodbye", "overlap": "queue"})
     assert (other["text"], other["name"], other["overlap"]) == ("say goodbye",) * 2 + ("queue",)
@@ -52,8 +51,8 @@ async def test_a_job_is_rewritten_with_its_number_and_its_history(v1: V1) -> Non
 
 
 async def test_a_job_is_run_now_and_its_run_is_in_its_history(v1: V1) -> None:
-    """J4: with nobody to tell it to, what it said is in the history."""
-    made = await v1.ask("POST", "/jobs", json=JOB)
+    """J4: without a recipient, its reply is in the history."""
+    made = await v1.ask("POST", "/jobs", json=DAILY_JOB)
     path = f"/jobs/{made['id']}"
     run = await v1.ask("POST", f"{path}/run")
     assert run["cause"] == "asked"
@@ -68,7 +67,9 @@ async def test_a_job_is_run_now_and_its_run_is_in_its_history(v1: V1) -> None:
     await v1.ask("DELETE", path)
 
 
-async def test_what_cannot_be_a_job_is_refused_with_what_was_understood(v1: V1) -> None:
+async def test_a_schedule_that_cannot_be_read_is_refused_with_the_part_that_was_understood(
+    v1: V1,
+) -> None:
     for change, param, told in (
         ({"when": "every weekday att 9"}, "when", "I understood “every weekday”, but not “att 9”."),
         ({"zone": "Mars/Base", "when": "at 9"}, "when", "'Mars/Base' is no time zone"),
@@ -79,7 +80,7 @@ async def test_what_cannot_be_a_job_is_refused_with_what_was_understood(v1: V1) 
         ({"text": " "}, None, "It is not said what the job is to do."),
         ({"overlap": "wait"}, "overlap", "overlap"),
     ):
-        status, error = await v1.refused("POST", "/jobs", json=JOB | change)
+        status, error = await v1.refused("POST", "/jobs", json=DAILY_JOB | change)
         assert (status, error["param"]) == (400, param), change
         assert error["message"].startswith(told), change
     for path in ("/jobs/x", "/jobs/4711", "/jobs/99999999999999999999"):

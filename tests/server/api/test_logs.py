@@ -1,4 +1,4 @@
-"""The log over HTTP: a page of it, the way back, and the lines as they come."""
+"""The log over `/api/v1`: its newest lines, paging back, and the stream of new lines."""
 
 from typing import Any
 
@@ -8,14 +8,14 @@ READY = "Ready at"  # what every gateway logs
 JOB = {"when": "every day at 9", "text": "say hello [text hello]", "to": "nowhere"}
 
 
-async def something_logged(v1: V1) -> int:
-    """The number of a job that was run, which the log tells."""
+async def run_logged_job(v1: V1) -> int:
+    """Runs a job, which is logged, and returns its number."""
     job = int((await v1.ask("POST", "/jobs", json=JOB))["id"])
     await v1.ask("POST", f"/jobs/{job}/run")
     return job
 
 
-async def test_the_newest_lines_are_there_with_what_they_say(v1: V1) -> None:
+async def test_the_newest_log_lines_are_listed_with_their_fields(v1: V1) -> None:
     page = await v1.get("/logs", q=READY.lower(), level="info")
     [line] = page["lines"]
     assert line["message"].startswith(READY) and line["level"] == "info"
@@ -25,7 +25,7 @@ async def test_the_newest_lines_are_there_with_what_they_say(v1: V1) -> None:
     assert (await v1.get("/logs", session="s_nobody"))["lines"] == []
 
 
-async def test_the_way_back_has_each_line_once(v1: V1) -> None:
+async def test_paging_back_returns_each_log_line_once(v1: V1) -> None:
     whole = (await v1.get("/logs"))["lines"]
     back: list[dict[str, Any]] = []
     query: dict[str, Any] = {"limit": 1, "before": whole[-1]["number"] + 1}
@@ -38,22 +38,22 @@ async def test_the_way_back_has_each_line_once(v1: V1) -> None:
     assert back == whole
 
 
-async def test_the_log_is_followed_from_where_it_was_read(v1: V1) -> None:
+async def test_the_log_stream_continues_after_the_lines_that_were_read(v1: V1) -> None:
     known = (await v1.get("/logs"))["newest"]
-    job = await something_logged(v1)
+    job = await run_logged_job(v1)
     async with v1.events("/logs/events", params={"after": known, "q": "job_run_started"}) as events:
         async for event in events:
             assert event.name == "line" and event.id == event.data["number"] > known
             if event.data["fields"]["job"] == job:
                 break
-        later = await something_logged(v1)
+        later = await run_logged_job(v1)
         async for event in events:
             if event.data["fields"]["job"] == later:
                 break
         last = event.id
     headers = {"Last-Event-ID": str(last)}
     async with v1.events("/logs/events?q=job_run_started", headers=headers) as events:
-        latest = await something_logged(v1)
+        latest = await run_logged_job(v1)
         async for event in events:
             assert event.data["fields"]["job"] == latest, "nothing is told twice"
             break
@@ -61,7 +61,7 @@ async def test_the_log_is_followed_from_where_it_was_read(v1: V1) -> None:
         await v1.ask("DELETE", f"/jobs/{each}")
 
 
-async def test_what_is_asked_wrongly_is_told(v1: V1) -> None:
+async def test_wrong_parameters_of_the_log_are_named(v1: V1) -> None:
     for path in ("/logs?level=loud", "/logs?limit=0", "/logs/events?after=-1"):
         assert (await v1.refused("GET", path))[0] == 400
     headers = {"Last-Event-ID": "x"}

@@ -22,7 +22,7 @@ async def test_notes_are_added_changed_listed_and_forgotten(v1: V1) -> None:
     assert (await v1.get("/memory", owner="person:nobody"))["notebooks"][0]["notes"] == []
 
 
-async def test_a_notebook_that_is_off_takes_nothing(v1: V1) -> None:
+async def test_a_notebook_that_is_off_accepts_no_notes(v1: V1) -> None:
     owner = "person:x:default:off"
     assert (await v1.ask("PATCH", "/memory", json={"owner": owner, "off": True}))["off"]
     status, error = await v1.refused("POST", "/memory", json={"owner": owner, "text": "x"})
@@ -30,7 +30,7 @@ async def test_a_notebook_that_is_off_takes_nothing(v1: V1) -> None:
     assert not (await v1.ask("PATCH", "/memory", json={"owner": owner, "off": False}))["off"]
 
 
-async def test_what_cannot_be_noted_is_refused_with_its_reason(v1: V1) -> None:
+async def test_a_note_that_cannot_be_saved_is_refused_with_the_reason(v1: V1) -> None:
     for body, code in (
         ({"owner": "somebody", "text": "x"}, 400),
         ({"owner": OWNER, "text": ""}, 400),
@@ -50,7 +50,7 @@ async def test_what_cannot_be_noted_is_refused_with_its_reason(v1: V1) -> None:
     assert status == 404
 
 
-async def test_the_agent_of_the_page_knows_what_was_noted(v1: V1) -> None:
+async def test_the_agent_of_the_page_knows_the_notes(v1: V1) -> None:
     """The page, the API and the shell have one owner, and so one notebook."""
     await v1.ask("POST", "/memory", json={"owner": OWNER, "text": "keeps bees"})
     session = await v1.open()

@@ -1,4 +1,4 @@
-"""Messages over `/api/v1`: said once, to a session that can hear them, with what is attached."""
+"""Messages over `/api/v1`: accepted once, with attachments, by sessions that can receive them."""
 
 import asyncio
 import base64
@@ -23,7 +23,7 @@ def text_file(name: str, text: str) -> dict[str, str]:
     return {"name": name, "data": base64.b64encode(text.encode()).decode()}
 
 
-async def test_a_message_said_again_is_the_same_message(v1: V1) -> None:
+async def test_a_message_sent_again_is_the_same_message(v1: V1) -> None:
     session, other = await v1.open(), await v1.open()
     body = {"text": "once", "message_id": "same"}
     async with v1.http.post(f"/api/v1/sessions/{session}/messages", json=body) as response:
@@ -63,11 +63,11 @@ async def test_a_command_answers_without_a_record(v1: V1) -> None:
     assert (await v1.get(f"/sessions/{session}"))["records"] == []
 
 
-async def test_stop_ends_the_turn_for_good_and_what_waits_with_it(v1: V1) -> None:
+async def test_stop_ends_the_turn_for_good_and_drops_waiting_messages(v1: V1) -> None:
     session = await v1.open()
     assert await v1.ask("POST", f"/sessions/{session}/stop") == {"stopped": False}
     running = await v1.say(session, "[first 60] never")
-    await _until_running(v1, session)  # said before that, the next one would be of the same turn
+    await _until_running(v1, session)  # sent earlier, the next message would join the same turn
     waiting = await v1.say(session, "behind it", "m2", mode="queue")
     assert await v1.ask("POST", f"/sessions/{session}/stop") == {"stopped": True}
     for message in (running, waiting):
@@ -78,7 +78,7 @@ async def test_stop_ends_the_turn_for_good_and_what_waits_with_it(v1: V1) -> Non
 @pytest.mark.parametrize(
     ("mode", "first"), [("interrupt", "merged"), ("queue", "answered"), ("steer", "answered")]
 )
-async def test_a_busy_session_does_as_the_message_says(v1: V1, mode: str, first: str) -> None:
+async def test_a_busy_session_obeys_the_mode_of_the_message(v1: V1, mode: str, first: str) -> None:
     session = await v1.open()
     one = await v1.say(session, f"{HELD_CALL} [then] [text one]")
     await _until_running(v1, session)
@@ -91,7 +91,7 @@ async def test_a_busy_session_does_as_the_message_says(v1: V1, mode: str, first:
     assert (await v1.end(one))["state"] == first
 
 
-async def test_a_session_of_another_platform_or_one_that_is_over_is_not_spoken_to(
+async def test_a_session_of_another_platform_or_one_that_is_over_accepts_no_message(
     v1: V1, shared_gateway: GatewayProcess
 ) -> None:
     session = await v1.open("going on")
@@ -106,7 +106,7 @@ async def test_a_session_of_another_platform_or_one_that_is_over_is_not_spoken_t
     assert await v1.open("going on") not in (session, None)
 
 
-async def test_a_session_of_the_api_can_be_gone_on_with(
+async def test_a_session_of_the_api_can_be_continued(
     v1: V1, shared_gateway: GatewayProcess
 ) -> None:
     with shared_gateway.client() as client:
@@ -122,7 +122,7 @@ async def test_a_session_of_the_api_can_be_gone_on_with(
     assert [r["message"]["type"] for r in records] == ["user", "assistant"] * 2
 
 
-async def test_what_is_attached_is_in_the_workspace_and_pictures_reach_the_model(
+async def test_attachments_are_in_the_workspace_and_pictures_reach_the_model(
     v1: V1, shared_gateway: GatewayProcess
 ) -> None:
     session = await v1.open()
@@ -182,7 +182,7 @@ async def test_another_file_of_the_same_name_gets_a_name_of_its_own(v1: V1) -> N
         ),
     ],
 )
-async def test_a_wrong_message_is_refused_and_nothing_is_kept(
+async def test_an_invalid_message_is_refused_and_nothing_is_stored(
     v1: V1, body: dict[str, Any], status: int, param: str | None
 ) -> None:
     session = await v1.open()
@@ -194,7 +194,7 @@ async def test_a_wrong_message_is_refused_and_nothing_is_kept(
 
 
 @pytest.mark.parametrize("name", ["uploads", "uploads/trap.txt"])
-async def test_no_link_of_a_command_leads_an_upload_or_a_look_outside(
+async def test_no_symlink_leads_an_upload_or_a_download_outside_the_workspace(
     v1: V1, shared_gateway: GatewayProcess, tmp_path: Path, name: str
 ) -> None:
     session = await v1.open()
@@ -221,7 +221,7 @@ async def test_no_link_of_a_command_leads_an_upload_or_a_look_outside(
     assert "sub/file" not in [f["path"] for f in await v1.get(f"/sessions/{session}/files")]
 
 
-async def test_a_file_is_saved_and_never_opened_as_a_page(
+async def test_a_file_is_downloaded_and_never_opened_as_a_page(
     v1: V1, shared_gateway: GatewayProcess
 ) -> None:
     session = await v1.open()

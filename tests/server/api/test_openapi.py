@@ -1,4 +1,4 @@
-"""The OpenAPI document: the docs say the same, and the gateway keeps to it."""
+"""The OpenAPI document: it matches the docs, and the gateway conforms to it."""
 
 import re
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ CHECKS = [
 ]
 
 
-def test_the_docs_have_the_same_table() -> None:
+def test_the_docs_list_the_same_endpoints() -> None:
     lines = re.findall(r"^\| `([A-Z]+) (/api/v1[^`?]*)(?:\?([^`]*))?` \|", DOCS.read_text(), re.M)
     documented = {
         (method, path): set(re.findall(r"(\w+)=", query)) for method, path, query in lines
@@ -62,15 +62,15 @@ def test_every_endpoint_is_described_with_its_parameters() -> None:
     }
 
 
-def test_no_reference_leads_nowhere() -> None:
+def test_every_reference_of_the_document_resolves() -> None:
     described = build_document(ENDPOINTS)
     known = {f"#/components/schemas/{name}" for name in described["components"]["schemas"]}
     assert set(_references(described)) <= known
 
 
-async def test_the_gateway_serves_it(v1: V1) -> None:
-    said = msgspec.json.decode(msgspec.json.encode(build_document(ENDPOINTS)))
-    assert await v1.get("/openapi.json") == said
+async def test_the_gateway_serves_the_document(v1: V1) -> None:
+    document = msgspec.json.decode(msgspec.json.encode(build_document(ENDPOINTS)))
+    assert await v1.get("/openapi.json") == document
 
 
 def _references(value: Any) -> Iterator[str]:
@@ -85,19 +85,19 @@ def _references(value: Any) -> Iterator[str]:
 
 schema = schemathesis.openapi.from_dict(build_document(ENDPOINTS))
 for endpoint in ENDPOINTS:
-    # A stream never ends by itself, and a gateway that goes answers no more.
+    # A stream never ends by itself, and a stopping gateway answers no more requests.
     if Media.EVENTS in endpoint.response_media or endpoint.response_type is StopAccepted:
         schema = schema.exclude(path=PREFIX + endpoint.path)
 
 
 @schemathesis.serializer(Media.LINES)
-def _lines(context: object, value: object) -> bytes:
+def _serialize_lines(context: object, value: object) -> bytes:
     return str(value).encode("utf-8", "replace")
 
 
 @pytest.fixture(scope="session")
-def known(shared_gateway: GatewayProcess) -> str:
-    """A session that is there: a made-up id alone would try little more than 404."""
+def known_session(shared_gateway: GatewayProcess) -> str:
+    """The id of an existing session: made-up ids alone would test little more than 404."""
     with shared_gateway.client() as client:
         client.chat.completions.create(
             model="holdfast",
@@ -110,13 +110,13 @@ def known(shared_gateway: GatewayProcess) -> str:
 
 @schema.parametrize()
 @settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-def test_the_gateway_keeps_to_what_it_says(
-    case: schemathesis.Case, shared_gateway: GatewayProcess, known: str
+def test_the_gateway_conforms_to_the_document(
+    case: schemathesis.Case, shared_gateway: GatewayProcess, known_session: str
 ) -> None:
-    """Whatever is asked: no internal error, no status and no shape that is not described."""
-    case.query.pop("wait", None)  # nobody waits here
+    """No request causes an internal error or a response that the document does not describe."""
+    case.query.pop("wait", None)  # no long polling
     options: dict[str, Any] = {"headers": shared_gateway.auth, "checks": CHECKS, "timeout": 20}
     case.call_and_validate(base_url=shared_gateway.address, **options)
     if "/sessions/{id}" in case.path and not (case.method == "DELETE" and case.path.endswith("}")):
-        case.path_parameters["id"] = known
+        case.path_parameters["id"] = known_session
         case.call_and_validate(base_url=shared_gateway.address, **options)

@@ -1,10 +1,10 @@
-"""The two boxes and the processes of everybody over `/api/v1`."""
+"""Outbox, inbox, and the processes of all sessions over `/api/v1`."""
 
-from tests.server.api.test_turns import until_begun
+from tests.server.api.v1_helpers import wait_for_first_record
 from tests.support.v1_client import V1
 
 
-async def test_what_was_sent_is_listed_and_not_sent_again(v1: V1) -> None:
+async def test_a_sent_delivery_is_listed_and_not_sent_again(v1: V1) -> None:
     session = await v1.open()
     await v1.end(await v1.say(session, "[text an answer]"))
     await v1.end(await v1.say(session, "[text another]", "m2"))
@@ -22,10 +22,10 @@ async def test_what_was_sent_is_listed_and_not_sent_again(v1: V1) -> None:
     assert (status, error["param"]) == (400, "state")
 
 
-async def test_the_inbox_shows_what_is_open_and_what_ended_so(v1: V1) -> None:
+async def test_the_inbox_lists_open_and_ended_messages_by_state(v1: V1) -> None:
     session = await v1.open()
     message = await v1.say(session, "[first 60] never")
-    await until_begun(v1, session)
+    await wait_for_first_record(v1, session)
     (line,) = [each for each in (await v1.get("/inbox"))["messages"] if each["id"] == message]
     assert (line["state"], line["session_id"]) == ("running", session)
     assert (line["text"], line["platform"]) == ("[first 60] never", "web")
@@ -35,7 +35,7 @@ async def test_the_inbox_shows_what_is_open_and_what_ended_so(v1: V1) -> None:
     assert message not in [each["id"] for each in (await v1.get("/inbox"))["messages"]]
 
 
-async def test_the_processes_of_all_sessions_are_listed_with_whose_they_are(v1: V1) -> None:
+async def test_the_processes_of_all_sessions_are_listed_with_their_session(v1: V1) -> None:
     session = await v1.open()
     start = '[tool process {"action": "start", "command": "sleep 600"}]'
     await v1.end(await v1.say(session, start))

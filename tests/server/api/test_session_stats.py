@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from tests.server.api.test_approvals import SUDO, asked
+from tests.server.api.v1_helpers import SUDO_COMMAND, pending_approval
 from tests.support.v1_client import V1
 
-LONG = """[tool terminal {"command": "seq 1 4000"}] [then] [text **counted**]"""
+LONG_OUTPUT = """[tool terminal {"command": "seq 1 4000"}] [then] [text **counted**]"""
 
 
-async def test_a_list_goes_on_where_it_was_though_sessions_move_meanwhile(v1: V1) -> None:
-    """By a place and not by a number: what is spoken to moves to the top, and is not missed."""
+async def test_a_list_continues_where_it_was_though_sessions_move_meanwhile(v1: V1) -> None:
+    """The cursor is a position in the list: a session that moves to the top is not missed."""
     made = [await v1.open() for _ in range(5)]
     wanted = ",".join(made)
     first = await v1.get("/sessions", ids=wanted, limit=2)
@@ -24,10 +24,10 @@ async def test_a_list_goes_on_where_it_was_though_sessions_move_meanwhile(v1: V1
     assert (status, error["param"]) == (400, "after")
 
 
-async def test_a_gist_says_what_was_said_last_and_what_it_took(v1: V1) -> None:
-    """Only where it is asked for: nobody else waits for it to be read."""
+async def test_a_summary_has_the_last_message_and_the_usage(v1: V1) -> None:
+    """Only on request: other lists do not wait for it."""
     session = await v1.open()
-    await v1.end(await v1.say(session, LONG))
+    await v1.end(await v1.say(session, LONG_OUTPUT))
     (plain,) = (await v1.get("/sessions", ids=session))["sessions"]
     assert plain["summary"] is None
     (row,) = (await v1.get("/sessions", ids=session, summary="true"))["sessions"]
@@ -42,10 +42,10 @@ async def test_a_gist_says_what_was_said_last_and_what_it_took(v1: V1) -> None:
     assert (summary["cost"], summary["queued"]) == (None, 0)
 
 
-async def test_a_gist_has_what_a_turn_took_that_still_waits(v1: V1) -> None:
+async def test_a_summary_includes_the_usage_of_a_waiting_turn(v1: V1) -> None:
     session = await v1.open()
-    message = await v1.say(session, SUDO)
-    approval = await asked(v1, session)
+    message = await v1.say(session, SUDO_COMMAND)
+    approval = await pending_approval(v1, session)
     (row,) = (await v1.get("/sessions", ids=session, summary="true"))["sessions"]
     (turn,) = (await v1.get(f"/sessions/{session}/turns"))["turns"]
     assert row["summary"]["usage"] == turn["usage"] and turn["usage"]["input_tokens"] > 0
@@ -53,9 +53,9 @@ async def test_a_gist_has_what_a_turn_took_that_still_waits(v1: V1) -> None:
     await v1.end(message)
 
 
-async def test_what_a_tool_printed_can_be_had_cut(v1: V1) -> None:
+async def test_tool_output_can_be_requested_truncated(v1: V1) -> None:
     session = await v1.open()
-    await v1.end(await v1.say(session, LONG))
+    await v1.end(await v1.say(session, LONG_OUTPUT))
     whole = (await v1.get(f"/sessions/{session}/transcript"))["records"]
     cut = (await v1.get(f"/sessions/{session}/transcript", max_tool_output=100))["records"]
     (place,) = [n for n, record in enumerate(whole) if record["message"]["type"] == "tool"]
@@ -69,9 +69,9 @@ async def test_what_a_tool_printed_can_be_had_cut(v1: V1) -> None:
     assert detail["records"] == cut
 
 
-async def test_figures_of_a_stretch_are_those_of_its_replies_and_turns(v1: V1) -> None:
+async def test_usage_of_a_range_is_that_of_its_replies_and_turns(v1: V1) -> None:
     session = await v1.open()
-    await v1.end(await v1.say(session, LONG))
+    await v1.end(await v1.say(session, LONG_OUTPUT))
     await v1.end(await v1.say(session, "[text more]", "m2"))
     records = (await v1.get(f"/sessions/{session}/transcript"))["records"]
     replies = [each["seq"] for each in records if each["message"]["type"] == "assistant"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.server.api.test_turns import until_begun
+from tests.server.api.v1_helpers import wait_for_first_record
 from tests.support.gateway_process import GatewayProcess
 from tests.support.v1_client import V1
 
@@ -24,7 +24,7 @@ async def test_a_name_finds_its_session_again(v1: V1) -> None:
     assert await v1.open() != await v1.open()
 
 
-async def test_a_session_is_called_after_the_first_line_said_in_it(v1: V1) -> None:
+async def test_a_session_is_titled_after_its_first_line(v1: V1) -> None:
     session = await v1.open()
     await v1.end(await v1.say(session, "  A fine   title \nand more"))
     await v1.end(await v1.say(session, "something else", "m2"))
@@ -69,7 +69,8 @@ async def test_a_transcript_is_paged_both_ways_without_gap_or_repeat(v1: V1) -> 
     while page := (await v1.get(path, after=after, limit=3))["records"]:
         forward += page
         after = page[-1]["seq"]
-    backward, before = [], 99
+    backward: list[dict[str, Any]] = []
+    before = 99
     while page := (await v1.get(path, before=before, limit=4))["records"]:
         backward = page + backward
         before = page[0]["seq"]
@@ -81,7 +82,7 @@ async def test_a_transcript_is_paged_both_ways_without_gap_or_repeat(v1: V1) -> 
     assert [turn["state"] for turn in detail["turns"]] == ["answered", "answered"]
 
 
-async def test_search_finds_what_was_said_and_marks_it(v1: V1) -> None:
+async def test_search_finds_and_highlights_messages(v1: V1) -> None:
     session = await v1.open()
     await v1.end(await v1.say(session, "Xylophones are 100% wood"))
     await v1.end(await v1.say(session, "what is a xylophone?", "m2"))
@@ -100,7 +101,7 @@ async def test_search_finds_what_was_said_and_marks_it(v1: V1) -> None:
     assert len(await v1.get("/search", q="xylophone", session=session)) == 4
 
 
-async def test_an_exported_session_comes_back_as_a_new_one(v1: V1) -> None:
+async def test_an_exported_session_is_imported_as_a_new_one(v1: V1) -> None:
     session = await v1.open()
     command = '[tool terminal {"command": "echo moved"}] [then] [text done moving]'
     await v1.end(await v1.say(session, command))
@@ -113,7 +114,7 @@ async def test_an_exported_session_comes_back_as_a_new_one(v1: V1) -> None:
     assert made["id"] != session and made["title"] == head["title"] and made["messages"] == 4
     taken_in = (await v1.get(f"/sessions/{made['id']}/transcript"))["records"]
     assert [r["message"] for r in taken_in] == [r["message"] for r in records]
-    # It goes on: the model is shown what it never said here, and takes it.
+    # It continues: the model accepts a transcript that it did not write.
     ended = await v1.end(await v1.say(made["id"], "and now?"))
     assert ended["state"] == "answered", ended
 
@@ -128,14 +129,14 @@ async def test_an_exported_session_comes_back_as_a_new_one(v1: V1) -> None:
         (b'{"id": "s"}\n\xff\xfe', "line 2"),
     ],
 )
-async def test_a_broken_import_is_told_where_it_is_broken(v1: V1, body: bytes, said: str) -> None:
+async def test_an_invalid_import_is_refused_with_its_line(v1: V1, body: bytes, said: str) -> None:
     before = (await v1.get("/status"))["inbox_counts"]
     status, error = await v1.refused("POST", "/sessions/import", data=body)
     assert status == 400 and said in error["message"]
     assert (await v1.get("/status"))["inbox_counts"] == before
 
 
-async def test_a_deleted_session_is_gone_with_all_it_had(
+async def test_a_deleted_session_is_gone_with_all_its_data(
     v1: V1, shared_gateway: GatewayProcess
 ) -> None:
     session = await v1.open("to be deleted")
@@ -146,20 +147,20 @@ async def test_a_deleted_session_is_gone_with_all_it_had(
     async with v1.events("/events") as events:
         async with v1.http.delete(f"/api/v1/sessions/{session}") as response:
             assert response.status == 204
-        assert [e async for e in _until(events, "deleted")][-1].data == {"id": session}
+        assert [e async for e in _wait_for_event(events, "deleted")][-1].data == {"id": session}
     assert (await v1.refused("GET", f"/sessions/{session}"))[0] == 404
     assert (await v1.refused("DELETE", f"/sessions/{session}"))[0] == 404
     assert await v1.get("/search", q="unforgettable") == []
     assert not (shared_gateway.paths.workspaces / session).exists()
-    labels = content(shared_gateway.home.glob("runs/*/label.json"))
+    labels = file_contents(shared_gateway.home.glob("runs/*/label.json"))
     assert [path for path, text in labels.items() if session.encode() in text] == []
-    files = content(path for path in shared_gateway.home.rglob("*") if path.is_file())
+    files = file_contents(path for path in shared_gateway.home.rglob("*") if path.is_file())
     assert [path for path, text in files.items() if b"unforgettable" in text] == []
     assert await v1.open("to be deleted") != session
 
 
-def content(paths: Iterable[Path]) -> dict[Path, bytes]:
-    """What is in the files of a gateway that runs: one may go while it is looked for."""
+def file_contents(paths: Iterable[Path]) -> dict[Path, bytes]:
+    """The contents of files of a running gateway, which may delete one meanwhile."""
     found = {}
     for path in paths:
         with suppress(FileNotFoundError):
@@ -167,7 +168,7 @@ def content(paths: Iterable[Path]) -> dict[Path, bytes]:
     return found
 
 
-async def test_deleting_stops_what_runs_and_drops_what_waits(v1: V1) -> None:
+async def test_deleting_stops_the_turn_and_drops_waiting_messages(v1: V1) -> None:
     session = await v1.open()
     running = await v1.say(session, "[first 60] never")
     waiting = await v1.say(session, "nor this", "m2", mode="queue")
@@ -179,7 +180,7 @@ async def test_deleting_stops_what_runs_and_drops_what_waits(v1: V1) -> None:
         assert (await v1.refused("GET", f"/messages/{message}"))[0] == 404
 
 
-async def test_status_and_commands_say_what_there_is(v1: V1) -> None:
+async def test_status_and_commands_are_listed(v1: V1) -> None:
     status = await v1.get("/status")
     assert status["state"] == "running" and status["model"]["name"] == "scripted"
     assert status["model"]["provider"] == "local" and status["model"]["why"]
@@ -201,24 +202,24 @@ async def test_status_and_commands_say_what_there_is(v1: V1) -> None:
         ("/messages/1?wait=601", "wait"),
     ],
 )
-async def test_a_wrong_parameter_is_named(v1: V1, path: str, param: str | None) -> None:
+async def test_an_invalid_parameter_is_named(v1: V1, path: str, param: str | None) -> None:
     status, error = await v1.refused("GET", path)
     assert (status, error["param"]) == (400, param), error
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"name": ""}', b'{"nam": "x"}', b"\xff"])
-async def test_a_wrong_body_is_refused(v1: V1, body: bytes) -> None:
+async def test_an_invalid_body_is_refused(v1: V1, body: bytes) -> None:
     assert (await v1.refused("POST", "/sessions", data=body))[0] == 400
 
 
-async def _until(events: Any, name: str) -> Any:
+async def _wait_for_event(events: Any, name: str) -> Any:
     async for event in events:
         yield event
         if event.name == name:
             return
 
 
-async def test_sessions_are_chosen_by_how_they_stand_whose_they_are_and_what_was_said(
+async def test_sessions_are_filtered_by_state_person_and_text(
     v1: V1,
 ) -> None:
     idle, running, aside, over = [await v1.open(f"stands {n}") for n in range(4)]
@@ -227,7 +228,7 @@ async def test_sessions_are_chosen_by_how_they_stand_whose_they_are_and_what_was
     await v1.ask("POST", f"/sessions/{aside}/suspend")
     await v1.ask("POST", f"/sessions/{over}/reset")
     await v1.say(running, "[first 60] never")
-    await until_begun(v1, running)
+    await wait_for_first_record(v1, running)
     mine = {idle, running, aside, over}
 
     async def found(**asked: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""The timeline of a turn, from the rows that its course has left in a real store."""
+"""The timeline of a turn, built from its rows in a real store."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -33,7 +33,7 @@ from holdfast.server.api.v1.turns import TimelineSpan, TimelineSpanKind, TurnExi
 from holdfast.store.sqlite.store import SqliteStore
 
 SESSION, TURN, ROUTE = SessionId("s"), TurnId("t"), SessionKey("sim:default:dm:c:")
-USED = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
+USAGE = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
 PRICES = {"m-*": Price(input=1.0, output=2.0)}
 CALL = ToolCall(id=CallId("c1"), name="terminal", arguments='{"command": "make"}')
 
@@ -44,15 +44,15 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
         yield opened
 
 
-async def said(store: SqliteStore, name: str, *, at: float) -> InboxId:
+async def accept_message(store: SqliteStore, name: str, *, at: float) -> InboxId:
     source = Source(platform="sim", chat_id="c", user_id="u")
     inbound = Inbound(source=source, event_id=name, message_id=name, text=name)
     accepted = await store.accept(inbound, route=ROUTE, principal=PrincipalId("p"), at=at)
     return accepted.row.id
 
 
-async def begun(store: SqliteStore, *, at: float) -> InboxId:
-    message = await said(store, "first", at=at - 5)
+async def begin_turn(store: SqliteStore, *, at: float) -> InboxId:
+    message = await accept_message(store, "first", at=at - 5)
     await store.begin_turn(
         BeginTurn(
             turn_id=TURN,
@@ -67,48 +67,48 @@ async def begun(store: SqliteStore, *, at: float) -> InboxId:
     return message
 
 
-async def replied(store: SqliteStore, *calls: ToolCall, at: float) -> None:
+async def record_reply(store: SqliteStore, *calls: ToolCall, at: float) -> None:
     reply = AssistantMessage(calls=calls, model="m-1")
-    await store.record_reply(TURN, session_id=SESSION, message=reply, usage=USED, at=at)
+    await store.record_reply(TURN, session_id=SESSION, message=reply, usage=USAGE, at=at)
 
 
-async def ended(store: SqliteStore, message: InboxId, *, at: float) -> None:
+async def end_turn(store: SqliteStore, message: InboxId, *, at: float) -> None:
     await store.end_turn(
         EndTurn(
             turn_id=TURN,
             session_id=SESSION,
             state=TurnState.ANSWERED,
             messages=(AssistantMessage(text="done", model="m-1"),),
-            usage=USED + USED,
+            usage=USAGE + USAGE,
             inbox_ends=(InboxEnd(inbox_id=message, state=InboxState.ANSWERED),),
             at=at,
         )
     )
 
 
-async def shown(store: SqliteStore, *, asks: bool = False) -> list[TimelineSpan]:
-    course = await store.turn_details(TURN, after=0, limit=100)
-    assert course is not None
-    return build_spans(course, prices=PRICES, running=asks)
+async def read_spans(store: SqliteStore, *, running: bool = False) -> list[TimelineSpan]:
+    details = await store.turn_details(TURN, after=0, limit=100)
+    assert details is not None
+    return build_spans(details, prices=PRICES, running=running)
 
 
 def times(spans: list[TimelineSpan]) -> list[tuple[TimelineSpanKind, float, float | None]]:
     return [(span.kind, span.started_at, span.ended_at) for span in spans]
 
 
-async def test_a_reply_took_from_the_end_of_what_was_before_it(store: SqliteStore) -> None:
-    message = await begun(store, at=10)
-    await replied(store, CALL, at=12)
+async def test_a_reply_span_starts_at_the_end_of_the_previous_span(store: SqliteStore) -> None:
+    message = await begin_turn(store, at=10)
+    await record_reply(store, CALL, at=12)
     await store.record_started(TURN, session_id=SESSION, call_ids=[CALL.id], at=13)
     result = ToolMessage(call_id=CALL.id, name="terminal", text="ok")
     await store.record_finished(TURN, session_id=SESSION, message=result, at=17)
-    steer = await said(store, "more", at=14)
-    word = UserMessage(text="more")
-    await store.record_steer(TURN, session_id=SESSION, inbox_id=steer, message=word, at=18)
-    running = times(await shown(store, asks=True))
+    steer = await accept_message(store, "more", at=14)
+    steer_message = UserMessage(text="more")
+    await store.record_steer(TURN, session_id=SESSION, inbox_id=steer, message=steer_message, at=18)
+    running = times(await read_spans(store, running=True))
     assert running[-1] == (TimelineSpanKind.MODEL, 18, None)
-    await ended(store, message, at=20)
-    spans = await shown(store)
+    await end_turn(store, message, at=20)
+    spans = await read_spans(store)
     assert times(spans) == [
         (TimelineSpanKind.MODEL, 10, 12),
         (TimelineSpanKind.TOOL, 13, 17),
@@ -117,20 +117,20 @@ async def test_a_reply_took_from_the_end_of_what_was_before_it(store: SqliteStor
     ]
     assert (spans[0].name, spans[0].cost) == ("m-1", 3.0)
     assert (spans[1].name, spans[1].outcome) == ("terminal", ToolOutcome.OK)
-    course = await store.turn_details(TURN, after=0, limit=100)
-    assert course is not None
-    assert [(each.id, each.accepted_at) for each in course.inputs] == [(message, 5), (steer, 14)]
-    assert await store.turn_usage_by_model(TURN) == {"m-1": USED + USED}
+    details = await store.turn_details(TURN, after=0, limit=100)
+    assert details is not None
+    assert [(each.id, each.accepted_at) for each in details.inputs] == [(message, 5), (steer, 14)]
+    assert await store.turn_usage_by_model(TURN) == {"m-1": USAGE + USAGE}
 
 
-async def test_a_crash_is_seen_with_the_call_that_ran_on_through_it(store: SqliteStore) -> None:
-    """It is found out at 50; the turn had last been heard of at 13, and went on at 51."""
-    message = await begun(store, at=10)
-    await replied(store, CALL, at=12)
+async def test_a_crash_is_shown_with_the_call_that_kept_running(store: SqliteStore) -> None:
+    """It is detected at 50; the last row of the turn is of 13, and it resumes at 51."""
+    message = await begin_turn(store, at=10)
+    await record_reply(store, CALL, at=12)
     await store.record_started(TURN, session_id=SESSION, call_ids=[CALL.id], at=13)
-    order = StopOrder(kind=StopKind.CRASH, by=StopRequester.NOBODY, at=50)
+    order = StopOrder(kind=StopKind.CRASH, by=StopRequester.NONE, at=50)
     await store.record_stop(StopRow(id="x", order=order, version="1", interrupted=1))
-    open_still = await shown(store)
+    open_still = await read_spans(store)
     assert (open_still[-1].kind, open_still[-1].exit_state) == (
         TimelineSpanKind.DOWNTIME,
         TurnExitState.INTERRUPTED,
@@ -141,13 +141,13 @@ async def test_a_crash_is_seen_with_the_call_that_ran_on_through_it(store: Sqlit
     assert running.summary == "make"
     await store.resume_turn(TURN, session_id=SESSION, note=NoteMessage(text="cut"), at=51)
     await store.record_ready((), at=52)
-    assert [span.kind for span in await shown(store)].count(TimelineSpanKind.MODEL) == 1
+    assert [span.kind for span in await read_spans(store)].count(TimelineSpanKind.MODEL) == 1
     result = ToolMessage(
         call_id=CALL.id, name="terminal", text="ok", recovery=CallRecovery.ATTACHED
     )
     await store.record_finished(TURN, session_id=SESSION, message=result, at=53)
-    await ended(store, message, at=60)
-    spans = await shown(store)
+    await end_turn(store, message, at=60)
+    spans = await read_spans(store)
     assert times(spans) == [
         (TimelineSpanKind.MODEL, 10, 12),
         (TimelineSpanKind.TOOL, 13, 53),
@@ -161,9 +161,9 @@ async def test_a_crash_is_seen_with_the_call_that_ran_on_through_it(store: Sqlit
     assert (outline.resumed, outline.steps) == (1, 4)
 
 
-async def test_a_turn_that_was_parked_was_not_cut(store: SqliteStore) -> None:
-    message = await begun(store, at=10)
-    await replied(store, CALL, at=12)
+async def test_a_parked_turn_is_not_shown_as_interrupted(store: SqliteStore) -> None:
+    message = await begin_turn(store, at=10)
+    await record_reply(store, CALL, at=12)
     result = ToolMessage(call_id=CALL.id, name="terminal", text="ok")
     await store.record_finished(TURN, session_id=SESSION, message=result, at=13)
     left = LeftTurn(session_id=SESSION, turn_id=TURN, exit_reason=TurnExitReason.PARKED)
@@ -172,29 +172,33 @@ async def test_a_turn_that_was_parked_was_not_cut(store: SqliteStore) -> None:
     await store.record_stop(StopRow(id="x", order=order, version="1", parked=1, stopped_at=15))
     (outline,) = await store.turns(SESSION, limit=10)
     assert (outline.exit_reason, outline.resumed) == (TurnExitReason.PARKED, 0)
-    standing, away = (await shown(store))[-2:]
-    assert (standing.kind, away.exit_state) == (TimelineSpanKind.DRAIN, TurnExitState.PARKED)
+    draining, downtime = (await read_spans(store))[-2:]
+    assert (draining.kind, downtime.exit_state) == (TimelineSpanKind.DRAIN, TurnExitState.PARKED)
     await store.continue_turn(TURN, session_id=SESSION, at=18)
     await store.record_ready((), at=20)
-    await ended(store, message, at=30)
-    drained, away, last = (await shown(store))[-3:]
+    await end_turn(store, message, at=30)
+    drained, downtime, last = (await read_spans(store))[-3:]
     assert (drained.kind, drained.started_at, drained.ended_at) == (TimelineSpanKind.DRAIN, 13, 15)
-    assert (away.started_at, away.ended_at, away.exit_state) == (15, 20, TurnExitState.PARKED)
+    assert (downtime.started_at, downtime.ended_at, downtime.exit_state) == (
+        15,
+        20,
+        TurnExitState.PARKED,
+    )
     assert (last.started_at, last.ended_at) == (20, 30)
 
 
-async def test_a_request_that_was_cut_is_shown_although_it_left_nothing(
+async def test_an_interrupted_model_request_is_shown_without_a_reply(
     store: SqliteStore,
 ) -> None:
-    message = await begun(store, at=10)
+    message = await begin_turn(store, at=10)
     left = LeftTurn(session_id=SESSION, turn_id=TURN, exit_reason=TurnExitReason.RESTART_TIMEOUT)
     await store.leave_turn(left, at=40)
     order = StopOrder(kind=StopKind.RESTART, by=StopRequester.CHAT, at=11)
     await store.record_stop(StopRow(id="x", order=order, version="1", interrupted=1, stopped_at=41))
     await store.resume_turn(TURN, session_id=SESSION, note=NoteMessage(text="cut"), at=45)
     await store.record_ready((), at=46)
-    await ended(store, message, at=50)
-    spans = await shown(store)
+    await end_turn(store, message, at=50)
+    spans = await read_spans(store)
     assert times(spans) == [
         (TimelineSpanKind.MODEL, 10, 41),
         (TimelineSpanKind.DOWNTIME, 41, 45),
@@ -204,45 +208,47 @@ async def test_a_request_that_was_cut_is_shown_although_it_left_nothing(
     assert spans[0].outcome is ToolOutcome.CANCELLED
 
 
-async def stopped(
+async def end_and_read_spans(
     store: SqliteStore, state: TurnState, *messages: ToolMessage
 ) -> list[TimelineSpan]:
-    """A turn that began at 10, called at 13, and was ended at 20."""
+    """Ends the turn that began at 10 and made a call at 13, at 20."""
     end = EndTurn(turn_id=TURN, session_id=SESSION, state=state, messages=messages, at=20)
     await store.end_turn(end)
-    return await shown(store)
+    return await read_spans(store)
 
 
-async def called(store: SqliteStore) -> None:
-    await begun(store, at=10)
-    await replied(store, CALL, at=12)
+async def begin_turn_with_call(store: SqliteStore) -> None:
+    await begin_turn(store, at=10)
+    await record_reply(store, CALL, at=12)
     await store.record_started(TURN, session_id=SESSION, call_ids=[CALL.id], at=13)
 
 
-async def test_the_request_that_a_turn_failed_by_is_shown(store: SqliteStore) -> None:
-    await called(store)
+async def test_the_model_request_that_failed_the_turn_is_shown(store: SqliteStore) -> None:
+    await begin_turn_with_call(store)
     result = ToolMessage(call_id=CALL.id, name="terminal", text="ok")
     await store.record_finished(TURN, session_id=SESSION, message=result, at=17)
-    last = (await stopped(store, TurnState.FAILED))[-1]
+    last = (await end_and_read_spans(store, TurnState.FAILED))[-1]
     assert (last.kind, last.started_at, last.ended_at) == (TimelineSpanKind.MODEL, 17, 20)
     assert last.outcome is ToolOutcome.ERROR
 
 
-async def test_behind_a_call_that_a_turn_was_ended_in_is_nothing(store: SqliteStore) -> None:
+async def test_nothing_follows_the_call_in_which_a_turn_ended(store: SqliteStore) -> None:
     """H7: its result came with the end."""
-    await called(store)
-    cut = ToolMessage(call_id=CALL.id, name="terminal", text="", outcome=ToolOutcome.CANCELLED)
-    last = (await stopped(store, TurnState.SUPERSEDED, cut))[-1]
+    await begin_turn_with_call(store)
+    cancelled = ToolMessage(
+        call_id=CALL.id, name="terminal", text="", outcome=ToolOutcome.CANCELLED
+    )
+    last = (await end_and_read_spans(store, TurnState.SUPERSEDED, cancelled))[-1]
     assert (last.kind, last.started_at, last.ended_at) == (TimelineSpanKind.TOOL, 13, 20)
     assert last.outcome is ToolOutcome.CANCELLED
 
 
-async def test_a_long_turn_comes_in_pages_and_its_cost_in_pieces(store: SqliteStore) -> None:
-    """The pages together are the whole, with nothing twice."""
-    message = await begun(store, at=10)
+async def test_a_long_turn_is_paged_and_its_usage_summed(store: SqliteStore) -> None:
+    """The pages together are complete, without repetition."""
+    message = await begin_turn(store, at=10)
     for number in range(1100):
-        await replied(store, at=11 + number)
-    await ended(store, message, at=2000)
+        await record_reply(store, at=11 + number)
+    await end_turn(store, message, at=2000)
     first = await store.turn_details(TURN, after=0, limit=600)
     assert first is not None and first.more
     second = await store.turn_details(TURN, after=first.steps[-1].seq, limit=600)
@@ -250,10 +256,10 @@ async def test_a_long_turn_comes_in_pages_and_its_cost_in_pieces(store: SqliteSt
     assert [step.seq for step in (*first.steps, *second.steps)] == list(range(1, 1102))
     begins = [span.started_at for span in build_spans(second, prices={}, running=False)]
     assert begins[0] == first.steps[-1].finished_at
-    assert (await store.turn_usage_by_model(TURN))["m-1"].input_tokens == 1100 * USED.input_tokens
+    assert (await store.turn_usage_by_model(TURN))["m-1"].input_tokens == 1100 * USAGE.input_tokens
 
 
-async def test_turns_are_listed_from_the_newest_on(store: SqliteStore) -> None:
+async def test_turns_are_listed_newest_first(store: SqliteStore) -> None:
     for number in range(3):
         turn_id = TurnId(f"t{number}")
         begin = BeginTurn(
@@ -276,10 +282,10 @@ async def test_turns_are_listed_from_the_newest_on(store: SqliteStore) -> None:
     assert middle is not None and (middle.previous, middle.next) == ("t0", "t2")
 
 
-async def test_turns_of_all_sessions_are_chosen_by_their_state_and_by_how_long_they_took(
+async def test_turns_of_all_sessions_are_filtered_by_state_and_sorted_by_duration(
     store: SqliteStore,
 ) -> None:
-    """Asking for what is open looks at nothing else; what has not ended is not slow yet."""
+    """An open turn counts as the least slow one."""
     for number, took in enumerate((5, 50, 20, None)):
         turn_id, session_id = TurnId(f"t{number}"), SessionId(f"s{number}")
         await store.begin_turn(
@@ -298,13 +304,13 @@ async def test_turns_of_all_sessions_are_chosen_by_their_state_and_by_how_long_t
             end = EndTurn(turn_id=turn_id, session_id=session_id, state=state, at=10 + took)
             await store.end_turn(end)
 
-    async def chosen(**asked: Any) -> list[str]:
-        found = await store.recent_turns(TurnQuery(**{"limit": 10, **asked}))
+    async def turn_ids(**filters: Any) -> list[str]:
+        found = await store.recent_turns(TurnQuery(**{"limit": 10, **filters}))
         return [each.turn.id for each in found]
 
-    assert await chosen() == ["t3", "t2", "t1", "t0"]
-    assert await chosen(limit=2, before="t2") == ["t1", "t0"]
-    assert await chosen(state=TurnState.FAILED) == ["t2"]
-    assert await chosen(state=TurnState.OPEN) == ["t3"]
-    assert await chosen(state=TurnState.OPEN, before="t3") == []
-    assert await chosen(slowest=True) == ["t1", "t2", "t0", "t3"]
+    assert await turn_ids() == ["t3", "t2", "t1", "t0"]
+    assert await turn_ids(limit=2, before="t2") == ["t1", "t0"]
+    assert await turn_ids(state=TurnState.FAILED) == ["t2"]
+    assert await turn_ids(state=TurnState.OPEN) == ["t3"]
+    assert await turn_ids(state=TurnState.OPEN, before="t3") == []
+    assert await turn_ids(slowest=True) == ["t1", "t2", "t0", "t3"]

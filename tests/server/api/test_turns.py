@@ -2,18 +2,10 @@
 
 import json
 
-from tests.server.api.test_approvals import SUDO, asked
+from tests.server.api.v1_helpers import SUDO_COMMAND, pending_approval, wait_for_first_record
 from tests.support.v1_client import V1
 
 TOOL = '[tool terminal {"command": "echo here"}] [then] [text done]'
-
-
-async def until_begun(v1: V1, session: str) -> None:
-    """The beginning of its turn is in the log."""
-    async with v1.events(f"/sessions/{session}/events") as events:
-        async for event in events:
-            if event.name == "record":
-                return
 
 
 async def test_a_turn_is_listed_and_has_a_timeline(v1: V1) -> None:
@@ -48,10 +40,10 @@ async def test_a_turn_is_listed_and_has_a_timeline(v1: V1) -> None:
     assert delivery["text"] == "done"
 
 
-async def test_a_turn_that_runs_is_shown_as_far_as_it_is(v1: V1) -> None:
+async def test_a_running_turn_is_shown_up_to_now(v1: V1) -> None:
     session = await v1.open()
     message = await v1.say(session, "[first 60] never")
-    await until_begun(v1, session)
+    await wait_for_first_record(v1, session)
     (turn,) = (await v1.get(f"/sessions/{session}/turns"))["turns"]
     assert not turn["waiting_for_approval"]
     (span,) = (await v1.get(f"/turns/{turn['id']}"))["spans"]
@@ -65,10 +57,10 @@ async def test_a_turn_that_runs_is_shown_as_far_as_it_is(v1: V1) -> None:
     assert [each["id"] for each in timeline["inputs"]] == [message]
 
 
-async def test_a_wait_for_a_person_is_a_stretch_of_its_own(v1: V1) -> None:
+async def test_a_wait_for_approval_is_a_span_of_its_own(v1: V1) -> None:
     session = await v1.open()
-    message = await v1.say(session, SUDO)
-    approval = await asked(v1, session)
+    message = await v1.say(session, SUDO_COMMAND)
+    approval = await pending_approval(v1, session)
     (turn,) = (await v1.get(f"/sessions/{session}/turns"))["turns"]
     assert (turn["state"], turn["waiting_for_approval"]) == ("open", True)
     last = (await v1.get(f"/turns/{turn['id']}"))["spans"][-1]
@@ -86,12 +78,12 @@ async def test_a_wait_for_a_person_is_a_stretch_of_its_own(v1: V1) -> None:
     assert refused["outcome"] == "refused"
 
 
-async def test_a_call_that_runs_is_listed_with_what_it_has_written(v1: V1) -> None:
+async def test_a_running_call_is_listed_with_its_output(v1: V1) -> None:
     session = await v1.open()
     await v1.say(session, '[tool terminal {"command": "echo begun; sleep 60"}] [then] [text done]')
     async with v1.events(f"/sessions/{session}/events") as events:
         async for event in events:
-            # In one of the two it is told: what was written before anybody looked is in the first.
+            # It is in one of the two: output from before the stream was opened is in the first.
             if event.name in ("live", "tool") and "begun\\n" in json.dumps(event.data):
                 break
     running = {each["session_id"]: each for each in await v1.get("/calls")}[session]
@@ -103,6 +95,6 @@ async def test_a_call_that_runs_is_listed_with_what_it_has_written(v1: V1) -> No
     assert session not in {each["session_id"] for each in await v1.get("/calls")}
 
 
-async def test_a_turn_that_never_was_is_not_found(v1: V1) -> None:
+async def test_an_unknown_turn_is_not_found(v1: V1) -> None:
     status, error = await v1.refused("GET", "/turns/t_none")
     assert status == 404 and "lists them" in error["message"]

@@ -1,4 +1,4 @@
-"""The login: a link that works once, a cookie that outlives a restart, and who may use it."""
+"""The login: a link that works once, a cookie that survives a restart, and what both allow."""
 
 import hashlib
 import hmac
@@ -9,6 +9,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from tests.support.gateway_process import GatewayProcess, NewGateway
+from tests.support.settable_clock import SettableClock
 from tests.support.v1_client import PREFIX
 
 from holdfast.core.secrets import Secret
@@ -20,14 +21,14 @@ from holdfast.server.local.control_client import ControlClient
 
 
 def new_link(shared_gateway: GatewayProcess) -> str:
-    """What `holdfast link` asks for."""
+    """A new login link, as `holdfast link` requests it."""
     found: str = ControlClient(shared_gateway.paths).post("/login")["link"]
     return found
 
 
 @pytest.fixture
 async def browser(shared_gateway: GatewayProcess) -> AsyncIterator[aiohttp.ClientSession]:
-    """One that keeps cookies, also of a bare address."""
+    """A client that keeps cookies, also for a bare IP address."""
     jar = aiohttp.CookieJar(unsafe=True)
     async with aiohttp.ClientSession(shared_gateway.address, cookie_jar=jar) as session:
         yield session
@@ -57,7 +58,7 @@ async def test_a_link_logs_in_once_and_leads_to_the_page(
     assert (await log_in(browser, link)).status == 303
 
 
-async def test_what_only_looks_at_a_link_does_not_use_it_up(
+async def test_a_preview_of_a_link_does_not_use_it_up(
     shared_gateway: GatewayProcess, browser: aiohttp.ClientSession
 ) -> None:
     link = new_link(shared_gateway)
@@ -66,7 +67,7 @@ async def test_what_only_looks_at_a_link_does_not_use_it_up(
     assert (await log_in(browser, link)).status == 303
 
 
-async def test_the_cookie_outlives_a_restart_and_not_a_new_token(new_gateway: NewGateway) -> None:
+async def test_the_cookie_survives_a_restart_and_not_a_new_token(new_gateway: NewGateway) -> None:
     gateway = new_gateway().start()
     jar = aiohttp.CookieJar(unsafe=True)
     async with aiohttp.ClientSession(cookie_jar=jar) as browser:
@@ -82,7 +83,7 @@ async def test_the_cookie_outlives_a_restart_and_not_a_new_token(new_gateway: Ne
             assert response.status == 401
 
 
-async def test_logging_out_takes_the_cookie_back(
+async def test_logging_out_removes_the_cookie(
     shared_gateway: GatewayProcess, browser: aiohttp.ClientSession
 ) -> None:
     await log_in(browser, new_link(shared_gateway))
@@ -94,11 +95,11 @@ async def test_logging_out_takes_the_cookie_back(
         assert response.status == 401
 
 
-async def test_wrong_keys_are_held_off_and_the_right_one_never(new_gateway: NewGateway) -> None:
+async def test_wrong_keys_are_rate_limited_and_the_right_one_never(new_gateway: NewGateway) -> None:
     gateway = new_gateway().start()
     async with aiohttp.ClientSession(gateway.address) as http:
-        statuses = []
-        while 429 not in statuses:  # on loopback another try is borne with each second
+        statuses: list[int] = []
+        while 429 not in statuses:  # on loopback one more try is allowed each second
             held = await log_in(http, f"/login?key=guess{len(statuses)}")
             statuses.append(held.status)
             assert len(statuses) < 200
@@ -106,47 +107,36 @@ async def test_wrong_keys_are_held_off_and_the_right_one_never(new_gateway: NewG
         assert (await log_in(http, new_link(gateway))).status == 303
 
 
-class StoppedClock:
-    def __init__(self) -> None:
-        self.at = 1_000_000.0
-
-    def now(self) -> float:
-        return self.at
-
-    def monotonic(self) -> float:
-        return self.at
-
-
-def login_of(token: str, clock: StoppedClock) -> BrowserLogin:
-    viewers = ViewerTokens(Path("nobody-is-added"), clock=clock)
+def make_login(token: str, clock: SettableClock) -> BrowserLogin:
+    viewers = ViewerTokens(Path("no-viewers"), clock=clock)
     return BrowserLogin(Secret(token), viewers=viewers, clock=clock)
 
 
-def test_a_link_is_good_for_ten_minutes() -> None:
-    clock = StoppedClock()
-    login = login_of("token", clock)
+def test_a_link_is_valid_for_ten_minutes() -> None:
+    clock = SettableClock()
+    login = make_login("token", clock)
     link = login.create_link("http://localhost")
     clock.at += 601
     assert not login.redeem(link.partition("key=")[2])
 
 
-def test_the_cookie_tells_nothing_of_the_token() -> None:
-    cookie = login_of("token", StoppedClock()).make_cookie(OWNER)
+def test_the_cookie_reveals_nothing_of_the_token() -> None:
+    cookie = make_login("token", SettableClock()).make_cookie(OWNER)
     expires, _, signature = cookie.partition(".")
     assert expires == str(1_000_000 + 30 * 24 * 3600)
     plain = hmac.digest(b"token", expires.encode(), hashlib.sha256).hex()
     assert "token" not in cookie and plain not in cookie and len(signature) == 43
 
 
-def concrete(endpoint: Endpoint) -> str:
+def concrete_path(endpoint: Endpoint) -> str:
     return PREFIX + re.sub(r"{\w+}", "none-such", endpoint.path)
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda e: f"{e.method} {e.path}")
-async def test_every_endpoint_lets_in_who_may_and_nobody_else(
+async def test_every_endpoint_accepts_only_authorized_requests(
     shared_gateway: GatewayProcess, browser: aiohttp.ClientSession, endpoint: Endpoint
 ) -> None:
-    """Over the table itself: whatever is added to it is looked at here."""
+    """Parametrized over the table of endpoints, so that new ones are covered."""
     await log_in(browser, new_link(shared_gateway))
     unsafe = endpoint.method != "GET"
     own, foreign = {"Origin": shared_gateway.address}, {"Origin": "http://127.0.0.1:1"}
@@ -155,7 +145,7 @@ async def test_every_endpoint_lets_in_who_may_and_nobody_else(
     expired = {"Cookie": f"{name}=1.{'x' * 43}"}
 
     async def status(session: aiohttp.ClientSession, headers: dict[str, str]) -> int:
-        url = concrete(endpoint)
+        url = concrete_path(endpoint)
         async with session.request(endpoint.method, url, headers=headers) as response:
             if response.status >= 400:
                 assert set(await response.json()) == {"error"}
@@ -174,7 +164,7 @@ async def test_every_endpoint_lets_in_who_may_and_nobody_else(
     assert await status(browser, {**own, **cross}) == 403
 
 
-async def test_what_is_not_in_the_table_is_closed_too(shared_gateway: GatewayProcess) -> None:
+async def test_unknown_paths_need_the_token_too(shared_gateway: GatewayProcess) -> None:
     async with aiohttp.ClientSession(shared_gateway.address) as http:
         async with http.get(f"{PREFIX}/nothing") as response:
             assert response.status == 401
@@ -184,7 +174,7 @@ async def test_what_is_not_in_the_table_is_closed_too(shared_gateway: GatewayPro
             f"{PREFIX}/sessions/a%2Fturns", headers=shared_gateway.auth
         ) as response:
             assert response.status == 404
-            assert "'a/turns'" in await response.text()  # one part, whatever it is written like
+            assert "'a/turns'" in await response.text()  # one path segment, however it is encoded
         async with http.get(f"{PREFIX}/%73tatus", headers=shared_gateway.auth) as response:
             assert response.status == 200
         async with http.put(f"{PREFIX}/sessions", headers=shared_gateway.auth) as response:
@@ -192,7 +182,7 @@ async def test_what_is_not_in_the_table_is_closed_too(shared_gateway: GatewayPro
 
 
 @pytest.mark.parametrize("path", ["/", "/login", "/healthz", f"{PREFIX}/status", "/v1/models"])
-async def test_everything_is_served_with_the_headers_that_keep_a_browser_safe(
+async def test_every_response_has_the_security_headers(
     shared_gateway: GatewayProcess, path: str
 ) -> None:
     async with aiohttp.ClientSession(shared_gateway.address) as http, http.get(path) as response:
@@ -203,7 +193,7 @@ async def test_everything_is_served_with_the_headers_that_keep_a_browser_safe(
         assert response.headers["Referrer-Policy"] == "no-referrer"
 
 
-async def test_the_greeting_has_a_link_and_no_log_has_its_key(
+async def test_the_startup_banner_has_a_link_and_no_log_has_its_key(
     new_gateway: NewGateway, tmp_path: Path
 ) -> None:
     gateway = new_gateway()
@@ -219,8 +209,8 @@ async def test_the_greeting_has_a_link_and_no_log_has_its_key(
     assert found[1] not in gateway.paths.log_file.read_text()
 
 
-def test_two_gateways_on_one_machine_do_not_take_each_other_s_cookie() -> None:
-    clock = StoppedClock()
-    one, other = (login_of(token, clock).cookie_name for token in ("one", "other"))
+def test_two_gateways_on_one_machine_have_different_cookie_names() -> None:
+    clock = SettableClock()
+    one, other = (make_login(token, clock).cookie_name for token in ("one", "other"))
     assert one != other
-    assert login_of("one", clock).cookie_name == one
+    assert make_login("one", clock).cookie_name == one

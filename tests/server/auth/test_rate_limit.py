@@ -1,4 +1,6 @@
-"""Patience with wrong keys: how many are borne with, from whom, and for how long they are held."""
+"""The rate limit for wrong keys: how many are allowed, and how long a client is blocked."""
+
+from tests.support.settable_clock import SettableClock
 
 from holdfast.server.auth.rate_limit import (
     BURST,
@@ -9,87 +11,76 @@ from holdfast.server.auth.rate_limit import (
     retry_after_header,
 )
 
-STRANGER, NEIGHBOUR = "203.0.113.5", "203.0.113.6"
+GUESSER, OTHER_CLIENT = "203.0.113.5", "203.0.113.6"
 
 
-class HeldClock:
-    def __init__(self) -> None:
-        self.at = 5_000.0
-
-    def now(self) -> float:
-        return self.at
-
-    def monotonic(self) -> float:
-        return self.at
-
-
-def guess(patience: LoginRateLimiter, address: str, times: int, *, what: str = "guess") -> None:
+def guess(limiter: LoginRateLimiter, address: str, times: int, *, prefix: str = "guess") -> None:
     for n in range(times):
-        patience.record_failure(address, f"{what}{n}")
+        limiter.record_failure(address, f"{prefix}{n}")
 
 
-def test_who_guesses_is_held_and_gets_one_try_back_at_a_time() -> None:
-    clock = HeldClock()
-    patience = LoginRateLimiter(clock=clock)
-    guess(patience, STRANGER, BURST - 1)
-    assert patience.blocked_for(STRANGER) == 0
-    patience.record_failure(STRANGER, "the last that is borne with")
-    assert patience.blocked_for(STRANGER) == REFILL_SECONDS
-    assert patience.blocked_for(NEIGHBOUR) == 0
+def test_a_guesser_is_blocked_and_gets_one_try_back_at_a_time() -> None:
+    clock = SettableClock(5_000.0)
+    limiter = LoginRateLimiter(clock=clock)
+    guess(limiter, GUESSER, BURST - 1)
+    assert limiter.blocked_for(GUESSER) == 0
+    limiter.record_failure(GUESSER, "the last that is allowed")
+    assert limiter.blocked_for(GUESSER) == REFILL_SECONDS
+    assert limiter.blocked_for(OTHER_CLIENT) == 0
     clock.at += REFILL_SECONDS
-    assert patience.blocked_for(STRANGER) == 0
-    patience.record_failure(STRANGER, "and one more")
-    assert patience.blocked_for(STRANGER) == REFILL_SECONDS
+    assert limiter.blocked_for(GUESSER) == 0
+    limiter.record_failure(GUESSER, "and one more")
+    assert limiter.blocked_for(GUESSER) == REFILL_SECONDS
 
 
-def test_the_owner_on_this_machine_is_never_held_for_longer_than_a_second() -> None:
-    clock = HeldClock()
-    patience = LoginRateLimiter(clock=clock)
-    guess(patience, "127.0.0.1", 10_000)
+def test_loopback_is_never_blocked_for_longer_than_a_second() -> None:
+    clock = SettableClock(5_000.0)
+    limiter = LoginRateLimiter(clock=clock)
+    guess(limiter, "127.0.0.1", 10_000)
     for own in ("127.0.0.1", "127.0.0.2", "::1", "::ffff:127.0.0.1"):
-        assert patience.blocked_for(own) == 1
+        assert limiter.blocked_for(own) == 1
     clock.at += 1
-    assert patience.blocked_for("::1") == 0
+    assert limiter.blocked_for("::1") == 0
 
 
-def test_a_program_that_keeps_sending_one_stale_token_holds_up_nobody() -> None:
-    patience = LoginRateLimiter(clock=HeldClock())
+def test_one_stale_token_sent_again_and_again_blocks_no_client() -> None:
+    limiter = LoginRateLimiter(clock=SettableClock(5_000.0))
     for _ in range(1000):
-        patience.record_failure(STRANGER, "out of date")
-    assert patience.blocked_for(STRANGER) == 0
+        limiter.record_failure(GUESSER, "out of date")
+    assert limiter.blocked_for(GUESSER) == 0
 
 
-def test_guesses_from_everywhere_are_held_but_not_this_machine_nor_who_had_the_right_one() -> None:
-    clock = HeldClock()
-    patience = LoginRateLimiter(clock=clock)
-    patience.record_success(NEIGHBOUR)
+def test_distributed_guesses_block_neither_loopback_nor_a_client_that_was_right() -> None:
+    clock = SettableClock(5_000.0)
+    limiter = LoginRateLimiter(clock=clock)
+    limiter.record_success(OTHER_CLIENT)
     for n in range(GLOBAL_BURST):
-        patience.record_failure(f"198.51.100.{n}", "guess")
-    assert patience.blocked_for("192.0.2.1") == 1
-    assert patience.blocked_for(NEIGHBOUR) == 0
-    assert patience.blocked_for("127.0.0.1") == 0
-    guess(patience, NEIGHBOUR, BURST)
-    assert patience.blocked_for(NEIGHBOUR) == REFILL_SECONDS
+        limiter.record_failure(f"198.51.100.{n}", "guess")
+    assert limiter.blocked_for("192.0.2.1") == 1
+    assert limiter.blocked_for(OTHER_CLIENT) == 0
+    assert limiter.blocked_for("127.0.0.1") == 0
+    guess(limiter, OTHER_CLIENT, BURST)
+    assert limiter.blocked_for(OTHER_CLIENT) == REFILL_SECONDS
 
 
-def test_a_network_of_ipv6_is_one_caller() -> None:
-    patience = LoginRateLimiter(clock=HeldClock())
+def test_an_ipv6_network_counts_as_one_client() -> None:
+    limiter = LoginRateLimiter(clock=SettableClock(5_000.0))
     for n in range(BURST):
-        patience.record_failure(f"2001:db8:1:1::{n:x}", f"guess{n}")
-    assert patience.blocked_for("2001:db8:1:1:ffff::1") == REFILL_SECONDS
-    assert patience.blocked_for("2001:db8:1:2::1") == 0
-    guess(patience, "::ffff:203.0.113.5", BURST)
-    assert patience.blocked_for(STRANGER) == REFILL_SECONDS
+        limiter.record_failure(f"2001:db8:1:1::{n:x}", f"guess{n}")
+    assert limiter.blocked_for("2001:db8:1:1:ffff::1") == REFILL_SECONDS
+    assert limiter.blocked_for("2001:db8:1:2::1") == 0
+    guess(limiter, "::ffff:203.0.113.5", BURST)
+    assert limiter.blocked_for(GUESSER) == REFILL_SECONDS
 
 
-def test_no_number_of_addresses_fills_the_memory() -> None:
-    patience = LoginRateLimiter(clock=HeldClock())
+def test_memory_is_bounded_for_any_number_of_addresses() -> None:
+    limiter = LoginRateLimiter(clock=SettableClock(5_000.0))
     for n in range(MAX_ADDRESSES * 2):
-        patience.record_failure(f"10.0.{n // 256}.{n % 256}", "guess")
-        patience.record_success(f"10.1.{n // 256}.{n % 256}")
-    assert len(patience._failures) == len(patience._trusted) == MAX_ADDRESSES
-    guess(patience, STRANGER, 1000)
-    assert len(patience._failures[STRANGER].seen) < 20
+        limiter.record_failure(f"10.0.{n // 256}.{n % 256}", "guess")
+        limiter.record_success(f"10.1.{n // 256}.{n % 256}")
+    assert len(limiter._failures) == len(limiter._trusted) == MAX_ADDRESSES
+    guess(limiter, GUESSER, 1000)
+    assert len(limiter._failures[GUESSER].seen) < 20
 
 
 def test_retry_after_is_never_too_early() -> None:

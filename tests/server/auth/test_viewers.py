@@ -11,6 +11,7 @@ import click
 import msgspec
 import pytest
 from click.testing import CliRunner
+from tests.server.api.v1_helpers import bearer_header
 from tests.support.gateway_process import GatewayProcess
 from tests.support.v1_client import PREFIX
 
@@ -30,7 +31,7 @@ def control(shared_gateway: GatewayProcess) -> ControlClient:
 
 @pytest.fixture
 def token(control: ControlClient) -> Iterator[str]:
-    """A viewer's, as `holdfast token add --role viewer ann` has it made."""
+    """A viewer's token, as `holdfast token add --role viewer ann` creates it."""
     made = control.post("/tokens", {"name": "ann"})
     assert made["role"] == "viewer"
     try:
@@ -40,22 +41,18 @@ def token(control: ControlClient) -> Iterator[str]:
             control.post("/tokens/revoke", {"name": "ann"})
 
 
-def bearing(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}"}
-
-
-def test_every_endpoint_says_whether_it_only_looks() -> None:
-    """Law 12: one that says nothing is closed to viewers, and fails here."""
+def test_every_endpoint_declares_whether_it_is_read_only() -> None:
+    """An endpoint without a declaration is closed to viewers, and fails here."""
     silent = [f"{e.method} {e.path}" for e in ENDPOINTS if e.read_only is None]
     assert silent == [], "say looks=True or looks=False in control/v1/tables"
     changing = [f"{e.method} {e.path}" for e in ENDPOINTS if e.read_only and e.method != "GET"]
     assert changing == [], "what only looks is a GET"
 
 
-async def test_a_viewer_may_use_what_looks_and_is_told_which_role_the_rest_needs(
+async def test_a_viewer_may_use_read_only_endpoints_and_the_refusal_names_the_role(
     shared_gateway: GatewayProcess, token: str
 ) -> None:
-    async with aiohttp.ClientSession(shared_gateway.address, headers=bearing(token)) as http:
+    async with aiohttp.ClientSession(shared_gateway.address, headers=bearer_header(token)) as http:
         for endpoint in ENDPOINTS:
             path = PREFIX + re.sub(r"{\w+}", "none-such", endpoint.path)
             async with http.request(endpoint.method, path, data=b"{") as response:
@@ -69,10 +66,10 @@ async def test_a_viewer_may_use_what_looks_and_is_told_which_role_the_rest_needs
                 )
 
 
-async def test_a_viewer_may_read_metrics_and_not_speak_as_a_model_s_client(
+async def test_a_viewer_may_read_metrics_and_not_use_the_openai_api(
     shared_gateway: GatewayProcess, token: str
 ) -> None:
-    async with aiohttp.ClientSession(shared_gateway.address, headers=bearing(token)) as http:
+    async with aiohttp.ClientSession(shared_gateway.address, headers=bearer_header(token)) as http:
         async with http.get("/metrics") as response:
             assert response.status == 200
         async with http.get("/v1/models") as response:
@@ -83,7 +80,7 @@ async def test_a_viewer_may_read_metrics_and_not_speak_as_a_model_s_client(
             assert await response.json() == {"role": "owner", "name": ""}
 
 
-async def test_a_viewer_s_cookie_has_their_role_and_ends_with_their_token(
+async def test_a_viewer_s_cookie_has_the_role_and_ends_with_the_token(
     shared_gateway: GatewayProcess, control: ControlClient, token: str
 ) -> None:
     jar = aiohttp.CookieJar(unsafe=True)
@@ -105,7 +102,7 @@ async def test_a_viewer_s_cookie_has_their_role_and_ends_with_their_token(
         async with browser.get(f"{PREFIX}/status") as response:
             assert response.status == 401
     async with (
-        aiohttp.ClientSession(shared_gateway.address, headers=bearing(token)) as http,
+        aiohttp.ClientSession(shared_gateway.address, headers=bearer_header(token)) as http,
         http.get(f"{PREFIX}/status") as response,
     ):
         assert response.status == 401
@@ -125,15 +122,15 @@ async def test_a_viewer_s_cookie_cannot_be_made_the_owner_s(
                 assert response.status == 401
 
 
-async def test_the_page_s_form_takes_a_token_and_only_from_the_page(
+async def test_the_login_form_accepts_a_token_only_from_the_page(
     shared_gateway: GatewayProcess, token: str
 ) -> None:
     own = {"Origin": shared_gateway.address}
     async with aiohttp.ClientSession(shared_gateway.address) as http:
         for headers, status in (
-            (bearing(token) | own, 204),
-            (bearing(token) | {"Origin": "http://evil.example"}, 403),
-            (bearing("out of date") | own, 401),
+            (bearer_header(token) | own, 204),
+            (bearer_header(token) | {"Origin": "http://evil.example"}, 403),
+            (bearer_header("out of date") | own, 401),
             (own, 401),
         ):
             async with http.post("/login", headers=headers) as response:
@@ -141,7 +138,7 @@ async def test_the_page_s_form_takes_a_token_and_only_from_the_page(
                 assert ("Set-Cookie" in response.headers) is (status == 204)
 
 
-def test_tokens_are_listed_without_themselves_and_refusals_say_why(
+def test_tokens_are_listed_without_their_values_and_refusals_name_the_reason(
     control: ControlClient, token: str
 ) -> None:
     (listed,) = control.get("/tokens")["tokens"]
@@ -156,7 +153,7 @@ def test_tokens_are_listed_without_themselves_and_refusals_say_why(
             control.post(path, asked)
 
 
-async def test_tokens_outlive_the_process_as_digests_that_only_their_owner_reads(
+async def test_tokens_are_stored_as_digests_in_a_private_file(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "secrets" / "viewers.json"
@@ -176,14 +173,14 @@ async def test_tokens_outlive_the_process_as_digests_that_only_their_owner_reads
         await again.revoke("ann")
 
 
-def test_a_file_of_tokens_that_makes_no_sense_is_not_begun_anew(tmp_path: Path) -> None:
+def test_an_invalid_token_file_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "viewers.json"
     path.write_text("[{")
     with pytest.raises(HoldfastError, match=r"viewers\.json cannot be read.*revokes"):
         ViewerTokens.load(path, clock=SystemClock())
 
 
-def test_the_commands_make_list_and_revoke_a_token(shared_gateway: GatewayProcess) -> None:
+def test_the_commands_add_list_and_revoke_a_token(shared_gateway: GatewayProcess) -> None:
     def said(command: click.Command, *args: str) -> str:
         done = CliRunner().invoke(command, [*args, "--home", str(shared_gateway.home)])
         assert done.exit_code == 0, done.output

@@ -1,4 +1,4 @@
-"""What is said of a connection that broke: words, and never the name of an exception."""
+"""Errors of a broken connection: plain words, and never the name of an exception."""
 
 import errno
 import http.client
@@ -23,5 +23,5 @@ from holdfast.server.local.control_client import describe_connection_error
         (OSError("odd"), "odd"),
     ],
 )
-def test_a_person_is_told_what_happened(error: Exception, words: str) -> None:
+def test_a_broken_connection_is_described_in_plain_words(error: Exception, words: str) -> None:
     assert describe_connection_error(error) == words

@@ -1,4 +1,4 @@
-"""The control socket of a real gateway: for its owner alone, and clear about what is wrong."""
+"""The control socket of a real gateway: open to its owner only, with clear errors."""
 
 import stat
 from urllib.parse import quote
@@ -10,8 +10,8 @@ from tests.support.gateway_process import GatewayProcess
 from holdfast.server.local.control_client import ControlClient, GatewayRefused, read_status
 
 
-def test_status_says_what_is_true_now(shared_gateway: GatewayProcess) -> None:
-    """G3: the ledger is part of it. Law 9: from the process itself."""
+def test_status_is_the_current_one_of_the_process(shared_gateway: GatewayProcess) -> None:
+    """G3: the inbox counts are part of it, and they come from the process itself."""
     status = shared_gateway.status()
     assert status["state"] == "running"
     assert status["address"] == shared_gateway.address
@@ -43,28 +43,32 @@ def test_a_session_is_listed_and_shown_with_its_transcript(
 
 
 @pytest.mark.parametrize("limit", ["x", "-1", "²", "9" * 30, ""])
-def test_a_limit_that_is_no_number_is_refused(shared_gateway: GatewayProcess, limit: str) -> None:
+def test_a_limit_that_is_not_a_number_is_refused(
+    shared_gateway: GatewayProcess, limit: str
+) -> None:
     with pytest.raises(GatewayRefused, match="limit must be a number") as caught:
         ControlClient(shared_gateway.paths).get("/sessions", {"limit": limit})
     assert caught.value.status == 400
 
 
 @pytest.mark.parametrize("name", ["s_none", "../etc", "a b", "ünïcode"])
-def test_a_session_that_is_not_there_is_named(shared_gateway: GatewayProcess, name: str) -> None:
+def test_an_unknown_session_is_named_in_the_error(
+    shared_gateway: GatewayProcess, name: str
+) -> None:
     with pytest.raises(GatewayRefused, match="there is no session") as caught:
         ControlClient(shared_gateway.paths).get(f"/sessions/{quote(name, safe='')}")
     assert caught.value.status == 404
 
 
-def test_a_path_that_is_not_there_is_an_error_not_a_crash(shared_gateway: GatewayProcess) -> None:
+def test_an_unknown_path_is_an_error_and_not_a_crash(shared_gateway: GatewayProcess) -> None:
     with pytest.raises(GatewayRefused, match="404"):
         ControlClient(shared_gateway.paths).get("/nowhere")
     with pytest.raises(GatewayRefused, match="405"):
         ControlClient(shared_gateway.paths).post("/status")
 
 
-def test_the_sockets_are_their_owners_alone(shared_gateway: GatewayProcess) -> None:
-    """Law 12: whoever can open it is the owner, so nobody else can."""
+def test_only_the_owner_can_open_the_sockets(shared_gateway: GatewayProcess) -> None:
+    """Access to the file is the authentication, so no other user may have it."""
     for path in (shared_gateway.paths.control_socket, shared_gateway.paths.status_socket):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(shared_gateway.paths.run.stat().st_mode) == 0o700

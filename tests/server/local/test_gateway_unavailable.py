@@ -1,4 +1,4 @@
-"""A gateway that is there and cannot do its work: what its clients say, and how they exit."""
+"""A gateway that runs but cannot serve: the errors and exit codes of its clients."""
 
 import threading
 from collections.abc import Iterator
@@ -14,8 +14,8 @@ from holdfast.system import exit_codes
 from holdfast.system.lock import HomeLock
 
 
-class Refusing(BaseHTTPRequestHandler):
-    """Says that its store takes nothing, in the words of `/api/v1`."""
+class UnavailableApi(BaseHTTPRequestHandler):
+    """Answers every request with `store_unavailable`, in the format of `/api/v1`."""
 
     def do_GET(self) -> None:
         body = b'{"error": {"message": "it is so", "code": "store_unavailable"}}'
@@ -29,8 +29,8 @@ class Refusing(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
-    """The home of a gateway that refuses whatever it is asked."""
-    with HTTPServer(("127.0.0.1", 0), Refusing) as server, HomeLock(tmp_path) as lock:
+    """The home of a gateway that refuses every request."""
+    with HTTPServer(("127.0.0.1", 0), UnavailableApi) as server, HomeLock(tmp_path) as lock:
         lock.announce(f"http://127.0.0.1:{server.server_port}")
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
@@ -39,9 +39,9 @@ def home(tmp_path: Path) -> Iterator[Path]:
         thread.join()
 
 
-def test_a_store_that_takes_nothing_is_not_told_as_a_gateway_that_is_away(home: Path) -> None:
-    """As of `status`: 3 is for a script that would start one, which is no help on a full disk. And
-    nobody reads the file beside a gateway that has it."""
-    with pytest.raises(GatewayDown, match="cannot answer at the moment: it is so") as told:
+def test_an_unavailable_store_is_not_reported_as_a_stopped_gateway(home: Path) -> None:
+    """Exit code 3 would make a script start a gateway, which does not help on a full disk. And the
+    file is not read beside a running gateway."""
+    with pytest.raises(GatewayDown, match="cannot answer at the moment: it is so") as raised:
         print_jobs(home, as_json=False)
-    assert exit_code(told.value) == exit_codes.FAILED
+    assert exit_code(raised.value) == exit_codes.FAILED

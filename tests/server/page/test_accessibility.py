@@ -1,63 +1,32 @@
-"""For everyone: no serious finding of axe in any view and theme, and all of it by keyboard."""
+"""Accessibility of the page: no serious violation in any view and theme, and all by keyboard."""
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.server.page import showcase
-from tests.server.page.conftest import Visit
-from tests.server.page.visitor import Visitor
+from tests.server.page.accessibility import (
+    DESKTOP,
+    PHONE,
+    serious_violations,
+    serious_violations_in_both_themes,
+)
+from tests.server.page.visitor import Visit, Visitor
 from tests.support.gateway_process import GatewayProcess
-
-AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text()
-DESKTOP = {"width": 1280, "height": 860}
-PHONE = {"width": 390, "height": 844}
 
 
 @pytest.fixture(scope="module")
 def chat(gateway: GatewayProcess) -> Callable[[Visitor], str]:
-    """The id of the chat worth looking at; made with the first visitor."""
+    """Returns the id of the newest chat of the showcase, which the first visitor imports."""
     made: list[str] = []
 
     def ensure(visitor: Visitor) -> str:
         if not made:
-            for body in showcase.chats():
+            for body in showcase.import_bodies():
                 answer = visitor.fetch("POST", "/api/v1/sessions/import", data=body)
                 made[:] = [str(answer.json()["id"])]
         return made[0]
 
     return ensure
-
-
-# What fades or slides in is judged as it will be; what moves for good goes on.
-_SETTLE = """() => {
-  for (const moving of document.getAnimations()) {
-    if (moving.effect.getComputedTiming().iterations !== Infinity) moving.finish();
-  }
-}"""
-
-
-def serious(page: Any, theme: str = "light", *, within: str = "html") -> list[str]:
-    """What axe finds; of a second theme its colours, for all else is the same in both."""
-    page.evaluate(AXE)
-    page.evaluate(_SETTLE)
-    rules = ["color-contrast"] if theme == "dark" else None
-    looked = "([where, only]) => axe.run(where, only ? { runOnly: only } : {})"
-    found = page.evaluate(looked, [within, rules])
-    return [
-        f"{violation['id']}: {node['html']}\n{node['failureSummary']}"
-        for violation in found["violations"]
-        if violation["impact"] in ("serious", "critical")
-        for node in violation["nodes"]
-    ]
-
-
-def serious_in_both_themes(page: Any) -> list[str]:
-    page.emulate_media(color_scheme="light")
-    found = serious(page)
-    page.emulate_media(color_scheme="dark")
-    return [*found, *serious(page, "dark")]
 
 
 @pytest.mark.timeout(120)
@@ -67,69 +36,69 @@ def test_axe_finds_nothing_serious_on_any_view(
     visitor = visit(gateway, viewport=DESKTOP)
     page = visitor.page
     page.locator(".welcome").wait_for()
-    assert serious_in_both_themes(page) == []
-    visitor.box.fill("/")
+    assert serious_violations_in_both_themes(page) == []
+    visitor.message_box.fill("/")
     page.locator(".commands").wait_for()
-    assert serious_in_both_themes(page) == []
-    visitor.box.fill("")
+    assert serious_violations_in_both_themes(page) == []
+    visitor.message_box.fill("")
 
-    visitor.open(chat(visitor))
+    visitor.open_chat(chat(visitor))
     visitor.replies.first.wait_for()
     page.locator(".chat-link").nth(3).wait_for()
     for fold in page.locator("summary").all():
         fold.click()
-    assert serious_in_both_themes(page) == []
+    assert serious_violations_in_both_themes(page) == []
     page.get_by_role("button", name="Files").first.click()
     page.locator(".panel .quiet-text").wait_for()
-    assert serious_in_both_themes(page) == []
+    assert serious_violations_in_both_themes(page) == []
     page.get_by_role("button", name="More").click()
     page.get_by_role("menu").wait_for()
-    assert serious_in_both_themes(page) == []
+    assert serious_violations_in_both_themes(page) == []
     page.get_by_role("menuitem", name="Delete").click()
     page.locator("dialog").wait_for()
-    assert serious_in_both_themes(page) == []
+    assert serious_violations_in_both_themes(page) == []
     page.keyboard.press("Escape")
     page.get_by_label("Search chats and messages").fill("disk")
     page.locator(".place-link").first.wait_for()
-    assert serious_in_both_themes(page) == []
+    assert serious_violations_in_both_themes(page) == []
 
 
-def test_axe_finds_nothing_serious_while_a_turn_runs_or_for_a_stranger(
+def test_axe_finds_nothing_serious_while_a_turn_runs_or_on_the_login_form(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway, viewport=DESKTOP)
     page = visitor.page
-    visitor.say(f"[delay 1] [reasoning hm] [text {'words that come one by one ' * 9}]")
+    visitor.send(f"[delay 1] [reasoning hm] [text {'words that come one by one ' * 9}]")
     page.locator(".reply.live .prose").wait_for()
     modes = page.get_by_role("button", name="What sending does")
     modes.click()
     page.get_by_role("menuitemradio", name="Queue").click()
-    visitor.say("one more thing")
-    visitor.waiting.wait_for()
+    visitor.send("one more thing")
+    visitor.waiting_messages.wait_for()
     modes.click()
     page.get_by_role("menu").wait_for()
-    assert serious_in_both_themes(page) == []
+    assert serious_violations_in_both_themes(page) == []
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Stop").click()  # else the list of chats moves for the others
     visitor.until_idle()
-    stranger = visit(gateway, login=False, viewport=DESKTOP)
-    stranger.page.locator(".login").wait_for()
-    assert serious_in_both_themes(stranger.page) == []
+    logged_out = visit(gateway, login=False, viewport=DESKTOP)
+    logged_out.page.locator(".login").wait_for()
+    assert serious_violations_in_both_themes(logged_out.page) == []
 
 
 def test_the_theme_is_chosen_and_remembered(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway, color_scheme="light")
     page = visitor.page
-    ground = "getComputedStyle(document.body).backgroundColor"
-    light = page.evaluate(ground)
+    background = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(background)
     page.get_by_role("button", name="Theme").click()
     page.get_by_role("button", name="Theme: light").click()
     page.get_by_role("button", name="Theme: dark").wait_for()
-    dark = page.evaluate(ground)
+    dark = page.evaluate(background)
     assert dark != light
     page.reload()
-    visitor.box.wait_for()
-    assert page.evaluate(ground) == dark
+    visitor.message_box.wait_for()
+    assert page.evaluate(background) == dark
 
 
 def test_a_phone_shows_one_thing_at_a_time(
@@ -137,14 +106,14 @@ def test_a_phone_shows_one_thing_at_a_time(
 ) -> None:
     visitor = visit(gateway, color_scheme="light", viewport=PHONE, has_touch=True, is_mobile=True)
     page = visitor.page
-    visitor.open(chat(visitor))
+    visitor.open_chat(chat(visitor))
     visitor.replies.first.wait_for()
     assert not page.locator(".sidebar").is_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert serious(page) == []
+    assert serious_violations(page) == []
     page.get_by_role("button", name="Open the list of chats").tap()
     page.locator(".sidebar.open .chat-link").first.wait_for()
-    assert serious(page) == []
+    assert serious_violations(page) == []
     page.get_by_role("link", name=showcase.TITLES[1]).tap()
     page.locator(".sidebar").wait_for(state="hidden")
     page.get_by_role("heading", name=showcase.TITLES[1]).wait_for()
@@ -155,7 +124,7 @@ def test_quick_keys_keep_the_focus_where_they_took_it(
 ) -> None:
     """A new chat, the search and the first of the list, faster than a frame is drawn."""
     visitor = visit(gateway, viewport=DESKTOP)
-    visitor.open(chat(visitor))
+    visitor.open_chat(chat(visitor))
     visitor.replies.first.wait_for()
     focused = visitor.page.evaluate(
         """async () => {
@@ -179,14 +148,14 @@ def test_quick_keys_keep_the_focus_where_they_took_it(
 def test_everything_can_be_done_by_keyboard(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway, viewport=DESKTOP)
     page, keys = visitor.page, visitor.page.keyboard
-    assert visitor.box.evaluate("node => node === document.activeElement")
+    assert visitor.message_box.evaluate("node => node === document.activeElement")
     keys.type("first line")
     keys.press("Shift+Enter")
     keys.type("second line")
     keys.press("Enter")
-    visitor.said.first.wait_for()
+    visitor.user_messages.first.wait_for()
     visitor.until_idle()
-    assert visitor.said.locator(".words").inner_text() == "first line\nsecond line"
+    assert visitor.user_messages.locator(".words").inner_text() == "first line\nsecond line"
 
     keys.press("Alt+n")
     page.locator(".welcome").wait_for()
@@ -199,7 +168,7 @@ def test_everything_can_be_done_by_keyboard(gateway: GatewayProcess, visit: Visi
     keys.press("ArrowDown")
     keys.press("ArrowUp")
     keys.press("Enter")
-    visitor.said.first.wait_for()
+    visitor.user_messages.first.wait_for()
 
     page.locator(".brand").focus()
     reached = []
@@ -218,8 +187,8 @@ def test_everything_can_be_done_by_keyboard(gateway: GatewayProcess, visit: Visi
             )
         )
     names = " ".join(name for name, _ in reached)
-    for wanted in ("New chat", "Files", "Processes", "More", "Theme", "Message", "Attach files"):
-        assert wanted in names
+    for control in ("New chat", "Files", "Processes", "More", "Theme", "Message", "Attach files"):
+        assert control in names
     assert [name for name, seen in reached if not seen] == []
 
 
@@ -228,7 +197,7 @@ def test_a_menu_is_walked_and_left_by_keyboard(
 ) -> None:
     visitor = visit(gateway, viewport=DESKTOP)
     page, keys = visitor.page, visitor.page.keyboard
-    visitor.open(chat(visitor))
+    visitor.open_chat(chat(visitor))
     visitor.replies.first.wait_for()
     more = page.get_by_role("button", name="More")
     more.focus()
@@ -242,21 +211,21 @@ def test_a_menu_is_walked_and_left_by_keyboard(
     assert more.evaluate("node => node === document.activeElement")
 
 
-def test_a_screen_reader_hears_a_reply_once_and_whole(
+def test_a_screen_reader_gets_each_reply_once_and_whole(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     page = visitor.page
     page.evaluate(
         """() => {
-          window.heard = [];
+          window.announced = [];
           const region = document.querySelector("[role=status][aria-live]");
-          new MutationObserver(() => window.heard.push(region.textContent))
+          new MutationObserver(() => window.announced.push(region.textContent))
             .observe(region, { childList: true, characterData: true, subtree: true });
         }"""
     )
     words = "one two three four five six seven eight nine ten eleven twelve"
-    visitor.ask(f"[delay 0.05] [text {words}]")
-    page.wait_for_function("window.heard.length > 0")
-    assert page.evaluate("window.heard") == [words]
+    visitor.send_and_wait(f"[delay 0.05] [text {words}]")
+    page.wait_for_function("window.announced.length > 0")
+    assert page.evaluate("window.announced") == [words]
     assert page.locator(".column [aria-live]:not(.copy span)").count() == 0

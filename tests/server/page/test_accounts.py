@@ -1,9 +1,9 @@
-"""The page says which account of a platform is not let in, and no longer once it is."""
+"""Accounts on the page: one that is refused, and how to set one up."""
 
 from pathlib import Path
 
 import pytest
-from tests.server.page.conftest import Visit
+from tests.server.page.visitor import Visit
 from tests.support.gateway_process import GatewayProcess
 from tests.support.simulated_vendor import SimulatedVendor
 
@@ -12,33 +12,33 @@ from holdfast.server.local.control_client import ControlClient
 
 @pytest.fixture(scope="module")
 def home(home: Path, vendor: SimulatedVendor) -> Path:
-    vendor.have(connect_refused="the token is revoked")
+    vendor.set_faults(connect_refused="the token is revoked")
     (home / "holdfast.toml").write_text(vendor.settings)
     return home
 
 
-def test_an_account_that_is_refused_is_told_on_the_page_until_it_is_let_in(
+def test_a_refused_account_is_reported_on_the_page_until_it_connects(
     gateway: GatewayProcess, vendor: SimulatedVendor, visit: Visit
 ) -> None:
-    told = visit(gateway).page.get_by_role("alert")
-    told.get_by_text("simulated:default is refused for good: the token is revoked.").wait_for()
-    vendor.have()
+    alert = visit(gateway).page.get_by_role("alert")
+    alert.get_by_text("simulated:default is refused for good: the token is revoked.").wait_for()
+    vendor.set_faults()
     client = ControlClient(gateway.paths)
     assert client.post("/platforms/simulated/default/resume")["connected"]
-    told.wait_for(state="hidden")
+    alert.wait_for(state="hidden")
 
 
-def test_whoever_has_no_account_of_a_platform_is_told_how_one_is_set_up(
+def test_a_page_without_accounts_shows_how_to_set_one_up(
     demo_gateway: GatewayProcess, visit: Visit
 ) -> None:
-    """And, where no model is, how one is."""
+    """It also shows how to set up a model where there is none."""
     page = visit(demo_gateway).page
     page.get_by_text("by holdfast setup in a terminal").wait_for()
     page.goto(f"{demo_gateway.address}/#/platforms")
     page.get_by_text("holdfast platforms add telegram").wait_for()
 
 
-def test_whoever_has_one_is_not(gateway: GatewayProcess, visit: Visit) -> None:
+def test_a_page_with_an_account_shows_no_setup_hint(gateway: GatewayProcess, visit: Visit) -> None:
     page = visit(gateway).page
     page.goto(f"{gateway.address}/#/platforms")
     page.get_by_role("heading", name="simulated").wait_for()

@@ -1,16 +1,14 @@
-"""The approval card, in a real browser: asked, answered, and told how it ended."""
+"""The approval card: shown, answered, and removed when the decision is made (J3)."""
 
 import re
 
-from tests.server.page.conftest import Visit
-from tests.server.page.visitor import Visitor
+from tests.server.page.prompts import SUDO_COMMAND
+from tests.server.page.visitor import Visit, Visitor
 from tests.support.gateway_process import GatewayProcess
 
-SUDO = '[tool terminal {"command": "sudo -n true; echo it ran"}] [then] [text that was it]'
 
-
-def asked(visitor: Visitor, text: str = SUDO) -> None:
-    visitor.say(text)
+def request_approval(visitor: Visitor, text: str = SUDO_COMMAND) -> None:
+    visitor.send(text)
     visitor.page.get_by_role("form", name="Approval").wait_for()
 
 
@@ -19,7 +17,7 @@ def test_a_command_is_shown_with_why_and_runs_when_it_is_allowed(
 ) -> None:
     """J3: the card comes by the stream, and goes when the answer is durable."""
     visitor = visit(gateway)
-    asked(visitor)
+    request_approval(visitor)
     card = visitor.page.get_by_role("form", name="Approval")
     assert "sudo -n true" in card.inner_text()
     assert re.search(r"5[89] min( \d+ s)? left|1 h left", card.inner_text())
@@ -31,11 +29,11 @@ def test_a_command_is_shown_with_why_and_runs_when_it_is_allowed(
     visitor.replies.locator(".output").get_by_text("it ran").wait_for()
 
 
-def test_a_denied_command_does_not_run_and_the_agent_hears_why(
+def test_a_denied_command_does_not_run_and_the_agent_gets_the_reason(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
-    asked(visitor)
+    request_approval(visitor)
     card = visitor.page.get_by_role("form", name="Approval")
     card.get_by_label("Why not").fill("not on a Sunday")
     card.get_by_role("button", name="Deny").click()
@@ -47,11 +45,11 @@ def test_a_denied_command_does_not_run_and_the_agent_hears_why(
     step.locator(".output").get_by_text("not on a Sunday").wait_for()
 
 
-def test_the_card_is_there_again_after_a_reload_and_an_answer_elsewhere_takes_it_away(
+def test_the_card_survives_a_reload_and_an_answer_elsewhere_removes_it(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
-    asked(visitor)
+    request_approval(visitor)
     visitor.page.reload()
     card = visitor.page.get_by_role("form", name="Approval")
     card.wait_for()
@@ -63,21 +61,21 @@ def test_the_card_is_there_again_after_a_reload_and_an_answer_elsewhere_takes_it
     visitor.replies.get_by_text("that was it").wait_for()
 
 
-def test_a_stop_takes_the_question_back(gateway: GatewayProcess, visit: Visit) -> None:
+def test_a_stop_withdraws_the_approval_request(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
-    asked(visitor)
+    request_approval(visitor)
     visitor.page.get_by_role("button", name="Stop").click()
     visitor.page.get_by_role("form", name="Approval").wait_for(state="hidden")
     visitor.until_idle()
 
 
-def test_what_a_background_child_asks_is_asked_in_its_conversation(
+def test_a_background_subagent_asks_for_approval_in_the_chat_that_started_it(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
-    """Also while that itself does nothing: it is neither busy nor to be stopped."""
+    """Also while the chat itself is idle: it has no stop button."""
     visitor = visit(gateway)
-    visitor.ask("hello")
-    visitor.say(f"/background {SUDO}")
+    visitor.send_and_wait("hello")
+    visitor.send(f"/background {SUDO_COMMAND}")
     card = visitor.page.get_by_role("form", name="Approval")
     card.wait_for()
     assert visitor.page.locator(".stop").count() == 0

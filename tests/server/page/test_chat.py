@@ -1,13 +1,13 @@
-"""A chat in a browser: said, answered as it streams, and there again after a reload."""
+"""A chat in a browser: messages, streamed replies, steps, files, and the same after a reload."""
 
 import json
 from pathlib import Path
 
-from tests.server.page.conftest import Visit
-from tests.server.page.held_turn import Held
+from tests.server.page.held_turn import HeldTurn
+from tests.server.page.visitor import Visit
 from tests.support.gateway_process import GatewayProcess
 
-# What a live reply has said each time that it was drawn, to be looked at afterwards.
+# Records the text of the live reply each time it is drawn.
 GROWING = """() => {
   window.grown = [];
   const look = () => {
@@ -19,22 +19,22 @@ GROWING = """() => {
 }"""
 
 
-def test_a_link_opens_the_page_once_and_the_browser_is_known_from_then_on(
+def test_a_login_link_works_once_and_the_browser_stays_logged_in(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
-    link = visitor.link()
+    link = visitor.login_link()
     visitor.page.goto(link)
-    visitor.box.wait_for()
+    visitor.message_box.wait_for()
     assert visitor.page.url == f"{gateway.address}/"
     visitor.page.reload()
-    visitor.box.wait_for()
-    stranger = visit(gateway, login=False)
-    answer = stranger.context.request.get(link)
+    visitor.message_box.wait_for()
+    logged_out = visit(gateway, login=False)
+    answer = logged_out.context.request.get(link)
     assert answer.status == 403
 
 
-def test_a_stranger_sees_how_to_get_in_and_nothing_else(
+def test_a_logged_out_browser_shows_how_to_log_in_and_nothing_else(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway, login=False)
@@ -47,7 +47,7 @@ def test_an_answer_streams_and_a_reload_shows_the_same(
 ) -> None:
     visitor = visit(gateway)
     visitor.page.evaluate(GROWING)
-    visitor.ask("[delay 0.2] [text one two three four five six seven eight nine ten]")
+    visitor.send_and_wait("[delay 0.2] [text one two three four five six seven eight nine ten]")
     grown = visitor.page.evaluate("window.grown")
     assert any("one" in text and "ten" not in text for text in grown)
     shown = visitor.page.locator(".column").inner_text()
@@ -57,12 +57,12 @@ def test_an_answer_streams_and_a_reload_shows_the_same(
     assert visitor.page.locator(".column").inner_text() == shown
 
 
-def test_a_tool_step_is_one_line_that_unfolds_to_what_went_in_and_came_out(
+def test_a_tool_step_is_one_line_that_unfolds_to_its_input_and_output(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     command = json.dumps({"command": "printf 'kelp %s\\n' holds; false"})
-    visitor.ask(f"[text I look.] [tool terminal {command}] [then] [text seen]")
+    visitor.send_and_wait(f"[text I look.] [tool terminal {command}] [then] [text seen]")
     step = visitor.page.locator(".step")
     assert step.locator(".name").inner_text() == "terminal"
     assert step.locator(".inside").count() == 0
@@ -79,13 +79,13 @@ def test_a_running_step_shows_what_it_has_written_so_far(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
-    held = Held(gateway, "shown")
-    visitor.say(held.asks(first="echo first", last="echo second", answer="over"))
+    held = HeldTurn(gateway, "shown")
+    visitor.send(held.prompt(first="echo first", last="echo second", answer="over"))
     step = visitor.page.locator(".step.running")
     step.locator("summary").click()
     step.locator(".output").get_by_text("first").wait_for()
     assert "second" not in step.locator(".output").inner_text()
-    held.let_go()
+    held.release()
     visitor.until_idle()
     done = visitor.page.locator(".step .output")
     done.get_by_text("second").wait_for()
@@ -93,7 +93,7 @@ def test_a_running_step_shows_what_it_has_written_so_far(
 
 def test_reasoning_is_folded_away(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
-    visitor.ask("[reasoning first this and then that] [text so it is]")
+    visitor.send_and_wait("[reasoning first this and then that] [text so it is]")
     thoughts = visitor.page.locator(".reasoning")
     assert "first this" not in thoughts.inner_text()
     thoughts.locator("summary").click()
@@ -102,22 +102,22 @@ def test_reasoning_is_folded_away(gateway: GatewayProcess, visit: Visit) -> None
 
 def test_a_command_is_completed_and_its_answer_shown(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
-    visitor.ask("hello there")
-    visitor.box.press_sequentially("/sta")
+    visitor.send_and_wait("hello there")
+    visitor.message_box.press_sequentially("/sta")
     visitor.page.get_by_role("option", name="/status").wait_for()
-    visitor.box.press("Tab")
-    assert visitor.box.input_value() == "/status "
-    visitor.box.press("Enter")
+    visitor.message_box.press("Tab")
+    assert visitor.message_box.input_value() == "/status "
+    visitor.message_box.press("Enter")
     answer = visitor.page.locator(".answer")
     answer.get_by_text("Session").wait_for()
-    visitor.waiting.first.wait_for(state="hidden")
+    visitor.waiting_messages.first.wait_for(state="hidden")
 
 
 def test_a_failed_turn_says_why_then_and_after_a_reload(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
-    visitor.say("[status 400]")
+    visitor.send("[status 400]")
     failed = visitor.page.locator(".turn-end.failed")
     failed.wait_for()
     assert len(failed.inner_text()) > len("This turn failed.")
@@ -129,7 +129,7 @@ def test_a_failed_turn_says_why_then_and_after_a_reload(
 def test_a_chat_is_renamed_exported_and_deleted(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
     page = visitor.page
-    visitor.ask("a chat that goes away")
+    visitor.send_and_wait("a chat that goes away")
     page.get_by_role("button", name="More").click()
     page.get_by_role("menuitem", name="Rename").click()
     page.get_by_label("Title").fill("Short-lived")
@@ -151,12 +151,12 @@ def test_a_chat_is_renamed_exported_and_deleted(gateway: GatewayProcess, visit: 
     assert page.get_by_role("link", name="Short-lived").count() == 0
 
 
-def test_search_finds_words_and_opens_them_where_they_stand(
+def test_search_finds_words_and_opens_the_message_that_has_them(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     page = visitor.page
-    visitor.ask("the word of the day is bladderwrack")
+    visitor.send_and_wait("the word of the day is bladderwrack")
     visitor.new_chat()
     page.keyboard.press("Control+k")
     page.keyboard.type("bladderwrack")
@@ -167,15 +167,17 @@ def test_search_finds_words_and_opens_them_where_they_stand(
     assert "bladderwrack" in page.locator(".sought").inner_text()
 
 
-def test_files_go_in_and_come_out(gateway: GatewayProcess, visit: Visit, tmp_path: Path) -> None:
+def test_files_are_uploaded_and_downloaded(
+    gateway: GatewayProcess, visit: Visit, tmp_path: Path
+) -> None:
     visitor = visit(gateway)
     page = visitor.page
     note = tmp_path / "notes from the shore.txt"
     note.write_text("salt and stone")
     page.locator("input[type=file]").set_input_files(note)
     page.locator(".attachments").get_by_text("notes from the shore.txt").wait_for()
-    visitor.ask("keep this")
-    assert visitor.said.count() == 1
+    visitor.send_and_wait("keep this")
+    assert visitor.user_messages.count() == 1
     page.get_by_role("button", name="Files").first.click()
     file = page.locator(".files a")
     file.wait_for()
@@ -190,7 +192,7 @@ def test_a_picture_can_be_pasted_and_is_shown_in_the_transcript(
 ) -> None:
     visitor = visit(gateway)
     page = visitor.page
-    visitor.box.focus()
+    visitor.message_box.focus()
     page.evaluate(
         """async () => {
           const canvas = document.createElement("canvas");
@@ -203,7 +205,7 @@ def test_a_picture_can_be_pasted_and_is_shown_in_the_transcript(
         }"""
     )
     page.locator(".attachments img").wait_for()
-    visitor.ask("what is this")
+    visitor.send_and_wait("what is this")
     width = page.locator(".said img").evaluate(
         "image => image.decode().then(() => image.naturalWidth)"
     )
@@ -216,7 +218,7 @@ def test_a_background_process_is_listed_read_and_ended(
     visitor = visit(gateway)
     page = visitor.page
     call = json.dumps({"action": "start", "command": "echo grip; sleep 300"})
-    visitor.ask(f"[tool process {call}] [then] [text it runs]")
+    visitor.send_and_wait(f"[tool process {call}] [then] [text it runs]")
     page.get_by_role("button", name="Processes").first.click()
     process = page.locator(".processes li")
     process.locator("summary").click()
@@ -228,72 +230,70 @@ def test_a_background_process_is_listed_read_and_ended(
 
 def test_two_pages_show_the_same_chat(gateway: GatewayProcess, visit: Visit) -> None:
     one, other = visit(gateway), visit(gateway)
-    one.ask("said on one page")
+    one.send_and_wait("said on one page")
     other.page.goto(one.page.url)
     other.replies.first.wait_for()
-    other.ask("said on the other")
+    other.send_and_wait("said on the other")
     one.replies.nth(1).wait_for()
     one.until_idle()
     shown = one.page.locator(".column").inner_text()
     assert shown == other.page.locator(".column").inner_text()
 
 
-def test_what_was_taken_back_is_marked_at_once_and_after_a_reload(
+def test_an_undone_message_is_marked_at_once_and_after_a_reload(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
-    visitor.ask("this stays")
-    visitor.ask("this was a mistake")
-    visitor.say("/undo")
+    visitor.send_and_wait("this stays")
+    visitor.send_and_wait("this was a mistake")
+    visitor.send("/undo")
     back = visitor.page.get_by_label("Taken back", exact=True)
     back.get_by_text("this was a mistake", exact=True).wait_for()
     visitor.page.locator(".answer").get_by_text("Taken back").wait_for()
     visitor.page.reload()
     back.get_by_text("You said: this was a mistake").wait_for()
     assert back.get_by_text("this stays").count() == 0
-    assert visitor.said.get_by_text("this stays", exact=True).count() == 1
+    assert visitor.user_messages.get_by_text("this stays", exact=True).count() == 1
 
 
-def test_a_retry_shows_the_old_answer_as_taken_back(gateway: GatewayProcess, visit: Visit) -> None:
+def test_a_retry_marks_the_old_reply_as_undone(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
-    visitor.ask("once more")
-    visitor.say("/retry")
+    visitor.send_and_wait("once more")
+    visitor.send("/retry")
     back = visitor.page.get_by_label("Taken back", exact=True)
     back.get_by_text("You said: once more").wait_for()
     visitor.page.locator(".chunk > .reply").get_by_text("You said: once more").wait_for()
 
 
-def test_whoever_leaves_a_chat_by_a_command_goes_along(
+def test_the_page_follows_a_command_to_another_session(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
-    """/fork, /resume and /new lead to another conversation, and the page to it, with the answer."""
+    """/fork, /resume and /new switch to another session; the page opens it and shows the answer."""
     visitor = visit(gateway)
-    visitor.ask("a fork in the road")
+    visitor.send_and_wait("a fork in the road")
     original = visitor.page.url
-    visitor.say("/fork the other way")
+    visitor.send("/fork the other way")
     visitor.page.wait_for_url(lambda url: url != original)
     visitor.page.locator(".answer").get_by_text("You are now in a copy").wait_for()
-    visitor.ask("only here")
-    visitor.say("/resume")
+    visitor.send_and_wait("only here")
+    visitor.send("/resume")
     visitor.page.wait_for_url(original)
     visitor.page.locator(".answer").get_by_text("Back in").wait_for()
-    assert visitor.said.get_by_text("only here").count() == 0
-    visitor.say("/new")
+    assert visitor.user_messages.get_by_text("only here").count() == 0
+    visitor.send("/new")
     visitor.page.wait_for_url(lambda url: url != original)
     visitor.page.locator(".answer").get_by_text("A new conversation begins.").wait_for()
-    assert visitor.said.count() == 0
-    visitor.ask("afresh")
+    assert visitor.user_messages.count() == 0
+    visitor.send_and_wait("afresh")
 
 
-def test_whoever_says_something_is_shown_what_comes_of_it(
-    gateway: GatewayProcess, visit: Visit
-) -> None:
+def test_sending_a_message_scrolls_to_its_reply(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
-    visitor.ask("a long one\n" * 60)
+    visitor.send_and_wait("a long one\n" * 60)
     scroller = visitor.page.locator(".scroller")
     scroller.evaluate("node => node.scrollTop = 0")
     visitor.page.get_by_role("button", name="Latest").wait_for()
-    visitor.ask("and now?")
+    visitor.send_and_wait("and now?")
     visitor.page.get_by_role("button", name="Latest").wait_for(state="hidden")
     left = scroller.evaluate("node => node.scrollHeight - node.scrollTop - node.clientHeight")
     assert left < 80
@@ -303,7 +303,7 @@ def test_a_chat_that_begins_with_a_command_shows_its_answer(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
-    visitor.say("/status")
+    visitor.send("/status")
     visitor.page.locator(".answer").get_by_text("Session:").wait_for()
-    visitor.waiting.first.wait_for(state="hidden")
+    visitor.waiting_messages.first.wait_for(state="hidden")
     assert visitor.page.locator(".answer").count() == 1

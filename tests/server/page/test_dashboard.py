@@ -1,4 +1,4 @@
-"""The dashboard beside the chats: its frame, its views, and how seldom an open one asks."""
+"""The dashboard: its frame, its views, and how often an open one polls."""
 
 import asyncio
 import json
@@ -9,11 +9,10 @@ from typing import Any
 
 import apsw
 import pytest
-from tests.server.page import test_viewer
-from tests.server.page.conftest import Visit
-from tests.server.page.test_accessibility import DESKTOP, PHONE, serious
-from tests.server.page.test_pictures import VIEWS, take
-from tests.server.page.visitor import Visitor
+from tests.server.page import dashboard
+from tests.server.page.accessibility import DESKTOP, PHONE, serious_violations
+from tests.server.page.pictures import SCREENS, take_picture
+from tests.server.page.visitor import Visit, Visitor
 from tests.support.gateway_process import GatewayProcess
 from tests.support.simulated_vendor import SimulatedVendor
 
@@ -23,13 +22,18 @@ from holdfast.core.turns.turn import Usage
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system.paths import Paths
 
-PRICES = '[prices."scripted"]\ninput = 2.0\noutput = 8.0\n'
-ENDED = [("answered", 1204), ("merged", 31), ("superseded", 12), ("refused", 3), ("failed", 2)]
+PRUNED_COUNTS = [
+    ("answered", 1204),
+    ("merged", 31),
+    ("superseded", 12),
+    ("refused", 3),
+    ("failed", 2),
+]
 
 
-def past(now: int, number: int = 600) -> list[MinuteStats]:
-    """Minutes of a gateway that had something to do, in waves, up to the one that has begun: it
-    may be over before the next gateway is there to count."""
+def minute_stats(now: int, number: int = 600) -> list[MinuteStats]:
+    """Per-minute statistics of a gateway with varying load, up to the current minute: it may be
+    over before the next gateway starts to count."""
     begin = (now // MINUTE_SECONDS + 1 - number) * MINUTE_SECONDS
     return [
         MinuteStats(
@@ -39,7 +43,7 @@ def past(now: int, number: int = 600) -> list[MinuteStats]:
             failed=int(n % 31 == 0),
             first_token=DurationSum(count=2, total=0.5 + n % 5 / 5, worst=0.4 + n % 5 / 4),
             duration=DurationSum(count=2, total=4 + n % 11, worst=4 + n % 13),
-            usage_by_model={"scripted": _used(n)},
+            usage_by_model={"scripted": _usage(n)},
             hits=n % 9,
             misses=1,
             lag=0.002 + n % 17 / 2000,
@@ -49,48 +53,48 @@ def past(now: int, number: int = 600) -> list[MinuteStats]:
     ]
 
 
-def _used(n: int) -> Usage:
+def _usage(n: int) -> Usage:
     read = 900 * (n % 9)
     return Usage(input_tokens=read, output_tokens=80 * (n % 7), cached_tokens=read * (n % 5) // 5)
 
 
-async def lived(home: Path) -> None:
-    """An earlier life of this home: it did something, and was restarted."""
+async def write_history(home: Path) -> None:
+    """Writes the statistics and the restart of an earlier process."""
     now = time.time()
     order = StopOrder(kind=StopKind.RESTART, by=StopRequester.CLI, at=now - 5000)
     stop = StopRow(
         id="r1", order=order, version="0.1", parked=2, stopped_at=now - 4999, ready_at=now - 4996
     )
     async with SqliteStore(Paths(home).db) as store:
-        for minute in past(int(now)):
+        for minute in minute_stats(int(now)):
             store.add_minute_stats(minute, since=0)
         await store.record_stop(stop)
     with apsw.Connection(str(Paths(home).db)) as db:
-        db.executemany("INSERT OR REPLACE INTO pruned (state, count) VALUES (?, ?)", ENDED)
+        db.executemany("INSERT OR REPLACE INTO pruned (state, count) VALUES (?, ?)", PRUNED_COUNTS)
     db.close()
 
 
 @pytest.fixture(scope="module")
 def home(home: Path, vendor: SimulatedVendor) -> Path:
-    (home / "holdfast.toml").write_text(PRICES + vendor.settings)
-    asyncio.run(lived(home))
+    (home / "holdfast.toml").write_text(dashboard.PRICES + vendor.settings)
+    asyncio.run(write_history(home))
     return home
 
 
-def show(visitor: Visitor, view: str) -> None:
-    """Open a view by its address, and wait until it has something to say."""
+def open_view(visitor: Visitor, view: str) -> None:
+    """Opens a view by its address and waits until it has loaded."""
     visitor.page.goto(f"{visitor.gateway.address}/#/{view}")
     visitor.page.locator(".views .card").first.wait_for()
     visitor.page.locator(".views .quiet-text", has_text="Loading").first.wait_for(state="detached")
 
 
-def test_the_way_to_the_dashboard_and_back_is_one_of_addresses(
+def test_every_view_of_the_dashboard_has_its_own_address(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
-    """Nothing of a view is fetched before it is opened; reload, back and keys find the place."""
+    """Nothing of a view is fetched before it is opened; reload, back and keys lead to the view."""
     visitor = visit(gateway, viewport=DESKTOP)
     page = visitor.page
-    visitor.ask("[text hello]")
+    visitor.send_and_wait("[text hello]")
     chat = page.url
     loaded = "performance.getEntriesByType('resource').filter(e => /board[./]/.test(e.name))"
     assert page.evaluate(f"{loaded}.length") == 1, "the frame alone"
@@ -117,27 +121,27 @@ def test_the_way_to_the_dashboard_and_back_is_one_of_addresses(
 
 
 def test_a_picture_is_taken_of_the_dashboard(
-    gateway: GatewayProcess, visit: Visit, album: Path
+    gateway: GatewayProcess, visit: Visit, pictures_directory: Path
 ) -> None:
-    visitor = visit(gateway, **VIEWS["light"])
-    show(visitor, "overview")
+    visitor = visit(gateway, **SCREENS["light"])
+    open_view(visitor, "overview")
     visitor.page.locator("figure.chart").nth(8).wait_for()
-    take(visitor, album / "dashboard.png")
+    take_picture(visitor, pictures_directory / "dashboard.png")
 
 
-def test_the_overview_says_how_the_gateway_is_and_was(
+def test_the_overview_shows_the_status_and_the_charts(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     page = visitor.page
-    page.route("**/api/v1/status", _on_an_idle_machine)
-    show(visitor, "overview")
-    told = visitor.fetch("GET", "/api/v1/status").json()
+    page.route("**/api/v1/status", _without_slow_loop)
+    open_view(visitor, "overview")
+    status = visitor.fetch("GET", "/api/v1/status").json()
     figures = page.locator(".figures").inner_text()
-    assert "Running" in figures and told["version"] in figures
+    assert "Running" in figures and status["version"] in figures
     assert "failed" not in figures and "unknown" not in figures
     accepted = page.locator(".message-counts .whole dd").inner_text()
-    assert accepted == f"{told['inbox_counts']['accepted']:,}"
+    assert accepted == f"{status['inbox_counts']['accepted']:,}"
     assert "The counts match" in page.locator(".counts-note.sound").inner_text()
     assert page.get_by_text("Nothing is wrong.").is_visible()
     charts = page.locator("figure.chart")
@@ -150,7 +154,7 @@ def test_the_overview_says_how_the_gateway_is_and_was(
     slider = turns.get_by_role("slider")
     slider.focus()
     slider.press("Home")
-    # Both of one drawing: with the next minute the chart moves on.
+    # Both from one drawing: with the next minute the chart moves on.
     first, shown = turns.evaluate(
         "node => [node.querySelector('[role=slider]').getAttribute('aria-valuetext'),"
         " node.querySelector('.readout').innerText]"
@@ -169,16 +173,16 @@ def test_the_overview_says_how_the_gateway_is_and_was(
     assert int(slider.get_attribute("aria-valuemax")) == 95
 
 
-def _on_an_idle_machine(route: Any) -> None:
-    """What the gateway says of itself, but for how late the machine has let it come."""
-    told = route.fetch().json()
-    told["problems"] = [each for each in told["problems"] if each["code"] != "slow_loop"]
-    route.fulfill(json=told)
+def _without_slow_loop(route: Any) -> None:
+    """The status of the gateway without the problem that a busy machine causes."""
+    status = route.fetch().json()
+    status["problems"] = [each for each in status["problems"] if each["code"] != "slow_loop"]
+    route.fulfill(json=status)
 
 
 def test_an_account_is_paused_resumed_and_checked(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
-    show(visitor, "platforms")
+    open_view(visitor, "platforms")
     account = visitor.page.get_by_label("Accounts").locator("li", has_text="simulated")
     account.get_by_text("connected", exact=True).wait_for()
     account.get_by_role("button", name="Pause simulated").click()
@@ -192,9 +196,9 @@ def test_an_account_is_paused_resumed_and_checked(gateway: GatewayProcess, visit
     assert visitor.page.get_by_label("Pairing requests").is_visible()
 
 
-def test_restarts_are_told_and_asked_for(gateway: GatewayProcess, visit: Visit) -> None:
+def test_restarts_are_listed_and_requested(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
-    show(visitor, "restarts")
+    open_view(visitor, "restarts")
     row = visitor.page.locator("tbody tr").inner_text()
     assert re.search(r"Restarted, asked on the machine\s+2 left at a step\s+1 s\s+3 s\s+0\.1", row)
     visitor.page.get_by_role("button", name="Restart the gateway…").click()
@@ -204,16 +208,16 @@ def test_restarts_are_told_and_asked_for(gateway: GatewayProcess, visit: Visit) 
 
 
 @pytest.mark.parametrize(("theme", "viewport"), [("light", DESKTOP), ("dark", PHONE)])
-def test_every_view_is_for_everyone(
+def test_every_view_is_accessible(
     gateway: GatewayProcess, visit: Visit, theme: str, viewport: dict[str, int]
 ) -> None:
     visitor = visit(gateway, color_scheme=theme, viewport=viewport)
     page = visitor.page
     for view in ("overview", "platforms", "restarts"):
-        show(visitor, view)
+        open_view(visitor, view)
         if view == "overview":
             page.locator("figure.chart").first.wait_for()
-        assert serious(page, theme) == []
+        assert serious_violations(page, theme) == []
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     if viewport is PHONE:
         page.get_by_role("button", name="Open the list of views").click()
@@ -222,25 +226,27 @@ def test_every_view_is_for_everyone(
         page.locator(".sidebar").wait_for(state="hidden")
 
 
-def test_an_open_dashboard_asks_seldom_and_a_hidden_one_never(
+def test_an_open_dashboard_polls_rarely_and_a_hidden_one_never(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
-    visitor = visit(gateway, viewport=DESKTOP, alone=True)  # a clock is a browser's
+    visitor = visit(
+        gateway, viewport=DESKTOP, alone=True
+    )  # the clock is installed in the whole context
     page = visitor.page
     page.clock.install()
-    show(visitor, "overview")
+    open_view(visitor, "overview")
     page.locator("figure.chart").first.wait_for()
     page.evaluate(
         """() => {
           const { fetch } = window;
           window.asked = [];
-          window.fetch = (...wanted) => window.asked.push(wanted[0]) && fetch(...wanted);
+          window.fetch = (...request) => window.asked.push(request[0]) && fetch(...request);
         }"""
     )
     page.clock.run_for(60_000)
     asked = page.evaluate("window.asked")
     ours = {"/api/v1/status", "/api/v1/chart?span=hour"}
-    counted = "/api/v1/approvals?pending=true&limit=100"  # where something was heard of
+    counted = "/api/v1/approvals?pending=true&limit=100"  # after an event
     seldom = "/api/v1/outbox?state=failed&limit=1"
     assert ours <= set(asked) <= {*ours, counted, seldom}
     assert asked.count(seldom) <= 1
@@ -249,14 +255,14 @@ def test_an_open_dashboard_asks_seldom_and_a_hidden_one_never(
         """() => {
           Object.defineProperty(document, "hidden", { value: true, configurable: true });
           document.dispatchEvent(new Event("visibilitychange"));
-          window.asked = []; // only now: the clock runs on between two looks at it
+          window.asked = []; // only now: the clock runs on between two calls
         }"""
     )
     page.clock.run_for(60_000)
     assert page.evaluate("window.asked") == []
 
 
-def test_a_view_that_cannot_be_filled_says_why_and_does_not_go_on_loading(
+def test_a_view_that_fails_to_load_shows_the_error_and_stops_loading(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway, viewport=DESKTOP)
@@ -264,19 +270,19 @@ def test_a_view_that_cannot_be_filled_says_why_and_does_not_go_on_loading(
     broken = json.dumps({"error": {"message": "The disk is full.", "code": "store_unavailable"}})
     views = re.compile(r"/api/v1/(?!events|whoami|commands|approvals\?pending)")
     page.route(views, lambda asked: asked.fulfill(status=500, body=broken))
-    for view in test_viewer.VIEWS:
+    for view in dashboard.VIEWS:
         page.goto(f"{gateway.address}/#/{view}")
         page.locator("h1", has_text=re.compile(view.split("/")[0], re.IGNORECASE)).wait_for()
         page.locator(".board [role=alert]").first.wait_for()
         page.locator(".views:not(:has-text('Loading…'))").wait_for()
 
 
-def test_a_message_that_nobody_works_on_raises_the_alarm(
+def test_a_message_that_no_turn_works_on_is_reported_as_a_problem(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
-    """G3: a row that was put there by hand has nobody who brings it to its end."""
+    """G3: nothing brings a row to its end that was inserted by hand."""
     visitor = visit(gateway)
-    visitor.ask("[text hello]")
+    visitor.send_and_wait("[text hello]")
     db = apsw.Connection(str(gateway.paths.db))
     db.set_busy_timeout(10_000)
     db.execute(
@@ -285,15 +291,15 @@ def test_a_message_that_nobody_works_on_raises_the_alarm(
         " SELECT platform, account, 'by hand', route, principal, 'queued', accepted_at - 300, body"
         " FROM inbox ORDER BY id LIMIT 1"
     )
-    show(visitor, "overview")
+    open_view(visitor, "overview")
     alarm = visitor.page.locator(".counts-note.alarm")
     alarm.wait_for()
     assert "nothing works on 1" in alarm.inner_text()
-    told = visitor.page.locator(".wrongs li.problem")
-    assert "1 message was accepted, is not answered" in told.inner_text()
-    assert told.locator("code").inner_text() == "holdfast gateway restart"
-    assert told.get_by_role("link", name="Restarts").get_attribute("href") == "#/restarts"
-    assert serious(visitor.page, "dark") == []  # of what is new here, its colours
+    status = visitor.page.locator(".wrongs li.problem")
+    assert "1 message was accepted, is not answered" in status.inner_text()
+    assert status.locator("code").inner_text() == "holdfast gateway restart"
+    assert status.get_by_role("link", name="Restarts").get_attribute("href") == "#/restarts"
+    assert serious_violations(visitor.page, "dark") == []  # the colours of what is new here
     db.execute("DELETE FROM inbox WHERE event_id = 'by hand'")
     db.close()
     visitor.page.reload()

@@ -1,6 +1,7 @@
-"""Whatever a person, a model, a tool or a file says is shown, and none of it does anything.
+"""Text of users, models, tools and files is shown and never acts.
 
-That no dialog came, no policy was violated and no other host was asked is checked by `visit`.
+The fixture `visit` checks that no dialog opened, no policy was violated and no other host got a
+request.
 """
 
 import base64
@@ -8,12 +9,11 @@ import json
 import re
 from typing import Any
 
-from tests.server.page.conftest import Visit
 from tests.server.page.payloads import FILE_NAMES, PAYLOADS
-from tests.server.page.visitor import Visitor
+from tests.server.page.visitor import Visit, Visitor
 from tests.support.gateway_process import GatewayProcess
 
-# Looks at every element there is: what could act, and whether a text became markup.
+# Finds every element that could act, and text that became markup.
 _SUSPECTS = """() => {
   const tags = new Set(["SCRIPT", "IFRAME", "OBJECT", "EMBED", "BASE", "META", "STYLE", "LINK",
     "VIDEO", "AUDIO", "MATH", "MARQUEE", "TEMPLATE", "FORM", "FOREIGNOBJECT", "ANIMATE", "X"]);
@@ -38,14 +38,14 @@ _SUSPECTS = """() => {
   return found;
 }"""
 
-# What approvals are, and what draws a bar at its place.
-_ON_THE_BOARD = _SUSPECTS.replace('"FORM", ', "").replace("|style)", ")")
+# Approvals are forms, and a style draws a bar at its position.
+_SUSPECTS_ON_THE_DASHBOARD = _SUSPECTS.replace('"FORM", ', "").replace("|style)", ")")
 
 
 def records(payload: str) -> list[dict[str, Any]]:
-    """A payload at every place of a transcript that has room for it."""
+    """Puts a payload into every field of a transcript."""
     call = {"id": f"call {payload}", "name": payload, "arguments": payload}
-    told = {
+    terminal_call = {
         "id": f"told {payload}",
         "name": "terminal",
         "arguments": json.dumps({"command": payload}),
@@ -62,12 +62,12 @@ def records(payload: str) -> list[dict[str, Any]]:
             "type": "assistant",
             "text": payload,
             "reasoning": [{"text": payload}],
-            "calls": [call, told],
+            "calls": [call, terminal_call],
         },
         {"type": "tool", "call_id": call["id"], "name": payload, "text": payload},
         {
             "type": "tool",
-            "call_id": told["id"],
+            "call_id": terminal_call["id"],
             "name": payload,
             "text": payload,
             "outcome": "error",
@@ -77,7 +77,7 @@ def records(payload: str) -> list[dict[str, Any]]:
     ]
 
 
-def imported(visitor: Visitor, title: str, messages: list[dict[str, Any]]) -> str:
+def import_session(visitor: Visitor, title: str, messages: list[dict[str, Any]]) -> str:
     head = {"id": "s", "title": title}
     rows = [
         {"seq": seq, "turn_id": None, "at": 1.7e9 + seq, "message": message}
@@ -89,7 +89,7 @@ def imported(visitor: Visitor, title: str, messages: list[dict[str, Any]]) -> st
 
 
 def unfold(visitor: Visitor) -> None:
-    """Open all there is to open, and pass the pointer over it."""
+    """Opens everything that unfolds, and passes the pointer over it."""
     visitor.page.evaluate(
         """async () => {
           for (const fold of document.querySelectorAll("summary")) fold.click();
@@ -108,8 +108,8 @@ def test_a_transcript_of_payloads_is_shown_as_text(gateway: GatewayProcess, visi
     assert len(PAYLOADS) >= 60
     visitor = visit(gateway)
     messages = [message for payload in PAYLOADS for message in records(payload)]
-    session_id = imported(visitor, PAYLOADS[0], messages)
-    visitor.open(session_id)
+    session_id = import_session(visitor, PAYLOADS[0], messages)
+    visitor.open_chat(session_id)
     visitor.replies.first.wait_for()
     while visitor.page.locator(".older").count():
         visitor.page.locator(".scroller").evaluate("node => node.scrollTop = 0")
@@ -135,18 +135,20 @@ def test_payloads_from_a_streaming_model_and_a_real_tool_do_nothing(
         },
         {"match": "say it all", "text": everything},
     )
-    visitor.ask("say it all")
+    visitor.send_and_wait("say it all")
     unfold(visitor)
     visitor.page.locator(".step .output").wait_for()
     assert visitor.page.evaluate(_SUSPECTS) == []
 
 
-def test_titles_found_places_files_and_processes_are_only_names(
+def test_payloads_in_titles_search_results_files_and_processes_do_nothing(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     page = visitor.page
-    sessions = [imported(visitor, payload[:200], records(payload)) for payload in PAYLOADS[::3]]
+    sessions = [
+        import_session(visitor, payload[:200], records(payload)) for payload in PAYLOADS[::3]
+    ]
     script = "".join(f"touch -- {_quoted(name)}; " for name in FILE_NAMES)
     gateway.model.script(
         {"match": "make files", "calls": [{"name": "terminal", "arguments": {"command": script}}]},
@@ -162,7 +164,7 @@ def test_titles_found_places_files_and_processes_are_only_names(
         },
         {"match": "make files", "text": "made"},
     )
-    visitor.ask("make files")
+    visitor.send_and_wait("make files")
     page.get_by_role("button", name="Files").first.click()
     page.locator(".files a").first.wait_for()
     assert page.locator(".files a").count() == len(set(FILE_NAMES))
@@ -176,7 +178,7 @@ def test_titles_found_places_files_and_processes_are_only_names(
     page.locator(".place-link").first.wait_for()
     unfold(visitor)
     assert page.evaluate(_SUSPECTS) == []
-    visitor.open(sessions[3])
+    visitor.open_chat(sessions[3])
     page.locator(".said .speaker").first.wait_for()  # those before have none
     page.get_by_role("button", name="More").click()
     page.get_by_role("menuitem", name="Delete").click()
@@ -184,10 +186,8 @@ def test_titles_found_places_files_and_processes_are_only_names(
     assert page.evaluate(_SUSPECTS.replace('"FORM", ', "")) == []
 
 
-def test_names_words_and_lines_do_nothing_on_the_dashboard(
-    gateway: GatewayProcess, visit: Visit
-) -> None:
-    """Titles, commands, jobs, lines of the log and rows of the audit are whatever somebody said."""
+def test_payloads_do_nothing_on_the_dashboard(gateway: GatewayProcess, visit: Visit) -> None:
+    """Payloads in titles, commands, jobs, log lines and audit rows."""
     visitor = visit(gateway)
     page = visitor.page
     everything = " ".join(PAYLOADS)
@@ -202,7 +202,7 @@ def test_names_words_and_lines_do_nothing_on_the_dashboard(
     gateway.model.script(
         {"match": "onerror", "calls": [{"name": "terminal", "arguments": {"command": command}}]}
     )
-    visitor.say(everything)
+    visitor.send(everything)
     page.get_by_role("form", name="Approval").wait_for()
     session = page.url.rpartition("/")[2]
     turn = visitor.fetch("GET", f"/api/v1/sessions/{session}/turns").json()["turns"][0]["id"]
@@ -211,17 +211,17 @@ def test_names_words_and_lines_do_nothing_on_the_dashboard(
     lines = [{**line, "fields": {PAYLOADS[0]: everything, "session": everything}}]
     log = {"lines": lines, "more": False, "newest": 1}
     page.route("**/api/v1/logs?*", lambda route: route.fulfill(json=log))
-    places = f"sessions sessions/{session} turns turns/{turn} approvals processes outbox/state=all"
-    for place in f"{places} jobs jobs/{made} logs audit".split():
-        page.goto(f"{gateway.address}/#/{place}")
+    views = f"sessions sessions/{session} turns turns/{turn} approvals processes outbox/state=all"
+    for view in f"{views} jobs jobs/{made} logs audit".split():
+        page.goto(f"{gateway.address}/#/{view}")
         page.locator(".board .quiet-text", has_text="Loading").first.wait_for(state="detached")
         page.locator(".views .card, .sessions .body, .transcript .said, .log-line").first.wait_for()
-        if place == "logs":
+        if view == "logs":
             page.locator(".log-line button").click()
         if page.locator(".board summary").count():
             unfold(visitor)
-        assert page.evaluate(_ON_THE_BOARD) == [], place
-    visitor.open("%")  # no encoding of anything
+        assert page.evaluate(_SUSPECTS_ON_THE_DASHBOARD) == [], view
+    visitor.open_chat("%")  # no encoding of anything
     page.get_by_text("the address is not whole").wait_for()
     visitor.fetch("POST", f"/api/v1/sessions/{session}/stop")
     visitor.fetch("DELETE", f"/api/v1/jobs/{made}")
@@ -236,7 +236,7 @@ def test_a_page_that_an_agent_wrote_is_saved_and_not_opened(
         {"match": "a page", "calls": [{"name": "terminal", "arguments": {"command": command}}]},
         {"match": "a page", "text": "there"},
     )
-    visitor.ask("a page")
+    visitor.send_and_wait("a page")
     session_id = visitor.page.url.rpartition("/")[2]
     path = f"/api/v1/sessions/{session_id}/files?path=page.html"
     headers = visitor.fetch("GET", path).headers

@@ -1,4 +1,4 @@
-"""The lists of the dashboard: what is owed, jobs, the log, the audit, restarts, page by page."""
+"""The lists of the dashboard: the outbox, jobs, the log, the audit, restarts, page by page."""
 
 import asyncio
 import json
@@ -10,10 +10,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from tests.server.page.conftest import Visit
-from tests.server.page.test_accessibility import DESKTOP, PHONE, serious
-from tests.server.page.test_pictures import FLAT, take
-from tests.server.page.visitor import Visitor
+from tests.server.page.accessibility import DESKTOP, PHONE, serious_violations
+from tests.server.page.pictures import SHORT_SCREEN, take_picture
+from tests.server.page.visitor import Visit, Visitor
 from tests.support.gateway_process import GatewayProcess
 from tests.support.simulated_vendor import SimulatedVendor
 
@@ -22,19 +21,19 @@ from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system.paths import Paths
 
 RESTARTS = 25  # more than one page
-LINES = 4_500  # more than the page holds
-PIECE = 1_500
-ACCOUNT = "/api/v1/platforms/simulated/default"
+LOG_LINES = 4_500  # more than the page holds
+LINES_PER_STREAM = 1_500
+ACCOUNT_PATH = "/api/v1/platforms/simulated/default"
 
 
-async def lived(home: Path) -> None:
-    """Earlier lives of this home, the last of which crashed."""
+async def write_stops(home: Path) -> None:
+    """Writes the stops of earlier processes, the last of which crashed."""
     now = time.time()
     async with SqliteStore(Paths(home).db) as store:
         for n in range(RESTARTS):
             kind = StopKind.CRASH if n == 0 else StopKind.RESTART
             order = StopOrder(
-                kind=kind, by=StopRequester.NOBODY if n == 0 else StopRequester.CLI, at=now - n
+                kind=kind, by=StopRequester.NONE if n == 0 else StopRequester.CLI, at=now - n
             )
             stop = StopRow(id=f"stop_{n}", order=order, version=f"0.{n}", ready_at=now)
             await store.record_stop(stop)
@@ -43,12 +42,12 @@ async def lived(home: Path) -> None:
 @pytest.fixture(scope="module")
 def home(home: Path, vendor: SimulatedVendor) -> Path:
     (home / "holdfast.toml").write_text(vendor.settings)
-    asyncio.run(lived(home))
+    asyncio.run(write_stops(home))
     return home
 
 
-def show(visitor: Visitor, view: str) -> Any:
-    """Open a view by its address, and wait until it has something to say."""
+def open_view(visitor: Visitor, view: str) -> Any:
+    """Opens a view by its address and waits until it has loaded."""
     visitor.page.goto(f"{visitor.gateway.address}/#/{view}")
     visitor.page.locator(".views > *").first.wait_for()
     visitor.page.locator(".views .quiet-text", has_text="Loading").first.wait_for(state="detached")
@@ -56,8 +55,8 @@ def show(visitor: Visitor, view: str) -> Any:
 
 
 def send(visitor: Visitor, text: str, state: str) -> None:
-    """A message to a chat of the simulated platform that ends so: a doubt is a state on the way,
-    too, but then it is still waited for."""
+    """Sends a message to the simulated platform and waits until it ends in this state. `unknown`
+    can also be an intermediate state: then the delivery is still blocked by something."""
     body = {"to": "simulated:ann", "text": text}
     sent = visitor.fetch("POST", "/api/v1/send", data=body).json()["id"]
     while True:
@@ -67,26 +66,26 @@ def send(visitor: Visitor, text: str, state: str) -> None:
         visitor.page.wait_for_timeout(50)
 
 
-def test_what_did_not_arrive_is_told_with_a_remedy_and_sent_again(
-    gateway: GatewayProcess, visit: Visit, vendor: SimulatedVendor, album: Path
+def test_a_failed_delivery_is_listed_with_a_remedy_and_sent_again(
+    gateway: GatewayProcess, visit: Visit, vendor: SimulatedVendor, pictures_directory: Path
 ) -> None:
-    """I2: one that may have arrived is asked about first, and goes out with its mark."""
-    visitor = visit(gateway, **FLAT)
-    vendor.have(refusals=1)
+    """I2: one that may have arrived needs a confirmation, and is sent as possibly repeated."""
+    visitor = visit(gateway, **SHORT_SCREEN)
+    vendor.set_faults(refusals=1)
     send(visitor, "refused words", "failed")
-    vendor.have(lost_receipts=2)
+    vendor.set_faults(lost_receipts=2)
     send(visitor, "words in doubt", "unknown")
-    vendor.have()
-    page = show(visitor, "overview")
-    owed = page.locator(".figures").filter(has=page.get_by_role("link", name="1 unknown"))
-    owed.get_by_role("link", name="1 failed").click()
+    vendor.set_faults()
+    page = open_view(visitor, "overview")
+    outbox_counts = page.locator(".figures").filter(has=page.get_by_role("link", name="1 unknown"))
+    outbox_counts.get_by_role("link", name="1 failed").click()
     page.get_by_role("row").filter(has_text="refused words").wait_for()
-    page = show(visitor, "outbox")
+    page = open_view(visitor, "outbox")
     refused = page.get_by_role("row").filter(has_text="refused words")
     assert "Fix what the platform reports" in refused.inner_text()
     doubtful = page.get_by_role("row").filter(has_text="words in doubt")
     assert "Check the chat first." in doubtful.inner_text()
-    take(visitor, album / "outbox.png")
+    take_picture(visitor, pictures_directory / "outbox.png")
     page.get_by_role("link", name=re.compile("^Failed 1")).click()
     doubtful.wait_for(state="detached")
     page.reload()
@@ -110,7 +109,7 @@ def test_what_did_not_arrive_is_told_with_a_remedy_and_sent_again(
 
 def test_a_job_is_made_run_paused_and_removed(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
-    page = show(visitor, "jobs")
+    page = open_view(visitor, "jobs")
     page.get_by_text("There are no jobs.").wait_for()
     page.get_by_role("button", name="Add a job").click()
     form = page.get_by_role("form", name="A new job")
@@ -147,9 +146,9 @@ def test_a_job_is_made_run_paused_and_removed(gateway: GatewayProcess, visit: Vi
     page.get_by_text("There are no jobs.").wait_for()
 
 
-def test_the_log_is_followed_narrowed_and_held(gateway: GatewayProcess, visit: Visit) -> None:
+def test_the_log_is_followed_filtered_and_paused(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
-    page = show(visitor, "logs")
+    page = open_view(visitor, "logs")
     lines = page.locator(".log-line")
     page.get_by_role("button", name="Ready at").click()
     chosen = page.get_by_label("The chosen line")
@@ -158,12 +157,12 @@ def test_the_log_is_followed_narrowed_and_held(gateway: GatewayProcess, visit: V
 
     page.get_by_label("Words").fill("simulated:default is")
     page.get_by_text("Ready at").wait_for(state="detached")
-    lines.first.wait_for()  # those that are like that come together
+    lines.first.wait_for()  # the matching lines arrive together
     before = lines.count()
-    visitor.fetch("POST", f"{ACCOUNT}/pause")
+    visitor.fetch("POST", f"{ACCOUNT_PATH}/pause")
     lines.get_by_text("simulated:default is paused.").wait_for()
     page.get_by_role("button", name="Pause", exact=True).click()
-    visitor.fetch("POST", f"{ACCOUNT}/resume")
+    visitor.fetch("POST", f"{ACCOUNT_PATH}/resume")
     page.get_by_text("Paused: what is written meanwhile").wait_for()
     assert lines.count() == before + 1
     page.get_by_role("button", name="Continue").click()
@@ -175,11 +174,11 @@ def test_the_log_is_followed_narrowed_and_held(gateway: GatewayProcess, visit: V
     assert "level=error" in page.url
 
 
-def test_thousands_of_lines_are_held_to_the_newest_and_drawn_where_one_looks(
+def test_the_log_view_keeps_the_newest_lines_and_draws_only_the_visible_ones(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
-    """A stream that breaks off is gone on with behind the last line that came: none is there
-    twice, none is left out, and what the gateway does not have any more is told."""
+    """A stream that breaks off continues after the last line: no line is repeated or missing,
+    and the view shows where the gateway no longer has lines."""
     visitor = visit(gateway)
     page = visitor.page
     asked: list[int] = []
@@ -197,52 +196,52 @@ def test_thousands_of_lines_are_held_to_the_newest_and_drawn_where_one_looks(
     def stream(route: Any) -> None:
         after = int(parse_qs(urlsplit(route.request.url).query)["after"][0])
         asked.append(after)
-        numbers = range(after + 1, min(after + PIECE, LINES) + 1)
-        told = [f"id: {n}\nevent: line\ndata: {json.dumps(line(n))}\n\n" for n in numbers]
+        numbers = range(after + 1, min(after + LINES_PER_STREAM, LOG_LINES) + 1)
+        events = [f"id: {n}\nevent: line\ndata: {json.dumps(line(n))}\n\n" for n in numbers]
         if len(asked) == 3:
-            told.insert(0, f'event: missed\ndata: {{"after": {after}}}\n\n')
-        body = "retry: 1000\n\n" + "".join(told)
+            events.insert(0, f'event: missed\ndata: {{"after": {after}}}\n\n')
+        body = "retry: 1000\n\n" + "".join(events)
         route.fulfill(body=body, content_type="text/event-stream")
 
     page.route("**/api/v1/logs/events?*", stream)
     first = {"lines": [line(n) for n in range(1, 301)], "more": False, "newest": 300}
     page.route("**/api/v1/logs?*", lambda route: route.fulfill(json=first))
-    show(visitor, "logs")
-    page.get_by_text(f"line {LINES}", exact=True).wait_for()
+    open_view(visitor, "logs")
+    page.get_by_text(f"line {LOG_LINES}", exact=True).wait_for()
     table = page.get_by_role("table", name="Lines")
     assert table.get_attribute("aria-rowcount") == "2000"
-    assert table.get_by_role("row").count() < 200, "only those near the eye"
-    assert asked[:3] == [300, 300 + PIECE, 300 + 2 * PIECE]
+    assert table.get_by_role("row").count() < 200, "only those near the visible ones"
+    assert asked[:3] == [300, 300 + LINES_PER_STREAM, 300 + 2 * LINES_PER_STREAM]
 
     box = page.locator(".log-lines")
     box.evaluate("node => { node.scrollTop = 0; }")
-    page.get_by_text(f"line {LINES - 1998}", exact=True).wait_for()
-    place = "(node, share) => { node.scrollTop = share * node.scrollHeight; }"
-    box.evaluate(place, (1999 - LINES + asked[2]) / 2000)
+    page.get_by_text(f"line {LOG_LINES - 1998}", exact=True).wait_for()
+    scroll_to = "(node, share) => { node.scrollTop = share * node.scrollHeight; }"
+    box.evaluate(scroll_to, (1999 - LOG_LINES + asked[2]) / 2000)
     page.get_by_text("Not all that was written here is kept any more").wait_for()
     page.get_by_role("button", name="Newest").click()
-    page.get_by_text(f"line {LINES}", exact=True).wait_for()
+    page.get_by_text(f"line {LOG_LINES}", exact=True).wait_for()
     shown = table.get_by_role("button").all_inner_texts()
-    last = [f"line {n}" for n in range(LINES - len(shown) + 1, LINES + 1)]
+    last = [f"line {n}" for n in range(LOG_LINES - len(shown) + 1, LOG_LINES + 1)]
     assert shown == last, "each once, in order"
 
 
-def test_the_audit_is_narrowed_followed_checked_and_taken_along(
+def test_the_audit_is_filtered_followed_verified_and_exported(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     visitor.page.clock.install()
-    page = show(visitor, "audit")
+    page = open_view(visitor, "audit")
     page.get_by_role("combobox", name="What").select_option("account")
     page.get_by_role("row").filter(has_text="gateway.left").first.wait_for(state="detached")
     assert page.url.endswith("#/audit/kind=account")
     rows = page.locator("tbody tr")
     before = rows.count()
-    visitor.fetch("POST", f"{ACCOUNT}/pause")
+    visitor.fetch("POST", f"{ACCOUNT_PATH}/pause")
     page.clock.run_for(6_000)  # a busy gateway is not asked after every row
     rows.nth(before).wait_for()
     assert "account.paused" in rows.first.inner_text() and "operator" in rows.first.inner_text()
-    visitor.fetch("POST", f"{ACCOUNT}/resume")
+    visitor.fetch("POST", f"{ACCOUNT_PATH}/resume")
     page.get_by_role("button", name="Check the chain").click()
     page.get_by_text(re.compile("rows hold together")).wait_for()
     with page.expect_download() as download:
@@ -253,9 +252,9 @@ def test_the_audit_is_narrowed_followed_checked_and_taken_along(
     page.get_by_text("No row is like that.").wait_for()
 
 
-def test_restarts_are_read_back_to_the_first(gateway: GatewayProcess, visit: Visit) -> None:
+def test_restarts_are_paged_back_to_the_first(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
-    page = show(visitor, "restarts")
+    page = open_view(visitor, "restarts")
     rows = page.locator("tbody tr")
     rows.nth(19).wait_for()
     assert "It left no word" in rows.first.inner_text()
@@ -267,15 +266,15 @@ def test_restarts_are_read_back_to_the_first(gateway: GatewayProcess, visit: Vis
 
 
 @pytest.mark.parametrize(("theme", "viewport"), [("light", DESKTOP), ("dark", PHONE)])
-def test_every_list_is_for_everyone(
+def test_every_list_is_accessible(
     gateway: GatewayProcess, visit: Visit, theme: str, viewport: dict[str, int]
 ) -> None:
     visitor = visit(gateway, color_scheme=theme, viewport=viewport)
     for view in ("outbox/state=all", "jobs", "logs", "audit/kind=account"):
-        page = show(visitor, view)
+        page = open_view(visitor, view)
         if view == "jobs":
             page.get_by_role("button", name="Add a job").click()
         if view == "logs":
             page.get_by_role("button", name="Ready at").click()
-        assert serious(page, theme, within=".views") == []
+        assert serious_violations(page, theme, within=".views") == []
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

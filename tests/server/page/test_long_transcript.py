@@ -1,11 +1,10 @@
-"""A long transcript: opens at its end at once, and scrolls to its beginning without a jump."""
+"""A long transcript opens at its end at once, and scrolls to its beginning without a jump."""
 
 import json
 from typing import Any
 
 import pytest
-from tests.server.page.conftest import Visit
-from tests.server.page.visitor import Visitor
+from tests.server.page.visitor import Visit, Visitor
 from tests.support.gateway_process import GatewayProcess
 
 STEPS = 5_000
@@ -14,7 +13,7 @@ FRAMES = 240
 
 
 def transcript(steps: int) -> str:
-    """As many steps: each asks for a command and gets its result; every tenth says a little."""
+    """A transcript of this many steps: each is a command with its result, every tenth has text."""
     messages: list[dict[str, Any]] = []
     for step in range(steps):
         if step % 100 == 0:
@@ -32,7 +31,7 @@ def transcript(steps: int) -> str:
     return "\n".join(json.dumps(line) for line in (head, *rows))
 
 
-_OPENING = """async (id) => {
+_OPEN_CHAT = """async (id) => {
   location.hash = `#/chat/${id}`;
   for (;;) {
     await new Promise(requestAnimationFrame);
@@ -44,7 +43,7 @@ _OPENING = """async (id) => {
 }"""
 
 # As fast as a hand can.
-_SCROLLING = """async (frames) => {
+_SCROLL = """async (frames) => {
   const scroller = document.querySelector(".scroller");
   for (let frame = 0; frame < frames; frame += 1) {
     scroller.scrollTop -= 400;
@@ -66,13 +65,13 @@ def test_a_transcript_of_5000_steps_opens_at_once_and_scrolls(
 ) -> None:
     visitor, session_id = long_chat
     page = visitor.page
-    page.evaluate(_OPENING, session_id)  # the first time compiles the page's code
+    page.evaluate(_OPEN_CHAT, session_id)  # the first time compiles the page's code
     visitor.new_chat()
-    before = visitor.worked()
-    shown = page.evaluate(_OPENING, session_id)
-    opened = visitor.worked()
-    loaded = page.evaluate(_SCROLLING, FRAMES)
-    each = (visitor.worked() - opened) / FRAMES
+    before = visitor.cpu_seconds()
+    shown = page.evaluate(_OPEN_CHAT, session_id)
+    opened = visitor.cpu_seconds()
+    loaded = page.evaluate(_SCROLL, FRAMES)
+    each = (visitor.cpu_seconds() - opened) / FRAMES
     print(
         f"\nOf 5,000 steps {shown} are opened by {opened - before:.3f} s of work; "
         f"a frame takes {each * 1000:.0f} ms while one scrolls to {loaded}"
@@ -82,12 +81,12 @@ def test_a_transcript_of_5000_steps_opens_at_once_and_scrolls(
     assert each < 0.06
 
 
-def test_older_records_come_without_moving_what_is_read(
+def test_older_records_load_without_moving_the_visible_ones(
     long_chat: tuple[Visitor, str],
 ) -> None:
     visitor, session_id = long_chat
     page = visitor.page
-    visitor.open(session_id)
+    visitor.open_chat(session_id)
     page.locator(".step").first.wait_for()
     first = page.locator(".reply").first.get_attribute("data-seq")
     moved = page.evaluate(
@@ -117,7 +116,7 @@ def test_a_streamed_word_draws_nothing_but_the_running_step(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
-    visitor.ask("[text something to leave alone]")
+    visitor.send_and_wait("[text something to leave alone]")
     visitor.page.evaluate(
         """() => {
           window.touched = 0;
@@ -131,7 +130,7 @@ def test_a_streamed_word_draws_nothing_but_the_running_step(
         }"""
     )
     words = " ".join(str(n) for n in range(2000))
-    visitor.say(f"[delay 0.05] [text {words}]")
+    visitor.send(f"[delay 0.05] [text {words}]")
     visitor.page.locator(".reply.live").get_by_text("0 1 2 3").wait_for()
     assert visitor.page.evaluate("window.touched") == 0
     visitor.page.get_by_role("button", name="Stop").click()

@@ -4,23 +4,22 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.server.page.conftest import Visit
-from tests.server.page.visitor import Visitor
+from tests.server.page.visitor import Visit, Visitor
 from tests.support.gateway_process import GatewayProcess
 
 _DRAW = """async (text) => {
   const { html, render } = await import("/page/vendor/preact-htm.module.js");
   const { Markdown } = await import("/page/view/markdown.js");
-  const place = document.createElement("div");
-  render(html`<${Markdown} text=${text} />`, place);
-  for (const extra of place.querySelectorAll("button, figcaption")) extra.remove();
-  for (const link of place.querySelectorAll("a")) {
+  const container = document.createElement("div");
+  render(html`<${Markdown} text=${text} />`, container);
+  for (const extra of container.querySelectorAll("button, figcaption")) extra.remove();
+  for (const link of container.querySelectorAll("a")) {
     for (const name of ["title", "target", "rel"]) link.removeAttribute(name);
   }
-  for (const node of place.querySelectorAll("pre, .table")) {
+  for (const node of container.querySelectorAll("pre, .table")) {
     for (const name of ["tabindex", "role", "aria-label", "class"]) node.removeAttribute(name);
   }
-  return place.innerHTML;
+  return container.innerHTML;
 }"""
 
 CASES = [
@@ -106,21 +105,21 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def artist(chromium: Any, gateway: GatewayProcess) -> Iterator[Visitor]:
+def markdown_visitor(chromium: Any, gateway: GatewayProcess) -> Iterator[Visitor]:
     visitor = Visitor(chromium.new_context(), gateway)
-    visitor.arrive(login=True)
+    visitor.load(login=True)
     yield visitor
-    visitor.leave()
+    visitor.close()
 
 
 @pytest.fixture
-def drawing(artist: Visitor) -> Any:
-    return artist.page
+def markdown_page(markdown_visitor: Visitor) -> Any:
+    return markdown_visitor.page
 
 
 @pytest.mark.parametrize(("text", "shown"), CASES)
-def test_markdown_is_drawn(drawing: Any, text: str, shown: str) -> None:
-    assert drawing.evaluate(_DRAW, text).replace(' class="code"', "") == shown
+def test_markdown_is_drawn(markdown_page: Any, text: str, shown: str) -> None:
+    assert markdown_page.evaluate(_DRAW, text).replace(' class="code"', "") == shown
 
 
 @pytest.mark.parametrize(
@@ -142,19 +141,19 @@ def test_markdown_is_drawn(drawing: Any, text: str, shown: str) -> None:
     ids=["stars", "brackets", "ticks", "quotes", "items", "bolds", "links", "lows", "bars",
          "angles", "addresses", "slashes"],
 )  # fmt: skip
-def test_no_text_takes_long_to_draw(artist: Visitor, text: str) -> None:
-    artist.page.evaluate(_DRAW, "warm")
-    before = artist.worked()
-    artist.page.evaluate(_DRAW, text)
-    assert artist.worked() - before < 1.5
+def test_no_text_takes_long_to_draw(markdown_visitor: Visitor, text: str) -> None:
+    markdown_visitor.page.evaluate(_DRAW, "warm")
+    before = markdown_visitor.cpu_seconds()
+    markdown_visitor.page.evaluate(_DRAW, text)
+    assert markdown_visitor.cpu_seconds() - before < 1.5
 
 
-def test_code_in_colours_is_the_code(drawing: Any) -> None:
+def test_code_in_colours_is_the_code(markdown_page: Any) -> None:
     code = (
         "def f(x):\n    '''doc\n    more'''\n    return f\"{x}\" // 0x1F  # \\ \"\n"
         "\n/* a */ `b ${c}` <d>"
     )
-    joined = drawing.evaluate(
+    joined = markdown_page.evaluate(
         """async (code) => {
           const { highlight } = await import("/page/highlight.js");
           const names = ["python", "js", "bash", "c", "go", "rust", "sql", "json", "toml", "html",
@@ -174,11 +173,12 @@ def test_a_streaming_text_keeps_the_blocks_it_has_drawn(
         """async () => {
           const { html, render } = await import("/page/vendor/preact-htm.module.js");
           const { Markdown } = await import("/page/view/markdown.js");
-          const place = document.createElement("div");
-          render(html`<${Markdown} text=${"first\\n\\nsec"} />`, place);
-          const first = place.firstChild.firstChild;
-          render(html`<${Markdown} text=${"first\\n\\nsecond"} />`, place);
-          return first === place.firstChild.firstChild && place.innerText.includes("second");
+          const container = document.createElement("div");
+          render(html`<${Markdown} text=${"first\\n\\nsec"} />`, container);
+          const first = container.firstChild.firstChild;
+          render(html`<${Markdown} text=${"first\\n\\nsecond"} />`, container);
+          const kept = first === container.firstChild.firstChild;
+          return kept && container.innerText.includes("second");
         }"""
     )
     assert same

@@ -1,6 +1,6 @@
-"""What is remembered, on the page: seen, added, changed, forgotten and turned off."""
+"""Memory on the page: notes are added, changed and removed, and memory is turned off."""
 
-from tests.server.page.conftest import Visit
+from tests.server.page.visitor import Visit
 from tests.support.gateway_process import GatewayProcess
 
 
@@ -8,7 +8,7 @@ def test_notes_are_written_changed_and_forgotten_on_the_page(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway)
-    visitor.ask("[text hello]")
+    visitor.send_and_wait("[text hello]")
     visitor.page.get_by_role("button", name="Memory", exact=True).click()
     panel = visitor.page.get_by_role("complementary", name="Memory")
     panel.get_by_label("New note").fill("likes <b>tea</b> & <img src=x onerror=alert(1)>")
@@ -32,7 +32,7 @@ def test_notes_are_written_changed_and_forgotten_on_the_page(
 
 def test_memory_is_turned_off_and_on_on_the_page(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
-    visitor.ask("[text hello]")
+    visitor.send_and_wait("[text hello]")
     visitor.page.get_by_role("button", name="Memory", exact=True).click()
     panel = visitor.page.get_by_role("complementary", name="Memory")
     panel.get_by_role("button", name="Turn off").click()
@@ -42,9 +42,9 @@ def test_memory_is_turned_off_and_on_on_the_page(gateway: GatewayProcess, visit:
     panel.get_by_label("New note").wait_for()
 
 
-def test_what_cannot_be_noted_is_said(gateway: GatewayProcess, visit: Visit) -> None:
+def test_a_note_that_cannot_be_saved_is_reported(gateway: GatewayProcess, visit: Visit) -> None:
     visitor = visit(gateway)
-    visitor.ask("[text hello]")
+    visitor.send_and_wait("[text hello]")
     visitor.page.get_by_role("button", name="Memory", exact=True).click()
     panel = visitor.page.get_by_role("complementary", name="Memory")
     field = panel.get_by_label("New note")

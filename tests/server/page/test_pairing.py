@@ -1,9 +1,9 @@
-"""Who is let in, on the page: by the code that they tell; denied, and sent away again."""
+"""Pairing on the page: people are paired by their code, denied, and removed again."""
 
 from pathlib import Path
 
 import pytest
-from tests.server.page.conftest import Visit
+from tests.server.page.visitor import Visit
 from tests.support.gateway_process import GatewayProcess
 from tests.support.simulated_vendor import SimulatedVendor
 
@@ -14,15 +14,15 @@ def home(home: Path, vendor: SimulatedVendor) -> Path:
     return home
 
 
-def test_people_are_let_in_denied_and_sent_away_on_the_page(
+def test_people_are_paired_denied_and_removed_on_the_page(
     gateway: GatewayProcess, visit: Visit, vendor: SimulatedVendor
 ) -> None:
     vendor.say("hello", user="eve", user_name="<b>Eve</b>")
     vendor.sent(1)  # she was first
     vendor.say("hello", user="mallory")
-    codes = {vendor.sent(2)[each]["chat_id"]: vendor.code(each + 1) for each in (0, 1)}
+    codes = {vendor.sent(2)[each]["chat_id"]: vendor.pairing_code(each + 1) for each in (0, 1)}
     visitor = visit(gateway)
-    visitor.ask("[text hello]")
+    visitor.send_and_wait("[text hello]")
     visitor.page.get_by_role("button", name="People", exact=True).click()
     panel = visitor.page.get_by_role("complementary", name="People")
     waiting = panel.get_by_label("Pairing requests").locator("li")

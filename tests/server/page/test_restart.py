@@ -1,77 +1,77 @@
-"""The page restarts its gateway: it says what is waited for, comes back, and shows all once."""
+"""The page restarts its gateway: it shows what the restart waits for, and reconnects."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.server.page.conftest import Visit, serving
-from tests.server.page.test_accessibility import DESKTOP, PHONE, serious
-from tests.server.page.test_reconnect import answered, said
-from tests.server.page.visitor import Visitor
+from tests.server.page.accessibility import DESKTOP, PHONE, serious_violations
+from tests.server.page.gateways import running_gateway
+from tests.server.page.visitor import Visit, Visitor
 from tests.support.gateway_process import GatewayProcess
 
 from holdfast.system import exit_codes
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
-ENDLESS = {"match": "slowly", "delay": 0.1, "text": " ".join(f"word{n}" for n in range(999))}
-AWAY = "Restarting… what you write is kept"
+ENDLESS_REPLY = {"match": "slowly", "delay": 0.1, "text": " ".join(f"word{n}" for n in range(999))}
+RESTARTING_NOTICE = "Restarting… what you write is kept"
 
 
 @pytest.fixture
-def kept_gateway(chromium: Any, tmp_path: Path, model: ModelProcess) -> Iterator[GatewayProcess]:
-    """A gateway whose supervisor is the test: it leaves with 75, and is started again."""
+def supervised_gateway(
+    chromium: Any, tmp_path: Path, model: ModelProcess
+) -> Iterator[GatewayProcess]:
+    """A gateway whose supervisor is the test: it exits with 75, and the test starts it again."""
     model.reset()
-    wanted = {"HOLDFAST_GATEWAY_SUPERVISOR": "s6", "HOLDFAST_GATEWAY_PARK_TIMEOUT": "120"}
-    with serving(tmp_path / "home", model, **wanted) as gateway_process:
+    variables = {"HOLDFAST_GATEWAY_SUPERVISOR": "s6", "HOLDFAST_GATEWAY_PARK_TIMEOUT": "120"}
+    with running_gateway(tmp_path / "home", model, **variables) as gateway_process:
         yield gateway_process
 
 
-def work(visitor: Visitor) -> None:
-    """A turn runs that does not end by itself."""
-    visitor.gateway.model.script(ENDLESS, {"match": "slowly", "text": "there it is"})
-    visitor.say("slowly")
+def start_endless_turn(visitor: Visitor) -> None:
+    """Starts a turn that does not end by itself."""
+    visitor.gateway.model.script(ENDLESS_REPLY, {"match": "slowly", "text": "there it is"})
+    visitor.send("slowly")
     visitor.page.locator(".reply.live").get_by_text("word2").wait_for()
 
 
-def ask_to_restart(visitor: Visitor, way: str) -> Any:
-    """Fill the dialog in, and send it; the dialog."""
+def request_restart(visitor: Visitor, choice: str) -> Any:
+    """Fills in the restart dialog and submits it."""
     visitor.page.get_by_role("button", name="Restart…").click()
     dialog = visitor.page.get_by_role("dialog")
-    dialog.get_by_label(way).check()
+    dialog.get_by_label(choice).check()
     dialog.get_by_role("button", name="Restart", exact=True).click()
     return dialog
 
 
-def follow(gateway_process: GatewayProcess, visitor: Visitor) -> None:
-    """It goes, its successor comes, and the page is with that one."""
-    assert gateway_process.leaves() == exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE
-    visitor.page.get_by_text(AWAY).wait_for()
+def start_successor(gateway_process: GatewayProcess, visitor: Visitor) -> None:
+    """Waits for the exit, starts the successor, and waits until the page is connected to it."""
+    assert gateway_process.wait_for_exit() == exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE
+    visitor.page.get_by_text(RESTARTING_NOTICE).wait_for()
     gateway_process.start()
-    visitor.page.get_by_text(AWAY).wait_for(state="hidden")
+    visitor.page.get_by_text(RESTARTING_NOTICE).wait_for(state="hidden")
     visitor.page.get_by_text("Connected", exact=True).wait_for()
 
 
 def test_a_restart_waits_for_a_turn_and_the_page_for_the_successor(
-    kept_gateway: GatewayProcess, visit: Visit
+    supervised_gateway: GatewayProcess, visit: Visit
 ) -> None:
-    """C2, F6: the page says what is waited for. What is written meanwhile is sent to the
-    successor, which goes on with what was cut; and all of it is shown once."""
-    visitor = visit(kept_gateway)
-    work(visitor)
-    dialog = ask_to_restart(visitor, "Soon")
+    """C2, F6: the page shows what the restart waits for. A message written meanwhile is sent to
+    the successor, which resumes the interrupted turn; everything is shown once."""
+    visitor = visit(supervised_gateway)
+    start_endless_turn(visitor)
+    dialog = request_restart(visitor, "Soon")
     visitor.page.get_by_text("Restarting: waiting for 1 turn").wait_for()
     dialog.wait_for(state="hidden")
-    kept_gateway.hurries()
-    visitor.page.get_by_text(AWAY).wait_for()
-    visitor.page.get_by_role("button", name="What sending does").click()
-    visitor.page.get_by_role("menuitemradio", name="Queue").click()
-    visitor.say("and this")
-    follow(kept_gateway, visitor)
+    supervised_gateway.interrupt_stop()
+    visitor.page.get_by_text(RESTARTING_NOTICE).wait_for()
+    visitor.choose_busy_mode("Queue")
+    visitor.send("and this")
+    start_successor(supervised_gateway, visitor)
     visitor.replies.get_by_text("You said: and this").wait_for()
     visitor.until_idle()
-    assert said(visitor) == ["slowly", "and this"]
-    assert answered(visitor) == ["there it is", "You said: and this"]
+    assert visitor.user_texts() == ["slowly", "and this"]
+    assert visitor.reply_texts() == ["there it is", "You said: and this"]
     (stop,) = visitor.fetch("GET", "/api/v1/restarts").json()["restarts"]
     assert (stop["order"]["by"], stop["interrupted"], stop["resumed"]) == ("page", 1, 1)
     assert stop["phases"]["drain"] > 0 and "disconnect platforms" in stop["phases"]
@@ -81,37 +81,37 @@ def test_a_restart_waits_for_a_turn_and_the_page_for_the_successor(
     assert visitor.page.locator(".column").inner_text() == shown
 
 
-def test_a_restart_when_nothing_runs_waits_as_long_as_that_takes(
-    kept_gateway: GatewayProcess, visit: Visit
+def test_a_restart_when_idle_waits_until_no_turn_runs(
+    supervised_gateway: GatewayProcess, visit: Visit
 ) -> None:
-    visitor = visit(kept_gateway)
-    work(visitor)
-    ask_to_restart(visitor, "When nothing runs")
+    visitor = visit(supervised_gateway)
+    start_endless_turn(visitor)
+    request_restart(visitor, "When nothing runs")
     visitor.page.get_by_text("The gateway restarts as soon as nothing runs.").wait_for()
-    visitor.page.goto(f"{kept_gateway.address}/#/restarts")
+    visitor.page.goto(f"{supervised_gateway.address}/#/restarts")
     visitor.page.get_by_text("A restart waits until nothing runs: 1 turn runs.").wait_for()
     visitor.page.get_by_role("link", name="Chats").click()
     visitor.page.get_by_role("button", name="Stop").click()
-    follow(kept_gateway, visitor)
+    start_successor(supervised_gateway, visitor)
     visitor.until_idle()
-    assert said(visitor) == ["slowly"]
+    assert visitor.user_texts() == ["slowly"]
 
 
-def test_a_restart_that_is_refused_is_told_in_the_dialog(
-    kept_gateway: GatewayProcess, visit: Visit
+def test_a_refused_restart_shows_its_reason_in_the_dialog(
+    supervised_gateway: GatewayProcess, visit: Visit
 ) -> None:
-    """A successor that could not start is not begun: the reason names the place."""
-    visitor = visit(kept_gateway)
-    kept_gateway.paths.config_file.write_text("[gateway]\nprot = 1\n")
-    dialog = ask_to_restart(visitor, "Now")
+    """A successor that could not start is not started: the reason names the wrong key."""
+    visitor = visit(supervised_gateway)
+    supervised_gateway.paths.config_file.write_text("[gateway]\nprot = 1\n")
+    dialog = request_restart(visitor, "Now")
     dialog.get_by_role("alert").get_by_text("gateway.prot").wait_for()
     dialog.get_by_role("button", name="Cancel").click()
-    visitor.ask("[text still here]")
-    assert answered(visitor) == ["still here"]
+    visitor.send_and_wait("[text still here]")
+    assert visitor.reply_texts() == ["still here"]
 
 
 @pytest.mark.parametrize(("theme", "viewport"), [("light", DESKTOP), ("dark", PHONE)])
-def test_the_dialog_is_for_everyone(
+def test_the_restart_dialog_is_accessible(
     gateway: GatewayProcess, visit: Visit, theme: str, viewport: dict[str, int]
 ) -> None:
     visitor = visit(gateway, color_scheme=theme, viewport=viewport)
@@ -124,7 +124,7 @@ def test_the_dialog_is_for_everyone(
     assert dialog.get_by_label("Soon").evaluate("node => node === document.activeElement")
     page.keyboard.press("ArrowDown")
     assert dialog.get_by_label("When nothing runs").is_checked()
-    assert serious(page, theme) == []
+    assert serious_violations(page, theme) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.keyboard.press("Escape")
     dialog.wait_for(state="hidden")

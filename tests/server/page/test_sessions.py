@@ -1,55 +1,52 @@
-"""The sessions on the dashboard: found, read with what they took, followed, and acted on."""
+"""Sessions on the dashboard: filtered, read with their usage, followed, and acted on."""
 
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.server.page.conftest import Visit
-from tests.server.page.filled_home import LONGEST, fill, name_of
-from tests.server.page.held_turn import Held
-from tests.server.page.test_accessibility import DESKTOP, PHONE, serious
-from tests.server.page.test_approvals import SUDO
-from tests.server.page.test_busy import choose
-from tests.server.page.test_pictures import take
-from tests.server.page.test_viewer import offered
-from tests.server.page.visitor import Visitor
+from tests.server.page.accessibility import DESKTOP, PHONE, serious_violations
+from tests.server.page.dashboard import PRICES, change_controls
+from tests.server.page.filled_home import LONGEST, fill, session_id_of
+from tests.server.page.held_turn import HeldTurn
+from tests.server.page.pictures import take_picture
+from tests.server.page.prompts import SUDO_COMMAND
+from tests.server.page.visitor import Visit, Visitor
 from tests.support.gateway_process import GatewayProcess
 from tests.support.held_command import HELD_CALL
 from tests.support.simulated_vendor import SimulatedVendor
 
 from holdfast.server.local.control_client import ControlClient
 
-MANY = 350
+SESSIONS = 350
 STEPS = 150
-PRICES = '[prices."scripted"]\ninput = 2.0\noutput = 8.0\n'
 ALLOWED = 'allow = ["ann", "ben"]\n'
 
 
 @pytest.fixture(scope="module")
 def home(home: Path, vendor: SimulatedVendor) -> Path:
-    fill(home, sessions=MANY, steps=STEPS)
+    fill(home, sessions=SESSIONS, steps=STEPS)
     (home / "holdfast.toml").write_text(PRICES + vendor.settings + ALLOWED)
     return home
 
 
-def listed(visitor: Visitor, asked: str = "") -> Any:
-    """The rows of the list, once it has some."""
-    visitor.page.goto(f"{visitor.gateway.address}/#/sessions{asked}")
+def open_session_list(visitor: Visitor, query: str = "") -> Any:
+    """Opens the list, and returns its rows once there are some."""
+    visitor.page.goto(f"{visitor.gateway.address}/#/sessions{query}")
     rows = visitor.page.locator(".sessions .body [role=row]")
     rows.first.wait_for()
     return rows
 
 
-def opened(visitor: Visitor, session: str) -> Any:
-    """The page with a session on it, whose figures are there."""
+def open_session(visitor: Visitor, session: str) -> Any:
+    """Opens a session, and returns the page once its head is shown."""
     visitor.page.goto(f"{visitor.gateway.address}/#/sessions/{session}")
     visitor.page.locator(".session-head h2").wait_for()
     return visitor.page
 
 
-def of_ann(visitor: Visitor, vendor: SimulatedVendor, text: str) -> str:
-    """The session in which Ann has just said that, on her platform."""
+def send_as_ann(visitor: Visitor, vendor: SimulatedVendor, text: str) -> str:
+    """Sends a message as Ann on the simulated platform, and returns its session."""
     vendor.say(text, user="ann")
     path = "/api/v1/sessions?platform=simulated&user=ann&limit=1"
     while not (found := visitor.fetch("GET", path).json()["sessions"]):
@@ -57,21 +54,21 @@ def of_ann(visitor: Visitor, vendor: SimulatedVendor, text: str) -> str:
     return str(found[0]["id"])
 
 
-def do(page: Any, what: str) -> None:
+def choose_action(page: Any, action: str) -> None:
     page.get_by_role("button", name="What can be done to it").click()
-    page.get_by_role("menuitem", name=what).click()
+    page.get_by_role("menuitem", name=action).click()
 
 
-def test_a_list_of_many_is_drawn_where_one_looks_and_found_again(
-    gateway: GatewayProcess, visit: Visit, album: Path
+def test_a_long_list_draws_only_visible_rows_and_restores_its_position(
+    gateway: GatewayProcess, visit: Visit, pictures_directory: Path
 ) -> None:
-    """Of hundreds that are loaded a few dozen are drawn; back and reload find the place."""
+    """Of hundreds of loaded rows a few dozen are drawn; going back restores the position."""
     visitor = visit(gateway, viewport=DESKTOP)
     page = visitor.page
-    rows = listed(visitor)
-    take(visitor, album / "sessions.png")
+    rows = open_session_list(visitor)
+    take_picture(visitor, pictures_directory / "sessions.png")
     table = page.get_by_role("table", name="Sessions")
-    assert table.get_attribute("aria-rowcount") == "-1", "nobody has counted them yet"
+    assert table.get_attribute("aria-rowcount") == "-1", "the number is not known yet"
     first = rows.first.inner_text()
     assert "It is done, 0 of them." in first and "person0" in first and "simulated" in first
     for part in ("idle", "1.9K", "0.0"):  # its state, its tokens and its cost
@@ -80,15 +77,15 @@ def test_a_list_of_many_is_drawn_where_one_looks_and_found_again(
     while table.get_attribute("aria-rowcount") == "-1":
         scroller.evaluate("node => node.scrollTop = node.scrollHeight")
         page.wait_for_timeout(20)
-    assert int(table.get_attribute("aria-rowcount")) >= MANY + 1
+    assert int(table.get_attribute("aria-rowcount")) >= SESSIONS + 1
     scroller.evaluate("node => node.scrollTop = node.scrollHeight")
-    oldest = rows.filter(has_text=f"({MANY})")
+    oldest = rows.filter(has_text=f"({SESSIONS})")
     oldest.wait_for()
     assert rows.count() < 80
     before = scroller.evaluate("node => node.scrollTop")
     oldest.get_by_role("link").press("ArrowUp")
     page.keyboard.press("Enter")
-    page.locator(".session-head h2", has_text=f"({MANY - 1})").wait_for()
+    page.locator(".session-head h2", has_text=f"({SESSIONS - 1})").wait_for()
     page.go_back()
     oldest.wait_for()
     assert abs(scroller.evaluate("node => node.scrollTop") - before) < 200
@@ -97,11 +94,11 @@ def test_a_list_of_many_is_drawn_where_one_looks_and_found_again(
 def test_sessions_are_found_by_platform_state_person_and_words(
     gateway: GatewayProcess, visit: Visit, vendor: SimulatedVendor
 ) -> None:
-    """What is asked for stands in the address, and what happens is seen without a reload."""
+    """The filter is in the address, and new messages are shown without a reload."""
     visitor = visit(gateway, viewport=DESKTOP)
     page = visitor.page
     page.clock.install()
-    rows = listed(visitor)
+    rows = open_session_list(visitor)
     page.get_by_role("combobox", name="Platform").select_option("irc")
     rows.filter(has_text="simulated").first.wait_for(state="detached")
     rows.filter(has_text="irc").first.wait_for()
@@ -117,14 +114,14 @@ def test_sessions_are_found_by_platform_state_person_and_words(
     rows.filter(has_text="simulated").first.wait_for()
 
     number = len(vendor.sent(0))
-    of_ann(visitor, vendor, "[text a quince for the harbour office]")
-    vendor.sent(number + 1)  # it is said, and nothing of it is left for whoever comes next
-    page.clock.fast_forward(6000)  # it asks what has changed as seldom as that
+    send_as_ann(visitor, vendor, "[text a quince for the harbour office]")
+    vendor.sent(number + 1)  # sent, so that nothing of it is left for the next test
+    page.clock.fast_forward(6000)  # it polls for changes this rarely
     newest = rows.filter(has_text="a quince for the harbour office")
     newest.wait_for()
-    assert newest.get_attribute("aria-rowindex") == "2", "the first behind the heads"
+    assert newest.get_attribute("aria-rowindex") == "2", "the first after the column heads"
     page.get_by_role("searchbox", name="Words that were said").fill("quince harbour")
-    page.locator(".sessions[aria-rowcount='2']").wait_for()  # its heads, and one that is found
+    page.locator(".sessions[aria-rowcount='2']").wait_for()  # the column heads and one result
     assert "ann" in rows.inner_text()
     page.goto(f"{gateway.address}/#/overview")
     page.get_by_role("link", name=re.compile("running")).click()
@@ -132,12 +129,12 @@ def test_sessions_are_found_by_platform_state_person_and_words(
     assert page.get_by_role("combobox", name="State").input_value() == "running"
 
 
-def test_a_long_transcript_says_what_each_reply_and_turn_took(
-    gateway: GatewayProcess, visit: Visit, album: Path
+def test_a_long_transcript_shows_the_usage_of_each_reply_and_turn(
+    gateway: GatewayProcess, visit: Visit, pictures_directory: Path
 ) -> None:
-    """Older records come when one scrolls to them; what a tool printed when it is unfolded."""
+    """Older records load on scrolling; the output of a tool loads when its step is unfolded."""
     visitor = visit(gateway, viewport=DESKTOP)
-    page = opened(visitor, LONGEST)
+    page = open_session(visitor, LONGEST)
     turn = page.locator(".turn-line")
     turn.get_by_text("read (67 % cached)").wait_for()
     assert re.search(rf"after .* min\s+{2 * STEPS + 1} steps", turn.inner_text())
@@ -149,7 +146,7 @@ def test_a_long_transcript_says_what_each_reply_and_turn_took(
     )
     head = page.locator(".session-head")
     head.get_by_text("cost 0.").wait_for()
-    take(visitor, album / "session.png")
+    take_picture(visitor, pictures_directory / "session.png")
     assert "simulated" in head.inner_text() and "person50" in head.inner_text()
     oldest = page.get_by_text("Go through all of it, step by step.")
     while not oldest.count():
@@ -161,53 +158,53 @@ def test_a_long_transcript_says_what_each_reply_and_turn_took(
         """() => {
           const { fetch } = window;
           window.asked = [];
-          window.fetch = (...wanted) => window.asked.push(wanted[0]) && fetch(...wanted);
+          window.fetch = (...request) => window.asked.push(request[0]) && fetch(...request);
         }"""
     )
     step = page.locator("details.step").last
     step.locator("summary").click()
     step.locator(".output").get_by_text(f"line 199 of step {STEPS - 1}").wait_for()
-    assert any("/transcript?after=" in asked for asked in page.evaluate("window.asked"))
+    assert any("/transcript?after=" in path for path in page.evaluate("window.asked"))
 
 
-def test_an_operator_speaks_into_a_chat_of_others_which_gets_the_answer(
+def test_an_operator_writes_in_a_chat_of_others_which_gets_the_reply(
     gateway: GatewayProcess, visit: Visit, vendor: SimulatedVendor
 ) -> None:
-    """Decision 41, from the page; what runs is followed, steered, allowed and stopped there."""
+    """Decision 41, from the page: a turn is followed, steered, approved and stopped there."""
     visitor = visit(gateway)
     number = len(vendor.sent(0))
-    session = of_ann(visitor, vendor, "[text good day]")
-    vendor.sent(number + 1)  # else what is said next would interrupt it
-    page = opened(visitor, session)
+    session = send_as_ann(visitor, vendor, "[text good day]")
+    vendor.sent(number + 1)  # else the next message would interrupt it
+    page = open_session(visitor, session)
     visitor.replies.get_by_text("good day").wait_for()
     page.locator(".turn-line").get_by_text("delivered to simulated").last.wait_for()
     assert "simulated gets the answer" in page.locator(".composer").inner_text()
-    visitor.say("[text from the bridge]")
+    visitor.send("[text from the bridge]")
     visitor.replies.get_by_text("from the bridge").wait_for()
     sent = [each["text"] for each in vendor.sent(number + 2)]
     assert sent[-1] == "from the bridge"
-    assert visitor.said.last.locator(".speaker").inner_text() == "operator of this gateway"
+    assert visitor.user_messages.last.locator(".speaker").inner_text() == "operator of this gateway"
 
-    held = Held(gateway, "bridge")
-    visitor.say(held.asks(last="echo rowed", answer="as you were"))
+    held = HeldTurn(gateway, "bridge")
+    visitor.send(held.prompt(last="echo rowed", answer="as you were"))
     page.locator(".step.running").wait_for()
-    choose(visitor, "Steer")
+    visitor.choose_busy_mode("Steer")
     with page.expect_response(lambda got: got.request.method == "POST"):
-        visitor.say("[text turning to port]")
-    held.let_go()
+        visitor.send("[text turning to port]")
+    held.release()
     visitor.replies.get_by_text("turning to port", exact=True).wait_for()
     assert vendor.sent(number + 3)[-1]["text"] == "turning to port"
-    assert visitor.said.last.locator(".speaker").inner_text() == "operator of this gateway"
+    assert visitor.user_messages.last.locator(".speaker").inner_text() == "operator of this gateway"
     page.locator(".session-state", has_text="idle").wait_for()
 
-    visitor.say(SUDO)
+    visitor.send(SUDO_COMMAND)
     card = page.get_by_role("form", name="Approval")
     page.locator(".session-state.asks").wait_for()
     card.get_by_label("Why not").fill("not here")
     card.get_by_role("button", name="Deny").click()
     visitor.replies.get_by_text("that was it").wait_for()
 
-    visitor.say(f"{HELD_CALL} [then] [text never said]")
+    visitor.send(f"{HELD_CALL} [then] [text never said]")
     page.locator(".step.running").wait_for()
     page.locator(".session-head").get_by_role("button", name="Stop").click()
     page.get_by_text("Stopped.", exact=True).first.wait_for()
@@ -216,22 +213,22 @@ def test_an_operator_speaks_into_a_chat_of_others_which_gets_the_answer(
     assert not page.get_by_text("never said", exact=True).count()
 
 
-def test_a_session_is_set_aside_taken_up_copied_begun_anew_and_deleted(
+def test_a_session_is_suspended_resumed_forked_reset_and_deleted(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
-    """Each is told when it is done; what cannot be undone is asked about first."""
+    """Each action is reported when it is done; what cannot be undone needs a confirmation."""
     visitor = visit(gateway)
-    visitor.ask("[text begun on the page]")
+    visitor.send_and_wait("[text begun on the page]")
     session = visitor.page.url.rpartition("/")[2]
-    page = opened(visitor, session)
-    do(page, "Suspend")
+    page = open_session(visitor, session)
+    choose_action(page, "Suspend")
     page.locator(".session-head .readout").get_by_text("Suspended.").wait_for()
     page.locator(".closed").get_by_text("It is suspended").wait_for()
     assert "Suspended" in page.locator(".offstage[role=status]").first.inner_text()
     page.get_by_role("button", name="Resume").click()
     page.locator(".composer").wait_for()
 
-    do(page, "Fork")
+    choose_action(page, "Fork")
     dialog = page.get_by_role("dialog", name="Go on in a copy?")
     dialog.get_by_label("Title of the copy").fill("the copy")
     dialog.get_by_role("button", name="Fork").click()
@@ -240,14 +237,14 @@ def test_a_session_is_set_aside_taken_up_copied_begun_anew_and_deleted(
     copy = page.url.rpartition("/")[2]
     assert copy != session
 
-    do(page, "Reset")
+    choose_action(page, "Reset")
     page.get_by_role("dialog").get_by_role("button", name="Reset").click()
     page.wait_for_function("was => !location.hash.endsWith(was)", arg=copy)
     page.locator(".session-head h2", has_text="New chat").wait_for()
     page.go_back()
     page.locator(".session-head h2", has_text="the copy").wait_for()
     page.locator(".closed").get_by_text("Its chat has gone on").wait_for()
-    do(page, "Delete")
+    choose_action(page, "Delete")
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     page.wait_for_function("() => location.hash === '#/sessions'")
     page.locator(".sessions .body [role=row]").first.wait_for()
@@ -264,7 +261,7 @@ def test_a_session_is_set_aside_taken_up_copied_begun_anew_and_deleted(
     page.get_by_text("it was deleted, or the address is not whole").wait_for()
 
 
-def test_a_viewer_reads_a_session_and_is_offered_nothing(
+def test_a_viewer_reads_a_session_and_gets_no_controls(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
     token = ControlClient(gateway.paths).post("/tokens", {"name": "ann"})["token"]
@@ -273,24 +270,24 @@ def test_a_viewer_reads_a_session_and_is_offered_nothing(
     page.get_by_label("A token").fill(token)
     page.get_by_role("button", name="Log in").click()
     page.get_by_role("heading", name="Choose a chat").wait_for()
-    opened(visitor, LONGEST)
+    open_session(visitor, LONGEST)
     page.locator(".turn-line").get_by_text("steps").wait_for()
     page.locator(".closed").get_by_text("change nothing").wait_for()
     page.get_by_role("button", name="What can be done to it").click()
     assert page.get_by_role("menuitem").all_inner_texts() == ["Export"]
-    assert offered(page) == []
+    assert change_controls(page) == []
 
 
 @pytest.mark.parametrize(("theme", "viewport"), [("light", DESKTOP), ("dark", PHONE)])
-def test_the_sessions_are_for_everyone(
+def test_the_session_views_are_accessible(
     gateway: GatewayProcess, visit: Visit, theme: str, viewport: dict[str, int]
 ) -> None:
     visitor = visit(gateway, color_scheme=theme, viewport=viewport)
     page = visitor.page
-    listed(visitor, "/platform=irc&user=person7")  # a few: one row is like the other
-    assert serious(page, theme) == []
+    open_session_list(visitor, "/platform=irc&user=person7")  # a few rows are enough
+    assert serious_violations(page, theme) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    opened(visitor, name_of(3))
+    open_session(visitor, session_id_of(3))
     page.locator(".turn-line").get_by_text("1 step").wait_for()
-    assert serious(page, theme) == []
+    assert serious_violations(page, theme) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -1,4 +1,4 @@
-"""The settings on the dashboard: looked at, changed where they stand, and put back."""
+"""Settings on the dashboard: read, edited in place, and restored."""
 
 import time
 import tomllib
@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.server.page.conftest import Visit
-from tests.server.page.test_accessibility import DESKTOP, PHONE, serious
-from tests.server.page.visitor import Visitor
+from tests.server.page.accessibility import DESKTOP, PHONE, serious_violations
+from tests.server.page.visitor import Visit, Visitor
 from tests.support.gateway_process import GatewayProcess
 
 from holdfast.server.local.control_client import ControlClient, GatewayRefused
@@ -33,23 +32,23 @@ def home(home: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def gateway(gateway: GatewayProcess) -> GatewayProcess:
-    """Once it has kept the file under a number."""
-    _until(lambda: ControlClient(gateway.paths).get("/config")["number"] > 0)
+    """The gateway, once it has stored the file as a version."""
+    _wait_until(lambda: ControlClient(gateway.paths).get("/config")["number"] > 0)
     return gateway
 
 
-def _until(true: Callable[[], object]) -> None:
-    ends = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < ends
+def _wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
-def file_of(gateway: GatewayProcess) -> dict[str, Any]:
+def read_config(gateway: GatewayProcess) -> dict[str, Any]:
     return tomllib.loads((gateway.home / "holdfast.toml").read_text())
 
 
-def opened(visitor: Visitor, address: str) -> Any:
+def open_settings(visitor: Visitor, address: str) -> Any:
     page = visitor.page
     page.goto(f"{visitor.gateway.address}/#/settings{address}")
     page.locator(".views .card").first.wait_for()
@@ -57,7 +56,7 @@ def opened(visitor: Visitor, address: str) -> Any:
 
 
 def search(page: Any, words: str, *, found: str) -> None:
-    """Returns when what does not fit is gone: what moves under the pointer cannot be clicked on."""
+    """Returns when the other keys are gone: what moves under the pointer cannot be clicked."""
     page.get_by_label("Search").fill(words)
     page.get_by_role("status").get_by_text(found, exact=True).wait_for()
 
@@ -72,7 +71,7 @@ def test_keys_are_found_changed_in_place_and_refused_beside_their_field(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway, viewport=DESKTOP)
-    page = opened(visitor, "")
+    page = open_settings(visitor, "")
     search(page, "max_steps", found="2 keys")
     row = page.get_by_role("listitem").filter(has=page.get_by_label("Change agent.max_steps"))
     row.get_by_text("holdfast.toml", exact=True).wait_for()
@@ -80,12 +79,12 @@ def test_keys_are_found_changed_in_place_and_refused_beside_their_field(
     change(page, "agent.max_steps", "0")
     problem = page.locator("form.change [role=alert]")
     problem.filter(has_text="holdfast.toml, line 3: agent.max_steps").wait_for()
-    assert serious(page) == []
-    assert file_of(gateway)["agent"]["max_steps"] == 12
+    assert serious_violations(page) == []
+    assert read_config(gateway)["agent"]["max_steps"] == 12
     page.locator("form.change input").fill("40")
     page.keyboard.press("Enter")
     row.locator(".held code", has_text="40").wait_for()
-    assert file_of(gateway)["agent"]["max_steps"] == 40
+    assert read_config(gateway)["agent"]["max_steps"] == 40
     assert "# enough" in (gateway.home / "holdfast.toml").read_text()
 
     search(page, "runner.output_kb", found="1 key")
@@ -97,16 +96,16 @@ def test_keys_are_found_changed_in_place_and_refused_beside_their_field(
     page.get_by_label("Change runner.output_kb", exact=True).click()
     page.get_by_role("button", name="Back to the default").click()
     waits.wait_for(state="detached")
-    assert "output_kb" not in str(file_of(gateway))
+    assert "output_kb" not in str(read_config(gateway))
 
 
-def test_a_section_that_there_is_not_is_told_and_leaves_the_way_to_the_others(
+def test_an_unknown_section_shows_an_error_and_the_links_to_the_others(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
-    """Also one whose name means something to the language that the page is written in."""
+    """Also a section whose name is a property of every JavaScript object."""
     visitor = visit(gateway, viewport=DESKTOP)
     for section in ("constructor", "nonsense"):
-        page = opened(visitor, f"/{section}")
+        page = open_settings(visitor, f"/{section}")
         page.get_by_role("alert").get_by_text(section).wait_for()
         tabs = page.get_by_role("navigation", name="Settings")
         assert tabs.locator("[aria-current]").count() == 0
@@ -114,11 +113,11 @@ def test_a_section_that_there_is_not_is_told_and_leaves_the_way_to_the_others(
     page.get_by_label("Search").wait_for()
 
 
-def test_a_list_of_tables_is_changed_as_a_whole_where_it_stands(
+def test_a_list_of_tables_is_edited_in_place_as_a_whole(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway, viewport=PHONE)
-    page = opened(visitor, "/q=fallbacks")
+    page = open_settings(visitor, "/q=fallbacks")
     change_it = page.get_by_label("Change model.fallbacks", exact=True)
     form = page.locator("form.change")
     save = form.get_by_role("button", name="Save")
@@ -129,7 +128,7 @@ def test_a_list_of_tables_is_changed_as_a_whole_where_it_stands(
     first.get_by_label("base_url").fill("nowhere")
     save.click()
     form.get_by_role("alert").filter(has_text="model.fallbacks[0].base_url").wait_for()
-    assert serious(page) == []
+    assert serious_violations(page) == []
     first.get_by_label("base_url").fill("http://127.0.0.1:9/v1")
     form.get_by_role("button", name="Add one").click()
     form.get_by_role("group", name="fallbacks 2").get_by_label("provider").select_option("demo")
@@ -137,40 +136,40 @@ def test_a_list_of_tables_is_changed_as_a_whole_where_it_stands(
     save.click()
     form.wait_for(state="detached")
     local = {"provider": "local", "base_url": "http://127.0.0.1:9/v1"}
-    assert file_of(gateway)["model"]["fallbacks"] == [{"provider": "demo"}, local]
+    assert read_config(gateway)["model"]["fallbacks"] == [{"provider": "demo"}, local]
     change_it.click()
     form.get_by_label("Take fallbacks 1 away").click()
     save.click()
     form.wait_for(state="detached")
     assert page.locator(".tables li").count() == 1
-    assert file_of(gateway)["model"]["fallbacks"] == [local]
+    assert read_config(gateway)["model"]["fallbacks"] == [local]
     change_it.click()
     form.get_by_label("Take fallbacks 1 away").click()
     save.click()
     form.wait_for(state="detached")
-    assert "fallbacks" not in file_of(gateway).get("model", {})
+    assert "fallbacks" not in read_config(gateway).get("model", {})
 
 
-def test_prices_are_a_table_and_what_was_before_can_be_put_back(
+def test_prices_are_edited_and_an_earlier_version_is_restored(
     gateway: GatewayProcess, visit: Visit
 ) -> None:
     visitor = visit(gateway, viewport=PHONE, color_scheme="dark")
-    page = opened(visitor, "/prices")
+    page = open_settings(visitor, "/prices")
     before = ControlClient(gateway.paths).get("/config")["number"]
     page.get_by_role("button", name="Add a model").click()
     page.get_by_label("Model", exact=True).fill("claude-4.5*")
     page.get_by_label("Input", exact=True).fill("3")
     page.get_by_role("button", name="Save").click()
     page.locator(".changing [role=alert]", has_text="output is missing").wait_for()
-    assert serious(page) == []
+    assert serious_violations(page) == []
     page.get_by_label("Output", exact=True).fill("15.5")
     page.get_by_role("button", name="Save").click()
     page.get_by_label("Change the price of claude-4.5*").wait_for()
-    assert file_of(gateway)["prices"]["claude-4.5*"] == {"input": 3, "output": 15.5}
+    assert read_config(gateway)["prices"]["claude-4.5*"] == {"input": 3, "output": 15.5}
     page.get_by_label("Take the price of gpt-4.1 away").click()
     page.get_by_role("dialog").get_by_role("button", name="Take away").click()
     page.get_by_label("Change the price of gpt-4.1").wait_for(state="detached")
-    assert list(file_of(gateway)["prices"]) == ["claude-4.5*"]
+    assert list(read_config(gateway)["prices"]) == ["claude-4.5*"]
 
     page.get_by_role("link", name="History").click()
     page.get_by_role("table").get_by_role("link", name=str(before), exact=True).click()
@@ -179,12 +178,12 @@ def test_prices_are_a_table_and_what_was_before_can_be_put_back(
     page.get_by_role("button", name="Put it back…").click()
     page.get_by_role("dialog").get_by_role("button", name="Put it back").click()
     page.get_by_role("heading", name=f"Configuration {before + 3}").wait_for()
-    assert list(file_of(gateway)["prices"]) == ["gpt-4.1"]
+    assert list(read_config(gateway)["prices"]) == ["gpt-4.1"]
 
-    # Whoever breaks the file by hand sees on the page where, and what is still in force.
+    # A file broken by hand is reported with the line, and the active configuration stays.
     broken = (gateway.home / "holdfast.toml").read_text() + "\n[gatewy]\n"
     (gateway.home / "holdfast.toml").write_text(broken)
     with pytest.raises(GatewayRefused, match="gatewy"):
         ControlClient(gateway.paths).post("/config/reload")
     page.get_by_text("nearest:  did you mean `gateway`?").wait_for()
-    assert serious(page) == []
+    assert serious_violations(page) == []

@@ -1,4 +1,4 @@
-"""The page's files as they are served: typed, tagged, and complete without a build."""
+"""The static files of the page: their types, ETags and caching, complete without a build."""
 
 import re
 from collections.abc import AsyncIterator
@@ -27,10 +27,10 @@ async def test_each_file_has_its_type_and_a_tag(http: ClientSession) -> None:
         "/page/app.js": "text/javascript; charset=utf-8",
         "/page/icon.svg": "image/svg+xml",
     }
-    for path, wanted in types.items():
+    for path, content_type in types.items():
         async with http.get(path) as answer:
             assert answer.status == 200
-            assert answer.headers["Content-Type"] == wanted
+            assert answer.headers["Content-Type"] == content_type
             assert answer.headers["Cache-Control"] == "no-cache"
             tag = answer.headers["ETag"]
         async with http.get(path, headers={"If-None-Match": tag}) as answer:
@@ -40,17 +40,17 @@ async def test_each_file_has_its_type_and_a_tag(http: ClientSession) -> None:
             assert answer.status == 200
 
 
-async def test_what_the_page_loads_is_asked_for_once_in_each_version(http: ClientSession) -> None:
-    """A browser keeps it for good by an address that has its version; one of an older page is
-    answered with what there is, and kept by nobody."""
+async def test_files_of_the_page_are_cached_for_good_by_version(http: ClientSession) -> None:
+    """A browser caches a file for good under an address with its version. The address of an older
+    version serves the current file, which is then not cached."""
     async with http.get("/") as answer:
-        named = re.findall(r'(?:href|src)="(/page/[^"]+)"', await answer.text())
-    (version,) = {path.split("/")[2] for path in named}
-    for path in named:
+        preloaded = re.findall(r'(?:href|src)="(/page/[^"]+)"', await answer.text())
+    (version,) = {path.split("/")[2] for path in preloaded}
+    for path in preloaded:
         async with http.get(path) as answer:
             assert answer.status == 200
             assert "immutable" in answer.headers["Cache-Control"]
-    async with http.get(named[-1].replace(version, "~0123456789abcdef")) as answer:
+    async with http.get(preloaded[-1].replace(version, "~0123456789abcdef")) as answer:
         assert (answer.status, answer.headers["Cache-Control"]) == (200, "no-cache")
     for path in (f"/page/{version}", f"/page/{version}/", f"/page/{version}/{version}/app.js"):
         async with http.get(path) as answer:
@@ -64,32 +64,32 @@ async def test_nothing_but_the_page_is_served(http: ClientSession) -> None:
             assert answer.status == 404
 
 
-async def test_a_head_request_says_what_a_get_would(http: ClientSession) -> None:
+async def test_a_head_request_has_the_headers_of_a_get(http: ClientSession) -> None:
     async with http.head("/page/app.js") as answer:
         assert answer.status == 200
         assert int(answer.headers["Content-Length"]) > 0
 
 
 def test_every_module_is_named_in_the_page_or_loaded_when_a_view_is_opened() -> None:
-    """One that the page does not name is fetched only when another has been read; and of the
-    dashboard the first paint of a chat waits for nothing but the frame."""
+    """A module that the page does not name is fetched only after the module that imports it; of
+    the dashboard, the first paint of a chat waits for the frame alone."""
     index = (static_files.STATIC_DIRECTORY / "index.html").read_text()
     modules = {
         path.relative_to(static_files.STATIC_DIRECTORY).as_posix()
         for path in static_files.STATIC_DIRECTORY.rglob("*.js")
     }
-    named = set(re.findall(r'(?:href|src)="/page/([^"]+\.js)"', index))
-    assert named == {"theme.js", *reached("app.js")}
+    preloaded = set(re.findall(r'(?:href|src)="/page/([^"]+\.js)"', index))
+    assert preloaded == {"theme.js", *imported_modules("app.js")}
     views = re.findall(
         r'import\("\./([^"]+)"\)', (static_files.STATIC_DIRECTORY / "views.js").read_text()
     )
-    later = set().union(*(reached(view) for view in views))
-    assert modules == named | later
-    assert {name.partition("/")[0] for name in later - named} == {"board"}
+    later = set().union(*(imported_modules(view) for view in views))
+    assert modules == preloaded | later
+    assert {name.partition("/")[0] for name in later - preloaded} == {"board"}
 
 
-def reached(name: str) -> set[str]:
-    """A module and all that it waits for; each import of theirs is there."""
+def imported_modules(name: str) -> set[str]:
+    """A module with everything that it imports; each imported file exists."""
     found, ahead = set[str](), [name]
     while ahead:
         if (at := ahead.pop()) in found:
@@ -103,8 +103,8 @@ def reached(name: str) -> set[str]:
     return found
 
 
-def test_no_script_makes_html_of_a_text() -> None:
-    """Texts become text nodes; what could make more of them is not used anywhere."""
+def test_no_script_turns_text_into_html() -> None:
+    """Texts become text nodes: no API is used that would parse them as HTML."""
     forbidden = re.compile(
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|"
         r"createContextualFragment|setHTMLUnsafe|DOMParser"
@@ -118,6 +118,6 @@ def test_no_script_makes_html_of_a_text() -> None:
     )
 
 
-def test_what_is_vendored_comes_with_its_licence() -> None:
+def test_vendored_code_comes_with_its_licence() -> None:
     names = {path.name for path in (static_files.STATIC_DIRECTORY / "vendor").iterdir()}
     assert names == {"preact-htm.module.js", "LICENSE-htm", "LICENSE-preact", "VERSIONS"}

@@ -1,9 +1,10 @@
-"""The facts of a process: its state follows from phases and orders, and nobody waits long."""
+"""The gateway status: its state follows from phases and stop orders, and it answers quickly."""
 
 import asyncio
 from typing import Any, cast
 
 import pytest
+from tests.support.settable_clock import SettableClock
 
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId
@@ -13,28 +14,18 @@ from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.server.status.gateway_status import GatewayStatus
 
 
-class Clock:
-    at = 100.0
-
-    def now(self) -> float:
-        return self.at
-
-    def monotonic(self) -> float:
-        return self.at
-
-
-class Shelf:
-    """A library of two facts; `busy` until it is set free, `closed` for good."""
+class FakeStoreReader:
+    """A store reader that a test blocks (`unblocked`) or closes."""
 
     def __init__(self) -> None:
         self.answered = 1
-        self.free = asyncio.Event()
-        self.free.set()
+        self.unblocked = asyncio.Event()
+        self.unblocked.set()
         self.closed = False
         self.open: dict[InboxId, float] = {}
 
     async def inbox_counts(self) -> dict[InboxState, int]:
-        await self.free.wait()
+        await self.unblocked.wait()
         if self.closed:
             raise StoreError("it is closed")
         return {InboxState.ANSWERED: self.answered}
@@ -56,75 +47,75 @@ class Shelf:
     ],
 )
 def test_the_state_follows_from_the_phase_and_the_order(kind: StopKind, state: str) -> None:
-    clock, order = Clock(), list[StopOrder]()
-    facts = GatewayStatus(clock=clock, stop_order=lambda: order[0] if order else None)
-    facts.enter_phase("opening the store")
-    assert (facts.snapshot().state, facts.snapshot().phase) == ("starting", "opening the store")
+    clock, order = SettableClock(100.0), list[StopOrder]()
+    status = GatewayStatus(clock=clock, stop_order=lambda: order[0] if order else None)
+    status.enter_phase("opening the store")
+    assert (status.snapshot().state, status.snapshot().phase) == ("starting", "opening the store")
     clock.at = 101
-    facts.enter_phase("running")
-    assert facts.running and (facts.snapshot().phase, facts.snapshot().since) == ("", 101)
+    status.enter_phase("running")
+    assert status.running and (status.snapshot().phase, status.snapshot().since) == ("", 101)
     order.append(StopOrder(kind=kind, by=StopRequester.CLI, at=102))
     clock.at = 102
-    facts.enter_phase("drain")
+    status.enter_phase("drain")
     clock.at = 103
-    facts.enter_phase("mark")
-    now = facts.snapshot()
+    status.enter_phase("mark")
+    now = status.snapshot()
     assert (now.state, now.since, now.phase, now.phase_since) == (state, 102, "mark", 103)
-    assert now.order == order[0] and not facts.running
+    assert now.order == order[0] and not status.running
 
 
-async def test_what_the_store_said_stands_while_it_cannot_say_more() -> None:
-    shelf = Shelf()
-    facts = GatewayStatus(clock=Clock(), stop_order=lambda: None)
-    assert (await facts.fresh_snapshot()).inbox_counts == {}
-    facts.use_store(cast(StoreReader, shelf))
-    assert (await facts.fresh_snapshot()).inbox_counts["answered"] == 1
-    shelf.closed = True
-    assert (await facts.fresh_snapshot()).inbox_counts["answered"] == 1
+async def test_the_last_counts_stay_while_the_store_fails() -> None:
+    store = FakeStoreReader()
+    status = GatewayStatus(clock=SettableClock(100.0), stop_order=lambda: None)
+    assert (await status.fresh_snapshot()).inbox_counts == {}
+    status.use_store(cast(StoreReader, store))
+    assert (await status.fresh_snapshot()).inbox_counts["answered"] == 1
+    store.closed = True
+    assert (await status.fresh_snapshot()).inbox_counts["answered"] == 1
 
 
-async def test_who_cannot_wait_gets_the_rest_while_the_store_is_busy() -> None:
-    """Law 14: status does not wait for the disk."""
-    shelf = Shelf()
-    facts = GatewayStatus(clock=Clock(), stop_order=lambda: None)
-    facts.use_store(cast(StoreReader, shelf))
-    facts.add_sources(lambda: {"outbox": 7})
-    await facts.fresh_snapshot()
-    shelf.free.clear()
-    shelf.answered = 2
+async def test_a_quick_snapshot_does_not_wait_for_a_busy_store() -> None:
+    """Status does not wait for the disk."""
+    store = FakeStoreReader()
+    status = GatewayStatus(clock=SettableClock(100.0), stop_order=lambda: None)
+    status.use_store(cast(StoreReader, store))
+    status.add_sources(lambda: {"outbox": 7})
+    await status.fresh_snapshot()
+    store.unblocked.clear()
+    store.answered = 2
     async with asyncio.timeout(10):
-        late = await facts.quick_snapshot()
+        late = await status.quick_snapshot()
     assert (late.outbox, late.inbox_counts["answered"]) == (7, 1)
-    shelf.free.set()
-    assert (await facts.fresh_snapshot()).inbox_counts["answered"] == 2
+    store.unblocked.set()
+    assert (await status.fresh_snapshot()).inbox_counts["answered"] == 2
 
 
-async def test_what_is_open_and_not_worked_on_for_a_minute_is_told_while_it_runs() -> None:
-    shelf, clock = Shelf(), Clock()
-    facts = GatewayStatus(clock=clock, stop_order=lambda: None)
-    facts.use_store(cast(StoreReader, shelf))
-    facts.track_owned(lambda: {InboxId(1)})
-    shelf.open = {InboxId(1): 10.0, InboxId(2): 20.0, InboxId(3): 99.0}
-    starting = await facts.fresh_snapshot()
+async def test_a_message_open_for_a_minute_without_a_turn_is_reported() -> None:
+    store, clock = FakeStoreReader(), SettableClock(100.0)
+    status = GatewayStatus(clock=clock, stop_order=lambda: None)
+    status.use_store(cast(StoreReader, store))
+    status.track_owned(lambda: {InboxId(1)})
+    store.open = {InboxId(1): 10.0, InboxId(2): 20.0, InboxId(3): 99.0}
+    starting = await status.fresh_snapshot()
     assert (starting.orphaned, starting.orphaned_since) == (0, None), "a start takes them up yet"
-    facts.enter_phase("running")
-    running = await facts.fresh_snapshot()
+    status.enter_phase("running")
+    running = await status.fresh_snapshot()
     assert (running.orphaned, running.orphaned_since) == (1, 20.0)
-    del shelf.open[InboxId(2)]
-    mended = await facts.fresh_snapshot()
+    del store.open[InboxId(2)]
+    mended = await status.fresh_snapshot()
     assert (mended.orphaned, mended.orphaned_since) == (0, None)
 
 
-async def test_a_message_that_ends_while_the_store_is_asked_is_not_taken_for_lost() -> None:
+async def test_a_message_that_ends_during_the_query_is_not_reported() -> None:
     owned = {InboxId(1)}
 
-    class Late(Shelf):
+    class Late(FakeStoreReader):
         async def open_messages(self, *, before: float) -> dict[InboxId, float]:
-            owned.clear()  # its end was committed and told after this answer was read
+            owned.clear()  # its end was committed after the open messages were read
             return {InboxId(1): 10.0}
 
-    facts = GatewayStatus(clock=Clock(), stop_order=lambda: None)
-    facts.use_store(cast(StoreReader, Late()))
-    facts.track_owned(lambda: frozenset(owned))
-    facts.enter_phase("running")
-    assert (await facts.fresh_snapshot()).orphaned == 0
+    status = GatewayStatus(clock=SettableClock(100.0), stop_order=lambda: None)
+    status.use_store(cast(StoreReader, Late()))
+    status.track_owned(lambda: frozenset(owned))
+    status.enter_phase("running")
+    assert (await status.fresh_snapshot()).orphaned == 0

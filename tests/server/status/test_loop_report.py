@@ -1,4 +1,4 @@
-"""The event loop's last word about itself: a newer one stands."""
+"""Snapshots of the event loop: the newest one is served."""
 
 import asyncio
 
@@ -9,8 +9,8 @@ from holdfast.system.clock import SystemClock
 OLDER, NEWER = GatewaySnapshot(state="starting"), GatewaySnapshot(state="running")
 
 
-async def test_an_answer_takes_back_nothing_that_was_said_after_it_was_known() -> None:
-    """A phase that begins as the status is read is what is served then."""
+async def test_an_older_snapshot_does_not_replace_a_newer_one() -> None:
+    """A phase that begins while the status is read is the one that is served."""
     loop = asyncio.get_running_loop()
     word = SnapshotCache(clock=SystemClock(), timeout=30)
 

@@ -1,4 +1,4 @@
-"""What is wrong with a gateway, read from its facts: each is told once, with what to do."""
+"""Problems derived from the status of a gateway: each is reported once, with a remedy."""
 
 import msgspec
 import pytest
@@ -20,7 +20,7 @@ from holdfast.server.status.problems import find_problems
 
 NOW = 1_000_000.0
 GB = 1024**3
-FINE = StatusReport(
+HEALTHY = StatusReport(
     state="running",
     pid=7,
     version="1",
@@ -37,23 +37,23 @@ FINE = StatusReport(
 )
 
 
-def found(**changes: object) -> dict[str, Problem]:
-    """By their codes, in the sound document with these changes in its snapshot or around it."""
+def problems_of(**changes: object) -> dict[str, Problem]:
+    """The problems by code of a healthy status with these changes in its snapshot or around it."""
     inside = {
         key: value for key, value in changes.items() if key in GatewaySnapshot.__struct_fields__
     }
     around = {key: value for key, value in changes.items() if key not in inside}
-    snapshot = msgspec.structs.replace(FINE.snapshot, **inside)
-    document = msgspec.structs.replace(FINE, snapshot=snapshot, **around)
+    snapshot = msgspec.structs.replace(HEALTHY.snapshot, **inside)
+    document = msgspec.structs.replace(HEALTHY, snapshot=snapshot, **around)
     return {problem.code: problem for problem in find_problems(document, now=NOW)}
 
 
 def crash(ago: float) -> StopRow:
-    order = StopOrder(kind=StopKind.CRASH, by=StopRequester.NOBODY, at=NOW - ago)
+    order = StopOrder(kind=StopKind.CRASH, by=StopRequester.NONE, at=NOW - ago)
     return StopRow(id=f"r{ago}", order=order, version="1")
 
 
-def simulated(proven_at: float | None, error: str = "") -> tuple[AccountStatus, ...]:
+def simulated_accounts(proven_at: float | None, error: str = "") -> tuple[AccountStatus, ...]:
     return (
         AccountStatus(
             name="simulated",
@@ -65,8 +65,8 @@ def simulated(proven_at: float | None, error: str = "") -> tuple[AccountStatus, 
     )
 
 
-def test_of_a_sound_gateway_nothing_is_said() -> None:
-    assert found() == {}
+def test_a_healthy_gateway_has_no_problems() -> None:
+    assert problems_of() == {}
 
 
 @pytest.mark.parametrize(
@@ -139,29 +139,29 @@ def test_of_a_sound_gateway_nothing_is_said() -> None:
             "crashed 3 times",
         ),
         (
-            {"platforms": simulated(NOW - ALIVE_SECONDS - 5)},
+            {"platforms": simulated_accounts(NOW - ALIVE_SECONDS - 5)},
             "account_disconnected",
             ProblemLevel.WARNING,
             "simulated:a has not answered for 95 s",
         ),
         (
-            {"platforms": simulated(None)},
+            {"platforms": simulated_accounts(None)},
             "account_disconnected",
             ProblemLevel.WARNING,
             "has not answered since the start",
         ),
         (
-            {"platforms": simulated(None, error="no such host")},
+            {"platforms": simulated_accounts(None, error="no such host")},
             "account_disconnected",
             ProblemLevel.WARNING,
             "is not connected: no such host",
         ),
     ],
 )
-def test_each_wrong_is_told(
+def test_each_problem_is_reported(
     changes: dict[str, object], code: str, level: ProblemLevel, words: str
 ) -> None:
-    (problem,) = found(**changes).values()
+    (problem,) = problems_of(**changes).values()
     assert (problem.code, problem.level) == (code, level)
     assert words in problem.what
 
@@ -172,27 +172,29 @@ def test_each_wrong_is_told(
         {"store": StoreStatus(error="the disk was full", failed_ago=9, committed_ago=1)},
         {"outbox": 3, "outbox_since": NOW - 20},
         {"restarts": (crash(10), crash(60), crash(5000))},
-        {"platforms": simulated(NOW - ALIVE_SECONDS + 5)},
-        {"platforms": simulated(None), "since": NOW - 5},  # it has just begun
-        {"machine": MachineStatus()},  # a system that does not say
+        {"platforms": simulated_accounts(NOW - ALIVE_SECONDS + 5)},
+        {"platforms": simulated_accounts(None), "since": NOW - 5},  # it has just begun
+        {"machine": MachineStatus()},  # a system without these figures
     ],
 )
-def test_what_is_over_or_only_beginning_is_not_told(changes: dict[str, object]) -> None:
-    assert found(**changes) == {}
+def test_past_or_short_conditions_are_not_reported(changes: dict[str, object]) -> None:
+    assert problems_of(**changes) == {}
 
 
-def test_a_round_trip_proves_for_a_while_and_no_longer() -> None:
-    """Law 9: connected means a round trip younger than T; being served here needs none."""
-    (platform,) = simulated(NOW)
+def test_a_round_trip_proves_a_connection_for_a_limited_time() -> None:
+    """Connected means a recent round trip; an account served by the gateway needs none."""
+    (platform,) = simulated_accounts(NOW)
     assert platform.connected(NOW + ALIVE_SECONDS)
     assert not platform.connected(NOW + ALIVE_SECONDS + 1)
-    assert not simulated(None)[0].connected(NOW)
-    assert FINE.snapshot.platforms[0].connected(NOW)
+    assert not simulated_accounts(None)[0].connected(NOW)
+    assert HEALTHY.snapshot.platforms[0].connected(NOW)
 
 
-def test_a_hanging_loop_is_told_with_how_long_and_not_as_a_slow_one() -> None:
+def test_a_hanging_loop_is_reported_with_its_duration_and_not_as_a_slow_one() -> None:
     loop = EventLoopStatus(age=12, lag=11, worst_minute=11, worst=11)
-    (problem,) = find_problems(msgspec.structs.replace(FINE, state="hanging", loop=loop), now=NOW)
+    (problem,) = find_problems(
+        msgspec.structs.replace(HEALTHY, state="hanging", loop=loop), now=NOW
+    )
     assert (problem.code, problem.level) == ("hanging", ProblemLevel.PROBLEM)
     assert "12 s" in problem.what and "kill -9 7" in problem.remedy
 
@@ -200,12 +202,12 @@ def test_a_hanging_loop_is_told_with_how_long_and_not_as_a_slow_one() -> None:
 def test_the_worst_comes_first() -> None:
     loop = EventLoopStatus(age=9, lag=8, worst_minute=8, worst=8)
     machine = MachineStatus(disk_free=GB, disk_size=100 * GB, unit_drift=("The unit is old.",))
-    document = msgspec.structs.replace(FINE, state="hanging", loop=loop, machine=machine)
+    document = msgspec.structs.replace(HEALTHY, state="hanging", loop=loop, machine=machine)
     levels = [problem.level for problem in find_problems(document, now=NOW)]
     assert levels == [ProblemLevel.PROBLEM, ProblemLevel.WARNING, ProblemLevel.WARNING]
 
 
-def test_an_account_that_was_refused_is_told_at_once_and_one_that_is_paused_never() -> None:
+def test_a_refused_account_is_reported_at_once_and_a_paused_one_never() -> None:
     parked = AccountStatus(
         name="telegram",
         account="work",
@@ -215,14 +217,14 @@ def test_an_account_that_was_refused_is_told_at_once_and_one_that_is_paused_neve
         remedy="Ask @BotFather for another",
     )
     paused = AccountStatus(name="irc", account="a", backlog="none", state=AccountState.PAUSED)
-    problem = found(platforms=(parked, paused), since=NOW - 1)
+    problem = problems_of(platforms=(parked, paused), since=NOW - 1)
     assert set(problem) == {"account_blocked"}
     told = problem["account_blocked"]
     assert told.what == "telegram:work is refused for good: the token is bad."
     assert told.remedy.startswith("Ask @BotFather for another; `holdfast platforms resume telegram")
 
 
-def test_an_account_that_is_away_says_when_it_is_tried_next() -> None:
+def test_a_disconnected_account_is_reported_with_its_next_retry() -> None:
     away = AccountStatus(
         name="telegram",
         account="work",
@@ -232,6 +234,6 @@ def test_an_account_that_is_away_says_when_it_is_tried_next() -> None:
         next_attempt_at=NOW + 20,
         last_ok_at=NOW - 1,
     )
-    told = found(platforms=(away,))["account_disconnected"]
+    told = problems_of(platforms=(away,))["account_disconnected"]
     assert told.what == "telegram:work is not connected: there is nobody."
     assert "next in 20 s" in told.remedy

@@ -1,4 +1,4 @@
-"""Status of a real process, in every state of its life: it always answers, and says the truth."""
+"""The status of a real process in every state: it always answers, and is correct."""
 
 import json
 import signal
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.faults.lone_gateway import Lone
+from tests.faults.standalone_gateway import StandaloneGateway
 
 from holdfast.server.local.control_client import GatewayDown, read_status
 from holdfast.system import exit_codes
@@ -17,8 +17,8 @@ Document = dict[str, Any]
 
 
 @pytest.fixture
-def gateway(tmp_path: Path) -> Iterator[Lone]:
-    made = Lone(tmp_path / "home")
+def gateway(tmp_path: Path) -> Iterator[StandaloneGateway]:
+    made = StandaloneGateway(tmp_path / "home")
     yield made
     if made.process is not None and made.process.poll() is None:
         made.process.kill()
@@ -27,9 +27,9 @@ def gateway(tmp_path: Path) -> Iterator[Lone]:
 
 
 def wait_for_status(
-    gateway: Lone, condition: Callable[[Document], object], *, within: float = 30
+    gateway: StandaloneGateway, condition: Callable[[Document], object], *, within: float = 30
 ) -> Document:
-    """The status, once a fact of it is so; every single answer counts on the way there."""
+    """Polls the status until the condition holds; no answer on the way may fail."""
     deadline = time.monotonic() + within
     while time.monotonic() < deadline:
         time.sleep(0.02)
@@ -39,10 +39,10 @@ def wait_for_status(
             assert gateway.process is not None and gateway.process.poll() is None, gateway.log()[
                 -3000:
             ]
-            continue  # it has not come as far as its status
+            continue  # its status socket is not open yet
         if condition(document):
             return document
-    raise AssertionError(f"it did not come about: {document}")
+    raise AssertionError(f"the condition never held: {document}")
 
 
 def in_phase(name: str) -> Callable[[Document], bool]:
@@ -50,7 +50,9 @@ def in_phase(name: str) -> Callable[[Document], bool]:
 
 
 @pytest.mark.parametrize("phase", ["opening the store", "opening the listeners"])
-def test_the_status_of_a_hanging_start_names_its_phase(gateway: Lone, phase: str) -> None:
+def test_the_status_of_a_hanging_start_names_its_phase(
+    gateway: StandaloneGateway, phase: str
+) -> None:
     gateway.launch(stall=f"{phase}:hang")
     document = wait_for_status(gateway, in_phase(phase))
     assert document["state"] == "starting"
@@ -59,19 +61,21 @@ def test_the_status_of_a_hanging_start_names_its_phase(gateway: Lone, phase: str
     assert gateway.stop() == exit_codes.OK
 
 
-def test_the_status_of_a_hanging_stop_names_its_phase_and_who_requested_it(gateway: Lone) -> None:
-    """C1: the phases have names, and each is to be seen."""
+def test_the_status_of_a_hanging_stop_names_its_phase_and_who_requested_it(
+    gateway: StandaloneGateway,
+) -> None:
+    """C1: the phases have names, and each is visible."""
     gateway.start(stall="flush outbox:hang")
     assert read_status(gateway.paths)["state"] == "running"
-    gateway.tell(signal.SIGINT)
+    gateway.send_signal(signal.SIGINT)
     document = wait_for_status(gateway, in_phase("flush outbox"))
     order = document["snapshot"]["order"]
     assert (document["state"], order["kind"], order["by"]) == ("stopping", "stop", "signal")
-    assert gateway.ended() == exit_codes.OK
+    assert gateway.wait_for_exit() == exit_codes.OK
 
 
-def test_a_blocked_event_loop_is_reported_as_hanging(gateway: Lone) -> None:
-    """Law 9, law 14: the last word is served with its age, and is not believed for long."""
+def test_a_blocked_event_loop_is_reported_as_hanging(gateway: StandaloneGateway) -> None:
+    """The last snapshot is served with its age, and only trusted for a while."""
     gateway.launch(stall="running:block")
     early = wait_for_status(gateway, lambda document: document["snapshot_age"] > 0.5)
     assert early["state"] in ("running", "starting")
@@ -82,8 +86,10 @@ def test_a_blocked_event_loop_is_reported_as_hanging(gateway: Lone) -> None:
     assert shown.returncode == exit_codes.FAILED and "is hanging, last update" in shown.stdout
 
 
-def test_status_has_the_reason_when_down_and_the_last_stop_after_a_start(gateway: Lone) -> None:
-    """E3: by whose word it is down; the last ends are told with what became of the turns."""
+def test_status_has_the_reason_when_down_and_the_last_stop_after_a_start(
+    gateway: StandaloneGateway,
+) -> None:
+    """E3: status names who requested the stop; past stops are listed with their turns."""
     gateway.start()
     assert gateway.stop(signal.SIGINT) == exit_codes.OK
     down = json.loads(gateway.cli("status", "--json").stdout)
@@ -97,8 +103,8 @@ def test_status_has_the_reason_when_down_and_the_last_stop_after_a_start(gateway
     assert gateway.stop() == exit_codes.OK
 
 
-def test_the_api_and_the_status_socket_agree(gateway: Lone) -> None:
-    """One source: what differs between them is only when they were asked."""
+def test_the_api_and_the_status_socket_agree(gateway: StandaloneGateway) -> None:
+    """Both have one source, and differ only in the time of the request."""
     gateway.start()
 
     def same(document: Document) -> bool:
@@ -112,8 +118,10 @@ def test_the_api_and_the_status_socket_agree(gateway: Lone) -> None:
     assert gateway.stop() == exit_codes.OK
 
 
-def test_unit_drift_is_reported_with_the_command_that_repairs_it(gateway: Lone) -> None:
-    """E2: read when it is asked for, so that mending it needs no restart to be believed."""
+def test_unit_drift_is_reported_with_the_command_that_repairs_it(
+    gateway: StandaloneGateway,
+) -> None:
+    """E2: the unit is read on each request, so that a repair needs no restart."""
     gateway.start()
     assert read_status(gateway.paths)["machine"]["unit_drift"] == []
     unit = gateway.home / ".config/systemd/user/holdfast.service"

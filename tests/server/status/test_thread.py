@@ -1,4 +1,4 @@
-"""Status from its thread: it answers whatever the event loop does."""
+"""The status thread: it answers whatever the event loop does."""
 
 import asyncio
 import socket
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.settable_clock import SettableClock
 
 from holdfast.core.ops.status import GatewaySnapshot
 from holdfast.server.local.control_client import GatewayDown, read_status
@@ -23,32 +24,20 @@ def paths(tmp_path: Path) -> Paths:
     return Paths(tmp_path)
 
 
-class Held:
-    """A clock that stands until it is moved."""
-
-    at = 100.0
-
-    def now(self) -> float:
-        return self.at
-
-    def monotonic(self) -> float:
-        return self.at
-
-
 @pytest.fixture
 def status(paths: Paths) -> Iterator[StatusThread]:
     with StatusThread(paths, clock=SystemClock(), hanging_after=0.3) as thread:
         yield thread
 
 
-def test_it_answers_before_anything_is_published(status: StatusThread, paths: Paths) -> None:
+def test_status_answers_before_anything_is_published(status: StatusThread, paths: Paths) -> None:
     document = read_status(paths)
     assert document["state"] == "starting"
     assert document["loop"] is None
     assert document["home"] == str(paths.home)
 
 
-def test_it_serves_what_was_published_last(status: StatusThread, paths: Paths) -> None:
+def test_status_serves_the_last_published_snapshot(status: StatusThread, paths: Paths) -> None:
     status.publish(GatewaySnapshot(state="running", outbox=1))
     status.publish(GatewaySnapshot(state="stopping", phase="draining", outbox=2))
     document = read_status(paths)
@@ -57,15 +46,15 @@ def test_it_serves_what_was_published_last(status: StatusThread, paths: Paths) -
     assert document["snapshot_age"] < 60
 
 
-def test_it_says_hanging_while_the_loop_is_blocked_and_recovers(
+def test_status_is_hanging_while_the_loop_is_blocked_and_recovers(
     status: StatusThread, paths: Paths
 ) -> None:
-    """The state is computed from proof: "running" was said, and is not believed."""
+    """The state is computed from heartbeats: a published "running" alone is not trusted."""
 
     def until(state: str) -> dict[str, Any]:
         deadline = time.monotonic() + 30
         while (document := read_status(paths))["state"] != state:
-            assert time.monotonic() < deadline, f"it never said {state!r}: {document}"
+            assert time.monotonic() < deadline, f"the state was never {state!r}: {document}"
             time.sleep(0.02)
         return document
 
@@ -76,7 +65,7 @@ def test_it_says_hanging_while_the_loop_is_blocked_and_recovers(
             await asyncio.to_thread(until, "running")
             watcher = threading.Thread(target=until, args=("hanging",))
             watcher.start()
-            watcher.join()  # the loop stands still until somebody was told that it does
+            watcher.join()  # the loop is blocked until the status was hanging
             return await asyncio.to_thread(until, "running")
 
     assert asyncio.run(gateway())["loop"]["worst"] > 0.2
@@ -102,12 +91,12 @@ def test_a_client_that_never_reads_delays_no_other(status: StatusThread, paths: 
         assert read_status(paths, timeout=10)["state"] == "running"
 
 
-def test_the_socket_is_its_owners_alone(status: StatusThread, paths: Paths) -> None:
+def test_only_the_owner_can_open_the_status_socket(status: StatusThread, paths: Paths) -> None:
     assert paths.status_socket.stat().st_mode & 0o777 == 0o600
     assert paths.run.stat().st_mode & 0o777 == 0o700
 
 
-def test_many_ask_at_once(status: StatusThread, paths: Paths) -> None:
+def test_many_clients_are_served_at_once(status: StatusThread, paths: Paths) -> None:
     status.publish(GatewaySnapshot(state="running"))
     answers: list[str] = []
 
@@ -123,38 +112,38 @@ def test_many_ask_at_once(status: StatusThread, paths: Paths) -> None:
 
 
 @pytest.fixture
-def patient(paths: Paths) -> Iterator[StatusThread]:
-    """One that waits for the loop, however busy the machine is."""
+def waiting_status(paths: Paths) -> Iterator[StatusThread]:
+    """A status thread that waits for the loop, however busy the machine is."""
     with StatusThread(paths, clock=SystemClock(), answer_timeout=30) as thread:
         yield thread
 
 
-async def test_the_loop_is_asked_before_it_is_spoken_for(
-    patient: StatusThread, paths: Paths
+async def test_status_asks_the_loop_for_a_fresh_snapshot(
+    waiting_status: StatusThread, paths: Paths
 ) -> None:
-    """Law 9: what is served is of this instant, not of the last time that something changed."""
+    """The snapshot is of this moment, not of the last change."""
     counted = count(1)
 
     async def fresh() -> GatewaySnapshot:
         return GatewaySnapshot(state="running", outbox=next(counted))
 
-    patient.attach_loop(asyncio.get_running_loop(), fresh)
+    waiting_status.attach_loop(asyncio.get_running_loop(), fresh)
     assert (await asyncio.to_thread(read_status, paths))["snapshot"]["outbox"] == 1
     async with asyncio.timeout(30):
         while (await asyncio.to_thread(read_status, paths))["snapshot"]["outbox"] < 3:
             pass
 
 
-async def test_the_loop_is_not_kept_busy_by_those_who_ask(paths: Paths) -> None:
-    """Law 14: who asks within the same moment gets the same answer."""
-    clock = Held()
+async def test_requests_at_the_same_moment_share_one_snapshot(paths: Paths) -> None:
+    """Requests keep the loop free: within 50 ms they get the same answer."""
+    clock = SettableClock(100.0)
     asked = count(1)
 
     async def fresh() -> GatewaySnapshot:
         return GatewaySnapshot(state="running", outbox=next(asked))
 
-    with StatusThread(paths, clock=clock, answer_timeout=30) as held:
-        held.attach_loop(asyncio.get_running_loop(), fresh)
+    with StatusThread(paths, clock=clock, answer_timeout=30) as status_thread:
+        status_thread.attach_loop(asyncio.get_running_loop(), fresh)
         answers = []
         for moment in (100.0, 100.04, 100.1):
             clock.at = moment
@@ -163,10 +152,10 @@ async def test_the_loop_is_not_kept_busy_by_those_who_ask(paths: Paths) -> None:
     assert answers == [1, 1, 2]
 
 
-async def test_a_loop_that_does_not_answer_is_spoken_for_with_the_age_of_its_word(
+async def test_a_loop_that_does_not_answer_is_replaced_by_its_last_snapshot_with_its_age(
     status: StatusThread, paths: Paths
 ) -> None:
-    """Law 14: whoever asks does not wait for the loop; and the loop, back again, is asked again."""
+    """A request does not wait for the loop; once the loop answers again, it is used again."""
     asked, answer = asyncio.Event(), asyncio.Event()
 
     async def fresh() -> GatewaySnapshot:
@@ -186,19 +175,19 @@ async def test_a_loop_that_does_not_answer_is_spoken_for_with_the_age_of_its_wor
             pass
 
 
-async def test_facts_that_cannot_be_gathered_keep_nobody_from_an_answer(
-    patient: StatusThread, paths: Paths, caplog: pytest.LogCaptureFixture
+async def test_status_answers_when_the_snapshot_fails(
+    waiting_status: StatusThread, paths: Paths, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fresh() -> GatewaySnapshot:
         raise RuntimeError("a bug")
 
-    patient.attach_loop(asyncio.get_running_loop(), fresh)
+    waiting_status.attach_loop(asyncio.get_running_loop(), fresh)
     for _ in range(2):
         assert (await asyncio.to_thread(read_status, paths))["state"] == "starting"
     assert "a bug" in caplog.text
 
 
-def test_a_deep_home_is_served_too(tmp_path: Path) -> None:
+def test_status_works_for_a_home_with_a_long_path(tmp_path: Path) -> None:
     deep = Paths(tmp_path / ("d" * 100))
     with StatusThread(deep, clock=SystemClock()):
         assert read_status(deep)["home"] == str(deep.home)
