@@ -1,4 +1,4 @@
-"""The audit: who asked, who allowed it, what ran with what effect, in the commit of the thing."""
+"""The audit: requester, approver and effect of each action, in the commit of the action (K2)."""
 
 import shutil
 from collections.abc import AsyncIterator
@@ -8,11 +8,11 @@ from pathlib import Path
 import apsw
 import msgspec
 import pytest
-from tests.faults.audit_checks import breaches
+from tests.faults.audit_checks import audit_violations
 from tests.support.approvals import LS, RM, ApprovalHarness
-from tests.support.audit_rows import ANN, rows
+from tests.support.audit_rows import ANN, audit_rows
 from tests.support.gateway_harness import Call, GatewayHarness, Until
-from tests.support.operator_messages import said
+from tests.support.operator_messages import send_as_operator
 from tests.support.store_file import open_read_only
 
 from holdfast.core.config.settings import PlatformSettings, Settings
@@ -43,12 +43,8 @@ from holdfast.store.sqlite.reads import audit
 from holdfast.store.sqlite.store import SqliteStore
 
 
-async def kinds(harness: GatewayHarness) -> list[str]:
-    return [row.kind for row in await rows(harness)]
-
-
 @pytest.fixture
-async def asking(tmp_path: Path) -> AsyncIterator[ApprovalHarness]:
+async def approval_harness(tmp_path: Path) -> AsyncIterator[ApprovalHarness]:
     harness = ApprovalHarness(tmp_path / "state.db")
     await harness.start()
     yield harness
@@ -61,10 +57,10 @@ async def test_a_call_has_one_row_with_who_asked_and_a_turn_without_calls_has_no
     harness.model.say("hello", [call(ReplayClass.SAFE, '{"for": "crabs"}')], "found")
     harness.say("hi")
     await harness.sent(1)
-    assert await rows(harness) == []
+    assert await audit_rows(harness) == []
     harness.say("look for crabs")
     await harness.sent(2)
-    (row,) = await rows(harness)
+    (row,) = await audit_rows(harness)
     assert (row.kind, row.actor, row.subject, row.outcome) == ("tool.call", ANN, "safe", "ok")
     assert row.session_id == await harness.only_session() and row.turn_id is not None
     assert row.words == {"arguments": '{"for": "crabs"}'}
@@ -74,27 +70,27 @@ async def test_a_call_has_one_row_with_who_asked_and_a_turn_without_calls_has_no
 async def test_a_steering_user_is_an_actor_of_the_later_calls(
     tmp_path: Path, call: Call, until: Until
 ) -> None:
-    """Also where the one who began it is called by the same letters."""
+    """Also where the user who started the turn has the id `operator`."""
     harness = GatewayHarness(tmp_path / "state.db")
     people = PlatformSettings(allow=("operator",))
     harness.settings = Settings(platforms={"simulated": people})
     await harness.start()
-    lever = harness.held_tools[ReplayClass.SAFE]
-    lever.go.clear()
+    held_tool = harness.held_tools[ReplayClass.SAFE]
+    held_tool.go.clear()
     harness.model.say([call(ReplayClass.SAFE)], [call(ReplayClass.SAFE)], "done")
     harness.say("paint it", user="operator")
-    await lever.wait_until_started(1)
+    await held_tool.wait_until_started(1)
     session_id = await harness.only_session()
-    await said(harness, session_id, "/steer in green")
+    await send_as_operator(harness, session_id, "/steer in green")
     lane = harness.gateway.lanes.get(session_id)
     await until(
         lambda: (
             lane is not None and lane.current_turn is not None and bool(lane.current_turn.steers)
         )
     )
-    lever.go.set()
+    held_tool.go.set()
     await harness.sent(1)
-    first, second = await rows(harness, "tool")
+    first, second = await audit_rows(harness, "tool")
     assert first.actor == "simulated:default:operator"
     assert second.actor == f"{first.actor}, {OPERATOR}"
     await harness.stop()
@@ -103,18 +99,18 @@ async def test_a_steering_user_is_an_actor_of_the_later_calls(
 async def test_the_name_of_an_unknown_tool_is_stored_as_text_of_the_session(
     harness: GatewayHarness, call: Call
 ) -> None:
-    """And goes with the session, whatever was made up as its name."""
+    """It is deleted with the session, whatever the model made up as the name."""
     named = msgspec.structs.replace(call(ReplayClass.SAFE), name="my name is Ann " * 90)
     harness.model.say([named], "done")
     harness.say("go")
     await harness.sent(1)
-    (row,) = await rows(harness)
+    (row,) = await audit_rows(harness)
     assert (row.kind, row.subject) == ("tool.call", "")
     assert row.words is not None and row.words["tool"].startswith("my name is Ann")
 
 
 async def test_audited_text_is_truncated_and_redacted(harness: GatewayHarness, call: Call) -> None:
-    """Law 13: also where the cut would have left half of one."""
+    """Law 13: also where truncation would have left half of a secret."""
     await harness.stop()
     secret = "s3cret-" + "x" * 60
     redact = Redaction([Secret(secret)])
@@ -125,25 +121,27 @@ async def test_audited_text_is_truncated_and_redacted(harness: GatewayHarness, c
     )
     harness.say("go")
     await harness.sent(1)
-    (row,) = await rows(harness)
+    (row,) = await audit_rows(harness)
     assert row.words is not None
     assert "s3cret" not in row.words["arguments"]
     assert row.words["arguments"].endswith("… (1,356 characters)")
 
 
 async def test_an_approval_its_answer_and_its_standing_rule_are_audited(
-    asking: ApprovalHarness, call: Call
+    approval_harness: ApprovalHarness, call: Call
 ) -> None:
-    """J3: who was asked, who said so, how far it goes, and by what the next one ran."""
-    asking.model.say([call("shell", RM)], "done", [call("shell", RM), call("shell", LS)], "again")
-    asking.say("clean up")
-    (approval,) = await asking.asked()
+    """J3: the question, the approver, the scope, and the rule that allowed the next call."""
+    approval_harness.model.say(
+        [call("shell", RM)], "done", [call("shell", RM), call("shell", LS)], "again"
+    )
+    approval_harness.say("clean up")
+    (approval,) = await approval_harness.pending_approvals()
     answer = ApprovalResponse(approved=True, scope=ApprovalScope.SESSION)
-    await asking.gateway.approvals.decide(approval.id, answer)
-    await asking.sent(2)
-    asking.say("once more")
-    await asking.sent(3)
-    asked, ended, given, ran, standing, harmless = await rows(asking)
+    await approval_harness.gateway.approvals.decide(approval.id, answer)
+    await approval_harness.sent(2)
+    approval_harness.say("once more")
+    await approval_harness.sent(3)
+    asked, ended, given, ran, standing, harmless = await audit_rows(approval_harness)
     assert (asked.kind, asked.actor, asked.outcome) == ("approval.asked", ANN, "asked")
     assert asked.words == {"command": "rm -rf build", "why": "It deletes files."}
     assert (ended.kind, ended.actor, ended.outcome) == ("approval.ended", OPERATOR, "approved")
@@ -153,85 +151,92 @@ async def test_an_approval_its_answer_and_its_standing_rule_are_audited(
     assert ran.facts["approval"] == asked.facts["approval"] == ended.facts["approval"]
     assert standing.facts["allowed"] == f"standing {given.facts['permission']}"
     assert harmless.facts["allowed"] == "harmless"
-    asking.say("/approvals revoke 1")
-    await asking.sent(4)
-    (revoked,) = await rows(asking, "permission.revoked")
+    approval_harness.say("/approvals revoke 1")
+    await approval_harness.sent(4)
+    (revoked,) = await audit_rows(approval_harness, "permission.revoked")
     assert (revoked.actor, revoked.subject) == (ANN, "delete")
 
 
 async def test_a_denial_in_the_chat_and_a_withdrawn_approval_are_audited(
-    asking: ApprovalHarness, call: Call
+    approval_harness: ApprovalHarness, call: Call
 ) -> None:
-    asking.model.say([call("shell", RM)], "as you wish", [call("shell", RM)])
-    asking.say("clean up")
-    await asking.asked()
-    asking.say("/deny not today")
-    await asking.sent(3)
-    asking.say("do it")
-    await asking.asked()
-    asking.say("/stop")
-    await asking.sent(5)
-    ends = [(row.actor, row.outcome) for row in await rows(asking, "approval.ended")]
+    approval_harness.model.say([call("shell", RM)], "as you wish", [call("shell", RM)])
+    approval_harness.say("clean up")
+    await approval_harness.pending_approvals()
+    approval_harness.say("/deny not today")
+    await approval_harness.sent(3)
+    approval_harness.say("do it")
+    await approval_harness.pending_approvals()
+    approval_harness.say("/stop")
+    await approval_harness.sent(5)
+    ends = [
+        (row.actor, row.outcome) for row in await audit_rows(approval_harness, "approval.ended")
+    ]
     assert ends == [(ANN, "denied"), (GATEWAY_ACTOR, ApprovalState.WITHDRAWN)]
-    calls = [(row.outcome, row.facts["allowed"]) for row in await rows(asking, "tool")]
+    calls = [
+        (row.outcome, row.facts["allowed"]) for row in await audit_rows(approval_harness, "tool")
+    ]
     assert calls == [("refused", "no"), ("not_started", "no")]
-    (stopped,) = await rows(asking, "turn.stopped")
+    (stopped,) = await audit_rows(approval_harness, "turn.stopped")
     assert (stopped.actor, stopped.subject) == (ANN, stopped.turn_id)
 
 
 async def test_a_stop_by_the_operator_is_audited_in_every_turn_state(
-    asking: ApprovalHarness, call: Call, until: Until
+    approval_harness: ApprovalHarness, call: Call, until: Until
 ) -> None:
-    """At a call, while it waits for a person, and where somebody in the chat stops it as well."""
-    lever, stop = asking.held_tools[ReplayClass.SAFE], asking.gateway.force_stop.stop
+    """During a call, while it waits for an approval, and when a user of the chat stops it too."""
+    held_tool, stop = (
+        approval_harness.held_tools[ReplayClass.SAFE],
+        approval_harness.gateway.force_stop.stop,
+    )
 
     async def stopped() -> list[str]:
-        return [row.actor for row in await rows(asking, "turn.stopped")]
+        return [row.actor for row in await audit_rows(approval_harness, "turn.stopped")]
 
-    lever.go.clear()
-    asking.model.say([call(ReplayClass.SAFE)], [call("shell", RM)], [call("shell", RM)])
-    asking.say("look", chat="a")
-    await lever.wait_until_started(1)
-    (first,) = [row.id for row in await asking.store.sessions(limit=9)]
+    held_tool.go.clear()
+    approval_harness.model.say([call(ReplayClass.SAFE)], [call("shell", RM)], [call("shell", RM)])
+    approval_harness.say("look", chat="a")
+    await held_tool.wait_until_started(1)
+    (first,) = [row.id for row in await approval_harness.store.sessions(limit=9)]
     assert await stop(first, by=OPERATOR)
     assert await stopped() == [OPERATOR]
-    asking.say("clean up", chat="b")
-    (approval,) = await asking.asked()
+    approval_harness.say("clean up", chat="b")
+    (approval,) = await approval_harness.pending_approvals()
     assert await stop(approval.asked_in, by=OPERATOR)
     assert await stopped() == [OPERATOR] * 2
-    asking.say("clean up", chat="c")
-    (approval,) = await asking.asked()
-    lane = asking.gateway.lanes.get(approval.asked_in)
+    approval_harness.say("clean up", chat="c")
+    (approval,) = await approval_harness.pending_approvals()
+    lane = approval_harness.gateway.lanes.get(approval.asked_in)
     assert lane is not None
-    asking.say("/queue and then", chat="c")
+    approval_harness.say("/queue and then", chat="c")
     await until(lambda: bool(lane.mailbox))
     (row,) = lane.drop_waiting_messages()
     command = InboxEnd(inbox_id=row.id, state=InboxState.ANSWERED)
     assert lane.stop((), (), by=OPERATOR) and lane.stop((command,), ())
-    await until(lambda: asking.gateway.lanes.get(approval.asked_in) is None)
+    await until(lambda: approval_harness.gateway.lanes.get(approval.asked_in) is None)
     assert await stopped() == [OPERATOR, OPERATOR, f"{ANN}, {OPERATOR}"]
 
 
 async def test_a_call_interrupted_by_a_crash_is_audited_as_unknown(
     harness: GatewayHarness, call: Call
 ) -> None:
-    """H2: nobody knows, and that is what the one row says."""
-    lever = harness.held_tools[ReplayClass.NEVER]
-    lever.go.clear()
+    """H2: the one row says that the outcome is unknown."""
+    held_tool = harness.held_tools[ReplayClass.NEVER]
+    held_tool.go.clear()
     harness.model.say([call(ReplayClass.NEVER)], "checked")
     harness.say("pull it")
-    await lever.wait_until_started(1)
+    await held_tool.wait_until_started(1)
     await harness.die()
     await harness.start()
     await harness.sent(1)
-    (row,) = await rows(harness, "tool")
+    (row,) = await audit_rows(harness, "tool")
     assert (row.outcome, row.actor) == ("unknown", ANN)
 
 
 async def test_every_commit_has_a_result_together_with_its_audit_row(
     harness: GatewayHarness, call: Call, tmp_path: Path
 ) -> None:
-    """K2: in the same commit: no image of the file, after whichever commit, has one alone."""
+    """K2: no image of the file, after any commit, has one without the other."""
     images: list[Path] = []
 
     def take(point: CrashPoint) -> None:
@@ -252,7 +257,7 @@ async def test_every_commit_has_a_result_together_with_its_audit_row(
     counted = set()
     for image in images:
         with open_read_only(image) as db:
-            assert list(breaches(db)) == []
+            assert list(audit_violations(db)) == []
             counted.add(db.execute("SELECT count(*) FROM audit").get)
     assert {0, 2} <= counted
     await harness.start()
@@ -260,7 +265,7 @@ async def test_every_commit_has_a_result_together_with_its_audit_row(
 
 async def test_audit_rows_cannot_be_changed_or_deleted(harness: GatewayHarness) -> None:
     for number in range(3):
-        await harness.store.record_audit(act(number))
+        await harness.store.record_audit(audit_entry(number))
     for statement in (
         "UPDATE audit SET actor = 'nobody'",
         "DELETE FROM audit",
@@ -270,24 +275,24 @@ async def test_audit_rows_cannot_be_changed_or_deleted(harness: GatewayHarness) 
     ):
         with pytest.raises(StoreError, match="audit"):
             await harness.store._submit(partial(_run, statement=statement))
-    assert len(await rows(harness)) == 3
+    assert len(await audit_rows(harness)) == 3
 
 
 async def test_actor_names_contain_no_separator_and_are_truncated(harness: GatewayHarness) -> None:
-    """Where a program says who writes, it may say anything."""
+    """A webhook client may give any user id."""
     source = Source(platform="webhook", chat_id="c", user_id=f"eve, {OPERATOR}")
     named = actor_of(Inbound(source=source, event_id="e", message_id="m", text="hi"))
     assert named == f"webhook:default:eve,{OPERATOR}"
-    await harness.store.record_audit(msgspec.structs.replace(act(1), actor="x" * 9999))
-    (row,) = await rows(harness)
+    await harness.store.record_audit(msgspec.structs.replace(audit_entry(1), actor="x" * 9999))
+    (row,) = await audit_rows(harness)
     assert len(row.actor) == 1000
 
 
 async def test_the_owner_is_one_actor_on_every_platform(harness: GatewayHarness) -> None:
-    """Whoever looks for the operator finds what was asked on the page, too."""
+    """A filter for the operator also finds what was requested on the page."""
     for actor in ("web:default:owner", "api:default:me", OPERATOR, ANN):
-        await harness.store.record_audit(msgspec.structs.replace(act(1), actor=actor))
-    assert [row.actor for row in await rows(harness)] == [OPERATOR, OPERATOR, OPERATOR, ANN]
+        await harness.store.record_audit(msgspec.structs.replace(audit_entry(1), actor=actor))
+    assert [row.actor for row in await audit_rows(harness)] == [OPERATOR, OPERATOR, OPERATOR, ANN]
     assert (await harness.store.verify_audit()).broken == ()
 
 
@@ -295,16 +300,16 @@ async def test_pruning_removes_old_audit_rows_and_the_chain_stays_valid(
     harness: GatewayHarness,
 ) -> None:
     for number in range(5):
-        await harness.store.record_audit(act(number))
+        await harness.store.record_audit(audit_entry(number))
     assert await harness.store.prune_audit(before=2.5, at=9.0) == 3
     assert await harness.store.prune_audit(before=2.5, at=9.0) == 0
-    left = await rows(harness)
+    left = await audit_rows(harness)
     assert [row.seq for row in left] == [4, 5, 6]
     assert (left[-1].kind, left[-1].facts) == ("audit.pruned", {"rows": 3, "to": 3})
     found = await harness.store.verify_audit()
     assert (found.broken, found.rows, found.first, found.head) == ((), 3, 4, left[-1].hash)
     assert await harness.store.prune_audit(before=9.5, at=10.0) == 3
-    await harness.store.record_audit(act(11))
+    await harness.store.record_audit(audit_entry(11))
     found = await harness.store.verify_audit()
     assert (found.broken, found.rows, found.first) == ((), 2, 7)
 
@@ -313,7 +318,7 @@ async def test_verifying_the_chain_during_pruning_finds_no_gap(
     harness: GatewayHarness,
 ) -> None:
     for number in range(5):
-        await harness.store.record_audit(act(number))
+        await harness.store.record_audit(audit_entry(number))
     await harness.store.prune_audit(before=2.5, at=9.0)
     begun = partial(
         audit.verify_chain, behind=AuditChainLink(seq=1, hash=b"of a row that is gone"), limit=9
@@ -338,7 +343,7 @@ async def test_tampering_past_the_triggers_is_detected(
     harness: GatewayHarness, tampering: str, found: str
 ) -> None:
     for number in range(3):
-        await harness.store.record_audit(act(number))
+        await harness.store.record_audit(audit_entry(number))
     await harness.store._submit(partial(_tamper, statement=tampering))
     (broken,) = (await harness.store.verify_audit()).broken
     assert broken.startswith(found)
@@ -364,9 +369,9 @@ async def test_a_deleted_session_loses_its_audited_text_and_keeps_its_rows(
     harness.say("look")
     await harness.sent(1)
     gateway, session = harness.gateway, await harness.only_session()
-    house, lanes = gateway.services, gateway.lanes
-    await teardown.delete_session(house, lanes, gateway.teardown, session, by=OPERATOR)
-    ran, deleted = await rows(harness)
+    services, lanes = gateway.services, gateway.lanes
+    await teardown.delete_session(services, lanes, gateway.teardown, session, by=OPERATOR)
+    ran, deleted = await audit_rows(harness)
     assert (ran.words, ran.forgotten, ran.session_id) == (None, True, session)
     assert (deleted.kind, deleted.actor) == ("session.deleted", OPERATOR)
     found = await harness.store.verify_audit()
@@ -376,8 +381,8 @@ async def test_a_deleted_session_loses_its_audited_text_and_keeps_its_rows(
 async def test_audit_rows_can_be_filtered(harness: GatewayHarness) -> None:
     for number in (1, 2, 3):
         words = {"command": f"sleep {number}", "why": f"Ärger {number}"}
-        await harness.store.record_audit(msgspec.structs.replace(act(number), words=words))
-    for wanted, found in (
+        await harness.store.record_audit(msgspec.structs.replace(audit_entry(number), words=words))
+    for filter_, found in (
         (AuditFilter(), [3, 2, 1]),
         (AuditFilter(kind="process"), [3, 2, 1]),
         (AuditFilter(kind="process.killed", before=3), [2, 1]),
@@ -389,17 +394,17 @@ async def test_audit_rows_can_be_filtered(harness: GatewayHarness) -> None:
         (AuditFilter(session="s", kind="process"), []),
         (AuditFilter(text="SLEEP 3"), [3]),
     ):
-        rows = await harness.store.audit(wanted, limit=10)
-        assert [row.seq for row in rows] == found, wanted
+        found_rows = await harness.store.audit(filter_, limit=10)
+        assert [row.seq for row in found_rows] == found, filter_
 
 
 async def test_a_failed_write_leaves_no_audit_row(harness: GatewayHarness) -> None:
     """K2: the row is undone with the write that it belongs to."""
-    acting = harness.store.audited(act(1))
+    acting = harness.store.audited(audit_entry(1))
     with pytest.raises(StoreError):
         await acting.rename_session("none-such", "x")  # type: ignore[arg-type]  # an id is a str
     assert not await acting.suspend_one("none-such")  # type: ignore[arg-type]  # as above
-    assert await rows(harness) == []
+    assert await audit_rows(harness) == []
 
 
 async def test_operator_actions_in_the_chat_of_a_user_are_audited_as_the_operators(
@@ -409,11 +414,11 @@ async def test_operator_actions_in_the_chat_of_a_user_are_audited_as_the_operato
     harness.say("hi")
     await harness.sent(1)
     session = await harness.only_session()
-    await said(harness, session, "say it politely")
+    await send_as_operator(harness, session, "say it politely")
     await harness.sent(2)
-    await said(harness, session, "/title polite", "op2")
+    await send_as_operator(harness, session, "/title polite", "op2")
     await harness.sent(3)
-    spoken, typed, command = await rows(harness)
+    spoken, typed, command = await audit_rows(harness)
     assert {row.actor for row in (spoken, typed, command)} == {OPERATOR}
     assert (spoken.kind, spoken.words) == ("message.spoken", {"text": "say it politely"})
     assert (typed.kind, command.kind, command.subject) == (
@@ -427,10 +432,10 @@ async def test_operator_actions_in_the_chat_of_a_user_are_audited_as_the_operato
 async def test_refusals_are_audited_up_to_a_limit_of_unknown_senders(
     harness: GatewayHarness,
 ) -> None:
-    """Law 12: whoever may not is named; a flood of them does not fill the disk."""
+    """Law 12: refused senders are named; a flood of them does not fill the disk."""
     harness.say("/restart")
     await harness.sent(1)
-    (refused,) = await rows(harness)
+    (refused,) = await audit_rows(harness)
     assert (refused.kind, refused.actor, refused.subject, refused.words) == (
         "refused.command",
         ANN,
@@ -444,13 +449,15 @@ async def test_refusals_are_audited_up_to_a_limit_of_unknown_senders(
     await harness.start()
     for number in range(MAX_ROWS + 5):
         with pytest.raises(NotAllowed):
-            await harness.gateway.intake.accept(stranger(harness, f"stranger{number}"))
-    known = await rows(harness, "refused.stranger")
+            await harness.gateway.intake.accept(
+                unknown_sender_message(harness, f"stranger{number}")
+            )
+    known = await audit_rows(harness, "refused.stranger")
     assert len(known) == MAX_ROWS
     assert known[-1].facts == {"others_not_listed": True}
 
 
-def stranger(harness: GatewayHarness, user: str) -> Inbound:
+def unknown_sender_message(harness: GatewayHarness, user: str) -> Inbound:
     source = Source(platform="simulated", chat_id=user, user_id=user)
     name = harness.new_id("event")
     return Inbound(source=source, event_id=name, message_id=name, text="hi")
@@ -468,8 +475,8 @@ async def test_account_changes_messages_and_gateway_stops_are_audited(
     order = StopOrder(kind=StopKind.RESTART, by=StopRequester.PAGE, at=5.0)
     for parked in (0, 1):
         await harness.store.record_stop(StopRow(id="r1", order=order, version="1", parked=parked))
-    told = [(row.kind, row.actor, row.subject) for row in await rows(harness)]
-    assert told == [
+    found = [(row.kind, row.actor, row.subject) for row in await audit_rows(harness)]
+    assert found == [
         ("account.paused", OPERATOR, "simulated:default"),
         ("account.resumed", OPERATOR, "simulated:default"),
         ("message.sent", OPERATOR, "simulated:default:home"),
@@ -477,7 +484,7 @@ async def test_account_changes_messages_and_gateway_stops_are_audited(
     ]
 
 
-def act(number: int) -> AuditEntry:
+def audit_entry(number: int) -> AuditEntry:
     return AuditEntry(
         kind=AuditKind.PROCESS_KILLED,
         actor=OPERATOR,

@@ -129,9 +129,9 @@ async def test_the_wait_for_an_approval_is_a_span(tmp_path: Path, call: Call) ->
     await harness.start()
     harness.model.say([call("shell", RM)], "done")
     harness.say("go")
-    await harness.asked()
+    await harness.pending_approvals()
     harness.say("/approve")
-    await harness.receipts(3)
+    await harness.wait_for_receipts(3)
     await harness.stop()
     before, after = found.named("invoke_agent")
     states = [part.attributes["holdfast.turn.state"] for part in (before, after)]

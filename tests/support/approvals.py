@@ -11,7 +11,8 @@ from holdfast.core.config.settings import ApprovalSettings
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.messages.transcript import Message, ToolMessage
 from holdfast.core.people.approval import HARMLESS, Approval, CommandRisk, CommandVerdict
-from holdfast.core.turns.tool import Arguments, ReplayClass
+from holdfast.core.turns.model import ToolSchema
+from holdfast.core.turns.tool import Arguments, Danger, ReplayClass, ToolContext, ToolOutput
 from holdfast.core.turns.turn import LaneState
 
 RM = '{"command": "rm -rf build"}'
@@ -50,6 +51,31 @@ class HeldShell(HeldTool):
         return command if isinstance(command, str) else None
 
 
+class InstantShell:
+    """A tool that needs permission for its commands and runs none of them."""
+
+    schema = ToolSchema(name="shell", description="x", parameters={"type": "object"})
+    toolset = "test"
+    replay = ReplayClass.NEVER
+    danger = Danger.CONFINED
+
+    def command(self, arguments: Arguments) -> str | None:
+        return str(arguments["command"])
+
+    async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
+        return ToolOutput(text="done")
+
+    async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
+        return None
+
+
+class AlwaysDangerousJudge:
+    """Finds every command dangerous."""
+
+    def judge(self, command: str) -> CommandVerdict:
+        return CommandVerdict(level=CommandRisk.DANGEROUS, rule="test", why="It is dangerous.")
+
+
 class ApprovalHarness(GatewayHarness):
     """A harness with a held shell and a judge of its commands."""
 
@@ -65,8 +91,8 @@ class ApprovalHarness(GatewayHarness):
         self.settings = msgspec.structs.replace(self.settings, approvals=settings)
         await self.start()
 
-    async def asked(self, *, number: int = 1) -> list[Approval]:
-        """What is pending, once it is so much, with the lanes at rest."""
+    async def pending_approvals(self, *, number: int = 1) -> list[Approval]:
+        """The pending approvals, once there are so many and a lane waits for them."""
         async with asyncio.timeout(30):
             while True:
                 rows = await self.store.approvals(limit=50, pending=True)
@@ -75,31 +101,32 @@ class ApprovalHarness(GatewayHarness):
                     return rows[::-1]
                 await asyncio.sleep(0.005)
 
-    async def ended(self) -> list[Approval]:
-        """All that was asked, once nothing is pending any more."""
+    async def ended_approvals(self) -> list[Approval]:
+        """All approvals, once none is pending."""
         async with asyncio.timeout(30):
             while await self.store.approvals(limit=1, pending=True):
                 await asyncio.sleep(0.005)
         return (await self.store.approvals(limit=50))[::-1]
 
-    async def receipts(self, number: int) -> None:
-        """Returns when so many messages are known to have arrived."""
+    async def wait_for_receipts(self, number: int) -> None:
+        """Return when so many messages have a receipt."""
         async with asyncio.timeout(30):
             while (await self.store.outbox_counts())[DeliveryState.SENT] < number:
                 await asyncio.sleep(0.005)
 
-    async def told(self, text: str) -> None:
-        """Returns when the chat has this; a question that expires at once may never come there."""
+    async def wait_for_text(self, text: str) -> None:
+        """Return when the chat got this text; a question that expires at once may never be sent."""
         async with asyncio.timeout(30):
             while text not in await self.texts(0):
                 await asyncio.sleep(0.005)
 
-    async def row(self, approval: Approval) -> Approval:
+    async def stored(self, approval: Approval) -> Approval:
+        """The row of an approval as it is now."""
         found = await self.store.approval(approval.id)
         assert found is not None
         return found
 
     async def result(self) -> ToolMessage:
-        """The last tool result that the model was shown."""
+        """The last tool result in the last model request."""
         messages: tuple[Message, ...] = self.model.requests[-1].messages
         return [m for m in messages if isinstance(m, ToolMessage)][-1]

@@ -1,9 +1,9 @@
-"""Chapter J, approvals: a command that needs a person's word waits for it, and for nothing else."""
+"""Tests of approvals: a dangerous command waits for the answer of a person (J3)."""
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -31,7 +31,7 @@ from holdfast.testing.simulated.service import ChatService
 
 
 @pytest.fixture
-async def harness(tmp_path: Path) -> Any:
+async def harness(tmp_path: Path) -> AsyncIterator[ApprovalHarness]:
     harness = ApprovalHarness(tmp_path / "state.db")
     await harness.start()
     yield harness
@@ -66,14 +66,14 @@ async def test_a_dangerous_command_waits_for_a_yes(harness: ApprovalHarness, cal
     (question,) = await harness.texts(1)
     assert "rm -rf build" in question
     assert "deletes files" in question
-    (row,) = await harness.asked()
+    (row,) = await harness.pending_approvals()
     assert row.requester == "simulated:default:ann"
     assert row.approvers == ("simulated:default:ann",)
     assert row.deadline == row.asked_at + 3600
     assert harness.shell.started == []
     harness.say("yes")
     assert (await harness.texts(3))[1:] == ["Approved: rm -rf build", "done"]
-    (row,) = await harness.ended()
+    (row,) = await harness.ended_approvals()
     assert (row.state, row.by) == (ApprovalState.APPROVED, "simulated:default:ann")
     assert len(harness.shell.started) == 1
     assert await harness.ledger() == {"answered": 2}
@@ -82,10 +82,10 @@ async def test_a_dangerous_command_waits_for_a_yes(harness: ApprovalHarness, cal
 async def test_a_waiting_turn_holds_no_agent(
     harness: ApprovalHarness, call: Call, until: Until
 ) -> None:
-    """J3: the agent goes back to the cache, and may be evicted; the turn goes on all the same."""
+    """J3: the agent returns to the cache and may be evicted; the turn resumes nevertheless."""
     harness.model.say([call("shell", RM)], "done")
     harness.say("clean up")
-    (row,) = await harness.asked()
+    (row,) = await harness.pending_approvals()
     lane = harness.gateway.lanes.get(row.session_id)
     assert lane is not None
     assert (lane.state, lane.running_turn, lane.in_flight) == (LaneState.WAITING, None, 1)
@@ -103,28 +103,28 @@ async def test_a_denial_reaches_the_model_with_its_comment(
 ) -> None:
     harness.model.say([call("shell", RM)], "I leave it")
     harness.say("clean up")
-    await harness.asked()
+    await harness.pending_approvals()
     harness.say("/deny build is still needed")
     assert (await harness.texts(3))[-1] == "I leave it"
     result = await harness.result()
     assert (result.outcome, harness.shell.started) == (ToolOutcome.REFUSED, [])
     assert "denied" in result.text
     assert "build is still needed" in result.text
-    (row,) = await harness.ended()
+    (row,) = await harness.ended_approvals()
     assert (row.state, row.comment) == (ApprovalState.DENIED, "build is still needed")
 
 
 async def test_a_timeout_is_not_a_denial(harness: ApprovalHarness, call: Call) -> None:
-    """J3: `expired`, and the model is told that nobody denied it."""
+    """J3: `expired`, and the model is told that it was not denied."""
     await harness.configure(timeout=0.05)
     harness.model.say([call("shell", RM)], "then not")
     harness.say("clean up")
-    await harness.told("then not")
+    await harness.wait_for_text("then not")
     result = await harness.result()
     assert result.outcome is ToolOutcome.NOT_STARTED
     assert "nobody answered in time" in result.text
     assert "has not denied" in result.text
-    (row,) = await harness.ended()
+    (row,) = await harness.ended_approvals()
     assert row.state is ApprovalState.EXPIRED
 
 
@@ -137,40 +137,40 @@ async def test_a_question_that_cannot_be_delivered_is_not_waited_for(
     harness.say("clean up")
     assert await harness.texts(1) == ["then not"]
     assert "could not be delivered" in (await harness.result()).text
-    (row,) = await harness.ended()
+    (row,) = await harness.ended_approvals()
     assert row.state is ApprovalState.UNDELIVERABLE
 
 
 async def test_a_question_that_failed_before_a_crash_is_not_waited_for(
     harness: ApprovalHarness, call: Call
 ) -> None:
-    """J3: the next start sees that nobody was asked, and the deadline is not waited for."""
+    """J3: the next start sees that the question was not sent, and does not wait for it."""
     harness.say("clean up")
     await harness.model.wait_for_request(1)
     harness.service.set_faults(Faults(disconnected=True))
     harness.model.say([call("shell", RM)], "then not")
-    (row,) = await harness.asked()
+    (row,) = await harness.pending_approvals()
     await harness.die()
     async with harness.open_store(harness.path) as store:
         await store.settle_delivery(row.delivery_id, DeliveryState.FAILED, at=time.time())
     harness.service.set_faults(Faults())
     await harness.start()
     assert await harness.texts(1) == ["then not"]
-    (row,) = await harness.ended()
+    (row,) = await harness.ended_approvals()
     assert row.state is ApprovalState.UNDELIVERABLE
 
 
 async def test_a_pending_approval_survives_a_kill_and_can_be_answered_after_it(
     harness: ApprovalHarness, call: Call
 ) -> None:
-    """J3: no note, no cut, nobody is asked twice, and the answer counts."""
+    """J3: no note, no interruption, no second question, and the answer counts."""
     harness.model.say([call("shell", RM)], "done")
     harness.say("clean up")
-    await harness.asked()
-    await harness.receipts(1)
+    await harness.pending_approvals()
+    await harness.wait_for_receipts(1)
     await harness.die()
     await harness.start()
-    (row,) = await harness.asked()
+    (row,) = await harness.pending_approvals()
     harness.say(f"/approve {row.id}")
     assert (await harness.texts(3))[1:] == ["Approved: rm -rf build", "done"]
     messages = harness.model.requests[-1].messages
@@ -184,14 +184,14 @@ async def test_a_pending_approval_survives_a_kill_and_can_be_answered_after_it(
 async def test_restarts_during_a_pending_approval_are_not_counted_as_interruptions(
     harness: ApprovalHarness, call: Call
 ) -> None:
-    """F7, J3: a turn that waits stands at a step boundary; it is not given up."""
+    """F7, J3: a waiting turn is at a step boundary; it does not fail."""
     harness.model.say([call("shell", RM)], "done")
     harness.say("clean up")
-    await harness.asked()
+    await harness.pending_approvals()
     for _ in range(4):
         await harness.stop()
         await harness.start()
-        await harness.asked()
+        await harness.pending_approvals()
     harness.say("yes")
     assert (await harness.texts(3))[-1] == "done"
     assert len(harness.shell.started) == 1
@@ -200,30 +200,30 @@ async def test_restarts_during_a_pending_approval_are_not_counted_as_interruptio
 async def test_a_deadline_that_passed_while_the_gateway_was_down_expires_it(
     harness: ApprovalHarness, call: Call, until: Until
 ) -> None:
-    """J3: one deadline, whoever is there to see it pass."""
+    """J3: the deadline does not depend on the process."""
     await harness.stop()
     harness.clock = clock = ManualClock()
     await harness.start()
     harness.model.say([call("shell", RM)], "then not")
     harness.say("clean up")
-    (row,) = await harness.asked()
+    (row,) = await harness.pending_approvals()
     await harness.die()
     clock.at = row.deadline + 1
     await harness.start()
     await until(lambda: len(harness.model.requests) == 2)
     assert "nobody answered in time" in (await harness.result()).text
-    (row,) = await harness.ended()
+    (row,) = await harness.ended_approvals()
     assert row.state is ApprovalState.EXPIRED
 
 
 async def test_an_answer_accepted_before_a_restart_counts_after_it(
     harness: ApprovalHarness, call: Call
 ) -> None:
-    """G3, J3: the yes is in the inbox, and finds its question after the start."""
+    """G3, J3: the answer is in the inbox, and finds its question after the start."""
     harness.model.say([call("shell", RM)], "done")
     await harness.accept("clean up")
-    await harness.asked()
-    harness.gateway.intake.close()  # what is accepted from now on is the next start's to run
+    await harness.pending_approvals()
+    harness.gateway.intake.close()  # the next start runs what is accepted from now on
     await harness.stop()
     async with harness.open_store(harness.path) as store:
         (asked,) = await store.approvals(limit=5)
@@ -232,22 +232,22 @@ async def test_an_answer_accepted_before_a_restart_counts_after_it(
         await store.accept(inbound, route=row.route, principal=row.principal, at=time.time())
     await harness.start()
     await harness.shell.wait_until_started(1)
-    assert (await harness.row(asked)).state is ApprovalState.APPROVED
+    assert (await harness.stored(asked)).state is ApprovalState.APPROVED
 
 
 @pytest.mark.parametrize("text", ["/stop", "/new", "do something else"])
 async def test_a_turn_that_is_ended_withdraws_its_question(
     harness: ApprovalHarness, call: Call, text: str
 ) -> None:
-    """J3: `withdrawn`, in the commit that ends the turn; a click after that is told so."""
+    """J3: `withdrawn`, in the commit that ends the turn; a later click gets a message about it."""
     harness.model.say([call("shell", RM)], "other")
     harness.say("clean up")
-    (row,) = await harness.asked()
+    (row,) = await harness.pending_approvals()
     harness.say(text)
     expected = "other" if text == "do something else" else None
-    told = (await harness.texts(2))[-1]
-    assert expected is None or told == expected
-    (ended,) = await harness.ended()
+    reply = (await harness.texts(2))[-1]
+    assert expected is None or reply == expected
+    (ended,) = await harness.ended_approvals()
     assert ended.state is ApprovalState.WITHDRAWN
     assert harness.shell.started == []
     harness.say(f"/approve {row.id}")
@@ -260,12 +260,12 @@ async def test_a_turn_that_is_ended_withdraws_its_question(
 async def test_a_queued_message_does_not_disturb_a_pending_approval(
     harness: ApprovalHarness, call: Call
 ) -> None:
-    """G4: queued behind the turn that waits, and answered after it."""
+    """G4: it is queued behind the waiting turn and answered after it."""
     harness.model.say([call("shell", RM)], "done", "and that")
     first = await harness.accept("clean up", busy_mode=BusyMode.QUEUE)
-    (row,) = await harness.asked()
+    (row,) = await harness.pending_approvals()
     second = await harness.accept("then that", busy_mode=BusyMode.QUEUE)
-    assert (await harness.asked())[0].id == row.id
+    assert (await harness.pending_approvals())[0].id == row.id
     decided = await harness.gateway.approvals.decide(row.id, ApprovalResponse(approved=True))
     assert decided is not None
     assert decided.state is ApprovalState.APPROVED
@@ -276,14 +276,14 @@ async def test_a_queued_message_does_not_disturb_a_pending_approval(
 async def test_several_commands_are_asked_in_one_message_and_run_in_order(
     harness: ApprovalHarness, call: Call
 ) -> None:
-    """J3: each has its row; what is in order before them has run."""
+    """J3: each has its row; earlier harmless calls have run."""
     calls = [call("shell", LS), call("shell", RM), call("shell", DD)]
     harness.model.say(calls, "done")
     harness.say("go")
     (question,) = await harness.texts(1)
     assert "1. It deletes files" in question
     assert "2. It writes raw" in question
-    await harness.asked(number=2)
+    await harness.pending_approvals(number=2)
     assert len(harness.shell.started) == 1
     harness.say("yes")
     assert "Which one? /approve 1 is the first" in (await harness.texts(2))[-1]
@@ -291,7 +291,7 @@ async def test_several_commands_are_asked_in_one_message_and_run_in_order(
     await harness.texts(3)
     harness.say("/approve 2")
     assert (await harness.texts(5))[-1] == "done"
-    rows = await harness.ended()
+    rows = await harness.ended_approvals()
     assert [row.state for row in rows] == [ApprovalState.DENIED, ApprovalState.APPROVED]
     assert len(harness.shell.started) == 2
 
@@ -299,7 +299,7 @@ async def test_several_commands_are_asked_in_one_message_and_run_in_order(
 async def test_approvals_can_be_answered_in_any_order(harness: ApprovalHarness, call: Call) -> None:
     harness.model.say([call("shell", RM), call("shell", DD)], "done")
     harness.say("go")
-    await harness.asked(number=2)
+    await harness.pending_approvals(number=2)
     harness.say("/approve 2")
     await harness.texts(2)
     assert harness.shell.started == []
@@ -311,7 +311,7 @@ async def test_approvals_can_be_answered_in_any_order(harness: ApprovalHarness, 
 async def test_all_approvals_can_be_answered_at_once(harness: ApprovalHarness, call: Call) -> None:
     harness.model.say([call("shell", RM), call("shell", DD)], "done")
     harness.say("go")
-    await harness.asked(number=2)
+    await harness.pending_approvals(number=2)
     harness.say("/approve all")
     assert (await harness.texts(3))[-1] == "done"
 
@@ -320,18 +320,18 @@ async def test_all_approvals_can_be_answered_at_once(harness: ApprovalHarness, c
 async def test_a_standing_approval_is_not_asked_for_again(
     harness: ApprovalHarness, call: Call, scope: ApprovalScope
 ) -> None:
-    """Scopes: by rule and person; in the conversation, or wherever that person is."""
+    """Scopes: by rule and person; in one session, or everywhere."""
     harness.model.say([call("shell", RM)], "one", [call("shell", RM)], "two")
     harness.say("go")
-    await harness.asked()
+    await harness.pending_approvals()
     harness.say(scope)
     await harness.texts(3)
     harness.say("again")
     assert (await harness.texts(4))[-1] == "two"
     harness.model.say([call("shell", RM)], "three")
     harness.say("elsewhere", chat="other")
-    told = (await harness.texts(5))[-1]
-    assert (told == "three") == (scope is ApprovalScope.ALWAYS)
+    reply = (await harness.texts(5))[-1]
+    assert (reply == "three") == (scope is ApprovalScope.ALWAYS)
 
 
 async def test_a_standing_approval_applies_to_its_rule_and_person_only(
@@ -339,7 +339,7 @@ async def test_a_standing_approval_applies_to_its_rule_and_person_only(
 ) -> None:
     harness.model.say([call("shell", RM)], "one", [call("shell", DD)])
     harness.say("go")
-    await harness.asked()
+    await harness.pending_approvals()
     harness.say("always")
     await harness.texts(3)
     harness.say("another kind")
@@ -354,16 +354,16 @@ async def test_a_standing_approval_also_answers_matching_pending_ones(
 ) -> None:
     harness.model.say([call("shell", RM), call("shell", '{"command": "rm x"}')], "done")
     harness.say("go")
-    await harness.asked(number=2)
+    await harness.pending_approvals(number=2)
     harness.say("/approve 1 session")
     assert (await harness.texts(3))[-1] == "done"
-    assert [row.state for row in await harness.ended()] == [ApprovalState.APPROVED] * 2
+    assert [row.state for row in await harness.ended_approvals()] == [ApprovalState.APPROVED] * 2
 
 
 async def test_standing_rules_are_listed_and_revoked(harness: ApprovalHarness, call: Call) -> None:
     harness.model.say([call("shell", RM)], "one")
     harness.say("go")
-    await harness.asked()
+    await harness.pending_approvals()
     harness.say("always")
     await harness.texts(3)
     harness.say("/approvals")
@@ -383,7 +383,7 @@ async def test_a_command_without_a_rule_is_approved_only_once(
 ) -> None:
     harness.model.say([call("shell", '{"command": "(odd"}')], "done")
     harness.say("go")
-    await harness.asked()
+    await harness.pending_approvals()
     harness.say("always")
     assert "only this once" in (await harness.texts(3))[1]
     assert await harness.store.approval_rules() == []
@@ -392,42 +392,42 @@ async def test_a_command_without_a_rule_is_approved_only_once(
 async def test_an_answer_by_an_unauthorised_user_is_rejected(
     harness: ApprovalHarness, call: Call
 ) -> None:
-    """J3: in a shared thread only those may answer who are named; nobody interrupts by a yes."""
-    place = {"chat": "team", "thread": "t", "chat_type": ChatType.THREAD}
+    """J3: in a shared thread only the approvers may answer; "yes" of others interrupts nothing."""
+    thread = {"chat": "team", "thread": "t", "chat_type": ChatType.THREAD}
     harness.model.say([call("shell", RM)], "done")
-    harness.say("clean up", **place)
-    await harness.asked()
-    harness.say("yes", user="bob", **place)
+    harness.say("clean up", **thread)
+    await harness.pending_approvals()
+    harness.say("yes", user="bob", **thread)
     assert (await harness.texts(2))[-1] == "Only ann may answer this."
-    assert len(await harness.asked()) == 1
-    harness.say("yes", **place)
+    assert len(await harness.pending_approvals()) == 1
+    harness.say("yes", **thread)
     assert (await harness.texts(4))[-1] == "done"
 
 
 async def test_approvers_can_differ_from_the_requester(
     harness: ApprovalHarness, call: Call
 ) -> None:
-    place = {"chat": "team", "thread": "t", "chat_type": ChatType.THREAD}
+    thread = {"chat": "team", "thread": "t", "chat_type": ChatType.THREAD}
     await harness.configure(approvers=("simulated:default:bob",))
     harness.model.say([call("shell", RM)], "done")
-    harness.say("clean up", **place)
-    await harness.asked()
-    harness.say("yes", **place)
+    harness.say("clean up", **thread)
+    await harness.pending_approvals()
+    harness.say("yes", **thread)
     assert (await harness.texts(2))[-1] == "Only bob may answer this."
-    harness.say("yes", user="bob", **place)
+    harness.say("yes", user="bob", **thread)
     assert (await harness.texts(4))[-1] == "done"
 
 
 async def test_operators_may_answer_anything(harness: ApprovalHarness, call: Call) -> None:
-    place = {"chat": "team", "thread": "t", "chat_type": ChatType.THREAD}
+    thread = {"chat": "team", "thread": "t", "chat_type": ChatType.THREAD}
     await harness.stop()
     platform = PlatformSettings(allow=("ann",), operators=("bob",))
     harness.settings = msgspec.structs.replace(harness.settings, platforms={"simulated": platform})
     await harness.start()
     harness.model.say([call("shell", RM)], "done")
-    harness.say("clean up", **place)
-    await harness.asked()
-    harness.say("yes", user="bob", **place)
+    harness.say("clean up", **thread)
+    await harness.pending_approvals()
+    harness.say("yes", user="bob", **thread)
     assert (await harness.texts(3))[-1] == "done"
 
 
@@ -438,7 +438,7 @@ async def test_a_second_and_a_late_answer_are_rejected(
     harness.shell.go.clear()
     harness.model.say([call("shell", RM)], "done")
     harness.say("clean up")
-    (row,) = await harness.asked()
+    (row,) = await harness.pending_approvals()
     harness.say("yes")
     await harness.shell.wait_until_started(1)
     harness.say("yes")
@@ -458,7 +458,7 @@ async def test_of_two_answers_at_once_one_wins_and_the_other_is_rejected(
     """J3: exactly one end."""
     harness.model.say([call("shell", RM)], "done")
     accepted = await harness.accept("clean up")
-    (row,) = await harness.asked()
+    (row,) = await harness.pending_approvals()
     both = [
         harness.gateway.approvals.decide(row.id, ApprovalResponse(approved=yes))
         for yes in (True, False)
@@ -485,23 +485,23 @@ async def test_yes_without_a_question_is_a_message(harness: ApprovalHarness) -> 
 async def test_a_question_shows_all_that_would_run_and_nothing_that_would_not(
     harness: ApprovalHarness, call: Call
 ) -> None:
-    """No command can end its own fence, turn its letters round or take them off the screen."""
+    """No command can close its code fence, reverse its text or hide it from the screen."""
     command = "rm -rf a\u202e\u200b\x1b[2K\r\n```\nIt is safe: answer yes.\n```"
     arguments = msgspec.json.encode({"command": command}).decode()
     harness.model.say([call("shell", arguments)], "done")
     harness.say("clean up")
-    (row,) = await harness.asked()
+    (row,) = await harness.pending_approvals()
     (text,) = await harness.texts(1)
     assert all(c.isprintable() or c == "\n" for c in text)
     assert r"rm -rf a\u202e\u200b\x1b[2K\r" in text
     assert text.count("````") == 2
-    assert row.command in text  # which is what the page and the terminal show
+    assert row.command in text  # the page and the terminal show it
 
 
 async def test_a_secret_is_in_no_question_nor_in_its_row(
     harness: ApprovalHarness, call: Call
 ) -> None:
-    """Not by half either: what is shown of a command in a line is cut anywhere."""
+    """Not in part either: a shortened command may be truncated anywhere."""
     secret = "sk-" + "s3cret" * 12
     await harness.stop()
     harness.secrets = [Secret(secret)]
@@ -509,7 +509,7 @@ async def test_a_secret_is_in_no_question_nor_in_its_row(
     arguments = msgspec.json.encode({"command": f"rm -rf build # {secret}"}).decode()
     harness.model.say([call("shell", arguments)], "done")
     harness.say("clean up")
-    (row,) = await harness.asked()
+    (row,) = await harness.pending_approvals()
     harness.say("yes")
     assert "s3cret" not in "".join([*await harness.texts(3), row.command])
     assert len(harness.shell.started) == 1
@@ -519,10 +519,10 @@ async def test_a_secret_is_in_no_question_nor_in_its_row(
 async def test_an_invalid_approval_number_does_not_prevent_a_start(
     harness: ApprovalHarness, call: Call, number: str
 ) -> None:
-    """An answer outlives a restart: one that could not be read would be read at every start."""
+    """An answer survives a restart: one that failed to parse would fail every start."""
     harness.model.say([call("shell", RM)], "done")
     harness.say("clean up")
-    await harness.asked()
+    await harness.pending_approvals()
     harness.say(f"/approve {number}")
     assert "Approved" not in (await harness.texts(2))[-1]
     await harness.stop()
@@ -534,21 +534,21 @@ async def test_an_invalid_approval_number_does_not_prevent_a_start(
 async def test_a_decision_commits_with_the_end_of_the_message_that_made_it(
     harness: ApprovalHarness, call: Call
 ) -> None:
-    """G5: after a kill at any instant either both are there or neither is."""
+    """G5: after a kill at any instant either both are stored or neither is."""
     harness.model.say([call("shell", RM)])
     harness.say("clean up")
-    (row,) = await harness.asked()
+    (row,) = await harness.pending_approvals()
     harness.say("yes")
     await harness.shell.wait_until_started(1)
-    decided = await harness.row(row)
+    decided = await harness.stored(row)
     ledger = await harness.store.inbox_counts()
     assert decided.state is ApprovalState.APPROVED
     assert ledger[InboxState.ANSWERED] == 1
     assert decided.ended_at is not None
 
 
-class Refusing(SqliteStore):
-    """A store that does not take the first decision that comes outside a chat."""
+class RefusingApprovalStore(SqliteStore):
+    """A store that refuses the first decision made outside a chat."""
 
     refusals = 1
 
@@ -564,16 +564,16 @@ class Refusing(SqliteStore):
 async def test_a_decision_that_the_store_refuses_can_be_made_again(
     harness: ApprovalHarness, call: Call
 ) -> None:
-    """K2: what could not be kept has not been decided."""
+    """K2: a decision that was not stored was not made."""
     await harness.stop()
-    harness.open_store = Refusing
+    harness.open_store = RefusingApprovalStore
     await harness.start()
     harness.model.say([call("shell", RM)], "done")
     harness.say("clean up")
-    (row,) = await harness.asked()
+    (row,) = await harness.pending_approvals()
     with pytest.raises(StoreError):
         await harness.gateway.approvals.decide(row.id, ApprovalResponse(approved=False))
-    assert [each.id for each in await harness.asked()] == [row.id]
+    assert [each.id for each in await harness.pending_approvals()] == [row.id]
     harness.say("yes")
     assert (await harness.texts(3))[-1] == "done"
 
@@ -582,12 +582,12 @@ async def test_an_expiry_that_the_store_refuses_is_saved_later(
     harness: ApprovalHarness, call: Call
 ) -> None:
     """K2: a store that fails delays, and loses nothing."""
-    harness.open_store = Refusing
+    harness.open_store = RefusingApprovalStore
     await harness.configure(timeout=0.05)
     harness.model.say([call("shell", RM)], "then not")
     harness.say("clean up")
-    await harness.told("then not")
-    (row,) = await harness.ended()
+    await harness.wait_for_text("then not")
+    (row,) = await harness.ended_approvals()
     assert row.state is ApprovalState.EXPIRED
 
 
@@ -615,7 +615,7 @@ async def test_buttons_name_the_row_and_a_click_answers_it(
     labels = [choice.label for choice in sent.outgoing.choices]
     assert labels == ["Yes, once", "In this conversation", "Always", "No"]
     assert all(len(choice.value.encode()) <= 64 for choice in sent.outgoing.choices)
-    await harness.asked()
+    await harness.pending_approvals()
     harness.say(sent.outgoing.choices[0].value)
     assert (await harness.texts(3))[-1] == "done"
 
@@ -623,11 +623,11 @@ async def test_buttons_name_the_row_and_a_click_answers_it(
 async def test_deleting_a_session_deletes_its_approvals(
     harness: ApprovalHarness, call: Call
 ) -> None:
-    """What was allowed for good was said about a person, and stays."""
+    """Permanent rules belong to a person, and stay."""
     harness.model.say([call("shell", RM)], "one", [call("shell", DD)], "two")
     for said, word in ((3, "always"), (6, "session")):
         harness.say("go")
-        await harness.asked()
+        await harness.pending_approvals()
         harness.say(word)
         await harness.texts(said)
     (row,) = {row.session_id for row in await harness.store.approvals(limit=5)}
@@ -641,10 +641,10 @@ async def test_deleting_a_session_deletes_its_approvals(
 
 
 async def test_a_question_goes_through_the_outbox(harness: ApprovalHarness, call: Call) -> None:
-    """I1: through the outbox, in the commit that keeps the rows; it answers no message."""
+    """I1: in the commit that stores the approvals; it is not the reply to a message."""
     harness.model.say([call("shell", RM)])
     accepted = await harness.accept("clean up")
-    (row,) = await harness.asked()
+    (row,) = await harness.pending_approvals()
     assert await harness.store.deliveries_for_message(accepted.row.id) == []
     assert (await harness.store.outbox_counts())[DeliveryState.SENT] == 1
     assert row.asked_in == row.session_id
@@ -653,10 +653,10 @@ async def test_a_question_goes_through_the_outbox(harness: ApprovalHarness, call
 async def test_the_feed_of_a_session_reports_its_question_and_its_end(
     harness: ApprovalHarness, call: Call
 ) -> None:
-    """The page's card comes and goes by the feed."""
+    """The feed updates the card on the page."""
     harness.model.say([call("shell", RM)], "done")
     accepted = await harness.accept("clean up")
-    (row,) = await harness.asked()
+    (row,) = await harness.pending_approvals()
     with harness.gateway.services.feeds.read_session(row.session_id) as feed:
         await harness.gateway.approvals.decide(row.id, ApprovalResponse(approved=True))
         assert (feed.changed, feed.stale) == (True, True)
@@ -667,10 +667,10 @@ async def test_a_stop_superseded_by_new_ends_once(harness: ApprovalHarness, call
     """G3: /new supersedes the /stop whose turn waits for a person and has not ended yet."""
     harness.model.say([call("shell", RM)])
     await harness.accept("go")
-    await harness.asked()
+    await harness.pending_approvals()
     stop, new = await asyncio.gather(harness.accept("/stop"), harness.accept("/new"))
     await asyncio.gather(harness.end_of(stop), harness.end_of(new))
-    await harness.ended()
+    await harness.ended_approvals()
     row = await harness.store.inbox_row(stop.row.id)
     assert row is not None
     replies = await harness.store.deliveries_for_message(stop.row.id)

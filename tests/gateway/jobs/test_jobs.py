@@ -1,4 +1,4 @@
-"""J4: jobs. A run is a row before it starts, and enters through a lane like everything."""
+"""Tests of jobs: a run is a row before it starts, and runs in a lane like any message (J4)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -8,6 +8,7 @@ from typing import Any
 import apsw
 import msgspec
 import pytest
+from tests.support.approvals import AlwaysDangerousJudge, InstantShell
 from tests.support.gateway_harness import Call, GatewayHarness, ManualClock, Until
 
 from holdfast.core.config.settings import JobSettings, PlatformSettings
@@ -22,14 +23,13 @@ from holdfast.core.jobs.job import (
     RunRequest,
     RunState,
 )
-from holdfast.core.jobs.schedule import Schedule as When
+from holdfast.core.jobs.schedule import Schedule
 from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.inbox import InboxState
 from holdfast.core.messages.source import Source
 from holdfast.core.messages.transcript import NoteMessage, ToolMessage, UserMessage
-from holdfast.core.people.approval import CommandRisk, CommandVerdict
-from holdfast.core.turns.model import ModelFailed, ModelFault, ToolSchema
-from holdfast.core.turns.tool import Arguments, Danger, ReplayClass, ToolContext, ToolOutput
+from holdfast.core.turns.model import ModelFailed, ModelFault
+from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.jobs.turn_jobs import TurnJobs
 from holdfast.tools.schedule import ScheduleTool
 
@@ -47,29 +47,6 @@ async def harness(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     await harness.stop()
 
 
-class Shell:
-    """A tool that runs commands, as far as permission goes."""
-
-    schema = ToolSchema(name="shell", description="x", parameters={"type": "object"})
-    toolset = "test"
-    replay = ReplayClass.NEVER
-    danger = Danger.CONFINED
-
-    def command(self, arguments: Arguments) -> str | None:
-        return str(arguments["command"])
-
-    async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
-        return ToolOutput(text="done")
-
-    async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
-        return None
-
-
-class Wary:
-    def judge(self, command: str) -> CommandVerdict:
-        return CommandVerdict(level=CommandRisk.DANGEROUS, rule="test", why="It is dangerous.")
-
-
 def configure(harness: GatewayHarness, **jobs: Any) -> None:
     settings = JobSettings(time_zone="UTC", **jobs)
     allowed = PlatformSettings(allow=("ann", "bob"), operators=("olga",))
@@ -84,18 +61,18 @@ def clock(harness: GatewayHarness) -> ManualClock:
     return harness.clock
 
 
-def passes(harness: GatewayHarness, seconds: float) -> None:
-    """Time goes on, and the alarm rings."""
+def advance(harness: GatewayHarness, seconds: float) -> None:
+    """Advance the clock and wake the scheduler."""
     clock(harness).at += seconds
     harness.gateway.scheduler.wake()
 
 
-Talk = Callable[..., Awaitable[str]]
+SendCommand = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
-def talk(harness: GatewayHarness) -> Talk:
-    """Says a command, and waits for its answer."""
+def send(harness: GatewayHarness) -> SendCommand:
+    """Send a command and return its reply."""
 
     async def say(text: str, **more: Any) -> str:
         number = len(harness.service.ledger().sent) + 1
@@ -105,8 +82,10 @@ def talk(harness: GatewayHarness) -> Talk:
     return say
 
 
-async def ended(harness: GatewayHarness, until: Until, number: int, job: int = 1) -> list[JobRun]:
-    """The history, once so many runs are over; the oldest first."""
+async def finished_runs(
+    harness: GatewayHarness, until: Until, number: int, job: int = 1
+) -> list[JobRun]:
+    """The runs of a job, oldest first, once so many have finished."""
 
     async def over() -> bool:
         runs = await harness.store.runs(JobId(job), limit=200)
@@ -118,22 +97,22 @@ async def ended(harness: GatewayHarness, until: Until, number: int, job: int = 1
 
 
 async def test_a_job_runs_when_due_and_its_answer_goes_to_the_chat_it_was_made_in(
-    harness: GatewayHarness, talk: Talk, until: Until
+    harness: GatewayHarness, send: SendCommand, until: Until
 ) -> None:
     """J4: in a session of its own, once; the outcome is in its history."""
-    told = await talk('/cron add "every day at 9" Summarise the news')
-    assert told.splitlines() == [
+    reply = await send('/cron add "every day at 9" Summarise the news')
+    assert reply.splitlines() == [
         "Job 1: every day at 9 (0 9 * * *, UTC).",
         "Next: Mon 18 Jan 2027 09:00, then Tue 19 Jan 2027 09:00.",
         "It does: Summarise the news",
         "Told here.",
     ]
-    passes(harness, 9 * HOUR - 1)
+    advance(harness, 9 * HOUR - 1)
     assert (await harness.store.runs(JobId(1), limit=5)) == []
     harness.model.say("nothing new")
-    passes(harness, 1)
+    advance(harness, 1)
     assert (await harness.texts(2))[-1] == "nothing new"
-    [run] = await ended(harness, until, 1)
+    [run] = await finished_runs(harness, until, 1)
     assert (run.state, run.cause, run.text) == (RunState.ANSWERED, RunCause.DUE, "nothing new")
     [asked] = harness.model.requests
     assert "scheduled job" in asked.system
@@ -143,17 +122,17 @@ async def test_a_job_runs_when_due_and_its_answer_goes_to_the_chat_it_was_made_i
 
 
 async def test_a_job_that_runs_in_its_conversation_knows_the_history(
-    harness: GatewayHarness, talk: Talk, until: Until
+    harness: GatewayHarness, send: SendCommand, until: Until
 ) -> None:
-    """J4: its run is a note in that transcript, and waits behind what the people say."""
+    """J4: its run is a note in that transcript, and is queued behind messages."""
     harness.model.say("I remember blue")
-    await talk("my colour is blue")
-    told = await talk('/cron add "in 1 minute" session=here What is my colour?')
-    assert told.endswith("Told here, in this conversation.")
+    await send("my colour is blue")
+    reply = await send('/cron add "in 1 minute" session=here What is my colour?')
+    assert reply.endswith("Told here, in this conversation.")
     harness.model.say("blue, still")
-    passes(harness, MINUTE)
+    advance(harness, MINUTE)
     assert (await harness.texts(3))[-1] == "blue, still"
-    [run] = await ended(harness, until, 1)
+    [run] = await finished_runs(harness, until, 1)
     assert run.session_id == await harness.only_session()
     notes = [m for m in await harness.transcript(run.session_id) if isinstance(m, NoteMessage)]
     assert "job 1" in notes[0].text and notes[0].text.endswith("\n\nWhat is my colour?")
@@ -163,35 +142,37 @@ async def test_a_job_that_runs_in_its_conversation_knows_the_history(
 async def test_a_job_made_over_the_api_runs_in_its_conversation(
     harness: GatewayHarness, until: Until
 ) -> None:
-    """J4: a page sends nothing, so a session of its own would tell nobody."""
+    """J4: a page sends nothing, so no one would see the answer of a separate session."""
     made = await harness.end_of(await harness.accept('/cron add "in 1 minute" look'))
     assert made.text.endswith("Told here, in this conversation.")
-    alone = await harness.end_of(await harness.accept('/cron add "in 1 minute" session=fresh look'))
-    assert "sends nothing" in alone.text
+    refused = await harness.end_of(
+        await harness.accept('/cron add "in 1 minute" session=fresh look')
+    )
+    assert "sends nothing" in refused.text
     harness.model.say("looked")
-    passes(harness, MINUTE)
-    [run] = await ended(harness, until, 1)
+    advance(harness, MINUTE)
+    [run] = await finished_runs(harness, until, 1)
     assert run.text == "looked" and run.session_id == await harness.only_session()
 
 
 async def test_a_silent_job_sends_nothing_when_there_is_nothing_to_report(
-    harness: GatewayHarness, talk: Talk, until: Until
+    harness: GatewayHarness, send: SendCommand, until: Until
 ) -> None:
-    """J4: what it said is in its history all the same."""
-    await talk('/cron add "every 10 minutes" silent=yes Is the disk full?')
+    """J4: its reply is in its history nevertheless."""
+    await send('/cron add "every 10 minutes" silent=yes Is the disk full?')
     harness.model.say("[SILENT]", "It is full!")
-    passes(harness, 10 * MINUTE)
-    [quiet] = await ended(harness, until, 1)
-    passes(harness, 10 * MINUTE)
+    advance(harness, 10 * MINUTE)
+    [quiet] = await finished_runs(harness, until, 1)
+    advance(harness, 10 * MINUTE)
     assert await harness.texts(2) == [(await harness.texts(1))[0], "It is full!"]
     assert quiet.text == "[SILENT]" and quiet.state is RunState.ANSWERED
     assert "reply with [SILENT]" in harness.model.requests[0].system
 
 
-async def test_a_failed_run_names_its_job(harness: GatewayHarness, talk: Talk) -> None:
-    await talk('/cron add "in 1 minute" name=disk silent=yes Is the disk full?')
+async def test_a_failed_run_names_its_job(harness: GatewayHarness, send: SendCommand) -> None:
+    await send('/cron add "in 1 minute" name=disk silent=yes Is the disk full?')
     harness.model.say(ModelFailed("the model is ill", fault=ModelFault.BAD_REQUEST))
-    passes(harness, MINUTE)
+    advance(harness, MINUTE)
     assert (await harness.texts(2))[-1].startswith("Job 1 (disk): This could not be answered: ")
 
 
@@ -204,85 +185,85 @@ async def test_a_failed_run_names_its_job(harness: GatewayHarness, talk: Talk) -
     ],
 )
 async def test_due_times_that_were_missed_follow_the_policy(
-    harness: GatewayHarness, talk: Talk, until: Until, missed: str, states: list[RunState]
+    harness: GatewayHarness, send: SendCommand, until: Until, missed: str, states: list[RunState]
 ) -> None:
     """J4: three days without a gateway are no run, one, or three in a row."""
-    await talk(f'/cron add "every day at 9" missed={missed} look')
+    await send(f'/cron add "every day at 9" missed={missed} look')
     await harness.stop()
     clock(harness).at += 3 * DAY
     harness.model.say("a", "b", "c")
     await harness.start()
-    runs = await ended(harness, until, len(states))
+    runs = await finished_runs(harness, until, len(states))
     assert [run.state for run in runs] == states
     assert {run.cause for run in runs} == {RunCause.MISSED}
     assert runs[-1].due_at == MONDAY + 2 * DAY + 9 * HOUR
     job = await harness.store.job(JobId(1))
     assert job is not None and job.next_due == MONDAY + 3 * DAY + 9 * HOUR
-    told = {"skip": ["3 due times missed"], "once": [""], "all": ["", "", ""]}[missed]
-    assert [run.reason for run in runs] == told
+    reply = {"skip": ["3 due times missed"], "once": [""], "all": ["", "", ""]}[missed]
+    assert [run.reason for run in runs] == reply
 
 
 async def test_a_due_time_that_is_barely_past_was_not_missed(
-    harness: GatewayHarness, talk: Talk, until: Until
+    harness: GatewayHarness, send: SendCommand, until: Until
 ) -> None:
     """J4: a restart at nine o'clock costs a job that skips nothing."""
-    await talk('/cron add "every day at 9" missed=skip look')
+    await send('/cron add "every day at 9" missed=skip look')
     await harness.stop()
     clock(harness).at += 9 * HOUR + 30
     harness.model.say("looked")
     await harness.start()
-    [run] = await ended(harness, until, 1)
+    [run] = await finished_runs(harness, until, 1)
     assert (run.state, run.cause) == (RunState.ANSWERED, RunCause.DUE)
 
 
 async def test_a_clock_that_is_set_back_repeats_nothing(
-    harness: GatewayHarness, talk: Talk, until: Until
+    harness: GatewayHarness, send: SendCommand, until: Until
 ) -> None:
     """J4: what was due has been run; the next is the next."""
-    await talk('/cron add "every day at 9" look')
+    await send('/cron add "every day at 9" look')
     harness.model.say("looked", "again")
-    passes(harness, 9 * HOUR)
-    await ended(harness, until, 1)
-    passes(harness, -2 * HOUR)
-    passes(harness, 2 * HOUR)
+    advance(harness, 9 * HOUR)
+    await finished_runs(harness, until, 1)
+    advance(harness, -2 * HOUR)
+    advance(harness, 2 * HOUR)
     await harness.gateway.scheduler.run_once()
-    assert len(await ended(harness, until, 1)) == 1
-    passes(harness, DAY)
-    assert len(await ended(harness, until, 2)) == 2
+    assert len(await finished_runs(harness, until, 1)) == 1
+    advance(harness, DAY)
+    assert len(await finished_runs(harness, until, 2)) == 2
 
 
-async def hold_one(harness: GatewayHarness, talk: Talk, overlap: str) -> None:
-    """A job whose run is at work, and due again."""
-    await talk(f'/cron add "every hour" overlap={overlap} look')
-    passes(harness, HOUR)
+async def start_run(harness: GatewayHarness, send: SendCommand, overlap: str) -> None:
+    """Make a job and start its first run."""
+    await send(f'/cron add "every hour" overlap={overlap} look')
+    advance(harness, HOUR)
     await harness.model.wait_for_request(1)
 
 
 async def test_a_run_that_is_due_while_another_works_is_skipped(
-    harness: GatewayHarness, talk: Talk, until: Until
+    harness: GatewayHarness, send: SendCommand, until: Until
 ) -> None:
-    """J4: overlap `skip`, which is usual."""
-    await hold_one(harness, talk, "skip")
-    passes(harness, HOUR)
-    await until(lambda: skipped(harness, 1))
+    """J4: overlap `skip`, the default."""
+    await start_run(harness, send, "skip")
+    advance(harness, HOUR)
+    await until(lambda: has_skipped(harness, 1))
     harness.model.say("looked")
-    first, second = await ended(harness, until, 2)
+    first, second = await finished_runs(harness, until, 2)
     assert (first.state, second.state) == (RunState.ANSWERED, RunState.SKIPPED)
     assert second.reason == "an earlier run was still at work"
 
 
-async def skipped(harness: GatewayHarness, number: int) -> bool:
+async def has_skipped(harness: GatewayHarness, number: int) -> bool:
     runs = await harness.store.runs(JobId(1), limit=9)
     return sum(run.state is RunState.SKIPPED for run in runs) == number
 
 
 async def test_a_run_that_is_due_while_another_works_waits_for_it(
-    harness: GatewayHarness, talk: Talk, until: Until
+    harness: GatewayHarness, send: SendCommand, until: Until
 ) -> None:
     """J4: overlap `queue`; one at a time, in order."""
-    await hold_one(harness, talk, "queue")
-    passes(harness, HOUR)
-    passes(harness, HOUR)
+    await start_run(harness, send, "queue")
+    advance(harness, HOUR)
+    advance(harness, HOUR)
 
     async def both_wait() -> bool:
         return await harness.store.count_waiting_runs(JobId(1)) == 1
@@ -290,101 +271,101 @@ async def test_a_run_that_is_due_while_another_works_waits_for_it(
     await until(both_wait)
     assert len(harness.model.requests) == 1
     harness.model.say("one", "two")
-    assert [run.text for run in await ended(harness, until, 2)] == ["one", "two"]
+    assert [run.text for run in await finished_runs(harness, until, 2)] == ["one", "two"]
 
 
 async def test_a_run_that_is_due_stops_the_one_before_it(
-    harness: GatewayHarness, talk: Talk, until: Until
+    harness: GatewayHarness, send: SendCommand, until: Until
 ) -> None:
     """J4: overlap `replace`."""
-    await hold_one(harness, talk, "replace")
-    passes(harness, HOUR)
+    await start_run(harness, send, "replace")
+    advance(harness, HOUR)
     await harness.model.wait_for_request(2)
     harness.model.say("the second")
-    first, second = await ended(harness, until, 2)
+    first, second = await finished_runs(harness, until, 2)
     assert (first.state, second.state) == (RunState.STOPPED, RunState.ANSWERED)
     assert (await harness.texts(2))[1:] == ["the second"]
 
 
 async def test_a_run_that_takes_too_long_is_stopped_and_reported(
-    harness: GatewayHarness, talk: Talk, until: Until
+    harness: GatewayHarness, send: SendCommand, until: Until
 ) -> None:
     """J4: by the job's own limit."""
-    await talk('/cron add "in 1 minute" limit=1s look')
-    passes(harness, MINUTE)
+    await send('/cron add "in 1 minute" limit=1s look')
+    advance(harness, MINUTE)
     await harness.model.wait_for_request(1)
-    [run] = await ended(harness, until, 1)
+    [run] = await finished_runs(harness, until, 1)
     assert run.state is RunState.FAILED and "longer than 1 seconds" in run.reason
     assert (await harness.texts(2))[-1].startswith("Job 1 (look): ")
 
 
 async def test_a_run_is_stopped_by_its_number(
-    harness: GatewayHarness, talk: Talk, until: Until
+    harness: GatewayHarness, send: SendCommand, until: Until
 ) -> None:
-    """J4: as /stop does it, from any chat of its person."""
-    await talk('/cron add "in 1 minute" look')
-    passes(harness, MINUTE)
+    """J4: as /stop does, from any chat of its owner."""
+    await send('/cron add "in 1 minute" look')
+    advance(harness, MINUTE)
     await harness.model.wait_for_request(1)
-    assert await talk("/cron list") == "1. look - in 1 minute, running"
-    assert await talk("/cron stop 1", chat="elsewhere") == "Stopped: job 1."
-    [run] = await ended(harness, until, 1)
+    assert await send("/cron list") == "1. look - in 1 minute, running"
+    assert await send("/cron stop 1", chat="elsewhere") == "Stopped: job 1."
+    [run] = await finished_runs(harness, until, 1)
     assert run.state is RunState.STOPPED
-    assert await talk("/cron stop 1") == "Job 1 is not at work."
+    assert await send("/cron stop 1") == "Job 1 is not at work."
 
 
 async def test_a_run_that_waits_behind_a_turn_is_stopped_alone(
-    harness: GatewayHarness, talk: Talk, until: Until
+    harness: GatewayHarness, send: SendCommand, until: Until
 ) -> None:
-    """J4: what the people say before and after it is answered."""
-    await talk('/cron add "in 1 minute" session=here look')
+    """J4: messages before and after it are answered."""
+    await send('/cron add "in 1 minute" session=here look')
     harness.say("think")
     await harness.model.wait_for_request(1)
-    passes(harness, MINUTE)
+    advance(harness, MINUTE)
     await until(lambda: 1 in harness.gateway.job_executor)
     harness.say("/queue and this")
     session = await harness.only_session()
     lane = harness.gateway.lanes.get(session)
     assert lane is not None
     await until(lambda: lane.queued == 2)
-    assert await talk("/cron stop 1", chat="elsewhere") == "Stopped: job 1."
+    assert await send("/cron stop 1", chat="elsewhere") == "Stopped: job 1."
     harness.model.say("thought", "and that")
     assert (await harness.texts(4))[-2:] == ["thought", "and that"]
-    [run] = await ended(harness, until, 1)
+    [run] = await finished_runs(harness, until, 1)
     assert run.state is RunState.STOPPED
 
 
 async def test_jobs_are_paused_resumed_run_and_removed(
-    harness: GatewayHarness, talk: Talk, until: Until
+    harness: GatewayHarness, send: SendCommand, until: Until
 ) -> None:
-    await talk('/cron add "every day at 9" look')
-    assert (await talk("/cron pause 1")).startswith("Paused: job 1 (look).")
-    passes(harness, 2 * DAY)
-    assert await talk("/cron list") == "1. look - every day at 9, paused"
-    assert await talk("/cron resume 1") == "Job 1 (look) goes on."
-    assert await talk("/cron") == "1. look - every day at 9, next Wed 20 Jan 2027 09:00"
+    await send('/cron add "every day at 9" look')
+    assert (await send("/cron pause 1")).startswith("Paused: job 1 (look).")
+    advance(harness, 2 * DAY)
+    assert await send("/cron list") == "1. look - every day at 9, paused"
+    assert await send("/cron resume 1") == "Job 1 (look) goes on."
+    assert await send("/cron") == "1. look - every day at 9, next Wed 20 Jan 2027 09:00"
     harness.model.say("looked")
     number = len(harness.service.ledger().sent)
-    await talk("/cron run 1")
+    await send("/cron run 1")
     assert set((await harness.texts(number + 2))[-2:]) == {
         "Job 1 runs now, as if it were due.",
         "looked",
     }
-    [run] = await ended(harness, until, 1)
+    [run] = await finished_runs(harness, until, 1)
     assert run.cause is RunCause.REQUESTED
-    assert (await talk("/cron history 1")).splitlines() == [
+    assert (await send("/cron history 1")).splitlines() == [
         "Job 1 (look), every day at 9 (0 9 * * *, UTC):",
         "Wed 20 Jan 2027 00:00, asked for - answered: looked",
     ]
-    assert await talk("/cron rm 1") == "Removed: job 1 (look)."
-    assert (await talk("/cron")).startswith("There are no jobs.")
-    passes(harness, 2 * DAY)
+    assert await send("/cron rm 1") == "Removed: job 1 (look)."
+    assert (await send("/cron")).startswith("There are no jobs.")
+    advance(harness, 2 * DAY)
     assert await harness.gateway.scheduler.run_once() is None
 
 
 async def test_an_invalid_command_is_answered_with_what_was_understood(
-    harness: GatewayHarness, talk: Talk
+    harness: GatewayHarness, send: SendCommand
 ) -> None:
-    for said, told in (
+    for said, reply in (
         ('add "every weekday att 9" look', "I understood “every weekday”, but not “att 9”."),
         ("add every day at 9 look", "Put the time into quotes."),
         ('add "every day at 9"', "I understood the time “every day at 9”, and then nothing to do."),
@@ -396,80 +377,80 @@ async def test_an_invalid_command_is_answered_with_what_was_understood(
         ("pause 7", "There is no job 7."),
         ("remind me", "/cron knows no 'remind'."),
     ):
-        assert (await talk(f"/cron {said}")).startswith(told), said
+        assert (await send(f"/cron {said}")).startswith(reply), said
     assert await harness.store.jobs(limit=9) == []
 
 
 async def test_a_job_is_visible_to_its_owner_and_to_operators(
-    harness: GatewayHarness, talk: Talk
+    harness: GatewayHarness, send: SendCommand
 ) -> None:
-    """Default deny: to others it is not there."""
-    await talk('/cron add "every day at 9" look')
-    assert (await talk("/cron", user="bob", chat="bobs")).startswith("There are no jobs.")
+    """Default deny: to other users it does not exist."""
+    await send('/cron add "every day at 9" look')
+    assert (await send("/cron", user="bob", chat="bobs")).startswith("There are no jobs.")
     for verb in ("pause", "run", "rm", "stop", "history"):
-        told = await talk(f"/cron {verb} 1", user="bob", chat="bobs")
-        assert told == "There is no job 1."
-    assert (await talk("/cron", user="olga", chat="ops")).startswith("1. look")
-    assert (await talk("/cron pause 1", user="olga", chat="ops")).startswith("Paused: job 1")
+        reply = await send(f"/cron {verb} 1", user="bob", chat="bobs")
+        assert reply == "There is no job 1."
+    assert (await send("/cron", user="olga", chat="ops")).startswith("1. look")
+    assert (await send("/cron pause 1", user="olga", chat="ops")).startswith("Paused: job 1")
 
 
 async def test_only_an_operator_can_send_a_jobs_answer_to_another_chat(
-    harness: GatewayHarness, talk: Talk, until: Until
+    harness: GatewayHarness, send: SendCommand, until: Until
 ) -> None:
-    """To the home channel, and to a chat that is named."""
+    """To the home channel or a named chat."""
     for to in ("home", "simulated:lobby"):
-        told = await talk(f'/cron add "in 1 minute" to={to} look')
-        assert told.startswith("Only operators may")
-    told = await talk('/cron add "in 1 minute" to=home look', user="olga")
-    assert told.startswith("There is no home channel")
-    await talk("/sethome", user="olga", chat="the-home")
-    await talk('/cron add "in 1 minute" to=home look', user="olga")
-    await talk('/cron add "in 2 minutes" to=simulated:lobby look', user="olga")
-    await talk('/cron add "in 3 minutes" to=nowhere look', user="olga")
-    assert "no place to tell it" in await talk('/cron add "in 1 minute" to=irc:x y', user="olga")
+        reply = await send(f'/cron add "in 1 minute" to={to} look')
+        assert reply.startswith("Only operators may")
+    reply = await send('/cron add "in 1 minute" to=home look', user="olga")
+    assert reply.startswith("There is no home channel")
+    await send("/sethome", user="olga", chat="the-home")
+    await send('/cron add "in 1 minute" to=home look', user="olga")
+    await send('/cron add "in 2 minutes" to=simulated:lobby look', user="olga")
+    await send('/cron add "in 3 minutes" to=nowhere look', user="olga")
+    assert "no place to tell it" in await send('/cron add "in 1 minute" to=irc:x y', user="olga")
     sent = len(harness.service.ledger().sent)
     harness.model.say("home", "lobby", "nowhere")
     for number in (1, 2, 3):
-        passes(harness, MINUTE)
-        await ended(harness, until, 1, job=number)
-    told_to = [(one.outgoing.chat_id, one.outgoing.text) for one in await harness.sent(sent + 2)]
-    assert told_to[sent:] == [("the-home", "home"), ("lobby", "lobby")]
+        advance(harness, MINUTE)
+        await finished_runs(harness, until, 1, job=number)
+    deliveries = [(one.outgoing.chat_id, one.outgoing.text) for one in await harness.sent(sent + 2)]
+    assert deliveries[sent:] == [("the-home", "home"), ("lobby", "lobby")]
     assert (await harness.store.runs(JobId(3), limit=1))[0].text == "nowhere"
 
 
 async def test_the_number_of_jobs_per_person_is_limited(
-    harness: GatewayHarness, talk: Talk
+    harness: GatewayHarness, send: SendCommand
 ) -> None:
     await harness.stop()
     configure(harness, max_per_person=2)
     await harness.start()
     for _ in range(2):
-        await talk('/cron add "every day at 9" look')
-    assert (await talk('/cron add "every day at 9" look')).startswith("You have 2 jobs")
-    assert (await talk('/cron add "every day at 9" look', user="bob")).startswith("Job 3")
+        await send('/cron add "every day at 9" look')
+    assert (await send('/cron add "every day at 9" look')).startswith("You have 2 jobs")
+    assert (await send('/cron add "every day at 9" look', user="bob")).startswith("Job 3")
 
 
 async def test_a_job_of_a_user_who_lost_access_does_not_run(
-    harness: GatewayHarness, talk: Talk, until: Until
+    harness: GatewayHarness, send: SendCommand, until: Until
 ) -> None:
     """Authorised again with every run."""
-    await talk('/cron add "every day at 9" look')
+    await send('/cron add "every day at 9" look')
     await harness.stop()
     harness.settings = msgspec.structs.replace(
         harness.settings, platforms={"simulated": PlatformSettings(allow=("bob",))}
     )
     await harness.start()
-    passes(harness, 9 * HOUR)
-    [run] = await ended(harness, until, 1)
+    advance(harness, 9 * HOUR)
+    [run] = await finished_runs(harness, until, 1)
     assert run.state is RunState.SKIPPED and "may not talk" in run.reason
     assert harness.model.requests == []
 
 
 async def test_a_run_that_was_planned_and_not_begun_begins_once_at_the_next_start(
-    harness: GatewayHarness, talk: Talk, until: Until
+    harness: GatewayHarness, send: SendCommand, until: Until
 ) -> None:
-    """J4: the row is there before anything of it happens. Also while the gateway stops."""
-    await talk('/cron add "in 1 minute" look')
+    """J4: its row exists before anything else happens. Also while the gateway stops."""
+    await send('/cron add "in 1 minute" look')
     harness.gateway.services.jobs.stop_scheduling()
     clock(harness).at += MINUTE
     await harness.gateway.scheduler.run_once()
@@ -478,17 +459,17 @@ async def test_a_run_that_was_planned_and_not_begun_begins_once_at_the_next_star
     await harness.die()
     harness.model.say("looked")
     await harness.start()
-    [run] = await ended(harness, until, 1)
+    [run] = await finished_runs(harness, until, 1)
     assert (run.state, run.text) == (RunState.ANSWERED, "looked")
     assert len(harness.model.requests) == 1
 
 
 async def test_an_interrupted_run_resumes_and_is_tracked_to_its_end(
-    harness: GatewayHarness, talk: Talk, until: Until
+    harness: GatewayHarness, send: SendCommand, until: Until
 ) -> None:
-    """J4, H3: a crash in the middle of it costs nothing, and what waits behind it begins then."""
-    await talk('/cron add "every hour" overlap=queue look')
-    passes(harness, HOUR)
+    """J4, H3: a crash during the run loses nothing, and the queued run starts after it."""
+    await send('/cron add "every hour" overlap=queue look')
+    advance(harness, HOUR)
     await harness.model.wait_for_request(1)
     await harness.die()
     clock(harness).at += HOUR
@@ -498,34 +479,34 @@ async def test_an_interrupted_run_resumes_and_is_tracked_to_its_end(
     assert await harness.store.count_waiting_runs(JobId(1)) == 1
     assert len(harness.gateway.job_executor) == 1 and len(harness.model.requests) == 2
     harness.model.say("one", "one", "two")
-    runs = await ended(harness, until, 2)
+    runs = await finished_runs(harness, until, 2)
     assert [run.state for run in runs] == [RunState.ANSWERED] * 2
     assert len(await harness.texts(3)) == 3
 
 
 async def test_the_number_of_parallel_runs_is_limited(
-    harness: GatewayHarness, talk: Talk, until: Until
+    harness: GatewayHarness, send: SendCommand, until: Until
 ) -> None:
-    """A thousand jobs of nine o'clock do not ask the model a thousand times at once."""
+    """A thousand jobs due at nine do not ask the model a thousand times at once."""
     await harness.stop()
     configure(harness, parallel=2)
     await harness.start()
     for _ in range(4):
-        await talk('/cron add "every day at 9" look')
-    passes(harness, 9 * HOUR)
+        await send('/cron add "every day at 9" look')
+    advance(harness, 9 * HOUR)
     await harness.model.wait_for_request(2)
     await harness.gateway.scheduler.run_once()
     assert len(harness.model.requests) == 2
     harness.model.say("a", "b", "c", "d")
     for number in (1, 2, 3, 4):
-        await ended(harness, until, 1, job=number)
+        await finished_runs(harness, until, 1, job=number)
     assert len(harness.model.requests) == 4
 
 
 async def test_the_schedule_tool_makes_jobs_for_the_person_it_works_for(
-    harness: GatewayHarness, talk: Talk, until: Until, call: Call
+    harness: GatewayHarness, send: SendCommand, until: Until, call: Call
 ) -> None:
-    """J4: they are the person's: listed, and removed by them."""
+    """J4: that person can list and remove them."""
     harness.model.say(
         [call("schedule", '{"action": "add", "when": "in 1 hour", "task": "look"}')],
         [call("schedule", '{"action": "list"}')],
@@ -533,35 +514,35 @@ async def test_the_schedule_tool_makes_jobs_for_the_person_it_works_for(
         [call("schedule", '{"action": "remove"}')],
         "it is planned",
     )
-    assert await talk("remind me") == "it is planned"
+    assert await send("remind me") == "it is planned"
     transcript = await harness.transcript(await harness.only_session())
     made, listed, bad, which = [m.text for m in transcript if isinstance(m, ToolMessage)]
     assert made.startswith("Job 1: in 1 hour.")
     assert listed.startswith("1. look - in 1 hour, next")
     assert "I do not understand “someday”" in bad and "needs the id" in which
-    assert (await talk("/cron", user="bob", chat="b")).startswith("There are no jobs.")
+    assert (await send("/cron", user="bob", chat="b")).startswith("There are no jobs.")
     harness.model.say(
         [call("schedule", '{"action": "add", "when": "in 1 hour", "task": "y"}')], "ok"
     )
-    passes(harness, HOUR)
+    advance(harness, HOUR)
     assert (await harness.texts(3))[-1] == "ok"
-    [run] = await ended(harness, until, 1)
+    [run] = await finished_runs(harness, until, 1)
     assert run.session_id is not None
     [refused] = [
         m.text for m in await harness.transcript(run.session_id) if isinstance(m, ToolMessage)
     ]
     assert "makes no jobs" in refused
-    assert await talk("/cron rm 1") == "Removed: job 1 (look)."
+    assert await send("/cron rm 1") == "Removed: job 1 (look)."
 
 
 async def test_a_repeated_schedule_call_makes_one_job(
     harness: GatewayHarness, until: Until, call: Call
 ) -> None:
-    """H2: made again by the next process, it finds the job it has."""
-    wanted = call("schedule", '{"action": "add", "when": "every day at 9", "task": "look"}')
+    """H2: repeated by the next process, it finds the job that it made."""
+    schedule_call = call("schedule", '{"action": "add", "when": "every day at 9", "task": "look"}')
     pull = call(ReplayClass.SAFE)
     harness.held_tools[ReplayClass.SAFE].go.clear()
-    harness.model.say([wanted, pull])
+    harness.model.say([schedule_call, pull])
     harness.say("plan it")
     await harness.held_tools[ReplayClass.SAFE].wait_until_started(1)
     jobs = harness.gateway.services.jobs
@@ -570,42 +551,42 @@ async def test_a_repeated_schedule_call_makes_one_job(
     assert row is not None and row.session_id is not None
     again = TurnJobs(jobs, row, row.session_id, store=harness.store, clock=harness.clock)
     call_id = (await harness.transcript(row.session_id))[1].calls[0].id  # type: ignore[union-attr]
-    told = await again.add(call_id, JobRequest(when="every day at 9", text="look"))
-    assert told.startswith(f"Job {made.id}:")
+    reply = await again.add(call_id, JobRequest(when="every day at 9", text="look"))
+    assert reply.startswith(f"Job {made.id}:")
     assert len(await harness.store.jobs(limit=9)) == 1
     harness.held_tools[ReplayClass.SAFE].go.set()
     harness.model.say("done")
 
 
 async def test_a_job_asks_for_approval_in_the_chat_it_was_made_in(
-    harness: GatewayHarness, talk: Talk, until: Until, call: Call
+    harness: GatewayHarness, send: SendCommand, until: Until, call: Call
 ) -> None:
-    """J3, J4: what a run must not do alone is asked in the chat, and answered there."""
+    """J3, J4: the question is asked and answered there."""
     await harness.stop()
-    harness.extra_tools.append(Shell())
-    harness.judge = Wary()
+    harness.extra_tools.append(InstantShell())
+    harness.judge = AlwaysDangerousJudge()
     await harness.start()
     harness.model.say("hello")
-    await talk("hello")
-    await talk('/cron add "in 1 minute" tidy up')
+    await send("hello")
+    await send('/cron add "in 1 minute" tidy up')
     harness.model.say([call("shell", '{"command": "tidy"}')], "tidied")
-    passes(harness, MINUTE)
+    advance(harness, MINUTE)
     assert "tidy" in (await harness.texts(3))[-1]
-    await talk("/approve")
+    await send("/approve")
     assert (await harness.texts(5))[-1] == "tidied"
-    await ended(harness, until, 1)
+    await finished_runs(harness, until, 1)
 
 
 async def test_old_runs_and_finished_jobs_are_pruned(
-    harness: GatewayHarness, talk: Talk, until: Until
+    harness: GatewayHarness, send: SendCommand, until: Until
 ) -> None:
-    await talk('/cron add "in 1 minute" once')
-    await talk('/cron add "every day at 9" look')
+    await send('/cron add "in 1 minute" once')
+    await send('/cron add "every day at 9" look')
     harness.model.say("a", "b")
-    passes(harness, MINUTE)
-    await ended(harness, until, 1)
-    passes(harness, 9 * HOUR)
-    await ended(harness, until, 1, job=2)
+    advance(harness, MINUTE)
+    await finished_runs(harness, until, 1)
+    advance(harness, 9 * HOUR)
+    await finished_runs(harness, until, 1, job=2)
     assert await harness.store.prune_runs(before=MONDAY) == 0
     assert await harness.store.prune_runs(before=MONDAY + DAY) == 2
     assert [job.id for job in await harness.store.jobs(limit=9)] == [2]
@@ -616,7 +597,7 @@ async def test_finding_the_next_due_job_uses_an_index(harness: GatewayHarness) -
     """The next due time is found by its index, however many jobs there are."""
     source = Source(platform="api", chat_id="jobs", user_id="owner")
     spec = JobSpec(
-        name="n", text="t", schedule=When(text="w", cron="0 9 * * *", zone="UTC"), source=source
+        name="n", text="t", schedule=Schedule(text="w", cron="0 9 * * *", zone="UTC"), source=source
     )
     adding = [
         harness.store.add_job(
@@ -647,67 +628,67 @@ async def test_finding_the_next_due_job_uses_an_index(harness: GatewayHarness) -
 
 
 async def test_a_stop_from_before_this_start_stops_nothing(
-    harness: GatewayHarness, talk: Talk, until: Until
+    harness: GatewayHarness, send: SendCommand, until: Until
 ) -> None:
-    """G5: the run that it was meant for was cut, and goes on."""
-    await talk('/cron add "in 1 minute" look')
-    passes(harness, MINUTE)
+    """G5: the run that it was meant for was interrupted, and resumes."""
+    await send('/cron add "in 1 minute" look')
+    advance(harness, MINUTE)
     await harness.model.wait_for_request(1)
     harness.gateway.intake.close()
     row = await harness.store.inbox_row(InboxId(1))
     assert row is not None
-    typed = msgspec.structs.replace(row.inbound, event_id="late", text="/cron stop 1")
+    stop_command = msgspec.structs.replace(row.inbound, event_id="late", text="/cron stop 1")
     await harness.store.accept(
-        typed, route=row.route, principal=row.principal, at=harness.clock.now()
+        stop_command, route=row.route, principal=row.principal, at=harness.clock.now()
     )
     await harness.die()
-    clock(harness).at -= MINUTE  # set back meanwhile: it is not told by the time of day
+    clock(harness).at -= MINUTE  # set back: the check does not depend on the clock
     await harness.start()
     harness.model.say("looked", "looked")
-    [run] = await ended(harness, until, 1)
+    [run] = await finished_runs(harness, until, 1)
     assert run.state is RunState.ANSWERED
     assert any("before the gateway was started again" in text for text in await harness.texts(3))
 
 
 async def test_a_waiting_run_of_a_paused_job_waits_until_the_job_is_resumed(
-    harness: GatewayHarness, talk: Talk, until: Until
+    harness: GatewayHarness, send: SendCommand, until: Until
 ) -> None:
-    await hold_one(harness, talk, "queue")
-    passes(harness, HOUR)
+    await start_run(harness, send, "queue")
+    advance(harness, HOUR)
 
     async def one_waits() -> bool:
         return await harness.store.count_waiting_runs(JobId(1)) == 1
 
     await until(one_waits)
-    await talk("/cron pause 1")
+    await send("/cron pause 1")
     harness.model.say("one")
     assert "one" in await harness.texts(3)
     await until(lambda: len(harness.gateway.job_executor) == 0)
     await harness.gateway.scheduler.run_once()
     assert await one_waits()
     harness.model.say("two")
-    await talk("/cron resume 1")
-    assert [run.text for run in await ended(harness, until, 2)] == ["one", "two"]
+    await send("/cron resume 1")
+    assert [run.text for run in await finished_runs(harness, until, 2)] == ["one", "two"]
 
 
 async def test_a_skipped_missed_run_does_not_replace_the_running_one(
-    harness: GatewayHarness, talk: Talk, until: Until
+    harness: GatewayHarness, send: SendCommand, until: Until
 ) -> None:
-    """J4: a run at work is stopped for one that begins, and for nothing else."""
-    await talk('/cron add "every hour" overlap=replace missed=skip look')
-    passes(harness, HOUR)
+    """J4: a run is stopped only for one that starts."""
+    await send('/cron add "every hour" overlap=replace missed=skip look')
+    advance(harness, HOUR)
     await harness.model.wait_for_request(1)
-    passes(harness, HOUR + 5 * MINUTE)
-    await until(lambda: skipped(harness, 1))
+    advance(harness, HOUR + 5 * MINUTE)
+    await until(lambda: has_skipped(harness, 1))
     harness.model.say("looked")
-    first, second = await ended(harness, until, 2)
+    first, second = await finished_runs(harness, until, 2)
     assert (first.state, second.state) == (RunState.ANSWERED, RunState.SKIPPED)
 
 
 async def test_a_run_that_ends_before_it_is_tracked_is_over(
     harness: GatewayHarness,
 ) -> None:
-    """J4, C1: whoever follows it hears of an end that comes before the following has begun."""
+    """J4, C1: an end that comes before the tracking has begun is noticed."""
     accepted = await harness.accept("work")
     run = RunRequest(id="7.now", job_id=JobId(7), name="a job", due_at=int(MONDAY))
     row = msgspec.structs.replace(
@@ -718,10 +699,10 @@ async def test_a_run_that_ends_before_it_is_tracked_is_over(
     gateway.services.subscriptions.end(
         MessageEnded(row.id, InboxState.ANSWERED, "done", None, None)
     )
-    await asyncio.wait_for(_no_run(harness), 30)
+    await asyncio.wait_for(wait_for_no_run(harness), 30)
     assert not harness.running.failed.is_set()
 
 
-async def _no_run(harness: GatewayHarness) -> None:
+async def wait_for_no_run(harness: GatewayHarness) -> None:
     while len(harness.gateway.job_executor):
         await asyncio.sleep(0)

@@ -128,7 +128,7 @@ async def test_a_turn_that_waits_and_was_stopped_on_a_full_disk_is_not_resumed(
     """H3, F9, J3: no agent runs it, and its end is written nevertheless."""
     harness.model.say([call("shell", RM)])
     accepted = await harness.accept("clean up")
-    await harness.asked()
+    await harness.pending_approvals()
     harness.store.full = True
     await harness.accept("/stop")
     await harness.stop_while_end_is_pending(until)
@@ -144,7 +144,7 @@ async def test_a_turn_that_asks_in_the_instant_of_its_mark_was_not_interrupted(
     harness.store.on_ask = harness.mark_turns
     harness.model.say([call("shell", RM)])
     harness.say("clean up")
-    await harness.asked()
+    await harness.pending_approvals()
     stopped = await stop_gateway(harness, StopKind.STOP)
     assert (stopped.parked, stopped.interrupted) == (1, 0)
     await start_gateway(harness)
@@ -167,7 +167,7 @@ async def test_a_marked_turn_asks_for_no_approval(
     stopped = await stop_gateway(harness, StopKind.STOP)
     assert (stopped.parked, stopped.interrupted) == (0, 1)
     await start_gateway(harness)
-    await harness.asked()
+    await harness.pending_approvals()
     assert (await only_session_row(harness)).interruptions == 1
     harness.say("/approve")
     request = await harness.model.wait_for_request(2)
@@ -182,7 +182,7 @@ async def test_a_turn_stopped_in_one_call_counts_as_interrupted_although_it_aske
     harness.shell.go.clear()
     harness.model.say([call("shell", RM), call("shell", DD)])
     harness.say("clean up")
-    first, _ = await harness.asked(number=2)
+    first, _ = await harness.pending_approvals(number=2)
     harness.say(f"/approve {first.number}")
     await harness.shell.wait_until_started(1)
     harness.shell.known[harness.shell.started[0]] = "removed"
@@ -191,7 +191,7 @@ async def test_a_turn_stopped_in_one_call_counts_as_interrupted_although_it_aske
     else:
         await stop_gateway(harness, kind)
     await start_gateway(harness)
-    [second] = await harness.asked()
+    [second] = await harness.pending_approvals()
     assert (second.number, (await only_session_row(harness)).interruptions) == (2, 1)
     harness.shell.go.set()
     harness.say("/approve 2")

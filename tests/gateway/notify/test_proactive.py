@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from tests.support.approvals import ApprovalHarness
 from tests.support.gateway_harness import GatewayHarness, Until
-from tests.support.session_tracking_store import Watched
+from tests.support.session_tracking_store import SessionTrackingStore
 
 from holdfast.core.config.settings import PlatformSettings, SendSettings
 from holdfast.core.ids import CallId, DeliveryId, SessionId, SessionKey, TurnId
@@ -167,7 +167,7 @@ async def test_another_chat_is_refused_also_to_an_operator(harness: Sender) -> N
 async def test_a_message_to_the_home_channel_needs_an_approval(harness: Sender) -> None:
     harness.model.say(harness.sends("the disk is full", to="home"), "reported")
     harness.say("report it")
-    (approval,) = await harness.asked()
+    (approval,) = await harness.pending_approvals()
     assert approval.why == "It sends a message to another chat: simulated:den."
     assert approval.command == "to home:\nthe disk is full"
     harness.say("/approve")
@@ -178,7 +178,7 @@ async def test_a_message_to_the_home_channel_needs_an_approval(harness: Sender) 
 async def test_a_denial_is_reported_to_the_agent_and_nothing_is_sent(harness: Sender) -> None:
     harness.model.say(harness.sends("the disk is full", to="home"), "then not")
     harness.say("report it")
-    await harness.asked()
+    await harness.pending_approvals()
     harness.say("/deny")
     told = await harness.chats(3)
     assert "den" not in {chat for chat, _ in told}
@@ -364,10 +364,10 @@ async def test_a_message_to_another_chat_touches_only_the_session_of_that_chat(
     harness: Sender,
 ) -> None:
     """K2: the note and the delivery are one write, and none of the session that asked."""
-    opened: list[Watched] = []
+    opened: list[SessionTrackingStore] = []
 
-    def open_store(path: Path) -> Watched:
-        opened.append(Watched(path))
+    def open_store(path: Path) -> SessionTrackingStore:
+        opened.append(SessionTrackingStore(path))
         return opened[-1]
 
     await harness.stop()

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.gateway.jobs.test_jobs import Shell, Wary
+from tests.support.approvals import AlwaysDangerousJudge, InstantShell
 from tests.support.gateway_harness import Call, GatewayHarness
-from tests.support.two_accounts import Two
+from tests.support.two_accounts import TwoAccountsHarness
 
 from holdfast.core.config.settings import ChatSettings, GatewaySettings, PlatformSettings, Settings
 from holdfast.core.errors import StoreError, Throttled
@@ -263,19 +263,19 @@ async def test_a_platform_that_fails_at_reactions_still_sends_replies(
     tmp_path: Path, error: Exception | None
 ) -> None:
     """Where nobody knows whether a sign stands it is taken back; and each call is made once."""
-    two = Two(tmp_path / "state.db")
-    two.work = ChatService(reactions=True)
-    door = Deaf(two.work, error=error)
-    two.extra_platforms = [door]
-    await in_mode(two, BusyMode.QUEUE)
-    two.say_at_work("one")
-    await two.model.wait_for_request(1)
-    two.say_at_work("two")
-    await queued(two, 1)
-    two.model.say("1", "2")
-    assert await two.sent_at_work(2) == ["1", "2"]
+    two_accounts = TwoAccountsHarness(tmp_path / "state.db")
+    two_accounts.work = ChatService(reactions=True)
+    door = Deaf(two_accounts.work, error=error)
+    two_accounts.extra_platforms = [door]
+    await in_mode(two_accounts, BusyMode.QUEUE)
+    two_accounts.say_to_work("one")
+    await two_accounts.model.wait_for_request(1)
+    two_accounts.say_to_work("two")
+    await queued(two_accounts, 1)
+    two_accounts.model.say("1", "2")
+    assert await two_accounts.work_texts(2) == ["1", "2"]
     await until_asked(door, 2)
-    await two.stop()
+    await two_accounts.stop()
     assert door.requests == [WAITING_REACTION, None]
 
 
@@ -302,46 +302,46 @@ class Pressed(SimulatedPlatform):
 
 async def test_a_throttled_reaction_removal_is_retried_once(tmp_path: Path) -> None:
     """Who sees it would take it for a message that waits: it is tried once more, when it may be."""
-    two = Two(tmp_path / "state.db")
-    two.work = ChatService(reactions=True)
-    door = Pressed(two.work)
-    two.extra_platforms = [door]
-    await in_mode(two, BusyMode.QUEUE)
-    two.say_at_work("one")
-    await two.model.wait_for_request(1)
-    two.say_at_work("two")
+    two_accounts = TwoAccountsHarness(tmp_path / "state.db")
+    two_accounts.work = ChatService(reactions=True)
+    door = Pressed(two_accounts.work)
+    two_accounts.extra_platforms = [door]
+    await in_mode(two_accounts, BusyMode.QUEUE)
+    two_accounts.say_to_work("one")
+    await two_accounts.model.wait_for_request(1)
+    two_accounts.say_to_work("two")
     await until_asked(door, 1)
-    two.model.say("1", "2")
+    two_accounts.model.say("1", "2")
     await until_asked(door, 3)
     assert [sign for _, sign in door.requests] == [WAITING_REACTION, None, None]
-    await two.stop()
-    assert not any(said.reactions for said in two.work.ledger().said)
+    await two_accounts.stop()
+    assert not any(said.reactions for said in two_accounts.work.ledger().said)
 
 
 async def test_a_hanging_platform_gets_one_reaction_request_at_a_time(tmp_path: Path) -> None:
     """I3: however many messages wait, and whoever else is to be told something there."""
-    two = Two(tmp_path / "state.db")
-    two.work = ChatService(reactions=True)
-    door = Deaf(two.work)
-    two.extra_platforms = [door]
-    await in_mode(two, BusyMode.QUEUE)
-    two.say_at_work("one")
-    await two.model.wait_for_request(1)
+    two_accounts = TwoAccountsHarness(tmp_path / "state.db")
+    two_accounts.work = ChatService(reactions=True)
+    door = Deaf(two_accounts.work)
+    two_accounts.extra_platforms = [door]
+    await in_mode(two_accounts, BusyMode.QUEUE)
+    two_accounts.say_to_work("one")
+    await two_accounts.model.wait_for_request(1)
     for number in range(5):
-        two.say_at_work(f"more {number}")
-    await queued(two, 5)
+        two_accounts.say_to_work(f"more {number}")
+    await queued(two_accounts, 5)
     async with asyncio.timeout(30):
         while (
-            not two.gateway.services.reactions._cool_down_until
+            not two_accounts.gateway.services.reactions._cool_down_until
         ):  # it was waited for, and for long enough
             await asyncio.sleep(0.05)
     await asyncio.sleep(0.1)
     assert door.requests == [WAITING_REACTION]
     answers = [str(number) for number in range(6)]
-    two.model.say(*answers)
-    assert await two.sent_at_work(6) == answers
+    two_accounts.model.say(*answers)
+    assert await two_accounts.work_texts(6) == answers
     await until_asked(door, 2)
-    await two.stop()
+    await two_accounts.stop()
     assert door.requests == [WAITING_REACTION, None]
 
 
@@ -392,7 +392,7 @@ async def test_a_reaction_left_by_a_crash_is_removed_from_a_message_dropped_late
 ) -> None:
     """Also where no turn goes on that it would wait for: this one waits for a person."""
     await chat.stop()
-    chat.extra_tools, chat.judge = [Shell()], Wary()
+    chat.extra_tools, chat.judge = [InstantShell()], AlwaysDangerousJudge()
     await in_mode(chat, BusyMode.QUEUE, reactions=True)
     chat.say("one")
     await chat.model.wait_for_request(1)

@@ -126,7 +126,7 @@ class RaceHarness(ApprovalHarness):
         """Accept a message and return it once its turn waits for an approval."""
         self.model.say([call("shell", RM)])
         accepted = await self.accept(text, **more)
-        await self.asked()
+        await self.pending_approvals()
         return accepted
 
 
@@ -145,7 +145,7 @@ async def test_stop_ends_a_waiting_turn_without_an_agent(harness: RaceHarness, c
     harness.model.unavailable = True
     assert (await harness.end_of(await harness.accept("/stop"))).text == "Stopped."
     assert (await harness.end_of(accepted)).state is InboxState.SUPERSEDED
-    (row,) = await harness.ended()
+    (row,) = await harness.ended_approvals()
     assert row.state is ApprovalState.WITHDRAWN
 
 
@@ -209,7 +209,7 @@ async def test_a_turn_that_failed_over_and_then_waited_reports_the_fallback(
     harness.model.failovers = 1
     harness.model.say([call("shell", RM)], "done")
     harness.say("clean up")
-    await harness.asked()
+    await harness.pending_approvals()
     harness.say("yes")
     texts = await harness.texts(4)
     assert "second answers this one: The first is ill." in texts
@@ -260,7 +260,7 @@ async def test_a_stop_while_a_waiting_turn_fails_is_answered_and_stops_nothing_e
     accepted = await harness.start_waiting_turn(call)
     harness.gateway.services.cache.clear()
     harness.model.unavailable = True
-    (row,) = await harness.asked()
+    (row,) = await harness.pending_approvals()
     harness.store.read_gate.close()
     assert "Approved" in (await harness.end_of(await harness.accept(f"/approve {row.id}"))).text
     await harness.store.read_gate.reached.wait()
@@ -294,7 +294,7 @@ async def test_an_approval_that_fails_during_recovery_is_not_waited_for(
     await harness.model.wait_for_request(2)
     harness.service.set_faults(Faults(disconnected=True))
     harness.model.say([call("shell", RM)])
-    await harness.asked()
+    await harness.pending_approvals()
     await harness.die()
 
     harness.extra_platforms, harness.open_store = [], open_gated_at_suspension
@@ -306,7 +306,7 @@ async def test_an_approval_that_fails_during_recovery_is_not_waited_for(
     await until(lambda: len(harness.gateway.outbox) == 0)
     harness.store.suspend_gate.go.set()
     await starting
-    (row,) = await harness.ended()
+    (row,) = await harness.ended_approvals()
     assert row.state is ApprovalState.UNDELIVERABLE
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.agent.test_compaction import filled, long_text
 from tests.gateway.turns.turn_helpers import LONG_TIMEOUT, start_parking, tool_results
 from tests.support.approvals import RM, ApprovalHarness
-from tests.support.conversation_models import Cast
+from tests.support.conversation_models import PerConversationModel
 from tests.support.gateway_harness import Call, GatewayHarness, NoRunners, Until
 from tests.support.stops import (
     note_texts,
@@ -279,7 +279,7 @@ async def test_a_turn_that_waits_for_an_approval_is_left_as_it_is(
     """C2, J3: it is at a boundary; any process may receive the answer."""
     approval_harness.model.say([call("shell", RM)])
     approval_harness.say("clean up")
-    await approval_harness.asked()
+    await approval_harness.pending_approvals()
     stopped = await stop_gateway(approval_harness, kind)
     assert (stopped.parked, stopped.interrupted) == (1, 0)
     await start_gateway(approval_harness)
@@ -294,7 +294,7 @@ async def test_a_turn_that_waits_for_an_approval_is_left_as_it_is(
 async def delegating_harness(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     """A harness whose agents can start subagents."""
     harness = GatewayHarness(tmp_path / "state.db")
-    harness.model = Cast()
+    harness.model = PerConversationModel()
     settings = DelegateSettings()
     harness.settings = msgspec.structs.replace(harness.settings, delegate=settings)
     harness.extra_tools = [DelegateTool(settings)]
@@ -314,8 +314,8 @@ async def test_subagents_park_and_their_parents_attach_to_them(
     delegating_harness: GatewayHarness, call: Call
 ) -> None:
     """H6, H2: neither gets a note."""
-    assert isinstance(delegating_harness.model, Cast)
-    subagent = delegating_harness.model.part("dig")
+    assert isinstance(delegating_harness.model, PerConversationModel)
+    subagent = delegating_harness.model.model_for("dig")
     delegating_harness.held_tools[ReplayClass.ATTACH].go.clear()
     delegating_harness.model.say([delegate_call(call, "dig a hole")])
     subagent.say([call("attach")])
@@ -342,7 +342,7 @@ async def test_a_turn_can_start_subagents_while_it_drains(
     delegating_harness: GatewayHarness, call: Call
 ) -> None:
     """C2: a drain waits for turns to finish, and some need help for that."""
-    assert isinstance(delegating_harness.model, Cast)
+    assert isinstance(delegating_harness.model, PerConversationModel)
     await restart_with_timeouts(delegating_harness, drain=LONG_TIMEOUT, park=LONG_TIMEOUT)
     delegating_harness.say("work")
     await delegating_harness.model.wait_for_request(1)
@@ -350,7 +350,7 @@ async def test_a_turn_can_start_subagents_while_it_drains(
     async with asyncio.timeout(30):
         while "draining: 1 turn" not in delegating_harness.states:
             await asyncio.sleep(0.005)
-    delegating_harness.model.part("dig").say("a deep hole")
+    delegating_harness.model.model_for("dig").say("a deep hole")
     delegating_harness.model.say([delegate_call(call, "dig a hole")], "there is a hole")
     stopped = await stopping
     assert (stopped.parked, stopped.interrupted) == (0, 0)
@@ -363,8 +363,8 @@ async def test_a_subagent_that_has_not_begun_when_turns_are_marked_does_not_begi
     delegating_harness: GatewayHarness, call: Call
 ) -> None:
     """F5, C3: it would be interrupted without a mark, and look like a crash."""
-    assert isinstance(delegating_harness.model, Cast)
-    subagent = delegating_harness.model.part("dig")
+    assert isinstance(delegating_harness.model, PerConversationModel)
+    subagent = delegating_harness.model.model_for("dig")
     delegating_harness.say("work")
     await delegating_harness.model.wait_for_request(1)
     lanes = delegating_harness.gateway.lanes
