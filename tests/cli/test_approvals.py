@@ -18,7 +18,7 @@ def pending(gateway: CliGateway, cli: Cli) -> list[dict[str, str]]:
     return found
 
 
-def test_a_chat_shows_the_question_and_takes_a_yes(
+def test_a_chat_shows_an_approval_and_accepts_a_yes(
     shared_gateway: CliGateway, open_terminal: Callable[..., Terminal]
 ) -> None:
     chat = open_terminal("chat", "--session", "asked", **shared_gateway.environ)
@@ -38,7 +38,7 @@ def test_a_script_can_answer_in_a_chat(shared_gateway: CliGateway, cli: Cli) -> 
     assert "that was it" in done.stdout
 
 
-def test_a_script_that_asks_is_told_whose_word_it_waits_for(
+def test_a_script_that_asks_is_told_whose_approval_it_waits_for(
     shared_gateway: CliGateway, cli: Cli
 ) -> None:
     """Or it would wait in silence until the approval has expired."""
@@ -83,7 +83,7 @@ def test_an_approval_is_listed_answered_and_remembered(
     )
 
 
-def test_a_rule_that_is_not_there_is_said_so_with_where_they_are(
+def test_an_unknown_rule_is_refused_with_how_to_list_them(
     shared_gateway: CliGateway, cli: Cli
 ) -> None:
     refused = cli("approvals", "revoke", "nope", **shared_gateway.environ)
@@ -91,7 +91,7 @@ def test_a_rule_that_is_not_there_is_said_so_with_where_they_are(
     assert "There is no rule 'nope'; `holdfast approvals rules` has them all." in refused.stderr
 
 
-def test_the_only_one_need_not_be_named_and_none_is_said_to_be_none(
+def test_a_single_approval_needs_no_id_and_without_one_the_command_says_so(
     shared_gateway: CliGateway, cli: Cli
 ) -> None:
     refused = cli("approvals", "approve", **shared_gateway.environ)

@@ -20,7 +20,9 @@ Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 def test_only_the_answer_is_printed(shared_gateway: CliGateway, cli: Cli) -> None:
     done = cli(
-        "ask", '[tool terminal {"command": "true"}] [then] [text just this]', **shared_gateway.environ
+        "ask",
+        '[tool terminal {"command": "true"}] [then] [text just this]',
+        **shared_gateway.environ,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "just this\n", "")
 
@@ -46,7 +48,7 @@ def test_a_named_session_remembers_and_a_fresh_one_does_not(
     assert len(second["messages"]) == len(third["messages"]) + 2
 
 
-def test_json_says_what_became_of_it(shared_gateway: CliGateway, cli: Cli) -> None:
+def test_json_output_has_the_outcome(shared_gateway: CliGateway, cli: Cli) -> None:
     document = json.loads(cli("ask", "--json", "[text yes]", **shared_gateway.environ).stdout)
     assert document["state"] == "answered"
     assert document["answer"] == "yes"
@@ -57,14 +59,14 @@ def test_json_says_what_became_of_it(shared_gateway: CliGateway, cli: Cli) -> No
     assert json.loads(failed.stdout)["state"] == "failed"
 
 
-def test_a_failure_is_told_on_standard_error(shared_gateway: CliGateway, cli: Cli) -> None:
+def test_a_failure_is_printed_on_standard_error(shared_gateway: CliGateway, cli: Cli) -> None:
     failed = cli("ask", "[status 400]", **shared_gateway.environ)
     assert failed.returncode == exit_codes.FAILED
     assert failed.stdout == ""
     assert "could not be answered" in failed.stderr
 
 
-def test_no_answer_in_time_exits_as_timeout_does_and_the_work_goes_on(
+def test_without_a_reply_in_time_the_exit_code_is_that_of_timeout_and_the_turn_continues(
     shared_gateway: CliGateway, cli: Cli, model: ModelProcess
 ) -> None:
     before = model.requests()["count"]
@@ -80,7 +82,7 @@ def test_no_answer_in_time_exits_as_timeout_does_and_the_work_goes_on(
     )  # its call and its end: attached, not asked again
 
 
-def test_a_gateway_killed_meanwhile_is_waited_for_and_asked_once(
+def test_a_gateway_killed_meanwhile_is_waited_for_and_the_message_sent_once(
     gateway: CliGateway, cli: Cli, model: ModelProcess
 ) -> None:
     before = model.requests()["count"]
@@ -101,9 +103,7 @@ def test_a_gateway_killed_meanwhile_is_waited_for_and_asked_once(
     assert [r["message"]["type"] for r in shown["records"]].count("user") == 1
 
 
-def test_files_are_put_before_the_agent(
-    shared_gateway: CliGateway, cli: Cli, tmp_path: Path
-) -> None:
+def test_files_are_given_to_the_agent(shared_gateway: CliGateway, cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("kelp")
     done = cli(
         "ask",
@@ -137,7 +137,7 @@ def test_progress_is_shown_to_a_person_and_the_answer_once(
 
 
 @pytest.mark.parametrize("timeout", ["0", "-1", "soon"])
-def test_a_timeout_that_is_none_is_a_usage_error(cli: Cli, timeout: str) -> None:
+def test_an_invalid_timeout_is_a_usage_error(cli: Cli, timeout: str) -> None:
     assert cli("ask", "--timeout", timeout, "x").returncode == exit_codes.USAGE
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.faults.backup_homes import backed_up, made_home
+from tests.faults.backup_homes import make_backup, make_home
 from tests.support.command_line import CliGateway, Terminal
 
 from holdfast.server.local.control_client import read_status
@@ -21,7 +21,7 @@ Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    return made_home(tmp_path)
+    return make_home(tmp_path)
 
 
 def created(cli: Cli, *args: str, **environ: str) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def last_backup(gateway: CliGateway, fits: Callable[[dict[str, Any]], Any]) -> d
         time.sleep(0.05)
 
 
-def test_a_home_at_rest_is_backed_up_under_its_lock(cli: Cli, home: Path) -> None:
+def test_a_home_without_a_gateway_is_backed_up_under_its_lock(cli: Cli, home: Path) -> None:
     """K1: with no gateway running the CLI takes the lock itself. K4: and verifies by opening."""
     with HomeLock(home):
         refused = cli("backup", "create")
@@ -93,7 +93,7 @@ def test_a_gateway_backs_itself_up(gateway: CliGateway) -> None:
 
 def test_backups_are_listed_verified_and_pruned(cli: Cli, home: Path) -> None:
     for _ in range(3):
-        backed_up(home)
+        make_backup(home)
     (home / "backups" / "holdfast-0.tar.gz").write_bytes(b"none at all")
     listed = json.loads(cli("backup", "list", "--json").stdout)["backups"]
     assert [bool(one.get("problem")) for one in listed].count(True) == 1 and len(listed) == 4
@@ -105,7 +105,7 @@ def test_backups_are_listed_verified_and_pruned(cli: Cli, home: Path) -> None:
     assert len(json.loads(cli("backup", "prune", "--keep", "1", "--json").stdout)["removed"]) == 2
 
 
-def test_a_home_that_was_lost_is_made_of_its_backup(cli: Cli, home: Path, tmp_path: Path) -> None:
+def test_a_lost_home_is_restored_from_its_backup(cli: Cli, home: Path, tmp_path: Path) -> None:
     told = created(cli, "--to", str(tmp_path / "elsewhere.tar.gz"))
     again = {"HOLDFAST_HOME": str(tmp_path / "fresh")}
     restored = cli("restore", told["path"], "--yes", **again)
@@ -120,7 +120,7 @@ def test_a_home_that_was_lost_is_made_of_its_backup(cli: Cli, home: Path, tmp_pa
 
 
 def test_a_person_is_asked_before_a_home_is_changed(cli: Cli, home: Path) -> None:
-    backed_up(home)
+    make_backup(home)
     content = (home / "state.db").read_bytes()
     refused = cli("restore", "latest", stdin="n\n")
     assert refused.returncode == exit_codes.FAILED and "Restore holdfast-" in refused.stderr
@@ -128,7 +128,7 @@ def test_a_person_is_asked_before_a_home_is_changed(cli: Cli, home: Path) -> Non
     assert (home / "state.db").read_bytes() == content
 
 
-def test_what_cannot_be_done_says_what_to_do(cli: Cli, home: Path, tmp_path: Path) -> None:
+def test_a_backup_that_cannot_be_made_says_what_to_do(cli: Cli, home: Path, tmp_path: Path) -> None:
     assert "backup create" in cli("restore", "latest", "--yes").stderr
     assert cli("restore").returncode == exit_codes.USAGE
     file = tmp_path / "taken.tar.gz"
@@ -149,7 +149,7 @@ def tear(path: Path) -> None:
 
 def test_a_damaged_database_is_not_backed_up_over_good_ones(cli: Cli, home: Path) -> None:
     """K3: a backup of damage would be kept, and a good one removed for it."""
-    good = backed_up(home)
+    good = make_backup(home)
     tear(home / "state.db")
     refused = cli("backup", "create", "--keep", "1")
     assert refused.returncode == exit_codes.FAILED and "holdfast doctor" in refused.stderr
@@ -157,11 +157,11 @@ def test_a_damaged_database_is_not_backed_up_over_good_ones(cli: Cli, home: Path
 
 
 @pytest.mark.parametrize(("way", "told"), [("restore", "are back"), ("recover", "were saved")])
-def test_the_doctor_asks_what_is_to_take_the_place_of_a_damaged_database(
+def test_the_doctor_asks_what_to_restore_over_a_damaged_database(
     open_terminal: Callable[..., Terminal], home: Path, way: str, told: str
 ) -> None:
     """K3: by a person's word; the damaged file is set aside as it is."""
-    good = backed_up(home).name.removesuffix(".tar.gz")
+    good = make_backup(home).name.removesuffix(".tar.gz")
     tear(home / "state.db")
     torn = (home / "state.db").read_bytes()
     skip = [part for name in ("model", "sandbox") for part in ("--skip", name)]

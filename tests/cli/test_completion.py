@@ -43,13 +43,15 @@ def test_sessions_are_offered_by_name(shared_gateway: CliGateway, cli: Cli) -> N
     cli("ask", "--session", "orchard", "hi", **shared_gateway.environ)
     assert offered("holdfast sessions show orc", environ=shared_gateway.environ) == ["orchard"]
     assert offered("holdfast chat --session orc", environ=shared_gateway.environ) == ["orchard"]
-    made = cli("jobs", "add", "every day at 9", "water it", "--json", **shared_gateway.environ).stdout
+    made = cli(
+        "jobs", "add", "every day at 9", "water it", "--json", **shared_gateway.environ
+    ).stdout
     number = str(json.loads(made)["id"])
     assert number in offered(f"holdfast jobs edit {number}", environ=shared_gateway.environ)
     assert "1" in offered("holdfast config rollback ''", environ=shared_gateway.environ)
 
 
-def test_nothing_is_offered_and_nothing_breaks_without_a_gateway(tmp_path: object) -> None:
+def test_completion_offers_nothing_and_does_not_fail_without_a_gateway(tmp_path: object) -> None:
     assert (
         offered("holdfast sessions show x", environ={"HOLDFAST_HOME": f"{tmp_path}/no"}) == [""][:0]
     )

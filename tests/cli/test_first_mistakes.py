@@ -45,13 +45,13 @@ def test_the_greeting_says_what_to_try_in_order(tmp_path: Path) -> None:
     assert len(said.splitlines()) <= 18
 
 
-def test_the_greeting_calls_the_program_by_a_name_that_the_shell_knows(tmp_path: Path) -> None:
+def test_the_greeting_names_the_program_as_the_shell_knows_it(tmp_path: Path) -> None:
     assert f"{HOLDFAST} chat" in greeting(tmp_path, "--port", "0", PATH="/usr/bin")
     known = f"{HOLDFAST.parent}:/usr/bin"
     assert "\n  holdfast chat" in greeting(tmp_path, "--port", "0", PATH=known)
 
 
-def test_a_port_that_nobody_chose_gives_way_and_the_greeting_says_why(tmp_path: Path) -> None:
+def test_a_taken_default_port_is_replaced_and_the_greeting_says_why(tmp_path: Path) -> None:
     try:
         with socket.create_server(("127.0.0.1", 8787)):
             said = greeting(tmp_path)
@@ -72,7 +72,7 @@ def cli_run(tmp_path: Path, *args: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_port_that_was_chosen_and_is_taken_is_an_error_with_a_way_out(tmp_path: Path) -> None:
+def test_a_taken_configured_port_is_an_error_with_a_remedy(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         refused = cli_run(tmp_path, "--port", str(taken.getsockname()[1]))
     assert refused.returncode == exit_codes.FAILED
@@ -135,7 +135,7 @@ def as_a_stranger(tmp_path: Path, *command: str) -> subprocess.CompletedProcess[
     )
 
 
-def test_a_wrong_key_is_told_in_the_answer(cli: Cli, tmp_path: Path) -> None:
+def test_a_wrong_key_is_reported_in_the_reply(cli: Cli, tmp_path: Path) -> None:
     with ModelProcess("--key", "right") as provider, running_gateway(tmp_path, provider):
         refused = cli("ask", "hello")
     assert refused.returncode == exit_codes.FAILED
@@ -143,7 +143,7 @@ def test_a_wrong_key_is_told_in_the_answer(cli: Cli, tmp_path: Path) -> None:
     assert "Traceback" not in refused.stderr
 
 
-def test_an_old_python_is_told_which_one_is_needed() -> None:
+def test_an_old_python_is_refused_with_the_required_version() -> None:
     """Compiled for every version that may be met, and run with one that is too old by its word."""
     entry = Path(sys.modules["holdfast"].__file__ or "").parent / "cli" / "entry.py"
     code = (

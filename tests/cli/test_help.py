@@ -41,7 +41,7 @@ def test_every_command_teaches_by_an_example(name: str) -> None:
     assert any(each.startswith(f"holdfast {name}") for each in examples(name)), shown(name)
 
 
-def test_every_example_names_commands_and_options_that_there_are() -> None:
+def test_every_example_uses_existing_commands_and_options() -> None:
     found = {example for path in every(cli) for example in examples(*path)}
     assert len(found) > 70
     for example in found:

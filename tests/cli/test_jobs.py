@@ -64,7 +64,7 @@ def ended(jobs: Callable[..., str], number: str) -> dict[str, Any]:
     raise AssertionError(f"it has not ended: {run}")
 
 
-def test_what_is_not_understood_is_told(shared_gateway: CliGateway, cli: Cli) -> None:
+def test_an_invalid_job_is_refused_with_a_reason(shared_gateway: CliGateway, cli: Cli) -> None:
     refused = cli("jobs", "add", "every weekday att 9", "x", **shared_gateway.environ)
     assert refused.returncode == exit_codes.FAILED
     assert "I understood “every weekday”, but not “att 9”." in refused.stderr

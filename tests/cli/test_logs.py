@@ -49,12 +49,12 @@ def test_lines_are_chosen_by_level_and_session(cli: Cli, log: Path) -> None:
     assert cli("logs", "--json", "--level", "error").stdout == line("bad", level="error")
 
 
-def test_a_log_cannot_steer_the_terminal(cli: Cli, log: Path) -> None:
+def test_a_log_cannot_control_the_terminal(cli: Cli, log: Path) -> None:
     log.write_text(line("a\x1b[2Jb"))
     assert "\x1b" not in cli("logs").stdout
 
 
-def test_no_log_is_told_in_a_sentence(cli: Cli) -> None:
+def test_a_missing_log_is_reported(cli: Cli) -> None:
     empty = cli("logs")
     assert empty.returncode == 0
     assert "no gateway has run in this home" in empty.stderr
@@ -74,7 +74,7 @@ def following(tmp_path: Path, log: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def test_following_goes_on_across_a_rotation(following: subprocess.Popen[str], log: Path) -> None:
+def test_following_continues_across_a_rotation(following: subprocess.Popen[str], log: Path) -> None:
     assert following.stdout is not None
     lines = iter(following.stdout.readline, "")
     assert "before" in next(lines)

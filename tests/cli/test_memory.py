@@ -36,14 +36,14 @@ def test_notes_are_added_shown_edited_and_forgotten(shared_gateway: CliGateway, 
     assert "There are no notes" in memory("show")
 
 
-def test_a_note_that_is_not_there_is_said_so(shared_gateway: CliGateway, cli: Cli) -> None:
+def test_an_unknown_note_is_refused(shared_gateway: CliGateway, cli: Cli) -> None:
     for args in (("edit", "77", "x"), ("forget", "77")):
         refused = cli("memory", *args, "--owner", "person:owner", **shared_gateway.environ)
         assert refused.returncode == exit_codes.FAILED
         assert "person:owner has no note 77; `holdfast memory show`" in refused.stderr
 
 
-def test_of_notes_that_are_not_all_there_none_is_forgotten(
+def test_if_one_of_several_notes_is_unknown_none_is_deleted(
     shared_gateway: CliGateway, cli: Cli
 ) -> None:
     owner = ("--owner", "person:x:default:bob")

@@ -56,7 +56,7 @@ def parsed(done: "subprocess.CompletedProcess[str]") -> list[dict[str, Any]]:
     return json.loads(done.stdout)["models"]  # type: ignore[no-any-return]
 
 
-def test_list_says_which_models_there_are_and_what_their_servers_have(run: Run) -> None:
+def test_the_list_has_the_configured_models_and_those_of_their_servers(run: Run) -> None:
     first, second = parsed(run("list", "--json", toml=TWO))
     assert first["role"] == "model"
     assert (first["provider"], first["name"]) == ("anthropic", "claude-x")
@@ -93,7 +93,7 @@ def test_check_says_whether_and_how_fast(run: Run, keyed_model: ModelProcess) ->
     assert found["problem"] == ""
 
 
-def test_check_of_what_does_not_answer_fails_and_says_why(run: Run) -> None:
+def test_a_check_of_a_model_that_does_not_answer_fails_with_a_reason(run: Run) -> None:
     done = run("check", toml=TWO)
     assert done.returncode == 1
     assert "could not be reached" in done.stderr
@@ -108,7 +108,7 @@ def test_check_takes_another_name_of_the_same_provider(run: Run, keyed_model: Mo
     assert {body["model"] for body in keyed_model.requests()["requests"]} == {"claude-y"}
 
 
-def test_what_cannot_be_called_at_all_is_told_as_a_wrong_configuration(run: Run) -> None:
+def test_a_model_that_cannot_be_called_is_a_configuration_error(run: Run) -> None:
     done = run("check", toml='[model]\nprovider = "local"\nname = "none-such"\n')
     assert done.returncode != 0
     assert "model.name" in done.stderr or "pip install" in done.stderr

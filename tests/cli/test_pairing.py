@@ -29,7 +29,7 @@ def gateway(tmp_path: Path, vendor: SimulatedVendor) -> Iterator[CliGateway]:
     gateway.stop()
 
 
-def test_people_are_let_in_from_the_shell_and_stay_so_when_it_is_killed(
+def test_users_approved_from_the_shell_stay_approved_after_a_kill(
     vendor: SimulatedVendor, gateway: CliGateway, cli: Cli
 ) -> None:
     def pairing(*args: str) -> str:

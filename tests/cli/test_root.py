@@ -32,7 +32,7 @@ def test_the_version_is_printed_three_ways(cli: Cli) -> None:
     assert json.loads(cli("version", "--json").stdout)["holdfast"] == __version__
 
 
-def test_asking_for_the_version_costs_little(
+def test_printing_the_version_is_cheap(
     record_property: Callable[[str, object], None],
 ) -> None:
     """The budget is 80 ms of CPU; the bound here is loose, for machines with other work, and for
@@ -60,7 +60,7 @@ def test_the_entry_point_imports_nothing_heavy() -> None:
     assert out.stdout == "[]\n"
 
 
-def test_asking_a_gateway_imports_neither_http_server_nor_store(tmp_path: Path) -> None:
+def test_querying_a_gateway_imports_neither_http_server_nor_store(tmp_path: Path) -> None:
     code = (
         "import sys, holdfast.cli.status.command, holdfast.cli.sessions, holdfast.cli.chat.app;"
         "import holdfast.cli.ask, holdfast.cli.chat.terminal, holdfast.config;"
@@ -70,7 +70,7 @@ def test_asking_a_gateway_imports_neither_http_server_nor_store(tmp_path: Path) 
     assert out.stdout == "[]\n"
 
 
-def test_a_start_that_fails_says_why_and_promises_nothing(cli: Cli, home: Path) -> None:
+def test_a_failed_start_says_why_and_prints_no_greeting(cli: Cli, home: Path) -> None:
     """K3: of a file that it may not open, nobody can say what is in it."""
     (home / "state.db").write_text("my only novel, " * 20)
     run = cli("run", "--port", "0")
@@ -111,7 +111,7 @@ def test_a_wrong_configuration_exits_with_78_and_one_message(
     assert refused.stdout == ""
 
 
-def test_config_check_speaks_to_programs(cli: Cli, home: Path) -> None:
+def test_config_check_prints_json_for_programs(cli: Cli, home: Path) -> None:
     assert json.loads(cli("config", "check", "--json").stdout) == {"ok": True, "warnings": []}
     refused = cli("config", "check", "--json", HOLDFAST_GATEWAY_PORT="x")
     assert refused.returncode == 78
@@ -144,7 +144,7 @@ def test_config_schema_is_json_schema(cli: Cli) -> None:
     assert "$defs" in json.loads(cli("config", "schema").stdout)
 
 
-def test_looking_creates_nothing(cli: Cli, tmp_path: Path) -> None:
+def test_read_only_commands_create_nothing(cli: Cli, tmp_path: Path) -> None:
     for command in (["status"], ["config", "check"], ["config", "show"], ["sessions", "list"]):
         cli(*command)
     assert not (tmp_path / "home").exists()
@@ -183,9 +183,7 @@ def test_a_home_that_is_a_file_is_refused(
     assert "Traceback" not in refused.stderr
 
 
-def test_a_home_that_was_named_is_used_whatever_the_environment_says(
-    cli: Cli, tmp_path: Path
-) -> None:
+def test_the_home_option_overrides_the_environment(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     good = tmp_path / "good"
     said = cli(
@@ -200,7 +198,7 @@ def test_run_refuses_a_port_out_of_range(cli: Cli) -> None:
     assert cli("run", "--port", "70000").returncode == exit_codes.USAGE
 
 
-def test_run_says_who_holds_the_home(cli: Cli, home: Path) -> None:
+def test_run_names_the_process_that_holds_the_home(cli: Cli, home: Path) -> None:
     """E4: one gateway per home."""
     pytest.importorskip("holdfast.service.main")
     with HomeLock(home):

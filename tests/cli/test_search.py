@@ -47,5 +47,5 @@ def test_words_are_found_with_no_gateway(cli: Cli, tmp_path: Path) -> None:
         assert cli("search", "late").returncode == exit_codes.HOME_IN_USE
 
 
-def test_a_search_for_nothing_is_a_mistake(cli: Cli) -> None:
+def test_a_search_without_words_is_a_usage_error(cli: Cli) -> None:
     assert cli("search").returncode == 2

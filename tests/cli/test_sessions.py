@@ -65,7 +65,8 @@ def test_a_session_is_exported_imported_and_deleted(
     cli("ask", "--session", "moving", "[text house]", **shared_gateway.environ)
     file = tmp_path / "out.jsonl"
     assert (
-        cli("sessions", "export", "moving", "-o", str(file), **shared_gateway.environ).returncode == 0
+        cli("sessions", "export", "moving", "-o", str(file), **shared_gateway.environ).returncode
+        == 0
     )
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.read_text() == cli("sessions", "export", "moving", **shared_gateway.environ).stdout
@@ -83,16 +84,14 @@ def test_a_session_is_exported_imported_and_deleted(
     assert "There is no session" in gone.stderr
 
 
-def test_what_cannot_be_imported_is_refused_in_a_sentence(
-    shared_gateway: CliGateway, cli: Cli
-) -> None:
+def test_an_invalid_import_is_refused_with_a_reason(shared_gateway: CliGateway, cli: Cli) -> None:
     for lines in ("", "not json\n", '{"a": 1}\n'):
         refused = cli("sessions", "import", stdin=lines, **shared_gateway.environ)
         assert refused.returncode == exit_codes.FAILED
         assert "Traceback" not in refused.stderr
 
 
-def test_a_session_is_watched_as_it_lives(
+def test_a_session_is_watched_live(
     shared_gateway: CliGateway, cli: Cli, open_terminal: Callable[..., Terminal]
 ) -> None:
     cli("ask", "--session", "stage", "[text act one]", **shared_gateway.environ)
@@ -128,7 +127,7 @@ def test_a_link_opens_the_page(shared_gateway: CliGateway, cli: Cli) -> None:
     assert cli("link").returncode == exit_codes.GATEWAY_DOWN
 
 
-def test_a_conversation_that_is_over_can_be_read_and_says_that_it_is(
+def test_an_ended_session_can_be_read_and_is_shown_as_ended(
     shared_gateway: CliGateway, cli: Cli
 ) -> None:
     cli("ask", "--session", "closed", "[text the old one]", **shared_gateway.environ)
@@ -146,7 +145,7 @@ def test_a_conversation_that_is_over_can_be_read_and_says_that_it_is(
     assert refused.returncode == 0
 
 
-def test_the_sessions_of_child_agents_are_listed_where_they_are_asked_for(
+def test_the_sessions_of_subagents_are_listed_on_request(
     shared_gateway: CliGateway, cli: Cli
 ) -> None:
     task = json.dumps({"tasks": [{"task": "dig [text dug]"}]})
@@ -154,9 +153,13 @@ def test_the_sessions_of_child_agents_are_listed_where_they_are_asked_for(
     assert "done" in cli("ask", "--session", "digging", text, **shared_gateway.environ).stdout
     plain = cli("sessions", "list", **shared_gateway.environ).stdout
     assert "web:digging" in plain
-    assert "house:" not in plain
+    assert "internal:" not in plain
     listed = cli("sessions", "list", "--subagents", "--json", **shared_gateway.environ).stdout
-    house = [each["id"] for each in json.loads(listed)["sessions"] if each["platform"] == "house"]
+    platforms = {each["platform"] for each in json.loads(listed)["sessions"]}
+    assert "internal" in platforms and "house" not in platforms  # "house" is only stored
+    asked = ["sessions", "list", "--subagents", "--platform", "internal", "--json"]
+    filtered = json.loads(cli(*asked, **shared_gateway.environ).stdout)["sessions"]
+    internal = [each["id"] for each in filtered]
     # Not all of them are this child's: the same gateway runs the jobs of other tests.
-    shown = [cli("sessions", "show", each, **shared_gateway.environ).stdout for each in house]
+    shown = [cli("sessions", "show", each, **shared_gateway.environ).stdout for each in internal]
     assert ["dug" in each for each in shown].count(True) == 1

@@ -86,7 +86,7 @@ def test_a_wrong_key_writes_nothing_and_says_what_to_do(
     assert not (home / "holdfast.toml").exists()
 
 
-def test_no_network_is_told_and_no_test_writes_all_the_same(cli: Cli, home: Path) -> None:
+def test_a_missing_network_is_reported_and_no_test_writes_anyway(cli: Cli, home: Path) -> None:
     arguments = ["--provider", "local", "--base-url", "http://127.0.0.1:1/v1", "--name", "m"]
     refused = cli("setup", *arguments)
     assert refused.returncode == exit_codes.FAILED
@@ -104,7 +104,7 @@ def test_a_missing_key_names_the_page_where_one_is_made(cli: Cli) -> None:
     assert "NOWHERE is not set" in unset.stderr
 
 
-def test_with_nobody_to_ask_options_are_asked_for(cli: Cli) -> None:
+def test_without_a_terminal_setup_names_the_missing_options(cli: Cli) -> None:
     refused = cli("setup")
     assert refused.returncode == exit_codes.USAGE
     assert "--provider" in refused.stderr
@@ -151,7 +151,7 @@ def test_a_key_that_the_shell_would_hide_gets_a_variable_of_its_own(
     assert read_dotenv(home / ".env").values == {"OPENAI_API_KEY_HOLDFAST": KEY}
 
 
-def test_a_gateway_that_runs_takes_model_and_account_over(cli: Cli, gateway: CliGateway) -> None:
+def test_a_running_gateway_applies_the_new_model_and_account(cli: Cli, gateway: CliGateway) -> None:
     done = cli("setup", "--provider", "local", "--name", "m1", *NOWHERE, **gateway.environ)
     assert done.returncode == 0, done.stderr
     assert "onfiguration 2 " in done.stdout  # which its watch may have found before it was asked
@@ -187,7 +187,7 @@ def test_only_the_model_is_touched_and_comments_stay() -> None:
         "this is no TOML\n",
     ],
 )
-def test_what_cannot_be_changed_safely_is_left_to_a_person(text: str) -> None:
+def test_a_change_that_is_not_safe_is_left_to_the_operator(text: str) -> None:
     with pytest.raises(UnpatchableToml):
         patch_table(text, "model", {"provider": "openai"})
 
@@ -201,7 +201,7 @@ def test_a_file_that_cannot_be_changed_is_shown_what_to_write(cli: Cli, home: Pa
     assert (home / "holdfast.toml").read_text() == 'model = "demo"\n'
 
 
-def test_a_file_that_is_broken_is_told_with_its_line_before_anybody_is_asked(
+def test_a_broken_file_is_reported_with_its_line_before_any_question(
     cli: Cli, open_terminal: Callable[..., Terminal], home: Path
 ) -> None:
     home.mkdir(mode=0o700)

@@ -26,7 +26,7 @@ def holdfast(
 
 
 @pytest.mark.parametrize("command", ["ask", "search", "memory add", "sessions show"])
-def test_a_word_that_is_no_text_is_refused_before_anything_is_done(
+def test_an_argument_that_is_not_valid_text_is_refused_before_any_work(
     shared_gateway: CliGateway, cli: Cli, tmp_path: Path, command: str
 ) -> None:
     before = cli("sessions", "list", "--json", **shared_gateway.environ).stdout
@@ -38,7 +38,7 @@ def test_a_word_that_is_no_text_is_refused_before_anything_is_done(
 
 
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
-def test_what_is_piped_in_and_is_no_text_is_asked_with_marks_in_it(
+def test_piped_input_that_is_not_valid_text_is_sent_with_replacement_characters(
     shared_gateway: CliGateway, tmp_path: Path, locale: str
 ) -> None:
     asked = holdfast(
@@ -47,14 +47,14 @@ def test_what_is_piped_in_and_is_no_text_is_asked_with_marks_in_it(
     assert asked.returncode == 0, asked.stderr
 
 
-def test_a_home_whose_name_is_no_text_is_one_message(tmp_path: Path) -> None:
+def test_a_home_whose_name_is_not_valid_text_is_one_message(tmp_path: Path) -> None:
     refused = holdfast(tmp_path, "status", HOLDFAST_HOME=os.fsdecode(bytes(tmp_path) + b"/h\xfc"))
     assert refused.returncode == exit_codes.CONFIG_EXIT
     assert b"its name is not UTF-8" in refused.stderr
     assert b"Traceback" not in refused.stderr
 
 
-def test_a_letter_that_the_terminal_has_not_is_a_question_mark(tmp_path: Path) -> None:
+def test_a_character_that_the_terminal_lacks_is_a_question_mark(tmp_path: Path) -> None:
     changed = holdfast(
         tmp_path, "config", "set", "agent.max_steps", "40", PYTHONIOENCODING="latin-1"
     )
@@ -62,7 +62,7 @@ def test_a_letter_that_the_terminal_has_not_is_a_question_mark(tmp_path: Path) -
     assert b"agent.max_steps: 90 ? 40" in changed.stdout
 
 
-def test_a_program_gets_every_letter_whatever_the_encoding(tmp_path: Path) -> None:
+def test_a_program_gets_every_character_whatever_the_encoding(tmp_path: Path) -> None:
     holdfast(tmp_path, "config", "set", "agent.instructions", "✓ done")
     shown = holdfast(tmp_path, "config", "show", "--json", PYTHONIOENCODING="latin-1")
     assert "✓ done" in json.dumps(json.loads(shown.stdout), ensure_ascii=False)

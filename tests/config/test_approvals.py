@@ -18,7 +18,7 @@ def test_people_and_the_requester_may_be_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["ann", "requestor", "nowhere:default:ann", "simulated::ann", ""])
-def test_somebody_who_could_not_be_asked_is_refused(tmp_path: Path, name: str) -> None:
+def test_an_approver_who_cannot_be_asked_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "holdfast.toml").write_text(f'[approvals]\napprovers = ["requester", "{name}"]\n')
     with pytest.raises(ConfigError) as caught:
         load(tmp_path, {})
@@ -27,7 +27,7 @@ def test_somebody_who_could_not_be_asked_is_refused(tmp_path: Path, name: str) -
 
 
 @pytest.mark.parametrize("timeout", ["0", "-1", "nan"])
-def test_a_question_needs_some_time(tmp_path: Path, timeout: str) -> None:
+def test_an_approval_timeout_has_a_minimum(tmp_path: Path, timeout: str) -> None:
     (tmp_path / "holdfast.toml").write_text(f"[approvals]\ntimeout = {timeout}\n")
     with pytest.raises(ConfigError) as caught:
         load(tmp_path, {})

@@ -27,7 +27,7 @@ def found(home: Path, toml: str = "", environ: dict[str, str] | None = None) -> 
         (("ANTHROPIC_API_KEY", "OPENAI_API_KEY"), Provider.OPENROUTER, "OPENROUTER_API_KEY"),
     ],
 )
-def test_the_first_key_that_is_there_names_the_provider(
+def test_the_first_key_in_the_environment_selects_the_provider(
     tmp_path: Path, without: tuple[str, ...], provider: Provider, variable: str
 ) -> None:
     environ = {name: " " if name in without else value for name, value in ALL.items()}
@@ -60,7 +60,7 @@ def test_a_key_in_the_env_file_counts(tmp_path: Path) -> None:
          Provider.ANTHROPIC, "env:OPENAI_API_KEY"),
     ],
 )  # fmt: skip
-def test_what_is_written_wins_over_every_key(
+def test_a_configured_provider_overrides_every_key(
     tmp_path: Path, toml: str, provider: Provider, key: str
 ) -> None:
     model = found(tmp_path, f"[model]\n{toml}\n", ALL).settings.model
@@ -78,7 +78,7 @@ def test_a_key_that_is_for_another_address_is_not_sent_to_the_providers_own(
     assert config.settings.model.provider is Provider.OPENROUTER
 
 
-def test_with_nothing_to_go_by_the_choice_is_left_open(tmp_path: Path) -> None:
+def test_without_any_key_no_provider_is_selected(tmp_path: Path) -> None:
     config = found(tmp_path, "", {"HOLDFAST_MODEL_DISCOVER": ""})
     assert config.settings.model.provider is Provider.AUTO
     assert config.settings.model.discover == ()

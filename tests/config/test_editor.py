@@ -42,7 +42,7 @@ def change(home: Path, values: dict[str, Any], *unset: str, **environ: str) -> C
     return edit_keys(home, values=values, unset=unset, check=check)
 
 
-def test_only_the_keys_that_are_named_change_and_each_says_from_what_to_what(home: Path) -> None:
+def test_only_the_named_keys_change_and_each_reports_its_old_and_new_value(home: Path) -> None:
     (home / "holdfast.toml").chmod(0o640)
     done = change(home, {"gateway.port": 80, "model.provider": "demo"})
     assert [(each.key, each.old, each.new, each.effect) for each in done.changes] == [
@@ -58,7 +58,7 @@ def test_only_the_keys_that_are_named_change_and_each_says_from_what_to_what(hom
     assert (home / "holdfast.toml").read_text() == MINE
 
 
-def test_a_table_is_set_as_a_whole_and_taken_out_as_a_whole(home: Path) -> None:
+def test_a_table_is_set_and_removed_as_a_whole(home: Path) -> None:
     done = change(
         home, {"prices.gpt-4.1": {"input": 3, "output": 8.5}, "prices.x": {"input": 1, "output": 2}}
     )
@@ -98,7 +98,7 @@ def test_a_table_is_set_as_a_whole_and_taken_out_as_a_whole(home: Path) -> None:
         ({"model.fallbacks[0].name": "x"}, (), "a list is set as a whole"),
     ],
 )
-def test_what_a_start_would_refuse_is_refused_with_its_place_and_nothing_is_written(
+def test_an_invalid_change_is_refused_with_its_position_and_nothing_is_written(
     home: Path, values: dict[str, Any], unset: tuple[str, ...], told: str
 ) -> None:
     with pytest.raises(ConfigError, match=told) as refused:
@@ -115,7 +115,7 @@ def test_a_key_that_a_variable_sets_says_that_the_file_does_not_decide(home: Pat
     assert done.config.settings.gateway.port == 7000
 
 
-def test_a_file_that_cannot_be_used_can_be_mended_key_by_key(home: Path) -> None:
+def test_an_invalid_file_can_be_repaired_key_by_key(home: Path) -> None:
     (home / "holdfast.toml").write_text(MINE.replace("9000", '"wrong"'))
     done = change(home, {"gateway.port": 80})
     assert [(each.old, each.new) for each in done.changes] == [("wrong", 80)]
@@ -130,7 +130,7 @@ def test_a_secret_that_only_the_service_has_is_a_warning_where_that_is_asked_for
     assert any("NOT_THERE, which is not set" in each for each in done.config.warnings)
 
 
-def test_a_whole_text_is_put_in_place_of_the_other_and_a_change_meanwhile_is_kept(
+def test_a_whole_text_replaces_the_file_unless_it_changed_meanwhile(
     home: Path,
 ) -> None:
     done = replace_file(home, "[gateway]\nport = 1\n", check=lambda text: load(home, {}, text=text))
@@ -160,14 +160,14 @@ def test_values_are_toml_or_plain_words(name: str, word: str, value: object) -> 
     assert parse_word(find_key(name), word) == value
 
 
-def test_a_word_that_the_key_cannot_hold_is_told_what_it_may_be() -> None:
+def test_an_invalid_value_is_refused_with_the_allowed_ones() -> None:
     with pytest.raises(ConfigError, match=r'allowed: *"interrupt" or "queue" or "steer"'):
         parse_word(find_key("gateway.busy_mode"), "sometimes")
     with pytest.raises(ConfigError, match="not UTF-8"):
         parse_word(find_key("model.name"), "\udcff")
 
 
-def test_the_schema_says_of_each_key_when_a_change_of_it_holds() -> None:
+def test_the_schema_says_for_each_key_when_a_change_takes_effect() -> None:
     parts = json_schema()["$defs"]
     assert parts["GatewaySettings"]["properties"]["port"]["x-effect"] == ChangeEffect.RESTART
     assert parts["ModelSettings"]["properties"]["name"]["x-effect"] == ChangeEffect.NEXT_TURN

@@ -90,7 +90,7 @@ def test_bad_syntax_names_the_line(refusal: Refusal, tmp_path: Path) -> None:
     assert message.startswith(f"{tmp_path / 'holdfast.toml'}, line 2: this is not TOML")
 
 
-def test_what_stands_there_twice_is_named_with_what_to_do(refusal: Refusal) -> None:
+def test_a_duplicate_is_named_with_a_remedy(refusal: Refusal) -> None:
     table = refusal('[prices."gpt-4.1"]\n[gateway]\n[prices."gpt-4.1"]\n')
     assert 'line 3: this is not TOML: [prices."gpt-4.1"] stands here for the second time' in table
     assert 'put its keys under the first [prices."gpt-4.1"]' in table
@@ -99,7 +99,7 @@ def test_what_stands_there_twice_is_named_with_what_to_do(refusal: Refusal) -> N
     assert "keep one of the two" in key
 
 
-def test_a_file_cut_short_is_named_at_its_end(refusal: Refusal) -> None:
+def test_a_truncated_file_is_reported_at_its_end(refusal: Refusal) -> None:
     assert "this is not TOML" in refusal('[agent]\ninstructions = """never closed')
 
 
@@ -134,7 +134,7 @@ def test_an_address_that_cannot_be_called_is_refused(refusal: Refusal, url: str,
 
 
 @pytest.mark.parametrize("home", ["/thread", "chat/", " ", "/"])
-def test_a_home_that_is_no_chat_is_refused(refusal: Refusal, home: str) -> None:
+def test_a_home_channel_that_is_not_a_chat_is_refused(refusal: Refusal, home: str) -> None:
     message = refusal(f'[platforms.simulated]\nbase_url = "http://h"\nhome = "{home}"\n')
     assert "line 3: platforms.simulated.home names no chat that could be told" in message
     assert '"CHAT/THREAD"' in message
@@ -153,7 +153,7 @@ def test_an_api_mode_that_does_not_fit_its_provider_is_refused(refusal: Refusal)
     assert '"chat_completions" or "responses"' in message
 
 
-def test_a_real_model_needs_a_key_and_a_stand_in_a_provider(refusal: Refusal) -> None:
+def test_a_model_needs_a_key_and_a_fallback_needs_a_provider(refusal: Refusal) -> None:
     message = refusal('[model]\nprovider = "openai"\n')
     assert "line 1: model.api_key is empty" in message
     assert 'api_key = "env:OPENAI_API_KEY"' in message

@@ -84,7 +84,7 @@ def test_every_key_has_a_variable(home: Path) -> None:
     assert {key.key: key.value for key in list_keys(config)} == {k.key: k.value for k in shown}
 
 
-def test_the_tests_own_variables_are_let_through(home: Path) -> None:
+def test_the_variables_of_the_test_suite_are_accepted(home: Path) -> None:
     config = load(home, {"HOLDFAST_HOME": "/x", "HOLDFAST_CRASH_AT": "sent", "HOLDFAST_SOAK": "1"})
     assert config.crash_at == "sent"
 
@@ -125,7 +125,7 @@ def test_a_variable_may_hold_the_secret_itself(home: Path) -> None:
     assert config.settings.platforms["api"].token == "env:HOLDFAST_PLATFORMS_API_TOKEN"
 
 
-def test_a_missing_secret_of_a_disabled_part_is_nobodys_concern(home: Path) -> None:
+def test_a_missing_secret_of_a_disabled_section_is_ignored(home: Path) -> None:
     written(
         home,
         '[platforms.api]\nenabled = false\ntoken = "env:NOT_THERE"\n'
@@ -202,7 +202,7 @@ def test_the_schema_knows_every_section() -> None:
     assert definitions["GatewaySettings"]["properties"]["port"]["maximum"] == 65535
 
 
-def test_a_text_over_several_lines_hides_no_line_numbers(home: Path) -> None:
+def test_a_multi_line_text_does_not_shift_line_numbers(home: Path) -> None:
     toml = '[agent]\ninstructions = """\nmax_steps = 3\n[gateway]\n"""\nmax_steps = 0\n'
     written(home, toml)
     with pytest.raises(ConfigError, match=r"line 6: agent\.max_steps"):

@@ -67,7 +67,7 @@ def test_an_account_stands_on_its_own(given: Load) -> None:
     assert account_secrets(config, "simulated", "work") == {"token": Secret("second-secret")}
 
 
-def test_without_a_word_about_it_there_is_no_default_account(given: Load) -> None:
+def test_a_platform_with_named_accounts_has_no_default_account(given: Load) -> None:
     config = given('[platforms.simulated.accounts.work]\nbase_url = "http://127.0.0.1:2"\n')
     assert accounts(config) == ["simulated:work"]
 
@@ -94,7 +94,7 @@ def test_an_account_can_be_switched_off_alone(given: Load) -> None:
         ("platforms = 3\n", "platforms has a value that is not allowed"),
     ],
 )
-def test_what_a_door_does_not_take_is_refused_with_its_place(
+def test_a_key_that_a_platform_does_not_have_is_refused_with_its_position(
     given: Load, toml: str, told: str
 ) -> None:
     assert told in refusal(given, toml)
@@ -106,7 +106,7 @@ def test_a_secret_of_an_account_is_a_reference(given: Load) -> None:
     assert "hunter2" not in message
 
 
-def test_variables_reach_doors_that_the_file_does_not_name(given: Load) -> None:
+def test_variables_reach_platforms_that_the_file_does_not_name(given: Load) -> None:
     config = given("", {"HOLDFAST_PLATFORMS_SIMULATED_BASE_URL": "http://127.0.0.1:3"})
     assert accounts(config) == ["simulated:default"]
 
@@ -123,7 +123,7 @@ def test_every_key_of_every_account_is_shown_and_no_secret(given: Load) -> None:
     assert "second-secret" not in repr(shown)
 
 
-def test_the_schema_has_the_keys_of_every_door_and_of_its_accounts() -> None:
+def test_the_schema_has_the_keys_of_every_platform_and_of_its_accounts() -> None:
     document = json_schema()
     platforms = document["$defs"]["Settings"]["properties"]["platforms"]
     assert set(platforms["properties"]) == set(plugin_names())
@@ -159,7 +159,7 @@ def pigeon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return module
 
 
-def test_an_installed_door_is_found_and_its_keys_are_checked(given: Load, pigeon: Path) -> None:
+def test_an_installed_plugin_is_found_and_its_keys_are_checked(given: Load, pigeon: Path) -> None:
     assert is_plugin("pigeon")
     config = given('[platforms.pigeon]\nroom = "loft"\npass_key = "env:FIRST"\n')
     assert config.secret("platforms.pigeon.pass_key") == Secret("first-secret")
@@ -167,7 +167,7 @@ def test_an_installed_door_is_found_and_its_keys_are_checked(given: Load, pigeon
     assert "platforms.pigeon.room is missing" in refusal(given, "[platforms.pigeon]\n")
 
 
-def test_a_door_that_does_not_load_is_told_with_its_package_and_keeps_nobody_from_starting(
+def test_a_plugin_that_does_not_load_is_reported_with_its_package_and_does_not_stop_the_start(
     given: Load, pigeon: Path
 ) -> None:
     pigeon.write_text("import nothing_of_that_name\n")
@@ -192,7 +192,7 @@ def test_a_door_that_does_not_load_is_told_with_its_package_and_keeps_nobody_fro
         (DOOR.replace("open=None", "open=lambda context: context"), "AttributeError"),
     ],
 )
-async def test_a_door_that_cannot_be_opened_has_an_account_that_says_why(
+async def test_a_platform_that_cannot_be_built_has_an_account_that_says_why(
     given: Load, pigeon: Path, module: str, why: str
 ) -> None:
     pigeon.write_text(f"{module}\n")
@@ -211,7 +211,7 @@ base_url = "http://127.0.0.1:1"
     assert credential_identities(config) == {}
 
 
-def test_a_name_that_two_packages_claim_is_nobodys(given: Load, pigeon: Path) -> None:
+def test_a_name_that_two_packages_claim_is_given_to_neither(given: Load, pigeon: Path) -> None:
     other = pigeon.parent / "dove_door-1.0.dist-info"
     other.mkdir()
     (other / "METADATA").write_text("Metadata-Version: 2.1\nName: dove-door\nVersion: 1.0\n")
@@ -224,7 +224,7 @@ def test_a_name_that_two_packages_claim_is_nobodys(given: Load, pigeon: Path) ->
     )
 
 
-def test_no_package_takes_the_place_of_a_door_of_ours(pigeon: Path) -> None:
+def test_no_package_replaces_a_built_in_platform(pigeon: Path) -> None:
     names = pigeon.parent / "pigeon_door-1.0.dist-info" / "entry_points.txt"
     names.write_text(f"[holdfast.platforms]\nsimulated = {pigeon.stem}:DOOR\n")
     door = find_plugin("simulated")
@@ -232,7 +232,7 @@ def test_no_package_takes_the_place_of_a_door_of_ours(pigeon: Path) -> None:
     assert shadowed_plugins() == {"simulated": "pigeon-door"}
 
 
-def test_variables_reach_an_installed_door_too(given: Load, pigeon: Path) -> None:
+def test_variables_reach_an_installed_platform(given: Load, pigeon: Path) -> None:
     config = given("", {"HOLDFAST_PLATFORMS_PIGEON_ROOM": "loft"})
     assert accounts(config) == ["pigeon:default"]
     with pytest.raises(ConfigError, match="HOLDFAST_PLATFORMS_PIDGEON_ROOM: no key has this name"):

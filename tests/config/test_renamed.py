@@ -141,7 +141,9 @@ def test_a_saved_configuration_is_rolled_back_to_under_its_new_names(tmp_path: P
     assert load(tmp_path, {}).settings.model.vision == "no"
 
 
-def test_one_that_cannot_be_migrated_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+def test_a_saved_configuration_that_cannot_be_migrated_is_refused_and_nothing_is_written(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(ConfigError, match="`vision` instead of `sight`"):
         replace_file(tmp_path, 'model = { sight = "no" }\n', check=checker(tmp_path))
     assert not (tmp_path / "holdfast.toml").exists()

@@ -89,7 +89,7 @@ def test_one_key_changes_and_every_other_line_stays(
         ('[[model.fallbacks]]\nprovider = "demo"\n', ("model", "fallbacks")),
     ],
 )
-def test_what_cannot_be_changed_safely_is_refused(text: str, path: tuple[str, ...]) -> None:
+def test_a_change_that_is_not_safe_is_refused(text: str, path: tuple[str, ...]) -> None:
     with pytest.raises(UnpatchableToml, match="cannot be changed safely"):
         patch_toml(text, {path: ["a"]})
 
@@ -147,7 +147,7 @@ def test_a_list_of_tables_is_set_and_those_that_stay_keep_their_lines(
     assert tomllib.loads(patched)["model"]["fallbacks"] == tables
 
 
-def test_a_list_of_tables_is_turned_round_begun_and_taken_out() -> None:
+def test_a_list_of_tables_is_reordered_created_and_removed() -> None:
     path = ("model", "fallbacks")
     turned = patch_toml(LISTED, {path: [HERE, OPUS]})
     assert tomllib.loads(turned)["model"]["fallbacks"] == [HERE, OPUS]
@@ -184,7 +184,7 @@ LEAVES = st.one_of(
     path=st.tuples(NAMES, NAMES),
     value=st.none() | LEAVES,
 )
-def test_whatever_is_set_is_what_the_file_says_then(
+def test_every_value_that_is_set_is_read_back(
     tree: dict[str, dict[str, Any]], path: tuple[str, str], value: Any
 ) -> None:
     text = "".join(

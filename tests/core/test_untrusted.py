@@ -24,27 +24,25 @@ class Note(msgspec.Struct):
 
 
 @pytest.mark.parametrize("form", [str, str.encode])
-def test_what_stands_beside_a_deep_nest_is_read(form: type[str]) -> None:
+def test_fields_beside_deep_nesting_are_read(form: type[str]) -> None:
     body = form(f'[{{"id": 1, "x": {DEEP}, "text": "one"}}, {{"id": 2, "text": "]{{[\\\\\\""}}]')
     first, second = decode_json(body, type=list[Note])
     assert (first.text, second.text) == ("one", ']{[\\"')
 
 
-def test_a_deep_nest_that_was_wanted_makes_no_sense() -> None:
+def test_a_required_field_with_deep_nesting_is_refused() -> None:
     for body in (f'{{"id": {DEEP}}}', DEEP, DEEP[:60_000], "[" * 60_000):
         with pytest.raises(msgspec.MsgspecError):
             decode_json(body, type=Note)
 
 
-def test_text_that_is_none_is_refused() -> None:
+def test_bytes_that_are_not_valid_text_are_refused() -> None:
     with pytest.raises(msgspec.MsgspecError):
         decode_json(b'{"id": 1, "text": "\xff"}', type=Note)
 
 
 @given(VALUES, st.integers(0, 5))
-def test_what_is_pruned_is_the_same_json_but_for_what_is_deeper(
-    value: object, deepest: int
-) -> None:
+def test_pruned_json_is_the_same_except_for_deeper_levels(value: object, deepest: int) -> None:
     assert json.loads(prune_nesting(json.dumps(value).encode(), max_depth=deepest)) == cut(
         value, deepest
     )

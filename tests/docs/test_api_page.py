@@ -40,7 +40,7 @@ def test_the_page_lists_every_code_of_the_api(page: Pages) -> None:
     assert codes - listed == set()
 
 
-def test_the_commands_on_the_page_are_those_there_are(
+def test_the_commands_on_the_page_are_the_existing_ones(
     page: Pages, docs_gateway: DocsGateway
 ) -> None:
     _, text = ask(docs_gateway, "/help")

@@ -12,7 +12,7 @@ from holdfast.core.crash_points import CrashPoint
 PICTURE = "docs/pictures/crash-points.svg"
 
 
-def test_every_crash_point_stands_on_the_way_of_a_message() -> None:
+def test_every_crash_point_is_on_the_path_of_a_message() -> None:
     drawn = ElementTree.parse(ROOT / PICTURE).iter("{http://www.w3.org/2000/svg}text")
     names = {text.text for text in drawn if text.get("class") == "name"}
     assert names == {point.value for point in CrashPoint}

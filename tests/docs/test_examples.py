@@ -64,7 +64,7 @@ def let_go(folder: Path) -> None:
     (workspace / "go").touch()
 
 
-def test_pulling_the_plug_loses_nothing_and_repeats_nothing(
+def test_killing_the_gateway_loses_nothing_and_repeats_nothing(
     docs_gateway: DocsGateway, tmp_path: Path
 ) -> None:
     """H2: the command that ran over the kill is attached to, and its effect is there once."""
@@ -87,7 +87,7 @@ def test_pulling_the_plug_loses_nothing_and_repeats_nothing(
     assert "note ·" in transcript
 
 
-def test_the_bot_answers_whom_it_is_told_to(docs_gateway: DocsGateway) -> None:
+def test_the_bot_answers_the_configured_users(docs_gateway: DocsGateway) -> None:
     said = run("bot.py", "run echo $((6 * 7))", environ=docs_gateway.environ)
     assert "42" in said
     assert said.count("bot, in mallory's: ") == said.count("holdfast pairing approve") == 1

@@ -39,7 +39,7 @@ def test_every_time_of_the_table_is_understood(page: Pages) -> None:
         understood(time)
 
 
-def test_the_options_are_those_there_are(page: Pages) -> None:
+def test_the_options_on_the_page_are_the_existing_ones(page: Pages) -> None:
     rows = page("docs/jobs.md").named()
     for option, values in (
         ("to", [ORIGIN, HOME, NOWHERE]),

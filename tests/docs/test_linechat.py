@@ -48,7 +48,9 @@ def environ(site: Path, tmp_path: Path) -> dict[str, str]:
     }
 
 
-def test_its_door_is_small_and_passes_the_suite(environ: dict[str, str], tmp_path: Path) -> None:
+def test_the_platform_is_small_and_passes_the_conformance_suite(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
     """As its author would run it, in a folder of its own."""
     folder = EXAMPLE / "src/linechat"
     plugin = [(folder / name).read_text() for name in ("plugin.py", "platform.py")]
@@ -122,7 +124,7 @@ def broken(site: Path) -> Iterator[None]:
     shutil.rmtree(about)
 
 
-def test_a_gateway_answers_over_it_beside_a_door_that_is_broken(
+def test_a_gateway_answers_over_linechat_beside_a_broken_plugin(
     broken: None, environ: dict[str, str], port: int, gateway: None
 ) -> None:
     """Law: what goes wrong with one account is its own affair."""

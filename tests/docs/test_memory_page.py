@@ -44,7 +44,7 @@ def test_the_page_has_the_hooks_with_their_limits(page: Pages) -> None:
     assert len(told) == 6
 
 
-def test_the_page_shows_every_way_to_say_the_command(page: Pages) -> None:
+def test_the_page_shows_every_form_of_the_command(page: Pages) -> None:
     first = page("docs/memory.md").blocks[0].text
     verbs = re.findall(r"(?:\[|\| )(\w+)", COMMANDS_BY_NAME["memory"].arguments)
     assert verbs and all(f"/memory {verb}" in first for verb in verbs)

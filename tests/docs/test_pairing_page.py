@@ -39,12 +39,12 @@ def test_every_line_for_the_shell_is_a_command(page: Pages) -> None:
     assert verbs == {"list", *re.findall(r"(\w+) [A-Z]+", COMMANDS_BY_NAME["pairing"].arguments)}
 
 
-def test_what_a_stranger_reads_is_what_the_page_shows(page: Pages) -> None:
+def test_an_unknown_sender_reads_what_the_page_shows(page: Pages) -> None:
     shown = [b.text for b in page("docs/pairing.md").blocks if b.language == "text"]
     assert shown == [CODE_TEXT.format(code="WX7K-2MPD") + "\n"]
 
 
-def test_the_roles_and_numbers_are_those_there_are(page: Pages) -> None:
+def test_the_roles_and_numbers_on_the_page_are_the_real_ones(page: Pages) -> None:
     text = page("docs/pairing.md").text
     assert {row[0] for row in page("docs/pairing.md").rows} >= {role.value for role in Role}
     assert f"at most {MAX_PENDING} people" in text and f"After {MAX_WRONG_CODES} wrong" in text
@@ -59,7 +59,7 @@ def test_the_quote_on_the_page_is_what_the_agent_reads(page: Pages) -> None:
     assert shown == f"{quoted}\n\nAnn: is that so?\n"
 
 
-def test_what_is_said_on_the_page_is_something_people_can_say(page: Pages) -> None:
+def test_the_phrases_on_the_page_are_commands(page: Pages) -> None:
     (block,) = [b.text for b in page("docs/groups.md").blocks if b.language == "sh"]
     said = [
         msgspec.convert(json.loads(shlex.split(line)[-1]), SayRequest)

@@ -12,13 +12,13 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_every_door_has_a_page_that_the_readme_leads_to(page: Pages, name: str) -> None:
+def test_every_platform_has_a_page_that_the_readme_links(page: Pages, name: str) -> None:
     assert (REPO / "docs" / f"{name}.md").is_file()
     assert f"docs/{name}.md" in page("README.md").text
     assert f"[platforms.{name}]" in page("examples/holdfast.toml").text
 
 
 @pytest.mark.parametrize("name", [name for name in OUTSIDE if name != "simulated"])
-def test_every_door_is_named_where_platforms_are_told_of(page: Pages, name: str) -> None:
+def test_every_platform_is_named_on_the_platforms_page(page: Pages, name: str) -> None:
     assert f"({name}.md)" in page("docs/platforms.md").text
     assert f"(docs/{name}.md)" in page("CHANGELOG.md").text

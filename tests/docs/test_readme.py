@@ -118,7 +118,7 @@ def test_the_links_of_a_page_lead_somewhere(path: str, page: Pages) -> None:
     assert [target for target in targets if not (folder / target).exists()] == []
 
 
-def test_what_the_architecture_names_is_where_it_says(page: Pages) -> None:
+def test_the_names_in_the_architecture_exist_where_it_says(page: Pages) -> None:
     """Whoever follows a message through it finds each file, and in a file what it is named for."""
     text = page("ARCHITECTURE.md").text
     named = {name for name in FILE.findall(text) if not any(_source(name))}

@@ -24,7 +24,7 @@ LINES = [
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_a_command_of_the_page_is_one(line: str) -> None:
+def test_every_command_of_the_page_exists(line: str) -> None:
     """Its name and its options are understood; nothing is done."""
     words = shlex.split(_OURS.sub("", line, count=1))
     command: click.Command = cli
@@ -37,12 +37,12 @@ def test_a_command_of_the_page_is_one(line: str) -> None:
     command.make_context(command.name or "", words)
 
 
-def test_every_command_of_the_group_is_told() -> None:
+def test_every_command_of_the_group_is_on_the_page() -> None:
     told = {name.removeprefix("holdfast gateway ") for name in PAGE.named() if "gateway" in name}
     assert {"install", "uninstall", "start", "stop", "restart", "status", "logs"} <= told
 
 
-def test_every_exit_code_of_a_gateway_is_told() -> None:
+def test_every_exit_code_of_a_gateway_is_on_the_page() -> None:
     codes = {name for name in PAGE.named() if name.isdigit()}
     ours = (
         exit_codes.OK,

@@ -27,7 +27,7 @@ def test_the_page_has_every_fault_and_no_other(page: Pages) -> None:
     )
 
 
-def test_a_port_that_is_taken_is_told_in_a_sentence() -> None:
+def test_a_taken_port_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         program = [sys.executable, "-m", "holdfast.testing.simulated", "--port", port]

@@ -68,12 +68,12 @@ def told() -> list[Docstring]:
     ]
 
 
-def test_what_is_cited_is_promised(told: list[Docstring]) -> None:
+def test_every_cited_id_is_defined(told: list[Docstring]) -> None:
     promises = defined()
     assert [(each.where, one) for each in told for one in each.cites if one not in promises] == []
 
 
-def test_what_a_mutant_breaks_is_promised() -> None:
+def test_every_id_that_a_mutant_breaks_is_defined() -> None:
     """A header may name something else than a promise of these pages."""
     patches = sorted((ROOT / "tests").rglob("*.patch"))
     headers = {patch.name: BREAKS.findall(patch.read_text()) for patch in patches}
@@ -84,12 +84,12 @@ def test_what_a_mutant_breaks_is_promised() -> None:
     assert [(name, one) for name, one in broken if one not in promises] == []
 
 
-def test_what_is_promised_is_proven_by_a_test(told: list[Docstring]) -> None:
+def test_every_promise_is_cited_by_a_test(told: list[Docstring]) -> None:
     proven = {one for each in told if each.of_test for one in each.cites}
     assert [promise for promise in defined() if promise not in proven] == []
 
 
-def test_a_promise_is_made_once() -> None:
+def test_every_promise_is_defined_once() -> None:
     assert [promise for promise, times in defined().items() if times > 1] == []
 
 
@@ -109,7 +109,7 @@ def test_a_promise_is_made_once() -> None:
         ("The bucket `A7`, UTF-8, E2E, IPv4, X-A1, H264.", ""),
     ],
 )
-def test_each_way_to_cite_is_read(text: str, ids: str) -> None:
+def test_every_citation_form_is_recognised(text: str, ids: str) -> None:
     assert cited(text) == set(ids.split())
 
 

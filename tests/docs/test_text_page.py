@@ -9,7 +9,7 @@ from holdfast.platforms.text.layout import draw_table
 PAGE = (Path(__file__).parents[2] / "docs" / "text.md").read_text(encoding="utf-8")
 
 
-def test_every_renderer_that_the_page_names_is_there() -> None:
+def test_every_renderer_that_the_page_names_exists() -> None:
     (named,) = re.findall(r"^The renderers are (.+?)\. Those", PAGE, re.MULTILINE)
     names = re.findall(r"`(\w+)\.(\w+)`", named)
     assert len(names) == 8
@@ -22,6 +22,6 @@ def test_a_table_is_drawn_as_the_page_draws_it() -> None:
     assert draw_table([["step", "s"], ["build", "29"], ["test", "12"]]) in PAGE
 
 
-def test_the_example_for_doors_runs() -> None:
+def test_the_example_for_platforms_runs() -> None:
     (example,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     exec(compile(example, "docs/text.md", "exec"), {})

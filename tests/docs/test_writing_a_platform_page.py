@@ -12,7 +12,7 @@ PAGE = "docs/writing-a-platform.md"
 EXAMPLE = REPO / "examples" / "linechat"
 
 
-def test_every_piece_of_code_on_the_page_stands_in_the_example(page: Pages) -> None:
+def test_every_piece_of_code_on_the_page_is_in_the_example(page: Pages) -> None:
     """Which is installed, run and put to the suite by its own tests."""
     pieces = [each.text for each in page(PAGE).blocks if each.language == "python"]
     assert len(pieces) >= 5
@@ -30,7 +30,7 @@ def test_the_files_on_the_page_are_those_of_the_example(page: Pages) -> None:
     assert list(settings["platforms"]) == list(real["entry-points"][PLUGIN_ENTRY_POINTS])
 
 
-def test_the_page_names_what_a_door_may_declare_and_a_ground_may_do(page: Pages) -> None:
+def test_the_page_names_all_capabilities_and_all_context_methods(page: Pages) -> None:
     text = page(PAGE).text
     left = {"fetchable", "busy_notices", "restart_notices", "group_edit_interval"}
     declared = set(Capabilities.__struct_fields__) - left

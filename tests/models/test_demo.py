@@ -62,7 +62,7 @@ async def play(text: str, tool: Tool) -> tuple[list[tuple[str, dict[str, Any]]],
         messages.append(NoteMessage(text="[System note: a restart]"))
 
 
-async def test_it_says_what_it_is_and_how_to_get_a_real_model() -> None:
+async def test_the_demo_model_says_what_it_is_and_how_to_get_a_real_model() -> None:
     for text in ("hi", "help", ""):
         said = (await ask(request(UserMessage(text=text)))).message.text
         assert "demo model" in said
@@ -71,13 +71,13 @@ async def test_it_says_what_it_is_and_how_to_get_a_real_model() -> None:
 
 
 @pytest.mark.parametrize("text", ["run uname -a", "please run: `uname -a`", "Run uname -a"])
-async def test_it_runs_the_command_it_is_asked_to(text: str) -> None:
+async def test_the_demo_model_runs_the_requested_command(text: str) -> None:
     calls, said = await play(text, lambda *_: "Linux")
     assert calls == [("terminal", {"command": "uname -a"})]
     assert "Linux" in said
 
 
-async def test_it_writes_edits_and_reads_a_file() -> None:
+async def test_the_demo_model_writes_edits_and_reads_a_file() -> None:
     files: dict[str, str] = {}
 
     def tool(name: str, arguments: dict[str, Any]) -> str:
@@ -94,7 +94,7 @@ async def test_it_writes_edits_and_reads_a_file() -> None:
     assert files["notes.txt"].strip() in said
 
 
-async def test_it_starts_a_background_process_and_looks_at_it() -> None:
+async def test_the_demo_model_starts_a_background_process_and_polls_it() -> None:
     started = "p1 running: for i in 1 2 3"
     calls, said = await play("start a background process", lambda *_: started)
     assert calls[0][1]["action"] == "start"
@@ -102,14 +102,14 @@ async def test_it_starts_a_background_process_and_looks_at_it() -> None:
     assert started in said
 
 
-async def test_a_process_that_did_not_start_is_shown_for_what_it_is() -> None:
+async def test_the_demo_model_reports_a_process_that_did_not_start() -> None:
     calls, said = await play("start a background process", lambda *_: "there is no bench")
     assert calls[1] == ("process", {"action": "list"})
     assert "there is no bench" in said
 
 
 @pytest.mark.parametrize("text", ["long job", "please work for a while"])
-async def test_the_long_job_goes_on_from_where_the_transcript_ends(text: str) -> None:
+async def test_the_long_job_continues_from_the_end_of_the_transcript(text: str) -> None:
     done: list[str] = []
 
     def tool(_: str, arguments: dict[str, Any]) -> str:
@@ -124,7 +124,7 @@ async def test_the_long_job_goes_on_from_where_the_transcript_ends(text: str) ->
 @pytest.mark.parametrize(
     "outcome", [ToolOutcome.UNKNOWN, ToolOutcome.CANCELLED, ToolOutcome.NOT_STARTED]
 )
-async def test_a_step_of_unknown_outcome_is_looked_for_before_it_is_repeated(
+async def test_a_step_of_unknown_outcome_is_checked_before_it_is_repeated(
     outcome: ToolOutcome,
 ) -> None:
     """H2: an unknown outcome is checked before the call is repeated."""
@@ -147,14 +147,14 @@ async def test_a_step_that_fails_ends_the_long_job() -> None:
     assert "no bench" in reply.text
 
 
-async def test_it_asks_only_for_tools_that_are_there() -> None:
+async def test_the_demo_model_calls_only_available_tools() -> None:
     for text in ("run ls", "edit a file", "start a background process", "long job"):
         reply = (await ask(request(UserMessage(text=text), tools=()))).message
         assert reply.calls == ()
         assert "toolsets" in reply.text
 
 
-async def test_its_call_ids_are_its_place_in_the_conversation() -> None:
+async def test_call_ids_of_the_demo_model_are_positions_in_the_conversation() -> None:
     asked = request(UserMessage(text="run ls"))
     first, second = (await ask(asked)).message, (await ask(asked)).message
     assert first == second
@@ -162,7 +162,7 @@ async def test_its_call_ids_are_its_place_in_the_conversation() -> None:
     assert later.message.calls[0].id != first.calls[0].id
 
 
-async def test_streaming_takes_less_than_a_second_however_much_is_said() -> None:
+async def test_streaming_takes_less_than_a_second_however_long_the_text() -> None:
     waited: list[float] = []
 
     async def count(seconds: float) -> None:

@@ -49,7 +49,7 @@ def failed(status: int, body: bytes = b"", headers: Mapping[str, str] | None = N
          ModelFault.SERVER),
     ],
 )  # fmt: skip
-def test_an_answer_is_classified(status: int, body: bytes, fault: ModelFault) -> None:
+def test_an_error_response_is_classified(status: int, body: bytes, fault: ModelFault) -> None:
     found = failed(status, body)
     assert (found.fault, found.status) == (fault, status)
 
@@ -65,7 +65,7 @@ def test_an_answer_is_classified(status: int, body: bytes, fault: ModelFault) ->
         (b'{"error":{"message":"x"}}', ModelFault.SERVER),
     ],
 )
-def test_an_error_inside_a_stream_is_classified_by_what_it_says(
+def test_an_error_inside_a_stream_is_classified_by_its_text(
     error: bytes, fault: ModelFault
 ) -> None:
     assert errors.provider_error(TARGET, error).fault is fault
@@ -117,7 +117,7 @@ def test_each_text_says_which_model_and_what_to_do() -> None:
     assert "`first_token_timeout`" in str(late)
 
 
-def test_what_a_person_must_mend_is_never_retried() -> None:
+def test_faults_that_a_person_must_fix_are_never_retried() -> None:
     assert (
         not {ModelFault.AUTH, ModelFault.BAD_REQUEST, ModelFault.CONTEXT_TOO_LONG}
         & RETRYABLE_FAULTS

@@ -64,7 +64,7 @@ def asked(model: ModelProcess) -> list[str]:
     return [body["model"] for body in model.requests()["requests"]]
 
 
-async def test_the_next_one_answers_and_it_is_told_once(
+async def test_the_fallback_model_answers_and_is_reported_once(
     voices: ModelLeases, model: ModelProcess
 ) -> None:
     model.script({"status": 401, "times": 1})
@@ -76,7 +76,7 @@ async def test_the_next_one_answers_and_it_is_told_once(
     assert (last.message.model, last.message.text) == ("second", "You said: hi")
 
 
-async def test_it_keeps_its_lease_to_the_end_and_the_next_lease_begins_with_the_first(
+async def test_a_client_stays_with_its_fallback_and_the_next_lease_starts_with_the_first_model(
     voices: ModelLeases, model: ModelProcess
 ) -> None:
     """A5: a lease is a turn's, once another has taken it over."""
@@ -93,7 +93,7 @@ async def test_it_keeps_its_lease_to_the_end_and_the_next_lease_begins_with_the_
     assert client.name == "first"
 
 
-async def test_a_conversation_that_is_too_long_is_not_another_models_affair(
+async def test_a_conversation_that_is_too_long_does_not_fall_back(
     voices: ModelLeases, model: ModelProcess
 ) -> None:
     """A shorter one mends it; whoever asked makes it shorter and asks again."""
@@ -104,7 +104,9 @@ async def test_a_conversation_that_is_too_long_is_not_another_models_affair(
     assert asked(model) == ["first"]
 
 
-async def test_the_last_ones_failure_is_the_calls(voices: ModelLeases, model: ModelProcess) -> None:
+async def test_the_failure_of_the_last_fallback_is_the_failure_of_the_call(
+    voices: ModelLeases, model: ModelProcess
+) -> None:
     model.script({"status": 400, "times": 1}, {"fault": "cut"}, {"status": 429, "message": "no"})
     with pytest.raises(ModelFailed, match="third") as failed:
         await said(voices.lease(), UserMessage(text="hi"))
@@ -112,7 +114,7 @@ async def test_the_last_ones_failure_is_the_calls(voices: ModelLeases, model: Mo
     assert asked(model) == ["first", "second", "third"]
 
 
-async def test_a_client_that_is_let_go_turns_to_nobody(
+async def test_a_released_client_does_not_fall_back(
     voices: ModelLeases, model: ModelProcess
 ) -> None:
     client = voices.lease()
@@ -122,7 +124,7 @@ async def test_a_client_that_is_let_go_turns_to_nobody(
     assert asked(model) == []
 
 
-async def test_another_name_for_a_session_leaves_the_stand_ins_as_they_are(
+async def test_a_model_override_of_a_session_keeps_the_fallbacks(
     voices: ModelLeases, model: ModelProcess
 ) -> None:
     model.script({"status": 404, "times": 1})
@@ -130,7 +132,7 @@ async def test_another_name_for_a_session_leaves_the_stand_ins_as_they_are(
     assert asked(model) == ["other", "second"]
 
 
-async def test_without_stand_ins_there_is_nothing_in_between() -> None:
+async def test_without_fallbacks_the_client_is_not_wrapped() -> None:
     async with ModelPool() as pool:
         client: Any = ModelLeases(ModelSettings(provider=Provider.DEMO), pool, secrets={}).lease()
         assert type(client).__name__ == "DemoModel"

@@ -16,7 +16,9 @@ Lease = Callable[..., Any]
 Say = Callable[..., Any]
 
 
-async def test_a_reply_streams_and_is_whole(lease: Lease, said: Say, model: ModelProcess) -> None:
+async def test_a_reply_streams_and_is_complete(
+    lease: Lease, said: Say, model: ModelProcess
+) -> None:
     *deltas, last = await said(lease(), "hi [cached 40]")
     assert "".join(delta.text for delta in deltas) == "You said: hi [cached 40]"
     assert isinstance(last, Completed)
@@ -27,7 +29,7 @@ async def test_a_reply_streams_and_is_whole(lease: Lease, said: Say, model: Mode
 
 
 @pytest.mark.parametrize("split", [1, 2, 3, 7])
-async def test_characters_cut_by_chunk_boundaries_arrive_whole(
+async def test_characters_split_by_chunk_boundaries_arrive_whole(
     lease: Lease, said: Say, split: int
 ) -> None:
     text = "zwölf Boxkämpfer 🎉 日本語"
@@ -51,7 +53,7 @@ async def test_parallel_calls_in_fragments_arrive_whole_and_the_tool_loop_closes
     assert last.message.text == f"Done: out {message.calls[1].id}"
 
 
-async def test_reasoning_goes_back_as_it_came(
+async def test_reasoning_is_sent_back_as_it_was_received(
     lease: Lease, said: Say, model: ModelProcess, mode: ApiMode
 ) -> None:
     reply = (await said(lease(), "[reasoning hmm] [text 4]"))[-1].message
@@ -95,7 +97,7 @@ async def test_reasoning_goes_back_as_it_came(
         ("[status 302]", ModelFault.BAD_REQUEST),
     ],
 )
-async def test_a_fault_is_told_for_what_it_is_and_the_next_call_is_well(
+async def test_a_fault_is_classified_and_the_next_call_succeeds(
     lease: Lease, said: Say, script: str, fault: ModelFault
 ) -> None:
     client = lease()
@@ -132,7 +134,7 @@ async def test_a_refused_key_is_never_shown_even_by_a_provider_that_quotes_it(
     assert "sk-a-wrong-key" not in repr(failed.value) + str(failed.value)
 
 
-async def test_an_address_where_nobody_listens_is_a_network_fault(lease: Lease, said: Say) -> None:
+async def test_an_address_without_a_listener_is_a_network_fault(lease: Lease, said: Say) -> None:
     with pytest.raises(ModelFailed, match="refused") as failed:
         await said(lease(base_url="http://127.0.0.1:1/v1"), "hi")
     assert failed.value.fault is ModelFault.NETWORK
@@ -150,7 +152,7 @@ async def test_a_call_that_fails_twice_is_answered_the_third_time(
     assert model.requests()["count"] == 3
 
 
-async def test_retry_after_is_obeyed_and_a_bad_request_is_asked_once(
+async def test_retry_after_is_obeyed_and_a_bad_request_is_sent_once(
     lease: Lease, said: Say, waits: list[float], model: ModelProcess
 ) -> None:
     await said(lease(retries=4), "[status 429 7] [times 1]")
@@ -161,7 +163,7 @@ async def test_retry_after_is_obeyed_and_a_bad_request_is_asked_once(
     assert model.requests()["count"] == 1
 
 
-async def test_a_posted_script_answers_in_order_those_it_is_meant_for(
+async def test_a_posted_script_answers_its_requests_in_order(
     lease: Lease, said: Say, model: ModelProcess
 ) -> None:
     model.script({"match": "weather", "text": "rain"}, {"text": "first"}, {"text": "second"})

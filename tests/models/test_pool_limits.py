@@ -69,7 +69,7 @@ async def test_each_limit_ends_the_call_and_names_its_setting(
     await no_connection_is_left(model.port)
 
 
-async def test_a_connection_that_is_not_taken_ends_at_its_limit(lease: Lease, said: Say) -> None:
+async def test_a_connection_that_is_not_accepted_ends_at_its_limit(lease: Lease, said: Say) -> None:
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
@@ -114,7 +114,7 @@ async def test_a_slow_consumer_is_not_the_providers_fault(lease: Lease) -> None:
     assert "".join(texts) == "x" * 80
 
 
-async def test_a_reply_that_is_whole_is_not_lost_to_a_server_that_does_not_end(
+async def test_a_complete_reply_is_not_lost_when_the_server_does_not_close_the_stream(
     pool: ModelPool,
 ) -> None:
     """The finish reason came, and then silence: there is nothing more to wait for."""
@@ -225,7 +225,7 @@ async def test_release_between_two_events_closes_the_connection_at_once(
         await anext(stream)
 
 
-async def test_closing_the_iterator_early_gives_the_connection_back(
+async def test_closing_the_iterator_early_releases_the_connection(
     lease: Lease, model: ModelProcess
 ) -> None:
     async with aclosing(lease().stream(ask(STALLED))) as stream:
@@ -234,7 +234,7 @@ async def test_closing_the_iterator_early_gives_the_connection_back(
     await no_connection_is_left(model.port)
 
 
-async def test_cancelling_a_call_is_quick_and_leaves_nothing(
+async def test_cancelling_a_call_is_quick_and_leaves_no_connection(
     lease: Lease, said: Say, model: ModelProcess
 ) -> None:
     before = asyncio.all_tasks()

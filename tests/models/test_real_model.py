@@ -82,7 +82,7 @@ async def test_a_real_server_streams_a_reply_and_counts_it(
 
 
 @pytest.mark.parametrize("mode", list(ApiMode))
-async def test_what_a_real_server_refuses_is_told_for_what_it_is(
+async def test_an_error_of_a_real_server_is_classified(
     real: ModelPool, llama: str, mode: ApiMode
 ) -> None:
     target = ModelTarget(
@@ -133,7 +133,7 @@ async def test_provider_local_without_an_address_starts_its_own_and_ends_it(llam
     assert children() == before
 
 
-async def test_a_start_that_nobody_waits_for_any_more_is_ended_too(llama: str) -> None:
+async def test_a_start_that_is_cancelled_leaves_no_server(llama: str) -> None:
     before = children()
     async with ModelPool() as pool:
         client = pool.lease(make_target(ModelSettings(provider=Provider.LOCAL), api_key=None))

@@ -93,7 +93,7 @@ async def test_retry_after_is_obeyed() -> None:
 @pytest.mark.parametrize(
     "kind", [ModelFault.AUTH, ModelFault.BAD_REQUEST, ModelFault.CONTEXT_TOO_LONG]
 )
-async def test_what_cannot_pass_is_not_retried(kind: ModelFault) -> None:
+async def test_permanent_faults_are_not_retried(kind: ModelFault) -> None:
     failures = [fault(kind)]
     with pytest.raises(ModelFailed) as failed:
         await run(failures)
@@ -108,14 +108,14 @@ async def test_retries_are_used_up() -> None:
     assert len(waiting.waited) == 3
 
 
-async def test_a_wait_longer_than_anybody_would_wait_is_not_begun() -> None:
+async def test_a_retry_with_too_long_a_wait_is_not_started() -> None:
     waiting = Waiting()
     with pytest.raises(ModelFailed) as failed:
         await run([fault(ModelFault.RATE_LIMIT, retry_after=3600)], waiting=waiting)
     assert (failed.value.retry_after, waiting.waited) == (3600, [])
 
 
-async def test_a_wait_that_outlasts_the_whole_call_is_not_begun() -> None:
+async def test_a_retry_that_would_outlast_the_call_is_not_started() -> None:
     waiting = Waiting(remaining=5)
     with pytest.raises(ModelFailed) as failed:
         await run([fault(ModelFault.RATE_LIMIT, retry_after=20)], waiting=waiting)

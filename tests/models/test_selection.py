@@ -60,11 +60,11 @@ async def test_the_first_address_in_order_that_has_a_model_is_taken(serve: Serve
         b"",
     ],
 )
-async def test_who_does_not_answer_as_a_model_server_is_none(serve: Serve, answer: bytes) -> None:
+async def test_a_server_without_a_model_list_is_not_selected(serve: Serve, answer: bytes) -> None:
     assert await find_server([await serve(answer), NOBODY, "http://[::1"], within=5) is None
 
 
-async def test_a_silent_server_costs_the_start_no_more_than_it_may(serve: Serve) -> None:
+async def test_a_silent_server_delays_the_start_only_up_to_its_limit(serve: Serve) -> None:
     silent = [await serve(None) for _ in range(4)]
     began = time.monotonic()
     assert await find_server(silent, within=0.2) is None
@@ -72,7 +72,7 @@ async def test_a_silent_server_costs_the_start_no_more_than_it_may(serve: Serve)
     assert len(asyncio.all_tasks()) <= 10
 
 
-async def test_a_server_that_answers_is_chosen_and_told(model: ModelProcess) -> None:
+async def test_a_server_that_answers_is_selected_and_reported(model: ModelProcess) -> None:
     chosen = await select_model(ModelSettings(discover=(NOBODY, model.base_url)), origin="")
     assert chosen.settings.provider is Provider.LOCAL
     assert chosen.settings.base_url == model.base_url
@@ -80,19 +80,19 @@ async def test_a_server_that_answers_is_chosen_and_told(model: ModelProcess) -> 
     assert model.base_url in chosen.choice.why
 
 
-async def test_a_name_that_is_written_is_kept(model: ModelProcess) -> None:
+async def test_a_configured_name_is_used(model: ModelProcess) -> None:
     chosen = await select_model(ModelSettings(name="mine", discover=(model.base_url,)), origin="")
     assert chosen.choice.name == "mine"
 
 
-async def test_with_nobody_there_the_demo_answers_and_says_why() -> None:
+async def test_without_a_server_the_demo_model_is_selected_with_a_reason() -> None:
     chosen = await select_model(ModelSettings(discover=(NOBODY,)), origin="")
     assert chosen.settings.provider is Provider.DEMO
     assert chosen.choice.name == "demo"
     assert "no API key is set" in chosen.choice.why
 
 
-async def test_what_is_named_is_not_looked_for(model: ModelProcess) -> None:
+async def test_a_configured_provider_is_not_searched_for(model: ModelProcess) -> None:
     settings = ModelSettings(provider=Provider.DEMO, discover=(model.base_url,))
     chosen = await select_model(settings, origin="holdfast.toml")
     assert chosen.settings == settings

@@ -52,7 +52,7 @@ def test_a_stream_that_ends_without_a_blank_line_gives_its_last_event() -> None:
     assert split([b"data: a\r\n\r\ndata: [DONE]\r"]) == ([b"a"], True)
 
 
-def test_an_event_without_end_is_given_up() -> None:
+def test_an_endless_event_is_an_error() -> None:
     splitter = SseParser()
     with pytest.raises(EventTooLong):
         for _ in range(40):

@@ -63,12 +63,12 @@ def test_a_local_model_that_is_not_there_says_how_to_get_it(
 
 
 @pytest.mark.parametrize("given", ["127.0.0.1:80", "ftp://x", "http://", "http://[x", "http://x:y"])
-def test_an_address_that_is_none_is_refused(given: str) -> None:
+def test_an_invalid_address_is_refused(given: str) -> None:
     with pytest.raises(InvalidTarget, match=r"model\.base_url"):
         make_target(ModelSettings(provider=Provider.LOCAL, base_url=given), api_key=None)
 
 
-def test_a_key_keeps_no_line_break_and_takes_no_nonsense() -> None:
+def test_a_key_is_stripped_and_invalid_characters_are_refused() -> None:
     settings = ModelSettings(provider=Provider.OPENAI, api_key="file:key")
     assert make_target(settings, api_key=Secret(" sk-1\n")).api_key == KEY
     for nonsense in ("sk 1", "sk-\n1", "sk-ü"):
@@ -103,7 +103,7 @@ def test_limits_and_retries_come_from_the_settings() -> None:
          ApiMode.CHAT_COMPLETIONS),
     ],
 )  # fmt: skip
-def test_each_provider_is_spoken_to_in_its_own_mode_unless_told_otherwise(
+def test_each_provider_has_its_own_api_mode_unless_configured(
     settings: ModelSettings, mode: ApiMode
 ) -> None:
     assert make_target(settings, api_key=KEY).api_mode is mode
@@ -113,7 +113,7 @@ def test_each_provider_is_spoken_to_in_its_own_mode_unless_told_otherwise(
     ("name", "said"),
     [("gpt-5", "minimal"), ("gpt-5-mini-2025-08-07", "minimal"), ("gpt-5.1", "low"), ("o3", "low")],
 )
-def test_an_effort_is_said_in_a_word_the_model_knows(name: str, said: str) -> None:
+def test_an_effort_is_mapped_to_a_level_that_the_model_knows(name: str, said: str) -> None:
     target = ModelTarget(provider=Provider.OPENAI, name=name)
     assert (target.effort("minimal"), target.effort("high")) == (said, "high")
     assert target.effort("none") is None

@@ -22,7 +22,7 @@ async def wait(kept: CallDeadline, seconds: float, limit: float) -> None:
     await kept.wait(partial(asyncio.sleep, seconds), limit, stage="was silent", setting="the_limit")
 
 
-def test_silence_adds_up_until_something_is_heard() -> None:
+def test_silence_adds_up_until_data_arrives() -> None:
     async def silences() -> None:
         kept = patience()
         for _ in range(4):
@@ -39,7 +39,7 @@ def test_silence_adds_up_until_something_is_heard() -> None:
     loop.close()
 
 
-async def test_what_comes_without_a_pause_is_bounded_by_the_whole_limit_too() -> None:
+async def test_an_uninterrupted_stream_is_bounded_by_the_total_limit() -> None:
     async def at_once() -> None:
         return None
 
@@ -51,7 +51,7 @@ async def test_what_comes_without_a_pause_is_bounded_by_the_whole_limit_too() ->
     kept.finish()
 
 
-async def test_a_cancellation_by_somebody_else_goes_first() -> None:
+async def test_a_cancellation_from_outside_takes_precedence() -> None:
     kept = patience()
     task = asyncio.create_task(wait(kept, 30, 0))
     await asyncio.sleep(0)

@@ -42,7 +42,7 @@ async def test_a_server_on_this_machine_answers_and_is_named(tmp_path: Path) -> 
             await asyncio.to_thread(gateway.end)
 
 
-async def test_a_stand_in_answers_when_the_model_fails_for_good(tmp_path: Path) -> None:
+async def test_a_fallback_answers_when_the_model_fails_permanently(tmp_path: Path) -> None:
     with ModelProcess() as model:
         second = {"provider": "local", "name": "second", "base_url": model.base_url}
         gateway = GatewayProcess(

@@ -30,32 +30,32 @@ async def test_folder_and_variables_survive_whatever_way_a_command_ends(sandbox,
     assert result.output == '/workspace/a b\nx\ny="z'
 
 
-async def test_what_is_not_exported_does_not_stay(sandbox):
+async def test_variables_that_are_not_exported_do_not_stay(sandbox):
     await sandbox.run("c1", "secret=1; unset LANG", limit=60)
     result = await sandbox.run("c2", 'echo "$secret,$LANG"', limit=60)
     assert result.output == ",\n"
 
 
-async def test_our_own_words_never_reach_the_command(sandbox):
+async def test_shell_settings_of_the_runner_do_not_reach_the_command(sandbox):
     await sandbox.run("c1", "set -a; set -x", limit=60)
     result = await sandbox.run("c2", "env; set -x; echo hi; echo $#", limit=60)
     assert "holdfast" not in result.output.replace("HOSTNAME=holdfast", "")
     assert result.output.endswith("++ echo hi\nhi\n++ echo 0\n0\n")
 
 
-async def test_a_folder_that_is_gone_is_told_and_left(sandbox):
+async def test_a_deleted_working_folder_is_reported_and_left(sandbox):
     await sandbox.run("c1", "mkdir gone && cd gone && rmdir ../gone", limit=60)
     result = await sandbox.run("c2", "pwd", limit=60)
     assert result.output == "[/workspace/gone is gone; working in /workspace]\n/workspace\n"
 
 
-async def test_a_variable_too_large_to_pass_on_is_not_kept(sandbox):
+async def test_a_variable_too_large_to_pass_on_is_dropped(sandbox):
     await sandbox.run("c1", 'export BIG=$(head -c 600000 /dev/zero | tr "\\0" x)', limit=60)
     result = await sandbox.run("c2", "echo ${#BIG}", limit=60)
     assert (result.exit_code, result.output) == (0, "0\n")
 
 
-async def test_a_call_is_run_once_however_often_it_is_asked_for(sandbox):
+async def test_a_call_runs_once_however_often_it_is_requested(sandbox):
     first, second = await asyncio.gather(
         *(sandbox.run("c", "echo once >>log; sleep 0.3; cat log", limit=60) for _ in range(2))
     )
@@ -102,7 +102,7 @@ async def test_a_time_limit_kills_the_whole_tree_and_only_that(sandbox):
     assert (await sandbox.poll_process(process.id)).process.running
 
 
-async def test_a_child_that_holds_the_output_does_not_hold_up_the_call(sandbox):
+async def test_a_child_process_that_holds_the_output_does_not_delay_the_call(sandbox):
     result = await sandbox.run("c", "sleep 300 & echo started", limit=60)
     assert (result.output, result.timed_out) == ("started\n", False)
     there = "until pgrep -x sleep >/dev/null; do sleep 0.02; done; pgrep -c sleep"
@@ -152,13 +152,13 @@ async def test_a_command_that_cannot_be_given_to_a_shell_is_refused(sandbox):
         await sandbox.run("c2", "echo \0", limit=60)
 
 
-async def test_nonsense_for_a_shell_is_an_exit_code(sandbox):
+async def test_a_shell_syntax_error_is_an_exit_code(sandbox):
     result = await sandbox.run("c", "if then fi (", limit=60)
     assert result.exit_code not in (0, None)
     assert "syntax error" in result.output
 
 
-async def test_killing_everything_inside_leaves_the_runner_well(sandbox):
+async def test_killing_every_process_inside_does_not_harm_the_runner(sandbox):
     result = await sandbox.run("c", "kill -9 -1; sleep 5", limit=60)
     assert result.exit_code == 137
     assert (await sandbox.run("c2", "echo well", limit=60)).output == "well\n"
@@ -172,7 +172,7 @@ async def test_signals_and_input_are_those_of_a_fresh_process(sandbox):
     assert int(ignored, 16) & ~(3 << 31) == 0
 
 
-async def test_an_unknown_call_is_never_heard_of(sandbox):
+async def test_an_unknown_call_is_reported_as_never_seen(sandbox):
     assert await sandbox.attach("c") is None
     await sandbox.run("other", "true", limit=60)
     assert await sandbox.attach("c") is None

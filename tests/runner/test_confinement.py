@@ -62,7 +62,7 @@ async def test_the_runner_cannot_be_killed_stopped_or_looked_into(sandbox):
     assert (await sandbox.run("c2", "echo well", limit=60)).output == "well\n"
 
 
-async def test_its_rights_are_nobodys(sandbox):
+async def test_a_command_has_no_privileges(sandbox):
     wanted = "grep -E 'Cap|NoNewPrivs|^Uid|^Groups' /proc/self/status | tr '\\t' ' '"
     lines = (await sandbox.run("c", wanted, limit=60)).output.splitlines()
     facts = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
@@ -126,7 +126,7 @@ async def test_the_network_is_a_matter_of_policy(open_runners):
 
 
 @pytest.mark.parametrize("plant", ["link", "pipe", "folder", "nonsense", "deep", "forged"])
-async def test_what_is_planted_in_the_spool_fools_nobody(runners, home, plant):
+async def test_files_planted_in_the_spool_are_not_trusted(runners, home, plant):
     """The gateway reads the spool of a dead runner; a command could have written to it."""
     (home / "secret.json").write_text('{"result": {"exit_code": 0, "output": "sk-very-secret"}}')
     sandbox = runners.sandbox("s_1")
@@ -167,7 +167,7 @@ async def test_planted_processes_are_left_out(runners, home):
     assert (await sandbox.run("c2", "echo well", limit=60)).output == "well\n"
 
 
-async def test_a_terminal_state_that_is_none_costs_nothing_but_itself(runners):
+async def test_an_invalid_terminal_state_is_ignored(runners):
     sandbox = runners.sandbox("s_1")
     forged = [
         '{"environment": 5, "cwd": 7}',
@@ -181,14 +181,14 @@ async def test_a_terminal_state_that_is_none_costs_nothing_but_itself(runners):
         assert result.output.splitlines()[-2:] == ["/workspace", "well"]
 
 
-async def test_a_spool_swept_away_costs_the_runner_nothing(sandbox):
+async def test_a_deleted_spool_does_not_harm_the_runner(sandbox):
     result = await sandbox.run("c", "rm -rf /run/holdfast/*; echo swept", limit=60)
     assert result.exit_code == 0
     assert (await sandbox.run("c2", "echo well", limit=60)).output == "well\n"
     assert (await sandbox.start_process("p", "true")).id == "p1"
 
 
-async def test_nothing_outlives_the_end(sandbox, runners, ledger):
+async def test_no_process_outlives_the_end_of_its_session(sandbox, runners, ledger):
     script = """
         setsid nohup sleep 3131 >/dev/null 2>&1 &
         ( ( setsid sh -c 'trap "" TERM HUP INT; sleep 3132; sleep 3132' & ) & )
@@ -233,7 +233,7 @@ async def test_the_socket_is_for_the_gateway_alone(sandbox, home):
     assert result.output == ""
 
 
-async def test_killing_the_outer_process_leaves_the_runner_at_work(sandbox, ledger):
+async def test_killing_the_outer_process_does_not_stop_the_runner(sandbox, ledger):
     await sandbox.run("c", "cd /tmp", limit=60)
     os.kill(ledger.rows["s_1"].outer_pid, signal.SIGKILL)
     assert (await sandbox.run("c2", "pwd", limit=60)).output == "/tmp\n"

@@ -49,7 +49,7 @@ async def test_what_cannot_be_read_is_refused_with_a_reason(sandbox, path, says)
         await sandbox.read_file(path)
 
 
-async def test_endless_lines_and_files_are_cut(sandbox):
+async def test_endless_lines_and_files_are_truncated(sandbox):
     await sandbox.run("c", "head -c 10000 /dev/zero | tr '\\0' x >wide; seq 100000 >long", limit=60)
     wide = await sandbox.read_file("wide")
     assert wide.text.endswith("[… 8000 characters cut]")
@@ -57,7 +57,7 @@ async def test_endless_lines_and_files_are_cut(sandbox):
     assert long.shown < long.total == 100_000
 
 
-async def test_an_edit_replaces_the_one_place_and_is_done_once(sandbox):
+async def test_an_edit_replaces_the_one_match_and_is_applied_once(sandbox):
     await sandbox.write_file("w", "a", "x = 1\ny = 2\n")
     edited = await sandbox.edit_file("c", "a", old="y = 2", new="y = 2\ny = 2")
     assert (edited.replaced, edited.lines) == (1, (2,))
@@ -67,7 +67,7 @@ async def test_an_edit_replaces_the_one_place_and_is_done_once(sandbox):
     assert await sandbox.recorded_edit("never") is None
 
 
-async def test_an_edit_that_fits_nowhere_or_twice_says_so_and_changes_nothing(sandbox):
+async def test_an_edit_without_exactly_one_match_is_refused_and_changes_nothing(sandbox):
     await sandbox.write_file(
         "w", "a", "def first(self):\n    pass\n\ndef second(self):\n    pass\n"
     )
@@ -112,7 +112,7 @@ async def test_search_is_capped(sandbox):
     assert len(found.lines) == 100 and found.more
 
 
-async def test_a_slow_search_does_not_hold_up_a_command(sandbox):
+async def test_a_slow_search_does_not_delay_a_command(sandbox):
     await sandbox.write_file("w", "bomb", "a" * 30 + "!")
     slow = asyncio.create_task(sandbox.search_files("(a|a)*$"))
     result = await asyncio.wait_for(sandbox.run("c", "echo well", limit=60), 20)

@@ -13,7 +13,7 @@ from holdfast.runner.paths import SessionPaths, connect_socket
 from holdfast.runner.program.process_tree import start_time as process_start_time
 
 
-async def test_a_full_workspace_kills_who_filled_it_and_says_so(open_runners):
+async def test_a_full_workspace_kills_the_command_that_filled_it_and_says_so(open_runners):
     sandbox = open_runners(workspace_mb=20).sandbox("s_1")
     innocent = await sandbox.start_process("p", "while sleep 0.1; do echo tick; done")
     fill = "for i in $(seq 3000); do head -c 1000000 /dev/zero >f$i; done; echo done"
@@ -27,7 +27,7 @@ async def test_a_full_workspace_kills_who_filled_it_and_says_so(open_runners):
     await sandbox.write_file("w2", "more", "x")
 
 
-async def test_what_a_command_left_behind_cannot_fill_the_workspace(open_runners):
+async def test_a_process_that_a_command_left_behind_cannot_fill_the_workspace(open_runners):
     sandbox = open_runners(workspace_mb=20).sandbox("s_1")
     fill = "for i in $(seq 4000); do head -c 1000000 /dev/zero >f$i; sleep 0.005; done; sleep 3000"
     await sandbox.run("c", f"nohup sh -c '{fill}' >/dev/null 2>&1 & true", limit=60)
@@ -38,7 +38,7 @@ async def test_what_a_command_left_behind_cannot_fill_the_workspace(open_runners
             await asyncio.sleep(0.3)
 
 
-async def test_one_file_has_a_size_it_cannot_pass(open_runners):
+async def test_a_single_file_has_a_size_limit(open_runners):
     sandbox = open_runners(file_mb=2).sandbox("s_1")
     result = await sandbox.run("c", "head -c 5000000 /dev/zero >big; stat -c %s big", limit=60)
     assert str(2 * 1024 * 1024) in result.output
@@ -60,7 +60,7 @@ async def test_endless_output_is_stopped_by_the_size_of_its_file(open_runners):
     assert (await sandbox.run("c2", "echo well", limit=60)).output == "well\n"
 
 
-async def test_forking_without_end_comes_to_its_limit_and_can_be_killed(open_runners):
+async def test_a_fork_bomb_reaches_its_limit_and_can_be_killed(open_runners):
     sandbox = open_runners(processes=40).sandbox("s_1")
     bomb = "f() { sleep 50 & f; }; f 2>/dev/null & sleep 60"
     result = await sandbox.run("c", bomb, limit=1)
@@ -109,7 +109,7 @@ async def test_an_idle_runner_ends_itself_and_its_terminal_is_found_again(open_r
     assert ledger.started_pids[-1] not in before
 
 
-async def test_a_runner_is_not_idle_before_it_was_ever_asked(open_runners, home):
+async def test_a_runner_is_not_idle_before_its_first_request(open_runners, home):
     """However slow the machine is on which somebody starts it for a command."""
     settings, place, runs = (
         RunnerSettings(idle_timeout=0.1),

@@ -21,14 +21,14 @@ async def test_a_process_is_started_once_per_call(sandbox):
     assert [process.id for process in await sandbox.list_processes()] == ["p1"]
 
 
-async def test_its_end_and_exit_code_are_told(sandbox):
+async def test_the_end_and_exit_code_of_a_process_are_reported(sandbox):
     process = await sandbox.start_process("c", "echo bye; exit 5")
     part = await sandbox.wait_for_process(process.id, limit=60)
     assert (part.process.exit_code, part.output) == (5, "bye\n")
     assert not part.process.running
 
 
-async def test_a_wait_is_over_when_its_limit_is(sandbox):
+async def test_a_wait_for_a_process_ends_at_its_limit(sandbox):
     process = await sandbox.start_process("c", "sleep 100")
     began = time.monotonic()
     part = await sandbox.wait_for_process(process.id, limit=0.2)
@@ -51,14 +51,14 @@ async def test_each_poll_shows_only_what_is_new(sandbox):
         await sandbox.feed_process(process.id, "x")
 
 
-async def test_a_flood_between_two_polls_is_skipped_with_a_word(sandbox):
+async def test_too_much_output_between_two_polls_is_skipped_with_a_notice(sandbox):
     process = await sandbox.start_process("c", "seq 20000; sleep 0")
     part = await sandbox.wait_for_process(process.id, limit=60)
     assert part.output.endswith("\n20000\n")
     assert part.skipped == part.size - 16384
 
 
-async def test_killing_takes_everything_below_with_it(sandbox):
+async def test_killing_a_process_kills_its_descendants(sandbox):
     script = "setsid sh -c 'trap \"\" TERM; sleep 301; sleep 301' & sleep 302"
     process = await sandbox.start_process("c", script)
     await sandbox.run("look", "until pgrep -x sleep; do sleep 0.02; done", limit=60)
@@ -68,26 +68,26 @@ async def test_killing_takes_everything_below_with_it(sandbox):
     assert left.output == ""
 
 
-async def test_it_begins_where_the_terminal_is(sandbox):
+async def test_a_process_starts_in_the_folder_of_the_terminal(sandbox):
     await sandbox.run("c1", "mkdir here; cd here; export WORD=said", limit=60)
     process = await sandbox.start_process("c2", "pwd; echo $WORD")
     part = await sandbox.wait_for_process(process.id, limit=60)
     assert part.output == "/workspace/here\nsaid\n"
 
 
-async def test_a_process_nobody_started_is_named_with_those_that_are(sandbox):
+async def test_an_unknown_process_is_refused_with_the_known_ones(sandbox):
     await sandbox.start_process("c", "sleep 100")
     with pytest.raises(SandboxRefused, match=r"no process 'p9'; known: p1"):
         await sandbox.poll_process("p9")
 
 
-async def test_one_that_does_not_read_takes_only_what_fits(sandbox):
+async def test_a_process_that_does_not_read_takes_only_the_input_that_fits(sandbox):
     process = await sandbox.start_process("c", "sleep 100")
     with pytest.raises(SandboxRefused, match="does not read"):
         await sandbox.feed_process(process.id, "x" * 200_000)
 
 
-async def test_what_cannot_be_asked_of_it_is_refused_and_costs_it_nothing(sandbox):
+async def test_an_impossible_request_is_refused_and_does_not_harm_the_process(sandbox):
     """The runner is pid 1 of the session: an error of its own would end all that runs."""
     process = await sandbox.start_process("c", "sleep 100")
     with pytest.raises(SandboxRefused, match="the runner failed"):
@@ -97,7 +97,7 @@ async def test_what_cannot_be_asked_of_it_is_refused_and_costs_it_nothing(sandbo
     assert [one.running for one in await sandbox.list_processes()] == [True]
 
 
-async def test_those_of_a_runner_that_died_are_reported_as_ended(runners, ledger):
+async def test_the_processes_of_a_runner_that_died_are_reported_as_ended(runners, ledger):
     """J2: in a sandbox that goes away they are reported as ended."""
     sandbox = runners.sandbox("s_1")
     await sandbox.start_process("c", "sleep 100")
@@ -114,7 +114,7 @@ async def test_those_of_a_runner_that_died_are_reported_as_ended(runners, ledger
     assert [process.running for process in await sandbox.list_processes()] == [False, False, True]
 
 
-async def test_one_that_runs_says_what_it_takes_with_all_that_it_started(runners):
+async def test_the_usage_of_a_process_includes_its_descendants(runners):
     sandbox = runners.sandbox("s_1")
     await sandbox.start_process("c", "sh -c 'while :; do :; done' & wait")
     done = await sandbox.start_process("c2", "exit 0")

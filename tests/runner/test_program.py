@@ -18,7 +18,7 @@ WHOLE = "0 0 4294967295\n"
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
-def test_it_is_written_in_python_3_9_and_needs_only_the_standard_library(source):
+def test_the_runner_program_is_python_3_9_with_only_the_standard_library(source):
     tree = ast.parse(source.read_text(), feature_version=(3, 9))
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -44,7 +44,7 @@ async def test_an_interpreter_outside_usr_is_brought_into_the_sandbox(home, open
         assert told[1:] == [Path(sys.base_prefix).name]
 
 
-def test_the_copy_it_runs_from_is_made_once_and_replaces_the_last(tmp_path):
+def test_the_copy_of_the_program_is_made_once_and_replaces_the_last(tmp_path):
     (tmp_path / ".program-old").mkdir()
     first = make_plan(RunnerSettings(sandbox="off"), runs=tmp_path).program
     made = (first / "program" / "main.py").stat().st_mtime_ns
@@ -55,14 +55,14 @@ def test_the_copy_it_runs_from_is_made_once_and_replaces_the_last(tmp_path):
     assert list((first / "program" / "__pycache__").glob("main.*.pyc"))
 
 
-def test_each_session_has_a_user_of_its_own_that_nobody_else_has():
+def test_each_session_has_its_own_user_id():
     users = {session_uid(f"s_{n}", WHOLE) for n in range(1000)}
     assert len(users) == 1000
     assert min(users) >= 1_879_048_192 and max(users) < 1 << 31
     assert session_uid("s_1", WHOLE) == session_uid("s_1", WHOLE)
 
 
-def test_a_root_that_is_itself_a_guest_takes_a_user_it_has():
+def test_root_in_a_user_namespace_uses_a_mapped_user_id():
     assert 20_000 <= session_uid("s_1", "0 100000 65536\n") < 60_000
     with pytest.raises(Exception, match="run it as another user"):
         session_uid("s_1", "0 1000 1\n")

@@ -14,14 +14,14 @@ from holdfast.runner.program.process_tree import living_descendants
 from holdfast.runner.program.process_tree import start_time as process_start_time
 
 
-async def test_a_bench_costs_nothing_until_it_is_used(runners, ledger, home):
+async def test_a_sandbox_starts_no_runner_until_it_is_used(runners, ledger, home):
     runners.sandbox("s_1")
     assert await runners.sandbox("s_1").attach("c") is None
     assert await runners.processes("s_1") == []
     assert (ledger.rows, list(home.iterdir()), runners.sandboxed) == ({}, [], None)
 
 
-async def test_however_many_want_it_one_runner_starts(runners, ledger):
+async def test_concurrent_calls_start_one_runner(runners, ledger):
     results = await asyncio.gather(
         *(runners.sandbox("s_1").run(f"c{n}", "echo hi", limit=60) for n in range(8))
     )
@@ -29,7 +29,7 @@ async def test_however_many_want_it_one_runner_starts(runners, ledger):
     assert len(ledger.started_pids) == 1
 
 
-async def test_looking_and_starting_at_once_end_with_one_link(runners, ledger):
+async def test_a_concurrent_lookup_and_start_share_one_connection(runners, ledger):
     sandbox = runners.sandbox("s_1")
     looks = [sandbox.attach(f"c{n}") for n in range(3)] + [runners.processes("s_1")]
     *_, result = await asyncio.gather(*looks, sandbox.run("c", "echo hi", limit=60))
@@ -37,7 +37,7 @@ async def test_looking_and_starting_at_once_end_with_one_link(runners, ledger):
     assert len(ledger.started_pids) == 1
 
 
-async def test_starting_does_not_hold_up_the_loop(runners):
+async def test_starting_a_runner_does_not_block_the_loop(runners):
     """Held against a thread beside it: what stops the whole process holds up both."""
     ticks, longest, over = 0, 0, threading.Event()
 
@@ -65,7 +65,7 @@ async def test_starting_does_not_hold_up_the_loop(runners):
     assert longest < took / 2
 
 
-async def test_who_gives_up_waiting_for_the_start_spoils_it_for_nobody(runners):
+async def test_cancelling_one_wait_for_the_start_does_not_cancel_the_others(runners):
     impatient = asyncio.create_task(runners.sandbox("s_1").run("c1", "echo x >>log", limit=60))
     await asyncio.sleep(0.005)
     impatient.cancel()
@@ -73,7 +73,7 @@ async def test_who_gives_up_waiting_for_the_start_spoils_it_for_nobody(runners):
     assert result.output.endswith("here\n")
 
 
-async def test_letting_go_leaves_everything_running_for_a_successor(open_runners, ledger):
+async def test_detaching_leaves_everything_running_for_the_next_gateway(open_runners, ledger):
     """H6, J2: a command under way is not killed by cancelling its wait after `detach`."""
     first = open_runners()
     command = "touch began; until [ -e go ]; do sleep 0.05; done; echo finished; exit 9"
@@ -109,7 +109,7 @@ async def test_ending_is_idempotent_and_keeps_results_unless_forgotten(runners, 
     assert SessionPaths(home, "s_1").workspace.exists()
 
 
-async def test_an_end_is_told_to_those_who_wait(runners):
+async def test_waiting_calls_are_notified_when_the_session_ends(runners):
     sandbox = runners.sandbox("s_1")
     waiting = asyncio.create_task(sandbox.run("c", "touch began; sleep 100", limit=200))
     await sandbox.start_process("p", "sleep 100")
@@ -122,7 +122,9 @@ async def test_an_end_is_told_to_those_who_wait(runners):
     assert again.lost, "a command whose end nobody knows is not run again"
 
 
-async def test_what_nobody_wants_is_killed_and_its_terminal_kept(open_runners, ledger, home):
+async def test_a_runner_that_no_session_needs_is_killed_and_its_terminal_state_stays(
+    open_runners, ledger, home
+):
     first = open_runners()
     for name in ("wanted", "ended", "forgotten"):
         await first.sandbox(name).run("c", "sleep 3000 & true", limit=60)
@@ -139,7 +141,7 @@ async def test_what_nobody_wants_is_killed_and_its_terminal_kept(open_runners, l
     assert SessionPaths(home, "forgotten").run_folder.exists()  # the session may only be asleep
 
 
-async def test_a_process_that_only_bears_the_pid_is_left_alone(runners, ledger):
+async def test_another_process_with_the_same_pid_is_not_killed(runners, ledger):
     """A dead runner's pid may be anybody's by now: the start time proves it is not the runner."""
     innocent = await asyncio.create_subprocess_exec(
         sys.executable, "-c", "input()", stdin=asyncio.subprocess.PIPE
@@ -158,7 +160,7 @@ async def test_a_process_that_only_bears_the_pid_is_left_alone(runners, ledger):
     assert ledger.ended == ["s_1"]
 
 
-async def test_a_dead_runner_of_a_wanted_session_keeps_its_spool(open_runners, ledger):
+async def test_a_dead_runner_of_a_needed_session_keeps_its_spool(open_runners, ledger):
     first = open_runners()
     await first.sandbox("s_1").run("c", "echo kept; cd /tmp", limit=60)
     row = ledger.rows["s_1"]
@@ -169,7 +171,7 @@ async def test_a_dead_runner_of_a_wanted_session_keeps_its_spool(open_runners, l
     assert (await second.sandbox("s_1").run("c2", "pwd", limit=60)).output == "/tmp\n"
 
 
-async def test_a_home_with_a_long_path_is_no_trouble(open_runners, home):
+async def test_a_home_with_a_long_path_works(open_runners, home):
     deep = home / ("x" * 100) / ("y" * 100)
     deep.mkdir(parents=True)
     result = await open_runners(at=deep).sandbox("s_1").run("c", "echo hi", limit=60)
@@ -201,7 +203,7 @@ async def test_a_required_sandbox_that_is_missing_says_how_to_get_it(open_runner
         await runners.sandbox("s_1").run("c", "true", limit=5)
 
 
-async def test_a_sandbox_that_does_not_work_is_noticed_by_running_it(
+async def test_a_sandbox_that_does_not_work_is_detected_by_running_it(
     open_runners, tmp_path, caplog
 ):
     broken = tmp_path / "bwrap"
@@ -215,7 +217,7 @@ async def test_a_sandbox_that_does_not_work_is_noticed_by_running_it(
     assert caplog.text.count("COMMANDS RUN WITHOUT A SANDBOX") == 1
 
 
-async def test_without_a_sandbox_all_the_rest_still_holds(open_runners, ledger, home):
+async def test_without_bubblewrap_everything_else_works(open_runners, ledger, home):
     runners = open_runners(sandbox="off")
     sandbox = runners.sandbox("s_1")
     script = "cd /tmp; export WORD=kept; setsid sleep 3231 & ( setsid nohup sleep 3232 & ) ; exit 3"

@@ -87,7 +87,7 @@ async def run_gateway_and_kill_it(home: Path, work: str) -> RunnerRow:
     return row
 
 
-async def test_the_terminal_survives_the_gateways_death(tmp_path, successor):
+async def test_the_terminal_survives_a_kill_of_the_gateway(tmp_path, successor):
     """J1: cwd and exported variables after each command."""
     work = """
     await bench.run("c1", "mkdir deep; cd deep; export WORD='two words'", limit=20)
@@ -100,7 +100,7 @@ async def test_the_terminal_survives_the_gateways_death(tmp_path, successor):
     assert result.output == "/workspace/deep\ntwo words\n"
 
 
-async def test_the_terminal_survives_its_runner_too(tmp_path, successor):
+async def test_the_terminal_survives_its_runner(tmp_path, successor):
     """J1: a new runner of the same session restores what the old one wrote down."""
     work = """
     await bench.run("c1", "mkdir deep; cd deep; export WORD='two words'", limit=20)
@@ -113,7 +113,7 @@ async def test_the_terminal_survives_its_runner_too(tmp_path, successor):
     assert result.output == "/workspace/deep\ntwo words\n"
 
 
-async def test_a_command_cut_by_the_gateways_death_tells_the_successor_its_true_end(
+async def test_a_command_interrupted_by_a_kill_reports_its_real_result_to_the_next_gateway(
     tmp_path, successor
 ):
     """H2, J2: a foreground command is attached to; it is neither lost nor run twice."""
@@ -134,7 +134,7 @@ async def test_a_command_cut_by_the_gateways_death_tells_the_successor_its_true_
         assert (result.exit_code, result.output) == (7, "ran\n")
 
 
-async def test_a_command_that_ended_while_nobody_was_there_is_known(tmp_path, successor):
+async def test_a_command_that_ended_while_no_gateway_ran_has_its_result(tmp_path, successor):
     """H2: the result was recorded by the runner, not by the gateway."""
     work = """
     script = "touch began; sleep 0.5; echo done; exit 4"
@@ -150,7 +150,7 @@ async def test_a_command_that_ended_while_nobody_was_there_is_known(tmp_path, su
     assert (result.exit_code, result.output) == (4, "done\n")
 
 
-async def test_a_command_whose_runner_died_too_is_reported_as_lost(tmp_path, successor):
+async def test_a_command_whose_runner_died_is_reported_as_lost(tmp_path, successor):
     """H2: nobody knows how it ended, and it is not run again."""
     work = """
     running = asyncio.create_task(bench.run("c", "echo ran >>count; sleep 60", limit=90))
@@ -195,7 +195,7 @@ async def _ticks(bench: Sandbox) -> None:
     assert polled.process.running
 
 
-async def test_what_no_session_wants_is_killed_by_the_successor(tmp_path, successor):
+async def test_a_runner_that_no_session_needs_is_killed_by_the_next_gateway(tmp_path, successor):
     """J2: also where the row of the runner was never committed."""
     work = """
     await bench.start_process("p1", "setsid sleep 100 & sleep 100")
@@ -207,7 +207,7 @@ async def test_what_no_session_wants_is_killed_by_the_successor(tmp_path, succes
     assert process_start_time(row.pid) is None
 
 
-async def test_a_runner_whose_gateway_died_while_it_started_ends_itself(tmp_path, successor):
+async def test_a_runner_whose_gateway_was_killed_during_the_start_ends_itself(tmp_path, successor):
     """J2: nobody was told about it, so nobody could kill it."""
     work = '    await bench.run("c", "true", limit=20)\n    await asyncio.sleep(60)'
     source = GATEWAY.format(work=work)

@@ -39,7 +39,7 @@ def path(tmp_path: Path) -> str:
         (False, 0, "--system", None),
     ],
 )
-def test_each_asks_the_systemd_that_hears_him(
+def test_root_asks_the_system_manager_and_a_user_the_user_manager(
     path: str, user_unit: bool, uid: int, whose: str, runtime: str | None
 ) -> None:
     """E1: root the machine's, anybody else his own."""
@@ -50,7 +50,7 @@ def test_each_asks_the_systemd_that_hears_him(
     assert {"--scope", "--collect"} <= set(asked)
 
 
-def test_a_bus_that_is_told_is_used_and_not_passed_on(path: str, tmp_path: Path) -> None:
+def test_a_configured_bus_is_used_and_not_passed_on(path: str, tmp_path: Path) -> None:
     """No ambient identity: what a command inherits has no way to the user's systemd."""
     environ = {"PATH": path, "XDG_RUNTIME_DIR": "/run/x", "DBUS_SESSION_BUS_ADDRESS": "unix:y"}
     asked = systemd_run_prefix(environ, user_unit=True, uid=1000)
@@ -78,7 +78,7 @@ def test_each_runner_has_a_scope_of_its_own(path: str, tmp_path: Path) -> None:
     assert len(names) == 4
 
 
-def test_one_that_failed_is_not_asked_again_for_a_while(
+def test_a_systemd_that_failed_is_not_asked_again_for_a_while(
     path: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A systemd that is slow to fail must not slow every command down."""
@@ -93,7 +93,7 @@ def test_one_that_failed_is_not_asked_again_for_a_while(
     assert scopes.wrapper(SessionId("s_1")) != []
 
 
-def test_where_there_is_no_systemd_run_it_is_told_once(
+def test_a_missing_systemd_run_is_reported_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     scopes = SystemdScopes(

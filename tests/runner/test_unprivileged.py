@@ -118,7 +118,7 @@ async def _run_as_nobody(home: Path) -> dict[str, Any]:
 
 
 @pytest.mark.skipif(bool(_why_not()), reason=_why_not())
-async def test_a_gateway_without_root_has_the_same_walls_and_limits(foreign_home):
+async def test_a_gateway_without_root_has_the_same_isolation_and_limits(foreign_home):
     told = await _run_as_nobody(foreign_home)
     if "no sandbox" in told:
         pytest.skip(f"this kernel grants users no namespaces: {told['no sandbox']}")

@@ -85,14 +85,14 @@ async def test_a_page_becomes_readable_text_with_its_links(site, context):
 
 
 @pytest.mark.parametrize(("path", "text"), [("latin", "café"), ("missing", "[HTTP 404]\ngone")])
-async def test_charset_and_status_are_minded(site, context, path, text):
+async def test_charset_and_status_are_respected(site, context, path, text):
     output = await FetchTool(is_allowed=only_loopback).run(
         context, {"url": f"{site.address}/{path}"}
     )
     assert output.text == text
 
 
-async def test_a_long_page_is_read_in_parts_and_a_huge_one_is_cut(site, context):
+async def test_a_long_page_is_read_in_parts_and_a_huge_one_is_truncated(site, context):
     fetch = FetchTool(is_allowed=only_loopback, max_bytes=50_000)
     url = f"{site.address}/huge"
     first = await fetch.run(context, {"url": url})
@@ -109,7 +109,7 @@ async def test_a_long_page_is_read_in_parts_and_a_huge_one_is_cut(site, context)
         ("slow", 0.5, "no answer within"),
     ],
 )
-async def test_what_cannot_be_had_is_refused(site, context, path, seconds, says):
+async def test_a_page_that_cannot_be_fetched_is_refused(site, context, path, seconds, says):
     with pytest.raises(ToolFailed, match=says):
         await FetchTool(is_allowed=only_loopback, seconds=seconds).run(
             context, {"url": f"{site.address}/{path}"}
@@ -163,7 +163,7 @@ async def test_the_address_judged_is_the_address_connected_to(site, context):
 @pytest.mark.parametrize(
     "url", ["ftp://example.org/", "/etc/passwd", "http://", "http://[x]/", "http://a:99999/"]
 )
-async def test_what_is_no_web_address_is_refused(context, url):
+async def test_an_invalid_web_address_is_refused(context, url):
     with pytest.raises(ToolFailed):
         await FetchTool(seconds=5).run(context, {"url": url})
 
@@ -207,7 +207,7 @@ def test_broken_html_is_read_as_far_as_it_goes():
 @pytest.mark.parametrize(
     "piece", ["<!--", "<a ", "<a x='", "</", "<?", "<![x>", "<a href=x>y", "<script>"]
 )
-def test_a_page_that_ends_nothing_that_it_begins_is_read_in_one_go(piece: str) -> None:
+def test_a_page_with_only_unclosed_tags_is_parsed_in_linear_time(piece: str) -> None:
     """The parser of the library would look for the end of each through all that follows."""
     assert html_to_text("<p>hello" + piece * 20_000 + "</a>" * 20_000, "http://h/").startswith(
         "hello"

@@ -34,7 +34,7 @@ async def test_a_write_repeated_after_a_crash_is_the_same_write(new_context):
     assert await write.run(new_context("c"), arguments) == first
 
 
-async def test_an_edit_cut_by_a_crash_is_looked_up_and_not_repeated(new_context):
+async def test_an_edit_interrupted_by_a_crash_is_looked_up_and_not_repeated(new_context):
     """H2: `attach`."""
     await write.run(new_context(), {"path": "a", "content": "x"})
     arguments = {"path": "a", "old": "x", "new": "xx"}
@@ -48,7 +48,7 @@ async def test_an_edit_cut_by_a_crash_is_looked_up_and_not_repeated(new_context)
         await edit.attach(new_context("d"), {"path": "a", "old": "y", "new": "z"})
 
 
-async def test_what_the_runner_refuses_reaches_the_model(new_context):
+async def test_a_refusal_of_the_runner_reaches_the_model(new_context):
     with pytest.raises(ToolFailed, match="no such file"):
         await read.run(new_context(), {"path": "missing"})
 

@@ -14,19 +14,19 @@ def registry() -> ToolRegistry:
     return ToolRegistry(default_tools(RunnerSettings()))
 
 
-def test_a_toolbox_holds_its_toolsets_in_one_order_whatever_theirs(registry):
+def test_a_toolbox_has_its_tools_in_a_fixed_order(registry):
     box = registry.for_toolsets(["web", "terminal"])
     assert [schema.name for schema in box.schemas] == ["terminal", "process", "fetch"]
     assert registry.for_toolsets(["terminal", "web"]) is box
     assert registry.for_toolsets([]).schemas == ()
 
 
-def test_an_unknown_toolset_is_told_with_the_nearest(registry):
+def test_an_unknown_toolset_is_refused_with_the_nearest_name(registry):
     with pytest.raises(HoldfastError, match=r"no toolset 'file'. Did you mean 'files'\?"):
         registry.for_toolsets(["file"])
 
 
-def test_an_unknown_tool_is_told_to_the_model(registry):
+def test_an_unknown_tool_is_reported_to_the_model(registry):
     box = registry.for_toolsets(["todo"])
     assert box.find("todo") is box.by_name["todo"]
     with pytest.raises(ToolFailed, match="no tool 'bash'; the tools are: todo"):

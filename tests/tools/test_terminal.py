@@ -22,7 +22,7 @@ process = ProcessTool()
         ("echo no >&2; exit 3", "no\n[exit code 3]", ToolOutcome.OK),
     ],
 )
-async def test_a_command_tells_its_output_and_its_exit_code(new_context, command, text, outcome):
+async def test_a_command_returns_its_output_and_exit_code(new_context, command, text, outcome):
     output = await terminal.run(new_context(), {"command": command})
     assert (output.text, output.outcome) == (text, outcome)
 
@@ -41,7 +41,7 @@ async def test_no_command_may_take_longer_than_the_configured_limit(new_context)
     assert "timed out" in output.text
 
 
-async def test_progress_is_told_as_it_happens(new_context, tmp_path):
+async def test_progress_is_reported_while_the_command_runs(new_context, tmp_path):
     heard: list[str] = []
 
     def hear(text: str) -> None:
@@ -108,7 +108,7 @@ async def test_a_start_is_repeated_without_a_second_process(new_context):
     assert written.outcome is ToolOutcome.UNKNOWN
 
 
-async def test_an_action_without_what_it_needs_says_so(new_context):
+async def test_an_action_without_its_arguments_is_refused_with_a_reason(new_context):
     with pytest.raises(ToolFailed, match="start needs a command"):
         await process.run(new_context(), {"action": "start"})
     with pytest.raises(ToolFailed, match="poll needs the id"):

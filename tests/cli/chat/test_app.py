@@ -43,7 +43,7 @@ def test_a_message_is_typed_and_its_reply_streams_in(
     assert person.text.endswith("> \n"), "the shell goes on in a line of its own"
 
 
-def test_a_tool_step_is_one_folded_line(shared_gateway: CliGateway, open_terminal: Start) -> None:
+def test_a_tool_step_is_one_line(shared_gateway: CliGateway, open_terminal: Start) -> None:
     person = open_terminal("chat", "--session", "c2", **shared_gateway.environ)
     person.wait_for_text("> ")
     command = "touch c2; echo one; until test -e go; do sleep 0.05; done; echo two"
@@ -55,7 +55,7 @@ def test_a_tool_step_is_one_folded_line(shared_gateway: CliGateway, open_termina
     person.wait_for_text("> ")
 
 
-def test_what_runs_is_stopped_by_ctrl_c_and_the_chat_goes_on(
+def test_ctrl_c_stops_the_running_turn_and_the_chat_continues(
     shared_gateway: CliGateway, open_terminal: Start
 ) -> None:
     person = open_terminal("chat", "--session", "c3", **shared_gateway.environ)
@@ -89,7 +89,7 @@ def test_ctrl_c_at_the_prompt_clears_the_line(
     assert "You said" not in person.text
 
 
-def test_a_gateway_killed_in_the_middle_of_a_reply_costs_nothing(
+def test_a_gateway_killed_during_a_reply_loses_nothing(
     gateway: CliGateway, model: ModelProcess, open_terminal: Start
 ) -> None:
     """Nothing is lost and nothing comes twice: the same text is caught up with in silence."""
@@ -124,7 +124,7 @@ def test_a_message_typed_while_the_gateway_is_down_is_sent_once_it_is_back(
     assert person.text.count("\nheard you") == 1
 
 
-def test_a_chat_goes_on_where_it_was_and_joins_what_still_runs(
+def test_a_chat_continues_its_session_and_joins_a_running_turn(
     shared_gateway: CliGateway, open_terminal: Start
 ) -> None:
     person = open_terminal("chat", "--session", "c7", **shared_gateway.environ)
@@ -153,7 +153,7 @@ def test_a_chat_goes_on_where_it_was_and_joins_what_still_runs(
     assert again.text.count("\nalpha beta") == 1
 
 
-def test_what_is_typed_meanwhile_does_what_the_mode_says(
+def test_text_typed_during_a_turn_follows_the_busy_mode(
     shared_gateway: CliGateway, open_terminal: Start
 ) -> None:
     person = open_terminal("chat", "--session", "c8", "--mode", "queue", **shared_gateway.environ)
@@ -205,7 +205,7 @@ def test_commands_complete_and_the_history_is_kept_private(
     again.wait_for_text("/help")
 
 
-def test_what_is_queued_by_command_is_answered_once_on_the_screen(
+def test_a_message_queued_by_command_is_answered_once_on_the_screen(
     shared_gateway: CliGateway, open_terminal: Start
 ) -> None:
     """/queue says when, and what follows it is a message like any other."""
@@ -219,7 +219,7 @@ def test_what_is_queued_by_command_is_answered_once_on_the_screen(
     assert person.text.count("for later") == 2, "as it was typed, and as it was answered"
 
 
-def test_a_new_conversation_takes_the_place_of_the_old(
+def test_a_new_session_replaces_the_old_one(
     shared_gateway: CliGateway, open_terminal: Start, cli: Cli
 ) -> None:
     person = open_terminal("chat", "--session", "c11", **shared_gateway.environ)
@@ -239,11 +239,13 @@ def test_a_new_conversation_takes_the_place_of_the_old(
     assert "before" not in again.text
     again.type_keys(CTRL_D)
     again.wait_for_exit()
-    anew = cli("chat", "--session", "c11", "--new", stdin="[text fresh]\n", **shared_gateway.environ)
+    anew = cli(
+        "chat", "--session", "c11", "--new", stdin="[text fresh]\n", **shared_gateway.environ
+    )
     assert anew.stdout == "fresh\n"
 
 
-def test_what_a_model_writes_cannot_steer_the_terminal(
+def test_model_output_cannot_control_the_terminal(
     shared_gateway: CliGateway, open_terminal: Start
 ) -> None:
     person = open_terminal("chat", "--session", "c12", **shared_gateway.environ)
@@ -280,7 +282,7 @@ def test_a_dumb_terminal_gets_plain_lines(shared_gateway: CliGateway, open_termi
     assert person.wait_for_exit() == 0
 
 
-def test_without_a_gateway_one_is_told_how_to_start_it(cli: Cli) -> None:
+def test_without_a_gateway_the_chat_says_how_to_start_one(cli: Cli) -> None:
     down = cli("chat", stdin="")
     assert down.returncode == exit_codes.GATEWAY_DOWN
     assert "holdfast run" in down.stderr

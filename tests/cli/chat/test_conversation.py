@@ -75,22 +75,22 @@ def test_a_question_and_its_answer_are_shown_once(events: list[ReceivedEvent]) -
     assert screen_after(*events) == "> why?\nbecause\n"
 
 
-def test_what_was_typed_here_is_not_shown_again() -> None:
+def test_a_message_typed_in_this_chat_is_not_shown_again() -> None:
     assert screen_after(ASKED, ANSWER, typed="why?") == "because\n"
 
 
-def test_a_model_that_says_something_else_the_second_time_is_shown_to_do_so() -> None:
+def test_a_changed_reply_after_a_retry_is_shown() -> None:
     shown = screen_after(ASKED, live("per"), live("be"), text("cause"), ANSWER, typed="why?")
     assert shown == "per\n↻ the model was asked again:\nbecause\n"
 
 
-def test_a_step_that_was_never_written_down_does_not_run_into_the_next_turn() -> None:
+def test_an_uncommitted_step_does_not_leak_into_the_next_turn() -> None:
     again = record(3, UserMessage(text="and?"), turn="t2")
     shown = screen_after(ASKED, live("half"), live("", turn="t2"), again, text("more"))
     assert shown == "> why?\nhalf\n> and?\nmore"
 
 
-def test_calls_are_folded_with_how_they_ended() -> None:
+def test_calls_are_shown_in_one_line_with_their_outcome() -> None:
     call = ToolCall(id=CallId("c1"), name="process", arguments='{"action": "list"}')
     shown = screen_after(
         record(1, AssistantMessage(text="I look.", calls=(call,))),
@@ -100,7 +100,7 @@ def test_calls_are_folded_with_how_they_ended() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
-def test_markdown_is_styled_alike_however_it_is_cut(size: int) -> None:
+def test_markdown_is_styled_the_same_however_it_is_streamed(size: int) -> None:
     source = "# T\n2**3 is **bold** and `a*b`\n```py\nx = '**'\n```\nend **"
     style = MarkdownStyle()
     pieces = [source[at : at + size] for at in range(0, len(source), size)]
@@ -112,11 +112,11 @@ def test_markdown_is_styled_alike_however_it_is_cut(size: int) -> None:
     assert plain == source.replace("**bold**", "bold")
 
 
-def test_nothing_that_a_terminal_obeys_is_let_through() -> None:
+def test_terminal_control_sequences_are_removed() -> None:
     assert sanitize("a\x1b[2J\x9bb\r\n\tc\x07") == "a\ufffd[2J\ufffdb\n\tc\ufffd"
 
 
-def test_events_are_read_whatever_their_line_ends_and_unknown_ones_passed_over() -> None:
+def test_events_are_parsed_with_any_line_ending_and_unknown_ones_are_skipped() -> None:
     lines = (
         b': hi\r\n\r\nevent: text\r\ndata: {"text":\r\ndata: "a"}\r\n\r\nevent: new\ndata: 1\n\n'
     )
@@ -137,7 +137,7 @@ def test_events_are_read_whatever_their_line_ends_and_unknown_ones_passed_over()
         (NoteMessage(text="it is late"), "· it is late.\n"),
     ],
 )
-def test_a_note_to_the_model_is_shown_by_what_it_says(note: NoteMessage, shown: str) -> None:
+def test_a_note_to_the_model_is_shown_as_its_text(note: NoteMessage, shown: str) -> None:
     assert screen_after(record(1, note)) == shown
 
 
@@ -151,5 +151,5 @@ def test_a_note_to_the_model_is_shown_by_what_it_says(note: NoteMessage, shown: 
         ("broken", "{", "▸ broken: {"),
     ],
 )
-def test_a_call_is_one_line_with_what_tells_most(name: str, arguments: str, line: str) -> None:
+def test_a_call_is_one_line_with_its_main_argument(name: str, arguments: str, line: str) -> None:
     assert format_call(name, arguments) == line

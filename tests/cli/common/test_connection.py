@@ -60,7 +60,7 @@ def control(paths: Paths) -> Iterator[None]:
             thread.join()
 
 
-def test_the_client_posts_json_and_raises_what_the_gateway_says(
+def test_the_client_posts_json_and_raises_the_error_of_the_gateway(
     paths: Paths, control: None
 ) -> None:
     client = ControlClient(paths)

@@ -80,7 +80,7 @@ def test_a_session_is_read_from_the_store(cli: Cli, paths: Paths) -> None:
     assert cli("sessions", "show", "s_9").returncode == exit_codes.FAILED
 
 
-def test_a_home_in_use_is_not_read_behind_its_owners_back(cli: Cli, paths: Paths) -> None:
+def test_a_locked_home_is_not_read(cli: Cli, paths: Paths) -> None:
     """K1: one process owns the data."""
     with HomeLock(paths.home):
         refused = cli("sessions", "list")
@@ -93,11 +93,11 @@ def test_a_home_without_a_store_has_no_sessions(cli: Cli, tmp_path: Path) -> Non
     assert not (tmp_path / "home").exists()
 
 
-def test_a_home_without_accounts_says_how_one_is_added(cli: Cli) -> None:
+def test_a_home_without_accounts_says_how_to_add_one(cli: Cli) -> None:
     assert "`holdfast platforms add telegram`" in cli("platforms", "list").stdout
 
 
-def test_a_file_that_is_no_database_is_refused_in_a_sentence(cli: Cli, paths: Paths) -> None:
+def test_a_file_that_is_not_a_database_is_refused_with_a_reason(cli: Cli, paths: Paths) -> None:
     for file in paths.home.glob("state.db*"):
         file.unlink()
     paths.db.write_text("not a database at all\n" * 500)

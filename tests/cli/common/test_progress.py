@@ -57,7 +57,7 @@ def unhurried() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-def test_what_comes_as_soon_as_it_is_followed_is_shown(
+def test_the_first_event_of_a_followed_session_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unhurried: None
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")

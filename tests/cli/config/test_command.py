@@ -23,7 +23,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def test_keys_are_set_without_a_gateway_and_say_when_they_hold(cli: Cli, home: Path) -> None:
+def test_keys_are_set_without_a_gateway_and_say_when_they_take_effect(cli: Cli, home: Path) -> None:
     values = ("agent.max_steps", "40", "model.provider", "demo", "gateway.watch", "true")
     done = cli("config", "set", *values)
     assert done.returncode == 0, done.stderr
@@ -38,7 +38,7 @@ def test_keys_are_set_without_a_gateway_and_say_when_they_hold(cli: Cli, home: P
     assert json.loads(again.stdout)["changes"] == []
 
 
-def test_what_a_start_would_refuse_is_not_written(cli: Cli, home: Path) -> None:
+def test_a_configuration_that_a_start_would_refuse_is_not_written(cli: Cli, home: Path) -> None:
     refused = cli("config", "set", "platforms.telegram.token", "123:secret-secret")
     assert refused.returncode == exit_codes.CONFIG_EXIT
     assert "is a secret written out" in refused.stderr
@@ -54,7 +54,7 @@ def test_what_a_start_would_refuse_is_not_written(cli: Cli, home: Path) -> None:
     assert "No configuration was active yet" in none.stdout
 
 
-def test_tab_offers_keys_and_then_what_the_key_may_be() -> None:
+def test_tab_completes_keys_and_then_their_values() -> None:
     assert complete_words((), "gateway.busy") == ["gateway.busy_mode"]
     assert complete_words(("gateway.busy_mode",), "") == ["interrupt", "queue", "steer"]
     assert complete_words(("auxiliary.titles",), "f") == ["false"]
@@ -63,12 +63,14 @@ def test_tab_offers_keys_and_then_what_the_key_may_be() -> None:
     assert complete_words(("nonsense",), "") == []
 
 
-def test_a_running_gateway_takes_a_change_over_and_its_history_outlives_it(
+def test_a_running_gateway_applies_a_change_and_its_history_outlives_it(
     cli: Cli, gateway: CliGateway, open_terminal: Callable[..., Terminal]
 ) -> None:
     file = gateway.home / "holdfast.toml"
     began = file.read_text()
-    done = cli("config", "set", "agent.max_steps", "40", "runner.output_kb", "64", **gateway.environ)
+    done = cli(
+        "config", "set", "agent.max_steps", "40", "runner.output_kb", "64", **gateway.environ
+    )
     assert done.returncode == 0, done.stderr
     assert re.search(r"Applied by the gateway as configuration \d+\.", done.stdout)
     assert "Restart required for: runner.output_kb" in done.stdout
@@ -111,7 +113,9 @@ def test_a_running_gateway_takes_a_change_over_and_its_history_outlives_it(
     assert "max_steps = 40" in file.read_text()
 
 
-def test_what_is_put_back_has_its_password_and_shows_it_to_nobody(cli: Cli, home: Path) -> None:
+def test_a_rolled_back_configuration_keeps_its_password_and_does_not_show_it(
+    cli: Cli, home: Path
+) -> None:
     text = '[platforms.webhook]\nurl = "https://me:hunter2hunter2@example.org/in"\n'
     new = NewConfigVersion(at=1.0, by="start", source=ConfigSource.START, text=text, signature="")
 

@@ -34,9 +34,7 @@ def written_in_place(file: Path, text: str) -> None:
         opened.write(text.encode().ljust(file.stat().st_size, b"\n"))
 
 
-def test_a_change_of_the_file_is_taken_over_by_a_gateway_that_runs(
-    cli: Cli, gateway: CliGateway
-) -> None:
+def test_a_running_gateway_applies_a_change_of_the_file(cli: Cli, gateway: CliGateway) -> None:
     """Law 15: replaced as editors do it, written in place, asked for by command and by signal."""
     file = gateway.home / "holdfast.toml"
     begun = file.read_text()
@@ -68,7 +66,7 @@ def test_a_change_of_the_file_is_taken_over_by_a_gateway_that_runs(
     assert told(gateway.home, lambda now: now["number"] == 4)["pending_restart"] == []
 
 
-def test_without_a_gateway_there_is_nobody_to_read_it_again(cli: Cli, tmp_path: Path) -> None:
+def test_a_reload_without_a_gateway_is_refused(cli: Cli, tmp_path: Path) -> None:
     """What is wrong with the file is told all the same."""
     nobody = cli("config", "reload")
     assert nobody.returncode == exit_codes.GATEWAY_DOWN

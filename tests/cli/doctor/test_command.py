@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.cli.common.test_offline import converse
-from tests.faults.backup_homes import left_in_the_log
+from tests.faults.backup_homes import leave_in_wal
 from tests.support.command_line import CliGateway
 
 from holdfast.cli.doctor.checks import CHECKS
@@ -35,7 +35,7 @@ def findings(run: subprocess.CompletedProcess[str], check: str) -> list[dict[str
     return [each for each in document["findings"] if each["check"] == check]
 
 
-def test_a_sound_home_is_found_sound(cli: Cli, paths: Paths) -> None:
+def test_a_healthy_home_has_no_problems(cli: Cli, paths: Paths) -> None:
     shown = cli("doctor")
     assert shown.returncode == exit_codes.OK, shown.stdout + shown.stderr
     assert "No problems found." in shown.stdout
@@ -55,7 +55,7 @@ def test_every_finding_that_is_not_fine_says_why_and_what_to_do(cli: Cli, paths:
     assert all(each["what"] and each["why"] and each["remedy"] for each in wrong)
 
 
-def test_what_others_may_read_is_told_and_closed(cli: Cli, paths: Paths) -> None:
+def test_files_readable_by_others_are_reported_and_fixed(cli: Cli, paths: Paths) -> None:
     paths.home.chmod(0o755)
     paths.env_file.write_text("KEY=x\n")
     paths.env_file.chmod(0o644)
@@ -69,18 +69,18 @@ def test_what_others_may_read_is_told_and_closed(cli: Cli, paths: Paths) -> None
     assert paths.home.stat().st_mode & 0o777 == 0o700
 
 
-def test_what_a_killed_process_left_is_cleared_away(cli: Cli, paths: Paths) -> None:
+def test_leftovers_of_a_killed_process_are_removed(cli: Cli, paths: Paths) -> None:
     paths.lock.write_text("{}")
     assert findings(cli("doctor", "--json", *QUICK), "leftovers")[0]["fixable"]
     cli("doctor", "--fix", *QUICK)
     assert not paths.lock.exists()
 
 
-def test_a_damaged_database_is_told_and_left_alone(cli: Cli, paths: Paths) -> None:
+def test_a_damaged_database_is_reported_and_not_changed(cli: Cli, paths: Paths) -> None:
     """K3: damage is noticed, and not a byte is written to the file, nor its log folded into it."""
     content = paths.db.read_bytes()
     paths.db.write_bytes(content[:8192] + b"\xff" * 8192 + content[16384:])
-    left_in_the_log(paths.home, "late", "in the log")
+    leave_in_wal(paths.home, "late", "in the log")
     torn = [path.read_bytes() for path in (paths.db, paths.home / "state.db-wal")]
     looked = cli("doctor", "--json", "--fix", *QUICK)
     assert looked.returncode == exit_codes.FAILED, looked.stdout
@@ -88,7 +88,7 @@ def test_a_damaged_database_is_told_and_left_alone(cli: Cli, paths: Paths) -> No
     assert [path.read_bytes() for path in (paths.db, paths.home / "state.db-wal")] == torn
 
 
-def test_of_many_faults_of_a_file_the_first_are_told(cli: Cli, paths: Paths) -> None:
+def test_only_the_first_of_many_faults_of_a_file_are_reported(cli: Cli, paths: Paths) -> None:
     """K3: SQLite has a line for every page that it misses, and a person has one screen."""
     content = paths.db.read_bytes()
     pages = len(content) // 4096 + 40  # of which the last forty belong to nothing
@@ -99,7 +99,7 @@ def test_of_many_faults_of_a_file_the_first_are_told(cli: Cli, paths: Paths) -> 
     assert told["what"].endswith("; and 37 more")
 
 
-def test_a_search_that_cannot_work_is_told(cli: Cli, paths: Paths) -> None:
+def test_a_search_index_that_does_not_work_is_reported(cli: Cli, paths: Paths) -> None:
     (paths.home / "search.db").mkdir()
     looked = cli("doctor", "--json", *QUICK)
     told = [each for each in findings(looked, "database") if each["level"] == "warning"]
@@ -115,7 +115,7 @@ def test_a_model_that_does_not_answer_is_a_problem(cli: Cli, paths: Paths) -> No
     assert findings(looked, "model")[0]["level"] == "problem"
 
 
-def test_a_unit_that_does_not_fit_the_configuration_is_told(cli: Cli, paths: Paths) -> None:
+def test_a_unit_that_does_not_match_the_configuration_is_reported(cli: Cli, paths: Paths) -> None:
     """E2: a stop timeout too short for the drain, and a program that is not there; each way to
     disagree is in tests/service/supervisors/test_drift.py."""
     unit = paths.home.parent / ".config/systemd/user/holdfast.service"
@@ -132,7 +132,9 @@ def test_a_unit_that_does_not_fit_the_configuration_is_told(cli: Cli, paths: Pat
     assert all("holdfast gateway install --force" in each["remedy"] for each in (stop, program))
 
 
-def test_a_running_gateway_is_asked_and_not_disturbed(shared_gateway: CliGateway, cli: Cli) -> None:
+def test_the_doctor_queries_a_running_gateway_without_disturbing_it(
+    shared_gateway: CliGateway, cli: Cli
+) -> None:
     """K1: the doctor goes through the running gateway."""
     cli("ask", "--session", "doctor", "[text well]", **shared_gateway.environ)
     looked = cli("doctor", "--json", **shared_gateway.environ)
@@ -142,7 +144,7 @@ def test_a_running_gateway_is_asked_and_not_disturbed(shared_gateway: CliGateway
     assert cli("status", **shared_gateway.environ).returncode == exit_codes.OK
 
 
-def test_a_home_that_is_not_there_is_not_made(cli: Cli, tmp_path: Path) -> None:
+def test_a_missing_home_is_not_created(cli: Cli, tmp_path: Path) -> None:
     shown = cli("doctor")
     assert shown.returncode == exit_codes.OK and "nothing to check yet" in shown.stdout
     assert not (tmp_path / "home").exists()
@@ -153,7 +155,7 @@ def test_a_check_that_does_not_exist_cannot_be_skipped(cli: Cli) -> None:
     assert refused.returncode == 2 and "there are: versions" in refused.stderr
 
 
-def test_what_takes_several_lines_stands_under_its_first(cli: Cli, paths: Paths) -> None:
+def test_a_finding_of_several_lines_is_indented_under_its_first(cli: Cli, paths: Paths) -> None:
     paths.config_file.write_text('[model]\nprovider = "demo"\n[modle]\n[gatewy]\n')
     lines = cli("doctor", *QUICK).stdout.splitlines()
     first = next(n for n, line in enumerate(lines) if line.startswith("✗ config"))

@@ -104,7 +104,7 @@ def files(home: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in home.iterdir()}
 
 
-def test_a_door_of_another_package_is_asked_for_by_what_it_declares(pigeon: Path) -> None:
+def test_the_fields_that_an_installed_plugin_declares_are_asked_for(pigeon: Path) -> None:
     ann = ScriptedPrompter(
         {
             "Loft": ["north"],
@@ -163,7 +163,7 @@ def test_a_second_run_changes_nothing_and_an_account_beside_it_has_its_own_secre
     assert before["holdfast.toml"].splitlines()[1] in files(pigeon)["holdfast.toml"]
 
 
-def test_what_is_wrong_or_broken_off_leaves_the_home_as_it_was(pigeon: Path) -> None:
+def test_a_wrong_or_aborted_setup_leaves_the_home_unchanged(pigeon: Path) -> None:
     (pigeon / "holdfast.toml").write_text(MINE.replace("platforms.telegram", "platforms.web"))
     (pigeon / ".env").write_text("OTHER=1\n")
     before = files(pigeon)
@@ -213,7 +213,7 @@ def test_what_is_wrong_or_broken_off_leaves_the_home_as_it_was(pigeon: Path) -> 
         )
 
 
-def test_both_files_are_put_back_where_no_gateway_could_start_with_them(
+def test_both_files_are_restored_if_no_gateway_could_start_with_them(
     pigeon: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (pigeon / ".env").write_text("OTHER=1\n")
@@ -228,7 +228,7 @@ def test_both_files_are_put_back_where_no_gateway_could_start_with_them(
 
 
 @pytest.mark.parametrize("name", BUILT_IN_PLUGINS)
-def test_every_question_of_a_door_is_about_a_key_that_it_has(name: str) -> None:
+def test_every_setup_question_of_a_platform_is_about_one_of_its_keys(name: str) -> None:
     door = find_plugin(name)
     assert door is not None
     keys = {question.key.partition(".")[0] for question in door.setup_questions}
@@ -238,7 +238,9 @@ def test_every_question_of_a_door_is_about_a_key_that_it_has(name: str) -> None:
     assert all(q.secret or not (q.generated or q.variable) for q in door.setup_questions)
 
 
-async def test_a_token_that_telegram_knows_is_kept_and_named(cli: Cli, tmp_path: Path) -> None:
+async def test_a_token_that_telegram_accepts_is_saved_with_the_name_of_its_bot(
+    cli: Cli, tmp_path: Path
+) -> None:
     vendor, home = FakeTelegram(), tmp_path / "home"
     home.mkdir(mode=0o700)
     (home / "holdfast.toml").write_text(MINE)
@@ -259,7 +261,7 @@ async def test_a_token_that_telegram_knows_is_kept_and_named(cli: Cli, tmp_path:
     assert (home / ".env").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_table_within_a_table_is_patched_in_its_place() -> None:
+def test_a_nested_table_is_edited_in_place() -> None:
     patched = patch_table(MINE, "platforms.telegram", {"token": "env:BOT", "allow": ["1", "2"]})
     assert patched == MINE.replace('["1"]', '["1", "2"]') + 'token = "env:BOT"\n'
     assert patch_table("", "platforms.telegram", {"token": "env:BOT", "menu": False}) == (
@@ -268,9 +270,7 @@ def test_a_table_within_a_table_is_patched_in_its_place() -> None:
 
 
 @pytest.mark.parametrize("password", ["", "correct-horse"])
-def test_a_mailbox_is_asked_for_a_password_or_for_what_gives_tokens(
-    tmp_path: Path, password: str
-) -> None:
+def test_a_mailbox_asks_for_a_password_or_a_token_command(tmp_path: Path, password: str) -> None:
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     ann = ScriptedPrompter(
@@ -304,7 +304,7 @@ def test_a_mailbox_is_asked_for_a_password_or_for_what_gives_tokens(
         assert read_dotenv(home / ".env").values == {"EMAIL_REFRESH_TOKEN": "r0"}
 
 
-def test_what_a_door_explains_is_broken_between_words(
+def test_the_explanation_of_a_platform_is_wrapped_between_words(
     open_terminal: Callable[..., Terminal],
 ) -> None:
     person = open_terminal("platforms", "add", "telegram")

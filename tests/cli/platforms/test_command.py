@@ -127,7 +127,7 @@ async def test_accounts_are_listed_checked_paused_over_a_restart_and_resumed(
         await asyncio.to_thread(shell.gateway.stop)
 
 
-async def test_of_two_gateways_with_one_token_the_second_says_who_has_it(
+async def test_of_two_gateways_with_one_token_the_second_names_the_first(
     shells: Callable[[str], Shell],
 ) -> None:
     """And takes it once the first is gone, however that went."""

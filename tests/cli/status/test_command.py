@@ -96,7 +96,7 @@ print(*sys.modules, sep="\\n", file=sys.stderr)
 
 
 @pytest.mark.parametrize("asked", [("status",), ("top", "--once")])
-def test_asking_a_running_gateway_imports_what_it_takes_and_no_more(
+def test_the_status_of_a_running_gateway_imports_only_what_it_needs(
     paths: Paths, asked: tuple[str, ...]
 ) -> None:
     """A person waits for these imports on every call, and a health check pays for them."""
@@ -137,9 +137,7 @@ def test_a_hanging_gateway_fails_and_says_so_first(cli: Cli, paths: Paths) -> No
     assert "is hanging" in headline and first.startswith("✗ The event loop has not turned")
 
 
-def test_a_store_that_cannot_be_written_is_not_well_and_a_low_disk_is(
-    cli: Cli, paths: Paths
-) -> None:
+def test_a_read_only_store_fails_the_status_and_a_low_disk_does_not(cli: Cli, paths: Paths) -> None:
     """Exit 1 is for a gateway that does not do its work, not for one that wants attention."""
     failing = StoreStatus(error="the disk is full", failed_ago=1.0)
     with StatusThread(paths, clock=SystemClock()) as status:
@@ -151,7 +149,7 @@ def test_a_store_that_cannot_be_written_is_not_well_and_a_low_disk_is(
     assert failed.returncode == exit_codes.FAILED and "the disk is full" in failed.stdout
 
 
-def test_nothing_that_a_terminal_would_obey_comes_from_a_chat() -> None:
+def test_terminal_control_sequences_from_a_chat_are_removed() -> None:
     turn = TurnStatus(
         session="s_1",
         turn="t_1",
@@ -166,7 +164,7 @@ def test_nothing_that_a_terminal_would_obey_comes_from_a_chat() -> None:
     assert "\x1b[2J" not in text and "\x07" not in text
 
 
-def test_what_runs_is_a_table_of_turns_with_their_step_age_and_tool() -> None:
+def test_running_turns_are_a_table_with_step_age_and_tool() -> None:
     turns = [
         TurnStatus(
             session=f"s_{n:027x}",
@@ -203,7 +201,7 @@ def test_platforms_say_whether_a_round_trip_proves_them() -> None:
     assert "c:x not verified yet" in text
 
 
-def test_an_account_that_is_away_says_why_and_when_it_is_tried_next() -> None:
+def test_a_disconnected_account_says_why_and_when_it_retries() -> None:
     platforms = [
         AccountStatus(
             name="a",
@@ -242,7 +240,7 @@ def test_the_last_restarts_say_why_who_how_many_and_how_long() -> None:
     assert lines[-1].split()[2:] == ["crash", "nobody", "-", "2", "-"]
 
 
-def test_a_stop_under_way_says_how_far_it_is_and_whose_word_it_was() -> None:
+def test_a_stop_in_progress_shows_its_phase_and_requester() -> None:
     order = StopOrder(kind=StopKind.RESTART, by=StopRequester.PAGE, at=NOW - 4)
     text = format_status(
         document(state="restarting", phase="draining: 2 turns", phase_since=NOW - 3, order=order),
@@ -252,7 +250,7 @@ def test_a_stop_under_way_says_how_far_it_is_and_whose_word_it_was() -> None:
     assert "restart, requested by page" in text
 
 
-def test_the_next_job_is_told_where_there_is_one() -> None:
+def test_the_next_job_is_shown_if_there_is_one() -> None:
     assert "jobs" not in click.unstyle(format_status(document(), now=NOW))
     told = click.unstyle(format_status(document(next_job=NOW + 90), now=NOW))
     assert "the next is due in" in told
@@ -263,7 +261,7 @@ def test_home_channels_are_named() -> None:
     assert "simulated:a in chat 42" in format_status(document(home_channels=(home,)), now=NOW)
 
 
-def test_what_is_wrong_stands_above_everything_else() -> None:
+def test_problems_are_shown_first() -> None:
     wrong = (
         Problem(level=ProblemLevel.PROBLEM, code="x", what="It is on fire.", remedy="Put it out."),
         Problem(level=ProblemLevel.WARNING, code="y", what="It smells."),
@@ -287,14 +285,16 @@ def test_without_a_gateway_it_says_how_to_start_one(cli: Cli, paths: Paths) -> N
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (3, "", "")
 
 
-def test_a_holder_that_does_not_answer_yet_is_named(cli: Cli, paths: Paths) -> None:
+def test_a_lock_holder_that_does_not_answer_yet_is_named(cli: Cli, paths: Paths) -> None:
     with HomeLock(paths.home):
         down = cli("status")
         assert "has held this home since" in down.stderr
         assert json.loads(cli("status", "--json").stdout)["held_by"]["purpose"] == "gateway"
 
 
-def test_a_gateway_that_was_stopped_says_since_when_and_by_whom(cli: Cli, paths: Paths) -> None:
+def test_the_status_of_a_stopped_gateway_says_since_when_and_by_whom(
+    cli: Cli, paths: Paths
+) -> None:
     async def stopped() -> None:
         async with SqliteStore(paths.db) as store:
             row = stop(StopKind.STOP, parked=1, interrupted=2, stopped_at=NOW)
@@ -310,7 +310,7 @@ def test_a_gateway_that_was_stopped_says_since_when_and_by_whom(cli: Cli, paths:
     assert sorted(paths.home.iterdir()) == before, "looking leaves nothing behind"
 
 
-def test_a_gateway_that_was_killed_is_said_to_have_been(cli: Cli, gateway: CliGateway) -> None:
+def test_the_status_of_a_killed_gateway_says_so(cli: Cli, gateway: CliGateway) -> None:
     gateway.kill()
     down = cli("status", **gateway.environ)
     assert down.returncode == exit_codes.GATEWAY_DOWN
@@ -333,7 +333,7 @@ def test_watching_draws_again_and_ends_with_ctrl_c(
     assert "\x1b[H\x1b[2J" in person.raw
 
 
-def test_watching_for_a_program_gives_a_document_a_line(tmp_path: Path, paths: Paths) -> None:
+def test_watching_as_json_prints_one_document_per_line(tmp_path: Path, paths: Paths) -> None:
     with StatusThread(paths, clock=SystemClock()) as status:
         status.publish(GatewaySnapshot(state="running"))
         program = [str(HOLDFAST), "status", "--watch", "--json"]
@@ -346,7 +346,7 @@ def test_watching_for_a_program_gives_a_document_a_line(tmp_path: Path, paths: P
     assert [line["state"] for line in lines] == ["running", "running"]
 
 
-def test_a_gateway_of_another_version_is_not_guessed_at(cli: Cli, paths: Paths) -> None:
+def test_a_gateway_of_another_version_is_refused(cli: Cli, paths: Paths) -> None:
     class Odd(StatusThread):
         def report(self, host: MachineStatus | None = None) -> bytes:
             return b'{"state": 5}'
@@ -356,7 +356,7 @@ def test_a_gateway_of_another_version_is_not_guessed_at(cli: Cli, paths: Paths) 
     assert run.returncode == exit_codes.FAILED and "another version" in run.stderr
 
 
-def test_what_was_done_in_the_last_hour_is_told_where_something_was() -> None:
+def test_the_activity_of_the_last_hour_is_shown_if_there_was_any() -> None:
     quiet = click.unstyle(format_status(document(last_hour=HourStats(turns=(0,) * 60)), now=NOW))
     assert "last hour" not in quiet and "latency" not in quiet and "tokens" not in quiet
     once = click.unstyle(format_status(document(last_hour=HourStats(turns=(1, 0, 0))), now=NOW))

@@ -118,7 +118,7 @@ def test_a_screen_has_the_lines_of_its_terminal_and_none_is_longer(
         assert max(line_width(each) for each in drawn) <= columns
 
 
-def test_all_that_an_operator_asks_about_stands_on_an_ordinary_terminal() -> None:
+def test_an_ordinary_terminal_shows_everything_an_operator_needs() -> None:
     told = seen(
         sight(
             open_turns=(turn(1, tools=("terminal",), queued=2),),
@@ -159,7 +159,7 @@ def test_the_chart_has_a_bar_for_each_minute() -> None:
     assert "·" * 57 + "▂▅█ 8" in told
 
 
-def test_an_account_that_is_away_comes_first() -> None:
+def test_a_disconnected_account_comes_first() -> None:
     here = AccountStatus(name="api", account="a", backlog="none", built_in=True)
     away = AccountStatus(
         name="b", account="x", backlog="none", state=AccountState.RETRYING, error="nobody there"
@@ -168,7 +168,7 @@ def test_an_account_that_is_away_comes_first() -> None:
     assert told.index("nobody there") < told.index("api:a built in")
 
 
-def test_nothing_that_a_terminal_would_obey_comes_from_elsewhere() -> None:
+def test_terminal_control_sequences_in_data_are_removed() -> None:
     bad = "\x1b[2J\x07"
     what = sight(
         problems=[Problem(level=ProblemLevel.WARNING, code="x", what=bad)],
@@ -180,7 +180,7 @@ def test_nothing_that_a_terminal_would_obey_comes_from_elsewhere() -> None:
         assert "\x1b" not in told and "\x07" not in told
 
 
-def test_the_chosen_turn_stays_chosen_while_others_come_and_go() -> None:
+def test_the_selected_turn_stays_selected_while_others_come_and_go() -> None:
     view = TopView()
     for key in parse_keys(b"jj\x1b[B\x1bOA"):
         view = apply_key(view, key, turns(1, 2, 3, 4))
@@ -222,7 +222,7 @@ def test_pages_open_and_close_and_pausing_is_shown() -> None:
     )
 
 
-def test_what_was_cut_says_so_and_a_chosen_line_is_seen_without_colours() -> None:
+def test_truncated_text_is_marked_and_the_selected_line_is_visible_without_colours() -> None:
     assert text([truncate_line(terminal_line("家族会議"), 5)]) == "家族…"
     assert to_ansi(terminal_line("x", TerminalStyle.BAD), coloured=False) == "x"
     assert to_ansi(terminal_line("x", TerminalStyle.BAD), coloured=True) == "\x1b[31mx\x1b[0m"
@@ -235,9 +235,7 @@ def paths(tmp_path: Path) -> Paths:
     return Paths(tmp_path / "home")
 
 
-def test_where_nothing_can_be_drawn_it_looks_once_and_exits_like_status(
-    cli: Cli, paths: Paths
-) -> None:
+def test_without_a_terminal_top_prints_once_and_exits_like_status(cli: Cli, paths: Paths) -> None:
     down = cli("top")
     assert down.returncode == exit_codes.GATEWAY_DOWN and "No gateway is running" in down.stderr
     with StatusThread(paths, clock=SystemClock()) as status:
@@ -249,7 +247,7 @@ def test_where_nothing_can_be_drawn_it_looks_once_and_exits_like_status(
     assert msgspec.convert(document, StatusReport).snapshot.open_turns == turns(1)
 
 
-def test_at_a_terminal_it_waits_follows_obeys_and_puts_all_back(
+def test_at_a_terminal_top_waits_follows_obeys_keys_and_restores_the_screen(
     paths: Paths, open_terminal: Callable[..., Terminal]
 ) -> None:
     person = open_terminal("top", "--every", "0.2")

@@ -87,7 +87,7 @@ NEW = Settings(
 )
 
 
-def test_what_needs_a_restart_is_held_back_and_nothing_else_is() -> None:
+def test_only_changes_that_need_a_restart_are_held_back() -> None:
     changed = set(diff_settings(OLD, NEW))
     waits = {key for key in changed if change_effect(key) is ChangeEffect.RESTART}
     assert waits == {
@@ -104,6 +104,6 @@ def test_what_needs_a_restart_is_held_back_and_nothing_else_is() -> None:
 
 
 @pytest.mark.parametrize("name", ["api", "web"])
-def test_a_table_that_says_nothing_of_what_is_there_anyway_changes_nothing(name: str) -> None:
+def test_a_table_that_repeats_defaults_changes_nothing(name: str) -> None:
     said: dict[str, Any] = {name: PlatformSettings()}
     assert diff_settings(OLD, msgspec.structs.replace(OLD, platforms=OLD.platforms | said)) == ()

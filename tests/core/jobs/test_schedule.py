@@ -79,7 +79,7 @@ def shown(schedule: Schedule, after: float, zone: ZoneInfo, number: int) -> list
         ("*/5 8-18 * * 1-5", "*/5 8-18 * * 1-5"),
     ],
 )
-def test_words_become_a_cron_expression(text: str, expression: str) -> None:
+def test_a_phrase_becomes_a_cron_expression(text: str, expression: str) -> None:
     assert parsed(text).cron == expression
 
 
@@ -94,7 +94,7 @@ def test_words_become_a_cron_expression(text: str, expression: str) -> None:
         ("every 1 hour and 30 minutes", 5400),
     ],
 )
-def test_an_interval_counts_from_when_it_was_said(text: str, seconds: int) -> None:
+def test_an_interval_counts_from_its_creation(text: str, seconds: int) -> None:
     schedule = parsed(text)
     assert first_due_times(schedule, NOW, BERLIN, limit=2) == [NOW + seconds, NOW + 2 * seconds]
 
@@ -144,7 +144,9 @@ def test_a_date_comes_once(text: str, moment: tuple[int, ...]) -> None:
         ("", "It is not said when."),
     ],
 )
-def test_what_is_not_understood_is_told_with_what_was(text: str, told: str) -> None:
+def test_an_invalid_schedule_is_refused_with_the_part_that_was_understood(
+    text: str, told: str
+) -> None:
     with pytest.raises(InvalidSchedule) as refused:
         parsed(text)
     assert str(refused.value).startswith(told)
@@ -157,7 +159,7 @@ def test_a_cron_expression_has_five_fields_and_a_day_that_comes() -> None:
         normalise_cron("0 0 31 2,4 *")
 
 
-def test_words_may_end_with_a_time_zone() -> None:
+def test_a_phrase_may_end_with_a_time_zone() -> None:
     assert split_zone("every day at 9 in Europe/Berlin") == ("every day at 9", "Europe/Berlin")
     assert split_zone("every day at 9 in UTC") == ("every day at 9", "UTC")
     assert split_zone("in 2 hours") == ("in 2 hours", "")
@@ -218,7 +220,7 @@ def test_other_zones_move_their_clocks_in_other_ways(
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Africa/Cairo"])
 @pytest.mark.parametrize("expression", ["30 2 * * *", "0 0 * * *", "15 */3 * * *"])
-def test_due_times_rise_and_none_is_there_twice(zone: str, expression: str) -> None:
+def test_due_times_increase_and_are_unique(zone: str, expression: str) -> None:
     """Asked one by one, from each to the next, they are those of one long look."""
     where = ZoneInfo(zone)
     after = at(where, 2026, 3, 7, 0, 0)
@@ -323,14 +325,14 @@ def test_each_policy_makes_its_runs_of_the_times_that_passed(
     assert [(run.due_at, run.cause, run.skip_reason) for run in runs] == expected
 
 
-def test_more_than_is_made_up_for_is_said() -> None:
+def test_missed_runs_beyond_the_limit_are_reported() -> None:
     [note, *_] = plan_runs(
         a_job(MissedRunPolicy.ALL), [200, 300], more=True, now=310, late_after=60
     )
     assert (note.due_at, note.skip_reason) == (199, "earlier due times missed")
 
 
-def test_runs_that_follow_others_are_skipped_or_wait_but_not_without_end() -> None:
+def test_overlapping_runs_are_skipped_or_wait_up_to_a_limit() -> None:
     """J4: the overlap policies."""
     runs = [
         NewRun(id=str(n), job_id=JobId(7), cause=RunCause.DUE, due_at=n, skip_reason=None)
@@ -362,23 +364,23 @@ def test_a_job_is_read_as_it_is_typed() -> None:
 
 
 @pytest.mark.parametrize("limit", ["-5", "-5m", "5", "nan", "inf", "1e9", "soon", "10000000000h"])
-def test_a_limit_that_is_no_span_of_time_is_told_as_one(limit: str) -> None:
+def test_an_invalid_time_limit_is_refused_by_name(limit: str) -> None:
     with pytest.raises(JobRefused, match=f"^limit={limit} is not known: limit is how long"):
         parse_job(f'"at 9" limit={limit} x')
 
 
-def test_a_limit_of_nought_is_none() -> None:
+def test_a_limit_of_zero_means_no_limit() -> None:
     assert parse_job('"at 9" limit=0 x').limit == 0
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"), [("90m", 5400), ("1 hour 30 minutes", 5400), ("2d", 172800)]
 )
-def test_a_span_of_time_is_read(text: str, seconds: int) -> None:
+def test_a_duration_is_parsed(text: str, seconds: int) -> None:
     assert parse_duration(text) == seconds
 
 
-def test_a_time_of_utc_is_a_time_of_utc() -> None:
+def test_utc_is_accepted_as_a_time_zone() -> None:
     due = next_due(cron("0 9 * * *"), NOW, UTC)
     assert due is not None and datetime.fromtimestamp(due, UTC).hour == 9
 
@@ -396,7 +398,7 @@ WORDS = re.findall(
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from(WORDS), max_size=7).map(" ".join) | st.text(max_size=30))
-def test_whatever_is_typed_is_a_schedule_or_is_told_to_be_none(text: str) -> None:
+def test_every_text_is_a_schedule_or_is_refused_with_a_reason(text: str) -> None:
     words, _ = split_zone(text)
     try:
         schedule = parsed(words)

@@ -83,7 +83,7 @@ def test_what_a_message_does_to_the_running_turn(
     assert (decision.mode, decision.reason) == (mode, because)
 
 
-def test_what_the_session_chose_counts_where_the_message_is_silent() -> None:
+def test_the_mode_of_the_session_applies_where_the_message_has_none() -> None:
     assert with_session_mode(row(), QUEUE).inbound.busy_mode is QUEUE
     assert with_session_mode(row(busy_mode=STEER), QUEUE).inbound.busy_mode is STEER
     assert with_session_mode(row(), None) == row()
@@ -131,7 +131,7 @@ def test_only_the_parts_of_something_are_waited_for(
     assert merge_window(message.inbound, capabilities=capabilities) == seconds
 
 
-def test_every_decision_but_a_steer_has_words_for_its_sender() -> None:
+def test_every_decision_but_a_steer_has_a_notice_for_its_sender() -> None:
     """A steer is told of when the model has it, and not before."""
     for turn in (running(), running(subagents=1), running(compacting=True)):
         for mode in BusyMode:

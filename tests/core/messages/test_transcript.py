@@ -51,7 +51,7 @@ def test_a_note_in_front_of_a_question_goes_with_it() -> None:
     assert found(("a", NoteMessage(text="n")), ("a", ask("one")), ("a", say())) == [(1, ["one"])]
 
 
-def test_what_nobody_asked_belongs_to_what_went_before() -> None:
+def test_a_message_without_a_question_belongs_to_the_exchange_before() -> None:
     told = found(
         ("a", ask("one")),
         ("a", say()),
@@ -67,6 +67,6 @@ def test_records_that_name_no_turn_go_from_question_to_question() -> None:
     assert told == [(1, ["one", "more"]), (4, ["two"])]
 
 
-def test_nothing_said_is_no_exchange() -> None:
+def test_an_empty_transcript_has_no_exchange() -> None:
     assert found() == []
     assert found(("a", say())) == []

@@ -92,7 +92,7 @@ def test_a_day_ends_within_a_day_and_an_hour_or_two(active: float, hour: int, zo
     assert reset_due(policy, active_at=active, now=expires - 1) in (None, ResetReason.DAILY)
 
 
-def test_the_first_rule_that_speaks_of_a_chat_has_its_word() -> None:
+def test_the_first_rule_that_matches_a_chat_applies() -> None:
     policies = ResetPolicies(
         ResetPolicy(mode=ResetMode.IDLE),
         [

@@ -52,7 +52,7 @@ def test_a_text_that_fits_is_one_part() -> None:
     assert split_message("hello" * 1000, None) == ("hello" * 1000,)
 
 
-def test_it_is_cut_where_a_reader_would_pause() -> None:
+def test_a_text_is_split_where_a_reader_would_pause() -> None:
     assert split_message("one two three", 8) == ("one two ", "three")
     assert split_message("first line\nsecond line", 16) == ("first line\n", "second line")
     assert (
@@ -65,11 +65,11 @@ def test_it_is_cut_where_a_reader_would_pause() -> None:
     )
 
 
-def test_a_word_longer_than_a_message_is_cut_through() -> None:
+def test_a_word_longer_than_a_message_is_split() -> None:
     assert split_message("x" * 25, 10) == ("x" * 10, "x" * 10, "x" * 5)
 
 
-def test_a_fence_that_is_cut_is_closed_and_opened_again_with_its_language() -> None:
+def test_a_split_fence_is_closed_and_reopened_with_its_language() -> None:
     code = "\n".join(f"line_number({n})" for n in range(8))
     parts = split_message(f"```python title=x\n{code}\n```", 90)
     assert len(parts) > 1
@@ -79,13 +79,13 @@ def test_a_fence_that_is_cut_is_closed_and_opened_again_with_its_language() -> N
     assert "\n".join(said) == code
 
 
-def test_a_fence_that_fits_the_next_message_is_not_cut() -> None:
+def test_a_fence_that_fits_the_next_message_is_not_split() -> None:
     before = "A few words before it, and a few more of them.\n\n"
     fence = "```\n" + "code " * 8 + "\n```\n"
     assert split_message(before + fence, len(before) + 20) == (before, fence)
 
 
-def test_a_table_that_is_cut_has_its_head_in_each_message() -> None:
+def test_a_split_table_has_its_head_in_each_message() -> None:
     head = "| name | size |\n|---|---|\n"
     body = "".join(f"| file {n} | {n} kB |\n" for n in range(12))
     parts = split_message(head + body, 120)
@@ -93,25 +93,25 @@ def test_a_table_that_is_cut_has_its_head_in_each_message() -> None:
     assert "".join(part.removeprefix(head) for part in parts) == body
 
 
-def test_a_quote_that_is_cut_goes_on_as_a_quote() -> None:
+def test_a_split_quote_continues_as_a_quote() -> None:
     parts = split_message("> " + "quoted words " * 10, 50)
     assert len(parts) > 1 and all(part.startswith("> ") for part in parts)
 
 
-def test_a_list_that_is_cut_goes_on_as_a_list_and_not_as_code() -> None:
+def test_a_split_list_continues_as_a_list_and_not_as_code() -> None:
     text = "- first\n  - second\n" + "".join(f"    - deep item {n}\n" for n in range(8))
     parts = split_message(text, 70)
     assert len(parts) > 1 and all(part.startswith("- ") for part in parts)
 
 
 @pytest.mark.parametrize("mark", ["**", "_", "~~", "`"])
-def test_emphasis_longer_than_a_message_is_closed_and_set_again(mark: str) -> None:
+def test_emphasis_longer_than_a_message_is_closed_and_reopened(mark: str) -> None:
     parts = split_message(mark + "many words in a row " * 8 + f"at its end{mark}", 60)
     assert len(parts) > 2
     assert all(part.startswith(mark) and part.rstrip().endswith(mark) for part in parts)
 
 
-def test_emphasis_over_several_lines_is_not_cut_between_them_where_it_can_be_helped() -> None:
+def test_emphasis_over_several_lines_is_not_split_if_avoidable() -> None:
     text = "some words before it\nand **these are bold\nover two lines** and\nthese are not"
     for limit in range(45, 75):
         assert all(part.count("**") % 2 == 0 for part in split_message(text, limit)), limit
@@ -123,7 +123,7 @@ def test_a_fence_in_a_list_is_closed_within_its_item() -> None:
     assert first.endswith("\n   ```") and more[0].startswith("```py\nline ")
 
 
-def test_a_link_is_not_cut_where_it_can_be_helped() -> None:
+def test_a_link_is_not_split_if_avoidable() -> None:
     link = "[a link of some words](https://example.org/where/it/goes)"
     for limit in range(len(link) + 2, 100):
         parts = split_message(
@@ -140,7 +140,7 @@ def test_what_stood_within_a_line_does_not_become_a_list_or_a_heading() -> None:
 @pytest.mark.parametrize(
     "sign", ["e\u0301", "🇩🇪", "👩\u200d👩\u200d👧\u200d👦", "👍🏽", "❤\ufe0f", "각"]
 )
-def test_no_sign_is_taken_apart(sign: str) -> None:
+def test_no_grapheme_is_split(sign: str) -> None:
     for ahead in range(12):
         parts = split_message("x" * ahead + sign * 20, 15)
         whole = "".join(parts)
@@ -149,14 +149,14 @@ def test_no_sign_is_taken_apart(sign: str) -> None:
 
 
 @pytest.mark.parametrize("sign", ["_a", "*a ", "`a``", "> ", "[a](", "[", "- ", "<", "~~a", "|\n"])
-def test_a_text_that_means_harm_takes_no_longer_than_another(sign: str) -> None:
+def test_a_hostile_text_takes_no_longer_than_another(sign: str) -> None:
     """Law 14: with a square of its length, this would not end before the test is stopped."""
     parts = split_message(sign * 12_000, 2000)
     assert all(len(part) <= 2000 for part in parts)
 
 
 @given(st.text(max_size=40), st.integers(0, 60), st.sampled_from(LengthUnit))
-def test_a_reach_is_the_most_that_fits(text: str, limit: int, unit: LengthUnit) -> None:
+def test_the_longest_prefix_that_fits_is_found(text: str, limit: int, unit: LengthUnit) -> None:
     at = fitting_prefix(text, limit, unit)
     assert message_length(text[:at], unit) <= limit
     assert at == len(text) or message_length(text[: at + 1], unit) > limit
@@ -171,7 +171,7 @@ def test_parts_are_short_enough_and_lose_nothing_but_space(text: str, limit: int
 
 
 @given(MARKDOWN, st.integers(8, 90), st.sampled_from(LengthUnit))
-def test_parts_of_markdown_fit_in_every_unit_and_lose_no_letter(
+def test_parts_of_markdown_fit_in_every_unit_and_lose_no_character(
     text: str, limit: int, unit: LengthUnit
 ) -> None:
     parts = split_message(text, limit, unit=unit)

@@ -74,7 +74,7 @@ def test_a_compacted_history_is_one_that_strict_servers_accept(
 
 
 @given(logs(), st.integers(0, 400))
-def test_no_call_is_parted_from_its_result(log: list[Message], keep: int) -> None:
+def test_no_call_is_separated_from_its_result(log: list[Message], keep: int) -> None:
     cut = compaction_point(log, keep_tokens=keep)
     before = {c.id for m in log[:cut] if isinstance(m, AssistantMessage) for c in m.calls}
     after = {m.call_id for m in log[cut:] if isinstance(m, ToolMessage)}
@@ -82,7 +82,9 @@ def test_no_call_is_parted_from_its_result(log: list[Message], keep: int) -> Non
 
 
 @given(logs(), st.integers(0, 400))
-def test_what_is_not_covered_stays_word_for_word(log: list[Message], keep: int) -> None:
+def test_messages_that_a_summary_does_not_cover_are_unchanged(
+    log: list[Message], keep: int
+) -> None:
     cut = compaction_point(log, keep_tokens=keep)
     shown = list(visible_messages([*log, CompactionMessage(text="s", covers=cut)]))
     assert shown[1:] == [m for m in log[cut:] if not isinstance(m, CompactionMessage)]
@@ -109,7 +111,7 @@ def test_the_tail_fits_or_is_the_last_exchange(log: list[Message], keep: int) ->
     assert sum(map(estimate_tokens, tail)) <= keep + 10 or replies <= 1
 
 
-def test_a_cut_inside_a_turn_repeats_what_was_asked() -> None:
+def test_a_compaction_inside_a_turn_repeats_the_question() -> None:
     log: list[Message] = [UserMessage(text="count the stars")]
     for number in range(6):
         call = ToolCall(id=CallId(str(number)), name="t", arguments="{}")
@@ -144,7 +146,7 @@ def test_results_are_left_out_the_oldest_first_and_no_more_than_needed() -> None
     ]
 
 
-def test_what_old_files_say_makes_room_like_old_results_and_the_words_beside_them_stay() -> None:
+def test_the_text_of_old_files_is_dropped_like_old_results_and_the_text_beside_it_stays() -> None:
     log = [UserMessage(text=f"read {number}", documents="z" * 4_000) for number in range(3)]
     light = trim_projection(log, excess=1_500)
     assert [m.documents for m in light if isinstance(m, UserMessage)] == [

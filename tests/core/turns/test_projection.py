@@ -52,7 +52,7 @@ def test_projecting_twice_changes_nothing_more(history: list[Message]) -> None:
     assert project(once) == once
 
 
-def test_a_sound_history_is_projected_as_it_is() -> None:
+def test_a_valid_history_is_projected_unchanged() -> None:
     history = (
         ASK,
         AssistantMessage(calls=(CALL,)),
@@ -61,7 +61,7 @@ def test_a_sound_history_is_projected_as_it_is() -> None:
     assert project(history) == history
 
 
-def test_the_pictures_of_results_are_shown_behind_the_last_of_them() -> None:
+def test_the_images_of_results_follow_the_last_result() -> None:
     """Between two results nothing may stand."""
     second = ToolCall(id=CallId("b"), name="browser", arguments="{}")
     history: list[Message] = [
@@ -76,21 +76,21 @@ def test_the_pictures_of_results_are_shown_behind_the_last_of_them() -> None:
     assert [image.url for image in shown.images] == ["one", "two"]
 
 
-def test_a_call_without_a_result_is_said_to_be_unknown() -> None:
+def test_a_call_without_a_result_gets_an_unknown_outcome() -> None:
     projected = project([ASK, AssistantMessage(calls=(CALL,)), UserMessage(text="well?")])
     result = projected[2]
     assert isinstance(result, ToolMessage)
     assert (result.text, result.outcome) == (NO_RESULT, ToolOutcome.UNKNOWN)
 
 
-def test_a_result_stands_behind_its_call_though_a_steer_came_between() -> None:
+def test_a_result_follows_its_call_though_a_steer_came_between() -> None:
     result = ToolMessage(call_id=CALL.id, name="terminal", text="README.md")
     steer = UserMessage(text="only the hidden ones")
     projected = project([ASK, AssistantMessage(calls=(CALL,)), steer, result])
     assert projected == (ASK, AssistantMessage(calls=(CALL,)), result, steer)
 
 
-def test_the_checker_sees_what_is_wrong() -> None:
+def test_the_checker_finds_every_problem() -> None:
     assert projection_problems([AssistantMessage(calls=(CALL,)), ASK])[:2] == [
         "does not begin with a user",
         "message 1: stands between a call and its result",

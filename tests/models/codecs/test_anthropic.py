@@ -117,7 +117,7 @@ def stop(reason: str = "end_turn", **usage: int) -> dict[str, Any]:
 
 
 @given(st.lists(MESSAGE, max_size=10), st.sampled_from([None, "minimal", "high"]))
-def test_every_projected_history_is_taken_by_the_strictest_provider(
+def test_every_projected_history_is_accepted_by_the_strictest_provider(
     history: list[Message], effort: str | None
 ) -> None:
     """H7: the transcript is always one that a provider accepts."""
@@ -147,7 +147,7 @@ def test_a_trivial_request_is_marked_for_the_cache_where_it_stays_the_same() -> 
     }
 
 
-def test_the_results_of_parallel_calls_are_one_message_with_what_was_said_after_them() -> None:
+def test_the_results_of_parallel_calls_are_one_message_with_the_text_after_them() -> None:
     calls = tuple(ToolCall(id=CallId(f"t.{n}"), name="t", arguments='{"n":1}') for n in range(2))
     body = sent(
         UserMessage(text="x"),
@@ -168,7 +168,7 @@ def test_the_results_of_parallel_calls_are_one_message_with_what_was_said_after_
     ]
 
 
-def test_images_go_in_as_addresses_or_data_and_others_are_said_to_be_missing() -> None:
+def test_images_are_sent_as_addresses_or_data_and_others_are_reported_as_missing() -> None:
     images = (
         Image(media_type="image/jpeg", data="aGk="),
         Image(url="https://x/y.png"),
@@ -201,20 +201,20 @@ def test_images_go_in_as_addresses_or_data_and_others_are_said_to_be_missing() -
         ("smollm2", "high", {}),
     ],
 )  # fmt: skip
-def test_effort_is_a_budget_or_a_word_as_the_model_has_it(
+def test_effort_is_a_budget_or_a_level_depending_on_the_model(
     name: str, effort: str, expected: dict[str, Any]
 ) -> None:
     body = sent(UserMessage(text="x"), target=claude(name), reasoning=effort)
     assert {key: body[key] for key in ("thinking", "output_config") if key in body} == expected
 
 
-def test_a_budget_never_takes_the_room_to_speak() -> None:
+def test_a_thinking_budget_leaves_room_for_the_reply() -> None:
     body = sent(UserMessage(text="x"), reasoning="high", max_output_tokens=4000)
     assert body["thinking"]["budget_tokens"] == 4000 - 1024
     assert "thinking" not in sent(UserMessage(text="x"), reasoning="high", max_output_tokens=1500)
 
 
-def test_a_tool_loop_that_began_without_thoughts_goes_on_without() -> None:
+def test_a_tool_loop_that_began_without_thinking_continues_without() -> None:
     """A fallback or another model made the calls: a thought to begin with cannot be shown."""
     call = ToolCall(id=CallId("a"), name="t", arguments="{}")
     result = ToolMessage(call_id=call.id, name="t", text="ok")
@@ -236,13 +236,13 @@ def test_a_tool_loop_that_began_without_thoughts_goes_on_without() -> None:
         ("smollm2", None, 8192),
     ],
 )
-def test_what_a_model_can_do_is_read_from_its_name(
+def test_the_capabilities_of_a_model_follow_from_its_name(
     name: str, version: tuple[int, int] | None, most: int
 ) -> None:
     assert (claude_version(name), limit_max_tokens(name, None)) == (version, most)
 
 
-def test_the_key_stands_where_the_provider_looks_for_it() -> None:
+def test_the_key_is_in_the_header_that_the_provider_expects() -> None:
     codec = AnthropicCodec()
     own = codec.headers(claude(api_key=Secret("sk-1")))
     assert own["x-api-key"] == "sk-1"
@@ -254,7 +254,7 @@ def test_the_key_stands_where_the_provider_looks_for_it() -> None:
     assert "anthropic-beta" not in codec.headers(claude("claude-opus-4-7"))
 
 
-def test_text_and_thoughts_stream_and_neighbours_come_as_one() -> None:
+def test_text_and_thinking_stream_and_adjacent_pieces_are_joined() -> None:
     decoder = AnthropicDecoder(request=ASKED, target=TARGET)
 
     def feed(*events: dict[str, Any]) -> list[Any]:
@@ -273,7 +273,7 @@ def test_text_and_thoughts_stream_and_neighbours_come_as_one() -> None:
     assert decoder.ended
 
 
-def test_signed_and_redacted_thoughts_go_back_unchanged_where_they_stood() -> None:
+def test_signed_and_redacted_thinking_is_sent_back_unchanged_in_its_position() -> None:
     signed = sign("hm")
     message = reply(
         start(0, type="thinking", thinking="", signature=""),
@@ -327,7 +327,7 @@ def test_parallel_calls_in_any_fragments_assemble_the_same(
     ]
 
 
-def test_usage_counts_all_that_was_read_and_what_of_it_was_cached() -> None:
+def test_usage_counts_input_tokens_and_the_cached_ones_among_them() -> None:
     used = {
         "input_tokens": 10,
         "cache_read_input_tokens": 60,
@@ -361,13 +361,13 @@ def test_usage_counts_all_that_was_read_and_what_of_it_was_cached() -> None:
         (b'{"error":{"message":"boom"}}', ModelFault.SERVER),
     ],
 )  # fmt: skip
-def test_what_is_no_answer_is_a_fault(payload: bytes, fault: ModelFault) -> None:
+def test_an_invalid_response_is_a_fault(payload: bytes, fault: ModelFault) -> None:
     with pytest.raises(ModelFailed) as failed:
         reply(payload)
     assert failed.value.fault is fault
 
 
-def test_a_stream_that_ends_in_the_middle_is_cut() -> None:
+def test_a_stream_that_ends_early_is_an_incomplete_reply() -> None:
     with pytest.raises(ModelFailed) as cut:
         reply(delta(0, type="text_delta", text="half of"), ended=False)
     assert cut.value.fault is ModelFault.MALFORMED

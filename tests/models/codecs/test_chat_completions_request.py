@@ -55,7 +55,7 @@ def sent(*messages: Message, target: ModelTarget = TARGET, **rest: Any) -> dict[
 
 
 @given(st.lists(MESSAGE, max_size=10))
-def test_every_projected_history_is_taken_by_the_strictest_provider(
+def test_every_projected_history_is_accepted_by_the_strictest_provider(
     history: list[Message],
 ) -> None:
     """H7: the transcript is always one that a provider accepts."""
@@ -84,7 +84,7 @@ def test_a_trivial_request_is_the_prompt_the_text_and_the_tools() -> None:
     }
 
 
-def test_a_note_and_a_speaker_stand_in_front_of_the_unchanged_text() -> None:
+def test_a_note_and_a_speaker_precede_the_unchanged_text() -> None:
     """F6: the note stands in front of the user's unchanged text."""
     said = UserMessage(text="  go on ", speaker="Ada", note="[System note: x]")
     assert sent(said)["messages"][1]["content"] == "[System note: x]\n\nAda:   go on "
@@ -102,7 +102,7 @@ def test_images_follow_the_text_as_addresses_or_data() -> None:
     ]
 
 
-def test_a_note_alone_speaks_as_user_and_joins_its_neighbour() -> None:
+def test_a_note_alone_is_a_user_message_and_joins_the_adjacent_one() -> None:
     body = sent(UserMessage(text="do it"), NoteMessage(text="[System note: restarted]"))
     assert body["messages"][1:] == [
         {
@@ -115,7 +115,7 @@ def test_a_note_alone_speaks_as_user_and_joins_its_neighbour() -> None:
     ]
 
 
-def test_malformed_arguments_go_back_as_an_object_that_shows_them() -> None:
+def test_malformed_arguments_are_sent_back_inside_an_object() -> None:
     call = ToolCall(id=CallId("a"), name="terminal", arguments='{"command": "l')
     body = sent(
         UserMessage(text="x"),
@@ -135,7 +135,7 @@ def test_a_call_id_used_again_is_renamed_together_with_its_result() -> None:
     assert messages[4]["tool_calls"][0]["id"] == messages[5]["tool_call_id"]
 
 
-def test_reasoning_goes_back_unchanged_under_its_own_name_to_its_own_model() -> None:
+def test_reasoning_is_sent_back_unchanged_in_its_own_field_to_its_own_model() -> None:
     details = '[{"type":"reasoning.text","text":"a","signature":"s"}]'
     reasoning = (Reasoning(text="a", opaque="reasoning"), Reasoning(opaque=details))
     own = AssistantMessage(text="4", reasoning=reasoning, model="m")
@@ -156,7 +156,7 @@ def test_reasoning_goes_back_unchanged_under_its_own_name_to_its_own_model() -> 
         (Provider.LOCAL, "m", {"max_tokens": 9}),
     ],
 )
-def test_effort_is_said_only_where_it_is_understood(
+def test_effort_is_sent_only_where_the_model_supports_it(
     provider: Provider, name: str, expected: dict[str, Any]
 ) -> None:
     target = ModelTarget(provider=provider, name=name, base_url="http://127.0.0.1:1/v1")
@@ -165,14 +165,14 @@ def test_effort_is_said_only_where_it_is_understood(
     assert {key: body[key] for key in body.keys() - plain.keys()} == expected
 
 
-def test_the_key_is_a_bearer_and_its_absence_is_no_header() -> None:
+def test_the_key_is_a_bearer_token_and_without_a_key_there_is_no_header() -> None:
     codec = ChatCompletionsCodec()
     with_key = ModelTarget(provider=Provider.OPENAI, name="m", api_key=Secret("sk-1"))
     assert codec.headers(with_key)["Authorization"] == "Bearer sk-1"
     assert "Authorization" not in codec.headers(TARGET)
 
 
-def test_tools_are_encoded_once_and_never_taken_for_others() -> None:
+def test_encoded_tools_are_cached_and_never_confused_with_others() -> None:
     codec = ChatCompletionsCodec()
     for n in range(200):
         tools = (ToolSchema(name=f"tool{n}", description="", parameters={}),)

@@ -50,7 +50,7 @@ def calls_of(*fragments: dict[str, Any]) -> list[tuple[str, str, str]]:
     return [(call.id, call.name, call.arguments) for call in message.calls]
 
 
-def test_text_streams_and_neighbours_in_one_batch_come_as_one() -> None:
+def test_text_streams_and_pieces_of_one_batch_are_joined() -> None:
     decoder = ChatDecoder(request=ASKED, target=TARGET)
     assert decoder.feed([chunk({"role": "assistant", "content": ""})]) == []
     assert decoder.feed([chunk({"content": "a"}), chunk({"content": "b"})]) == [TextDelta("ab")]
@@ -91,14 +91,14 @@ def test_parallel_calls_in_any_fragments_assemble_the_same(
     ]
 
 
-def test_calls_that_share_an_index_are_told_apart_by_their_ids() -> None:
+def test_calls_that_share_an_index_are_distinguished_by_their_ids() -> None:
     assert calls_of(
         {"index": 0, "id": "a", "function": {"name": "t", "arguments": '{"x":1}'}},
         {"index": 0, "id": "b", "function": {"name": "t", "arguments": '{"x":2}'}},
     ) == [("a", "t", '{"x":1}'), ("b", "t", '{"x":2}')]
 
 
-def test_calls_without_an_index_are_told_apart_by_their_names_and_get_ids() -> None:
+def test_calls_without_an_index_are_distinguished_by_their_names_and_get_ids() -> None:
     made = [
         {"function": {"name": "t", "arguments": {"x": 1}}},
         {"function": {"name": "u", "arguments": ""}},
@@ -127,7 +127,7 @@ def test_an_id_that_an_earlier_call_has_is_replaced_the_same_way_each_time() -> 
     assert reply(payload, request=longer).message.calls[0].id not in ("a", first[0].id)
 
 
-def test_a_reply_with_calls_stops_for_them_whatever_the_server_says() -> None:
+def test_a_reply_with_calls_has_the_stop_reason_tool_calls_whatever_the_server_says() -> None:
     call = {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "t", "arguments": "{}"}}]}
     assert reply(chunk(call, "stop")).message.stop is StopReason.TOOL_CALLS
     assert reply(chunk(call, "length")).message.stop is StopReason.LENGTH
@@ -149,7 +149,7 @@ def test_usage_counts_cached_and_reasoning_tokens() -> None:
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
-def test_reasoning_streams_and_remembers_the_name_it_came_by(field: str) -> None:
+def test_reasoning_streams_and_records_the_field_it_came_in(field: str) -> None:
     decoder = ChatDecoder(request=ASKED, target=TARGET)
     assert decoder.feed([chunk({field: "let me "})]) == [ReasoningDelta("let me ")]
     decoder.feed([chunk({field: "see"}), chunk({"content": "4"}, "stop")])
@@ -180,7 +180,7 @@ def test_half_an_escaped_character_does_not_lose_the_reply() -> None:
 
 
 @pytest.mark.parametrize("content", [None, ""])
-def test_a_stream_without_a_finish_reason_is_whole_only_with_its_end_mark(
+def test_a_stream_without_a_finish_reason_is_complete_only_with_its_end_marker(
     content: str | None,
 ) -> None:
     said = chunk({"content": "all of it"})
@@ -207,7 +207,7 @@ def test_a_stream_without_a_finish_reason_is_whole_only_with_its_end_mark(
          ModelFault.CONTEXT_TOO_LONG),
     ],
 )  # fmt: skip
-def test_what_is_no_answer_is_a_fault(payload: bytes, fault: ModelFault) -> None:
+def test_an_invalid_response_is_a_fault(payload: bytes, fault: ModelFault) -> None:
     with pytest.raises(ModelFailed) as failed:
         reply(payload)
     assert failed.value.fault is fault

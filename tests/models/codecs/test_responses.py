@@ -95,14 +95,14 @@ def reply(*payloads: bytes, ended: bool = False) -> Completed:
 
 
 @given(st.lists(MESSAGE, max_size=10))
-def test_every_projected_history_is_taken_by_the_strictest_provider(
+def test_every_projected_history_is_accepted_by_the_strictest_provider(
     history: list[Message],
 ) -> None:
     """H7: the transcript is always one that a provider accepts."""
     sent(*project(history))
 
 
-def test_a_trivial_request_keeps_nothing_at_the_provider() -> None:
+def test_a_trivial_request_asks_the_provider_to_store_nothing() -> None:
     assert sent(UserMessage(text="hi"), tools=(TOOL,), reasoning="low") == {
         "model": "gpt-5.1",
         "instructions": "be brief",
@@ -129,14 +129,14 @@ def test_a_trivial_request_keeps_nothing_at_the_provider() -> None:
     }
 
 
-def test_a_model_that_does_not_reason_is_not_asked_to() -> None:
+def test_a_model_without_reasoning_gets_no_reasoning_options() -> None:
     body = sent(UserMessage(text="x"), target=PLAIN, reasoning="high", max_output_tokens=9)
     assert "reasoning" not in body
     assert "include" not in body
     assert body["max_output_tokens"] == 9
 
 
-def test_images_go_in_as_addresses_or_data() -> None:
+def test_images_are_sent_as_addresses_or_data() -> None:
     shown = UserMessage(text="", images=(Image(data="aGk="), Image(url="https://x/y.png")))
     assert [part["image_url"] for part in sent(shown)["input"][0]["content"]] == [
         "data:image/png;base64,aGk=",
@@ -144,7 +144,7 @@ def test_images_go_in_as_addresses_or_data() -> None:
     ]
 
 
-def test_sealed_thoughts_go_back_where_they_stood_and_to_their_own_model_only() -> None:
+def test_encrypted_reasoning_is_sent_back_in_its_position_to_its_own_model_only() -> None:
     calls = [
         {"type": "function_call", "id": f"fc_{n}", "call_id": f"c{n}", "name": "t",
          "arguments": "{}"} for n in range(2)
@@ -171,7 +171,7 @@ def test_sealed_thoughts_go_back_where_they_stood_and_to_their_own_model_only() 
     assert [item["type"] for item in body["input"][1:3]] == ["function_call"] * 2
 
 
-def test_a_thought_that_cannot_be_returned_is_kept_to_be_read() -> None:
+def test_reasoning_that_cannot_be_sent_back_stays_readable() -> None:
     item = {"type": "reasoning", "id": "rs", "summary": [{"type": "summary_text", "text": "hm"}]}
     message = reply(
         event("output_item.done", output_index=0, item=item),
@@ -182,7 +182,7 @@ def test_a_thought_that_cannot_be_returned_is_kept_to_be_read() -> None:
     assert len(sent(UserMessage(text="x"), message, UserMessage(text="y"))["input"]) == 3
 
 
-def test_text_and_thoughts_stream_and_neighbours_come_as_one() -> None:
+def test_text_and_thinking_stream_and_adjacent_pieces_are_joined() -> None:
     decoder = ResponsesDecoder(request=ASKED, target=TARGET)
     assert decoder.feed([event("created", response={"status": "in_progress"})]) == []
     assert decoder.feed(
@@ -234,7 +234,7 @@ def test_parallel_calls_in_any_fragments_assemble_the_same(
     ]
 
 
-def test_items_that_are_named_and_not_counted_are_told_apart() -> None:
+def test_items_with_ids_and_without_an_index_are_distinguished() -> None:
     """llama.cpp sends no output_index, and repeats its beginning before each token."""
     item = {"type": "function_call", "call_id": "fc_a", "name": "t", "arguments": ""}
     message = reply(
@@ -252,7 +252,7 @@ def test_items_that_are_named_and_not_counted_are_told_apart() -> None:
     assert [(c.id, c.arguments) for c in message.calls] == [("fc_a", '{"a":1}')]
 
 
-def test_text_that_never_streamed_is_taken_from_its_item() -> None:
+def test_text_that_was_not_streamed_is_read_from_its_item() -> None:
     item = {"type": "message", "content": [{"type": "output_text", "text": "all of it"}]}
     assert reply(event("output_item.done", output_index=0, item=item), done()).message.text == (
         "all of it"
@@ -269,7 +269,7 @@ def test_text_that_never_streamed_is_taken_from_its_item() -> None:
          StopReason.FILTERED),
     ],
 )  # fmt: skip
-def test_why_it_stopped_and_what_it_cost(response: dict[str, Any], stop: StopReason) -> None:
+def test_stop_reason_and_usage_are_reported(response: dict[str, Any], stop: StopReason) -> None:
     usage = {
         "input_tokens": 100,
         "output_tokens": 20,
@@ -301,13 +301,13 @@ def test_why_it_stopped_and_what_it_cost(response: dict[str, Any], stop: StopRea
         (b'{"object":"response","status":"failed","error":{"message":"x"}}', ModelFault.SERVER),
     ],
 )  # fmt: skip
-def test_what_is_no_answer_is_a_fault(payload: bytes, fault: ModelFault) -> None:
+def test_an_invalid_response_is_a_fault(payload: bytes, fault: ModelFault) -> None:
     with pytest.raises(ModelFailed) as failed:
         reply(payload, ended=True)
     assert failed.value.fault is fault
 
 
-def test_a_stream_that_ends_in_the_middle_is_cut() -> None:
+def test_a_stream_that_ends_early_is_an_incomplete_reply() -> None:
     said = event("output_text.delta", output_index=0, delta="half of")
     with pytest.raises(ModelFailed) as cut:
         reply(said)

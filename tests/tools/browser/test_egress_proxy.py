@@ -68,7 +68,7 @@ async def sent(egress: EgressProxy, text: str) -> str:
         writer.close()
 
 
-async def test_whoever_does_not_know_the_password_gets_nowhere(origin: Origin) -> None:
+async def test_a_request_without_the_password_is_refused(origin: Origin) -> None:
     async with EgressProxy(anywhere) as egress:
         target = f"http://127.0.0.1:{origin.port}/"
         for head in ("", "Proxy-Authorization: Basic YTpi\r\n", "Proxy-Authorization: \xff\r\n"):
@@ -76,7 +76,7 @@ async def test_whoever_does_not_know_the_password_gets_nowhere(origin: Origin) -
         assert origin.heard == []
 
 
-async def test_the_password_stays_here(origin: Origin) -> None:
+async def test_the_password_is_not_forwarded(origin: Origin) -> None:
     async with EgressProxy(anywhere) as egress:
         target = f"http://127.0.0.1:{origin.port}/a?b"
         answer = await sent(egress, f"GET {target} HTTP/1.1\r\n{key(egress)}Host: x\r\n\r\n")
@@ -99,14 +99,14 @@ async def test_the_password_stays_here(origin: Origin) -> None:
         "",
     ],
 )
-async def test_a_target_that_is_none_is_refused_in_words(target: str) -> None:
+async def test_an_invalid_target_is_refused_with_a_reason(target: str) -> None:
     async with EgressProxy(anywhere) as egress:
         answer = await sent(egress, f"GET {target} HTTP/1.1\r\n{key(egress)}\r\n")
     assert answer.startswith(("HTTP/1.1 400 ", "HTTP/1.1 502 "))
 
 
 @pytest.mark.parametrize("target", ["a", "a:", ":443", "a:0", "a:65536", "a:²", "a:" + "9" * 5000])
-async def test_a_tunnel_to_no_place_is_refused_in_words(target: str) -> None:
+async def test_a_tunnel_to_an_invalid_target_is_refused_with_a_reason(target: str) -> None:
     async with EgressProxy(lambda address: False) as egress:
         answer = await sent(egress, f"CONNECT {target} HTTP/1.1\r\n{key(egress)}\r\n")
     assert answer.startswith(("HTTP/1.1 400 ", "HTTP/1.1 403 ", "HTTP/1.1 502 "))
@@ -136,7 +136,7 @@ async def test_a_tunnel_to_no_place_is_refused_in_words(target: str) -> None:
         "100.64.0.1",
     ],
 )
-async def test_this_machine_and_its_neighbours_are_not_reached_however_they_are_spelt(
+async def test_private_addresses_are_not_reached_however_they_are_spelled(
     origin: Origin, host: str
 ) -> None:
     async with EgressProxy(is_public) as egress:
@@ -148,19 +148,19 @@ async def test_this_machine_and_its_neighbours_are_not_reached_however_they_are_
     assert origin.heard == []
 
 
-async def test_who_says_nothing_is_not_waited_for(origin: Origin) -> None:
+async def test_a_silent_client_times_out(origin: Origin) -> None:
     """Anybody on this machine may connect: a thousand who stay would be a thousand sockets."""
     async with EgressProxy(anywhere, connect_limit=0.1) as egress:
         assert await sent(egress, "GET http://127.0.0.1/ HTTP/1.1\r\nX: ") == ""
         assert await sent(egress, "") == ""
 
 
-async def test_a_head_without_an_end_is_not_read_for_ever() -> None:
+async def test_an_endless_request_head_is_refused() -> None:
     async with EgressProxy(anywhere) as egress:
         assert await sent(egress, "GET / HTTP/1.1\r\nX: " + "x" * 200_000) == ""
 
 
-async def test_a_site_that_answers_with_nonsense_ends_the_request(origin: Origin) -> None:
+async def test_an_invalid_response_ends_the_request(origin: Origin) -> None:
     async with EgressProxy(anywhere) as egress:
         for origin.answer in (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000, b"", b"nonsense"):
             target = f"http://127.0.0.1:{origin.port}/"
@@ -168,5 +168,5 @@ async def test_a_site_that_answers_with_nonsense_ends_the_request(origin: Origin
 
 
 @pytest.mark.parametrize("text", ["64:ff9b:1::7f00:1", "::7f00:1", "2001:0:1::1", "fec0::1"])
-def test_odd_wrappings_of_private_addresses_are_private(text: str) -> None:
+def test_private_addresses_in_other_notations_are_private(text: str) -> None:
     assert not is_public(ipaddress.ip_address(text))

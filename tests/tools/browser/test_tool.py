@@ -156,7 +156,7 @@ async def test_a_page_is_read_and_used_by_its_refs(browsers: BrowserPool, site: 
     assert "Tea" in await use(browsers, action="back")
 
 
-async def test_what_happens_by_itself_is_told(
+async def test_dialogs_and_new_pages_are_reported(
     browsers: BrowserPool, site: Site, house: House
 ) -> None:
     """A dialog is answered and told, a download is in the workspace, a pop-up is a tab."""
@@ -184,7 +184,7 @@ async def test_a_screenshot_is_seen_by_the_model_and_is_in_the_workspace(
     assert base64.b64decode(shown.images[0].data or "") == house.files["screenshot.jpg"]
 
 
-async def test_what_a_child_saves_is_in_the_workspace_it_shares(
+async def test_files_that_a_subagent_saves_are_in_the_shared_workspace(
     browsers: BrowserPool, site: Site, house: House
 ) -> None:
     context = ToolContext(
@@ -270,7 +270,7 @@ async def test_the_end_of_a_session_leaves_no_process(browsers: BrowserPool, sit
     assert _chromiums(browsers._profiles.parent) == []
 
 
-async def test_a_forgotten_session_has_no_profile(browsers: BrowserPool, site: Site) -> None:
+async def test_a_deleted_session_has_no_profile(browsers: BrowserPool, site: Site) -> None:
     await use(browsers, action="open", url=site.url)
     profile = browsers._profiles / ANN
     assert profile.stat().st_mode & 0o777 == 0o700
@@ -321,7 +321,7 @@ async def test_a_page_that_closes_itself_leaves_no_second_browser(
     assert "Tea" in await use(browsers, action="read")
 
 
-async def test_a_profile_that_cannot_be_deleted_is_not_called_gone(browsers: BrowserPool) -> None:
+async def test_a_profile_that_cannot_be_deleted_is_reported(browsers: BrowserPool) -> None:
     """Nobody is told that something is gone which is not."""
     browsers._profiles.mkdir()
     (browsers._profiles / ANN).write_text("in the way")
@@ -329,7 +329,7 @@ async def test_a_profile_that_cannot_be_deleted_is_not_called_gone(browsers: Bro
         await browsers.forget(ANN)
 
 
-async def test_inside_the_walls_nothing_can_be_written_that_the_gateway_runs_or_follows(
+async def test_the_sandboxed_browser_cannot_write_what_the_gateway_runs_or_follows(
     tmp_path: Path,
 ) -> None:
     """The program that starts it, and the list of its tabs, lie where a browser that was taken
@@ -400,7 +400,7 @@ async def test_a_download_that_is_a_link_is_not_followed(tmp_path: Path) -> None
     assert files == {}
 
 
-async def test_a_download_that_would_fill_the_memory_is_not_kept(tmp_path: Path) -> None:
+async def test_a_download_that_is_too_large_is_not_saved(tmp_path: Path) -> None:
     files: dict[str, bytes] = {}
     with (tmp_path / "large").open("wb") as large:
         large.truncate(MAX_DOWNLOAD + 1)
@@ -417,7 +417,9 @@ async def test_an_idle_browser_closes_and_comes_back(house: House, site: Site) -
         assert "About" in await use(browsers, action="read")
 
 
-async def test_one_too_many_closes_the_longest_unused(house: House, site: Site) -> None:
+async def test_at_the_limit_the_least_recently_used_browser_closes(
+    house: House, site: Site
+) -> None:
     async with house.browsers(max_browsers=1) as browsers:
         await use(browsers, action="open", url=site.url)
         await use(browsers, BEN, action="open", url=site.url)
@@ -442,7 +444,9 @@ async def test_other_schemes_are_refused(browsers: BrowserPool, address: str) ->
         await use(browsers, action="open", url=address)
 
 
-async def test_two_calls_of_one_session_take_turns(browsers: BrowserPool, site: Site) -> None:
+async def test_two_calls_of_one_session_run_one_after_the_other(
+    browsers: BrowserPool, site: Site
+) -> None:
     pages = await asyncio.gather(
         use(browsers, action="open", url=site.url),
         use(browsers, action="open", url=f"{site.url}/about"),

@@ -45,7 +45,7 @@ def test_each_command_of_our_own_half_is_judged_as_labelled(
     assert judge.judge(labelled.command).level == labelled.level
 
 
-def test_whatever_is_not_harmless_says_by_which_rule_and_why(judge: ShellJudge) -> None:
+def test_every_flagged_command_names_its_rule_and_reason(judge: ShellJudge) -> None:
     for labelled in OWN:
         judgement = judge.judge(labelled.command)
         if judgement.level != CommandRisk.HARMLESS:
@@ -54,17 +54,17 @@ def test_whatever_is_not_harmless_says_by_which_rule_and_why(judge: ShellJudge) 
             assert judgement.part
 
 
-def test_nothing_hopeless_of_the_blind_half_would_run(blind: CorpusScore) -> None:
+def test_every_forbidden_command_of_the_blind_half_is_flagged(blind: CorpusScore) -> None:
     assert not [v.labelled.command for v in blind.with_level(CommandRisk.FORBIDDEN) if v.missed]
 
 
-def test_little_of_the_blind_half_is_missed_and_little_asked_in_vain(blind: CorpusScore) -> None:
+def test_the_blind_half_has_few_false_negatives_and_few_false_positives(blind: CorpusScore) -> None:
     assert blind.missed <= 0.01
     assert blind.over_asked <= 0.01
 
 
 @pytest.mark.parametrize("labelled", ADVERSARIAL, ids=lambda labelled: labelled.command[:60])
-def test_no_disguise_gets_through_and_nothing_that_only_looks_bad_is_asked_about(
+def test_disguised_commands_are_flagged_and_harmless_lookalikes_are_not(
     judge: ShellJudge, labelled: LabelledCommand
 ) -> None:
     judged = judge.judge(labelled.command).level

@@ -148,7 +148,9 @@ def test_no_wrapping_makes_a_disguised_command_harmless(wrapping: str) -> None:
         st.sampled_from(["bash -c", "eval", "sudo", "env", "sub-shell", "after and"]), max_size=4
     ),
 )
-def test_nor_does_wrapping_it_many_times(command: str, wrappings: list[str]) -> None:
+def test_wrapping_a_command_many_times_never_lowers_its_level(
+    command: str, wrappings: list[str]
+) -> None:
     wrapped = command
     for wrapping in wrappings:
         wrapped = WRAPPINGS[wrapping](wrapped)
@@ -156,7 +158,7 @@ def test_nor_does_wrapping_it_many_times(command: str, wrappings: list[str]) -> 
 
 
 @given(st.lists(st.sampled_from(["''", '""', "\\"]), min_size=3, max_size=3))
-def test_nor_does_quoting_in_the_middle_of_its_words(marks: list[str]) -> None:
+def test_quoting_inside_words_never_lowers_the_level(marks: list[str]) -> None:
     first, second, third = marks
     assert (
         JUDGE.judge(f"r{first}m -r{second}f /{third.strip(chr(92))}").level == CommandRisk.FORBIDDEN
@@ -206,29 +208,29 @@ def test_no_command_takes_long_to_judge(command: str) -> None:
     assert time.process_time() - started < 5
 
 
-def test_what_is_too_long_to_read_is_asked_about() -> None:
+def test_a_command_too_long_to_analyse_needs_approval() -> None:
     judgement = JUDGE.judge("#" * (MAX_COMMAND + 1))
     assert (judgement.level, judgement.rule) == (CommandRisk.DANGEROUS, "too-tangled")
 
 
-def test_what_cannot_be_read_is_asked_about_only_where_it_may_matter() -> None:
+def test_a_command_that_cannot_be_parsed_needs_approval_only_where_it_may_do_harm() -> None:
     assert JUDGE.judge("say 'hello").level == CommandRisk.HARMLESS
     judgement = JUDGE.judge("chmod 755 'x")
     assert (judgement.level, judgement.rule) == (CommandRisk.DANGEROUS, "unreadable")
 
 
-def test_people_see_the_characters_that_they_wrote() -> None:
+def test_the_reason_quotes_the_characters_of_the_command() -> None:
     judgement = JUDGE.judge("rm -rf ~/проект/日本語")
     assert judgement.part.endswith("/проект/日本語")
 
 
-def test_the_judge_keeps_nothing_of_one_command_for_the_next() -> None:
+def test_the_judge_has_no_state_between_commands() -> None:
     JUDGE.judge("x=rm; alias ls='rm -rf /'; f() { rm -rf /; }; cd /")
     for command in ("ls", "f", "rm -rf build"):
         assert JUDGE.judge(command).level == CommandRisk.HARMLESS
 
 
-def test_deleting_in_a_named_workspace_is_everyday_work() -> None:
+def test_deleting_in_a_named_workspace_is_harmless() -> None:
     judge = ShellJudge(workspaces=("/srv/data/workspaces",))
     assert judge.judge("rm -rf /srv/data/workspaces/s1/build").level == CommandRisk.HARMLESS
     assert judge.judge("rm -rf /srv/data/workspaces").level == CommandRisk.DANGEROUS
