@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.testing.simulated.harness import SimulatedGround
+from tests.testing.simulated.harness import SimulatedHarness
 
 import holdfast
 from holdfast.core.errors import ConnectError, ConnectRefused, OutcomeUnknown, SendError, StoreError
@@ -26,14 +26,14 @@ from holdfast.testing.simulated.service import ChatService
 SOURCE = Path(holdfast.__file__).parent
 
 
-class Correct(SimulatedPlatform):
+class CorrectPlatform(SimulatedPlatform):
     """A platform that keeps its promises; each subclass breaks one."""
 
     def __init__(self, service: ChatService) -> None:
         super().__init__(service, longest_delay=0.1, send_timeout=0.2)
 
 
-class Hasty(Correct):
+class AcksTooEarly(CorrectPlatform):
     """Acknowledges an update before it is stored."""
 
     async def updates(self) -> Sequence[SimulatedUpdate]:
@@ -62,7 +62,7 @@ class ChangingIntake:
         return inbound
 
 
-class Credulous(Correct):
+class TakesBotsForPeople(CorrectPlatform):
     """Takes programs for people."""
 
     @asynccontextmanager
@@ -76,7 +76,7 @@ class Credulous(Correct):
             yield
 
 
-class Forgetful(Correct):
+class ChangesEventIds(CorrectPlatform):
     """Gives an event a new id each time it comes."""
 
     @asynccontextmanager
@@ -96,7 +96,7 @@ class Forgetful(Correct):
             await super().ack(up_to)
 
 
-class Careless(Correct):
+class DropsUnstored(CorrectPlatform):
     """Loses what could not be stored."""
 
     @asynccontextmanager
@@ -114,7 +114,7 @@ class Careless(Correct):
             yield
 
 
-class Vague(Correct):
+class ReportsUnknownOutcome(CorrectPlatform):
     """Never knows what became of a message."""
 
     async def send(self, outbound: Outbound) -> Receipt:
@@ -124,7 +124,7 @@ class Vague(Correct):
             raise OutcomeUnknown("who knows") from error
 
 
-class Stubborn(Correct):
+class RetriesRefusedLogin(CorrectPlatform):
     """Takes a refusal for something that passes."""
 
     @asynccontextmanager
@@ -136,7 +136,7 @@ class Stubborn(Correct):
             raise ConnectError("try again") from error
 
 
-class Doubling(Correct):
+class EditsByResending(CorrectPlatform):
     """Shows an edit as another message."""
 
     async def edit(self, change: MessageEdit) -> None:
@@ -145,7 +145,7 @@ class Doubling(Correct):
         )
 
 
-class Boastful(Correct):
+class DeclaresTooMuch(CorrectPlatform):
     """Declares more than its vendor can do."""
 
     def __init__(self, service: ChatService) -> None:
@@ -154,7 +154,7 @@ class Boastful(Correct):
         self.capabilities = msgspec.structs.replace(self.capabilities, max_length=more + 1)
 
 
-class Sworn(Correct):
+class AlwaysReportsAlive(CorrectPlatform):
     """Reports that it is alive, whatever its vendor says."""
 
     async def probe(self) -> None:
@@ -165,28 +165,28 @@ class Sworn(Correct):
 @pytest.mark.parametrize(
     ("broken_type", "promise"),
     [
-        (Hasty, "nothing_is_acknowledged_before_intake_has_stored_it"),
-        (Credulous, "a_bot_is_distinguished_from_a_person"),
-        (Forgetful, "a_message_sent_while_disconnected_reaches_intake_once"),
-        (Careless, "a_message_that_cannot_be_stored_is_retried_in_order"),
-        (Vague, "a_permanent_refusal_is_reported_as_one"),
-        (Vague, "a_rate_limit_says_how_long_to_wait_and_nothing_was_sent"),
-        (Stubborn, "bad_credentials_are_refused_permanently"),
-        (Doubling, "a_sent_message_can_be_edited"),
-        (Boastful, "a_message_of_maximum_length_is_accepted_even_when_marked_as_repeated"),
-        (Sworn, "a_half_open_connection_is_not_reported_as_alive"),
+        (AcksTooEarly, "nothing_is_acknowledged_before_intake_has_stored_it"),
+        (TakesBotsForPeople, "a_bot_is_distinguished_from_a_person"),
+        (ChangesEventIds, "a_message_sent_while_disconnected_reaches_intake_once"),
+        (DropsUnstored, "a_message_that_cannot_be_stored_is_retried_in_order"),
+        (ReportsUnknownOutcome, "a_permanent_refusal_is_reported_as_one"),
+        (ReportsUnknownOutcome, "a_rate_limit_says_how_long_to_wait_and_nothing_was_sent"),
+        (RetriesRefusedLogin, "bad_credentials_are_refused_permanently"),
+        (EditsByResending, "a_sent_message_can_be_edited"),
+        (DeclaresTooMuch, "a_message_of_maximum_length_is_accepted_even_when_marked_as_repeated"),
+        (AlwaysReportsAlive, "a_half_open_connection_is_not_reported_as_alive"),
     ],
 )
 async def test_a_door_that_breaks_a_promise_fails_its_check(
-    broken_type: type[Correct], promise: str
+    broken_type: type[CorrectPlatform], promise: str
 ) -> None:
     (check,) = [each for each in CHECKS if str(each) == promise]
     kept, broken = _service(), _service()
-    await check(SimulatedGround(kept, Correct(kept), has_line=False))
+    await check(SimulatedHarness(kept, CorrectPlatform(kept), over_network=False))
     failures = (AssertionError, pytest.fail.Exception, SendError, ConnectError, TimeoutError)
     with pytest.raises(failures):
         async with asyncio.timeout(1):  # a lost message would be waited for in vain
-            await check(SimulatedGround(broken, broken_type(broken), has_line=False))
+            await check(SimulatedHarness(broken, broken_type(broken), over_network=False))
 
 
 def _service() -> ChatService:
@@ -219,11 +219,11 @@ def test_nothing_that_a_gateway_runs_imports_the_suite() -> None:
 class Echo:
     """A server that says back what it hears, and counts it."""
 
-    heard: int = 0
+    received: int = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():
-            self.heard += 1
+            self.received += 1
             writer.write(line)
         writer.close()
 
@@ -232,38 +232,38 @@ async def test_a_proxy_makes_the_faults_of_a_line() -> None:
     echo = Echo()
     server = await asyncio.start_server(echo.serve, "127.0.0.1", 0)
     async with server, FaultProxy(server.sockets[0].getsockname()[1]) as proxy:
-        assert await _asked(proxy.port) == b"hello\n"
+        assert await _connect_and_exchange(proxy.port) == b"hello\n"
         proxy.drop_next_response()
-        assert await _asked(proxy.port) == b""
-        assert echo.heard == 2
-        assert await _asked(proxy.port) == b"hello\n"
+        assert await _connect_and_exchange(proxy.port) == b""
+        assert echo.received == 2
+        assert await _connect_and_exchange(proxy.port) == b"hello\n"
         proxy.refuse_connections()
-        assert await _asked(proxy.port) == b""
-        assert echo.heard == 3
+        assert await _connect_and_exchange(proxy.port) == b""
+        assert echo.received == 3
         proxy.restore()
         reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
-        assert await _said(reader, writer) == b"hello\n"
+        assert await _exchange(reader, writer) == b"hello\n"
         proxy.go_silent()
-        asking = asyncio.create_task(_said(reader, writer))
+        asking = asyncio.create_task(_exchange(reader, writer))
         await asyncio.sleep(0.05)
         assert not asking.done()
-        assert echo.heard == 4
+        assert echo.received == 4
         proxy.restore()
         assert await asking == b""
         writer.close()
-        assert await _asked(proxy.port) == b"hello\n"
+        assert await _connect_and_exchange(proxy.port) == b"hello\n"
 
 
-async def _asked(port: int) -> bytes:
+async def _connect_and_exchange(port: int) -> bytes:
     """What comes back; nothing: the line was cut."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        return await _said(reader, writer)
+        return await _exchange(reader, writer)
     finally:
         writer.close()
 
 
-async def _said(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
     try:
         writer.write(b"hello\n")
         return await reader.readline()

@@ -21,12 +21,12 @@ async def nothing_accepted(shared_gateway: GatewayProcess) -> AsyncIterator[None
     assert shared_gateway.ledger() == before
 
 
-def said(content: Any, role: str = "user") -> dict[str, Any]:
+def request_with(content: Any, role: str = "user") -> dict[str, Any]:
     return {"messages": [{"role": role, "content": content}]}
 
 
-def part(**fields: Any) -> dict[str, Any]:
-    return said([{"type": "text", "text": "x"}, fields])
+def request_with_part(**fields: Any) -> dict[str, Any]:
+    return request_with([{"type": "text", "text": "x"}, fields])
 
 
 WRONG: list[tuple[str, dict[str, Any], str, str | None]] = [
@@ -35,19 +35,24 @@ WRONG: list[tuple[str, dict[str, Any], str, str | None]] = [
     (CHAT, {"messages": "hi"}, "Expected `array`", "messages"),
     (CHAT, {"messages": [{"role": 3}]}, "Expected `str`, got `int`", "messages[0].role"),
     (CHAT, {"messages": [*HI, {"role": "robot", "content": "x"}]}, "no role", "messages[1].role"),
-    (CHAT, said("hm", role="assistant"), "must be a user's message", "messages"),
-    (CHAT, said(" \n "), "is empty", "messages"),
-    (CHAT, said([]), "is empty", "messages"),
-    (CHAT, part(type="input_audio"), "'input_audio' is not supported", "messages[0].content[1]"),
+    (CHAT, request_with("hm", role="assistant"), "must be a user's message", "messages"),
+    (CHAT, request_with(" \n "), "is empty", "messages"),
+    (CHAT, request_with([]), "is empty", "messages"),
     (
         CHAT,
-        part(type="image_url", image_url={"url": "data:image/png;base64,@@@"}),
+        request_with_part(type="input_audio"),
+        "'input_audio' is not supported",
+        "messages[0].content[1]",
+    ),
+    (
+        CHAT,
+        request_with_part(type="image_url", image_url={"url": "data:image/png;base64,@@@"}),
         "damaged",
         "messages[0].content[1].image_url",
     ),
     (
         CHAT,
-        part(type="image_url", image_url={"url": "file:///etc/passwd"}),
+        request_with_part(type="image_url", image_url={"url": "file:///etc/passwd"}),
         "http(s) address",
         "messages[0].content[1].image_url",
     ),

@@ -44,11 +44,11 @@ async def test_a_file_of_a_message_is_kept_and_its_text_is_read(
     items: Any = [{"role": "user", "content": [given, asked]}]
     await asyncio.to_thread(client.responses.create, model="holdfast", input=items)
     for way in ("chat", "responses"):
-        (request,) = shared_gateway.asked(f"by {way}?")
+        (request,) = shared_gateway.model_requests(f"by {way}?")
         told = str(request["messages"][-1]["content"])
         assert "The meeting is on Tuesday" in told
         assert "uploads/notes.html" in told
-    (request,) = shared_gateway.asked("by chat?")
+    (request,) = shared_gateway.model_requests("by chat?")
     before = [str(each["content"]) for each in request["messages"]]
     assert any("look\n\n[Attached then, and not here: older.html]" in each for each in before)
 
@@ -64,7 +64,7 @@ async def test_the_same_request_again_is_the_same_message(
         body = {"messages": [{"role": "user", "content": content}]}
         first, second = [await post(http, "/v1/chat/completions", body, **headers) for _ in "ab"]
         assert (first["status"], first["id"]) == (200, second["id"])
-    assert len(shared_gateway.asked("read it once")) == 1
+    assert len(shared_gateway.model_requests("read it once")) == 1
     other = {"messages": [{"role": "user", "content": [part(), {"type": "text", "text": "more"}]}]}
     assert (await post(http, "/v1/chat/completions", other, **headers))["status"] == 409
 

@@ -52,7 +52,7 @@ async def test_a_message_sent_by_many_at_once_is_answered_once(
     )
     assert {text_of(reply) for reply in replies} == {"from the crowd"}
     assert len({body["id"] for _, body in replies}) == 1
-    assert len(shared_gateway.asked("from the crowd")) == 1
+    assert len(shared_gateway.model_requests("from the crowd")) == 1
     assert shared_gateway.ledger()["answered"] == before["answered"] + 1
 
 
@@ -64,7 +64,7 @@ async def test_a_late_duplicate_gets_the_stored_answer(
     first = await ask(shared_gateway, text, message_id="late", session=session)
     again = await ask(shared_gateway, text, message_id="late", session=session)
     assert again == first and text_of(again) == f"You said: {text}"
-    assert len(shared_gateway.asked(text)) == 1
+    assert len(shared_gateway.model_requests(text)) == 1
 
 
 async def test_an_id_used_for_another_message_is_a_conflict(shared_gateway: GatewayProcess) -> None:
@@ -73,8 +73,11 @@ async def test_an_id_used_for_another_message_is_a_conflict(shared_gateway: Gate
     status, body = await ask(shared_gateway, "another text", message_id="reused", session="reused")
     assert status == 409 and "was used for another message" in body["error"]["message"]
     await ask(shared_gateway, "the same words", message_id="stateless")
-    told = [{"role": "user", "content": "an other past"}, {"role": "assistant", "content": "hm"}]
-    said = [*told, {"role": "user", "content": "the same words"}]
+    stream_text = [
+        {"role": "user", "content": "an other past"},
+        {"role": "assistant", "content": "hm"},
+    ]
+    said = [*stream_text, {"role": "user", "content": "the same words"}]
     status, _ = await ask(shared_gateway, "", message_id="stateless", messages=said)
     assert status == 409
     assert shared_gateway.ledger()["accepted"] == before["accepted"] + 1
@@ -96,7 +99,7 @@ async def test_whoever_gave_no_id_is_told_one_that_attaches(shared_gateway: Gate
         headers = {"X-Holdfast-Message-Id": message_id}
         async with http.post("/v1/responses", json=body, headers=headers) as response:
             assert await response.json() == first
-    assert len(shared_gateway.asked("no id given")) == 1
+    assert len(shared_gateway.model_requests("no id given")) == 1
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -106,12 +109,12 @@ async def test_a_client_that_leaves_loses_nothing(
     name = f"leaver {stream}"
     text = f"[first 0.3] [delay 0.05] [text the whole answer for a {name}]"
     leaving = asyncio.create_task(ask(shared_gateway, text, message_id=name, stream=stream))
-    await until(lambda: shared_gateway.asked(name))
+    await until(lambda: shared_gateway.model_requests(name))
     leaving.cancel()
     await asyncio.wait([leaving])
     answer = await ask(shared_gateway, text, message_id=name)
     assert text_of(answer) == f"the whole answer for a {name}"
-    assert len(shared_gateway.asked(name)) == 1
+    assert len(shared_gateway.model_requests(name)) == 1
 
 
 async def test_a_stream_that_is_joined_late_is_told_from_its_beginning(
@@ -121,7 +124,7 @@ async def test_a_stream_that_is_joined_late_is_told_from_its_beginning(
     headers = {"X-Holdfast-Message-Id": "joined"}
     async with shared_gateway.async_client() as client:
 
-        async def told(seen: asyncio.Event) -> str:
+        async def stream_text(seen: asyncio.Event) -> str:
             pieces = []
             async for chunk in await client.chat.completions.create(
                 model="holdfast",
@@ -135,9 +138,9 @@ async def test_a_stream_that_is_joined_late_is_told_from_its_beginning(
             return "".join(pieces)
 
         begun = asyncio.Event()
-        first = asyncio.create_task(told(begun))
+        first = asyncio.create_task(stream_text(begun))
         await begun.wait()
-        second = await told(asyncio.Event())
+        second = await stream_text(asyncio.Event())
         assert second == await first == "one two three four five six seven eight nine ten eleven"
 
 
@@ -150,15 +153,15 @@ async def test_answers_outlive_kill_9_and_are_given_once(new_gateway: NewGateway
     """G2, H3, H4: a duplicate after the restart attaches to what is stored or resumed."""
     gateway = new_gateway().start()
     first = await ask(gateway, "told before the kill", message_id="m1", session="s")
-    cut_text = "[text told after the kill]"
+    interrupted_text = "[text told after the kill]"
     gateway.model.script(_silent("told after the kill"))
-    cut = asyncio.create_task(ask(gateway, cut_text, message_id="m2", session="s"))
+    interrupted = asyncio.create_task(ask(gateway, interrupted_text, message_id="m2", session="s"))
     await until(lambda: gateway.asked("told after the kill"))
     gateway.end(signal.SIGKILL)
     with pytest.raises(aiohttp.ClientError):
-        await cut
+        await interrupted
     await asyncio.to_thread(gateway.start)
-    resumed = await ask(gateway, cut_text, message_id="m2", session="s")
+    resumed = await ask(gateway, interrupted_text, message_id="m2", session="s")
     assert text_of(resumed) == "told after the kill"
     assert await ask(gateway, "told before the kill", message_id="m1", session="s") == first
     status, _ = await ask(gateway, "something else", message_id="m1", session="s")
@@ -173,7 +176,7 @@ async def test_a_stop_in_the_middle_of_a_turn_carries_clients_over(new_gateway: 
     gateway = new_gateway(HOLDFAST_GATEWAY_PORT=str(own_port())).start()
     async with gateway.async_client(max_retries=8) as client:
 
-        def say(text: str, **headers: str) -> asyncio.Task[Any]:
+        def ask_later(text: str, **headers: str) -> asyncio.Task[Any]:
             messages: Any = [{"role": "user", "content": text}]
             return asyncio.ensure_future(
                 client.chat.completions.create(
@@ -182,8 +185,8 @@ async def test_a_stop_in_the_middle_of_a_turn_carries_clients_over(new_gateway: 
             )
 
         gateway.model.script(_silent("carried over"), _silent("told the name"))
-        named = say("[text carried over]", **{"X-Holdfast-Message-Id": "carried"})
-        nameless = say("[text told the name]")
+        named = ask_later("[text carried over]", **{"X-Holdfast-Message-Id": "carried"})
+        nameless = ask_later("[text told the name]")
         await until(lambda: gateway.asked("carried over") and gateway.asked("told the name"))
         assert await asyncio.to_thread(gateway.end) == 0
         with pytest.raises(openai.InternalServerError, match="X-Holdfast-Message-Id: ") as caught:

@@ -111,7 +111,7 @@ def test_a_previous_response_is_the_past_of_the_next(
         model="holdfast", input="third in the chain", previous_response_id=second.id
     )
     assert third.output_text == "You said: third in the chain"
-    (asked,) = shared_gateway.asked("third in the chain")
+    (asked,) = shared_gateway.model_requests("third in the chain")
     assert [m["content"] for m in asked["messages"][1:]] == [
         "my name is Kelp",
         "You said: my name is Kelp",
@@ -127,7 +127,7 @@ def test_a_branch_from_an_earlier_response_knows_nothing_of_the_other(
     root = client.responses.create(model="holdfast", input="the root")
     for leaf in ("left branch", "right branch"):
         client.responses.create(model="holdfast", input=leaf, previous_response_id=root.id)
-    (asked,) = shared_gateway.asked("right branch")
+    (asked,) = shared_gateway.model_requests("right branch")
     assert "left branch" not in str(asked)
 
 
@@ -172,7 +172,7 @@ def test_an_image_reaches_the_model(client: openai.OpenAI, shared_gateway: Gatew
         ],
     )
     for text in ("see this chat picture", "see this response picture"):
-        (asked,) = shared_gateway.asked(text)
+        (asked,) = shared_gateway.model_requests(text)
         assert asked["messages"][-1]["content"][-1]["image_url"]["url"] == url
 
 

@@ -13,12 +13,12 @@ Body = dict[str, Any]
 
 
 async def chat(
-    http: aiohttp.ClientSession, *said: str, session: str = "", **headers: str
+    http: aiohttp.ClientSession, *texts: str, session: str = "", **headers: str
 ) -> tuple[int, str]:
     """Ask with these user messages; the status, and the text or the error."""
     if session:
         headers["X-Holdfast-Session"] = session
-    body = {"messages": [{"role": "user", "content": text} for text in said]}
+    body = {"messages": [{"role": "user", "content": text} for text in texts]}
     async with http.post("/v1/chat/completions", json=body, headers=headers) as response:
         answer = await response.json()
     if response.status != 200:
@@ -35,7 +35,7 @@ async def test_a_session_keeps_its_history_and_takes_the_last_message_alone(
 ) -> None:
     await chat(http, "I am at sea", session="kept")
     await chat(http, "a past that is not ours", "where am I, kept?", session="kept")
-    (asked,) = shared_gateway.asked("where am I, kept?")
+    (asked,) = shared_gateway.model_requests("where am I, kept?")
     assert conversation(asked) == ["I am at sea", "You said: I am at sea", "where am I, kept?"]
 
 
@@ -47,7 +47,7 @@ async def test_the_two_apis_share_a_session(
     body = {"input": "asked by responses"}
     async with http.post("/v1/responses", json=body, headers=headers) as response:
         assert (await response.json())["output"][0]["content"][0]["text"].startswith("You said")
-    (asked,) = shared_gateway.asked("asked by responses")
+    (asked,) = shared_gateway.model_requests("asked by responses")
     assert conversation(asked)[0] == "said by chat"
 
 
@@ -56,7 +56,7 @@ async def test_sessions_do_not_see_each_other(
 ) -> None:
     await chat(http, "a secret of one", session="one")
     await chat(http, "asked in the other", session="other")
-    assert conversation(shared_gateway.asked("asked in the other")[0]) == ["asked in the other"]
+    assert conversation(shared_gateway.model_requests("asked in the other")[0]) == ["asked in the other"]
 
 
 async def test_without_a_session_the_request_is_the_whole_conversation(
@@ -75,7 +75,7 @@ async def test_without_a_session_the_request_is_the_whole_conversation(
     for _ in range(2):
         async with http.post("/v1/chat/completions", json=body) as response:
             assert response.status == 200
-    first, second = shared_gateway.asked("where is the stateless rum?")
+    first, second = shared_gateway.model_requests("where is the stateless rum?")
     assert conversation(first) == ["ahoy", "arr", "where is the stateless rum?"]
     assert conversation(second) == conversation(first), "a request left something behind"
     system = first["messages"][0]["content"]
@@ -100,7 +100,7 @@ async def test_calls_of_a_told_past_are_not_carried_out(
     }
     async with http.post("/v1/chat/completions", json=body) as response:
         assert response.status == 200, await response.text()
-    (asked,) = shared_gateway.asked("what came of the told call?")
+    (asked,) = shared_gateway.model_requests("what came of the told call?")
     (result,) = [m for m in asked["messages"] if m["role"] == "tool"]
     assert "No result of this call is recorded" in result["content"]
 
@@ -125,7 +125,7 @@ async def test_a_told_past_with_calls_and_results_is_one_the_model_takes(
     }
     async with http.post("/v1/responses", json=body) as response:
         assert response.status == 200, await response.text()
-    (asked,) = shared_gateway.asked("are you sure of the told result?")
+    (asked,) = shared_gateway.model_requests("are you sure of the told result?")
     assert [m["role"] for m in asked["messages"]] == [
         "system", "user", "assistant", "tool", "assistant", "user",
     ]  # fmt: skip
@@ -137,7 +137,7 @@ async def test_two_requests_in_one_session_are_answered_in_order_each_by_itself(
 ) -> None:
     """H5: the order of acceptance."""
     slow = asyncio.create_task(chat(http, "[latency 0.5] [text slow one]", session="order"))
-    await until(lambda: shared_gateway.asked("slow one"))
+    await until(lambda: shared_gateway.model_requests("slow one"))
     quick = []
     for n in range(3):
         accepted = shared_gateway.ledger()["accepted"]
@@ -145,9 +145,9 @@ async def test_two_requests_in_one_session_are_answered_in_order_each_by_itself(
         await until(lambda before=accepted: shared_gateway.ledger()["accepted"] > before)
     assert await slow == (200, "slow one")
     assert [await one for one in quick] == [(200, f"You said: queued {n}") for n in range(3)]
-    (asked,) = shared_gateway.asked("queued 2")
-    said = [text for text in conversation(asked) if text.startswith("queued")]
-    assert said == ["queued 0", "queued 1", "queued 2"]
+    (asked,) = shared_gateway.model_requests("queued 2")
+    texts = [text for text in conversation(asked) if text.startswith("queued")]
+    assert texts == ["queued 0", "queued 1", "queued 2"]
 
 
 async def test_slash_text_without_a_session_is_plain_text(http: aiohttp.ClientSession) -> None:
@@ -167,7 +167,7 @@ async def test_commands_of_a_session_are_answered_by_the_gateway(
     assert text == "Nothing is running."
     _, text = await chat(http, "/status", session="commands")
     assert "Model: scripted" in text
-    assert not shared_gateway.asked("/hlep")
+    assert not shared_gateway.model_requests("/hlep")
 
 
 async def test_new_begins_a_conversation_that_knows_nothing_of_the_old(
@@ -176,7 +176,7 @@ async def test_new_begins_a_conversation_that_knows_nothing_of_the_old(
     await chat(http, "before the new one", session="renewed")
     assert await chat(http, "/new", session="renewed") == (200, "A new conversation begins.")
     await chat(http, "after the new one", session="renewed")
-    assert conversation(shared_gateway.asked("after the new one")[0]) == ["after the new one"]
+    assert conversation(shared_gateway.model_requests("after the new one")[0]) == ["after the new one"]
 
 
 async def test_model_chooses_for_this_session_alone(
@@ -195,7 +195,7 @@ async def test_model_chooses_for_this_session_alone(
         ("elsewhere, as usual", "scripted"),
         ("by the usual one again", "scripted"),
     ):
-        assert shared_gateway.asked(text)[0]["model"] == model
+        assert shared_gateway.model_requests(text)[0]["model"] == model
 
 
 async def test_stop_from_another_connection_ends_the_turn_and_what_waits(
@@ -211,14 +211,14 @@ async def test_stop_from_another_connection_ends_the_turn_and_what_waits(
                 extra_headers={"X-Holdfast-Session": "stopped"},
             )
         )
-        await until(lambda: shared_gateway.asked("endless"))
+        await until(lambda: shared_gateway.model_requests("endless"))
         waiting = asyncio.create_task(chat(http, "waits behind it", session="stopped"))
         await until(lambda: shared_gateway.ledger()["accepted"] == before["accepted"] + 2)
         assert (await chat(http, "/stop", session="stopped")) == (200, "Stopped.")
         assert (await waiting)[0] == 409
         with pytest.raises(openai.ConflictError, match="given up: stopped by its user"):
             await endless
-    assert len(shared_gateway.asked("endless")) == 1
+    assert len(shared_gateway.model_requests("endless")) == 1
     assert await chat(http, "still here?", session="stopped") == (200, "You said: still here?")
     after = shared_gateway.ledger()
     assert after["superseded"] == before["superseded"] + 2
@@ -230,21 +230,21 @@ async def test_commands_at_any_instant_leave_nobody_waiting(
 ) -> None:
     """G3, G4: every message and every command ends, and no lane stays behind."""
     before = shared_gateway.ledger()
-    said = ["hi", "[latency 0.05] hi", "/stop", "/new", "/status", "/model default"] * 20
-    random.Random(8787).shuffle(said)
+    texts = ["hi", "[latency 0.05] hi", "/stop", "/new", "/status", "/model default"] * 20
+    random.Random(8787).shuffle(texts)
 
-    async def say(place: int, text: str) -> int:
-        await asyncio.sleep(place * 0.005)
-        return (await chat(http, text, session=f"hectic {place % 3}"))[0]
+    async def send_after(index: int, text: str) -> int:
+        await asyncio.sleep(index * 0.005)
+        return (await chat(http, text, session=f"hectic {index % 3}"))[0]
 
     async with asyncio.timeout(30):
-        found = await asyncio.gather(*(say(place, text) for place, text in enumerate(said)))
-    for text, status in zip(said, found, strict=True):
+        found = await asyncio.gather(*(send_after(index, text) for index, text in enumerate(texts)))
+    for text, status in zip(texts, found, strict=True):
         assert status in ((200,) if text.startswith("/") else (200, 409))
     await until(lambda: shared_gateway.status()["in_flight"] == 0)
     await until(lambda: not any(shared_gateway.status()["turns"].values()))
     after = shared_gateway.ledger()
-    assert after["accepted"] == before["accepted"] + len(said)
+    assert after["accepted"] == before["accepted"] + len(texts)
     assert after["queued"] == after["running"] == after["failed"] - before["failed"] == 0
 
 
@@ -253,13 +253,13 @@ async def test_new_ends_the_turn_that_runs_and_what_waits_behind_it(
 ) -> None:
     """G4: superseded, and told so."""
     running = asyncio.create_task(chat(http, "[latency 30] left behind", session="left"))
-    await until(lambda: shared_gateway.asked("left behind"))
+    await until(lambda: shared_gateway.model_requests("left behind"))
     accepted = shared_gateway.ledger()["accepted"]
     waiting = asyncio.create_task(chat(http, "never begun", session="left"))
     await until(lambda: shared_gateway.ledger()["accepted"] == accepted + 1)
     assert (await chat(http, "/new", session="left"))[0] == 200
     assert (await running)[0] == (await waiting)[0] == 409
-    assert not shared_gateway.asked("never begun")
+    assert not shared_gateway.model_requests("never begun")
 
 
 async def test_a_stop_in_the_instant_of_the_answer_hurts_nobody(
@@ -268,16 +268,16 @@ async def test_a_stop_in_the_instant_of_the_answer_hurts_nobody(
     """H7: the turn ends once, by whichever was first."""
     texts = ["quick", "[status 400]"]
 
-    async def race(place: int) -> tuple[int, int]:
-        session = f"instant {place}"
-        answer = asyncio.create_task(chat(http, texts[place % 2], session=session))
-        await asyncio.sleep(place % 40 * 0.002)
+    async def race(index: int) -> tuple[int, int]:
+        session = f"instant {index}"
+        answer = asyncio.create_task(chat(http, texts[index % 2], session=session))
+        await asyncio.sleep(index % 40 * 0.002)
         stop = await chat(http, "/stop", session=session)
         return (await answer)[0], stop[0]
 
     async with asyncio.timeout(40):
         for batch in range(0, 240, 24):
-            found = await asyncio.gather(*(race(place) for place in range(batch, batch + 24)))
+            found = await asyncio.gather(*(race(index) for index in range(batch, batch + 24)))
             assert {status for status, _ in found} <= {200, 409, 502}
             assert {status for _, status in found} == {200}
     await until(lambda: shared_gateway.status()["in_flight"] == 0)

@@ -33,7 +33,7 @@ def ended(text: str, state: InboxState = InboxState.ANSWERED, reason: str = "") 
     return MessageEnded(ONE, state, text, reason=reason)
 
 
-class Stage:
+class ScriptedIntake:
     """An intake that plays what the test tells it, and knows who is still watching."""
 
     def __init__(self) -> None:
@@ -58,11 +58,11 @@ class Stage:
     async def watch(self, inbox_id: InboxId) -> AsyncIterator[AsyncIterator[TurnEvent]]:
         self.watching += 1
         try:
-            yield self._told()
+            yield self._events()
         finally:
             self.watching -= 1
 
-    async def _told(self) -> AsyncIterator[TurnEvent]:
+    async def _events(self) -> AsyncIterator[TurnEvent]:
         while (event := await self.events.get()) is not None:
             yield event
 
@@ -71,23 +71,25 @@ Open = Callable[..., AbstractAsyncContextManager[str]]
 
 
 @pytest.fixture
-def stage() -> Stage:
-    return Stage()
+def intake() -> ScriptedIntake:
+    return ScriptedIntake()
 
 
 @pytest.fixture
-def opened(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Open:
+def open_api(intake: ScriptedIntake, tmp_path_factory: pytest.TempPathFactory) -> Open:
     """The API over the stage, listening; `quiet` and `patience` in seconds."""
 
     @asynccontextmanager
-    async def new_gateway(*, quiet: float = 15, patience: float = 15) -> AsyncIterator[str]:
+    async def new_gateway(
+        *, keepalive_interval: float = 15, write_timeout: float = 15
+    ) -> AsyncIterator[str]:
         async with SqliteStore(tmp_path_factory.mktemp("store") / "state.db") as store:
             platform = ApiPlatform(
                 Secret(TOKEN),
                 reads=store,
                 new_id=lambda prefix: f"{prefix}_1",
-                keepalive_interval=quiet,
-                write_timeout=patience,
+                keepalive_interval=keepalive_interval,
+                write_timeout=write_timeout,
             )
             application = web.Application()
             application.add_routes(platform.routes())
@@ -95,7 +97,7 @@ def opened(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Open:
             await runner.setup()
             await web.TCPSite(runner, "127.0.0.1", 0).start()
             try:
-                async with platform.connect(stage):
+                async with platform.connect(intake):
                     yield f"http://127.0.0.1:{runner.addresses[0][1]}"
             finally:
                 await runner.cleanup()
@@ -114,38 +116,42 @@ async def streamed(address: str) -> AsyncIterator[aiohttp.ClientResponse]:
         yield response
 
 
-async def test_a_silent_stream_is_kept_open_with_comments(stage: Stage, opened: Open) -> None:
-    async with opened(quiet=0.05) as address, streamed(address) as response:
+async def test_a_silent_stream_is_kept_open_with_comments(
+    intake: ScriptedIntake, open_api: Open
+) -> None:
+    async with open_api(keepalive_interval=0.05) as address, streamed(address) as response:
         assert response.headers["Content-Type"].startswith("text/event-stream")
         lines: list[bytes] = []
         while lines.count(b": still here\n") < 3:
             lines.append(await response.content.readline())
-        stage.play(TextStreamed("at last"), ended("at last"))
+        intake.play(TextStreamed("at last"), ended("at last"))
         rest = await response.read()
     assert b"at last" in rest and rest.endswith(b"data: [DONE]\n\n")
 
 
-async def test_openai_s_client_hears_through_the_comments(stage: Stage, opened: Open) -> None:
+async def test_openai_s_client_hears_through_the_comments(
+    intake: ScriptedIntake, open_api: Open
+) -> None:
     async with (
-        opened(quiet=0.02) as address,
+        open_api(keepalive_interval=0.02) as address,
         openai.AsyncOpenAI(base_url=f"{address}/v1", api_key=TOKEN) as client,
     ):
         stream = await client.responses.create(model="holdfast", input="x", stream=True)
-        asyncio.get_running_loop().call_later(0.2, stage.play, ended("patience"))
+        asyncio.get_running_loop().call_later(0.2, intake.play, ended("patience"))
         kinds = [event.type async for event in stream]
     assert kinds[-1] == "response.completed"
 
 
 async def test_a_gateway_that_stops_ends_the_stream_with_an_error(
-    stage: Stage, opened: Open
+    intake: ScriptedIntake, open_api: Open
 ) -> None:
     """Half an answer must not look like a whole one."""
     async with (
-        opened() as address,
+        open_api() as address,
         openai.AsyncOpenAI(base_url=f"{address}/v1", api_key=TOKEN, max_retries=0) as client,
     ):
         for api in ("chat", "responses"):
-            stage.play(TextStreamed("half an ans"), None)
+            intake.play(TextStreamed("half an ans"), None)
             with pytest.raises(openai.APIError, match="send it again with X-Holdfast-Message-Id"):
                 await _drain(client, api)
 
@@ -161,20 +167,24 @@ async def _drain(client: openai.AsyncOpenAI, api: str) -> None:
         pass
 
 
-async def test_a_client_that_leaves_is_watched_for_no_longer(stage: Stage, opened: Open) -> None:
-    async with opened(quiet=0.02) as address:
+async def test_a_client_that_leaves_is_watched_for_no_longer(
+    intake: ScriptedIntake, open_api: Open
+) -> None:
+    async with open_api(keepalive_interval=0.02) as address:
         async with streamed(address) as response:
             await response.content.readline()
-            assert stage.watching == 1
-        stage.play(*[TextStreamed("x" * 1000) for _ in range(50)])
+            assert intake.watching == 1
+        intake.play(*[TextStreamed("x" * 1000) for _ in range(50)])
         async with asyncio.timeout(30):
-            while stage.watching:
-                stage.play(TextStreamed("x" * 1000))
+            while intake.watching:
+                intake.play(TextStreamed("x" * 1000))
                 await asyncio.sleep(0.02)
 
 
-async def test_a_client_that_reads_nothing_is_let_go(stage: Stage, opened: Open) -> None:
-    async with opened(quiet=0.05, patience=0.2) as address:
+async def test_a_client_that_reads_nothing_is_let_go(
+    intake: ScriptedIntake, open_api: Open
+) -> None:
+    async with open_api(keepalive_interval=0.05, write_timeout=0.2) as address:
         port = int(address.rpartition(":")[2])
         body = b'{"messages": [{"role": "user", "content": "x"}], "stream": true}'
         _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
@@ -184,21 +194,21 @@ async def test_a_client_that_reads_nothing_is_let_go(stage: Stage, opened: Open)
             + f"Authorization: Bearer {TOKEN}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
             + body
         )
-        stage.play(*[TextStreamed("x" * 1_000_000) for _ in range(30)])
+        intake.play(*[TextStreamed("x" * 1_000_000) for _ in range(30)])
         async with asyncio.timeout(30):
-            while stage.watching == 0:
+            while intake.watching == 0:
                 await asyncio.sleep(0.01)
-            while stage.watching:
+            while intake.watching:
                 await asyncio.sleep(0.01)
-        assert not stage.events.empty(), "it was let go in the middle, not served to the end"
+        assert not intake.events.empty(), "it was let go in the middle, not served to the end"
         writer.transport.abort()
 
 
-async def test_a_slow_reader_gets_everything(stage: Stage, opened: Open) -> None:
+async def test_a_slow_reader_gets_everything(intake: ScriptedIntake, open_api: Open) -> None:
     text = "".join(f"{n:06d}" for n in range(200_000))
     pieces = [text[at : at + 30_000] for at in range(0, len(text), 30_000)]
-    async with opened(quiet=0.05, patience=5) as address:
-        stage.play(*[TextStreamed(piece) for piece in pieces], ended(text))
+    async with open_api(keepalive_interval=0.05, write_timeout=5) as address:
+        intake.play(*[TextStreamed(piece) for piece in pieces], ended(text))
         async with streamed(address) as response:
             got: list[bytes] = []
             async for line in response.content:
@@ -210,7 +220,7 @@ async def test_a_slow_reader_gets_everything(stage: Stage, opened: Open) -> None
     assert sum(line.count(b"data: {") for line in got) == len(pieces) + 2
 
 
-TOLD: list[tuple[str, Sequence[TurnEvent], str]] = [
+STREAMS: list[tuple[str, Sequence[TurnEvent], str]] = [
     ("the stream alone", [TextStreamed("a "), TextStreamed("b"), ended("a b")], "a b"),
     ("what was not streamed", [ended("all of it")], "all of it"),
     ("the rest", [TextStreamed("half "), ended("half and half")], "half and half"),
@@ -233,7 +243,7 @@ TOLD: list[tuple[str, Sequence[TurnEvent], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "events", "told"), TOLD, ids=[case[0] for case in TOLD])
+@pytest.mark.parametrize(("name", "events", "told"), STREAMS, ids=[case[0] for case in STREAMS])
 def test_an_answer_is_told_so_that_nothing_is_unsaid(
     name: str, events: Sequence[TurnEvent], told: str
 ) -> None:

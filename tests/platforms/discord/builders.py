@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.platforms.discord.fake import ANN_DM, BOB_DM, BOT, Vendor
+from tests.platforms.discord.fake import ANN_DM, BOB_DM, BOT, FakeDiscord
 
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound
@@ -16,8 +16,8 @@ from holdfast.platforms.discord.plugin import DiscordSettings
 from holdfast.system.clock import SystemClock
 
 
-def door_to(
-    vendor: Vendor, folder: Path, *, limit: float = 20.0, **settings: Any
+def new_platform(
+    vendor: FakeDiscord, folder: Path, *, limit: float = 20.0, **settings: Any
 ) -> DiscordPlatform:
     settings = {"token": "env:TOKEN", "menu": False, **settings}
     return DiscordPlatform(
@@ -30,7 +30,7 @@ def door_to(
     )
 
 
-async def known_to(folder: Path, vendor: Vendor) -> None:
+async def write_checkpoint(folder: Path, vendor: FakeDiscord) -> None:
     """The bot was here before: it has talked with both of its people."""
     record = await DiscordCheckpoint.load(
         folder / f"{BOT['id']}.json", start=int(vendor.snowflake())

@@ -3,12 +3,12 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.platforms.discord.fake import Vendor
-from tests.platforms.discord.fake_rest import Rest
+from tests.platforms.discord.fake import FakeDiscord
+from tests.platforms.discord.fake_rest import FakeRestApi
 
 
 @pytest.fixture
-async def vendor() -> AsyncIterator[Vendor]:
-    made = Vendor()
-    async with Rest(made).serving():
+async def vendor() -> AsyncIterator[FakeDiscord]:
+    made = FakeDiscord()
+    async with FakeRestApi(made).serving():
         yield made

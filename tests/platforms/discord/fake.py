@@ -9,61 +9,68 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-from tests.platforms.discord.faults import Break, DiscordError
+from tests.platforms.connection_faults import ConnectionFault
+from tests.platforms.discord.faults import DiscordError
 
 Json = dict[str, Any]
 
 _EPOCH = 1_420_070_400_000
 
 
-def person(number: str, name: str, **more: Any) -> Json:
+def discord_user(number: str, name: str, **more: Any) -> Json:
     return {"id": number, "username": name, "discriminator": "0", "avatar": None, **more}
 
 
-ANN = person("1001", "ann", global_name="Ann")
-BOB = person("1002", "bob", global_name="Bob")
-BOT = person("9000", "holdfast", bot=True)
+ANN = discord_user("1001", "ann", global_name="Ann")
+BOB = discord_user("1002", "bob", global_name="Bob")
+BOT = discord_user("9000", "holdfast", bot=True)
 APPLICATION = "9001"
 GUILD, TEXT, THREAD, ROLE = "500", "501", "502", "503"
 ANN_DM, BOB_DM = "601", "602"
 WHEN = "2026-01-01T00:00:00+00:00"
 
 
-class Session:
+class GatewaySession:
     """One bot's session at the gateway: what it was told, by number, and who tells it now."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.told: list[Json] = []
-        self.tell: Callable[[Json], None] | None = None  # None: nobody is connected
+        self.frames: list[Json] = []
+        self.dispatch: Callable[[Json], None] | None = None  # None: nobody is connected
 
     def add(self, event: str, data: Json) -> None:
         # topics/gateway#sending-events: `s` is the number of the event, in its session.
-        frame = {"op": 0, "t": event, "s": len(self.told) + 1, "d": data}
-        self.told.append(frame)
-        if self.tell is not None:
-            self.tell(frame)
+        frame = {"op": 0, "t": event, "s": len(self.frames) + 1, "d": data}
+        self.frames.append(frame)
+        if self.dispatch is not None:
+            self.dispatch(frame)
 
 
-class Vendor:
+class FakeDiscord:
     """Owns everything that Discord knows."""
 
     def __init__(self) -> None:
         self.token = "MTk4.Cl2FMQ.token"
         self.content_allowed = True  # whether the message content intent is switched on
         self.messages: dict[str, list[Json]] = {TEXT: [], THREAD: [], ANN_DM: [], BOB_DM: []}
-        self.sessions: dict[str, Session] = {}
+        self.sessions: dict[str, GatewaySession] = {}
         self.calls: list[str] = []  # "METHOD path"
         self.bodies: list[Json] = []  # of messages that were sent or changed
         self.callbacks: list[Json] = []  # to interactions
         self.commands: list[Json] = []
         self.files: dict[str, bytes] = {}
-        self.signs: dict[str, list[str]] = {}  # of the bot, by message
-        self.faults: deque[DiscordError | Break] = deque()  # of the next messages that are sent
-        self.page_faults: deque[DiscordError | Break] = deque()  # of the next looks into history
+        self.reactions: dict[str, list[str]] = {}  # of the bot, by message
+        self.faults: deque[DiscordError | ConnectionFault] = (
+            deque()
+        )  # of the next messages that are sent
+        self.page_faults: deque[DiscordError | ConnectionFault] = (
+            deque()
+        )  # of the next looks into history
         self.forbidden: set[str] = set()  # channels whose history the bot may not read
-        self.cut: Callable[[int], None] = lambda code: None  # the line, with that code
-        self.closes = False  # every line, before it is of use
+        self.close_connections: Callable[[int], None] = lambda code: (
+            None
+        )  # the line, with that code
+        self.closes_connections = False  # every line, before it is of use
         self.base_url = ""
         self.joined_at = WHEN
         self._numbers = count(1)
@@ -78,7 +85,7 @@ class Vendor:
         """Somebody writes; those who are connected are told."""
         where = channel or (ANN_DM if by["id"] == ANN["id"] else BOB_DM)
         message = self.write(where, by, text, **more)
-        self.tell("MESSAGE_CREATE", {**message, **self._of_guild(where, by)})
+        self.dispatch("MESSAGE_CREATE", {**message, **self._of_guild(where, by)})
         return message
 
     def write(self, channel: str, by: Json, text: str, **more: Any) -> Json:
@@ -108,7 +115,7 @@ class Vendor:
     def revise(self, message: Json, text: str, *, stamp: str = "2026-01-01T00:01:00+00:00") -> None:
         message |= {"content": text, "edited_timestamp": stamp}
         where = message["channel_id"]
-        self.tell("MESSAGE_UPDATE", {**message, **self._of_guild(where, message["author"])})
+        self.dispatch("MESSAGE_UPDATE", {**message, **self._of_guild(where, message["author"])})
 
     def interact(self, kind: int, data: Json, *, by: Json = ANN, channel: str = ANN_DM) -> Json:
         """interactions/receiving-and-responding#interaction-object"""
@@ -131,10 +138,10 @@ class Vendor:
             interaction["user"] = by
         else:
             interaction["member"] = {**interaction["member"], "user": by, "permissions": "0"}
-        self.tell("INTERACTION_CREATE", interaction)
+        self.dispatch("INTERACTION_CREATE", interaction)
         return interaction
 
-    def tell(self, event: str, data: Json) -> None:
+    def dispatch(self, event: str, data: Json) -> None:
         for session in self.sessions.values():
             session.add(event, data)
 

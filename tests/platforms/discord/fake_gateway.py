@@ -5,27 +5,27 @@ import json
 from typing import Any
 
 from aiohttp import WSMsgType, web
-from tests.platforms.discord.fake import APPLICATION, BOT, GUILD, Session, Vendor
+from tests.platforms.discord.fake import APPLICATION, BOT, GUILD, FakeDiscord, GatewaySession
 
 _HEARTBEAT, _IDENTIFY, _RESUME, _INVALID, _HELLO, _ACK = 1, 2, 6, 9, 10, 11
 _CONTENT = 1 << 15
 
 
-async def gateway(vendor: Vendor, request: web.Request) -> web.WebSocketResponse:
+async def gateway(vendor: FakeDiscord, request: web.Request) -> web.WebSocketResponse:
     """One connection, from "hello" on until either side closes it."""
     socket = web.WebSocketResponse()
     await socket.prepare(request)
     await socket.send_json({"op": _HELLO, "d": {"heartbeat_interval": 41250}})
     outgoing: asyncio.Queue[dict[str, Any] | int] = asyncio.Queue()
-    vendor.cut = outgoing.put_nowait
+    vendor.close_connections = outgoing.put_nowait
     sending = asyncio.ensure_future(_send(socket, outgoing))
-    session: Session | None = None
+    session: GatewaySession | None = None
     try:
         async for message in socket:
             if message.type is not WSMsgType.TEXT:
                 continue
             frame = json.loads(message.data)
-            if vendor.closes:
+            if vendor.closes_connections:
                 outgoing.put_nowait(4000)
                 continue
             if frame["op"] == _HEARTBEAT:
@@ -37,7 +37,7 @@ async def gateway(vendor: Vendor, request: web.Request) -> web.WebSocketResponse
     finally:
         sending.cancel()
         if session is not None:
-            session.tell = None
+            session.dispatch = None
     return socket
 
 
@@ -53,8 +53,8 @@ async def _send(
 
 
 def _identified(
-    vendor: Vendor, asked: dict[str, Any], outgoing: "asyncio.Queue[dict[str, Any] | int]"
-) -> Session | None:
+    vendor: FakeDiscord, asked: dict[str, Any], outgoing: "asyncio.Queue[dict[str, Any] | int]"
+) -> GatewaySession | None:
     """topics/opcodes-and-status-codes#gateway-gateway-close-event-codes: 4004, and 4014 for an
     intent that is not switched on. Servers are told one by one, after "ready"."""
     if asked["token"] != vendor.token:
@@ -64,8 +64,8 @@ def _identified(
         outgoing.put_nowait(4014)
         return None
     vendor.sessions.clear()
-    session = vendor.sessions["s"] = Session("s")
-    session.tell = outgoing.put_nowait
+    session = vendor.sessions["s"] = GatewaySession("s")
+    session.dispatch = outgoing.put_nowait
     session.add(
         "READY",
         {
@@ -82,16 +82,16 @@ def _identified(
 
 
 def _resumed(
-    vendor: Vendor, asked: dict[str, Any], outgoing: "asyncio.Queue[dict[str, Any] | int]"
-) -> Session | None:
+    vendor: FakeDiscord, asked: dict[str, Any], outgoing: "asyncio.Queue[dict[str, Any] | int]"
+) -> GatewaySession | None:
     """topics/gateway#resuming: what was missed is told in order, then "resumed"; a session that is
     not known is invalid, and the client has to identify itself anew."""
     session = vendor.sessions.get(asked["session_id"])
     if session is None:
         outgoing.put_nowait({"op": _INVALID, "d": False})
         return None
-    for frame in session.told[asked["seq"] :]:
+    for frame in session.frames[asked["seq"] :]:
         outgoing.put_nowait(frame)
-    session.tell = outgoing.put_nowait
+    session.dispatch = outgoing.put_nowait
     session.add("RESUMED", {})
     return session

@@ -9,17 +9,18 @@ from contextlib import asynccontextmanager
 import discord
 import yarl
 from aiohttp import web
-from tests.platforms.discord.fake import APPLICATION, BOT, WHEN, Json, Vendor, person
+from tests.platforms.connection_faults import ConnectionFault
+from tests.platforms.discord.fake import APPLICATION, BOT, WHEN, FakeDiscord, Json, discord_user
 from tests.platforms.discord.fake_gateway import gateway
-from tests.platforms.discord.faults import Break, DiscordError
+from tests.platforms.discord.faults import DiscordError
 
 _LONGEST = 2000
 
 
-class Rest:
+class FakeRestApi:
     """Serves one vendor."""
 
-    def __init__(self, vendor: Vendor) -> None:
+    def __init__(self, vendor: FakeDiscord) -> None:
         self.vendor = vendor
         self._nonces: dict[str, Json] = {}
 
@@ -90,7 +91,7 @@ class Rest:
     async def _application(self, request: web.Request) -> web.Response:
         """resources/application#application-object"""
         more = {"rpc_origins": [], "bot_public": True, "bot_require_code_grant": False}
-        owner = person("1", "owner")
+        owner = discord_user("1", "owner")
         named = {"id": APPLICATION, "name": "holdfast", "icon": None, "description": ""}
         return _answer(
             {**named, **more, "owner": owner, "verify_key": "", "flags": 0, "team": None}
@@ -138,7 +139,7 @@ class Rest:
             if body.get("message_reference"):
                 message["message_reference"] = {**body["message_reference"], "channel_id": channel}
             self._nonces[nonce] = message
-            self.vendor.tell("MESSAGE_CREATE", message)
+            self.vendor.dispatch("MESSAGE_CREATE", message)
         await self._fault(request, self.vendor.faults)
         return _answer(message)
 
@@ -150,7 +151,7 @@ class Rest:
         for message in self.vendor.messages[channel]:
             if message["id"] == request.match_info["message"]:
                 message |= {"content": body["content"], "edited_timestamp": WHEN}
-                self.vendor.tell("MESSAGE_UPDATE", message)
+                self.vendor.dispatch("MESSAGE_UPDATE", message)
                 return _answer(message)
         raise DiscordError(404, 10008, "Unknown Message")
 
@@ -159,25 +160,25 @@ class Rest:
         will fail with 10014: Unknown Emoji"."""
         if not (emoji := request.match_info["emoji"]) or emoji.isascii():
             raise DiscordError(400, 10014, "Unknown Emoji")
-        signs = self._signs(request)
-        if emoji not in signs:
-            signs.append(emoji)
+        reactions = self._reactions_of(request)
+        if emoji not in reactions:
+            reactions.append(emoji)
         return web.Response(status=204)
 
     async def _unreact(self, request: web.Request) -> web.Response:
         """resources/message#delete-own-reaction: 204. One that is not there: discord.py documents
         `Message.remove_reaction` to raise `NotFound` then."""
-        signs, emoji = self._signs(request), request.match_info["emoji"]
-        if emoji not in signs:
+        reactions, emoji = self._reactions_of(request), request.match_info["emoji"]
+        if emoji not in reactions:
             raise DiscordError(404, 10014, "Unknown Emoji")
-        signs.remove(emoji)
+        reactions.remove(emoji)
         return web.Response(status=204)
 
-    def _signs(self, request: web.Request) -> list[str]:
+    def _reactions_of(self, request: web.Request) -> list[str]:
         name = request.match_info["message"]
         if name not in {each["id"] for each in self.vendor.messages[self._known(request)]}:
             raise DiscordError(404, 10008, "Unknown Message")
-        return self.vendor.signs.setdefault(name, [])
+        return self.vendor.reactions.setdefault(name, [])
 
     async def _typing(self, request: web.Request) -> web.Response:
         self._known(request)
@@ -185,9 +186,9 @@ class Rest:
 
     async def _callback(self, request: web.Request) -> web.Response:
         """interactions/receiving-and-responding#create-interaction-response"""
-        told = await request.json()
+        body = await request.json()
         number = request.match_info["id"]
-        self.vendor.callbacks.append({"id": number, **told})
+        self.vendor.callbacks.append({"id": number, **body})
         if "with_response" in request.query:
             return _answer({"interaction": {"id": number, "type": 3}})
         return web.Response(status=204)
@@ -218,13 +219,15 @@ class Rest:
         assert isinstance(payload, bytes | bytearray), "it is a part of type application/json"
         return json.loads(payload), files
 
-    async def _fault(self, request: web.Request, faults: deque[DiscordError | Break]) -> None:
+    async def _fault(
+        self, request: web.Request, faults: deque[DiscordError | ConnectionFault]
+    ) -> None:
         fault = faults.popleft() if faults else None
         if isinstance(fault, DiscordError):
             raise fault
-        if fault is Break.ERROR_AFTER:
+        if fault is ConnectionFault.ERROR_AFTER:
             raise web.HTTPBadGateway
-        if fault is Break.CUT_AFTER:
+        if fault is ConnectionFault.RESET_AFTER:
             assert request.transport is not None
             request.transport.abort()
             await asyncio.sleep(0)

@@ -1,6 +1,5 @@
 """What goes wrong at the pretend Discord: refusals in the vendor's own words, and broken lines."""
 
-from enum import Enum, auto
 from typing import Any
 
 
@@ -23,10 +22,3 @@ def flood(seconds: float, *, everywhere: bool = False) -> DiscordError:
 def blocked() -> DiscordError:
     """topics/opcodes-and-status-codes#json-json-error-codes"""
     return DiscordError(403, 50007, "Cannot send messages to this user")
-
-
-class Break(Enum):
-    """How a line breaks, and whether the request was carried out by then."""
-
-    CUT_AFTER = auto()  # done, and the connection is reset before the answer
-    ERROR_AFTER = auto()  # done, and a proxy of the vendor's answers 502

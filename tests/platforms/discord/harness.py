@@ -8,10 +8,20 @@ from urllib.parse import urlsplit
 
 import discord
 import yarl
-from tests.platforms.discord.builders import address, door_to, known_to
-from tests.platforms.discord.fake import ANN, BOB, BOT, TEXT, THREAD, Json, Vendor, person
-from tests.platforms.discord.fake_rest import Rest
-from tests.platforms.discord.faults import Break, blocked, flood
+from tests.platforms.connection_faults import ConnectionFault
+from tests.platforms.discord.builders import address, new_platform, write_checkpoint
+from tests.platforms.discord.fake import (
+    ANN,
+    BOB,
+    BOT,
+    TEXT,
+    THREAD,
+    FakeDiscord,
+    Json,
+    discord_user,
+)
+from tests.platforms.discord.fake_rest import FakeRestApi
+from tests.platforms.discord.faults import blocked, flood
 
 from holdfast.core.messages.outbox import Address, OutboundFile
 from holdfast.core.ports.platform import Platform
@@ -25,31 +35,31 @@ from holdfast.testing.conformance import (
     VisibleMessage,
 )
 
-_PEOPLE = {
+_USERS = {
     Participant.ANN: ANN,
     Participant.BOB: BOB,
-    Participant.PROGRAM: person("2001", "other", bot=True),
+    Participant.PROGRAM: discord_user("2001", "other", bot=True),
 }
 _CHANNELS = {ChatKind.DM: None, ChatKind.GROUP: TEXT, ChatKind.THREAD: THREAD}
-_OF_A_MESSAGE = {
+_SEND_FAULTS = {
     VendorFault.RATE_LIMIT: flood(7),
     VendorFault.REFUSED: blocked(),
-    VendorFault.RECEIPT_LOST: Break.CUT_AFTER,
+    VendorFault.RECEIPT_LOST: ConnectionFault.RESET_AFTER,
 }
 _BUTTON, _REPLY = 2, 19
-IMPATIENT = 1.0  # seconds that a door waits for an answer, where it is to wait in vain
+SHORT_TIMEOUT = 1.0  # seconds that a door waits for an answer, where it is to wait in vain
 
 
-class DiscordGround(PlatformHarness):
+class DiscordHarness(PlatformHarness):
     shows_replies = True
 
     def __init__(
-        self, vendor: Vendor, door: Platform, line: FaultProxy, *, limit: float = 20.0
+        self, vendor: FakeDiscord, platform: Platform, proxy: FaultProxy, *, limit: float = 20.0
     ) -> None:
-        self.platform = door
+        self.platform = platform
         self._limit = limit
         self._vendor = vendor
-        self._line = line
+        self._proxy = proxy
         self._token = vendor.token
 
     def address(self) -> Address:
@@ -68,7 +78,7 @@ class DiscordGround(PlatformHarness):
         mentioned = mention and chat is not ChatKind.DM
         message = self._vendor.say(
             f"<@{BOT['id']}> {text}" if mentioned else text,
-            by=_PEOPLE[by],
+            by=_USERS[by],
             channel=_CHANNELS[chat],
             mentions=[BOT] if mentioned else [],
             attachments=[self._vendor.upload(each.name, each.data) for each in files],
@@ -91,10 +101,10 @@ class DiscordGround(PlatformHarness):
         return [self._shown(each) for each in self._vendor.sent]
 
     def _shown(self, message: Json) -> VisibleMessage:
-        places = {TEXT: ChatKind.GROUP, THREAD: ChatKind.THREAD}
+        kinds = {TEXT: ChatKind.GROUP, THREAD: ChatKind.THREAD}
         return VisibleMessage(
             text=message["content"],
-            chat=places.get(message["channel_id"], ChatKind.DM),
+            chat=kinds.get(message["channel_id"], ChatKind.DM),
             files=tuple(
                 OutboundFile(name=each["filename"], data=self._vendor.files[each["filename"]])
                 for each in message["attachments"]
@@ -112,23 +122,23 @@ class DiscordGround(PlatformHarness):
         self._vendor.interact(3, pressed)
 
     async def reactions(self, name: str) -> Sequence[str]:
-        return self._vendor.signs.get(name, [])
+        return self._vendor.reactions.get(name, [])
 
     async def set_fault(self, fault: VendorFault) -> None:
         match fault:
             case VendorFault.BAD_CREDENTIALS:
                 self._vendor.token = "another"
             case VendorFault.UNREACHABLE:
-                self._line.refuse_connections()
+                self._proxy.refuse_connections()
             case VendorFault.NONE:
                 self._vendor.token = self._token
-                self._line.restore()
-            case VendorFault.HALF_OPEN if self._limit > IMPATIENT:
+                self._proxy.restore()
+            case VendorFault.HALF_OPEN if self._limit > SHORT_TIMEOUT:
                 raise NotSupported("asked of a door that is less patient, in a test of its own")
             case VendorFault.HALF_OPEN:
-                self._line.go_silent()
+                self._proxy.go_silent()
             case _:
-                self._vendor.faults.append(_OF_A_MESSAGE[fault])
+                self._vendor.faults.append(_SEND_FAULTS[fault])
 
 
 def _buttons(message: Json) -> list[Json]:
@@ -136,15 +146,18 @@ def _buttons(message: Json) -> list[Json]:
 
 
 @asynccontextmanager
-async def known(limit: float = 20.0) -> AsyncIterator[PlatformHarness]:
+async def discord_harness(limit: float = 20.0) -> AsyncIterator[PlatformHarness]:
     """The bot was here before: it has talked with both of its people. Its library is led to the
     proxy as it was led to the vendor, who leads it back where it was."""
-    vendor = Vendor()
+    vendor = FakeDiscord()
     with TemporaryDirectory() as folder:
-        async with Rest(vendor).serving(), FaultProxy(urlsplit(vendor.base_url).port or 0) as line:
-            host = f"127.0.0.1:{line.port}"
+        async with (
+            FakeRestApi(vendor).serving(),
+            FaultProxy(urlsplit(vendor.base_url).port or 0) as proxy,
+        ):
+            host = f"127.0.0.1:{proxy.port}"
             discord.http.Route.BASE = f"http://{host}/api/v10"
             discord.gateway.DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(f"ws://{host}/gateway")
-            await known_to(Path(folder), vendor)
-            door = door_to(vendor, Path(folder), limit=limit)
-            yield DiscordGround(vendor, door, line, limit=limit)
+            await write_checkpoint(Path(folder), vendor)
+            platform = new_platform(vendor, Path(folder), limit=limit)
+            yield DiscordHarness(vendor, platform, proxy, limit=limit)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.platforms.discord.fake import Vendor
+from tests.platforms.discord.fake import FakeDiscord
 
 from holdfast.core.errors import SendError
 from holdfast.core.ports.platform_plugin import PluginContext
@@ -12,7 +12,7 @@ from holdfast.platforms.discord.plugin import PLUGIN, DiscordSettings
 from holdfast.system.clock import SystemClock
 
 
-async def test_a_token_is_tried_and_nothing_is_kept(vendor: Vendor, tmp_path: Path) -> None:
+async def test_a_token_is_tried_and_nothing_is_kept(vendor: FakeDiscord, tmp_path: Path) -> None:
     def opening(token: str) -> PluginContext[DiscordSettings]:
         return PluginContext(
             account="default",

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import discord
 import pytest
-from tests.platforms.discord.fake import ANN, ANN_DM, BOB, TEXT, THREAD, Vendor
+from tests.platforms.discord.fake import ANN, ANN_DM, BOB, TEXT, THREAD, FakeDiscord
 
 
 class Bot(discord.Client):
@@ -29,7 +29,7 @@ class Bot(discord.Client):
 
 
 @asynccontextmanager
-async def running(vendor: Vendor) -> AsyncIterator[Bot]:
+async def running(vendor: FakeDiscord) -> AsyncIterator[Bot]:
     async with Bot() as bot:
         await bot.login(vendor.token)
         holding = asyncio.ensure_future(bot.connect())
@@ -41,7 +41,9 @@ async def running(vendor: Vendor) -> AsyncIterator[Bot]:
             await holding
 
 
-async def test_the_library_talks_with_it_in_every_way_that_the_door_does(vendor: Vendor) -> None:
+async def test_the_library_talks_with_it_in_every_way_that_the_door_does(
+    vendor: FakeDiscord,
+) -> None:
     async with running(vendor) as bot:
         said = vendor.say("hello")
         message = await bot.heard.get()
@@ -55,10 +57,10 @@ async def test_the_library_talks_with_it_in_every_way_that_the_door_does(vendor:
         async with message.channel.typing():
             pass
         await message.add_reaction("👀")
-        assert vendor.signs == {said["id"]: ["👀"]}
+        assert vendor.reactions == {said["id"]: ["👀"]}
         assert bot.user is not None
         await message.remove_reaction("👀", bot.user)
-        assert vendor.signs == {said["id"]: []}
+        assert vendor.reactions == {said["id"]: []}
         with pytest.raises(discord.NotFound):
             await message.remove_reaction("👀", bot.user)
         vendor.revise(said, "helo")
@@ -67,7 +69,7 @@ async def test_the_library_talks_with_it_in_every_way_that_the_door_does(vendor:
         assert [each.id for each in found] == [one.id]
 
 
-async def test_the_library_knows_its_servers_threads_and_commands(vendor: Vendor) -> None:
+async def test_the_library_knows_its_servers_threads_and_commands(vendor: FakeDiscord) -> None:
     async with running(vendor) as bot:
         vendor.say("to all", by=BOB, channel=THREAD)
         message = await bot.heard.get()
@@ -80,15 +82,15 @@ async def test_the_library_knows_its_servers_threads_and_commands(vendor: Vendor
         assert vendor.callbacks == [{"id": str(press.id), "type": 6}]
 
 
-async def test_the_library_resumes_and_is_told_what_it_missed(vendor: Vendor) -> None:
+async def test_the_library_resumes_and_is_told_what_it_missed(vendor: FakeDiscord) -> None:
     async with running(vendor) as bot:
-        vendor.cut(4000)
-        vendor.sessions["s"].tell = None
+        vendor.close_connections(4000)
+        vendor.sessions["s"].dispatch = None
         vendor.say("meanwhile")
         assert (await bot.heard.get()).content == "meanwhile"
 
 
-async def test_the_library_understands_its_refusals(vendor: Vendor) -> None:
+async def test_the_library_understands_its_refusals(vendor: FakeDiscord) -> None:
     vendor.content_allowed = False
     async with Bot() as bot:
         await bot.login(vendor.token)
@@ -99,7 +101,7 @@ async def test_the_library_understands_its_refusals(vendor: Vendor) -> None:
             await bot.login("another")
 
 
-async def test_the_library_finds_one_message_of_one_nonce(vendor: Vendor) -> None:
+async def test_the_library_finds_one_message_of_one_nonce(vendor: FakeDiscord) -> None:
     async with running(vendor) as bot:
         vendor.say("hello")
         channel = (await bot.heard.get()).channel

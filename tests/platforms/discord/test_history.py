@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
-from tests.platforms.discord.builders import door_to, known_to, until
-from tests.platforms.discord.fake import ANN, ANN_DM, BOB_DM, BOT, TEXT, THREAD, Vendor
-from tests.platforms.discord.faults import Break, flood
+from tests.platforms.connection_faults import ConnectionFault
+from tests.platforms.discord.builders import new_platform, until, write_checkpoint
+from tests.platforms.discord.fake import ANN, ANN_DM, BOB_DM, BOT, TEXT, THREAD, FakeDiscord
+from tests.platforms.discord.faults import flood
 
 from holdfast.core.errors import NotAddressed, StoreError, TransientStoreError
 from holdfast.platforms.discord.events import snowflake_before
@@ -14,103 +15,103 @@ from holdfast.testing.intake import RecordingIntake
 
 
 async def test_every_page_is_fetched_in_order_and_what_is_said_meanwhile_comes_after(
-    vendor: Vendor, tmp_path: Path
+    vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     """G1: 100 messages are given at once, the newest first."""
-    await known_to(tmp_path, vendor)
+    await write_checkpoint(tmp_path, vendor)
     for number in range(230):
         vendor.say(str(number))
     intake = RecordingIntake()
-    async with door_to(vendor, tmp_path).connect(intake):
+    async with new_platform(vendor, tmp_path).connect(intake):
         vendor.say("230")
         await until(lambda: len(intake.accepted) == 231)
     assert [each.text for each in intake.attempted] == [str(number) for number in range(231)]
 
 
 async def test_channels_and_threads_of_servers_are_looked_into_where_something_was_said(
-    vendor: Vendor, tmp_path: Path
+    vendor: FakeDiscord, tmp_path: Path
 ) -> None:
-    await known_to(tmp_path, vendor)
+    await write_checkpoint(tmp_path, vendor)
     vendor.say("in a thread", channel=THREAD)
     intake = RecordingIntake()
-    async with door_to(vendor, tmp_path).connect(intake):
+    async with new_platform(vendor, tmp_path).connect(intake):
         (found,) = await intake.wait_for_attempts(1)
     assert found.source.thread_id == THREAD
     assert f"GET /channels/{TEXT}/messages" not in vendor.calls
 
 
-async def test_what_is_durable_is_not_fetched_again(vendor: Vendor, tmp_path: Path) -> None:
+async def test_what_is_durable_is_not_fetched_again(vendor: FakeDiscord, tmp_path: Path) -> None:
     """G1: the cursor of a channel commits with the row, and is where the next look begins."""
-    await known_to(tmp_path, vendor)
+    await write_checkpoint(tmp_path, vendor)
     intake = RecordingIntake()
     for text in ("one", "two"):
         vendor.say(text)
-        async with door_to(vendor, tmp_path).connect(intake):
+        async with new_platform(vendor, tmp_path).connect(intake):
             await until(lambda text=text: intake.accepted and intake.accepted[-1].text == text)
     assert [each.text for each in intake.attempted] == ["one", "two"]
 
 
 async def test_a_bot_that_is_new_does_not_answer_what_was_said_before_it_came(
-    vendor: Vendor, tmp_path: Path
+    vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     vendor.say("long ago", channel=TEXT)
     intake = RecordingIntake()
-    async with door_to(vendor, tmp_path).connect(intake):
+    async with new_platform(vendor, tmp_path).connect(intake):
         vendor.say("now", channel=TEXT)
         await intake.wait_for_attempts(1)
     assert [each.text for each in intake.attempted] == ["now"]
 
 
 async def test_a_server_that_is_new_is_not_looked_into_beyond_the_bots_coming(
-    vendor: Vendor, tmp_path: Path
+    vendor: FakeDiscord, tmp_path: Path
 ) -> None:
-    await known_to(tmp_path, vendor)
+    await write_checkpoint(tmp_path, vendor)
     vendor.say("before it was invited", channel=TEXT)
     vendor.joined_at = "2099-01-01T00:00:00+00:00"
     intake = RecordingIntake()
-    async with door_to(vendor, tmp_path).connect(intake):
+    async with new_platform(vendor, tmp_path).connect(intake):
         vendor.say("to you", by=ANN)
         await intake.wait_for_attempts(1)
     assert [each.text for each in intake.attempted] == ["to you"]
 
 
 async def test_a_chat_is_known_before_its_first_message_is_handed_over(
-    vendor: Vendor, tmp_path: Path
+    vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     """G1: killed in between, the next life finds it; Discord tells no bot which chats it has."""
-    async with door_to(vendor, tmp_path).connect(slow := RecordingIntake(delay=3600)):
+    async with new_platform(vendor, tmp_path).connect(slow := RecordingIntake(delay=3600)):
         vendor.say("hello")
         await until(lambda: (tmp_path / f"{BOT['id']}.json").read_bytes().count(ANN_DM.encode()))
         assert not slow.attempted
     intake = RecordingIntake()
-    async with door_to(vendor, tmp_path).connect(intake):
+    async with new_platform(vendor, tmp_path).connect(intake):
         await intake.wait_for_attempts(1)
     assert [each.text for each in intake.accepted] == ["hello"]
 
 
 async def test_a_chat_in_which_only_a_command_was_given_is_known_too(
-    vendor: Vendor, tmp_path: Path
+    vendor: FakeDiscord, tmp_path: Path
 ) -> None:
-    async with door_to(vendor, tmp_path).connect(RecordingIntake()):
+    async with new_platform(vendor, tmp_path).connect(RecordingIntake()):
         vendor.interact(2, {"id": "1", "name": "usage", "type": 1})
         await until(lambda: vendor.callbacks)
     vendor.say("hello")
     intake = RecordingIntake()
-    async with door_to(vendor, tmp_path).connect(intake):
+    async with new_platform(vendor, tmp_path).connect(intake):
         await intake.wait_for_attempts(1)
     assert [each.text for each in intake.accepted] == ["hello"]
 
 
 async def test_a_history_that_is_not_given_now_is_asked_for_again_and_one_refused_is_left(
-    vendor: Vendor, tmp_path: Path
+    vendor: FakeDiscord, tmp_path: Path
 ) -> None:
-    await known_to(tmp_path, vendor)
+    await write_checkpoint(tmp_path, vendor)
     vendor.say("one")
     vendor.say("hidden", channel=TEXT)
     vendor.forbidden.add(TEXT)
-    vendor.page_faults.extend([flood(0.01), Break.ERROR_AFTER])
+    vendor.page_faults.extend([flood(0.01), ConnectionFault.ERROR_AFTER])
     intake = RecordingIntake()
-    async with door_to(vendor, tmp_path).connect(intake):
+    async with new_platform(vendor, tmp_path).connect(intake):
         await until(lambda: intake.accepted)
         await until(lambda: f"GET /channels/{TEXT}/messages" in vendor.calls)
         await until(lambda: f"GET /channels/{BOB_DM}/messages" in vendor.calls)
@@ -118,7 +119,7 @@ async def test_a_history_that_is_not_given_now_is_asked_for_again_and_one_refuse
 
 
 async def test_what_was_looked_at_and_was_not_meant_is_not_fetched_for_ever(
-    vendor: Vendor, tmp_path: Path
+    vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     """The mark moves when all is taken; a minute is kept back for what may be on its way."""
     old = snowflake_before(int(vendor.snowflake()), seconds=3600)
@@ -126,7 +127,7 @@ async def test_what_was_looked_at_and_was_not_meant_is_not_fetched_for_ever(
     await DiscordCheckpoint.load(path, start=old)
     intake = RecordingIntake()
     intake.fail_next(NotAddressed("said to others"))
-    async with door_to(vendor, tmp_path).connect(intake):
+    async with new_platform(vendor, tmp_path).connect(intake):
         said = vendor.say("lunch?", channel=TEXT)
         await intake.wait_for_attempts(1)
     record = await DiscordCheckpoint.load(path, start=0)
@@ -134,33 +135,35 @@ async def test_what_was_looked_at_and_was_not_meant_is_not_fetched_for_ever(
 
 
 async def test_the_mark_does_not_pass_over_what_could_not_be_kept(
-    vendor: Vendor, tmp_path: Path
+    vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     old = snowflake_before(int(vendor.snowflake()), seconds=3600)
     path = tmp_path / f"{BOT['id']}.json"
     await DiscordCheckpoint.load(path, start=old)
     intake = RecordingIntake()
     intake.fail_next(*[StoreError("disk full")] * 50)
-    async with door_to(vendor, tmp_path).connect(intake):
+    async with new_platform(vendor, tmp_path).connect(intake):
         vendor.say("hello", channel=TEXT)
         await intake.wait_for_attempts(1)
     assert (await DiscordCheckpoint.load(path, start=0)).until == old
 
 
-async def test_a_record_that_makes_no_sense_is_begun_anew(vendor: Vendor, tmp_path: Path) -> None:
+async def test_a_record_that_makes_no_sense_is_begun_anew(
+    vendor: FakeDiscord, tmp_path: Path
+) -> None:
     (tmp_path / f"{BOT['id']}.json").write_bytes(b"{")
     record = await DiscordCheckpoint.load(tmp_path / f"{BOT['id']}.json", start=7)
     assert (record.until, record.dms) == (7, ())
 
 
 async def test_a_message_that_makes_no_sense_does_not_hold_up_what_follows_it(
-    vendor: Vendor, tmp_path: Path
+    vendor: FakeDiscord, tmp_path: Path
 ) -> None:
-    await known_to(tmp_path, vendor)
+    await write_checkpoint(tmp_path, vendor)
     vendor.say("odd")["content"] = {"no": "text"}
     vendor.say("next")
     intake = RecordingIntake()
-    async with door_to(vendor, tmp_path).connect(intake):
+    async with new_platform(vendor, tmp_path).connect(intake):
         await intake.wait_for_attempts(1)
     assert [each.text for each in intake.attempted] == ["next"]
 

@@ -5,18 +5,18 @@ import json
 import signal
 from pathlib import Path
 
-from tests.faults.lone_gateway import Lone
+from tests.faults.standalone_gateway import StandaloneGateway
 from tests.platforms.discord.builders import until
-from tests.platforms.discord.fake import ANN, Vendor
+from tests.platforms.discord.fake import ANN, FakeDiscord
 from tests.support.fork_server import ForkedProcess, fork_process
 
 PROGRAM = "tests.platforms.discord.run_with_fake"
 
 
-class OnDiscord(Lone):
-    """A lone gateway with a bot of the pretend Discord."""
+class OnDiscord(StandaloneGateway):
+    """A gateway gateway with a bot of the pretend Discord."""
 
-    def begin(self, stall: str = "") -> ForkedProcess:
+    def launch(self, stall: str = "") -> ForkedProcess:
         with (self.home / "errors").open("ab") as errors:
             environ = self.environment()
             self.process = fork_process(PROGRAM, "run", env=environ, stdout=errors, stderr=errors)
@@ -24,12 +24,12 @@ class OnDiscord(Lone):
 
 
 async def test_a_gateway_that_was_killed_as_it_took_a_message_answers_it_once(
-    tmp_path: Path, vendor: Vendor
+    tmp_path: Path, vendor: FakeDiscord
 ) -> None:
     """G1, G2: Discord tells it nobody again; the history does, and it counts once. What was said
     while nobody was there is answered, too."""
-    lone = OnDiscord(tmp_path / "home")
-    lone.variables = {
+    gateway = OnDiscord(tmp_path / "home")
+    gateway.variables = {
         "PRETEND_DISCORD": vendor.base_url.removeprefix("http://"),
         "BOT_TOKEN": vendor.token,
         "HOLDFAST_PLATFORMS_DISCORD_TOKEN": "env:BOT_TOKEN",
@@ -37,28 +37,28 @@ async def test_a_gateway_that_was_killed_as_it_took_a_message_answers_it_once(
         "HOLDFAST_CRASH_AT": "accept_committed",
     }
     try:
-        lone.begin()
+        gateway.launch()
         await until(lambda: vendor.sessions)
         vendor.say("hello")
-        assert await asyncio.to_thread(lone.ended) == -signal.SIGKILL
+        assert await asyncio.to_thread(gateway.wait_for_exit) == -signal.SIGKILL
         assert vendor.sent == []
         vendor.say("anybody?")
-        del lone.variables["HOLDFAST_CRASH_AT"]
-        await asyncio.to_thread(lone.start)
-        await asyncio.to_thread(lone.until, lambda: ended(lone) == 2)
+        del gateway.variables["HOLDFAST_CRASH_AT"]
+        await asyncio.to_thread(gateway.start)
+        await asyncio.to_thread(gateway.until, lambda: ended(gateway) == 2)
         await until(lambda: vendor.sent)
-        status = await asyncio.to_thread(lone.status)
-        assert await asyncio.to_thread(lone.stop) == 0
+        status = await asyncio.to_thread(gateway.status)
+        assert await asyncio.to_thread(gateway.stop) == 0
     finally:
-        if lone.process is not None and lone.process.poll() is None:
-            await asyncio.to_thread(lone.stop)
+        if gateway.process is not None and gateway.process.poll() is None:
+            await asyncio.to_thread(gateway.stop)
     (bot,) = [each for each in status["snapshot"]["platforms"] if each["name"] == "discord"]
     assert bot["last_ok_at"] is not None
     assert status["snapshot"]["inbox_counts"]["accepted"] == 2
-    assert vendor.token not in (lone.home / "errors").read_text()
+    assert vendor.token not in (gateway.home / "errors").read_text()
 
 
-def ended(lone: Lone) -> int:
+def ended(gateway: StandaloneGateway) -> int:
     """Messages that have come to an end, by what the gateway itself says of its ledger."""
-    ledger = lone.status()["snapshot"]["inbox_counts"]
+    ledger = gateway.status()["snapshot"]["inbox_counts"]
     return int(ledger.get("answered", 0)) + int(ledger.get("merged", 0))

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.platforms.discord.builders import door_to, until
+from tests.platforms.discord.builders import new_platform, until
 from tests.platforms.discord.fake import (
     ANN,
     ANN_DM,
@@ -15,8 +15,8 @@ from tests.platforms.discord.fake import (
     TEXT,
     THREAD,
     WHEN,
-    Vendor,
-    person,
+    FakeDiscord,
+    discord_user,
 )
 
 from holdfast.core.errors import AccountDisconnected, ConnectRefused, StoreError
@@ -25,20 +25,20 @@ from holdfast.core.messages.source import Attachment, Author, ChatType
 from holdfast.testing.intake import RecordingIntake
 
 
-async def heard(vendor: Vendor, folder: Path, *said: dict[str, Any]) -> list[Inbound]:
+async def received(vendor: FakeDiscord, folder: Path, *said: dict[str, Any]) -> list[Inbound]:
     """What intake is handed of messages, each given as arguments of `Vendor.say`."""
     intake = RecordingIntake()
-    async with door_to(vendor, folder).connect(intake):
+    async with new_platform(vendor, folder).connect(intake):
         for each in said:
             vendor.say(**each)
         return await intake.wait_for_attempts(len(said))
 
 
 async def test_a_chat_of_two_a_channel_and_a_thread_are_three_places(
-    vendor: Vendor, tmp_path: Path
+    vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     said = [{"text": "a"}, {"text": "b", "channel": TEXT}, {"text": "c", "channel": THREAD}]
-    found = {each.text: each.source for each in await heard(vendor, tmp_path, *said)}
+    found = {each.text: each.source for each in await received(vendor, tmp_path, *said)}
     assert (found["a"].chat_id, found["a"].chat_type) == (ANN_DM, ChatType.DM)
     assert (found["b"].chat_id, found["b"].chat_type) == (TEXT, ChatType.GROUP)
     assert (found["b"].thread_id, found["c"].thread_id) == (None, THREAD)
@@ -56,21 +56,23 @@ async def test_a_chat_of_two_a_channel_and_a_thread_are_three_places(
     ],
 )
 async def test_who_names_the_bot_means_it_and_people_have_names(
-    vendor: Vendor, tmp_path: Path, more: dict[str, Any], text: str
+    vendor: FakeDiscord, tmp_path: Path, more: dict[str, Any], text: str
 ) -> None:
     """Groups: by the platform's own mark, by a role that is the bot's alone too."""
-    (found,) = await heard(vendor, tmp_path, {"channel": TEXT, **more})
+    (found,) = await received(vendor, tmp_path, {"channel": TEXT, **more})
     assert (found.text, found.mentioned) == (text, True)
 
 
-async def test_what_is_said_to_others_does_not_name_the_bot(vendor: Vendor, tmp_path: Path) -> None:
+async def test_what_is_said_to_others_does_not_name_the_bot(
+    vendor: FakeDiscord, tmp_path: Path
+) -> None:
     said = {"text": "<@1002> lunch?", "channel": TEXT, "mentions": [BOB], "mention_roles": ["77"]}
-    (found,) = await heard(vendor, tmp_path, said)
+    (found,) = await received(vendor, tmp_path, said)
     assert (found.text, found.mentioned) == ("@Bob lunch?", False)
 
 
 async def test_a_reply_quotes_what_it_answers_and_says_whose_that_is(
-    vendor: Vendor, tmp_path: Path
+    vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     ours = vendor.write(TEXT, BOT, "Paris")
     bobs = vendor.write(TEXT, BOB, "Rome")
@@ -78,59 +80,59 @@ async def test_a_reply_quotes_what_it_answers_and_says_whose_that_is(
         {"text": "sure?", "channel": TEXT, "type": 19, "referenced_message": each}
         for each in (ours, bobs)
     ]
-    one, other = [each.quoted for each in await heard(vendor, tmp_path, *said)]
+    one, other = [each.quoted for each in await received(vendor, tmp_path, *said)]
     assert one is not None and other is not None
     assert (one.text, one.ours) == ("Paris", True)
     assert (other.text, other.ours, other.user_name) == ("Rome", False, "Bob")
 
 
 async def test_programs_are_told_from_people_and_what_nobody_said_is_passed_over(
-    vendor: Vendor, tmp_path: Path
+    vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     said = [
-        {"text": "beep", "channel": TEXT, "by": person("2001", "other", bot=True)},
-        {"text": "hook", "channel": TEXT, "by": person("2002", "Ann"), "webhook_id": "2002"},
+        {"text": "beep", "channel": TEXT, "by": discord_user("2001", "other", bot=True)},
+        {"text": "hook", "channel": TEXT, "by": discord_user("2002", "Ann"), "webhook_id": "2002"},
         {"text": "hi", "channel": TEXT},
     ]
     vendor.say("joined", channel=TEXT, type=7)
-    found = await heard(vendor, tmp_path, *said)
+    found = await received(vendor, tmp_path, *said)
     assert [each.source.author for each in found] == [Author.BOT, Author.BOT, Author.PERSON]
 
 
-async def test_what_has_no_words_is_said_in_words(vendor: Vendor, tmp_path: Path) -> None:
+async def test_what_has_no_words_is_said_in_words(vendor: FakeDiscord, tmp_path: Path) -> None:
     # resources/message#message-snapshot-object
     lists: dict[str, Any] = {"attachments": [], "embeds": [], "mentions": [], "mention_roles": []}
     rest = {"type": 0, "timestamp": WHEN, "edited_timestamp": None, "flags": 0}
     shot = [{"message": {"content": "the plan", **rest, **lists}}]
     said = [{"sticker_items": [{"id": "1", "name": "Wave", "format_type": 1}]}]
     said += [{"message_snapshots": shot, "message_reference": {"type": 1, "channel_id": TEXT}}]
-    found = await heard(vendor, tmp_path, *said)
+    found = await received(vendor, tmp_path, *said)
     assert [each.text for each in found] == ["[Sticker: Wave]", "[Forwarded: the plan]"]
 
 
 async def test_a_picture_that_is_found_behind_a_link_is_no_edit(
-    vendor: Vendor, tmp_path: Path
+    vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     """G2: an edit is another event; an update that edits nothing is none."""
     intake = RecordingIntake()
-    async with door_to(vendor, tmp_path).connect(intake):
+    async with new_platform(vendor, tmp_path).connect(intake):
         said = vendor.say("https://example.org")
-        vendor.tell("MESSAGE_UPDATE", {**said, "embeds": []})
+        vendor.dispatch("MESSAGE_UPDATE", {**said, "embeds": []})
         vendor.revise(said, "https://example.com")
         one, other = await intake.wait_for_attempts(2)
     assert (one.text, other.text) == ("https://example.org", "https://example.com")
     assert (one.cursor is None, other.cursor is None) == (False, True)
 
 
-async def test_a_file_is_handed_in_also_without_words(vendor: Vendor, tmp_path: Path) -> None:
+async def test_a_file_is_handed_in_also_without_words(vendor: FakeDiscord, tmp_path: Path) -> None:
     intake = RecordingIntake()
-    async with door_to(vendor, tmp_path).connect(intake):
+    async with new_platform(vendor, tmp_path).connect(intake):
         vendor.say(attachments=[vendor.upload("plan.txt", b"the plan")])
         await intake.wait_for_attempts(1)
     assert intake.attachments == [("plan.txt", b"the plan")]
 
 
-class Jammed(RecordingIntake):
+class ChannelFailingIntake(RecordingIntake):
     """Keeps nothing of a channel before something of a thread was kept."""
 
     async def accept(self, inbound: Inbound, attachments: Sequence[Attachment] = ()) -> Accepted:
@@ -140,11 +142,11 @@ class Jammed(RecordingIntake):
 
 
 async def test_a_channel_that_cannot_be_kept_holds_up_no_other(
-    vendor: Vendor, tmp_path: Path
+    vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     """I3: order is kept within a chat, and chats do not wait for each other."""
-    intake = Jammed()
-    async with door_to(vendor, tmp_path).connect(intake):
+    intake = ChannelFailingIntake()
+    async with new_platform(vendor, tmp_path).connect(intake):
         for text in ("one", "two"):
             vendor.say(text, channel=TEXT)
         vendor.say("elsewhere", channel=THREAD)
@@ -152,10 +154,12 @@ async def test_a_channel_that_cannot_be_kept_holds_up_no_other(
     assert [each.text for each in intake.accepted] == ["elsewhere", "one", "two"]
 
 
-async def test_a_thread_that_nobody_told_of_is_asked_for(vendor: Vendor, tmp_path: Path) -> None:
+async def test_a_thread_that_nobody_told_of_is_asked_for(
+    vendor: FakeDiscord, tmp_path: Path
+) -> None:
     intake = RecordingIntake()
-    async with door_to(vendor, tmp_path).connect(intake):
-        vendor.tell(
+    async with new_platform(vendor, tmp_path).connect(intake):
+        vendor.dispatch(
             "THREAD_DELETE", {"id": THREAD, "guild_id": "500", "parent_id": TEXT, "type": 11}
         )
         vendor.say("still here", channel=THREAD)
@@ -165,15 +169,15 @@ async def test_a_thread_that_nobody_told_of_is_asked_for(vendor: Vendor, tmp_pat
 
 
 async def test_a_line_that_breaks_is_resumed_and_nothing_is_missed_or_told_twice(
-    vendor: Vendor, tmp_path: Path
+    vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     """G1: Discord tells what was missed, and no history is asked for."""
     intake = RecordingIntake()
-    async with door_to(vendor, tmp_path).connect(intake):
+    async with new_platform(vendor, tmp_path).connect(intake):
         vendor.say("before")
         await intake.wait_for_attempts(1)
-        vendor.cut(4000)
-        vendor.sessions["s"].tell = None
+        vendor.close_connections(4000)
+        vendor.sessions["s"].dispatch = None
         vendor.say("meanwhile")
         await intake.wait_for_attempts(2)
         assert not intake.disconnects
@@ -182,15 +186,15 @@ async def test_a_line_that_breaks_is_resumed_and_nothing_is_missed_or_told_twice
 
 
 async def test_a_session_that_cannot_be_resumed_is_followed_by_a_look_into_the_history(
-    vendor: Vendor, tmp_path: Path
+    vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     """G1: backlog = history_since(cursor), also after a gap within one life of the door."""
     intake = RecordingIntake()
-    async with door_to(vendor, tmp_path).connect(intake):
+    async with new_platform(vendor, tmp_path).connect(intake):
         vendor.say("before")
         await until(lambda: intake.accepted)
         vendor.sessions.clear()
-        vendor.cut(4000)
+        vendor.close_connections(4000)
         vendor.say("meanwhile")
         vendor.say("in the server", channel=TEXT)
         await intake.wait_for_attempts(3)
@@ -201,44 +205,44 @@ async def test_a_session_that_cannot_be_resumed_is_followed_by_a_look_into_the_h
     ]
 
 
-async def test_a_token_that_is_reset_parks_the_account(vendor: Vendor, tmp_path: Path) -> None:
+async def test_a_token_that_is_reset_parks_the_account(vendor: FakeDiscord, tmp_path: Path) -> None:
     intake = RecordingIntake()
-    async with door_to(vendor, tmp_path).connect(intake):
-        vendor.cut(4004)
+    async with new_platform(vendor, tmp_path).connect(intake):
+        vendor.close_connections(4004)
         await until(lambda: intake.disconnects)
     assert isinstance(intake.disconnects[0], ConnectRefused)
 
 
 async def test_a_line_that_never_holds_is_left_to_whoever_mends_lines(
-    vendor: Vendor, tmp_path: Path
+    vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     """Supervision: the library would take it up again at once, for ever."""
     intake = RecordingIntake()
-    async with door_to(vendor, tmp_path).connect(intake):
-        vendor.closes = True
-        vendor.cut(4000)
+    async with new_platform(vendor, tmp_path).connect(intake):
+        vendor.closes_connections = True
+        vendor.close_connections(4000)
         await until(lambda: intake.disconnects)
     assert isinstance(intake.disconnects[0], AccountDisconnected)
 
 
 async def test_a_bot_that_may_not_read_messages_says_where_to_switch_it_on(
-    vendor: Vendor, tmp_path: Path
+    vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     vendor.content_allowed = False
     with pytest.raises(ConnectRefused, match="message content intent") as told:
-        async with door_to(vendor, tmp_path).connect(RecordingIntake()):
+        async with new_platform(vendor, tmp_path).connect(RecordingIntake()):
             pass
     assert "Message Content Intent" in told.value.remedy
-    async with door_to(vendor, tmp_path, message_content=False).connect(RecordingIntake()):
+    async with new_platform(vendor, tmp_path, message_content=False).connect(RecordingIntake()):
         pass
 
 
 async def test_an_event_that_the_library_cannot_read_ends_the_line_and_says_so(
-    vendor: Vendor, tmp_path: Path
+    vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     """Supervision: the next line finds whatever was said meanwhile."""
     intake = RecordingIntake()
-    async with door_to(vendor, tmp_path).connect(intake):
-        vendor.tell("MESSAGE_CREATE", {"id": "1", "channel_id": ANN_DM})
+    async with new_platform(vendor, tmp_path).connect(intake):
+        vendor.dispatch("MESSAGE_CREATE", {"id": "1", "channel_id": ANN_DM})
         await until(lambda: intake.disconnects)
     assert isinstance(intake.disconnects[0], AccountDisconnected)

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
-from tests.platforms.discord.builders import address, change, door_to, outbound, until
-from tests.platforms.discord.fake import ANN_DM, BOT, TEXT, THREAD, Vendor
-from tests.platforms.discord.faults import Break, flood
+from tests.platforms.connection_faults import ConnectionFault
+from tests.platforms.discord.builders import address, change, new_platform, outbound, until
+from tests.platforms.discord.fake import ANN_DM, BOT, TEXT, THREAD, FakeDiscord
+from tests.platforms.discord.faults import flood
 
 from holdfast.core.errors import (
     IntakeClosed,
@@ -21,14 +22,14 @@ from holdfast.testing.simulated.events import ALWAYS
 
 
 async def test_an_answer_goes_into_its_thread_under_its_message_and_notifies_nobody_else(
-    vendor: Vendor, tmp_path: Path
+    vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     where = address(TEXT, thread_id=THREAD, reply_to="123")
-    door = door_to(vendor, tmp_path)
-    async with door.connect(RecordingIntake()):
-        await door.send(outbound("@everyone **look**", to=where))
-        await door.send(outbound("more", name="d1.2", to=where, part=2))
-        await door.show_typing(where)
+    platform = new_platform(vendor, tmp_path)
+    async with platform.connect(RecordingIntake()):
+        await platform.send(outbound("@everyone **look**", to=where))
+        await platform.send(outbound("more", name="d1.2", to=where, part=2))
+        await platform.show_typing(where)
     assert [each["content"] for each in vendor.messages[THREAD]] == ["@everyone **look**", "more"]
     first, second = vendor.bodies
     assert first["message_reference"] == {"message_id": "123", "fail_if_not_exists": False}
@@ -38,70 +39,72 @@ async def test_an_answer_goes_into_its_thread_under_its_message_and_notifies_nob
 
 
 async def test_a_message_whose_receipt_was_lost_is_there_once(
-    vendor: Vendor, tmp_path: Path
+    vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     """I2: exactly once, by a nonce that is enforced."""
-    door = door_to(vendor, tmp_path)
-    async with door.connect(RecordingIntake()):
-        for fault in (Break.CUT_AFTER, Break.ERROR_AFTER):
+    platform = new_platform(vendor, tmp_path)
+    async with platform.connect(RecordingIntake()):
+        for fault in (ConnectionFault.RESET_AFTER, ConnectionFault.ERROR_AFTER):
             vendor.faults.append(fault)
             with pytest.raises(OutcomeUnknown):
-                await door.send(outbound("hello", name="d" * 60))
-        receipt = await door.send(outbound("hello", name="d" * 60))
-        await door.send(outbound("hello", name="d" * 61))
+                await platform.send(outbound("hello", name="d" * 60))
+        receipt = await platform.send(outbound("hello", name="d" * 60))
+        await platform.send(outbound("hello", name="d" * 61))
     assert receipt.platform_message_id == vendor.sent[0]["id"]
     assert vendor.texts() == ["hello", "hello"]
 
 
 async def test_a_flood_of_the_whole_bot_is_told_from_one_of_a_channel(
-    vendor: Vendor, tmp_path: Path
+    vendor: FakeDiscord, tmp_path: Path
 ) -> None:
-    door = door_to(vendor, tmp_path)
-    async with door.connect(RecordingIntake()):
+    platform = new_platform(vendor, tmp_path)
+    async with platform.connect(RecordingIntake()):
         for everywhere in (True, False):
             vendor.faults.append(flood(0.25, everywhere=everywhere))
             with pytest.raises(Throttled) as told:
-                await door.send(outbound("hello"))
+                await platform.send(outbound("hello"))
             assert (told.value.retry_after, told.value.whole_account) == (0.25, everywhere)
 
 
-async def test_a_message_that_is_gone_cannot_be_changed(vendor: Vendor, tmp_path: Path) -> None:
-    door = door_to(vendor, tmp_path)
-    async with door.connect(RecordingIntake()):
+async def test_a_message_that_is_gone_cannot_be_changed(
+    vendor: FakeDiscord, tmp_path: Path
+) -> None:
+    platform = new_platform(vendor, tmp_path)
+    async with platform.connect(RecordingIntake()):
         with pytest.raises(SendRejected, match="Unknown Message"):
-            await door.edit(change("77", "hello"))
+            await platform.edit(change("77", "hello"))
 
 
 async def test_a_token_that_was_reset_leaves_the_message_ours(
-    vendor: Vendor, tmp_path: Path
+    vendor: FakeDiscord, tmp_path: Path
 ) -> None:
-    door = door_to(vendor, tmp_path)
-    async with door.connect(RecordingIntake()):
-        await door.probe()
+    platform = new_platform(vendor, tmp_path)
+    async with platform.connect(RecordingIntake()):
+        await platform.probe()
         vendor.token = "another"
         with pytest.raises(NotConnected):
-            await door.send(outbound("hello"))
+            await platform.send(outbound("hello"))
 
 
-async def test_a_file_is_sent_with_its_name_and_words(vendor: Vendor, tmp_path: Path) -> None:
-    door = door_to(vendor, tmp_path)
-    async with door.connect(RecordingIntake()):
+async def test_a_file_is_sent_with_its_name_and_words(vendor: FakeDiscord, tmp_path: Path) -> None:
+    platform = new_platform(vendor, tmp_path)
+    async with platform.connect(RecordingIntake()):
         file = OutboundFile(name="plän.txt", data=b"the plan")
-        await door.send(outbound("as asked", file=file))
-        await door.send(outbound("", name="d2", file=file))
+        await platform.send(outbound("as asked", file=file))
+        await platform.send(outbound("", name="d2", file=file))
     assert vendor.texts() == ["as asked", ""]
     assert vendor.sent[0]["attachments"][0]["filename"] == "plän.txt"
     assert vendor.files["plän.txt"] == b"the plan"
 
 
 async def test_a_press_is_acknowledged_when_it_is_durable_and_not_before(
-    vendor: Vendor, tmp_path: Path
+    vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     """G1: commit, then acknowledge."""
-    door = door_to(vendor, tmp_path)
+    platform = new_platform(vendor, tmp_path)
     choices = tuple(Button(label=f"Yes {n}", value=f"/approve {n}") for n in range(7))
-    async with door.connect(RecordingIntake(delay=ALWAYS)):
-        await door.send(outbound("May I?", buttons=choices))
+    async with platform.connect(RecordingIntake(delay=ALWAYS)):
+        await platform.send(outbound("May I?", buttons=choices))
         rows = vendor.sent[0]["components"]
         assert [len(row["components"]) for row in rows] == [5, 2]
         vendor.interact(3, {"custom_id": "/approve 1", "component_type": 2})
@@ -110,7 +113,7 @@ async def test_a_press_is_acknowledged_when_it_is_durable_and_not_before(
         await until(lambda: ANN_DM.encode() in record.read_bytes())
     assert not vendor.callbacks
     intake = RecordingIntake()
-    async with door.connect(intake):
+    async with platform.connect(intake):
         pressed = vendor.interact(
             3, {"custom_id": rows[0]["components"][2]["custom_id"], "component_type": 2}
         )
@@ -121,10 +124,10 @@ async def test_a_press_is_acknowledged_when_it_is_durable_and_not_before(
 
 
 async def test_a_slash_command_is_said_with_its_words_where_it_was_given(
-    vendor: Vendor, tmp_path: Path
+    vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     intake = RecordingIntake()
-    async with door_to(vendor, tmp_path).connect(intake):
+    async with new_platform(vendor, tmp_path).connect(intake):
         options = [{"type": 3, "name": "text", "value": "later"}]
         data = {"id": "1", "name": "queue", "type": 1, "options": options}
         vendor.interact(2, data, channel=THREAD)
@@ -143,11 +146,11 @@ async def test_a_slash_command_is_said_with_its_words_where_it_was_given(
     ("error", "told"), [(NotAllowed("no"), "may not"), (IntakeClosed("no"), "Try again")]
 )
 async def test_who_presses_in_vain_is_told_so_alone_and_it_is_not_done_later(
-    vendor: Vendor, tmp_path: Path, error: NotAllowed | IntakeClosed, told: str
+    vendor: FakeDiscord, tmp_path: Path, error: NotAllowed | IntakeClosed, told: str
 ) -> None:
     intake = RecordingIntake()
     intake.fail_next(error)
-    async with door_to(vendor, tmp_path).connect(intake):
+    async with new_platform(vendor, tmp_path).connect(intake):
         vendor.interact(2, {"id": "1", "name": "stop", "type": 1})
         await until(lambda: vendor.callbacks)
     (callback,) = vendor.callbacks
@@ -156,9 +159,9 @@ async def test_who_presses_in_vain_is_told_so_alone_and_it_is_not_done_later(
 
 
 async def test_the_commands_are_offered_to_whoever_types_a_slash(
-    vendor: Vendor, tmp_path: Path
+    vendor: FakeDiscord, tmp_path: Path
 ) -> None:
-    async with door_to(vendor, tmp_path, menu=True).connect(RecordingIntake()):
+    async with new_platform(vendor, tmp_path, menu=True).connect(RecordingIntake()):
         await until(lambda: vendor.commands)
     by_name = {each["name"]: each for each in vendor.commands}
     assert by_name["queue"]["options"][0]["required"] is True

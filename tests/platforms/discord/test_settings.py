@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.platforms.discord.builders import door_to
-from tests.platforms.discord.fake import Vendor
+from tests.platforms.discord.builders import new_platform
+from tests.platforms.discord.fake import FakeDiscord
 from tests.support.platform_gateway import open_accounts, write_config
 
 from holdfast.config import ConfigError, load
@@ -33,11 +33,11 @@ token = "env:TWO"
 
 
 async def test_a_library_that_is_not_installed_parks_the_account_and_is_named(
-    vendor: Vendor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    vendor: FakeDiscord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "discord", None)  # what Python has of a module that is not
     monkeypatch.delitem(sys.modules, "holdfast.platforms.discord.connection", raising=False)
     with pytest.raises(ConnectRefused) as told:
-        async with door_to(vendor, tmp_path).connect(RecordingIntake()):
+        async with new_platform(vendor, tmp_path).connect(RecordingIntake()):
             pass
     assert "pip install 'holdfast[discord]'" in told.value.remedy

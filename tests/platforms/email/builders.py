@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tests.platforms.email.mail_server import PASSWORD, PostOffice
+from tests.platforms.email.mail_server import PASSWORD, MailServer
 
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, Outbound
@@ -26,15 +26,15 @@ SECRETS = {"password": Secret(PASSWORD)}
 _NUMBERS = count(1)
 
 
-def settings_for(office: PostOffice, bot: str, **more: Any) -> EmailSettings:
+def settings_for(mail_server: MailServer, bot: str, **more: Any) -> EmailSettings:
     usual = {
         "address": bot,
         "password": "env:PASSWORD",
         "imap_host": "127.0.0.1",
-        "imap_port": office.ports["imap"],
+        "imap_port": mail_server.ports["imap"],
         "imap_security": ConnectionSecurity.PLAIN,
         "smtp_host": "127.0.0.1",
-        "smtp_port": office.ports["smtp"],
+        "smtp_port": mail_server.ports["smtp"],
         "smtp_security": ConnectionSecurity.PLAIN,
         "smtp_login": False,
         "authserv_id": CHECKS,
@@ -42,7 +42,7 @@ def settings_for(office: PostOffice, bot: str, **more: Any) -> EmailSettings:
     return EmailSettings(**{**usual, **more})
 
 
-def door_for(
+def new_platform(
     settings: EmailSettings, folder: Path, *, secrets: Mapping[str, Secret] = SECRETS
 ) -> EmailPlatform:
     return EmailPlatform(
@@ -57,17 +57,17 @@ def door_for(
     )
 
 
-def record_of(settings: EmailSettings, folder: Path) -> MailboxCheckpoint:
+def checkpoint_of(settings: EmailSettings, folder: Path) -> MailboxCheckpoint:
     """Where a door writes down how far it has read."""
     return MailboxCheckpoint(
         folder / f"{digest(EmailParser(settings, account='default').cursor_name)}.json"
     )
 
 
-async def known_to(settings: EmailSettings, folder: Path) -> None:
+async def write_checkpoint(settings: EmailSettings, folder: Path) -> None:
     """Nothing is new in a mailbox that was never looked at; this one was, and has been renumbered
     since, so that all of it is looked at again."""
-    await record_of(settings, folder).save(
+    await checkpoint_of(settings, folder).save(
         MailboxPosition(validity=0, uid=0, at=SystemClock().now())
     )
 
@@ -92,7 +92,7 @@ def mail(
     return message
 
 
-def words_of(message: Message) -> str:
+def plain_text(message: Message) -> str:
     """The plain text that a person reads."""
     plain = next(part for part in message.walk() if part.get_content_type() == "text/plain")
     data = plain.get_payload(decode=True)

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.platforms.email.mail_server import PostOffice, missing, post_office
+from tests.platforms.email.mail_server import MailServer, missing, running_mail_server
 
 
 @pytest.fixture(scope="session")
-def office() -> Iterator[PostOffice]:
+def mail_server() -> Iterator[MailServer]:
     if why := missing():
         pytest.skip(why)
-    with post_office() as opened:
+    with running_mail_server() as opened:
         yield opened

@@ -9,14 +9,14 @@ from pathlib import Path
 import msgspec
 from tests.platforms.email.builders import (
     address,
-    door_for,
-    known_to,
     mail,
+    new_platform,
+    plain_text,
     settings_for,
-    words_of,
+    write_checkpoint,
 )
-from tests.platforms.email.mail_server import PASSWORD, PostOffice
-from tests.platforms.email.smtp_proxy import Fault, Relay
+from tests.platforms.email.mail_server import PASSWORD, MailServer
+from tests.platforms.email.smtp_proxy import SmtpFault, SmtpProxy
 
 from holdfast.core.messages.outbox import Address, OutboundFile
 from holdfast.core.ports.platform import Platform
@@ -34,37 +34,37 @@ from holdfast.testing.conformance import (
 )
 
 _FAULTS = {
-    VendorFault.RATE_LIMIT: Fault.LATER,
-    VendorFault.REFUSED: Fault.NOBODY,
-    VendorFault.RECEIPT_LOST: Fault.CUT_AFTER,
+    VendorFault.RATE_LIMIT: SmtpFault.LATER,
+    VendorFault.REFUSED: SmtpFault.NO_SUCH_USER,
+    VendorFault.RECEIPT_LOST: SmtpFault.RESET_AFTER,
 }
 
 
-class EmailGround(PlatformHarness):
+class EmailHarness(PlatformHarness):
     shows_replies = True
 
     def __init__(
         self,
-        office: PostOffice,
-        door: Platform,
+        mail_server: MailServer,
+        platform: Platform,
         *,
         bot: str,
         folder: Path,
         secrets: dict[str, Secret],
-        relay: Relay,
-        lines: Sequence[FaultProxy],
+        smtp_proxy: SmtpProxy,
+        proxies: Sequence[FaultProxy],
     ) -> None:
-        self.platform = door
-        self._office = office
+        self.platform = platform
+        self._mail_server = mail_server
         self._bot = bot
         self._folder = folder
         self._secrets = secrets
-        self._relay = relay
-        self._lines = lines
-        self._people = {who: office.person(who.name.lower()) for who in Participant}
+        self._smtp_proxy = smtp_proxy
+        self._proxies = proxies
+        self._addresses = {who: mail_server.new_address(who.name.lower()) for who in Participant}
 
     def address(self) -> Address:
-        return address(self._people[Participant.ANN])
+        return address(self._addresses[Participant.ANN])
 
     async def say(
         self,
@@ -78,18 +78,18 @@ class EmailGround(PlatformHarness):
     ) -> str:
         if chat is ChatKind.GROUP:
             raise NotSupported("a mail is answered to its writer alone, whoever else reads it")
-        said = mail(text, by=self._people[by], to=self._bot)
+        message = mail(text, by=self._addresses[by], to=self._bot)
         for file in files:
-            said.add_attachment(
+            message.add_attachment(
                 file.data, maintype="application", subtype="octet-stream", filename=file.name
             )
-        await asyncio.to_thread(self._office.deliver, said, to=self._bot)
-        return str(said["Message-ID"])
+        await asyncio.to_thread(self._mail_server.deliver, message, to=self._bot)
+        return str(message["Message-ID"])
 
     async def bot_messages(self) -> Sequence[VisibleMessage]:
         """In the order in which they were said: a server may bring two of them in either."""
-        mails = self._office.mails(self._people[Participant.ANN])
-        order = self._relay.taken
+        mails = self._mail_server.mails(self._addresses[Participant.ANN])
+        order = self._smtp_proxy.accepted
         return [
             _shown(each) for each in sorted(mails, key=lambda it: order.index(it["Message-ID"]))
         ]
@@ -100,26 +100,26 @@ class EmailGround(PlatformHarness):
         return msgspec.json.decode(record.read_bytes(), type=MailboxPosition).uid
 
     async def set_fault(self, fault: VendorFault) -> None:
-        for line in self._lines:
+        for proxy in self._proxies:
             match fault:
                 case VendorFault.UNREACHABLE:
-                    line.refuse_connections()
+                    proxy.refuse_connections()
                 case VendorFault.HALF_OPEN:
-                    line.go_silent()
+                    proxy.go_silent()
                 case VendorFault.NONE:
-                    line.restore()
+                    proxy.restore()
         if fault is VendorFault.BAD_CREDENTIALS:
             self._secrets["password"] = Secret("one that was changed meanwhile")
         elif fault is VendorFault.NONE:
             self._secrets["password"] = Secret(PASSWORD)
         elif fault in _FAULTS:
-            self._relay.faults.append(_FAULTS[fault])
+            self._smtp_proxy.faults.append(_FAULTS[fault])
 
 
 def _shown(message: Message) -> VisibleMessage:
     answers = message["In-Reply-To"]
     return VisibleMessage(
-        text=words_of(message),
+        text=plain_text(message),
         chat=ChatKind.THREAD if answers else ChatKind.DM,
         files=tuple(_files(message)),
         reply_to=answers,
@@ -135,24 +135,24 @@ def _files(message: Message) -> Sequence[OutboundFile]:
 
 
 @asynccontextmanager
-async def mailbox(office: PostOffice, folder: Path) -> AsyncIterator[PlatformHarness]:
-    bot = office.person("bot")
-    settings, secrets = settings_for(office, bot), {"password": Secret(PASSWORD)}
-    await known_to(settings, folder)
+async def email_harness(mail_server: MailServer, folder: Path) -> AsyncIterator[PlatformHarness]:
+    bot = mail_server.new_address("bot")
+    settings, secrets = settings_for(mail_server, bot), {"password": Secret(PASSWORD)}
+    await write_checkpoint(settings, folder)
     async with (
-        Relay(office.ports["smtp"]).serving() as relay,
-        FaultProxy(office.ports["imap"]) as imap,
-        FaultProxy(relay.port) as smtp,
+        SmtpProxy(mail_server.ports["smtp"]).serving() as smtp_proxy,
+        FaultProxy(mail_server.ports["imap"]) as imap,
+        FaultProxy(smtp_proxy.port) as smtp,
     ):
         settings = settings_for(
-            office, bot, imap_port=imap.port, smtp_port=smtp.port, copies=SentCopies.NONE
+            mail_server, bot, imap_port=imap.port, smtp_port=smtp.port, copies=SentCopies.NONE
         )
-        yield EmailGround(
-            office,
-            door_for(settings, folder, secrets=secrets),
+        yield EmailHarness(
+            mail_server,
+            new_platform(settings, folder, secrets=secrets),
             bot=bot,
             folder=folder,
             secrets=secrets,
-            relay=relay,
-            lines=(imap, smtp),
+            smtp_proxy=smtp_proxy,
+            proxies=(imap, smtp),
         )

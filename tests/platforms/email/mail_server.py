@@ -129,7 +129,7 @@ def missing() -> str:
     return ""
 
 
-class PostOffice:
+class MailServer:
     """Owns both servers. Anybody has a mailbox there, with the same password."""
 
     def __init__(self, folder: Path) -> None:
@@ -139,8 +139,8 @@ class PostOffice:
         self._numbers = count(1)
 
     @contextmanager
-    def open(self) -> Iterator["PostOffice"]:
-        self._furnish()
+    def open(self) -> Iterator["MailServer"]:
+        self._write_files()
         commands = (
             ["dovecot", "-F", "-c", str(self._at("dovecot.conf"))],
             ["unshare", "-m", "sh", str(self._at("apart.sh"))],
@@ -158,7 +158,7 @@ class PostOffice:
             for process in running:
                 process.wait(10)
 
-    def person(self, name: str) -> str:
+    def new_address(self, name: str) -> str:
         """An address that nobody had before."""
         return f"{name}{next(self._numbers)}@localhost"
 
@@ -168,7 +168,7 @@ class PostOffice:
         with smtplib.LMTP("127.0.0.1", self.ports["lmtp"]) as lmtp:
             lmtp.sendmail(sender, [to], source)
 
-    def keep(self, source: bytes, *, of: str) -> None:
+    def add_sent_copy(self, source: bytes, *, of: str) -> None:
         """A copy in their folder of sent mail, as servers make one that keep such by themselves."""
         with imaplib.IMAP4("127.0.0.1", self.ports["imap"]) as imap:
             imap.login(of, PASSWORD)
@@ -186,7 +186,7 @@ class PostOffice:
         who = ["-u", address.partition("@")[0], "--uid-validity", "2000000000", "INBOX"]
         subprocess.run([*update, *who], check=True, capture_output=True)
 
-    def _furnish(self) -> None:
+    def _write_files(self) -> None:
         self.folder.chmod(0o755)
         home = self._at("home")
         home.mkdir()
@@ -234,11 +234,11 @@ class PostOffice:
 
 
 @contextmanager
-def post_office() -> Iterator[PostOffice]:
+def running_mail_server() -> Iterator[MailServer]:
     folder = Path(mkdtemp(prefix="mail-"))  # short: the names of sockets have a greatest length
     try:
-        with PostOffice(folder).open() as office:
-            yield office
+        with MailServer(folder).open() as mail_server:
+            yield mail_server
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -3,15 +3,15 @@
 from pathlib import Path
 
 import pytest
-from tests.platforms.email.harness import mailbox
-from tests.platforms.email.mail_server import PostOffice
+from tests.platforms.email.harness import email_harness
+from tests.platforms.email.mail_server import MailServer
 
 from holdfast.testing.conformance import CHECKS, ConformanceCheck
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)
 async def test_the_door_keeps_its_promises(
-    office: PostOffice, tmp_path: Path, check: ConformanceCheck
+    mail_server: MailServer, tmp_path: Path, check: ConformanceCheck
 ) -> None:
-    async with mailbox(office, tmp_path) as ground:
-        await check(ground)
+    async with email_harness(mail_server, tmp_path) as harness:
+        await check(harness)

@@ -6,9 +6,16 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.platforms.email.builders import address, door_for, mail, outbound, settings_for, until
-from tests.platforms.email.mail_server import PostOffice
-from tests.platforms.email.smtp_proxy import Relay
+from tests.platforms.email.builders import (
+    address,
+    mail,
+    new_platform,
+    outbound,
+    settings_for,
+    until,
+)
+from tests.platforms.email.mail_server import MailServer
+from tests.platforms.email.smtp_proxy import SmtpProxy
 from tests.platforms.email.token_server import ID, SECRET, TokenServer
 
 from holdfast.core.errors import AccountDisconnected, ConnectRefused, NotConnected
@@ -24,7 +31,7 @@ from holdfast.testing.intake import RecordingIntake
 REFRESH = {"refresh_token": Secret("r0")}
 
 
-class Held:
+class FixedClock:
     """A clock that stands until somebody moves it."""
 
     def __init__(self) -> None:
@@ -37,21 +44,21 @@ class Held:
         return self.at
 
 
-class House:
+class OAuthMailbox:
     """A mailbox, the server that gives tokens for it, and one that takes mail for them."""
 
-    def __init__(self, office: PostOffice, folder: Path) -> None:
-        self.office = office
+    def __init__(self, mail_server: MailServer, folder: Path) -> None:
+        self.mail_server = mail_server
         self.folder = folder
-        self.bot, self.ann = office.person("bot"), office.person("ann")
+        self.bot, self.ann = mail_server.new_address("bot"), mail_server.new_address("ann")
         self.tokens = TokenServer(of=self.bot)
-        self.smtp = Relay(office.ports["smtp"], knows=self.tokens.knows)
+        self.smtp = SmtpProxy(mail_server.ports["smtp"], is_valid_token=self.tokens.is_valid_token)
         self.url = ""
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator["House"]:
+    async def open(self) -> AsyncIterator["OAuthMailbox"]:
         async with (
-            self.tokens.serving(self.office.ports["tokens"]) as self.url,
+            self.tokens.serving(self.mail_server.ports["tokens"]) as self.url,
             self.smtp.serving(),
         ):
             yield self
@@ -65,12 +72,12 @@ class House:
             "smtp_port": self.smtp.port,
             "smtp_login": True,
         }
-        return settings_for(self.office, self.bot, **{**usual, **more})
+        return settings_for(self.mail_server, self.bot, **{**usual, **more})
 
-    def door(self, secrets: Mapping[str, Secret] = REFRESH, **more: object) -> EmailPlatform:
-        return door_for(self.settings(**more), self.folder, secrets=secrets)
+    def platform(self, secrets: Mapping[str, Secret] = REFRESH, **more: object) -> EmailPlatform:
+        return new_platform(self.settings(**more), self.folder, secrets=secrets)
 
-    def opening(
+    def plugin_context(
         self, clock: Clock | None = None, secrets: Mapping[str, Secret] = REFRESH, **more: object
     ) -> PluginContext[EmailSettings]:
         return PluginContext(
@@ -82,94 +89,102 @@ class House:
             new_id=lambda prefix: prefix,
         )
 
-    def source(self, clock: Clock, secrets: Mapping[str, Secret] = REFRESH) -> OAuthCredentials:
+    def credentials(
+        self, clock: Clock, secrets: Mapping[str, Secret] = REFRESH
+    ) -> OAuthCredentials:
         return OAuthCredentials(
-            self.opening(clock, secrets), None, file=self.folder / "tokens.json"
+            self.plugin_context(clock, secrets), None, file=self.folder / "tokens.json"
         )
 
 
 @pytest.fixture
-async def house(office: PostOffice, tmp_path: Path) -> AsyncIterator[House]:
-    async with House(office, tmp_path).open() as opened:
+async def oauth_mailbox(mail_server: MailServer, tmp_path: Path) -> AsyncIterator[OAuthMailbox]:
+    async with OAuthMailbox(mail_server, tmp_path).open() as opened:
         yield opened
 
 
-async def test_mail_is_read_and_answered_with_one_token(house: House) -> None:
+async def test_mail_is_read_and_answered_with_one_token(oauth_mailbox: OAuthMailbox) -> None:
     intake = RecordingIntake()
-    door = house.door()
-    async with door.connect(intake):
-        house.office.deliver(mail("hello", by=house.ann, to=house.bot), to=house.bot)
+    platform = oauth_mailbox.platform()
+    async with platform.connect(intake):
+        oauth_mailbox.mail_server.deliver(
+            mail("hello", by=oauth_mailbox.ann, to=oauth_mailbox.bot), to=oauth_mailbox.bot
+        )
         await until(lambda: intake.accepted)
-        await door.send(outbound("hi", address(house.ann)))
-        await until(lambda: house.office.mails(house.ann))
-    assert [each["grant_type"] for each in house.tokens.asked] == ["refresh_token"]
-    assert house.tokens.asked[0] == {
+        await platform.send(outbound("hi", address(oauth_mailbox.ann)))
+        await until(lambda: oauth_mailbox.mail_server.mails(oauth_mailbox.ann))
+    assert [each["grant_type"] for each in oauth_mailbox.tokens.requests] == ["refresh_token"]
+    assert oauth_mailbox.tokens.requests[0] == {
         "grant_type": "refresh_token",
         "client_id": ID,
         "refresh_token": "r0",
     }
 
 
-async def test_a_program_may_ask_in_its_own_name(house: House) -> None:
+async def test_a_program_may_ask_in_its_own_name(oauth_mailbox: OAuthMailbox) -> None:
     """Microsoft: an app that an administrator has let into the mailbox has no refresh token."""
     known = await check_account(
-        house.opening(
+        oauth_mailbox.plugin_context(
             secrets={"client_secret": Secret(SECRET)},
             refresh_token="",
             client_secret="env:SECRET",
             scope="https://outlook.office365.com/.default",
         )
     )
-    assert known.name == house.bot
-    (asked,) = house.tokens.asked
+    assert known.name == oauth_mailbox.bot
+    (asked,) = oauth_mailbox.tokens.requests
     assert asked["grant_type"] == "client_credentials"
     assert asked["scope"] == "https://outlook.office365.com/.default"
 
 
-async def test_a_refresh_that_is_refused_parks_the_account_with_what_to_do(house: House) -> None:
-    house.tokens.refresh.clear()
+async def test_a_refresh_that_is_refused_parks_the_account_with_what_to_do(
+    oauth_mailbox: OAuthMailbox,
+) -> None:
+    oauth_mailbox.tokens.refresh_tokens.clear()
     with pytest.raises(
         ConnectRefused, match=r"invalid_grant \(AADSTS70008: it has expired.\)"
     ) as no:
-        async with house.door().connect(RecordingIntake()):
+        async with oauth_mailbox.platform().connect(RecordingIntake()):
             pass
     assert "log in at the provider again" in no.value.remedy
     assert "platforms.email" in no.value.remedy
 
 
-async def test_a_token_server_that_is_not_well_is_asked_again(house: House) -> None:
-    for house.tokens.status in (500, 503, 429):
-        with pytest.raises(AccountDisconnected, match=f"answered {house.tokens.status}"):
-            await house.source(Held()).current()
-    house.tokens.status = 404
+async def test_a_token_server_that_is_not_well_is_asked_again(oauth_mailbox: OAuthMailbox) -> None:
+    for oauth_mailbox.tokens.status in (500, 503, 429):
+        with pytest.raises(AccountDisconnected, match=f"answered {oauth_mailbox.tokens.status}"):
+            await oauth_mailbox.credentials(FixedClock()).current()
+    oauth_mailbox.tokens.status = 404
     with pytest.raises(ConnectRefused, match="answered 404"):
-        await house.source(Held()).current()
+        await oauth_mailbox.credentials(FixedClock()).current()
     gone = OAuthCredentials(
-        house.opening(Held(), token_url="http://127.0.0.1:1/token"), None, file=None
+        oauth_mailbox.plugin_context(FixedClock(), token_url="http://127.0.0.1:1/token"),
+        None,
+        file=None,
     )
     with pytest.raises(AccountDisconnected, match="gives no token"):
         await gone.current()
 
 
-async def test_a_token_serves_until_shortly_before_its_end(house: House) -> None:
+async def test_a_token_serves_until_shortly_before_its_end(oauth_mailbox: OAuthMailbox) -> None:
     """Providers write its life as a number or as a text."""
-    clock = Held()
-    for house.tokens.life in (3600, "3600"):
-        keys = house.source(clock)
+    clock = FixedClock()
+    for oauth_mailbox.tokens.expires_in in (3600, "3600"):
+        keys = oauth_mailbox.credentials(clock)
         first = await keys.current()
         clock.at += 3290
         assert await keys.current() == first
         clock.at += 20
         second = await keys.current()
         assert second.secret != first.secret
-    assert len(house.tokens.asked) == 4
+    assert len(oauth_mailbox.tokens.requests) == 4
 
 
 async def test_a_token_that_was_withdrawn_is_asked_for_anew_and_a_new_one_is_not(
-    house: House,
+    oauth_mailbox: OAuthMailbox,
 ) -> None:
-    clock = Held()
-    keys = house.source(clock)
+    clock = FixedClock()
+    keys = oauth_mailbox.credentials(clock)
     first = await keys.current()
     clock.at += 600
     assert not keys.report_refused(first)
@@ -179,24 +194,26 @@ async def test_a_token_that_was_withdrawn_is_asked_for_anew_and_a_new_one_is_not
 
 
 async def test_a_mailbox_that_is_not_the_tokens_own_is_refused_with_what_to_do(
-    house: House,
+    oauth_mailbox: OAuthMailbox,
 ) -> None:
     """Real Dovecot: it says no behind an explanation that wants an empty answer."""
-    house.tokens.of = house.ann
+    oauth_mailbox.tokens.mailbox = oauth_mailbox.ann
     with pytest.raises(ConnectRefused, match="does not let") as no:
-        async with house.door().connect(RecordingIntake()):
+        async with oauth_mailbox.platform().connect(RecordingIntake()):
             pass
     assert "the app may read and send the mail of this mailbox" in no.value.remedy
-    assert house.tokens.asked and "a1" not in str(no.value)
+    assert oauth_mailbox.tokens.requests and "a1" not in str(no.value)
 
 
-async def test_a_sender_whose_token_is_refused_parks_the_account(house: House) -> None:
+async def test_a_sender_whose_token_is_refused_parks_the_account(
+    oauth_mailbox: OAuthMailbox,
+) -> None:
     """Microsoft: SMTP may be switched off for a mailbox that IMAP is on for."""
-    intake, door = RecordingIntake(), house.door()
-    async with door.connect(intake):
-        house.tokens.alive.clear()
+    intake, platform = RecordingIntake(), oauth_mailbox.platform()
+    async with platform.connect(intake):
+        oauth_mailbox.tokens.access_tokens.clear()
         with pytest.raises(NotConnected, match="not accepted"):
-            await door.send(outbound("hi", address(house.ann)))
+            await platform.send(outbound("hi", address(oauth_mailbox.ann)))
         await intake.wait_for_disconnect()
     (loss,) = intake.disconnects
     assert isinstance(loss, ConnectRefused)
@@ -204,20 +221,24 @@ async def test_a_sender_whose_token_is_refused_parks_the_account(house: House) -
 
 
 async def test_the_refresh_token_that_follows_another_is_kept_until_a_new_one_is_set(
-    house: House,
+    oauth_mailbox: OAuthMailbox,
 ) -> None:
     """Microsoft: each lives for 90 days from when it was given, and each use gives another."""
-    house.tokens.rotates = True
+    oauth_mailbox.tokens.rotates = True
     for _ in range(2):
-        await house.source(Held()).current()
-    file = house.folder / "tokens.json"
+        await oauth_mailbox.credentials(FixedClock()).current()
+    file = oauth_mailbox.folder / "tokens.json"
     assert file.stat().st_mode & 0o777 == 0o600
-    house.tokens.refresh.add("fresh")
-    await house.source(Held(), {"refresh_token": Secret("fresh")}).current()
-    assert [each["refresh_token"] for each in house.tokens.asked] == ["r0", "r1", "fresh"]
+    oauth_mailbox.tokens.refresh_tokens.add("fresh")
+    await oauth_mailbox.credentials(FixedClock(), {"refresh_token": Secret("fresh")}).current()
+    assert [each["refresh_token"] for each in oauth_mailbox.tokens.requests] == [
+        "r0",
+        "r1",
+        "fresh",
+    ]
     file.write_bytes(b"{")
-    await house.source(Held()).current()
-    assert house.tokens.asked[-1]["refresh_token"] == "r0"
+    await oauth_mailbox.credentials(FixedClock()).current()
+    assert oauth_mailbox.tokens.requests[-1]["refresh_token"] == "r0"
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ import json
 import signal
 from pathlib import Path
 
-from tests.faults.lone_gateway import Lone
-from tests.platforms.email.builders import known_to, mail, settings_for, until, words_of
-from tests.platforms.email.mail_server import PASSWORD, PostOffice
+from tests.faults.standalone_gateway import StandaloneGateway
+from tests.platforms.email.builders import mail, plain_text, settings_for, until, write_checkpoint
+from tests.platforms.email.mail_server import PASSWORD, MailServer
 
 from holdfast.core.config.settings import DEFAULT_ACCOUNT
 
@@ -15,37 +15,43 @@ _KEYS = ("imap_host", "imap_port", "imap_security", "smtp_host", "smtp_port", "s
 
 
 async def test_a_gateway_that_was_killed_when_it_had_a_mail_answers_it_once(
-    tmp_path: Path, office: PostOffice
+    tmp_path: Path, mail_server: MailServer
 ) -> None:
     """G1, G2: the row is durable, and how far was read commits with it."""
-    bot, ann = office.person("bot"), office.person("ann")
-    settings = settings_for(office, bot)
-    lone = Lone(tmp_path / "home")
-    said = {key: str(getattr(settings, key)) for key in _KEYS}
-    said |= {"address": bot, "password": "env:MAIL_PASSWORD", "allow": json.dumps([ann])}
-    said |= {"smtp_login": "false", "authserv_id": settings.authserv_id}
-    lone.variables = {f"HOLDFAST_PLATFORMS_EMAIL_{key.upper()}": each for key, each in said.items()}
-    lone.variables |= {"MAIL_PASSWORD": PASSWORD, "HOLDFAST_CRASH_AT": "accept_committed"}
-    await known_to(settings, lone.paths.platforms / "email" / DEFAULT_ACCOUNT)
-    await asyncio.to_thread(office.deliver, mail("hello", by=ann, to=bot, subject="Hi"), to=bot)
+    bot, ann = mail_server.new_address("bot"), mail_server.new_address("ann")
+    settings = settings_for(mail_server, bot)
+    gateway = StandaloneGateway(tmp_path / "home")
+    settings_by_key = {key: str(getattr(settings, key)) for key in _KEYS}
+    settings_by_key |= {"address": bot, "password": "env:MAIL_PASSWORD", "allow": json.dumps([ann])}
+    settings_by_key |= {"smtp_login": "false", "authserv_id": settings.authserv_id}
+    gateway.variables = {
+        f"HOLDFAST_PLATFORMS_EMAIL_{key.upper()}": each for key, each in settings_by_key.items()
+    }
+    gateway.variables |= {"MAIL_PASSWORD": PASSWORD, "HOLDFAST_CRASH_AT": "accept_committed"}
+    await write_checkpoint(settings, gateway.paths.platforms / "email" / DEFAULT_ACCOUNT)
+    await asyncio.to_thread(
+        mail_server.deliver, mail("hello", by=ann, to=bot, subject="Hi"), to=bot
+    )
     try:
-        lone.begin()
-        assert await asyncio.to_thread(lone.ended) == -signal.SIGKILL
-        assert office.mails(ann) == []
-        del lone.variables["HOLDFAST_CRASH_AT"]
-        await asyncio.to_thread(lone.start)
-        await until(lambda: office.mails(ann))
-        await asyncio.to_thread(lone.until, lambda: proven(lone))
-        assert await asyncio.to_thread(lone.stop) == 0
+        gateway.launch()
+        assert await asyncio.to_thread(gateway.wait_for_exit) == -signal.SIGKILL
+        assert mail_server.mails(ann) == []
+        del gateway.variables["HOLDFAST_CRASH_AT"]
+        await asyncio.to_thread(gateway.start)
+        await until(lambda: mail_server.mails(ann))
+        await asyncio.to_thread(gateway.until, lambda: has_connected(gateway))
+        assert await asyncio.to_thread(gateway.stop) == 0
     finally:
-        if lone.process is not None and lone.process.poll() is None:
-            await asyncio.to_thread(lone.stop)
-    (answer,) = office.mails(ann)
+        if gateway.process is not None and gateway.process.poll() is None:
+            await asyncio.to_thread(gateway.stop)
+    (answer,) = mail_server.mails(ann)
     assert answer["Subject"] == "Re: Hi"
-    assert words_of(answer)
+    assert plain_text(answer)
 
 
-def proven(lone: Lone) -> bool:
+def has_connected(gateway: StandaloneGateway) -> bool:
     """By the gateway itself, whose word may be a moment old."""
-    accounts = [each for each in lone.status()["snapshot"]["platforms"] if each["name"] == "email"]
+    accounts = [
+        each for each in gateway.status()["snapshot"]["platforms"] if each["name"] == "email"
+    ]
     return any(each["last_ok_at"] is not None for each in accounts)

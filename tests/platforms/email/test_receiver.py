@@ -13,23 +13,23 @@ from imap_tools import BaseMailBox
 from tests.platforms.email.builders import (
     SECRETS,
     address,
-    door_for,
-    known_to,
+    checkpoint_of,
     mail,
+    new_platform,
     outbound,
-    record_of,
     settings_for,
     until,
+    write_checkpoint,
 )
-from tests.platforms.email.mail_server import PASSWORD, PostOffice
-from tests.platforms.email.smtp_proxy import Relay
+from tests.platforms.email.mail_server import PASSWORD, MailServer
+from tests.platforms.email.smtp_proxy import SmtpProxy
 
 from holdfast.core.errors import AccountDisconnected, ConnectRefused, NotAllowed
 from holdfast.core.messages.inbox import Accepted, Inbound
 from holdfast.core.messages.source import Attachment, AttachmentUnavailable
 from holdfast.core.ports.platform_plugin import PluginContext
 from holdfast.core.secrets import Secret
-from holdfast.platforms.email import client as line
+from holdfast.platforms.email import client as email_client
 from holdfast.platforms.email.client import ImapMailbox, open_mailbox
 from holdfast.platforms.email.credentials import MailCredential, PasswordCredentials
 from holdfast.platforms.email.platform import EmailPlatform, check_account
@@ -39,66 +39,66 @@ from holdfast.system.clock import SystemClock
 from holdfast.testing.intake import RecordingIntake
 
 
-class Box:
+class BotMailbox:
     """A bot's mailbox, and Ann who writes to it."""
 
-    def __init__(self, office: PostOffice, folder: Path) -> None:
-        self.office = office
+    def __init__(self, mail_server: MailServer, folder: Path) -> None:
+        self.mail_server = mail_server
         self.folder = folder
-        self.bot, self.ann = office.person("bot"), office.person("ann")
+        self.bot, self.ann = mail_server.new_address("bot"), mail_server.new_address("ann")
         self.intake: RecordingIntake = RecordingIntake()
 
     def settings(self, **more: object) -> EmailSettings:
-        return settings_for(self.office, self.bot, **more)
+        return settings_for(self.mail_server, self.bot, **more)
 
     @asynccontextmanager
     async def connected(self, **more: object) -> AsyncIterator[EmailPlatform]:
-        door = door_for(self.settings(**more), self.folder)
-        async with door.connect(self.intake):
-            yield door
+        platform = new_platform(self.settings(**more), self.folder)
+        async with platform.connect(self.intake):
+            yield platform
 
-    async def gets(
+    async def deliver_mail(
         self, message: EmailMessage | bytes | str, *, sender: str = "ann@localhost"
     ) -> None:
         if isinstance(message, str):
             message = mail(message, by=self.ann, to=self.bot)
-        await asyncio.to_thread(self.office.deliver, message, to=self.bot, sender=sender)
+        await asyncio.to_thread(self.mail_server.deliver, message, to=self.bot, sender=sender)
 
-    async def heard(self, *texts: str) -> None:
+    async def wait_for_texts(self, *texts: str) -> None:
         await until(lambda: [each.text for each in self.intake.accepted] == list(texts))
 
 
 @pytest.fixture
-def box(office: PostOffice, tmp_path: Path) -> Box:
-    return Box(office, tmp_path)
+def box(mail_server: MailServer, tmp_path: Path) -> BotMailbox:
+    return BotMailbox(mail_server, tmp_path)
 
 
 async def test_what_was_there_before_the_first_look_is_old_and_all_that_follows_is_new(
-    box: Box,
+    box: BotMailbox,
 ) -> None:
     """G1: also what comes while nobody looks, before anything was ever taken."""
-    await box.gets("from last year")
+    await box.deliver_mail("from last year")
     async with box.connected():
         pass
-    await box.gets("while away")
+    await box.deliver_mail("while away")
     async with box.connected():
-        await box.heard("while away")
+        await box.wait_for_texts("while away")
 
 
 async def test_what_is_passed_over_is_looked_at_once(
-    box: Box, caplog: pytest.LogCaptureFixture
+    box: BotMailbox, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Loops and forgeries: a bounce, our own mail, what nobody vouches for and what cannot be
     read at all are no rows, and hold up nobody; the mark says that they are behind us."""
     async with box.connected():
         with caplog.at_level(logging.INFO):
-            await box.gets("bounced", sender="")
-            await box.gets(mail("me", by=box.bot, to=box.bot))
-            await box.gets(mail("forged", by=box.ann, to=box.bot, checked=False))
-            await box.gets(b"\xff\xfe\x00 no mail at all\r\n\r\n")
-            await box.gets("hello")
-            await box.heard("hello")
-        mark = record_of(box.settings(), box.folder)
+            await box.deliver_mail("bounced", sender="")
+            await box.deliver_mail(mail("me", by=box.bot, to=box.bot))
+            await box.deliver_mail(mail("forged", by=box.ann, to=box.bot, checked=False))
+            await box.deliver_mail(b"\xff\xfe\x00 no mail at all\r\n\r\n")
+            await box.deliver_mail("hello")
+            await box.wait_for_texts("hello")
+        mark = checkpoint_of(box.settings(), box.folder)
         while (kept := await mark.load()) is None or kept.uid < 5:
             await asyncio.sleep(0.01)
     for why in (
@@ -110,21 +110,21 @@ async def test_what_is_passed_over_is_looked_at_once(
         assert why in caplog.text
 
 
-async def test_a_server_that_numbers_its_mail_anew_brings_nothing_twice(box: Box) -> None:
+async def test_a_server_that_numbers_its_mail_anew_brings_nothing_twice(box: BotMailbox) -> None:
     """G1, G2: another UIDVALIDITY; what was taken is known by its headers."""
     async with box.connected():
-        await box.gets("one")
-        await box.heard("one")
-    box.office.renumber(box.bot)
-    await box.gets("two")
+        await box.deliver_mail("one")
+        await box.wait_for_texts("one")
+    box.mail_server.renumber(box.bot)
+    await box.deliver_mail("two")
     async with box.connected():
-        await box.heard("one", "two")
+        await box.wait_for_texts("one", "two")
         assert [each.text for each in box.intake.attempted] == ["one", "one", "two"]
-        await box.gets("three")
-        await box.heard("one", "two", "three")
+        await box.deliver_mail("three")
+        await box.wait_for_texts("one", "two", "three")
 
 
-class Noting(RecordingIntake):
+class UnavailableFilesIntake(RecordingIntake):
     """One that takes a message without the files that are not to be had, as a gateway does."""
 
     reasons: tuple[str, ...] = ()
@@ -138,20 +138,20 @@ class Noting(RecordingIntake):
         return await super().accept(inbound)
 
 
-async def test_of_a_mail_that_is_too_large_the_beginning_is_read(box: Box) -> None:
+async def test_of_a_mail_that_is_too_large_the_beginning_is_read(box: BotMailbox) -> None:
     """Attachments: beyond the limit no file, and the text all the same."""
-    box.intake = intake = Noting()
+    box.intake = intake = UnavailableFilesIntake()
     message = mail("look", by=box.ann, to=box.bot)
     message.add_attachment(b"\x00" * 2**21, maintype="image", subtype="png", filename="plän.png")
     async with box.connected(max_mail_mb=1):
-        await box.gets(message)
+        await box.deliver_mail(message)
         await until(lambda: intake.accepted)
     assert intake.accepted[0].text.startswith("look\n\n[This mail has 3 MB, and at most 1 MB")
     assert intake.reasons == ("plän.png: its mail is too large",)
 
 
 async def test_a_mail_of_headers_alone_is_passed_over_and_no_other(
-    box: Box, caplog: pytest.LogCaptureFixture
+    box: BotMailbox, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Bombs: of headers, too, only so many are asked for."""
     caplog.set_level("INFO")
@@ -159,21 +159,21 @@ async def test_a_mail_of_headers_alone_is_passed_over_and_no_other(
     for number in range(400):
         bomb[f"X-Filler-{number}"] = "x" * 900
     async with box.connected():
-        await box.gets(bomb)
-        await box.gets("hello")
-        await box.heard("hello")
+        await box.deliver_mail(bomb)
+        await box.deliver_mail("hello")
+        await box.wait_for_texts("hello")
     assert "more headers than any program writes" in caplog.text
 
 
 async def test_one_who_writes_too_much_is_not_answered_and_others_are(
-    box: Box, caplog: pytest.LogCaptureFixture
+    box: BotMailbox, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Loops: a program that passes for a person."""
     async with box.connected(hourly_limit=2):
         for number in range(3):
-            await box.gets(f"beep {number}")
-        await box.gets(mail("hello", by=box.office.person("bob"), to=box.bot))
-        await box.heard("beep 0", "beep 1", "hello")
+            await box.deliver_mail(f"beep {number}")
+        await box.deliver_mail(mail("hello", by=box.mail_server.new_address("bob"), to=box.bot))
+        await box.wait_for_texts("beep 0", "beep 1", "hello")
     assert "writes so much" in caplog.text
 
 
@@ -185,66 +185,75 @@ def test_the_guard_lets_somebody_go_on_after_an_hour() -> None:
     assert not guard.is_over_limit("ann@localhost", at=4600.0)
 
 
-async def test_of_a_stranger_nothing_is_kept(box: Box) -> None:
+async def test_of_a_stranger_nothing_is_kept(box: BotMailbox) -> None:
     box.intake.fail_next(NotAllowed("not on the list"))
     async with box.connected():
-        await box.gets("let me in")
-        await box.gets("hello")
-        await box.heard("hello")
+        await box.deliver_mail("let me in")
+        await box.deliver_mail("hello")
+        await box.wait_for_texts("hello")
     assert len(list((box.folder / "threads").glob("*.json"))) == 1
 
 
 @asynccontextmanager
-async def safe(
-    office: PostOffice, *, by: ConnectionSecurity, password: str = PASSWORD
+async def encrypted_settings(
+    mail_server: MailServer, *, by: ConnectionSecurity, password: str = PASSWORD
 ) -> AsyncIterator[dict[str, object]]:
     """The settings of two secret lines. OpenSMTPD of Debian 12 cannot use its own key, so that a
     relay in front of it has one, and asks for the password."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(office.folder / "cert.pem", office.folder / "key.pem")
+    context.load_cert_chain(mail_server.folder / "cert.pem", mail_server.folder / "key.pem")
     wrapped = by is ConnectionSecurity.TLS
-    relay = Relay(office.ports["smtp"], context=context, wrapped=wrapped, password=password)
-    async with relay.serving():
+    smtp_proxy = SmtpProxy(
+        mail_server.ports["smtp"], context=context, wrapped=wrapped, password=password
+    )
+    async with smtp_proxy.serving():
         yield {
             "imap_host": "localhost",
-            "imap_port": office.ports["imaps" if wrapped else "imap"],
+            "imap_port": mail_server.ports["imaps" if wrapped else "imap"],
             "imap_security": by,
             "smtp_host": "localhost",
-            "smtp_port": relay.port,
+            "smtp_port": smtp_proxy.port,
             "smtp_security": by,
             "smtp_login": True,
-            "ca_file": str(office.folder / "cert.pem"),
+            "ca_file": str(mail_server.folder / "cert.pem"),
         }
 
 
 @pytest.mark.parametrize("by", [ConnectionSecurity.TLS, ConnectionSecurity.STARTTLS])
-async def test_both_lines_are_secret(box: Box, by: ConnectionSecurity) -> None:
-    async with safe(box.office, by=by) as settings, box.connected(**settings) as door:
-        await box.gets("psst")
-        await box.heard("psst")
-        await door.send(outbound("psst", address(box.ann)))
-        await until(lambda: box.office.mails(box.ann))
-        await door.probe()
+async def test_both_lines_are_secret(box: BotMailbox, by: ConnectionSecurity) -> None:
+    async with (
+        encrypted_settings(box.mail_server, by=by) as settings,
+        box.connected(**settings) as platform,
+    ):
+        await box.deliver_mail("psst")
+        await box.wait_for_texts("psst")
+        await platform.send(outbound("psst", address(box.ann)))
+        await until(lambda: box.mail_server.mails(box.ann))
+        await platform.probe()
 
 
-async def test_a_stranger_in_between_is_noticed(box: Box) -> None:
+async def test_a_stranger_in_between_is_noticed(box: BotMailbox) -> None:
     """A certificate that nobody vouches for ends it, before any password is said."""
-    async with safe(box.office, by=ConnectionSecurity.TLS) as settings:
+    async with encrypted_settings(box.mail_server, by=ConnectionSecurity.TLS) as settings:
         with pytest.raises(AccountDisconnected, match="certificate"):
             async with box.connected(**{**settings, "ca_file": ""}):
                 pass
 
 
-async def test_a_password_that_only_the_other_server_takes_is_refused_for_good(box: Box) -> None:
-    async with safe(box.office, by=ConnectionSecurity.TLS, password="another") as settings:
+async def test_a_password_that_only_the_other_server_takes_is_refused_for_good(
+    box: BotMailbox,
+) -> None:
+    async with encrypted_settings(
+        box.mail_server, by=ConnectionSecurity.TLS, password="another"
+    ) as settings:
         with pytest.raises(ConnectRefused, match="password is not accepted") as told:
             async with box.connected(**settings):
                 pass
     assert "platforms.email.password" in told.value.remedy
 
 
-async def test_what_setup_asks_is_tried_and_nothing_is_taken(box: Box) -> None:
-    def opening(password: str) -> PluginContext[EmailSettings]:
+async def test_what_setup_asks_is_tried_and_nothing_is_taken(box: BotMailbox) -> None:
+    def plugin_context(password: str) -> PluginContext[EmailSettings]:
         return PluginContext(
             account="default",
             settings=box.settings(),
@@ -254,88 +263,90 @@ async def test_what_setup_asks_is_tried_and_nothing_is_taken(box: Box) -> None:
             new_id=lambda prefix: prefix,
         )
 
-    assert (await check_account(opening(PASSWORD))).name == box.bot
+    assert (await check_account(plugin_context(PASSWORD))).name == box.bot
     with pytest.raises(ConnectRefused, match="does not let"):
-        await check_account(opening("wrong"))
+        await check_account(plugin_context("wrong"))
     assert list(box.folder.iterdir()) == []
 
 
-async def test_a_folder_that_is_not_there_is_named(box: Box) -> None:
+async def test_a_folder_that_is_not_there_is_named(box: BotMailbox) -> None:
     with pytest.raises(ConnectRefused, match="no folder 'Nowhere'"):
         async with box.connected(folder="Nowhere"):
             pass
 
 
-async def test_a_quiet_line_proves_itself_again_and_again(box: Box) -> None:
+async def test_a_quiet_line_proves_itself_again_and_again(box: BotMailbox) -> None:
     """Law 9: IDLE is ended and begun anew, which is a round trip, long before a server hangs up;
     and what is written meanwhile is heard."""
     async with box.connected(idle_seconds=0.1):
         before = len(box.intake.confirmations)
         await until(lambda: len(box.intake.confirmations) > before + 6)
-        await box.gets("still there?")
-        await box.heard("still there?")
+        await box.deliver_mail("still there?")
+        await box.wait_for_texts("still there?")
     assert box.intake.disconnects == []
 
 
-async def test_news_that_came_beside_another_answer_is_not_waited_for(box: Box) -> None:
+async def test_news_that_came_beside_another_answer_is_not_waited_for(box: BotMailbox) -> None:
     """G1: a server says once that there is more, and with any answer; a line that idles behind
     that would hear nothing until somebody writes again."""
-    await box.gets("one")
+    await box.deliver_mail("one")
     async with open_mailbox(
         box.settings(), PasswordCredentials(SECRETS["password"]), None
     ) as mailbox:
         await mailbox.select("INBOX")
         assert await mailbox.uids_since(0) == [1]
-        await box.gets("two")
+        await box.deliver_mail("two")
         await mailbox.fetch_head(1)  # the answer to this may tell it
         async with asyncio.timeout(20):
-            await mailbox.wait_for_news(60)
+            await mailbox.wait_for_new_mail(60)
         assert await mailbox.uids_since(1) == [2]
 
 
 async def test_a_mail_that_the_server_does_not_give_holds_up_nobody_for_ever(
-    box: Box, caplog: pytest.LogCaptureFixture
+    box: BotMailbox, caplog: pytest.LogCaptureFixture
 ) -> None:
     """G1: Dovecot hangs up over a mail that it cannot read; what came behind is taken at last."""
-    await known_to(box.settings(), box.folder)
-    await box.gets("broken")
-    (broken,) = (box.office.folder / "home" / box.bot.partition("@")[0] / "Maildir/new").iterdir()
+    await write_checkpoint(box.settings(), box.folder)
+    await box.deliver_mail("broken")
+    (broken,) = (
+        box.mail_server.folder / "home" / box.bot.partition("@")[0] / "Maildir/new"
+    ).iterdir()
     broken.chmod(0)
-    await box.gets("hello")
-    door = door_for(box.settings(), box.folder)
-    lines = 0
+    await box.deliver_mail("hello")
+    platform = new_platform(box.settings(), box.folder)
+    connections = 0
     while not box.intake.accepted:
-        lines += 1
+        connections += 1
         box.intake.disconnects.clear()
-        async with door.connect(box.intake):
+        async with platform.connect(box.intake):
             await until(lambda: box.intake.disconnects or box.intake.accepted)
     assert [each.text for each in box.intake.accepted] == ["hello"]
-    assert lines > 2
+    assert connections > 2
     assert "Skipped mail" in caplog.text
 
 
-async def test_a_server_that_says_nothing_by_itself_is_asked(box: Box) -> None:
+async def test_a_server_that_says_nothing_by_itself_is_asked(box: BotMailbox) -> None:
     """Without IDLE; here somebody stirs before the minute is over."""
     answers: list[None] = []
-    sock = await line.open_socket("127.0.0.1", box.office.ports["imap"])
+    sock = await email_client.open_socket("127.0.0.1", box.mail_server.ports["imap"])
 
     def enter() -> BaseMailBox:
-        made = line.ImapBox(sock, box.settings(), None)
-        line.log_in(made, box.settings(), MailCredential(secret=SECRETS["password"]))
+        made = email_client.ImapBox(sock, box.settings(), None)
+        email_client.log_in(made, box.settings(), MailCredential(secret=SECRETS["password"]))
         made.client.capabilities = ("IMAP4REV1",)
         return made
 
     client = await asyncio.to_thread(enter)
     mailbox = ImapMailbox(client, lambda: answers.append(None))
     mailbox.wake()
-    await mailbox.wait_for_news(30)
+    await mailbox.wait_for_new_mail(30)
     assert len(answers) == 1
-    line.abort_connection(client.client)
+    email_client.abort_connection(client.client)
 
 
 @pytest.mark.parametrize("by", [ConnectionSecurity.PLAIN, ConnectionSecurity.TLS])
 async def test_an_attempt_that_nobody_wants_any_more_ends_at_once(
-    box: Box, by: ConnectionSecurity
+    box: BotMailbox, by: ConnectionSecurity
 ) -> None:
     """C1: a stop waits for no server, and for no thread that waits for one."""
     called, left = asyncio.Event(), asyncio.Event()
@@ -349,11 +360,11 @@ async def test_an_attempt_that_nobody_wants_any_more_ends_at_once(
     server = await asyncio.start_server(listen, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
 
-    async def hold() -> None:
+    async def connect() -> None:
         async with box.connected(imap_port=port, imap_security=by):
             pass
 
-    holding = asyncio.create_task(hold())
+    holding = asyncio.create_task(connect())
     async with asyncio.timeout(10):
         await called.wait()
         holding.cancel()

@@ -10,13 +10,13 @@ import pytest
 from tests.platforms.email.builders import (
     SECRETS,
     address,
-    door_for,
+    new_platform,
     outbound,
     settings_for,
     until,
 )
-from tests.platforms.email.mail_server import PASSWORD, PostOffice
-from tests.platforms.email.smtp_proxy import Fault, Relay
+from tests.platforms.email.mail_server import PASSWORD, MailServer
+from tests.platforms.email.smtp_proxy import SmtpFault, SmtpProxy
 
 from holdfast.core.errors import (
     ConnectRefused,
@@ -46,41 +46,43 @@ SETTINGS = EmailSettings(
 
 
 @pytest.fixture
-async def relay(office: PostOffice) -> AsyncIterator[Relay]:
-    async with Relay(office.ports["smtp"]).serving() as relay:
-        yield relay
+async def smtp_proxy(mail_server: MailServer) -> AsyncIterator[SmtpProxy]:
+    async with SmtpProxy(mail_server.ports["smtp"]).serving() as smtp_proxy:
+        yield smtp_proxy
 
 
 async def test_a_server_that_does_not_take_it_well_says_what_is_known_of_its_fate(
-    office: PostOffice, relay: Relay, tmp_path: Path
+    mail_server: MailServer, smtp_proxy: SmtpProxy, tmp_path: Path
 ) -> None:
     """I2: 4xx → later; 5xx → never; cut before the mail was said → not sent; cut behind its final
     dot → unknown."""
-    cases: list[tuple[Fault, type[SendError]]] = [
-        (Fault.LATER, Throttled),
-        (Fault.FULL, Throttled),
-        (Fault.NOBODY, SendRejected),
-        (Fault.SPAM, SendRejected),
-        (Fault.CUT_BEFORE, NotConnected),
-        (Fault.CUT_AFTER, OutcomeUnknown),
+    cases: list[tuple[SmtpFault, type[SendError]]] = [
+        (SmtpFault.LATER, Throttled),
+        (SmtpFault.FULL, Throttled),
+        (SmtpFault.NO_SUCH_USER, SendRejected),
+        (SmtpFault.SPAM, SendRejected),
+        (SmtpFault.RESET_BEFORE, NotConnected),
+        (SmtpFault.RESET_AFTER, OutcomeUnknown),
     ]
-    bot, ann = office.person("bot"), office.person("ann")
-    door = door_for(settings_for(office, bot, smtp_port=relay.port), tmp_path)
-    async with door.connect(RecordingIntake()):
+    bot, ann = mail_server.new_address("bot"), mail_server.new_address("ann")
+    platform = new_platform(settings_for(mail_server, bot, smtp_port=smtp_proxy.port), tmp_path)
+    async with platform.connect(RecordingIntake()):
         for number, (fault, error) in enumerate(cases):
-            relay.faults.append(fault)
+            smtp_proxy.faults.append(fault)
             with pytest.raises(error):
-                await door.send(outbound("hello", address(ann), delivery=f"d{number}"))
+                await platform.send(outbound("hello", address(ann), delivery=f"d{number}"))
         with pytest.raises(SendRejected):
-            await door.send(outbound("hello", address("no address at all")))
-    await until(lambda: len(office.mails(ann)) == 2)  # of the last, and of what was called spam
+            await platform.send(outbound("hello", address("no address at all")))
+    await until(
+        lambda: len(mail_server.mails(ann)) == 2
+    )  # of the last, and of what was called spam
 
 
-async def test_doubt_is_settled_in_the_folder_of_sent_mail(office: PostOffice) -> None:
+async def test_doubt_is_settled_in_the_folder_of_sent_mail(mail_server: MailServer) -> None:
     """I2: exactly once where the server itself keeps what it has sent; by its name, or by our mark
     where the server has given it another one."""
-    bot = office.person("bot")
-    settings = settings_for(office, bot, copies=SentCopies.SERVER)
+    bot = mail_server.new_address("bot")
+    settings = settings_for(mail_server, bot, copies=SentCopies.SERVER)
     waited: list[float] = []
 
     async def wait(seconds: float) -> None:
@@ -89,7 +91,7 @@ async def test_doubt_is_settled_in_the_folder_of_sent_mail(office: PostOffice) -
     kept = compose(outbound("hello", address("ann@localhost")), None, settings=settings, at=0.0)
     renamed = kept.source.replace(kept.message_id.encode(), b"<0@outlook.example>")
     for source in (kept.source, renamed.replace(b"Delivery: d1", b"Delivery: d2")):
-        await asyncio.to_thread(office.keep, source, of=bot)
+        await asyncio.to_thread(mail_server.add_sent_copy, source, of=bot)
     sent = SentFolder(
         lambda: open_mailbox(settings, PasswordCredentials(SECRETS["password"]), None),
         folder="Sent",
@@ -103,17 +105,19 @@ async def test_doubt_is_settled_in_the_folder_of_sent_mail(office: PostOffice) -
 
 
 async def test_a_password_that_holds_no_longer_is_told_and_the_mail_stays_ours(
-    office: PostOffice, relay: Relay, tmp_path: Path
+    mail_server: MailServer, smtp_proxy: SmtpProxy, tmp_path: Path
 ) -> None:
     """I2: nothing was said, and no further try helps until somebody has mended it."""
-    intake, ann = RecordingIntake(), office.person("ann")
-    relay.password = PASSWORD
-    settings = settings_for(office, office.person("bot"), smtp_port=relay.port, smtp_login=True)
-    door = door_for(settings, tmp_path)
-    async with door.connect(intake):
-        relay.password = "another"
+    intake, ann = RecordingIntake(), mail_server.new_address("ann")
+    smtp_proxy.password = PASSWORD
+    settings = settings_for(
+        mail_server, mail_server.new_address("bot"), smtp_port=smtp_proxy.port, smtp_login=True
+    )
+    platform = new_platform(settings, tmp_path)
+    async with platform.connect(intake):
+        smtp_proxy.password = "another"
         with pytest.raises(NotConnected):
-            await door.send(outbound("hello", address(ann)))
+            await platform.send(outbound("hello", address(ann)))
     assert [type(each) for each in intake.disconnects] == [ConnectRefused]
     assert PASSWORD not in str(intake.disconnects[0])
 
@@ -126,18 +130,18 @@ def test_who_can_be_asked_says_so() -> None:
 
 
 async def test_a_mail_whose_copy_is_there_is_not_sent_again(
-    office: PostOffice, relay: Relay, tmp_path: Path
+    mail_server: MailServer, smtp_proxy: SmtpProxy, tmp_path: Path
 ) -> None:
     """I2: killed between the copy and the receipt."""
-    bot, ann = office.person("bot"), office.person("ann")
-    door = door_for(settings_for(office, bot, smtp_port=relay.port), tmp_path)
-    async with door.connect(RecordingIntake()):
-        assert not door.capabilities.lookup
-        first = await door.send(outbound("hello", address(ann)))
-        again = await door.send(outbound("hello", address(ann), may_be_duplicate=True))
+    bot, ann = mail_server.new_address("bot"), mail_server.new_address("ann")
+    platform = new_platform(settings_for(mail_server, bot, smtp_port=smtp_proxy.port), tmp_path)
+    async with platform.connect(RecordingIntake()):
+        assert not platform.capabilities.lookup
+        first = await platform.send(outbound("hello", address(ann)))
+        again = await platform.send(outbound("hello", address(ann), may_be_duplicate=True))
     assert first == again
-    assert relay.taken == [first.platform_message_id]
-    (copy,) = office.mails(bot, ".Sent")
+    assert smtp_proxy.accepted == [first.platform_message_id]
+    (copy,) = mail_server.mails(bot, ".Sent")
     assert copy["Message-ID"] == first.platform_message_id
 
 

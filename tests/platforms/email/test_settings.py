@@ -46,10 +46,10 @@ def test_a_wrong_setting_is_named_with_what_to_do(
 def test_a_mailbox_is_opened_quiet_and_closed_to_strangers(tmp_path: Path) -> None:
     """D5: notices are off here, and so are pairing codes, which would answer spam."""
     config = load(write_config(tmp_path / "home", WHOLE), ENVIRON)
-    (door,) = open_platforms(config, clock=SystemClock(), new_id=lambda prefix: prefix)
+    (platform,) = open_platforms(config, clock=SystemClock(), new_id=lambda prefix: prefix)
     settings = config.settings.platforms["email"]
     assert isinstance(settings, EmailSettings)
-    assert not (settings.pairing or settings.restart_notices or door.capabilities.busy_notices)
+    assert not (settings.pairing or settings.restart_notices or platform.capabilities.busy_notices)
     assert settings.busy_mode is BusyMode.QUEUE
     assert (settings.effective_imap_port(), settings.effective_smtp_port()) == (993, 465)
 

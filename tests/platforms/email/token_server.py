@@ -16,12 +16,12 @@ ID, SECRET = "app-1", "app-secret"
 class TokenServer:
     """Owns who has which token, and every question that was asked."""
 
-    def __init__(self, *, of: str, life: object = 3600) -> None:
-        self.of = of  # whose mailbox it is about
-        self.life = life  # seconds; as somebody writes them
-        self.refresh = {"r0"}  # tokens that are good for others
-        self.alive: dict[str, str] = {}  # access tokens, and whose they are
-        self.asked: list[Mapping[str, str]] = []
+    def __init__(self, *, of: str, expires_in: object = 3600) -> None:
+        self.mailbox = of  # whose mailbox it is about
+        self.expires_in = expires_in  # seconds; as somebody writes them
+        self.refresh_tokens = {"r0"}  # tokens that are good for others
+        self.access_tokens: dict[str, str] = {}  # access tokens, and whose they are
+        self.requests: list[Mapping[str, str]] = []
         self.rotates = False
         self.status = 0  # of all answers, where it is not well
         self._numbers = count(1)
@@ -39,12 +39,12 @@ class TokenServer:
         finally:
             await runner.cleanup()
 
-    def knows(self, user: str, token: str) -> bool:
-        return self.alive.get(token) == user
+    def is_valid_token(self, user: str, token: str) -> bool:
+        return self.access_tokens.get(token) == user
 
     async def _token(self, request: web.Request) -> web.Response:
         form = {name: str(value) for name, value in (await request.post()).items()}
-        self.asked.append(form)
+        self.requests.append(form)
         if self.status:
             return web.Response(status=self.status, text="<html>not now</html>")
         wrong = self._wrong(form)
@@ -52,12 +52,16 @@ class TokenServer:
             told = {"error": wrong, "error_description": "AADSTS70008: it has expired.\r\nTrace: 1"}
             return web.json_response(told, status=400)
         number = next(self._numbers)
-        self.alive[f"a{number}"] = self.of
-        granted = {"token_type": "Bearer", "access_token": f"a{number}", "expires_in": self.life}
+        self.access_tokens[f"a{number}"] = self.mailbox
+        granted = {
+            "token_type": "Bearer",
+            "access_token": f"a{number}",
+            "expires_in": self.expires_in,
+        }
         if self.rotates:
             # https://learn.microsoft.com/en-us/entra/identity-platform/refresh-tokens: each use
             # brings another, and the old one is not withdrawn by that.
-            self.refresh.add(f"r{number}")
+            self.refresh_tokens.add(f"r{number}")
             granted["refresh_token"] = f"r{number}"
         return web.json_response(granted)
 
@@ -66,9 +70,9 @@ class TokenServer:
             return "invalid_client"
         if form["grant_type"] == "client_credentials":
             return "" if form.get("client_secret") == SECRET else "invalid_client"
-        return "" if form.get("refresh_token") in self.refresh else "invalid_grant"
+        return "" if form.get("refresh_token") in self.refresh_tokens else "invalid_grant"
 
     async def _introspect(self, request: web.Request) -> web.Response:
         token = str((await request.post())["token"])
-        whose = self.alive.get(token)
+        whose = self.access_tokens.get(token)
         return web.json_response({"active": whose is not None, "username": whose or ""})

@@ -24,7 +24,7 @@ def settings_for(port: int, **more: Any) -> IrcSettings:
     )
 
 
-class Leaping(SystemClock):
+class AdvancingClock(SystemClock):
     """A clock on which a test lets time pass."""
 
     passed = 0.0
@@ -33,12 +33,12 @@ class Leaping(SystemClock):
         return super().monotonic() + self.passed
 
 
-def door_to(
+def new_platform(
     settings: IrcSettings,
     folder: Path,
     *,
     ping: float = 30.0,
-    patience: float = 30.0,
+    timeout: float = 30.0,
     clock: Clock | None = None,
     **secrets: str,
 ) -> IrcPlatform:
@@ -50,7 +50,7 @@ def door_to(
         clock=clock or SystemClock(),
         new_id=lambda prefix: f"{prefix}_{next(_NUMBERS)}",
         ping_interval=ping,
-        timeout=patience,
+        timeout=timeout,
     )
 
 

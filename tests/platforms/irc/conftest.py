@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import count
 
 import pytest
-from tests.platforms.irc.fake_ircv3 import Server
+from tests.platforms.irc.fake_ircv3 import FakeIrcServer
 from tests.platforms.irc.ngircd import Ngircd, running
 
 _NUMBERS = count(1)
@@ -28,6 +28,6 @@ def new_nick() -> Callable[[str], str]:
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[Server]:
-    async with Server().serving() as made:
+async def server() -> AsyncIterator[FakeIrcServer]:
+    async with FakeIrcServer().serving() as made:
         yield made

@@ -29,11 +29,11 @@ ALL = frozenset(
 )
 PASSWORD = "correct horse"
 CHANNEL = "#team"
-Fault = Callable[["Session", IrcMessage], None]
+SessionFault = Callable[["IrcSession", IrcMessage], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
+class StoredMessage:
     """A line of the history: https://ircv3.net/specs/extensions/message-ids and server-time."""
 
     source: str
@@ -41,26 +41,26 @@ class Kept:
     text: str
     tags: dict[str, str]
 
-    def line(self, **more: str) -> str:
+    def wire_format(self, **more: str) -> str:
         tags = {**self.tags, **more}
         written = ";".join(f"{key}={value}" if value else key for key, value in tags.items())
         return f"@{written} :{self.source} PRIVMSG {self.target} :{self.text}"
 
 
 @dataclass
-class Server:
+class FakeIrcServer:
     """Owns who may come in, what was said, and what the bot said."""
 
     offered: frozenset[str] = ALL
     password: str = PASSWORD
     features: str = "CASEMAPPING=ascii CHANTYPES=# BOT=B CHATHISTORY=3"
-    history: list[Kept] = field(default_factory=list)
-    said: list[IrcMessage] = field(default_factory=list)  # by the bot, as it was written
-    faults: list[Fault] = field(default_factory=list)  # of the next lines that the bot says
+    history: list[StoredMessage] = field(default_factory=list)
+    bot_messages: list[IrcMessage] = field(default_factory=list)  # by the bot, as it was written
+    faults: list[SessionFault] = field(default_factory=list)  # of the next lines that the bot says
     names: dict[str, str] = field(default_factory=lambda: {"ann": ANN, "bob": BOB})
-    session: "Session | None" = None
+    session: "IrcSession | None" = None
     lists_chats: bool = True  # else it has no CHATHISTORY TARGETS
-    away: bool = False  # nobody is let in
+    refuses_connections: bool = False  # nobody is let in
     port: int = 0
 
     def __post_init__(self) -> None:
@@ -84,10 +84,10 @@ class Server:
             known["+draft/reply"] = answers
         if "account-tag" in self.offered and "account" not in known:
             known["account"] = by.partition("!")[0]
-        kept = Kept(source=by, target=to, text=text, tags=known)
-        self.history.append(kept)
+        stored = StoredMessage(source=by, target=to, text=text, tags=known)
+        self.history.append(stored)
         if self.session is not None:
-            self.session.tell(kept)
+            self.session.deliver(stored)
         return known["msgid"]
 
     def fold(self, name: str) -> str:
@@ -96,17 +96,19 @@ class Server:
         return name.lower().translate(old if "=rfc1459" in self.features else {})
 
     def texts(self) -> list[str]:
-        return [heard.trailing for heard in self.said]
+        return [message.trailing for message in self.bot_messages]
 
-    def keep(self, session: "Session", heard: IrcMessage) -> Kept:
+    def store(self, session: "IrcSession", message: IrcMessage) -> StoredMessage:
         tags = {"msgid": f"m{next(self._numbers)}", "time": self.moment()}
         source = f"{session.nick}!~holdfast@bot.example"
-        kept = Kept(source=source, target=heard.param(0), text=heard.trailing, tags=tags)
-        self.history.append(kept)
-        return kept
+        stored = StoredMessage(
+            source=source, target=message.param(0), text=message.trailing, tags=tags
+        )
+        self.history.append(stored)
+        return stored
 
     @asynccontextmanager
-    async def serving(self) -> AsyncIterator["Server"]:
+    async def serving(self) -> AsyncIterator["FakeIrcServer"]:
         server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
         self.port = server.sockets[0].getsockname()[1]
         try:
@@ -114,20 +116,20 @@ class Server:
         finally:
             server.close()
             if self.session is not None:
-                self.session.cut()
+                self.session.disconnect()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        session = Session(self, writer)
-        if self.away:
-            session.cut()
+        session = IrcSession(self, writer)
+        if self.refuses_connections:
+            session.disconnect()
         try:
             while raw := await reader.readline():
-                if (heard := parse_line(raw)) is not None:
-                    session.take(heard)
+                if (message := parse_line(raw)) is not None:
+                    session.handle(message)
         except OSError:
             pass
         finally:
-            session.cut()
+            session.disconnect()
 
     def moment(self) -> str:
         """No two are said at once."""
@@ -135,10 +137,10 @@ class Server:
         return format_timestamp(self._now.timestamp())
 
 
-class Session:
+class IrcSession:
     """Owns one connection of the bot."""
 
-    def __init__(self, server: Server, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, server: FakeIrcServer, writer: asyncio.StreamWriter) -> None:
         self._server = server
         self._writer = writer
         self._batches = count(1)
@@ -147,10 +149,10 @@ class Session:
         self.nick = ""
         self.caps: set[str] = set()
         self.channels: set[str] = set()
-        self.lines: list[IrcMessage] = []  # everything that the bot has said on it
+        self.received: list[IrcMessage] = []  # everything that the bot has said on it
 
-    def take(self, heard: IrcMessage) -> None:
-        self.lines.append(heard)
+    def handle(self, message: IrcMessage) -> None:
+        self.received.append(message)
         verbs: dict[str, Callable[[IrcMessage], None]] = {
             "CAP": self._cap,
             "NICK": self._nick,
@@ -161,12 +163,12 @@ class Session:
             "PRIVMSG": self._privmsg,
             "WHOIS": self._whois,
             "CHATHISTORY": self._chathistory,
-            "QUIT": lambda _: self.cut(),
+            "QUIT": lambda _: self.disconnect(),
         }
-        if heard.command in verbs:
-            verbs[heard.command](heard)
+        if message.command in verbs:
+            verbs[message.command](message)
 
-    def cut(self) -> None:
+    def disconnect(self) -> None:
         if self._server.session is self:
             self._server.session = None
         self._writer.transport.abort()
@@ -178,22 +180,24 @@ class Session:
         tags = f"@label={label} " if label and "labeled-response" in self.caps else ""
         self.write(f"{tags}:irc.test {verb} {' '.join(words)}")
 
-    def tell(self, kept: Kept) -> None:
-        if kept.target.startswith("#") and self._server.fold(kept.target) not in self.channels:
+    def deliver(self, stored: StoredMessage) -> None:
+        if stored.target.startswith("#") and self._server.fold(stored.target) not in self.channels:
             return
         dropped = {"msgid": "message-tags", "time": "server-time", "account": "account-tag"}
         tags = {
             key: value
-            for key, value in kept.tags.items()
+            for key, value in stored.tags.items()
             if dropped.get(key, "message-tags") in self.caps
         }
-        line = Kept(source=kept.source, target=kept.target, text=kept.text, tags=tags).line()
+        line = StoredMessage(
+            source=stored.source, target=stored.target, text=stored.text, tags=tags
+        ).wire_format()
         self.write(line.removeprefix("@ "))
 
-    def _cap(self, heard: IrcMessage) -> None:
+    def _cap(self, message: IrcMessage) -> None:
         """https://ircv3.net/specs/extensions/capability-negotiation: a list too long for one line
         goes on in another, and the first says so by an asterisk."""
-        match heard.param(0):
+        match message.param(0):
             case "LS":
                 self._negotiating = True
                 offered = sorted(
@@ -203,16 +207,16 @@ class Session:
                 self.write(f":irc.test CAP * LS * :{' '.join(offered[:2])}")
                 self.write(f":irc.test CAP * LS :{' '.join(offered[2:])}")
             case "REQ":
-                assert set(heard.trailing.split()) <= self._server.offered
-                self.caps |= set(heard.trailing.split())
-                self.write(f":irc.test CAP * ACK :{heard.trailing}")
+                assert set(message.trailing.split()) <= self._server.offered
+                self.caps |= set(message.trailing.split())
+                self.write(f":irc.test CAP * ACK :{message.trailing}")
             case "END":
                 self._negotiating = False
                 self._welcome()
 
-    def _nick(self, heard: IrcMessage) -> None:
+    def _nick(self, message: IrcMessage) -> None:
         if not self.nick:
-            self.nick = heard.trailing
+            self.nick = message.trailing
 
     def _welcome(self) -> None:
         if self._negotiating or not self.nick:
@@ -223,13 +227,13 @@ class Session:
         self.number("005", self.nick, self._server.features, ":are supported by this server")
         self.number("422", self.nick, ":There is no message of the day")
 
-    def _authenticate(self, heard: IrcMessage) -> None:
+    def _authenticate(self, message: IrcMessage) -> None:
         """https://ircv3.net/specs/extensions/sasl-3.1: in pieces of 400, the last one shorter."""
-        if heard.trailing == "PLAIN":
+        if message.trailing == "PLAIN":
             self.write("AUTHENTICATE +")
             return
-        self._secret += heard.trailing.strip("+") if heard.trailing == "+" else heard.trailing
-        if len(heard.trailing) == 400:
+        self._secret += message.trailing.strip("+") if message.trailing == "+" else message.trailing
+        if len(message.trailing) == 400:
             return
         _, account, password = base64.b64decode(self._secret).decode().split("\0")
         if (account, password) == ("holdfast", self._server.password):
@@ -238,28 +242,28 @@ class Session:
         else:
             self.number("904", "*", ":SASL authentication failed")
 
-    def _join(self, heard: IrcMessage) -> None:
-        for channel in heard.trailing.split(","):
+    def _join(self, message: IrcMessage) -> None:
+        for channel in message.trailing.split(","):
             self.channels.add(self._server.fold(channel))
             self.write(f":{self.nick}!~holdfast@bot.example JOIN {channel}")
             self.number("366", self.nick, channel, ":End of NAMES list")
 
-    def _privmsg(self, heard: IrcMessage) -> None:
+    def _privmsg(self, message: IrcMessage) -> None:
         if self._server.faults:
-            self._server.faults.pop(0)(self, heard)
+            self._server.faults.pop(0)(self, message)
             return
-        kept = self._taken(heard)
+        stored = self.accept(message)
         # https://ircv3.net/specs/extensions/echo-message; the label goes back with the echo.
         if "echo-message" in self.caps:
-            label = {"label": heard.tags["label"]} if "label" in heard.tags else {}
-            self.write(kept.line(**label))
+            label = {"label": message.tags["label"]} if "label" in message.tags else {}
+            self.write(stored.wire_format(**label))
 
-    def _taken(self, heard: IrcMessage) -> Kept:
-        self._server.said.append(heard)
-        return self._server.keep(self, heard)
+    def accept(self, message: IrcMessage) -> StoredMessage:
+        self._server.bot_messages.append(message)
+        return self._server.store(self, message)
 
-    def _whois(self, heard: IrcMessage) -> None:
-        nick = heard.trailing
+    def _whois(self, message: IrcMessage) -> None:
+        nick = message.trailing
         if (mask := self._server.names.get(nick)) is None:
             self.number("401", self.nick, nick, ":No such nick/channel")
         else:
@@ -270,65 +274,73 @@ class Session:
                 self.number("330", self.nick, nick, account, ":is logged in as")
         self.number("318", self.nick, nick, ":End of /WHOIS list")
 
-    def _chathistory(self, heard: IrcMessage) -> None:
+    def _chathistory(self, message: IrcMessage) -> None:
         """https://ircv3.net/specs/extensions/chathistory: what is strictly later, oldest first, no
         more than the limit; and of whom there is something in between two moments."""
-        if heard.param(0) == "TARGETS" and not self._server.lists_chats:
+        if message.param(0) == "TARGETS" and not self._server.lists_chats:
             self.number("FAIL", "CHATHISTORY UNKNOWN_COMMAND TARGETS :Unknown command")
             return
-        if heard.param(0) == "TARGETS":
-            begin, end = (heard.param(each).partition("=")[2] for each in (1, 2))
+        if message.param(0) == "TARGETS":
+            begin, end = (message.param(each).partition("=")[2] for each in (1, 2))
             chats = sorted(dict(self._chats(begin, end)).items(), key=lambda pair: pair[1])
-            found = chats[: min(int(heard.trailing), 3)]
+            found = chats[: min(int(message.trailing), 3)]
             lines = [f"CHATHISTORY TARGETS {chat} {at}" for chat, at in found]
             self._batch("draft/chathistory-targets", [f":irc.test {each}" for each in lines])
             return
-        target, after = heard.param(1), heard.param(2).partition("=")[2]
-        later = [kept for kept in self._of(target) if kept.tags["time"] > after]
-        self._batch(f"chathistory {target}", later[: min(int(heard.trailing), 3)])
+        target, after = message.param(1), message.param(2).partition("=")[2]
+        later = [stored for stored in self._of(target) if stored.tags["time"] > after]
+        self._batch(f"chathistory {target}", later[: min(int(message.trailing), 3)])
 
     def _chats(self, begin: str, end: str) -> Iterator[tuple[str, str]]:
-        for kept in self._server.history:
-            other = kept.target if kept.target.startswith("#") else kept.source.partition("!")[0]
-            if begin < kept.tags["time"] < end and other != self.nick:
-                yield other, kept.tags["time"]
+        for stored in self._server.history:
+            other = (
+                stored.target if stored.target.startswith("#") else stored.source.partition("!")[0]
+            )
+            if begin < stored.tags["time"] < end and other != self.nick:
+                yield other, stored.tags["time"]
 
-    def _of(self, target: str) -> list[Kept]:
+    def _of(self, target: str) -> list[StoredMessage]:
         if target.startswith("#"):
-            return [kept for kept in self._server.history if kept.target == target]
-        alone = [kept for kept in self._server.history if not kept.target.startswith("#")]
+            return [stored for stored in self._server.history if stored.target == target]
+        alone = [stored for stored in self._server.history if not stored.target.startswith("#")]
         return [
-            kept for kept in alone if kept.target == target or kept.source.startswith(f"{target}!")
+            stored
+            for stored in alone
+            if stored.target == target or stored.source.startswith(f"{target}!")
         ]
 
-    def _batch(self, kind: str, lines: list[Kept] | list[str]) -> None:
+    def _batch(self, kind: str, lines: list[StoredMessage] | list[str]) -> None:
         """https://ircv3.net/specs/extensions/batch"""
         name = f"b{next(self._batches)}"
         self.write(f":irc.test BATCH +{name} {kind}")
         for line in lines:
-            batched = line.line(batch=name) if isinstance(line, Kept) else f"@batch={name} {line}"
+            batched = (
+                line.wire_format(batch=name)
+                if isinstance(line, StoredMessage)
+                else f"@batch={name} {line}"
+            )
             self.write(batched)
         self.write(f":irc.test BATCH -{name}")
 
 
-def flood(session: Session, heard: IrcMessage) -> None:
+def flood(session: IrcSession, message: IrcMessage) -> None:
     """439 of many networks: too many people are written to at once."""
     words = ":Message target change too fast. Please wait 7 seconds."
-    session.number("439", session.nick, heard.param(0), words, label=heard.tags.get("label"))
+    session.number("439", session.nick, message.param(0), words, label=message.tags.get("label"))
 
 
-def gone(session: Session, heard: IrcMessage) -> None:
+def gone(session: IrcSession, message: IrcMessage) -> None:
     """https://modern.ircdocs.horse/#errnosuchnick-401"""
     words = ":No such nick/channel"
-    session.number("401", session.nick, heard.param(0), words, label=heard.tags.get("label"))
+    session.number("401", session.nick, message.param(0), words, label=message.tags.get("label"))
 
 
-def cut_after(session: Session, heard: IrcMessage) -> None:
+def reset_after(session: IrcSession, message: IrcMessage) -> None:
     """It is taken, and the line breaks before anybody can say so."""
-    session._taken(heard)
-    session.cut()
+    session.accept(message)
+    session.disconnect()
 
 
-def unanswered(session: Session, heard: IrcMessage) -> None:
+def unanswered(session: IrcSession, message: IrcMessage) -> None:
     """It is taken, and nobody says so."""
-    session._taken(heard)
+    session.accept(message)

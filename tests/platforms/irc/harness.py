@@ -7,9 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.platforms.irc import fake_ircv3
-from tests.platforms.irc.builders import address, door_to, settings_for, until
-from tests.platforms.irc.ngircd import Ngircd, person
-from tests.platforms.irc.ngircd import Person as Client
+from tests.platforms.irc.builders import address, new_platform, settings_for, until
+from tests.platforms.irc.ngircd import IrcUser, Ngircd, irc_user
 
 from holdfast.core.messages.outbox import Address, OutboundFile
 from holdfast.platforms.irc.events import IrcMessage, strip_formatting
@@ -37,37 +36,37 @@ def _shown(lines: Sequence[IrcMessage]) -> list[VisibleMessage]:
     repetition, belongs to the one behind it."""
     messages: list[VisibleMessage] = []
     joint: str | None = None
-    for heard in lines:
-        text = strip_formatting(heard.trailing, nick=heard.nick) or ""
-        place = ChatKind.GROUP if heard.param(0).startswith("#") else ChatKind.DM
+    for message in lines:
+        text = strip_formatting(message.trailing, nick=message.nick) or ""
+        chat_kind = ChatKind.GROUP if message.param(0).startswith("#") else ChatKind.DM
         if joint is not None:
             text = f"{messages.pop().text}{joint}{text}"
-        answers = heard.tags.get("+draft/reply")
-        messages.append(VisibleMessage(text=text, chat=place, reply_to=answers))
-        full = len(heard.trailing.encode()) >= _FULL
-        joint = "" if full else "\n" if heard.trailing == REPEAT_NOTICE.strip() else None
+        answers = message.tags.get("+draft/reply")
+        messages.append(VisibleMessage(text=text, chat=chat_kind, reply_to=answers))
+        full = len(message.trailing.encode()) >= _FULL
+        joint = "" if full else "\n" if message.trailing == REPEAT_NOTICE.strip() else None
     return messages
 
 
-class NgircdGround(PlatformHarness):
+class NgircdHarness(PlatformHarness):
     """People are clients of the server, and the bot comes through a proxy that can break."""
 
     def __init__(
         self,
-        door: IrcPlatform,
+        platform: IrcPlatform,
         settings: IrcSettings,
         proxy: FaultProxy,
-        people: dict[Participant, Client],
+        users: dict[Participant, IrcUser],
     ) -> None:
-        self.platform = door
+        self.platform = platform
         self._nick = settings.nick
         (self._channel,) = settings.channels
         self._proxy = proxy
-        self._people = people
+        self._users = users
         self._numbers = count(1)
 
     def address(self) -> Address:
-        return address(self._people[Participant.ANN].mask)
+        return address(self._users[Participant.ANN].mask)
 
     async def say(
         self,
@@ -81,26 +80,26 @@ class NgircdGround(PlatformHarness):
     ) -> str:
         if reply_to is not None:
             raise NotSupported("without tags, a message does not say what it answers")
-        somebody, bot = self._people[by], await self._bot()
+        user, bot = self._users[by], await self._bot()
         target = self._channel if chat is ChatKind.GROUP else bot
         words = f"{bot}: {text}" if mention and chat is ChatKind.GROUP else text
         # What programs say by themselves is a NOTICE, so that no other answers it.
-        somebody.do("NOTICE" if by is Participant.PROGRAM else "PRIVMSG", target, words)
+        user.do("NOTICE" if by is Participant.PROGRAM else "PRIVMSG", target, words)
         token = f"said{next(self._numbers)}"
-        somebody.do("PING", token)
-        await until(lambda: any(heard.trailing == token for heard in somebody.read))
+        user.do("PING", token)
+        await until(lambda: any(message.trailing == token for message in user.read))
         return token
 
     async def bot_messages(self) -> Sequence[VisibleMessage]:
         lines = [
-            heard
-            for heard in self._people[Participant.ANN].read
-            if heard.command == "PRIVMSG" and heard.nick.rstrip("_") == self._nick
+            message
+            for message in self._users[Participant.ANN].read
+            if message.command == "PRIVMSG" and message.nick.rstrip("_") == self._nick
         ]
         return _shown(lines)
 
     async def set_fault(self, fault: VendorFault) -> None:
-        ann = self._people[Participant.ANN]
+        ann = self._users[Participant.ANN]
         match fault:
             case VendorFault.REFUSED:  # she is called otherwise, and nobody is by her nick
                 await _renamed(ann, f"{ann.nick}away")
@@ -119,30 +118,32 @@ class NgircdGround(PlatformHarness):
 
     async def _bot(self) -> str:
         """The nick that the bot has now: one that was cut off may leave its own behind a while."""
-        ann = self._people[Participant.ANN]
+        ann = self._users[Participant.ANN]
         while True:
-            ann.read[:] = [heard for heard in ann.read if heard.command != "353"]
+            ann.read[:] = [message for message in ann.read if message.command != "353"]
             ann.do("NAMES", self._channel)
-            await until(lambda: any(heard.command == "353" for heard in ann.read))
-            names = next(heard.trailing for heard in ann.read if heard.command == "353").split()
+            await until(lambda: any(message.command == "353" for message in ann.read))
+            names = next(
+                message.trailing for message in ann.read if message.command == "353"
+            ).split()
             bots = [name for name in names if name.lstrip("@+").rstrip("_") == self._nick]
             if len(bots) == 1:
                 return bots[0].lstrip("@+")
 
 
-async def _renamed(somebody: Client, nick: str) -> None:
-    before = somebody.verbs().count("NICK")
-    somebody.do("NICK", nick)
-    await until(lambda: somebody.verbs().count("NICK") > before)
+async def _renamed(user: IrcUser, nick: str) -> None:
+    before = user.verbs().count("NICK")
+    user.do("NICK", nick)
+    await until(lambda: user.verbs().count("NICK") > before)
 
 
-class HistoryGround(PlatformHarness):
+class FakeIrcHarness(PlatformHarness):
     """People speak to a server of IRCv3."""
 
     shows_replies = True
 
-    def __init__(self, door: IrcPlatform, server: fake_ircv3.Server) -> None:
-        self.platform = door
+    def __init__(self, platform: IrcPlatform, server: fake_ircv3.FakeIrcServer) -> None:
+        self.platform = platform
         self._server = server
 
     def address(self) -> Address:
@@ -168,25 +169,25 @@ class HistoryGround(PlatformHarness):
         )
 
     async def bot_messages(self) -> Sequence[VisibleMessage]:
-        return _shown(self._server.said)
+        return _shown(self._server.bot_messages)
 
     async def set_fault(self, fault: VendorFault) -> None:
         server = self._server
         faults = {
             VendorFault.RATE_LIMIT: fake_ircv3.flood,
             VendorFault.REFUSED: fake_ircv3.gone,
-            VendorFault.RECEIPT_LOST: fake_ircv3.cut_after,
+            VendorFault.RECEIPT_LOST: fake_ircv3.reset_after,
         }
         if fault in faults:
             server.faults.append(faults[fault])
         elif fault is VendorFault.BAD_CREDENTIALS:
             server.password = "another"
         elif fault is VendorFault.UNREACHABLE:
-            server.away = True
+            server.refuses_connections = True
             if server.session is not None:
-                server.session.cut()
+                server.session.disconnect()
         elif fault is VendorFault.NONE:
-            server.away, server.password = False, fake_ircv3.PASSWORD
+            server.refuses_connections, server.password = False, fake_ircv3.PASSWORD
         else:
             raise NotSupported("a silent line is asked of the real server")
 
@@ -198,24 +199,24 @@ async def irc_on_ngircd(
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
         bot, channel = new_nick(_BOT), new_nick(_CHANNEL)
-        people = {}
+        users = {}
         for each in Participant:
-            people[each] = await stack.enter_async_context(
-                person(server.port, new_nick(each.name.lower()))
+            users[each] = await stack.enter_async_context(
+                irc_user(server.port, new_nick(each.name.lower()))
             )
-            people[each].do("JOIN", channel)
+            users[each].do("JOIN", channel)
         proxy = await stack.enter_async_context(FaultProxy(server.port))
         settings = settings_for(proxy.port, nick=bot, channels=(channel,))
-        yield NgircdGround(door_to(settings, folder, patience=6.0), settings, proxy, people)
+        yield NgircdHarness(new_platform(settings, folder, timeout=6.0), settings, proxy, users)
 
 
 @asynccontextmanager
 async def irc_with_history() -> AsyncIterator[PlatformHarness]:
     """A door that was connected before: what a server can do is known from then on."""
     with TemporaryDirectory() as folder:
-        async with fake_ircv3.Server().serving() as server:
+        async with fake_ircv3.FakeIrcServer().serving() as server:
             settings = settings_for(server.port, channels=(_CHANNEL,))
-            door = door_to(settings, Path(folder), password=fake_ircv3.PASSWORD)
-            async with door.connect(RecordingIntake()):
+            platform = new_platform(settings, Path(folder), password=fake_ircv3.PASSWORD)
+            async with platform.connect(RecordingIntake()):
                 pass
-            yield HistoryGround(door, server)
+            yield FakeIrcHarness(platform, server)

@@ -107,7 +107,7 @@ def _wait_for(port: int, process: "subprocess.Popen[bytes]") -> None:
 
 
 @dataclass
-class Person:
+class IrcUser:
     """Somebody with a client; owns what they have read."""
 
     nick: str
@@ -125,29 +125,29 @@ class Person:
         self.do("PRIVMSG", to, text)
 
     def texts(self) -> list[str]:
-        return [heard.trailing for heard in self.read if heard.command == "PRIVMSG"]
+        return [message.trailing for message in self.read if message.command == "PRIVMSG"]
 
     def verbs(self) -> list[str]:
-        return [heard.command for heard in self.read]
+        return [message.command for message in self.read]
 
 
 @asynccontextmanager
-async def person(port: int, nick: str) -> AsyncIterator[Person]:
+async def irc_user(port: int, nick: str) -> AsyncIterator[IrcUser]:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    somebody = Person(nick, writer)
-    somebody.do("NICK", nick)
-    somebody.do("USER", nick, "0", "*", nick)
+    user = IrcUser(nick, writer)
+    user.do("NICK", nick)
+    user.do("USER", nick, "0", "*", nick)
 
     async def listen() -> None:
         while raw := await reader.readline():
-            if (heard := parse_line(raw)) is not None:
-                somebody.read.append(heard)
+            if (message := parse_line(raw)) is not None:
+                user.read.append(message)
 
     listening = asyncio.create_task(listen())
     try:
-        while "376" not in somebody.verbs():
+        while "376" not in user.verbs():
             await asyncio.sleep(0.005)
-        yield somebody
+        yield user
     finally:
         listening.cancel()
         await asyncio.wait({listening})

@@ -13,11 +13,11 @@ from holdfast.testing.conformance import CHECKS, ConformanceCheck
 async def test_the_door_keeps_its_promises_on_a_real_server(
     ngircd: Ngircd, new_nick: Callable[[str], str], check: ConformanceCheck
 ) -> None:
-    async with irc_on_ngircd(ngircd, new_nick) as ground:
-        await check(ground)
+    async with irc_on_ngircd(ngircd, new_nick) as harness:
+        await check(harness)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)
 async def test_the_door_keeps_its_promises_where_a_history_is_kept(check: ConformanceCheck) -> None:
-    async with irc_with_history() as ground:
-        await check(ground)
+    async with irc_with_history() as harness:
+        await check(harness)

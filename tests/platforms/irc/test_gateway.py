@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from tests.gateway.approvals.test_approvals import RM
 from tests.platforms.irc import fake_ircv3
-from tests.platforms.irc.builders import door_to, settings_for, until
-from tests.platforms.irc.fake_ircv3 import CHANNEL, Server
-from tests.platforms.irc.ngircd import person
-from tests.support.platform_gateway import PlatformHarness, started
+from tests.platforms.irc.builders import new_platform, settings_for, until
+from tests.platforms.irc.fake_ircv3 import CHANNEL, FakeIrcServer
+from tests.platforms.irc.ngircd import irc_user
+from tests.support.approvals import RM
+from tests.support.platform_gateway import PlatformGatewayHarness, running_harness
 
 from holdfast.core.ids import CallId
 from holdfast.core.messages.outbox import DeliveryState
@@ -18,10 +18,12 @@ from holdfast.core.people.approval import ApprovalState
 
 
 @pytest.fixture
-async def stage(tmp_path: Path, server: Server) -> AsyncIterator[PlatformHarness]:
+async def harness(tmp_path: Path, server: FakeIrcServer) -> AsyncIterator[PlatformGatewayHarness]:
     settings = settings_for(server.port, channels=(CHANNEL,), allow=("ann", "bob"))
-    door = door_to(settings, tmp_path / "irc")
-    async with started(PlatformHarness(tmp_path, door, settings, texts=server.texts)) as made:
+    platform = new_platform(settings, tmp_path / "irc")
+    async with running_harness(
+        PlatformGatewayHarness(tmp_path, platform, settings, texts=server.texts)
+    ) as made:
         await until(lambda: server.session is not None and server.session.channels)
         yield made
 
@@ -31,13 +33,13 @@ async def test_on_a_real_server_who_is_allowed_is_answered_and_decides_by_words(
 ) -> None:
     """J3: there are no buttons; authorisation goes by the whole of nick, user and host."""
     bot = new_nick("bot")
-    async with person(port, new_nick("ann")) as ann, person(port, new_nick("eve")) as eve:
+    async with irc_user(port, new_nick("ann")) as ann, irc_user(port, new_nick("eve")) as eve:
         settings = settings_for(port, nick=bot, allow=(ann.mask,))
-        stage = PlatformHarness(
-            tmp_path, door_to(settings, tmp_path / "irc"), settings, texts=ann.texts
+        harness = PlatformGatewayHarness(
+            tmp_path, new_platform(settings, tmp_path / "irc"), settings, texts=ann.texts
         )
-        async with started(stage):
-            stage.model.say([ToolCall(id=CallId("c1"), name="shell", arguments=RM)], "**done**")
+        async with running_harness(harness):
+            harness.model.say([ToolCall(id=CallId("c1"), name="shell", arguments=RM)], "**done**")
             while not ann.texts():
                 ann.say("clean up", bot)
                 await until(lambda: {"401"} & set(ann.verbs()) or ann.texts())
@@ -48,59 +50,61 @@ async def test_on_a_real_server_who_is_allowed_is_answered_and_decides_by_words(
             assert ann.texts()[-1] != "\x02done\x02"
             ann.say("!approve", bot)
             await until(lambda: ann.texts()[-1] == "\x02done\x02")
-            (approval,) = await stage.store.approvals(limit=5)
+            (approval,) = await harness.store.approvals(limit=5)
     assert approval.state is ApprovalState.APPROVED
 
 
 async def test_in_a_channel_who_names_the_bot_is_answered_and_nobody_else(
-    stage: PlatformHarness, server: Server
+    harness: PlatformGatewayHarness, server: FakeIrcServer
 ) -> None:
     """Groups: the agent knows who speaks."""
-    stage.model.say("here")
+    harness.model.say("here")
     server.say("lunch?", to=CHANNEL, by=fake_ircv3.BOB)
     server.say("holdfast: are you there?", to=CHANNEL)
-    await stage.read("here")
-    assert server.said[0].param(0) == CHANNEL
-    (asked,) = [each for each in stage.model.requests[0].messages if isinstance(each, UserMessage)]
+    await harness.wait_for_texts("here")
+    assert server.bot_messages[0].param(0) == CHANNEL
+    (asked,) = [
+        each for each in harness.model.requests[0].messages if isinstance(each, UserMessage)
+    ]
     assert (asked.speaker, asked.text) == ("ann", "are you there?")
 
 
 async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_its_start(
-    stage: PlatformHarness, server: Server
+    harness: PlatformGatewayHarness, server: FakeIrcServer
 ) -> None:
     """G1, G2: also in a channel, from the history that the server keeps."""
-    stage.model.say("first", "second", "third")
+    harness.model.say("first", "second", "third")
     server.say("hi")
-    await stage.read("first")
-    await stage.settled(DeliveryState.SENT, 1)
-    await stage.die()
+    await harness.wait_for_texts("first")
+    await harness.wait_for_deliveries(DeliveryState.SENT, 1)
+    await harness.die()
     server.say("anybody?")
     server.say("holdfast, you?", to=CHANNEL, by=fake_ircv3.BOB)
-    await stage.start()
-    await until(lambda: len(server.said) == 3)
+    await harness.start()
+    await until(lambda: len(server.bot_messages) == 3)
     assert sorted(server.texts()) == ["first", "second", "third"]
-    await stage.settled(DeliveryState.SENT, 3)
-    assert (await stage.ledger()) == {"answered": 3}
+    await harness.wait_for_deliveries(DeliveryState.SENT, 3)
+    assert (await harness.ledger()) == {"answered": 3}
 
 
 async def test_a_reply_whose_receipt_was_lost_is_sent_once_more_and_says_so(
-    stage: PlatformHarness, server: Server
+    harness: PlatformGatewayHarness, server: FakeIrcServer
 ) -> None:
     """I2: nobody can be asked whether a line has arrived."""
-    server.faults.append(fake_ircv3.cut_after)
-    stage.model.say("hello")
+    server.faults.append(fake_ircv3.reset_after)
+    harness.model.say("hello")
     server.say("hi")
-    await stage.read("hello", "(This may have reached you before.)", "hello")
-    await stage.settled(DeliveryState.SENT, 1)
+    await harness.wait_for_texts("hello", "(This may have reached you before.)", "hello")
+    await harness.wait_for_deliveries(DeliveryState.SENT, 1)
 
 
 async def test_a_long_reply_goes_on_in_further_messages_and_ends_where_it_ends(
-    stage: PlatformHarness, server: Server
+    harness: PlatformGatewayHarness, server: FakeIrcServer
 ) -> None:
     """Chunking: a message is a few lines, so that little is repeated where one is in doubt."""
     lines = [f"line {number}" for number in range(30)]
-    stage.model.say("\n".join(lines))
+    harness.model.say("\n".join(lines))
     server.say("count")
-    await until(lambda: len(server.said) == 30)
+    await until(lambda: len(server.bot_messages) == 30)
     assert server.texts() == lines
-    await stage.settled(DeliveryState.SENT, 1)
+    await harness.wait_for_deliveries(DeliveryState.SENT, 1)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from tests.platforms.irc import fake_ircv3
-from tests.platforms.irc.builders import address, door_to, outbound, settings_for, until
-from tests.platforms.irc.fake_ircv3 import ALL, ANN, BOB, CHANNEL, PASSWORD, Server
+from tests.platforms.irc.builders import address, new_platform, outbound, settings_for, until
+from tests.platforms.irc.fake_ircv3 import ALL, ANN, BOB, CHANNEL, PASSWORD, FakeIrcServer
 
 from holdfast.core.config.settings import ChatSettings
 from holdfast.core.errors import (
@@ -23,24 +23,26 @@ from holdfast.core.ports.capabilities import Backlog
 from holdfast.platforms.irc.platform import IrcPlatform
 from holdfast.testing.intake import RecordingIntake
 
-Opened = Callable[..., IrcPlatform]
+NewPlatform = Callable[..., IrcPlatform]
 
 
 @pytest.fixture
-def opened(server: Server, tmp_path: Path) -> Opened:
+def open_platform(server: FakeIrcServer, tmp_path: Path) -> NewPlatform:
     def make(**more: Any) -> IrcPlatform:
         settings = settings_for(server.port, channels=(CHANNEL,))
-        return door_to(settings, tmp_path, **more)
+        return new_platform(settings, tmp_path, **more)
 
     return make
 
 
-async def test_it_logs_in_by_sasl_before_it_is_let_in(server: Server, opened: Opened) -> None:
+async def test_it_logs_in_by_sasl_before_it_is_let_in(
+    server: FakeIrcServer, open_platform: NewPlatform
+) -> None:
     """https://ircv3.net/specs/extensions/sasl-3.1: a long password comes in pieces."""
     server.password = "pass phrase " * 50
-    async with opened(password=server.password).connect(RecordingIntake()):
+    async with open_platform(password=server.password).connect(RecordingIntake()):
         assert server.session is not None
-        pieces = [each for each in server.session.lines if each.command == "AUTHENTICATE"]
+        pieces = [each for each in server.session.received if each.command == "AUTHENTICATE"]
         assert len(pieces) == 4  # the mechanism, and three of at most 400
 
 
@@ -49,7 +51,7 @@ async def test_it_logs_in_by_sasl_before_it_is_let_in(server: Server, opened: Op
     [("rfc1459", "#ops[1]"), ("rfc1459-strict", "#ops[1]"), ("ascii", "#ops{1}")],
 )
 async def test_a_channel_is_one_chat_however_the_server_writes_it(
-    server: Server, tmp_path: Path, mapping: str, chat: str
+    server: FakeIrcServer, tmp_path: Path, mapping: str, chat: str
 ) -> None:
     """https://modern.ircdocs.horse/#casemapping-parameter: the chat is called as the configuration
     calls it, if it does; and so is one that somebody sends something to."""
@@ -57,45 +59,50 @@ async def test_a_channel_is_one_chat_however_the_server_writes_it(
     settings = settings_for(
         server.port, channels=("#Team", "#ops[1]", "#ops{1}"), chats={"#Ops[1]": ChatSettings()}
     )
-    door, intake = door_to(settings, tmp_path, password=PASSWORD), RecordingIntake()
-    assert (door.normalise_chat_id("#TEAM"), door.normalise_chat_id("Ann")) == ("#team", "Ann")
-    async with door.connect(intake):
+    platform, intake = new_platform(settings, tmp_path, password=PASSWORD), RecordingIntake()
+    assert (platform.normalise_chat_id("#TEAM"), platform.normalise_chat_id("Ann")) == (
+        "#team",
+        "Ann",
+    )
+    async with platform.connect(intake):
         for channel in ("#TEAM", "#team", "#OPS{1}", "#oPs[1]"):
             server.say("holdfast: hello", to=channel)
         heard = await intake.wait_for_attempts(4)
-        assert [door.normalise_chat_id(each) for each in ("#OPS{1}", "#Ops[1]")] == [
+        assert [platform.normalise_chat_id(each) for each in ("#OPS{1}", "#Ops[1]")] == [
             chat,
             "#ops[1]",
         ]
-        await door.send(outbound("hi", door.normalise_chat_id("#OPS{1}")))
+        await platform.send(outbound("hi", platform.normalise_chat_id("#OPS{1}")))
     assert [each.source.chat_id for each in heard] == ["#team", "#team", chat, "#ops[1]"]
 
 
-async def test_credentials_that_do_not_hold_are_refused_for_good(opened: Opened) -> None:
+async def test_credentials_that_do_not_hold_are_refused_for_good(
+    open_platform: NewPlatform,
+) -> None:
     """A bad password parks the account: trying again changes nothing."""
     with pytest.raises(ConnectRefused) as refused:
-        async with opened(password="wrong").connect(RecordingIntake()):
+        async with open_platform(password="wrong").connect(RecordingIntake()):
             pass
     assert "platforms.irc.password" in refused.value.remedy
     assert "wrong" not in str(refused.value)
 
 
 async def test_a_password_that_nobody_asks_for_is_not_passed_over(
-    server: Server, opened: Opened
+    server: FakeIrcServer, open_platform: NewPlatform
 ) -> None:
     server.offered = ALL - {"sasl"}
     with pytest.raises(ConnectRefused, match="SASL"):
-        async with opened(password=PASSWORD).connect(RecordingIntake()):
+        async with open_platform(password=PASSWORD).connect(RecordingIntake()):
             pass
 
 
 async def test_a_person_is_their_account_and_nobody_passes_for_them_by_their_nick(
-    server: Server, opened: Opened
+    server: FakeIrcServer, open_platform: NewPlatform
 ) -> None:
     """https://ircv3.net/specs/extensions/account-tag; bots: bot-mode; replies: the reply tag."""
-    door, intake = opened(), RecordingIntake()
-    async with door.connect(intake):
-        receipt = await door.send(outbound("hello", CHANNEL))
+    platform, intake = open_platform(), RecordingIntake()
+    async with platform.connect(intake):
+        receipt = await platform.send(outbound("hello", CHANNEL))
         server.say("one", by="annie!~a@elsewhere.example", account="ann")
         server.say("two", by="ann!~evil@elsewhere.example", account="*")
         server.say("beep", to=CHANNEL, by=BOB, bot="")
@@ -112,112 +119,116 @@ async def test_a_person_is_their_account_and_nobody_passes_for_them_by_their_nic
 
 
 async def test_an_answer_goes_to_the_nick_that_the_account_has_now(
-    server: Server, opened: Opened
+    server: FakeIrcServer, open_platform: NewPlatform
 ) -> None:
-    door, intake = opened(), RecordingIntake()
-    async with door.connect(intake):
+    platform, intake = open_platform(), RecordingIntake()
+    async with platform.connect(intake):
         server.say("hello", by="annie!~a@home.example", account="ann")
         (heard,) = await intake.wait_for_attempts(1)
-        await door.send(outbound("hello", heard.source.chat_id))
-    assert server.said[-1].param(0) == "annie"
+        await platform.send(outbound("hello", heard.source.chat_id))
+    assert server.bot_messages[-1].param(0) == "annie"
     server.names = {"ann": "mallory!~m@elsewhere.example"}
-    async with door.connect(intake):
+    async with platform.connect(intake):
         with pytest.raises(SendRejected, match="any more"):
-            await door.send(outbound("hello", "ann"))
+            await platform.send(outbound("hello", "ann"))
 
 
 @pytest.mark.parametrize("less", [set(), {"labeled-response"}, {"echo-message"}])
 async def test_a_receipt_says_that_the_server_has_taken_every_line(
-    server: Server, opened: Opened, less: set[str]
+    server: FakeIrcServer, open_platform: NewPlatform, less: set[str]
 ) -> None:
     """I2: its echo, known by its label; its echo; else the answer to a PING behind it."""
     server.offered = ALL - less
-    door = opened()
-    async with door.connect(RecordingIntake()):
-        receipt = await door.send(outbound("one\ntwo\nthree", "ann"))
+    platform = open_platform()
+    async with platform.connect(RecordingIntake()):
+        receipt = await platform.send(outbound("one\ntwo\nthree", "ann"))
         assert server.texts() == ["one", "two", "three"]
         named = receipt.platform_message_id
         assert named == ("d1" if "echo-message" in less else server.history[0].tags["msgid"])
         server.faults.append(fake_ircv3.flood)
         with pytest.raises(Throttled) as told:
-            await door.send(outbound("four", "ann"))
+            await platform.send(outbound("four", "ann"))
         assert told.value.retry_after == 7
         server.faults.append(fake_ircv3.gone)
         with pytest.raises(SendRejected):
-            await door.send(outbound("four", "ann"))
+            await platform.send(outbound("four", "ann"))
     assert "four" not in server.texts()
 
 
-async def test_a_line_of_which_nothing_is_said_is_in_doubt(server: Server, opened: Opened) -> None:
+async def test_a_line_of_which_nothing_is_said_is_in_doubt(
+    server: FakeIrcServer, open_platform: NewPlatform
+) -> None:
     """I2: a timeout after it was written → unknown."""
-    door = opened(patience=1.5)
-    async with door.connect(RecordingIntake()):
+    platform = open_platform(timeout=1.5)
+    async with platform.connect(RecordingIntake()):
         server.faults.append(fake_ircv3.unanswered)
         with pytest.raises(OutcomeUnknown):
-            await door.send(outbound("hello", "ann"))
+            await platform.send(outbound("hello", "ann"))
 
 
 async def test_a_line_that_breaks_is_told_and_what_was_on_it_is_in_doubt(
-    server: Server, opened: Opened
+    server: FakeIrcServer, open_platform: NewPlatform
 ) -> None:
     """I2: written and not confirmed → unknown; what is sent again says so."""
-    door, intake = opened(), RecordingIntake()
-    async with door.connect(intake):
-        server.faults += [fake_ircv3.cut_after]
+    platform, intake = open_platform(), RecordingIntake()
+    async with platform.connect(intake):
+        server.faults += [fake_ircv3.reset_after]
         with pytest.raises(OutcomeUnknown):
-            await door.send(outbound("hello", "ann"))
+            await platform.send(outbound("hello", "ann"))
         await until(lambda: intake.disconnects)
-    async with door.connect(intake):
-        await door.send(outbound("hello", "ann", may_be_duplicate=True))
+    async with platform.connect(intake):
+        await platform.send(outbound("hello", "ann", may_be_duplicate=True))
     assert server.texts() == ["hello", "(This may have reached you before.)", "hello"]
     assert isinstance(intake.disconnects[0], AccountDisconnected)
 
 
-async def test_who_leaves_lets_nobody_wait(server: Server, opened: Opened) -> None:
+async def test_who_leaves_lets_nobody_wait(
+    server: FakeIrcServer, open_platform: NewPlatform
+) -> None:
     """C8: a send that has no answer yet ends with the connection."""
-    door = opened()
-    async with door.connect(RecordingIntake()):
+    platform = open_platform()
+    async with platform.connect(RecordingIntake()):
         server.faults.append(fake_ircv3.unanswered)
-        sending = asyncio.create_task(door.send(outbound("hello", "ann")))
-        await until(lambda: server.said)
+        sending = asyncio.create_task(platform.send(outbound("hello", "ann")))
+        await until(lambda: server.bot_messages)
     with pytest.raises(OutcomeUnknown):
         await sending
 
 
 async def test_a_sign_of_typing_is_shown_where_the_server_passes_it_on(
-    server: Server, opened: Opened
+    server: FakeIrcServer, open_platform: NewPlatform
 ) -> None:
     """https://ircv3.net/specs/client-tags/typing"""
-    door = opened()
-    async with door.connect(RecordingIntake()):
-        assert door.capabilities.typing
-        await door.show_typing(address(CHANNEL))
+    platform = open_platform()
+    async with platform.connect(RecordingIntake()):
+        assert platform.capabilities.typing
+        await platform.show_typing(address(CHANNEL))
         assert server.session is not None
-        lines = server.session.lines
+        lines = server.session.received
         await until(lambda: any(each.command == "TAGMSG" for each in lines))
     server.features += " CLIENTTAGDENY=*,-react"
-    async with door.connect(RecordingIntake()):
-        assert not door.capabilities.typing
+    async with platform.connect(RecordingIntake()):
+        assert not platform.capabilities.typing
 
 
 async def test_what_was_said_while_nobody_listened_is_found_in_the_history(
-    server: Server, opened: Opened
+    server: FakeIrcServer, open_platform: NewPlatform
 ) -> None:
     """G1: alone and in channels, page by page, and nothing from before the first time."""
-    door, intake = opened(), RecordingIntake()
+    platform, intake = open_platform(), RecordingIntake()
     server.say("before we ever came", to=CHANNEL)
-    async with door.connect(intake):
-        assert door.capabilities.backlog is Backlog.HISTORY
+    async with platform.connect(intake):
+        assert platform.capabilities.backlog is Backlog.HISTORY
         server.say("while we are here", to=CHANNEL)
         await intake.wait_for_attempts(1)
-        await door.send(outbound("our own words", CHANNEL))
+        await platform.send(outbound("our own words", CHANNEL))
     missed = [f"missed {number}" for number in range(8)]
     for text in missed:
         server.say(text, to=CHANNEL)
-    people = [f"p{number}!~p@far.example" for number in range(5)]
-    for number, each in enumerate(people):
+    users = [f"p{number}!~p@far.example" for number in range(5)]
+    for number, each in enumerate(users):
         server.say(f"alone {number}", by=each)
-    async with door.connect(intake):
+    async with platform.connect(intake):
         server.say("back again", to=CHANNEL)
         await until(lambda: len(intake.accepted) == 15)
     texts = [each.text for each in intake.accepted]
@@ -228,24 +239,24 @@ async def test_what_was_said_while_nobody_listened_is_found_in_the_history(
 
 
 async def test_a_server_that_lists_no_chats_is_asked_about_every_channel(
-    server: Server, opened: Opened
+    server: FakeIrcServer, open_platform: NewPlatform
 ) -> None:
     server.lists_chats = False
-    door, intake = opened(), RecordingIntake()
-    async with door.connect(intake):
+    platform, intake = open_platform(), RecordingIntake()
+    async with platform.connect(intake):
         pass
     server.say("missed", to=CHANNEL)
-    async with door.connect(intake):
+    async with platform.connect(intake):
         await until(lambda: [each.text for each in intake.accepted] == ["missed"])
 
 
 async def test_what_is_played_back_unasked_is_not_taken_for_news(
-    server: Server, opened: Opened
+    server: FakeIrcServer, open_platform: NewPlatform
 ) -> None:
     """https://ircv3.net/specs/batches/chathistory: some servers bring it at each JOIN."""
     server.offered = ALL - {"draft/chathistory"}
-    door, intake = opened(), RecordingIntake()
-    async with door.connect(intake):
+    platform, intake = open_platform(), RecordingIntake()
+    async with platform.connect(intake):
         assert server.session is not None
         for line in (
             f":irc.test BATCH +x chathistory {CHANNEL}",
@@ -259,11 +270,11 @@ async def test_what_is_played_back_unasked_is_not_taken_for_news(
 
 
 async def test_the_same_words_of_the_same_instant_are_one_event_where_they_have_no_name(
-    server: Server, opened: Opened
+    server: FakeIrcServer, open_platform: NewPlatform
 ) -> None:
     """G2: bouncers may not be able to provide ids of messages."""
-    door, intake = opened(), RecordingIntake()
-    async with door.connect(intake):
+    platform, intake = open_platform(), RecordingIntake()
+    async with platform.connect(intake):
         assert server.session is not None
         line = f"@time=2030-01-01T00:00:00.000Z :{ANN} PRIVMSG {CHANNEL} :hello"
         server.session.write(line)

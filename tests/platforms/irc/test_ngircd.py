@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from tests.platforms.irc.builders import Leaping, door_to, outbound, settings_for, until
-from tests.platforms.irc.ngircd import SERVER_PASSWORD, Ngircd, Person, person, running
+from tests.platforms.irc.builders import AdvancingClock, new_platform, outbound, settings_for, until
+from tests.platforms.irc.ngircd import SERVER_PASSWORD, IrcUser, Ngircd, irc_user, running
 
 from holdfast.core.errors import (
     AccountDisconnected,
@@ -27,9 +27,9 @@ NewNick = Callable[[str], str]
 
 
 @pytest.fixture
-async def ann(port: int, new_nick: NewNick) -> AsyncIterator[Person]:
-    async with person(port, new_nick("Ann")) as somebody:
-        yield somebody
+async def ann(port: int, new_nick: NewNick) -> AsyncIterator[IrcUser]:
+    async with irc_user(port, new_nick("Ann")) as user:
+        yield user
 
 
 @pytest.fixture
@@ -43,16 +43,16 @@ def channel(new_nick: NewNick) -> str:
 
 
 @pytest.fixture
-def door(port: int, bot: str, channel: str, tmp_path: Path) -> IrcPlatform:
-    return door_to(settings_for(port, nick=bot, channels=(channel,)), tmp_path, ping=0.05)
+def platform(port: int, bot: str, channel: str, tmp_path: Path) -> IrcPlatform:
+    return new_platform(settings_for(port, nick=bot, channels=(channel,)), tmp_path, ping=0.05)
 
 
 async def test_what_is_said_alone_or_in_a_channel_is_handed_over_in_its_order(
-    door: IrcPlatform, ann: Person, bot: str, channel: str
+    platform: IrcPlatform, ann: IrcUser, bot: str, channel: str
 ) -> None:
     """Groups: who is named is meant; colours and questions of programs are no words."""
     intake = RecordingIntake()
-    async with door.connect(intake):
+    async with platform.connect(intake):
         ann.do("JOIN", channel)
         ann.say("\x02\x0304,12hello\x0f there", bot)
         ann.say("\x01VERSION\x01", bot)
@@ -90,20 +90,20 @@ async def test_what_is_said_alone_or_in_a_channel_is_handed_over_in_its_order(
     ],
 )
 async def test_commands_need_no_slash_which_clients_keep_for_themselves(
-    door: IrcPlatform, ann: Person, bot: str, said: str, text: str
+    platform: IrcPlatform, ann: IrcUser, bot: str, said: str, text: str
 ) -> None:
     intake = RecordingIntake()
-    async with door.connect(intake):
+    async with platform.connect(intake):
         ann.say(said.format(bot=bot), bot)
         (heard,) = await intake.wait_for_attempts(1)
     assert heard.text == text.format(bot=bot)
 
 
 async def test_a_command_in_a_channel_that_names_nobody_is_for_another_bot(
-    door: IrcPlatform, ann: Person, bot: str, channel: str
+    platform: IrcPlatform, ann: IrcUser, bot: str, channel: str
 ) -> None:
     intake = RecordingIntake()
-    async with door.connect(intake):
+    async with platform.connect(intake):
         ann.do("JOIN", channel)
         ann.say("!help", channel)
         ann.say(f"{bot}: !help", channel)
@@ -112,13 +112,13 @@ async def test_a_command_in_a_channel_that_names_nobody_is_for_another_bot(
 
 
 async def test_what_cannot_be_kept_now_is_tried_until_it_is(
-    door: IrcPlatform, ann: Person, bot: str
+    platform: IrcPlatform, ann: IrcUser, bot: str
 ) -> None:
     """G1: nobody brings it again, so it is not let go."""
-    assert door.capabilities.backlog is Backlog.NONE
+    assert platform.capabilities.backlog is Backlog.NONE
     intake = RecordingIntake()
     intake.fail_next(StoreError("disk full"))
-    async with door.connect(intake):
+    async with platform.connect(intake):
         ann.say("one", bot)
         ann.say("two", bot)
         await intake.wait_for_attempts(3)
@@ -126,21 +126,21 @@ async def test_what_cannot_be_kept_now_is_tried_until_it_is(
 
 
 async def test_a_message_arrives_whole_in_lines_that_the_server_does_not_cut(
-    port: int, bot: str, ann: Person, tmp_path: Path
+    port: int, bot: str, ann: IrcUser, tmp_path: Path
 ) -> None:
     """Chunking: 512 bytes with the prefix that others get, and the longest name of a channel."""
     long = f"#{ann.nick}".ljust(50, "x")
-    door = door_to(settings_for(port, nick=bot, channels=(long,)), tmp_path)
-    async with door.connect(RecordingIntake()):
+    platform = new_platform(settings_for(port, nick=bot, channels=(long,)), tmp_path)
+    async with platform.connect(RecordingIntake()):
         ann.do("JOIN", long)
         await until(lambda: "366" in ann.verbs())
-        await door.send(outbound("🦆" * 450, long))
-        assert door.fits("\n".join("abcdefgh"))
-        assert not door.fits("\n".join("abcdefghi"))
+        await platform.send(outbound("🦆" * 450, long))
+        assert platform.fits("\n".join("abcdefgh"))
+        assert not platform.fits("\n".join("abcdefghi"))
         half = "half an emoji: \ud83e"
-        assert door.fits(half)
-        await door.send(outbound(half, long))
-        await door.send(outbound("**one**\n\n- two\n- *three*", long))
+        assert platform.fits(half)
+        await platform.send(outbound(half, long))
+        await platform.send(outbound("**one**\n\n- two\n- *three*", long))
         await until(lambda: any("three" in text for text in ann.texts()))
     ducks = [text for text in ann.texts() if "🦆" in text]
     assert "".join(ducks) == "🦆" * 450
@@ -149,13 +149,13 @@ async def test_a_message_arrives_whole_in_lines_that_the_server_does_not_cut(
 
 
 async def test_an_answer_follows_who_is_called_otherwise_meanwhile(
-    port: int, ann: Person, bot: str, channel: str, new_nick: NewNick, tmp_path: Path
+    port: int, ann: IrcUser, bot: str, channel: str, new_nick: NewNick, tmp_path: Path
 ) -> None:
     """Also after so long that the server is asked who that is."""
-    clock, intake = Leaping(), RecordingIntake()
+    clock, intake = AdvancingClock(), RecordingIntake()
     settings = settings_for(port, nick=bot, channels=(channel,))
-    door = door_to(settings, tmp_path, clock=clock)
-    async with door.connect(intake):
+    platform = new_platform(settings, tmp_path, clock=clock)
+    async with platform.connect(intake):
         ann.do("JOIN", channel)
         ann.say("hello", bot)
         (heard,) = await intake.wait_for_attempts(1)
@@ -164,40 +164,40 @@ async def test_an_answer_follows_who_is_called_otherwise_meanwhile(
         await intake.wait_for_attempts(2)
         for seconds in (0, 3600):
             clock.passed = seconds
-            await door.send(outbound(f"after {seconds}", heard.source.chat_id))
+            await platform.send(outbound(f"after {seconds}", heard.source.chat_id))
         await until(lambda: ann.texts() == ["after 0", "after 3600"])
 
 
 async def test_what_is_for_one_person_is_not_given_to_whoever_has_the_nick_now(
-    port: int, door: IrcPlatform, new_nick: NewNick
+    port: int, platform: IrcPlatform, new_nick: NewNick
 ) -> None:
     """A nick belongs to nobody: after a restart, the server is asked who that is."""
     nick = new_nick("carl")
     mask = f"{nick}!~{nick}@127.0.0.1"
-    async with door.connect(RecordingIntake()):
-        async with person(port, nick) as carl:
-            await door.send(outbound("for carl", mask))
+    async with platform.connect(RecordingIntake()):
+        async with irc_user(port, nick) as carl:
+            await platform.send(outbound("for carl", mask))
             await until(lambda: carl.texts() == ["for carl"])
-        async with person(port, new_nick("mallory")) as mallory:
+        async with irc_user(port, new_nick("mallory")) as mallory:
             while "NICK" not in mallory.verbs():  # it is free once the server has noticed
                 mallory.do("NICK", nick)
                 await asyncio.sleep(0.02)
             with pytest.raises(SendRejected, match=nick):
-                await door.send(outbound("for carl", mask))
+                await platform.send(outbound("for carl", mask))
             assert mallory.texts() == []
 
 
-async def test_who_is_not_there_and_what_is_no_target_are_refused(door: IrcPlatform) -> None:
+async def test_who_is_not_there_and_what_is_no_target_are_refused(platform: IrcPlatform) -> None:
     """I2: a complaint of the server comes before its answer to a PING."""
-    async with door.connect(RecordingIntake()):
+    async with platform.connect(RecordingIntake()):
         for chat in ("nobody!~no@body.example", "nobody", "two,targets", "a b", "#a\r\nQUIT"):
             with pytest.raises(SendRejected):
-                await door.send(outbound("hello", chat))
-        await door.probe()
+                await platform.send(outbound("hello", chat))
+        await platform.probe()
 
 
 async def test_what_a_channel_does_not_take_is_refused(
-    port: int, door: IrcPlatform, ann: Person, new_nick: NewNick
+    port: int, platform: IrcPlatform, ann: IrcUser, new_nick: NewNick
 ) -> None:
     """I2; a channel that lets nobody in keeps the bot from no other."""
     closed, moderated = new_nick("#closed"), new_nick("#moderated")
@@ -205,49 +205,49 @@ async def test_what_a_channel_does_not_take_is_refused(
     ann.do("MODE", closed, "+i")
     ann.do("MODE", moderated, "+m")
     await until(lambda: ann.verbs().count("MODE") == 2)
-    async with door.connect(RecordingIntake()):
+    async with platform.connect(RecordingIntake()):
         for chat in (closed, moderated):
             with pytest.raises(SendRejected, match=chat):
-                await door.send(outbound("hello", chat))
+                await platform.send(outbound("hello", chat))
     with pytest.raises(NotConnected):
-        await door.send(outbound("hello", closed))
+        await platform.send(outbound("hello", closed))
 
 
 async def test_a_locked_channel_is_joined_with_its_key(
-    port: int, ann: Person, bot: str, channel: str, tmp_path: Path
+    port: int, ann: IrcUser, bot: str, channel: str, tmp_path: Path
 ) -> None:
     ann.do("JOIN", channel)
     ann.do("MODE", channel, "+k", "sesame")
     await until(lambda: "MODE" in ann.verbs())
     settings = settings_for(port, nick=bot, locked={channel: KeyedChannel(key="env:KEY")})
-    door = door_to(settings, tmp_path, **{f"locked.{channel}.key": "sesame"})
-    async with door.connect(RecordingIntake()):
-        await door.send(outbound("hello", channel))
+    platform = new_platform(settings, tmp_path, **{f"locked.{channel}.key": "sesame"})
+    async with platform.connect(RecordingIntake()):
+        await platform.send(outbound("hello", channel))
         await until(lambda: ann.texts() == ["hello"])
 
 
 async def test_a_line_that_breaks_behind_a_message_leaves_it_in_doubt(
-    port: int, ann: Person, bot: str, channel: str, tmp_path: Path
+    port: int, ann: IrcUser, bot: str, channel: str, tmp_path: Path
 ) -> None:
     """I2: it was written, and the answer to the PING behind it never came."""
     ann.do("JOIN", channel)
     await until(lambda: "366" in ann.verbs())
     async with FaultProxy(port) as proxy:
-        door = door_to(settings_for(proxy.port, nick=bot, channels=(channel,)), tmp_path)
+        platform = new_platform(settings_for(proxy.port, nick=bot, channels=(channel,)), tmp_path)
         intake = RecordingIntake()
-        async with door.connect(intake):
+        async with platform.connect(intake):
             proxy.drop_next_response()
             with pytest.raises(OutcomeUnknown):
-                await door.send(outbound("hello", channel))
+                await platform.send(outbound("hello", channel))
             await until(lambda: intake.disconnects)
     await until(lambda: ann.texts() == ["hello"])
 
 
 async def test_a_nick_that_is_taken_is_had_again_once_it_is_free(
-    port: int, door: IrcPlatform, bot: str, ann: Person
+    port: int, platform: IrcPlatform, bot: str, ann: IrcUser
 ) -> None:
     intake = RecordingIntake()
-    async with person(port, bot) as other, door.connect(intake):
+    async with irc_user(port, bot) as other, platform.connect(intake):
         ann.say("hello", f"{bot}_")
         await intake.wait_for_attempts(1)
         other.do("QUIT", "bye")
@@ -257,11 +257,11 @@ async def test_a_nick_that_is_taken_is_had_again_once_it_is_free(
 
 
 async def test_a_channel_it_was_thrown_out_of_is_joined_again(
-    door: IrcPlatform, ann: Person, bot: str, channel: str
+    platform: IrcPlatform, ann: IrcUser, bot: str, channel: str
 ) -> None:
     ann.do("JOIN", channel)
     await until(lambda: "366" in ann.verbs())  # who comes first may kick others
-    async with door.connect(RecordingIntake()):
+    async with platform.connect(RecordingIntake()):
         await until(lambda: ann.verbs().count("JOIN") == 2)
         ann.do("KICK", channel, bot, "be quiet")
         await until(lambda: ann.verbs().count("JOIN") == 3)
@@ -271,10 +271,10 @@ async def test_over_tls_a_server_proves_who_it_is(ngircd: Ngircd, bot: str, tmp_
     known = settings_for(ngircd.tls_port, nick=bot, tls=True, ca_file=str(ngircd.certificate))
     unknown = settings_for(ngircd.tls_port, nick=bot, tls=True)
     intake = RecordingIntake()
-    async with door_to(known, tmp_path).connect(intake):
+    async with new_platform(known, tmp_path).connect(intake):
         assert intake.confirmations
     with pytest.raises(AccountDisconnected, match="ca_file"):
-        async with door_to(unknown, tmp_path).connect(intake):
+        async with new_platform(unknown, tmp_path).connect(intake):
             pass
 
 
@@ -283,12 +283,12 @@ async def test_a_server_that_asks_for_a_password_refuses_another_for_good(
 ) -> None:
     with running(tmp_path, password=SERVER_PASSWORD) as guarded:
         settings = settings_for(guarded.port, nick=bot)
-        async with door_to(settings, tmp_path, server_password=SERVER_PASSWORD).connect(
+        async with new_platform(settings, tmp_path, server_password=SERVER_PASSWORD).connect(
             RecordingIntake()
         ):
             pass
         with pytest.raises(ConnectRefused) as refused:
-            async with door_to(settings, tmp_path, server_password="wrong").connect(
+            async with new_platform(settings, tmp_path, server_password="wrong").connect(
                 RecordingIntake()
             ):
                 pass
@@ -297,5 +297,5 @@ async def test_a_server_that_asks_for_a_password_refuses_another_for_good(
 
 async def test_a_server_that_is_not_there_is_tried_again(tmp_path: Path) -> None:
     with pytest.raises(AccountDisconnected, match="cannot be reached"):
-        async with door_to(settings_for(1), tmp_path).connect(RecordingIntake()):
+        async with new_platform(settings_for(1), tmp_path).connect(RecordingIntake()):
             pass

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.platforms.irc.builders import settings_for
-from tests.platforms.irc.fake_ircv3 import PASSWORD, Server
+from tests.platforms.irc.fake_ircv3 import PASSWORD, FakeIrcServer
 from tests.support.platform_gateway import open_accounts, write_config
 
 from holdfast.config import ConfigError, load
@@ -65,19 +65,19 @@ def test_what_is_sent_to_a_channel_belongs_to_its_chat_however_it_is_written(
     tmp_path: Path,
 ) -> None:
     """One chat has one queue and one session, whoever names it: a person, a job or the file."""
-    (door,) = open_accounts(tmp_path / "home", TABLE, {})
-    doors = PlatformRegistry([door], clock=SystemClock())
+    (platform,) = open_accounts(tmp_path / "home", TABLE, {})
+    doors = PlatformRegistry([platform], clock=SystemClock())
     chats = ChatAddressBook(doors)
     assert [chats.find(f"irc:{each}").chat_id for each in ("#TEAM", "Ann")] == ["#team", "Ann"]
     settings = Settings(platforms={"irc": IrcSettings(host="irc.example.org", home="#Team")})
     homes = HomeChannels(LiveSettings(settings), doors, reads=None)  # type: ignore[arg-type]  # it asks nobody
     assert [each.address.chat_id for each in homes.all()] == ["#team"]
-    person = JobRequester(
+    irc_user = JobRequester(
         source=Source(platform="irc", account="default", chat_id="ann", user_id="ann"),
         principal=PrincipalId("ann"),
         is_operator=True,
     )
-    told = JobDestinations(doors, homes).check("irc:#Team", RunSession.FRESH, person)
+    told = JobDestinations(doors, homes).check("irc:#Team", RunSession.FRESH, irc_user)
     assert told is not None and told.chat_id == "#team"
 
 
@@ -101,7 +101,9 @@ enabled = false
     assert credential_identities(config)["irc", "oftc"] == ("irc", "irc.oftc.net", "hold")
 
 
-async def test_credentials_are_tried_and_nothing_is_joined(server: Server, tmp_path: Path) -> None:
+async def test_credentials_are_tried_and_nothing_is_joined(
+    server: FakeIrcServer, tmp_path: Path
+) -> None:
     settings = settings_for(server.port, channels=("#team",))
 
     def opening(password: str) -> PluginContext[IrcSettings]:

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tests.platforms.matrix.synapse import Account
-from tests.platforms.matrix.users import Person
+from tests.platforms.matrix.users import MatrixUser
 
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound
@@ -28,7 +28,7 @@ def settings_for(base_url: str, account: Account, **more: Any) -> MatrixSettings
     return MatrixSettings(**given)
 
 
-def opening_for(
+def plugin_context(
     base_url: str, account: Account, folder: Path, *, by_token: bool = False, **settings: Any
 ) -> PluginContext[MatrixSettings]:
     key, secret = ("token", account.token) if by_token else ("password", account.password)
@@ -42,21 +42,21 @@ def opening_for(
     )
 
 
-def door_to(
+def new_platform(
     base_url: str,
     account: Account,
     folder: Path,
     *,
     limit: float = 20.0,
-    paces: SyncTuning = DEFAULT_TUNING,
+    tuning: SyncTuning = DEFAULT_TUNING,
     **more: Any,
 ) -> MatrixPlatform:
     return MatrixPlatform(
-        opening_for(base_url, account, folder, **more), timeout=limit, tuning=paces
+        plugin_context(base_url, account, folder, **more), timeout=limit, tuning=tuning
     )
 
 
-async def remember(client: Person, folder: Path) -> str:
+async def write_checkpoint(client: MatrixUser, folder: Path) -> str:
     """How far the stream goes now is written down in the folder of the account, as if it had been
     connected: what is said from now on is said to it."""
     here = await client.call("GET", "sync", params={"timeout": "0"})

@@ -5,10 +5,10 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from tests.platforms.matrix.builders import remember
-from tests.platforms.matrix.encrypting_user import Secretive
+from tests.platforms.matrix.builders import write_checkpoint
+from tests.platforms.matrix.encrypting_user import EncryptingUser
 from tests.platforms.matrix.synapse import Account, Synapse
-from tests.platforms.matrix.users import Person
+from tests.platforms.matrix.users import MatrixUser
 
 _numbers = count(1)
 
@@ -25,28 +25,28 @@ def known(synapse: Synapse) -> dict[str, Account]:
 
 
 @pytest.fixture(scope="session")
-def eve(synapse: Synapse, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secretive]:
+def eve(synapse: Synapse, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EncryptingUser]:
     account, folder = synapse.register("eve"), tmp_path_factory.mktemp("eve")
-    with Secretive(synapse.base_url, account, folder) as person:
-        yield person
+    with EncryptingUser(synapse.base_url, account, folder) as user:
+        yield user
 
 
 @pytest.fixture
-async def ann(synapse: Synapse, known: dict[str, Account]) -> AsyncIterator[Person]:
-    async with Person(synapse.base_url, known["ann"]) as person:
-        yield person
+async def ann(synapse: Synapse, known: dict[str, Account]) -> AsyncIterator[MatrixUser]:
+    async with MatrixUser(synapse.base_url, known["ann"]) as user:
+        yield user
 
 
 @pytest.fixture
-async def bob(synapse: Synapse, known: dict[str, Account]) -> AsyncIterator[Person]:
-    async with Person(synapse.base_url, known["bob"]) as person:
-        yield person
+async def bob(synapse: Synapse, known: dict[str, Account]) -> AsyncIterator[MatrixUser]:
+    async with MatrixUser(synapse.base_url, known["bob"]) as user:
+        yield user
 
 
 @pytest.fixture
-async def program(synapse: Synapse, known: dict[str, Account]) -> AsyncIterator[Person]:
-    async with Person(synapse.base_url, known["program"]) as person:
-        yield person
+async def program(synapse: Synapse, known: dict[str, Account]) -> AsyncIterator[MatrixUser]:
+    async with MatrixUser(synapse.base_url, known["program"]) as user:
+        yield user
 
 
 @pytest.fixture
@@ -62,14 +62,14 @@ def shared(synapse: Synapse) -> tuple[Account, dict[object, str]]:
 
 
 @pytest.fixture
-async def client(synapse: Synapse, bot: Account) -> AsyncIterator[Person]:
+async def client(synapse: Synapse, bot: Account) -> AsyncIterator[MatrixUser]:
     """The same account, moved by hand."""
-    async with Person(synapse.base_url, bot) as person:
-        yield person
+    async with MatrixUser(synapse.base_url, bot) as user:
+        yield user
 
 
 @pytest.fixture
-async def folder(tmp_path: Path, client: Person) -> Path:
+async def folder(tmp_path: Path, client: MatrixUser) -> Path:
     """The account was here before: what is said from now on is said to it."""
-    await remember(client, tmp_path / "door")
-    return tmp_path / "door"
+    await write_checkpoint(client, tmp_path / "account")
+    return tmp_path / "account"

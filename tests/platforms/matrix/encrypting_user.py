@@ -19,7 +19,7 @@ _STATE = {"type": "m.room.encryption", "state_key": ""}
 _ENCRYPTED = {**_STATE, "content": {"algorithm": "m.megolm.v1.aes-sha2"}}
 
 
-class Secretive:
+class EncryptingUser:
     """Owns that process while its context is open."""
 
     def __init__(self, base_url: str, account: Account, folder: Path) -> None:
@@ -50,17 +50,17 @@ class Secretive:
         print(json.dumps([what, *given]), file=self._process.stdin, flush=True)
         return json.loads(self._process.stdout.readline())
 
-    async def room(self, user_id: str) -> str:
+    async def create_room(self, user_id: str) -> str:
         return str(await self._ask("room", user_id))
 
     async def say(self, room_id: str, text: str) -> None:
         await self._ask("say", room_id, text)
 
-    async def sees(self, room_id: str, user_id: str) -> bool:
+    async def can_encrypt_to(self, room_id: str, user_id: str) -> bool:
         """Whether somebody is in the room with a device that keys can be given to."""
         return bool(await self._ask("sees", room_id, user_id))
 
-    async def said_by(self, user_id: str) -> list[dict[str, Any]]:
+    async def messages_by(self, user_id: str) -> list[dict[str, Any]]:
         """The contents of what somebody said, as far as it can be read, each with `decrypted`."""
         return list(await self._ask("said_by", user_id))
 
@@ -74,7 +74,7 @@ class _Client:
     def __init__(self, base_url: str, user_id: str, folder: str) -> None:
         config = nio.AsyncClientConfig(encryption_enabled=True, max_timeouts=0)
         self._nio = nio.AsyncClient(base_url, user_id, "", folder, config)
-        self._heard: list[Any] = []
+        self._events: list[Any] = []
 
     async def serve(self, password: str) -> None:
         await self._nio.login(password)
@@ -84,9 +84,9 @@ class _Client:
             await self._listen()
             answers = {
                 "room": self._room,
-                "say": self._say,
+                "say": self._send_text,
                 "sees": self._sees,
-                "said_by": self._said_by,
+                "said_by": self._messages_by,
                 "download": self._download,
             }
             print(json.dumps(await answers[what](*given)), flush=True)
@@ -95,7 +95,7 @@ class _Client:
     async def _listen(self) -> None:
         sync = await self._nio.sync(timeout=1)
         for room in sync.rooms.join.values():
-            self._heard += room.timeline.events
+            self._events += room.timeline.events
         if self._nio.should_upload_keys:
             await self._nio.keys_upload()
         if self._nio.should_query_keys:
@@ -107,7 +107,7 @@ class _Client:
         )
         return str(made.room_id)
 
-    async def _say(self, room_id: str, text: str) -> str:
+    async def _send_text(self, room_id: str, text: str) -> str:
         content = {"msgtype": "m.text", "body": text}
         sent = await self._nio.room_send(
             room_id, "m.room.message", content, ignore_unverified_devices=True
@@ -119,8 +119,8 @@ class _Client:
         devices = list(self._nio.device_store.active_user_devices(user_id))
         return bool(devices) and user_id in {each.user_id for each in members.members}
 
-    async def _said_by(self, user_id: str) -> list[dict[str, Any]]:
-        said = [each for each in self._heard if isinstance(each, nio.RoomMessage)]
+    async def _messages_by(self, user_id: str) -> list[dict[str, Any]]:
+        said = [each for each in self._events if isinstance(each, nio.RoomMessage)]
         theirs = [each for each in said if each.sender == user_id]
         return [{**each.source["content"], "decrypted": each.decrypted} for each in theirs]
 

@@ -17,33 +17,33 @@ _HOP = frozenset({"connection", "transfer-encoding", "content-encoding", "conten
 _UNKNOWN_TOKEN = {"errcode": "M_UNKNOWN_TOKEN", "error": "Invalid access token passed."}
 
 
-class Fault(Enum):
+class MatrixFault(Enum):
     """What becomes of the next event that is sent."""
 
     # Answers that Synapse itself gives: rc_message, and a room that one may not write in.
     FLOOD = (429, {"errcode": "M_LIMIT_EXCEEDED", "error": "Too much", "retry_after_ms": 7000})
     FORBIDDEN = (403, {"errcode": "M_FORBIDDEN", "error": "User not in room"})
-    CUT = (0, {})  # it is taken, and nobody says so
+    RESET_AFTER = (0, {})  # it is taken, and nobody says so
 
 
-class Gate:
+class MatrixFaultProxy:
     """Owns a listener in front of `server`, and what goes wrong there."""
 
     def __init__(self, server: str) -> None:
         self._server = server
         self.base_url = ""
-        self.faults: list[Fault] = []
-        self.silent = False
-        self.away = False
-        self.shut_out = False
+        self.faults: list[MatrixFault] = []
+        self.is_silent = False
+        self.refuses_connections = False
+        self.rejects_token = False
         self.keys_late = False  # what devices tell each other is held back
-        self._held_back: list[Any] = []
-        self._lines: set[asyncio.Transport] = set()
-        self._told: dict[str, set[str]] = {}  # by the token that says they were taken
+        self._delayed: list[Any] = []
+        self._transports: set[asyncio.Transport] = set()
+        self._unacknowledged: dict[str, set[str]] = {}  # by the token that says they were taken
         self._acknowledged: set[str] = set()
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator["Gate"]:
+    async def open(self) -> AsyncIterator["MatrixFaultProxy"]:
         app = web.Application(client_max_size=2**24)
         app.router.add_route("*", "/{path:.*}", self._pass)
         runner = web.AppRunner(
@@ -56,18 +56,18 @@ class Gate:
             try:
                 yield self
             finally:
-                self.cut()
+                self.disconnect()
                 await runner.cleanup()
 
-    def cut(self) -> None:
+    def disconnect(self) -> None:
         """Every line that is open breaks."""
-        for line in list(self._lines):
+        for line in list(self._transports):
             line.abort()
 
-    def be_well(self) -> None:
-        if self.silent:
-            self.cut()
-        self.away = self.silent = self.shut_out = False
+    def restore(self) -> None:
+        if self.is_silent:
+            self.disconnect()
+        self.refuses_connections = self.is_silent = self.rejects_token = False
         self.faults.clear()
 
     def acknowledged(self, *, but: str) -> int:
@@ -76,26 +76,26 @@ class Gate:
 
     async def _pass(self, request: web.Request) -> web.StreamResponse:
         assert request.transport is not None
-        self._lines.add(request.transport)
-        if self.away:
+        self._transports.add(request.transport)
+        if self.refuses_connections:
             request.transport.abort()
-        while self.silent:
+        while self.is_silent:
             await asyncio.sleep(3600)
-        self._acknowledged |= self._told.get(request.query.get("since", ""), set())
+        self._acknowledged |= self._unacknowledged.get(request.query.get("since", ""), set())
         fault = self._fault_of(request)
-        if self.shut_out:
+        if self.rejects_token:
             return web.json_response(_UNKNOWN_TOKEN, status=401)
-        if fault in (Fault.FLOOD, Fault.FORBIDDEN):
+        if fault in (MatrixFault.FLOOD, MatrixFault.FORBIDDEN):
             status, body = fault.value
             return web.json_response(body, status=status)
         response = await self._forwarded(request)
-        if fault is Fault.CUT:
+        if fault is MatrixFault.RESET_AFTER:
             request.transport.abort()
-        while self.silent:
+        while self.is_silent:
             await asyncio.sleep(3600)
         return response
 
-    def _fault_of(self, request: web.Request) -> Fault | None:
+    def _fault_of(self, request: web.Request) -> MatrixFault | None:
         sends = request.method == "PUT" and "/send/" in request.path
         return self.faults.pop(0) if sends and self.faults else None
 
@@ -110,16 +110,16 @@ class Gate:
             if request.path.endswith("/sync"):
                 sync = json.loads(body)
                 self._remember(sync)
-                body = self._of_devices(sync, request.query.get("since"))
+                body = self._with_device_messages(sync, request.query.get("since"))
             kept = {k: v for k, v in answer.headers.items() if k.lower() not in _HOP}
             return web.Response(status=answer.status, body=body, headers=kept)
 
-    def _of_devices(self, sync: dict[str, Any], since: str | None) -> bytes:
+    def _with_device_messages(self, sync: dict[str, Any], since: str | None) -> bytes:
         """With what devices tell each other, now or later: between servers it is often late. It is
         never told without a new token."""
-        self._held_back += sync.pop("to_device", {}).get("events", [])
+        self._delayed += sync.pop("to_device", {}).get("events", [])
         if not self.keys_late and sync.get("next_batch") != since:
-            sync["to_device"], self._held_back = {"events": self._held_back}, []
+            sync["to_device"], self._delayed = {"events": self._delayed}, []
         return json.dumps(sync).encode()
 
     def _remember(self, sync: dict[str, Any]) -> None:
@@ -131,4 +131,4 @@ class Gate:
             if each["type"] == "m.room.message"
         }
         if "next_batch" in sync:
-            self._told[sync["next_batch"]] = names
+            self._unacknowledged[sync["next_batch"]] = names

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.platforms.matrix.builders import address
-from tests.platforms.matrix.fault_proxy import Fault, Gate
-from tests.platforms.matrix.users import Person as Client
+from tests.platforms.matrix.fault_proxy import MatrixFault, MatrixFaultProxy
+from tests.platforms.matrix.users import MatrixUser
 
 from holdfast.core.messages.outbox import Address, OutboundFile
 from holdfast.platforms.matrix.platform import MatrixPlatform
@@ -20,7 +20,7 @@ from holdfast.testing.conformance.harness import (
 )
 
 
-class MatrixGround(PlatformHarness):
+class MatrixHarness(PlatformHarness):
     """Rooms are made when somebody speaks there first, and shared by all checks: making one is the
     most that a server has to do. What stood there before `since` is nobody's concern."""
 
@@ -28,23 +28,23 @@ class MatrixGround(PlatformHarness):
 
     def __init__(
         self,
-        gate: Gate,
-        bot: Client,
-        people: dict[Participant, Client],
+        proxy: MatrixFaultProxy,
+        bot: MatrixUser,
+        users: dict[Participant, MatrixUser],
         *,
-        door: MatrixPlatform,
+        platform: MatrixPlatform,
         rooms: dict[object, str],
         since: str,
     ) -> None:
-        self._gate = gate
+        self._proxy = proxy
         self._bot = bot
-        self._people = people
+        self._users = users
         self._rooms = rooms
         self._since = since
-        self._said: dict[str, tuple[Participant, str]] = {}
-        self.platform = door
+        self._sent: dict[str, tuple[Participant, str]] = {}
+        self.platform = platform
 
-    async def begin(self) -> "MatrixGround":
+    async def begin(self) -> "MatrixHarness":
         await self._dm(Participant.ANN)
         return self
 
@@ -61,7 +61,7 @@ class MatrixGround(PlatformHarness):
         reply_to: str | None = None,
         files: Sequence[OutboundFile] = (),
     ) -> str:
-        who = self._people[by]
+        who = self._users[by]
         room_id = await self._dm(by) if chat is ChatKind.DM else await self._in_group()
         content = await self._content(who, text, files)
         content["msgtype"] = "m.notice" if by is Participant.PROGRAM else content["msgtype"]
@@ -73,12 +73,12 @@ class MatrixGround(PlatformHarness):
         if relation:
             content["m.relates_to"] = relation
         name = await who.send(room_id, content)
-        self._said[name] = (by, room_id)
+        self._sent[name] = (by, room_id)
         return name
 
     async def edit(self, name: str, text: str) -> None:
-        by, room_id = self._said[name]
-        await self._people[by].revise(room_id, name, text)
+        by, room_id = self._sent[name]
+        await self._users[by].revise(room_id, name, text)
 
     async def bot_messages(self) -> Sequence[VisibleMessage]:
         await asyncio.sleep(0.03)  # whoever waits asks again at once, and the server has to work
@@ -92,36 +92,36 @@ class MatrixGround(PlatformHarness):
 
     async def reactions(self, name: str) -> Sequence[str]:
         """https://spec.matrix.org/latest/client-server-api/#relationships-api"""
-        by, room_id = self._said[name]
-        return await self._people[by].signs(room_id, name, by=self._bot.user_id)
+        by, room_id = self._sent[name]
+        return await self._users[by].reactions(room_id, name, by=self._bot.user_id)
 
     async def acknowledged(self) -> int:
-        return self._gate.acknowledged(but=self._bot.user_id)
+        return self._proxy.acknowledged(but=self._bot.user_id)
 
     async def set_fault(self, fault: VendorFault) -> None:
-        gate = self._gate
+        proxy = self._proxy
         match fault:
             case VendorFault.RATE_LIMIT:
-                gate.faults.append(Fault.FLOOD)
+                proxy.faults.append(MatrixFault.FLOOD)
             case VendorFault.REFUSED:
-                gate.faults.append(Fault.FORBIDDEN)
+                proxy.faults.append(MatrixFault.FORBIDDEN)
             case VendorFault.RECEIPT_LOST:
                 # A PUT may be repeated, and the HTTP client does so once by itself.
-                gate.faults += [Fault.CUT, Fault.CUT]
+                proxy.faults += [MatrixFault.RESET_AFTER, MatrixFault.RESET_AFTER]
             case VendorFault.UNREACHABLE:
-                gate.away = True
-                gate.cut()
+                proxy.refuses_connections = True
+                proxy.disconnect()
             case VendorFault.HALF_OPEN:
-                gate.silent = True
+                proxy.is_silent = True
             case VendorFault.BAD_CREDENTIALS:
-                gate.shut_out = True
+                proxy.rejects_token = True
             case VendorFault.NONE:
-                gate.be_well()
+                proxy.restore()
             case _:
                 raise NotSupported(fault.name)
 
     async def _content(
-        self, who: Client, text: str, files: Sequence[OutboundFile]
+        self, who: MatrixUser, text: str, files: Sequence[OutboundFile]
     ) -> dict[str, Any]:
         for file in files:
             uri = await who.upload(file.data)
@@ -150,14 +150,16 @@ class MatrixGround(PlatformHarness):
 
     async def _dm(self, who: Participant) -> str:
         if who not in self._rooms:
-            self._rooms[who] = await self._people[who].room(self._bot.user_id, direct=True)
+            self._rooms[who] = await self._users[who].create_room(self._bot.user_id, direct=True)
             await self._bot.join(self._rooms[who])
         return self._rooms[who]
 
     async def _in_group(self) -> str:
         if ChatKind.GROUP not in self._rooms:
-            ann, *others = self._people.values()
-            room = self._rooms[ChatKind.GROUP] = await ann.room(*(each.user_id for each in others))
+            ann, *others = self._users.values()
+            room = self._rooms[ChatKind.GROUP] = await ann.create_room(
+                *(each.user_id for each in others)
+            )
             await asyncio.gather(*(each.join(room) for each in others))
             # What was said before the account was invited is not said to it.
             self._rooms[ChatKind.THREAD] = await ann.say(room, "the thread begins")

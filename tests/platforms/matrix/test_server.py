@@ -10,25 +10,25 @@ import pytest
 from tests.platforms.matrix.builders import (
     address,
     change,
-    door_to,
-    opening_for,
+    new_platform,
     outbound,
-    remember,
+    plugin_context,
     settings_for,
     until,
+    write_checkpoint,
 )
-from tests.platforms.matrix.encrypting_user import Secretive
-from tests.platforms.matrix.fault_proxy import Fault, Gate
-from tests.platforms.matrix.harness import MatrixGround
+from tests.platforms.matrix.encrypting_user import EncryptingUser
+from tests.platforms.matrix.fault_proxy import MatrixFault, MatrixFaultProxy
+from tests.platforms.matrix.harness import MatrixHarness
 from tests.platforms.matrix.synapse import Account, Synapse
-from tests.platforms.matrix.users import Person as Client
-from tests.support.platform_gateway import PlatformHarness, started
+from tests.platforms.matrix.users import MatrixUser
+from tests.support.platform_gateway import PlatformGatewayHarness, running_harness
 
 from holdfast.core.errors import ConnectRefused, SendRejected
 from holdfast.core.messages.outbox import DeliveryState, OutboundFile
 from holdfast.core.messages.source import ChatType
 from holdfast.core.ports.capabilities import WAITING_REACTION
-from holdfast.platforms.matrix.platform import check_account as asked
+from holdfast.platforms.matrix.platform import check_account
 from holdfast.platforms.matrix.sync import SyncTuning
 from holdfast.testing.conformance.harness import ConformanceCheck, Participant
 from holdfast.testing.conformance.suite import CHECKS
@@ -41,44 +41,49 @@ _USUAL, _SHORT = 20.0, 2.0
 
 
 @pytest.fixture
-async def ground(
+async def harness(
     check: ConformanceCheck,
     synapse: Synapse,
     shared: tuple[Account, dict[object, str]],
-    ann: Client,
-    bob: Client,
-    program: Client,
+    ann: MatrixUser,
+    bob: MatrixUser,
+    program: MatrixUser,
     tmp_path: Path,
-) -> AsyncIterator[MatrixGround]:
+) -> AsyncIterator[MatrixHarness]:
     """A device of its own for each check: transactions are known by it."""
     bot, rooms = synapse.log_in(shared[0]), shared[1]
-    people = {Participant.ANN: ann, Participant.BOB: bob, Participant.PROGRAM: program}
-    async with Gate(synapse.base_url).open() as gate, Client(synapse.base_url, bot) as client:
-        since = await remember(client, tmp_path)
+    users = {Participant.ANN: ann, Participant.BOB: bob, Participant.PROGRAM: program}
+    async with (
+        MatrixFaultProxy(synapse.base_url).open() as proxy,
+        MatrixUser(synapse.base_url, bot) as client,
+    ):
+        since = await write_checkpoint(client, tmp_path)
         limit = _SHORT if "only_looks_whole" in str(check) else _USUAL
-        door = door_to(gate.base_url, bot, tmp_path, by_token=True, limit=limit, allow=("*",))
-        made = MatrixGround(gate, client, people, door=door, rooms=rooms, since=since)
+        platform = new_platform(
+            proxy.base_url, bot, tmp_path, by_token=True, limit=limit, allow=("*",)
+        )
+        made = MatrixHarness(proxy, client, users, platform=platform, rooms=rooms, since=since)
         yield await made.begin()
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)
-async def test_a_promise_of_every_platform(check: ConformanceCheck, ground: MatrixGround) -> None:
-    await check(ground)
+async def test_a_promise_of_every_platform(check: ConformanceCheck, harness: MatrixHarness) -> None:
+    await check(harness)
 
 
 async def test_it_goes_with_whom_it_knows_and_hears_what_was_said_since_the_invitation(
-    synapse: Synapse, bot: Account, ann: Client, bob: Client, folder: Path
+    synapse: Synapse, bot: Account, ann: MatrixUser, bob: MatrixUser, folder: Path
 ) -> None:
     """Invites: from allowed people; a stranger's group is declined, and a chat of two taken."""
-    door = door_to(synapse.base_url, bot, folder, allow=(ann.user_id,))
-    group = await ann.room(bob.user_id)
+    platform = new_platform(synapse.base_url, bot, folder, allow=(ann.user_id,))
+    group = await ann.create_room(bob.user_id)
     await bob.join(group)
     await ann.say(group, "before it came")
     await ann.invite(group, bot.name)
     await ann.say(group, "hello all")
-    strange, chat = await bob.room(bot.name), await bob.room(bot.name, direct=True)
+    strange, chat = await bob.create_room(bot.name), await bob.create_room(bot.name, direct=True)
     intake = RecordingIntake()
-    async with door.connect(intake):
+    async with platform.connect(intake):
         await intake.wait_for_attempts(1)
         await bob.say(chat, "may I?")
         await intake.wait_for_attempts(2)
@@ -88,49 +93,54 @@ async def test_it_goes_with_whom_it_knows_and_hears_what_was_said_since_the_invi
     assert (second.text, second.source.chat_type) == ("may I?", ChatType.DM)
 
 
-async def has_declined(host: Client, room: str, guest: Account) -> bool:
+async def has_declined(host: MatrixUser, room: str, guest: Account) -> bool:
     return await host.membership(room, guest.name) == "leave"
 
 
 async def test_a_room_that_was_upgraded_is_followed_and_stays_one_chat(
-    synapse: Synapse, bot: Account, ann: Client, client: Client, folder: Path
+    synapse: Synapse, bot: Account, ann: MatrixUser, client: MatrixUser, folder: Path
 ) -> None:
     """https://spec.matrix.org/latest/client-server-api/#room-upgrades: twice, by the invitation of
     somebody who may not talk, and over a restart; what was said before we came is heard."""
-    room = await ann.room(bot.name, room_version="9")
+    room = await ann.create_room(bot.name, room_version="9")
     await client.join(room)
-    door, intake = door_to(synapse.base_url, bot, folder), RecordingIntake()
-    async with door.connect(intake):
+    platform, intake = new_platform(synapse.base_url, bot, folder), RecordingIntake()
+    async with platform.connect(intake):
         await ann.say(room, "one")
         await intake.wait_for_attempts(1)
         second = await upgraded(ann, room)
         await ann.say(second, "two")
         await ann.invite(second, bot.name)
         await intake.wait_for_attempts(2)
-        await door.send(outbound("here", address(room)))
+        await platform.send(outbound("here", address(room)))
         await until(lambda: ann.reads(second, bot.name, "here"))
     third = await upgraded(ann, second)
     await ann.invite(third, bot.name)
-    async with door_to(synapse.base_url, bot, folder).connect(intake):
+    async with new_platform(synapse.base_url, bot, folder).connect(intake):
         await ann.say(third, "three")
         await intake.wait_for_attempts(3)
     assert [each.text for each in intake.accepted] == ["one", "two", "three"]
     assert {each.source.chat_id for each in intake.accepted} == {room}
 
 
-async def upgraded(host: Client, room: str) -> str:
+async def upgraded(host: MatrixUser, room: str) -> str:
     body = {"new_version": "10"}
     return str((await host.call("POST", f"rooms/{quote(room)}/upgrade", body))["replacement_room"])
 
 
 async def test_a_room_that_does_not_say_what_it_follows_is_a_chat_of_its_own(
-    synapse: Synapse, bot: Account, ann: Client, bob: Client, client: Client, folder: Path
+    synapse: Synapse,
+    bot: Account,
+    ann: MatrixUser,
+    bob: MatrixUser,
+    client: MatrixUser,
+    folder: Path,
 ) -> None:
     """Authorisation: whoever may end one room may not speak in it from any other."""
-    room, other = await ann.room(bot.name), await bob.room(bot.name)
+    room, other = await ann.create_room(bot.name), await bob.create_room(bot.name)
     await client.join(room)
-    door, intake = door_to(synapse.base_url, bot, folder, allow=("*",)), RecordingIntake()
-    async with door.connect(intake):
+    platform, intake = new_platform(synapse.base_url, bot, folder, allow=("*",)), RecordingIntake()
+    async with platform.connect(intake):
         body = {"body": "over there", "replacement_room": other}
         await ann.call("PUT", f"rooms/{quote(room)}/state/m.room.tombstone/", body)
         await bob.say(other, "hello")
@@ -139,15 +149,15 @@ async def test_a_room_that_does_not_say_what_it_follows_is_a_chat_of_its_own(
 
 
 async def test_a_gap_that_a_sync_leaves_is_filled_from_the_history(
-    synapse: Synapse, bot: Account, ann: Client, client: Client, folder: Path
+    synapse: Synapse, bot: Account, ann: MatrixUser, client: MatrixUser, folder: Path
 ) -> None:
     """G1: more was said meanwhile than one answer holds."""
-    room = await ann.room(bot.name, direct=True)
+    room = await ann.create_room(bot.name, direct=True)
     await client.join(room)
     said = [f"message {number}" for number in range(13)]
     await asyncio.gather(*(ann.say(room, text) for text in said))
     intake = RecordingIntake()
-    async with door_to(synapse.base_url, bot, folder, paces=SyncTuning(page_size=4)).connect(
+    async with new_platform(synapse.base_url, bot, folder, tuning=SyncTuning(page_size=4)).connect(
         intake
     ):
         await intake.wait_for_attempts(len(said))
@@ -158,9 +168,9 @@ async def test_a_gap_that_a_sync_leaves_is_filled_from_the_history(
 
 
 async def test_an_edit_belongs_to_the_thread_of_what_it_changes(
-    synapse: Synapse, bot: Account, ann: Client, client: Client, folder: Path
+    synapse: Synapse, bot: Account, ann: MatrixUser, client: MatrixUser, folder: Path
 ) -> None:
-    room = await ann.room(bot.name, direct=True)
+    room = await ann.create_room(bot.name, direct=True)
     await client.join(room)
     root = await ann.say(room, "root")
     thread = {"rel_type": "m.thread", "event_id": root, "is_falling_back": True}
@@ -168,7 +178,7 @@ async def test_an_edit_belongs_to_the_thread_of_what_it_changes(
     await ann.revise(room, name, "hello")
     await client.revise(room, name, "what Ann never said")
     intake = RecordingIntake()
-    async with door_to(synapse.base_url, bot, folder).connect(intake):
+    async with new_platform(synapse.base_url, bot, folder).connect(intake):
         await ann.say(room, "after")
         await intake.wait_for_attempts(4)
     places = [(each.text, each.source.thread_id, each.message_id) for each in intake.accepted[:3]]
@@ -177,21 +187,21 @@ async def test_an_edit_belongs_to_the_thread_of_what_it_changes(
 
 
 async def test_a_device_is_kept_over_restarts_and_over_a_token_that_was_revoked(
-    synapse: Synapse, bot: Account, ann: Client, client: Client, folder: Path
+    synapse: Synapse, bot: Account, ann: MatrixUser, client: MatrixUser, folder: Path
 ) -> None:
     """A login by a password is made once; what it gave can be read by nobody else."""
-    door = door_to(synapse.base_url, bot, folder, read_receipts=False)
+    platform = new_platform(synapse.base_url, bot, folder, read_receipts=False)
     for _ in range(2):
-        async with door.connect(RecordingIntake()):
+        async with platform.connect(RecordingIntake()):
             pass
     devices = await client.call("GET", "devices")
     (ours,) = [each for each in devices["devices"] if each["display_name"] == "Holdfast"]
     assert {oct(each.stat().st_mode & 0o777) for each in folder.iterdir()} == {"0o600"}
     await client.call("POST", "logout/all", {})
-    async with door.connect(RecordingIntake()):
+    async with platform.connect(RecordingIntake()):
         pass
     login = synapse.log_in(bot)
-    async with Client(synapse.base_url, login) as again:
+    async with MatrixUser(synapse.base_url, login) as again:
         devices = await again.call("GET", "devices")
     assert ours["device_id"] in [each["device_id"] for each in devices["devices"]]
 
@@ -201,55 +211,59 @@ async def test_a_wrong_password_parks_the_account_and_says_what_to_set(
 ) -> None:
     wrong = Account(name=bot.name.replace("bot", "nobody"), token="")
     with pytest.raises(ConnectRefused) as told:
-        async with door_to(synapse.base_url, wrong, tmp_path).connect(RecordingIntake()):
+        async with new_platform(synapse.base_url, wrong, tmp_path).connect(RecordingIntake()):
             pass
     assert "platforms.matrix.password" in told.value.remedy
 
 
 async def test_setup_learns_whose_credentials_those_are_and_leaves_no_device(
-    synapse: Synapse, bot: Account, client: Client, tmp_path: Path
+    synapse: Synapse, bot: Account, client: MatrixUser, tmp_path: Path
 ) -> None:
     for by_token in (False, True):
-        known = await asked(opening_for(synapse.base_url, bot, tmp_path, by_token=by_token))
+        known = await check_account(
+            plugin_context(synapse.base_url, bot, tmp_path, by_token=by_token)
+        )
         assert known.name == bot.name
     assert len((await client.call("GET", "devices"))["devices"]) == 1
     wrong = Account(name=bot.name.replace("bot", "nobody"), token="wrong")
     for by_token in (False, True):
         with pytest.raises(ConnectRefused):
-            await asked(opening_for(synapse.base_url, wrong, tmp_path, by_token=by_token))
+            await check_account(
+                plugin_context(synapse.base_url, wrong, tmp_path, by_token=by_token)
+            )
     assert list(tmp_path.iterdir()) == []
 
 
 async def test_people_see_that_what_they_said_was_taken(
-    synapse: Synapse, bot: Account, ann: Client, client: Client, folder: Path
+    synapse: Synapse, bot: Account, ann: MatrixUser, client: MatrixUser, folder: Path
 ) -> None:
-    room = await ann.room(bot.name, direct=True)
+    room = await ann.create_room(bot.name, direct=True)
     await client.join(room)
     intake = RecordingIntake()
-    async with door_to(synapse.base_url, bot, folder).connect(intake):
+    async with new_platform(synapse.base_url, bot, folder).connect(intake):
         said = await ann.say(room, "hello")
-        await until(lambda: ann.read_by(room, bot.name, said))
+        await until(lambda: ann.has_read(room, bot.name, said))
 
 
 async def test_an_encrypted_room_is_read_and_answered_so_that_only_its_people_can(
-    synapse: Synapse, bot: Account, folder: Path, eve: Secretive
+    synapse: Synapse, bot: Account, folder: Path, eve: EncryptingUser
 ) -> None:
     """E2EE: text, edit and file, over a restart that keeps the device and its keys."""
-    door = door_to(synapse.base_url, bot, folder)
-    room = await eve.room(bot.name)
+    platform = new_platform(synapse.base_url, bot, folder)
+    room = await eve.create_room(bot.name)
     intake = RecordingIntake()
-    async with door.connect(intake):
-        await until(lambda: eve.sees(room, bot.name))
+    async with platform.connect(intake):
+        await until(lambda: eve.can_encrypt_to(room, bot.name))
         await eve.say(room, "can you read this?")
         await intake.wait_for_attempts(1)
-        receipt = await door.send(outbound("Ye", address(room)))
-        await door.edit(change(receipt.platform_message_id, "Yes", address(room)))
-    async with door.connect(intake):
+        receipt = await platform.send(outbound("Ye", address(room)))
+        await platform.edit(change(receipt.platform_message_id, "Yes", address(room)))
+    async with platform.connect(intake):
         await eve.say(room, "and now?")
         await intake.wait_for_attempts(2)
         plan = OutboundFile(name="plan.txt", data=b"the plan")
-        await door.send(outbound("look", address(room), name="d2", file=plan))
-    first, edited, filed = await eve.said_by(bot.name)
+        await platform.send(outbound("look", address(room), name="d2", file=plan))
+    first, edited, filed = await eve.messages_by(bot.name)
     assert [each.text for each in intake.accepted] == ["can you read this?", "and now?"]
     assert first["body"] == "Ye"
     assert edited["m.new_content"]["body"] == "Yes"
@@ -259,39 +273,41 @@ async def test_an_encrypted_room_is_read_and_answered_so_that_only_its_people_ca
 
 
 async def test_a_sign_on_a_sealed_message_is_put_and_taken_back_in_clear(
-    synapse: Synapse, bot: Account, client: Client, folder: Path, eve: Secretive
+    synapse: Synapse, bot: Account, client: MatrixUser, folder: Path, eve: EncryptingUser
 ) -> None:
     """E2EE: https://spec.matrix.org/latest/client-server-api/#event-annotations-and-reactions: the
     server counts them. One that another connection has put is found, too."""
-    door = door_to(synapse.base_url, bot, folder)
-    room = await eve.room(bot.name)
+    platform = new_platform(synapse.base_url, bot, folder)
+    room = await eve.create_room(bot.name)
     intake = RecordingIntake()
-    async with door.connect(intake):
-        await until(lambda: eve.sees(room, bot.name))
+    async with platform.connect(intake):
+        await until(lambda: eve.can_encrypt_to(room, bot.name))
         await eve.say(room, "are you there?")
         (said,) = await intake.wait_for_attempts(1)
-        await door.react(address(room), said.message_id, WAITING_REACTION)
-        assert await client.signs(room, said.message_id, by=bot.name) == [WAITING_REACTION]
-    async with door.connect(intake):
-        await door.react(address(room), said.message_id, None)
-        assert await client.signs(room, said.message_id, by=bot.name) == []
+        await platform.react(address(room), said.message_id, WAITING_REACTION)
+        assert await client.reactions(room, said.message_id, by=bot.name) == [WAITING_REACTION]
+    async with platform.connect(intake):
+        await platform.react(address(room), said.message_id, None)
+        assert await client.reactions(room, said.message_id, by=bot.name) == []
 
 
 async def test_a_message_whose_keys_are_late_is_told_of_and_read_when_they_come(
-    synapse: Synapse, bot: Account, folder: Path, eve: Secretive
+    synapse: Synapse, bot: Account, folder: Path, eve: EncryptingUser
 ) -> None:
     """E2EE: over a restart, too, and in spite of what was heard since."""
-    async with Gate(synapse.base_url).open() as gate:
-        door = door_to(gate.base_url, bot, folder, paces=SyncTuning(undecrypted_notice_delay=0.05))
+    async with MatrixFaultProxy(synapse.base_url).open() as proxy:
+        platform = new_platform(
+            proxy.base_url, bot, folder, tuning=SyncTuning(undecrypted_notice_delay=0.05)
+        )
         intake = RecordingIntake()
-        room = await eve.room(bot.name)
-        async with door.connect(intake):
-            await until(lambda: eve.sees(room, bot.name))
-            gate.keys_late = True
+        room = await eve.create_room(bot.name)
+        async with platform.connect(intake):
+            await until(lambda: eve.can_encrypt_to(room, bot.name))
+            proxy.keys_late = True
             await eve.say(room, "late")
             await intake.wait_for_attempts(1)
-        async with door.connect(intake):
-            gate.keys_late = False
+        async with platform.connect(intake):
+            proxy.keys_late = False
             await eve.say(room, "on time")
             await until(lambda: len(intake.accepted) == 3)
     told, *read = [each.text for each in intake.accepted]
@@ -300,83 +316,89 @@ async def test_a_message_whose_keys_are_late_is_told_of_and_read_when_they_come(
 
 
 async def test_nothing_is_sent_in_clear_to_a_room_that_is_encrypted(
-    synapse: Synapse, bot: Account, client: Client, folder: Path, eve: Secretive
+    synapse: Synapse, bot: Account, client: MatrixUser, folder: Path, eve: EncryptingUser
 ) -> None:
     """Without the extra that encrypts, or with it switched off: the error says what to do."""
-    room = await eve.room(bot.name)
+    room = await eve.create_room(bot.name)
     await client.join(room)
-    door = door_to(synapse.base_url, bot, folder, encryption=False)
-    async with door.connect(RecordingIntake()):
+    platform = new_platform(synapse.base_url, bot, folder, encryption=False)
+    async with platform.connect(RecordingIntake()):
         try:
-            await door.send(outbound("secret", address(room)))
+            await platform.send(outbound("secret", address(room)))
         except SendRejected as error:
             told = str(error)
     assert "pip install 'holdfast[matrix,e2e]'" in told
-    assert await eve.said_by(bot.name) == []
+    assert await eve.messages_by(bot.name) == []
 
 
 @pytest.fixture
-async def gate(synapse: Synapse) -> AsyncIterator[Gate]:
-    async with Gate(synapse.base_url).open() as made:
+async def proxy(synapse: Synapse) -> AsyncIterator[MatrixFaultProxy]:
+    async with MatrixFaultProxy(synapse.base_url).open() as made:
         yield made
 
 
 @pytest.fixture
-async def chat(ann: Client, bot: Account, client: Client) -> str:
+async def chat(ann: MatrixUser, bot: Account, client: MatrixUser) -> str:
     """A room of Ann and the account."""
-    room = await ann.room(bot.name, direct=True)
+    room = await ann.create_room(bot.name, direct=True)
     await client.join(room)
     return room
 
 
 @pytest.fixture
-async def stage(
-    tmp_path: Path, gate: Gate, bot: Account, ann: Client, folder: Path
-) -> AsyncIterator[PlatformHarness]:
-    door = door_to(gate.base_url, bot, folder)
-    door.capabilities = msgspec.structs.replace(door.capabilities, edit_interval=0.2)
-    settings = settings_for(gate.base_url, bot, allow=(ann.user_id,), password="env:password")
-    async with started(PlatformHarness(tmp_path, door, settings, texts=tuple)) as made:
+async def gateway_harness(
+    tmp_path: Path, proxy: MatrixFaultProxy, bot: Account, ann: MatrixUser, folder: Path
+) -> AsyncIterator[PlatformGatewayHarness]:
+    platform = new_platform(proxy.base_url, bot, folder)
+    platform.capabilities = msgspec.structs.replace(platform.capabilities, edit_interval=0.2)
+    settings = settings_for(proxy.base_url, bot, allow=(ann.user_id,), password="env:password")
+    async with running_harness(
+        PlatformGatewayHarness(tmp_path, platform, settings, texts=tuple)
+    ) as made:
         yield made
 
 
 async def test_a_person_is_answered_in_one_message_that_grows(
-    stage: PlatformHarness, ann: Client, bot: Account, chat: str
+    gateway_harness: PlatformGatewayHarness, ann: MatrixUser, bot: Account, chat: str
 ) -> None:
     """I4: stream, edits and final text are one message."""
     reply = ManualReply()
-    stage.model.say(reply)
+    gateway_harness.model.say(reply)
     await ann.say(chat, "tell me")
     reply.say("Once upon")
     await until(lambda: ann.reads(chat, bot.name, "Once upon"))
     reply.say(" a **time**.")
     reply.end()
     await until(lambda: ann.reads(chat, bot.name, "Once upon a time."))
-    await stage.settled(DeliveryState.SENT, 1)
+    await gateway_harness.wait_for_deliveries(DeliveryState.SENT, 1)
 
 
 async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_its_start(
-    stage: PlatformHarness, ann: Client, bot: Account, chat: str
+    gateway_harness: PlatformGatewayHarness, ann: MatrixUser, bot: Account, chat: str
 ) -> None:
     """G1, G2, H3: also where it died before it could say how far it had come."""
-    stage.model.say("hello")
+    gateway_harness.model.say("hello")
     await ann.say(chat, "hi")
     await until(lambda: ann.reads(chat, bot.name, "hello"))
-    await stage.settled(DeliveryState.SENT, 1)
-    await stage.die()
+    await gateway_harness.wait_for_deliveries(DeliveryState.SENT, 1)
+    await gateway_harness.die()
     await ann.say(chat, "anybody?")
-    stage.model.say("here I am")
-    await stage.start()
+    gateway_harness.model.say("here I am")
+    await gateway_harness.start()
     await until(lambda: ann.reads(chat, bot.name, "hello", "here I am"))
-    assert await stage.ledger() == {"answered": 2}
+    assert await gateway_harness.ledger() == {"answered": 2}
 
 
 async def test_a_reply_whose_receipt_was_lost_is_there_once(
-    stage: PlatformHarness, gate: Gate, ann: Client, bot: Account, chat: str
+    gateway_harness: PlatformGatewayHarness,
+    proxy: MatrixFaultProxy,
+    ann: MatrixUser,
+    bot: Account,
+    chat: str,
 ) -> None:
     """I2: unknown → settled by its transaction."""
-    gate.faults += [Fault.CUT, Fault.CUT]
-    stage.model.say("hello")
+    proxy.faults += [MatrixFault.RESET_AFTER, MatrixFault.RESET_AFTER]
+    gateway_harness.model.say("hello")
     await ann.say(chat, "hi")
-    await stage.settled(DeliveryState.SENT, 1)
+    await gateway_harness.wait_for_deliveries(DeliveryState.SENT, 1)
     assert await ann.texts(chat, by=bot.name) == ["hello"]

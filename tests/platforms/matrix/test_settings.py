@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.platforms.matrix.builders import door_to
+from tests.platforms.matrix.builders import new_platform
 from tests.platforms.matrix.synapse import Account
 from tests.support.platform_gateway import open_accounts, write_config
 
@@ -55,9 +55,11 @@ def test_a_library_that_is_not_installed_parks_the_account_and_is_named(
 
 
 async def test_a_server_that_is_not_there_may_be_back_later(tmp_path: Path) -> None:
-    door = door_to("http://127.0.0.1:1", Account(name="@bot:localhost", token=""), tmp_path)
+    platform = new_platform(
+        "http://127.0.0.1:1", Account(name="@bot:localhost", token=""), tmp_path
+    )
     with pytest.raises(Exception, match="cannot be reached") as told:
-        async with door.connect(None):  # type: ignore[arg-type]
+        async with platform.connect(None):  # type: ignore[arg-type]
             pass
     assert not isinstance(told.value, ConnectRefused)
 

@@ -11,7 +11,7 @@ Json = dict[str, Any]
 _numbers = count(1)  # of transactions: an account keeps its own over all tests
 
 
-class Person:
+class MatrixUser:
     """Somebody at a homeserver, with a client of their own while its context is open."""
 
     def __init__(self, base_url: str, account: Account) -> None:
@@ -34,7 +34,7 @@ class Person:
             assert answer.status == 200, found
             return found
 
-    async def room(self, *invited: str, direct: bool = False, **more: Any) -> str:
+    async def create_room(self, *invited: str, direct: bool = False, **more: Any) -> str:
         body = {"invite": invited, "is_direct": direct, "preset": "private_chat", **more}
         return str((await self.call("POST", "createRoom", body))["room_id"])
 
@@ -77,7 +77,7 @@ class Person:
         said = [each for each in found if each["type"].startswith("m.room.")]
         return [each for each in said if not by or each["sender"] == by]
 
-    async def signs(self, room_id: str, event_id: str, *, by: str) -> list[str]:
+    async def reactions(self, room_id: str, event_id: str, *, by: str) -> list[str]:
         """What somebody has put on a message, as it stands."""
         where = f"client/v1/rooms/{quote(room_id)}/relations/{quote(event_id)}/m.annotation"
         found = (await self.call("GET", where))["chunk"]
@@ -102,7 +102,7 @@ class Person:
         state = await self.call("GET", f"rooms/{quote(room_id)}/state/m.room.member/{user_id}")
         return str(state["membership"])
 
-    async def read_by(self, room_id: str, user_id: str, event_id: str) -> bool:
+    async def has_read(self, room_id: str, user_id: str, event_id: str) -> bool:
         """Whether a receipt of that person stands at that message."""
         wanted = '{"room":{"timeline":{"limit":1}}}'
         sync = await self.call("GET", "sync", params={"timeout": "0", "filter": wanted})

@@ -10,7 +10,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 from aiohttp import web
-from tests.platforms.slack.fake import ANN, SIGNING_SECRET, Vendor, dm
+from tests.platforms.slack.fake import ANN, SIGNING_SECRET, FakeSlack, dm
 
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound
@@ -23,8 +23,8 @@ from holdfast.system.clock import SystemClock
 PATH = "/hooks/slack/default"
 
 
-def door_to(
-    vendor: Vendor,
+def new_platform(
+    vendor: FakeSlack,
     base_url: str,
     *,
     posted: bool = False,
@@ -51,17 +51,17 @@ def door_to(
     )
 
 
-def _of_its_own(vendor: Vendor) -> Path:
+def _of_its_own(vendor: FakeSlack) -> Path:
     folder = Path(mkdtemp())
     weakref.finalize(vendor, shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
 @asynccontextmanager
-async def listening(door: SlackPlatform) -> AsyncIterator[str]:
+async def listening(platform: SlackPlatform) -> AsyncIterator[str]:
     """The door's routes on a listener; the address that Slack would post to."""
     app = web.Application()
-    app.add_routes(door.routes())
+    app.add_routes(platform.routes())
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

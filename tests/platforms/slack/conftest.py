@@ -3,21 +3,21 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.platforms.slack.fake import Vendor
-from tests.platforms.slack.fake_web_api import WebApi
+from tests.platforms.slack.fake import FakeSlack
+from tests.platforms.slack.fake_web_api import FakeWebApi
 
 
 @pytest.fixture
-def vendor() -> Vendor:
-    return Vendor()
+def vendor() -> FakeSlack:
+    return FakeSlack()
 
 
 @pytest.fixture
-def web_api(vendor: Vendor) -> WebApi:
-    return WebApi(vendor)
+def web_api(vendor: FakeSlack) -> FakeWebApi:
+    return FakeWebApi(vendor)
 
 
 @pytest.fixture
-async def base_url(web_api: WebApi) -> AsyncIterator[str]:
+async def base_url(web_api: FakeWebApi) -> AsyncIterator[str]:
     async with web_api.serving() as url:
         yield url

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from tests.platforms.slack.faults import Faults
+from tests.platforms.slack.faults import WebApiFaults
 
 Json = dict[str, Any]
 
@@ -23,7 +23,7 @@ SCOPES = (
 )
 
 
-class Vendor:
+class FakeSlack:
     """Owns all that Slack knows. Tests speak for the people; `SlackClient` serves the app."""
 
     def __init__(self) -> None:
@@ -32,11 +32,11 @@ class Vendor:
         self.names = {ANN: "Ann", BOB: "Bob"}
         self.chats = {CHANNEL: "channel", dm(ANN): "im", dm(BOB): "im"}
         self.messages: list[Json] = []  # of everybody, as they stand now
-        self.signs: dict[tuple[str, str], list[str]] = {}  # of the app, by chat and message
+        self.reactions: dict[tuple[str, str], list[str]] = {}  # of the app, by chat and message
         self.files: dict[str, Json] = {}
         self.contents: dict[str, bytes] = {}
         self.calls: list[str] = []
-        self.faults = Faults()
+        self.faults = WebApiFaults()
         self.waiting: list[Json] = []  # envelopes that nobody has acknowledged
         self.acks: list[Json] = []
         self.sockets = 0
@@ -63,10 +63,10 @@ class Vendor:
             root = next((each for each in self.messages if each["ts"] == thread), {})
             message |= {"thread_ts": thread, "parent_user_id": root.get("user")}
         self.messages.append(message)
-        self._tell(message)
+        self._dispatch(message)
         return message
 
-    def _tell(self, message: Json) -> None:
+    def _dispatch(self, message: Json) -> None:
         """https://docs.slack.dev/reference/events/app_mention: it is no `message` event, and has no
         `channel_type`; an app that has asked for both hears of one message twice. "Messages sent to
         your app in direct message conversations are not dispatched via app_mention"."""

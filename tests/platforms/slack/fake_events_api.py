@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlencode
 
 import aiohttp
-from tests.platforms.slack.fake import SIGNING_SECRET, Json, Vendor
+from tests.platforms.slack.fake import SIGNING_SECRET, FakeSlack, Json
 
 _RETRY = 0.02
 _FORM = "application/x-www-form-urlencoded"
@@ -35,7 +35,7 @@ def content(envelope: Json) -> tuple[bytes, str]:
 
 
 @asynccontextmanager
-async def posting(vendor: Vendor, url: str) -> AsyncIterator[None]:
+async def posting(vendor: FakeSlack, url: str) -> AsyncIterator[None]:
     async with aiohttp.ClientSession() as http:
         task = asyncio.create_task(_post_all(vendor, url, http), name="posts of Slack")
         try:
@@ -46,7 +46,7 @@ async def posting(vendor: Vendor, url: str) -> AsyncIterator[None]:
                 await task
 
 
-async def _post_all(vendor: Vendor, url: str, http: aiohttp.ClientSession) -> None:
+async def _post_all(vendor: FakeSlack, url: str, http: aiohttp.ClientSession) -> None:
     """https://docs.slack.dev/apis/events-api#retries: what is not answered with 2xx comes again,
     with `X-Slack-Retry-Num` and `X-Slack-Retry-Reason`; the pauses are longer there."""
     while True:

@@ -4,13 +4,13 @@ import asyncio
 from contextlib import suppress
 
 from aiohttp import WSMsgType, web
-from tests.platforms.slack.fake import Json, Vendor, written
+from tests.platforms.slack.fake import FakeSlack, Json, written
 
 
-class Sockets:
+class FakeSocketMode:
     """Owns the open ones. https://docs.slack.dev/apis/events-api/using-socket-mode"""
 
-    def __init__(self, vendor: Vendor) -> None:
+    def __init__(self, vendor: FakeSlack) -> None:
         self._vendor = vendor
         self._open: list[web.WebSocketResponse] = []
         self.half_open = False  # True: it looks whole, and nothing is answered
@@ -24,7 +24,7 @@ class Sockets:
         await socket.send_json(self._hello())
         bringing = asyncio.create_task(self._bring(socket))
         try:
-            await self._hear(socket)
+            await self._receive(socket)
         finally:
             self._open.remove(socket)
             bringing.cancel()
@@ -41,7 +41,7 @@ class Sockets:
             "connection_info": {"app_id": "A0APP"},
         }
 
-    async def _hear(self, socket: web.WebSocketResponse) -> None:
+    async def _receive(self, socket: web.WebSocketResponse) -> None:
         async for heard in socket:
             if heard.type is WSMsgType.PING:
                 self.pings += 1

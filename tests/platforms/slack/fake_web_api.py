@@ -6,9 +6,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from aiohttp import web
-from tests.platforms.slack.fake import BOT, BOT_USER, TEAM, Json, Vendor, written
-from tests.platforms.slack.fake_socket_mode import Sockets
-from tests.platforms.slack.faults import Break, SlackError
+from tests.platforms.connection_faults import ConnectionFault
+from tests.platforms.slack.fake import BOT, BOT_USER, TEAM, FakeSlack, Json, written
+from tests.platforms.slack.fake_socket_mode import FakeSocketMode
+from tests.platforms.slack.faults import SlackError
 from tests.platforms.slack.rules import check_blocks, check_message
 
 Args = Mapping[str, Any]
@@ -16,12 +17,12 @@ EMOJI = {"eyes": "👀", "thumbsup": "👍"}
 _STRUCTURED = frozenset({"blocks", "files", "metadata"})
 
 
-class WebApi:
+class FakeWebApi:
     """Serves one `Vendor` to its app."""
 
-    def __init__(self, vendor: Vendor) -> None:
+    def __init__(self, vendor: FakeSlack) -> None:
         self._vendor = vendor
-        self.sockets = Sockets(vendor)
+        self.sockets = FakeSocketMode(vendor)
         self._base = ""
         self._methods: dict[str, Callable[[Args], Awaitable[Json]]] = {
             "auth.test": self._auth_test,
@@ -180,22 +181,22 @@ class WebApi:
     async def _react(self, args: Args) -> Json:
         """https://docs.slack.dev/reference/methods/reactions.add: "already_reacted: The specified
         item already has the user/reaction combination"."""
-        signs, name = self._signs(args), str(args["name"])
-        if name in signs:
+        reactions, name = self._reactions_of(args), str(args["name"])
+        if name in reactions:
             raise SlackError("already_reacted")
-        signs.append(name)
+        reactions.append(name)
         return {}
 
     async def _unreact(self, args: Args) -> Json:
         """https://docs.slack.dev/reference/methods/reactions.remove: "no_reaction: The specified
         item does not have the user/reaction combination"."""
-        signs, name = self._signs(args), str(args["name"])
-        if name not in signs:
+        reactions, name = self._reactions_of(args), str(args["name"])
+        if name not in reactions:
             raise SlackError("no_reaction")
-        signs.remove(name)
+        reactions.remove(name)
         return {}
 
-    def _signs(self, args: Args) -> list[str]:
+    def _reactions_of(self, args: Args) -> list[str]:
         """Both want the scope; `invalid_name` is no name of an emoji, which stands in no colons;
         `message_not_found`."""
         if "reactions:write" not in self._vendor.scopes.split(","):
@@ -205,7 +206,7 @@ class WebApi:
         place = self._chat(args), str(args.get("timestamp"))
         if place not in {(each["channel"], each["ts"]) for each in self._vendor.messages}:
             raise SlackError("message_not_found")
-        return self._vendor.signs.setdefault(place, [])
+        return self._vendor.reactions.setdefault(place, [])
 
     async def _file_info(self, args: Args) -> Json:
         return {"file": self._known_file(str(args["file"]))}
@@ -247,13 +248,13 @@ async def _arguments(request: web.Request) -> Json:
     }
 
 
-def _broken(request: web.Request, fault: Break | None) -> web.StreamResponse | None:
-    if fault is Break.CUT_AFTER:
+def _broken(request: web.Request, fault: ConnectionFault | None) -> web.StreamResponse | None:
+    if fault is ConnectionFault.RESET_AFTER:
         assert request.transport is not None
         request.transport.close()
         return web.Response()
-    if fault is Break.ERROR_AFTER:
+    if fault is ConnectionFault.ERROR_AFTER:
         return web.Response(status=502, text="<html>", content_type="text/html")
-    if fault is Break.TEXT_AFTER:
+    if fault is ConnectionFault.TEXT_AFTER:
         return web.Response(text="welcome to this hotel")
     return None

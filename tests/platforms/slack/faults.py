@@ -2,8 +2,9 @@
 
 from collections import deque
 from collections.abc import Mapping
-from enum import Enum, auto
 from typing import Any
+
+from tests.platforms.connection_faults import ConnectionFault
 
 
 class SlackError(Exception):
@@ -30,23 +31,15 @@ def flood(seconds: int) -> SlackError:
     return SlackError("ratelimited", status=429, headers={"Retry-After": str(seconds)})
 
 
-class Break(Enum):
-    """How a line breaks, and whether the request was carried out by then."""
-
-    CUT_AFTER = auto()  # done, and the connection is reset before the answer
-    ERROR_AFTER = auto()  # done, and a proxy of the vendor's answers 502
-    TEXT_AFTER = auto()  # done, and something between answers 200 with a text
-
-
-class Faults:
+class WebApiFaults:
     """Owns what is to go wrong, by method, each once and in order."""
 
     def __init__(self) -> None:
-        self._coming: dict[str, deque[SlackError | Break]] = {}
+        self._coming: dict[str, deque[SlackError | ConnectionFault]] = {}
 
-    def add(self, method: str, *what: SlackError | Break) -> None:
+    def add(self, method: str, *what: SlackError | ConnectionFault) -> None:
         self._coming.setdefault(method, deque()).extend(what)
 
-    def next(self, method: str) -> SlackError | Break | None:
+    def next(self, method: str) -> SlackError | ConnectionFault | None:
         coming = self._coming.get(method)
         return coming.popleft() if coming else None

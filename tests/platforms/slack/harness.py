@@ -6,11 +6,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.platforms.slack.builders import address, door_to, listening
-from tests.platforms.slack.fake import ANN, BOB, BOT_USER, CHANNEL, TOKEN, Json, Vendor
+from tests.platforms.connection_faults import ConnectionFault
+from tests.platforms.slack.builders import address, listening, new_platform
+from tests.platforms.slack.fake import ANN, BOB, BOT_USER, CHANNEL, TOKEN, FakeSlack, Json
 from tests.platforms.slack.fake_events_api import posting
-from tests.platforms.slack.fake_web_api import EMOJI, WebApi
-from tests.platforms.slack.faults import Break, SlackError, flood
+from tests.platforms.slack.fake_web_api import EMOJI, FakeWebApi
+from tests.platforms.slack.faults import SlackError, flood
 
 from holdfast.core.messages.outbox import Address, OutboundFile
 from holdfast.core.ports.platform import Platform
@@ -24,30 +25,30 @@ from holdfast.testing.conformance import (
     VisibleMessage,
 )
 
-IMPATIENT = 1.0  # seconds that a door waits for an answer, where it is to wait in vain
+SHORT_TIMEOUT = 1.0  # seconds that a door waits for an answer, where it is to wait in vain
 _ROOT = "1790000000.000000"  # the message that opened the thread, before anybody listened
-_OF_A_MESSAGE = {
+_SEND_FAULTS = {
     VendorFault.RATE_LIMIT: flood(7),
     VendorFault.REFUSED: SlackError("is_archived"),
-    VendorFault.RECEIPT_LOST: Break.CUT_AFTER,
+    VendorFault.RECEIPT_LOST: ConnectionFault.RESET_AFTER,
 }
 
 
-class SlackGround(PlatformHarness):
+class SlackHarness(PlatformHarness):
     def __init__(
         self,
-        web_api: WebApi,
-        vendor: Vendor,
-        door: Platform,
-        line: FaultProxy,
+        web_api: FakeWebApi,
+        vendor: FakeSlack,
+        platform: Platform,
+        proxy: FaultProxy,
         *,
         limit: float = 20.0,
     ) -> None:
-        self.platform = door
+        self.platform = platform
         self._limit = limit
         self._web_api = web_api
         self._vendor = vendor
-        self._line = line
+        self._proxy = proxy
         root = {"type": "message", "user": BOB, "text": "root", "ts": _ROOT, "channel": CHANNEL}
         vendor.messages.append(root)
 
@@ -67,10 +68,10 @@ class SlackGround(PlatformHarness):
         """https://docs.slack.dev/messaging/formatting-message-text#escaping: three signs are
         escaped. Whoever answers a message does it in the thread that it opens."""
         alone = chat is ChatKind.DM
-        words = html.escape(text, quote=False)
-        base = f"http://127.0.0.1:{self._line.port}/api"
+        escaped = html.escape(text, quote=False)
+        base = f"http://127.0.0.1:{self._proxy.port}/api"
         message = self._vendor.say(
-            f"<@{BOT_USER}> {words}" if mention and not alone else words,
+            f"<@{BOT_USER}> {escaped}" if mention and not alone else escaped,
             by=BOB if by is Participant.BOB else ANN,
             chat=None if alone else CHANNEL,
             thread=_ROOT if chat is ChatKind.THREAD else reply_to,
@@ -83,11 +84,11 @@ class SlackGround(PlatformHarness):
         return [self._shown(each) for each in self._vendor.sent()]
 
     def _shown(self, message: Json) -> VisibleMessage:
-        elsewhere = ChatKind.THREAD if message.get("thread_ts") == _ROOT else ChatKind.GROUP
+        group_or_thread = ChatKind.THREAD if message.get("thread_ts") == _ROOT else ChatKind.GROUP
         contents = self._vendor.contents
         return VisibleMessage(
-            text=message["text"] or "".join(_words(message.get("blocks"))),
-            chat=elsewhere if message["channel"] == CHANNEL else ChatKind.DM,
+            text=message["text"] or "".join(_block_texts(message.get("blocks"))),
+            chat=group_or_thread if message["channel"] == CHANNEL else ChatKind.DM,
             files=tuple(
                 OutboundFile(name=each["name"], data=contents[each["id"]])
                 for each in message.get("files", [])
@@ -109,7 +110,10 @@ class SlackGround(PlatformHarness):
 
     async def reactions(self, name: str) -> Sequence[str]:
         return [
-            EMOJI[each] for (_, ts), has in self._vendor.signs.items() if ts == name for each in has
+            EMOJI[each]
+            for (_, ts), has in self._vendor.reactions.items()
+            if ts == name
+            for each in has
         ]
 
     async def set_fault(self, fault: VendorFault) -> None:
@@ -117,25 +121,25 @@ class SlackGround(PlatformHarness):
             case VendorFault.BAD_CREDENTIALS:
                 self._vendor.token = "another"
             case VendorFault.UNREACHABLE:
-                self._line.refuse_connections()
+                self._proxy.refuse_connections()
                 await self._web_api.sockets.close()
             case VendorFault.NONE:
                 self._vendor.token = TOKEN
-                self._line.restore()
-            case VendorFault.HALF_OPEN if self._limit > IMPATIENT:
+                self._proxy.restore()
+            case VendorFault.HALF_OPEN if self._limit > SHORT_TIMEOUT:
                 raise NotSupported("asked of a door that is less patient, in a test of its own")
             case VendorFault.HALF_OPEN:
-                self._line.go_silent()
+                self._proxy.go_silent()
                 self._web_api.sockets.half_open = True
             case _:
-                self._vendor.faults.add("chat.postMessage", _OF_A_MESSAGE[fault])
+                self._vendor.faults.add("chat.postMessage", _SEND_FAULTS[fault])
 
 
-def _words(blocks: Any) -> Iterator[str]:
+def _block_texts(blocks: Any) -> Iterator[str]:
     """What is read in blocks, whatever they are made of."""
     for each in blocks or []:
         yield each.get("text", "") if isinstance(each.get("text", ""), str) else ""
-        yield from _words(each.get("elements"))
+        yield from _block_texts(each.get("elements"))
 
 
 def _buttons(message: Json) -> list[Json]:
@@ -145,19 +149,19 @@ def _buttons(message: Json) -> list[Json]:
 
 
 @asynccontextmanager
-async def by_socket(limit: float = 20.0) -> AsyncIterator[PlatformHarness]:
-    vendor = Vendor()
-    web_api = WebApi(vendor)
-    async with web_api.serving() as base_url, FaultProxy(urlsplit(base_url).port or 0) as line:
-        door = door_to(vendor, f"http://127.0.0.1:{line.port}/api", limit=limit)
-        yield SlackGround(web_api, vendor, door, line, limit=limit)
+async def socket_mode_harness(limit: float = 20.0) -> AsyncIterator[PlatformHarness]:
+    vendor = FakeSlack()
+    web_api = FakeWebApi(vendor)
+    async with web_api.serving() as base_url, FaultProxy(urlsplit(base_url).port or 0) as proxy:
+        platform = new_platform(vendor, f"http://127.0.0.1:{proxy.port}/api", limit=limit)
+        yield SlackHarness(web_api, vendor, platform, proxy, limit=limit)
 
 
 @asynccontextmanager
-async def posted() -> AsyncIterator[PlatformHarness]:
-    vendor = Vendor()
-    web_api = WebApi(vendor)
-    async with web_api.serving() as base_url, FaultProxy(urlsplit(base_url).port or 0) as line:
-        door = door_to(vendor, f"http://127.0.0.1:{line.port}/api", posted=True)
-        async with listening(door) as url, posting(vendor, url):
-            yield SlackGround(web_api, vendor, door, line)
+async def events_api_harness() -> AsyncIterator[PlatformHarness]:
+    vendor = FakeSlack()
+    web_api = FakeWebApi(vendor)
+    async with web_api.serving() as base_url, FaultProxy(urlsplit(base_url).port or 0) as proxy:
+        platform = new_platform(vendor, f"http://127.0.0.1:{proxy.port}/api", posted=True)
+        async with listening(platform) as url, posting(vendor, url):
+            yield SlackHarness(web_api, vendor, platform, proxy)

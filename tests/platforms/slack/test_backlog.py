@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
-from tests.platforms.slack.builders import door_to, listening, until
-from tests.platforms.slack.fake import ANN, BOB, BOT_USER, CHANNEL, DEEP, Vendor, dm
+from tests.platforms.connection_faults import ConnectionFault
+from tests.platforms.slack.builders import listening, new_platform, until
+from tests.platforms.slack.fake import ANN, BOB, BOT_USER, CHANNEL, DEEP, FakeSlack, dm
 from tests.platforms.slack.fake_events_api import posting
-from tests.platforms.slack.faults import Break, SlackError, flood
+from tests.platforms.slack.faults import SlackError, flood
 from tests.support.gateway_harness import ManualClock
 
 from holdfast.core.errors import StoreError
@@ -18,13 +19,13 @@ from holdfast.core.messages.inbox import Inbound
 from holdfast.platforms.slack.checkpoint import SlackCheckpoint
 from holdfast.testing.intake import RecordingIntake
 
-LATER = 200  # names of messages: so many seconds, for the mark stays a minute behind
+AWAY_SECONDS = 200  # names of messages: so many seconds, for the mark stays a minute behind
 
 
-class App:
+class SlackApp:
     """One app and its folder, connected and away by turns."""
 
-    def __init__(self, vendor: Vendor, base_url: str, folder: Path) -> None:
+    def __init__(self, vendor: FakeSlack, base_url: str, folder: Path) -> None:
         self.vendor = vendor
         self.intake = RecordingIntake()
         self._base_url = base_url
@@ -33,12 +34,12 @@ class App:
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[None]:
-        door = door_to(self.vendor, self._base_url, folder=self._folder, clock=self.clock)
-        async with door.connect(self.intake):
+        platform = new_platform(self.vendor, self._base_url, folder=self._folder, clock=self.clock)
+        async with platform.connect(self.intake):
             yield
             await until(lambda: not self.vendor.waiting)
 
-    async def meet(self) -> None:
+    async def first_contact(self) -> None:
         """It has heard from Ann, and in the channel; then a while passes."""
         async with self.connected():
             self.vendor.say("first")
@@ -46,40 +47,42 @@ class App:
         self.pass_time()
 
     def pass_time(self) -> None:
-        self.clock.at += LATER
-        for _ in range(LATER):
+        self.clock.at += AWAY_SECONDS
+        for _ in range(AWAY_SECONDS):
             self.vendor.tick()
 
-    def say_unheard(self, text: str, **more: object) -> dict[str, object]:
+    def say_undelivered(self, text: str, **more: object) -> dict[str, object]:
         """Slack has given up on bringing it."""
         said = self.vendor.say(text, **more)  # type: ignore[arg-type]  # as `say` takes them
         self.vendor.waiting.clear()
         return said
 
     @property
-    def heard(self) -> list[str]:
+    def texts(self) -> list[str]:
         return [each.text for each in self.intake.accepted]
 
 
 @pytest.fixture
-def app(vendor: Vendor, base_url: str, tmp_path: Path) -> App:
-    return App(vendor, base_url, tmp_path / "slack")
+def app(vendor: FakeSlack, base_url: str, tmp_path: Path) -> SlackApp:
+    return SlackApp(vendor, base_url, tmp_path / "slack")
 
 
-async def test_what_slack_no_longer_brings_is_fetched_from_the_history_in_order(app: App) -> None:
+async def test_what_slack_no_longer_brings_is_fetched_from_the_history_in_order(
+    app: SlackApp,
+) -> None:
     """G1: in the chat of two, in a channel, and in the thread that was spoken in there."""
-    await app.meet()
+    await app.first_contact()
     root = app.vendor.messages[1]["ts"]
-    app.say_unheard("second")
-    app.say_unheard(f"<@{BOT_USER}> more", chat=CHANNEL, by=BOB, thread=root)
-    app.say_unheard("third")
-    app.say_unheard(f"<@{BOT_USER}> other", chat=CHANNEL, by=BOB)
+    app.say_undelivered("second")
+    app.say_undelivered(f"<@{BOT_USER}> more", chat=CHANNEL, by=BOB, thread=root)
+    app.say_undelivered("third")
+    app.say_undelivered(f"<@{BOT_USER}> other", chat=CHANNEL, by=BOB)
     async with app.connected():
-        await until(lambda: len(app.heard) == 6)
+        await until(lambda: len(app.texts) == 6)
         app.vendor.say("now")
-        await until(lambda: len(app.heard) == 7)
+        await until(lambda: len(app.texts) == 7)
     missed = app.intake.accepted[2:]
-    assert [_told(each) for each in missed] == [
+    assert [_chat_text_thread(each) for each in missed] == [
         (dm(ANN), "second", None),
         (dm(ANN), "third", None),
         (CHANNEL, missed[2].text, missed[2].message_id),
@@ -90,110 +93,114 @@ async def test_what_slack_no_longer_brings_is_fetched_from_the_history_in_order(
     assert all(each.mentioned for each in missed[2:4])
 
 
-async def test_what_was_taken_is_not_taken_again_and_what_was_said_behind_it_is(app: App) -> None:
+async def test_what_was_taken_is_not_taken_again_and_what_was_said_behind_it_is(
+    app: SlackApp,
+) -> None:
     """G2: the history names messages as events do, so intake knows them."""
-    await app.meet()
-    app.say_unheard("second")
+    await app.first_contact()
+    app.say_undelivered("second")
     async with app.connected():
-        await until(lambda: "second" in app.heard)
+        await until(lambda: "second" in app.texts)
     looked_at = len(app.intake.attempted)
-    app.clock.at += LATER
+    app.clock.at += AWAY_SECONDS
     async with app.connected():
         await until(lambda: len(app.intake.attempted) > looked_at)  # the mark stays a minute behind
         app.vendor.say("third")
-        await until(lambda: "third" in app.heard)
-    assert app.heard[-2:] == ["second", "third"] and app.heard.count("second") == 1
+        await until(lambda: "third" in app.texts)
+    assert app.texts[-2:] == ["second", "third"] and app.texts.count("second") == 1
 
 
-async def test_after_a_restart_slack_is_asked_for_nothing(app: App) -> None:
+async def test_after_a_restart_slack_is_asked_for_nothing(app: SlackApp) -> None:
     """It brings by itself what nobody took for a minute: live words wait for no history."""
     async with app.connected():
         app.vendor.say("one")
-        await until(lambda: app.heard == ["one"])
+        await until(lambda: app.texts == ["one"])
     app.clock.at += 30
     async with app.connected():
         app.vendor.say("two")
-        await until(lambda: app.heard == ["one", "two"])
+        await until(lambda: app.texts == ["one", "two"])
     assert not [call for call in app.vendor.calls if call.startswith("conversations.")]
 
 
-async def test_an_app_that_is_new_asks_for_no_history(app: App) -> None:
+async def test_an_app_that_is_new_asks_for_no_history(app: SlackApp) -> None:
     async with app.connected():
         app.vendor.say("hello")
-        await until(lambda: app.heard == ["hello"])
+        await until(lambda: app.texts == ["hello"])
     assert not [call for call in app.vendor.calls if call.startswith("conversations.")]
 
 
-async def test_a_history_is_read_through_a_flood_and_over_several_pages(app: App) -> None:
-    await app.meet()
+async def test_a_history_is_read_through_a_flood_and_over_several_pages(app: SlackApp) -> None:
+    await app.first_contact()
     for number in range(230):
-        app.say_unheard(f"{number}")
+        app.say_undelivered(f"{number}")
     app.vendor.faults.add("conversations.history", flood(0))
     async with app.connected():
-        await until(lambda: "229" in app.heard)
-    assert [text for text in app.heard if text.isdigit()] == [str(n) for n in range(230)]
+        await until(lambda: "229" in app.texts)
+    assert [text for text in app.texts if text.isdigit()] == [str(n) for n in range(230)]
 
 
-async def test_a_chat_that_may_not_be_read_holds_up_no_other(app: App) -> None:
-    await app.meet()
-    app.say_unheard(f"<@{BOT_USER}> other", chat=CHANNEL, by=BOB)
+async def test_a_chat_that_may_not_be_read_holds_up_no_other(app: SlackApp) -> None:
+    await app.first_contact()
+    app.say_undelivered(f"<@{BOT_USER}> other", chat=CHANNEL, by=BOB)
     app.vendor.faults.add("conversations.history", SlackError("missing_scope", needed="im:history"))
     async with app.connected():
-        await until(lambda: any(text.endswith("other") for text in app.heard))
+        await until(lambda: any(text.endswith("other") for text in app.texts))
 
 
-async def test_a_history_nested_without_end_holds_up_no_other(app: App) -> None:
-    await app.meet()
-    app.say_unheard("deep", blocks=DEEP)
-    app.say_unheard(f"<@{BOT_USER}> other", chat=CHANNEL, by=BOB)
+async def test_a_history_nested_without_end_holds_up_no_other(app: SlackApp) -> None:
+    await app.first_contact()
+    app.say_undelivered("deep", blocks=DEEP)
+    app.say_undelivered(f"<@{BOT_USER}> other", chat=CHANNEL, by=BOB)
     async with app.connected():
-        await until(lambda: any(text.endswith("other") for text in app.heard))
+        await until(lambda: any(text.endswith("other") for text in app.texts))
         app.vendor.say("on the line", blocks=DEEP)
-        await until(lambda: "on the line" in app.heard)
+        await until(lambda: "on the line" in app.texts)
     assert app.intake.disconnects == []
 
 
-async def test_a_history_that_is_not_answered_breaks_the_line_and_moves_no_mark(app: App) -> None:
-    await app.meet()
-    app.say_unheard("second")
-    app.vendor.faults.add("conversations.history", Break.ERROR_AFTER)
+async def test_a_history_that_is_not_answered_breaks_the_line_and_moves_no_mark(
+    app: SlackApp,
+) -> None:
+    await app.first_contact()
+    app.say_undelivered("second")
+    app.vendor.faults.add("conversations.history", ConnectionFault.ERROR_AFTER)
     async with app.connected():
         await until(lambda: app.intake.disconnects)
-    assert "second" not in app.heard
+    assert "second" not in app.texts
     async with app.connected():
-        await until(lambda: "second" in app.heard)
+        await until(lambda: "second" in app.texts)
 
 
-async def test_a_message_of_the_history_that_makes_no_sense_is_passed_over(app: App) -> None:
-    await app.meet()
-    app.say_unheard("odd", files=[7])
-    app.say_unheard("second")
+async def test_a_message_of_the_history_that_makes_no_sense_is_passed_over(app: SlackApp) -> None:
+    await app.first_contact()
+    app.say_undelivered("odd", files=[7])
+    app.say_undelivered("second")
     async with app.connected():
-        await until(lambda: "second" in app.heard)
-    assert "odd" not in app.heard
+        await until(lambda: "second" in app.texts)
+    assert "odd" not in app.texts
 
 
-async def test_what_the_store_does_not_take_is_handed_over_again(app: App) -> None:
-    await app.meet()
-    app.say_unheard("second")
+async def test_what_the_store_does_not_take_is_handed_over_again(app: SlackApp) -> None:
+    await app.first_contact()
+    app.say_undelivered("second")
     app.intake.fail_next(StoreError("disk full"))
     async with app.connected():
-        await until(lambda: "second" in app.heard)
+        await until(lambda: "second" in app.texts)
 
 
 async def test_events_that_are_posted_wait_for_what_was_missed(
-    vendor: Vendor, base_url: str, tmp_path: Path
+    vendor: FakeSlack, base_url: str, tmp_path: Path
 ) -> None:
-    app = App(vendor, base_url, tmp_path)
-    await app.meet()
-    app.say_unheard("second")
-    door = door_to(vendor, base_url, posted=True, folder=tmp_path)
-    async with listening(door) as url, door.connect(app.intake):
-        await until(lambda: "second" in app.heard)
+    app = SlackApp(vendor, base_url, tmp_path)
+    await app.first_contact()
+    app.say_undelivered("second")
+    platform = new_platform(vendor, base_url, posted=True, folder=tmp_path)
+    async with listening(platform) as url, platform.connect(app.intake):
+        await until(lambda: "second" in app.texts)
         vendor.say("third")
         async with posting(vendor, url):
-            await until(lambda: "third" in app.heard)
-    assert app.heard[-2:] == ["second", "third"]
+            await until(lambda: "third" in app.texts)
+    assert app.texts[-2:] == ["second", "third"]
 
 
 async def test_a_record_that_makes_no_sense_is_begun_anew(tmp_path: Path) -> None:
@@ -211,7 +218,7 @@ async def test_a_record_that_makes_no_sense_is_begun_anew(tmp_path: Path) -> Non
 
 
 async def test_the_vendors_own_client_reads_the_history_the_same_way(
-    vendor: Vendor, base_url: str
+    vendor: FakeSlack, base_url: str
 ) -> None:
     """The pretend history is not shaped to our code: the vendor's client pages through it."""
     said = [vendor.say(str(number)) for number in range(5)]
@@ -224,5 +231,5 @@ async def test_the_vendors_own_client_reads_the_history_the_same_way(
     assert found == ["4", "3", "2"]
 
 
-def _told(inbound: Inbound) -> tuple[str, str, str | None]:
+def _chat_text_thread(inbound: Inbound) -> tuple[str, str, str | None]:
     return inbound.source.chat_id, inbound.text, inbound.source.thread_id

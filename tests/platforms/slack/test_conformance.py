@@ -4,22 +4,22 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 import pytest
-from tests.platforms.slack.harness import IMPATIENT, by_socket, posted
+from tests.platforms.slack.harness import SHORT_TIMEOUT, events_api_harness, socket_mode_harness
 
 from holdfast.testing.conformance import CHECKS, ConformanceCheck, PlatformHarness
 from holdfast.testing.conformance.connections import a_half_open_connection_is_not_reported_as_alive
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)
-@pytest.mark.parametrize("start", [by_socket, posted])
+@pytest.mark.parametrize("start", [socket_mode_harness, events_api_harness])
 async def test_the_door_keeps_its_promises(
     start: Callable[[], AbstractAsyncContextManager[PlatformHarness]], check: ConformanceCheck
 ) -> None:
-    async with start() as ground:
-        await check(ground)
+    async with start() as harness:
+        await check(harness)
 
 
 async def test_a_line_that_only_looks_whole_proves_nothing() -> None:
     """Apart, since no other check should have to be answered that quickly."""
-    async with by_socket(IMPATIENT) as ground:
-        await a_half_open_connection_is_not_reported_as_alive(ground)
+    async with socket_mode_harness(SHORT_TIMEOUT) as harness:
+        await a_half_open_connection_is_not_reported_as_alive(harness)

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.platforms.slack.builders import door_to
-from tests.platforms.slack.fake import SCOPES, Vendor
+from tests.platforms.slack.builders import new_platform
+from tests.platforms.slack.fake import SCOPES, FakeSlack
 
 from holdfast.core.errors import ConnectRefused, SendError
 from holdfast.core.ports.platform_plugin import PluginContext
@@ -30,7 +30,9 @@ def opening(base_url: str, **secrets: str) -> PluginContext[SlackSettings]:
     )
 
 
-async def test_both_tokens_are_tried_and_no_socket_is_opened(vendor: Vendor, base_url: str) -> None:
+async def test_both_tokens_are_tried_and_no_socket_is_opened(
+    vendor: FakeSlack, base_url: str
+) -> None:
     assert PLUGIN.check is not None
     right = opening(base_url, token=vendor.token, app_token=vendor.app_token)
     assert (await PLUGIN.check(right)).name.startswith("@")
@@ -41,7 +43,7 @@ async def test_both_tokens_are_tried_and_no_socket_is_opened(vendor: Vendor, bas
 
 
 async def test_what_the_app_was_not_granted_is_named_with_what_does_not_work(
-    vendor: Vendor, base_url: str
+    vendor: FakeSlack, base_url: str
 ) -> None:
     """By what Slack says in the headers of its answers."""
     assert PLUGIN.check is not None
@@ -58,19 +60,19 @@ async def test_what_the_app_was_not_granted_is_named_with_what_does_not_work(
 
 
 async def test_a_check_of_an_account_that_runs_says_what_it_lacks_now(
-    vendor: Vendor, base_url: str
+    vendor: FakeSlack, base_url: str
 ) -> None:
-    door = door_to(vendor, base_url)
-    doors = PlatformRegistry([door], clock=SystemClock())
-    async with door.connect(RecordingIntake()):
-        assert doors.status_of(door).missing_grants == ()
+    platform = new_platform(vendor, base_url)
+    doors = PlatformRegistry([platform], clock=SystemClock())
+    async with platform.connect(RecordingIntake()):
+        assert doors.status_of(platform).missing_grants == ()
         vendor.scopes = SCOPES.replace("commands,", "")
-        await door.probe()
-        (lack,) = doors.status_of(door).missing_grants
+        await platform.probe()
+        (lack,) = doors.status_of(platform).missing_grants
         assert "the scope commands: there is no /holdfast" in lack
         vendor.scopes = SCOPES  # somebody has installed the app again
-        await door.probe()
-        assert doors.status_of(door).missing_grants == ()
+        await platform.probe()
+        assert doors.status_of(platform).missing_grants == ()
 
 
 def test_the_manifest_asks_for_what_is_needed_and_for_nothing_else() -> None:

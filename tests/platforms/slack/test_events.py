@@ -6,16 +6,16 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.platforms.slack.builders import door_to, until
-from tests.platforms.slack.fake import ANN, BOB, BOT, BOT_USER, CHANNEL, Vendor, dm
-from tests.platforms.slack.fake_web_api import WebApi
+from tests.platforms.slack.builders import new_platform, until
+from tests.platforms.slack.fake import ANN, BOB, BOT, BOT_USER, CHANNEL, FakeSlack, dm
+from tests.platforms.slack.fake_web_api import FakeWebApi
 from tests.platforms.slack.faults import SlackError, flood
 
 from holdfast.core.errors import AccountDisconnected, ConnectRefused, NotAllowed, StoreError
 from holdfast.core.messages.inbox import Accepted, Inbound
 from holdfast.core.messages.source import Attachment, Author, ChatType
 from holdfast.core.secrets import Secret
-from holdfast.platforms.slack.client import SlackClient as Line
+from holdfast.platforms.slack.client import SlackClient
 from holdfast.platforms.slack.events import plain_text
 from holdfast.platforms.slack.receiver import SocketModeConnection
 from holdfast.testing.intake import RecordingIntake
@@ -28,18 +28,18 @@ def intake() -> RecordingIntake:
 
 @asynccontextmanager
 async def connected(
-    vendor: Vendor, base_url: str, intake: RecordingIntake, **settings: Any
+    vendor: FakeSlack, base_url: str, intake: RecordingIntake, **settings: Any
 ) -> AsyncIterator[None]:
     """Until all that was said is acknowledged."""
-    async with door_to(vendor, base_url, **settings).connect(intake):
+    async with new_platform(vendor, base_url, **settings).connect(intake):
         yield
         await until(lambda: not vendor.waiting)
 
 
-class Watching(RecordingIntake):
+class AckCountingIntake(RecordingIntake):
     """Looks, each time it is asked, how much was acknowledged by then."""
 
-    def __init__(self, vendor: Vendor) -> None:
+    def __init__(self, vendor: FakeSlack) -> None:
         super().__init__()
         self.acknowledged: list[int] = []
         self._vendor = vendor
@@ -50,10 +50,10 @@ class Watching(RecordingIntake):
 
 
 async def test_an_envelope_is_acknowledged_once_it_is_durable_and_not_before(
-    vendor: Vendor, base_url: str
+    vendor: FakeSlack, base_url: str
 ) -> None:
     """G1: the Slack envelope ack comes after the commit, however often that is tried."""
-    intake = Watching(vendor)
+    intake = AckCountingIntake(vendor)
     intake.fail_next(StoreError("disk full"))
     async with connected(vendor, base_url, intake):
         vendor.say("hello")
@@ -63,7 +63,7 @@ async def test_an_envelope_is_acknowledged_once_it_is_durable_and_not_before(
 
 
 async def test_a_mention_in_a_channel_is_one_message_though_two_events_tell_of_it(
-    vendor: Vendor, base_url: str, intake: RecordingIntake
+    vendor: FakeSlack, base_url: str, intake: RecordingIntake
 ) -> None:
     """G2: `message` and `app_mention` have event ids of their own, and are about one message."""
     async with connected(vendor, base_url, intake):
@@ -78,7 +78,7 @@ async def test_a_mention_in_a_channel_is_one_message_though_two_events_tell_of_i
 
 
 async def test_a_name_alone_is_said_too(
-    vendor: Vendor, base_url: str, intake: RecordingIntake
+    vendor: FakeSlack, base_url: str, intake: RecordingIntake
 ) -> None:
     async with connected(vendor, base_url, intake):
         vendor.say(f"<@{BOT_USER}>", chat=CHANNEL)
@@ -86,7 +86,7 @@ async def test_a_name_alone_is_said_too(
 
 
 async def test_a_thread_is_a_place_of_its_own_and_knows_whose_it_is(
-    vendor: Vendor, base_url: str, intake: RecordingIntake
+    vendor: FakeSlack, base_url: str, intake: RecordingIntake
 ) -> None:
     """Groups: what is said under a message of ours answers it."""
     ours = vendor.post(CHANNEL, {"text": "who is in?"})
@@ -103,7 +103,7 @@ async def test_a_thread_is_a_place_of_its_own_and_knows_whose_it_is(
 
 
 async def test_without_threads_a_channel_is_one_place(
-    vendor: Vendor, base_url: str, intake: RecordingIntake
+    vendor: FakeSlack, base_url: str, intake: RecordingIntake
 ) -> None:
     async with connected(vendor, base_url, intake, threads=False):
         vendor.say("hello", chat=CHANNEL)
@@ -111,7 +111,7 @@ async def test_without_threads_a_channel_is_one_place(
 
 
 async def test_only_what_somebody_has_changed_is_a_change(
-    vendor: Vendor, base_url: str, intake: RecordingIntake
+    vendor: FakeSlack, base_url: str, intake: RecordingIntake
 ) -> None:
     """G2: Slack also tells that a link was unfurled; nobody said anything by that."""
     async with connected(vendor, base_url, intake):
@@ -127,7 +127,7 @@ async def test_only_what_somebody_has_changed_is_a_change(
 
 
 async def test_bots_are_told_from_people_and_we_do_not_hear_ourselves(
-    vendor: Vendor, base_url: str, intake: RecordingIntake
+    vendor: FakeSlack, base_url: str, intake: RecordingIntake
 ) -> None:
     """Loops: what the account itself wrote comes back to it, and so does each of its changes."""
     async with connected(vendor, base_url, intake):
@@ -139,7 +139,7 @@ async def test_bots_are_told_from_people_and_we_do_not_hear_ourselves(
 
 
 async def test_a_press_is_said_by_who_pressed_in_the_thread_of_its_message(
-    vendor: Vendor, base_url: str, intake: RecordingIntake
+    vendor: FakeSlack, base_url: str, intake: RecordingIntake
 ) -> None:
     """Buttons: each press is an event of its own, acknowledged after the commit."""
     asked = vendor.post(CHANNEL, {"text": "may I?", "thread_ts": "1790000000.000001"})
@@ -164,7 +164,7 @@ async def test_a_press_is_said_by_who_pressed_in_the_thread_of_its_message(
     ],
 )
 async def test_a_slash_command_is_a_command_or_said_to_the_agent(
-    vendor: Vendor, base_url: str, intake: RecordingIntake, command: str, text: str, said: str
+    vendor: FakeSlack, base_url: str, intake: RecordingIntake, command: str, text: str, said: str
 ) -> None:
     async with connected(vendor, base_url, intake):
         vendor.command(command, text)
@@ -173,11 +173,11 @@ async def test_a_slash_command_is_a_command_or_said_to_the_agent(
 
 
 async def test_a_command_that_is_not_allowed_says_so_and_one_that_cannot_be_kept_failed(
-    vendor: Vendor, base_url: str, intake: RecordingIntake
+    vendor: FakeSlack, base_url: str, intake: RecordingIntake
 ) -> None:
     """Slack brings a command once and tells its giver that it failed, where nobody answers."""
     intake.fail_next(NotAllowed("not on the list"), StoreError("disk full"))
-    async with door_to(vendor, base_url).connect(intake):
+    async with new_platform(vendor, base_url).connect(intake):
         vendor.command("/stop")
         vendor.command("/new")
         await intake.wait_for_attempts(2)
@@ -190,7 +190,7 @@ async def test_a_command_that_is_not_allowed_says_so_and_one_that_cannot_be_kept
 
 
 async def test_a_command_does_not_wait_behind_what_cannot_be_kept_yet(
-    vendor: Vendor, base_url: str, intake: RecordingIntake
+    vendor: FakeSlack, base_url: str, intake: RecordingIntake
 ) -> None:
     """Commands: three seconds are all that Slack gives them, whatever becomes of an event."""
     plan = vendor.upload("plan.txt", b"the plan", base_url)
@@ -206,7 +206,7 @@ async def test_a_command_does_not_wait_behind_what_cannot_be_kept_yet(
 
 
 async def test_files_are_handed_over_and_one_that_is_not_to_be_had_holds_up_nobody(
-    vendor: Vendor, base_url: str, intake: RecordingIntake
+    vendor: FakeSlack, base_url: str, intake: RecordingIntake
 ) -> None:
     """Attachments in: also those of another workspace, whose event has only their name."""
     plan = vendor.upload("plan.txt", b"the plan", base_url)
@@ -217,16 +217,16 @@ async def test_files_are_handed_over_and_one_that_is_not_to_be_had_holds_up_nobo
     assert intake.attachments == [("plan.txt", b"the plan"), (f"file-{shared['id']}", b"shared")]
 
 
-async def test_the_token_goes_to_nobody_but_slack(vendor: Vendor, base_url: str) -> None:
-    line = Line(Secret(vendor.token), base_url=base_url)
-    async with line.open(lambda: None, lambda error: None):
+async def test_the_token_goes_to_nobody_but_slack(vendor: FakeSlack, base_url: str) -> None:
+    client = SlackClient(Secret(vendor.token), base_url=base_url)
+    async with client.open(lambda: None, lambda error: None):
         for url in ("http://127.0.0.1:1/x", "https://slack.com.example.org/x", "https://x.org/x"):
             with pytest.raises(Exception, match="outside of Slack"):
-                await line.download(url, max_bytes=9)
+                await client.download(url, max_bytes=9)
 
 
 async def test_a_socket_that_slack_replaces_is_opened_anew_and_nothing_is_lost(
-    vendor: Vendor, base_url: str, web_api: WebApi, intake: RecordingIntake
+    vendor: FakeSlack, base_url: str, web_api: FakeWebApi, intake: RecordingIntake
 ) -> None:
     async with connected(vendor, base_url, intake):
         vendor.say("one")
@@ -239,15 +239,15 @@ async def test_a_socket_that_slack_replaces_is_opened_anew_and_nothing_is_lost(
 
 
 async def test_a_line_that_breaks_and_a_mode_that_is_switched_off_are_told(
-    vendor: Vendor, base_url: str, web_api: WebApi, intake: RecordingIntake
+    vendor: FakeSlack, base_url: str, web_api: FakeWebApi, intake: RecordingIntake
 ) -> None:
-    async with door_to(vendor, base_url).connect(intake):
+    async with new_platform(vendor, base_url).connect(intake):
         await web_api.sockets.close()
         await until(lambda: intake.disconnects)
-    async with door_to(vendor, base_url).connect(intake):
+    async with new_platform(vendor, base_url).connect(intake):
         await web_api.sockets.disconnect("link_disabled")
         await until(lambda: len(intake.disconnects) == 2)
-    async with door_to(vendor, base_url).connect(intake):
+    async with new_platform(vendor, base_url).connect(intake):
         await web_api.sockets.disconnect("too_many_websockets")
         await until(lambda: len(intake.disconnects) == 3)
     assert [type(each) for each in intake.disconnects] == [
@@ -258,14 +258,17 @@ async def test_a_line_that_breaks_and_a_mode_that_is_switched_off_are_told(
 
 
 async def test_a_half_open_socket_falls_silent_and_a_living_one_does_not(
-    vendor: Vendor, base_url: str, web_api: WebApi, intake: RecordingIntake
+    vendor: FakeSlack, base_url: str, web_api: FakeWebApi, intake: RecordingIntake
 ) -> None:
     """Law 9: each answer to a ping is a proof, and no other sign is needed."""
     proofs: list[int] = []
-    line = Line(Secret(vendor.token), base_url=base_url, timeout=5)
-    async with line.open(lambda: None, lambda error: None), asyncio.TaskGroup() as side:
+    client = SlackClient(Secret(vendor.token), base_url=base_url, timeout=5)
+    async with client.open(lambda: None, lambda error: None), asyncio.TaskGroup() as side:
         socket = SocketModeConnection(
-            line, Secret(vendor.app_token), on_activity=lambda: proofs.append(1), ping_interval=0.01
+            client,
+            Secret(vendor.app_token),
+            on_activity=lambda: proofs.append(1),
+            ping_interval=0.01,
         )
         await socket.open()
         tasks = [side.create_task(socket.listen()), side.create_task(socket.send_pings())]
@@ -293,7 +296,7 @@ async def test_a_half_open_socket_falls_silent_and_a_living_one_does_not(
     ],
 )
 async def test_what_a_person_has_to_mend_is_refused_with_what_and_where(
-    vendor: Vendor,
+    vendor: FakeSlack,
     base_url: str,
     intake: RecordingIntake,
     method: str,
@@ -302,17 +305,17 @@ async def test_what_a_person_has_to_mend_is_refused_with_what_and_where(
 ) -> None:
     vendor.faults.add(method, error)
     with pytest.raises(ConnectRefused, match=told) as refused:
-        async with door_to(vendor, base_url).connect(intake):
+        async with new_platform(vendor, base_url).connect(intake):
             pass
     assert "api.slack.com/apps" in refused.value.remedy
 
 
 async def test_an_app_that_may_not_write_is_refused_with_the_scope(
-    vendor: Vendor, base_url: str, intake: RecordingIntake
+    vendor: FakeSlack, base_url: str, intake: RecordingIntake
 ) -> None:
     vendor.scopes = "im:history"
     with pytest.raises(ConnectRefused, match="chat:write"):
-        async with door_to(vendor, base_url).connect(intake):
+        async with new_platform(vendor, base_url).connect(intake):
             pass
 
 

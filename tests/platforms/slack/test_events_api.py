@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 
 import aiohttp
 import pytest
-from tests.platforms.slack.builders import door_to, listening, until
-from tests.platforms.slack.fake import Json, Vendor
+from tests.platforms.slack.builders import listening, new_platform, until
+from tests.platforms.slack.fake import FakeSlack, Json
 from tests.platforms.slack.fake_events_api import content, posting, signed
 
 from holdfast.core.errors import ConnectRefused, IntakeClosed, NotAllowed, StoreError
@@ -17,7 +17,7 @@ from holdfast.platforms.slack.platform import SlackPlatform
 from holdfast.testing.intake import RecordingIntake
 
 
-class Stuck(RecordingIntake):
+class StuckIntake(RecordingIntake):
     """One that never has it durable."""
 
     def __init__(self) -> None:
@@ -31,23 +31,23 @@ class Stuck(RecordingIntake):
 
 
 @pytest.fixture
-def door(vendor: Vendor, base_url: str) -> SlackPlatform:
-    return door_to(vendor, base_url, posted=True)
+def platform(vendor: FakeSlack, base_url: str) -> SlackPlatform:
+    return new_platform(vendor, base_url, posted=True)
 
 
 @pytest.fixture
-async def url(door: SlackPlatform) -> AsyncIterator[str]:
-    async with listening(door) as address:
+async def url(platform: SlackPlatform) -> AsyncIterator[str]:
+    async with listening(platform) as address:
         yield address
 
 
 async def test_an_event_is_posted_again_until_it_is_durable(
-    vendor: Vendor, door: SlackPlatform, url: str
+    vendor: FakeSlack, platform: SlackPlatform, url: str
 ) -> None:
     """G1: the 200 comes after the commit; `X-Slack-Retry-Num` says that it was tried before."""
     intake = RecordingIntake()
     intake.fail_next(StoreError("disk full"), IntakeClosed("stopping"))
-    async with door.connect(intake), posting(vendor, url):
+    async with platform.connect(intake), posting(vendor, url):
         vendor.say("hello")
         await until(lambda: vendor.acks)
     assert [each.text for each in intake.attempted] == ["hello"] * 3
@@ -55,14 +55,14 @@ async def test_an_event_is_posted_again_until_it_is_durable(
 
 
 async def test_an_event_that_is_posted_twice_counts_once(
-    vendor: Vendor, door: SlackPlatform, url: str
+    vendor: FakeSlack, platform: SlackPlatform, url: str
 ) -> None:
     """G2: Slack posts again what was answered too late for it."""
     intake = RecordingIntake()
     vendor.say("hello")
     (envelope,) = vendor.waiting
     body, kind = content(envelope)
-    async with door.connect(intake), aiohttp.ClientSession() as http:
+    async with platform.connect(intake), aiohttp.ClientSession() as http:
         for retry in range(3):
             headers = {"Content-Type": kind, "X-Slack-Retry-Num": str(retry), **signed(body)}
             async with http.post(url, data=body, headers=headers) as response:
@@ -71,12 +71,12 @@ async def test_an_event_that_is_posted_twice_counts_once(
 
 
 async def test_presses_and_commands_are_forms_and_a_stranger_reads_why_not(
-    vendor: Vendor, door: SlackPlatform, url: str
+    vendor: FakeSlack, platform: SlackPlatform, url: str
 ) -> None:
     intake = RecordingIntake()
     intake.fail_next(NotAllowed("not on the list"))
     asked = vendor.post("D0ANN", {"text": "may I?"})
-    async with door.connect(intake), posting(vendor, url):
+    async with platform.connect(intake), posting(vendor, url):
         vendor.command("/holdfast", "stop")
         vendor.press(asked, "/approve 1")
         vendor.command("/holdfast", "say & do ü")
@@ -86,7 +86,7 @@ async def test_presses_and_commands_are_forms_and_a_stranger_reads_why_not(
 
 
 async def test_the_address_is_verified_by_its_challenge(
-    vendor: Vendor, door: SlackPlatform, url: str
+    vendor: FakeSlack, platform: SlackPlatform, url: str
 ) -> None:
     """https://docs.slack.dev/reference/events/url_verification; also before it is connected, for
     it is asked when the address is entered."""
@@ -103,7 +103,7 @@ async def posts(http: aiohttp.ClientSession, url: str, body: bytes, headers: Jso
 
 
 async def test_what_is_not_signed_or_was_signed_long_ago_is_sent_away(
-    vendor: Vendor, door: SlackPlatform, url: str
+    vendor: FakeSlack, platform: SlackPlatform, url: str
 ) -> None:
     """The window of five minutes; a stamp that is none is no error of ours."""
     intake = RecordingIntake()
@@ -111,7 +111,10 @@ async def test_what_is_not_signed_or_was_signed_long_ago_is_sent_away(
     body, kind = content(vendor.waiting[0])
     old, other = signed(body, at=1_790_000_000), signed(body, secret="guessed")
     nonsense = {**signed(body), "X-Slack-Request-Timestamp": "now"}
-    async with door.connect(intake), aiohttp.ClientSession(headers={"Content-Type": kind}) as http:
+    async with (
+        platform.connect(intake),
+        aiohttp.ClientSession(headers={"Content-Type": kind}) as http,
+    ):
         for headers in ({}, old, other, nonsense):
             assert await posts(http, url, body, headers) == 401
         assert await posts(http, url, body + b" ", signed(body)) == 401
@@ -120,32 +123,32 @@ async def test_what_is_not_signed_or_was_signed_long_ago_is_sent_away(
 
 
 async def test_what_is_in_hand_when_the_line_is_left_stays_with_slack(
-    vendor: Vendor, door: SlackPlatform, url: str
+    vendor: FakeSlack, platform: SlackPlatform, url: str
 ) -> None:
     """G1, C8: neither durable nor acknowledged; and nobody goes on working at it."""
-    slow, quick = Stuck(), RecordingIntake()
+    slow, quick = StuckIntake(), RecordingIntake()
     vendor.say("hello")
     async with posting(vendor, url):
-        async with door.connect(slow):
+        async with platform.connect(slow):
             await slow.asked.wait()
         assert vendor.acks == []
-        async with door.connect(quick):
+        async with platform.connect(quick):
             await until(lambda: vendor.acks)
     assert [each.text for each in quick.accepted] == ["hello"]
     assert slow.attempted == []
 
 
 async def test_a_token_that_is_revoked_later_is_told_as_soon_as_it_is_met(
-    vendor: Vendor, door: SlackPlatform
+    vendor: FakeSlack, platform: SlackPlatform
 ) -> None:
     """Whoever sends meets it first: the account is parked without waiting for a sign of life."""
     intake = RecordingIntake()
-    async with door.connect(intake):
+    async with platform.connect(intake):
         vendor.token = "another"
         with pytest.raises(ConnectRefused):
-            await door.probe()
+            await platform.probe()
     assert isinstance(intake.disconnects[0], ConnectRefused)
 
 
-async def test_a_door_with_a_socket_has_no_route(vendor: Vendor, base_url: str) -> None:
-    assert list(door_to(vendor, base_url).routes()) == []
+async def test_a_door_with_a_socket_has_no_route(vendor: FakeSlack, base_url: str) -> None:
+    assert list(new_platform(vendor, base_url).routes()) == []

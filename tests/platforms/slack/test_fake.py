@@ -13,14 +13,14 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 from slack_sdk.web.async_client import AsyncWebClient
 from tests.platforms.slack.builders import until
-from tests.platforms.slack.fake import ANN, BOT_USER, CHANNEL, SIGNING_SECRET, Vendor, dm
+from tests.platforms.slack.fake import ANN, BOT_USER, CHANNEL, SIGNING_SECRET, FakeSlack, dm
 from tests.platforms.slack.fake_events_api import content, signed
-from tests.platforms.slack.fake_web_api import WebApi
+from tests.platforms.slack.fake_web_api import FakeWebApi
 from tests.platforms.slack.faults import flood
 
 
 @pytest.fixture
-def client(vendor: Vendor, base_url: str) -> AsyncWebClient:
+def client(vendor: FakeSlack, base_url: str) -> AsyncWebClient:
     """The vendor's own, which nobody here wrote: what it understands was not shaped to us."""
     made = AsyncWebClient(token=vendor.token, base_url=base_url, retry_handlers=[])
     made.proxy = None  # it would go there for what is on loopback too
@@ -28,7 +28,7 @@ def client(vendor: Vendor, base_url: str) -> AsyncWebClient:
 
 
 @pytest.fixture
-async def socket(vendor: Vendor, client: AsyncWebClient) -> AsyncIterator[SocketModeClient]:
+async def socket(vendor: FakeSlack, client: AsyncWebClient) -> AsyncIterator[SocketModeClient]:
     made = SocketModeClient(app_token=vendor.app_token, web_client=client, ping_interval=0.1)
     made.proxy = None
     yield made
@@ -38,7 +38,7 @@ async def socket(vendor: Vendor, client: AsyncWebClient) -> AsyncIterator[Socket
 
 
 async def test_a_message_is_posted_changed_and_found_in_the_history(
-    vendor: Vendor, client: AsyncWebClient
+    vendor: FakeSlack, client: AsyncWebClient
 ) -> None:
     metadata = {"event_type": "mine", "event_payload": {"id": "d1"}}
     posted = await client.chat_postMessage(channel=dm(ANN), text="helo", metadata=metadata)
@@ -51,7 +51,7 @@ async def test_a_message_is_posted_changed_and_found_in_the_history(
 
 
 async def test_refusals_and_floods_are_told_as_the_client_expects(
-    vendor: Vendor, client: AsyncWebClient
+    vendor: FakeSlack, client: AsyncWebClient
 ) -> None:
     with pytest.raises(SlackApiError) as refused:
         await client.chat_postMessage(channel="C0NONE", text="hello")
@@ -68,11 +68,11 @@ async def test_refusals_and_floods_are_told_as_the_client_expects(
 
 
 async def test_a_message_bears_a_sign_once_until_it_is_taken_back(
-    vendor: Vendor, client: AsyncWebClient
+    vendor: FakeSlack, client: AsyncWebClient
 ) -> None:
     place = {"channel": dm(ANN), "timestamp": str(vendor.say("hello")["ts"]), "name": "eyes"}
     await client.reactions_add(**place)
-    assert list(vendor.signs.values()) == [["eyes"]]
+    assert list(vendor.reactions.values()) == [["eyes"]]
     with pytest.raises(SlackApiError, match="already_reacted"):
         await client.reactions_add(**place)
     await client.reactions_remove(**place)
@@ -88,7 +88,7 @@ async def test_a_message_bears_a_sign_once_until_it_is_taken_back(
 
 
 async def test_a_file_is_uploaded_by_the_three_steps(
-    vendor: Vendor, client: AsyncWebClient
+    vendor: FakeSlack, client: AsyncWebClient
 ) -> None:
     await client.files_upload_v2(
         filename="plan.txt", content="the plan", channel=CHANNEL, initial_comment="here"
@@ -99,7 +99,10 @@ async def test_a_file_is_uploaded_by_the_three_steps(
 
 
 async def test_an_envelope_comes_over_the_socket_until_it_is_acknowledged(
-    vendor: Vendor, socket: SocketModeClient, web_api: WebApi, caplog: pytest.LogCaptureFixture
+    vendor: FakeSlack,
+    socket: SocketModeClient,
+    web_api: FakeWebApi,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.CRITICAL)
     heard: list[SocketModeRequest] = []
@@ -122,7 +125,7 @@ async def test_an_envelope_comes_over_the_socket_until_it_is_acknowledged(
     assert vendor.sockets == 2
 
 
-def test_posts_are_signed_as_the_vendors_verifier_wants(vendor: Vendor) -> None:
+def test_posts_are_signed_as_the_vendors_verifier_wants(vendor: FakeSlack) -> None:
     vendor.say(f"<@{BOT_USER}> hi", chat=CHANNEL)
     vendor.command("/holdfast", "stop")
     assert [each["payload"].get("event", {}).get("type") for each in vendor.waiting] == [

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.gateway.approvals.test_approvals import RM
-from tests.platforms.slack.builders import door_to, until
-from tests.platforms.slack.fake import ANN, BOB, BOT_USER, CHANNEL, Vendor
-from tests.platforms.slack.faults import Break
-from tests.support.platform_gateway import PlatformHarness, started
+from tests.platforms.connection_faults import ConnectionFault
+from tests.platforms.slack.builders import new_platform, until
+from tests.platforms.slack.fake import ANN, BOB, BOT_USER, CHANNEL, FakeSlack
+from tests.support.approvals import RM
+from tests.support.platform_gateway import PlatformGatewayHarness, running_harness
 
 from holdfast.core.ids import CallId
 from holdfast.core.messages.outbox import DeliveryState
@@ -19,88 +19,92 @@ from holdfast.testing.scripted_model import ManualReply
 
 
 @pytest.fixture
-async def office(tmp_path: Path, vendor: Vendor, base_url: str) -> AsyncIterator[PlatformHarness]:
+async def harness(
+    tmp_path: Path, vendor: FakeSlack, base_url: str
+) -> AsyncIterator[PlatformGatewayHarness]:
     settings = SlackSettings(token="env:T", app_token="env:A", allow=(ANN, BOB))
-    async with started(
-        PlatformHarness(tmp_path, door_to(vendor, base_url), settings, texts=vendor.texts)
-    ) as stage:
-        yield stage
+    async with running_harness(
+        PlatformGatewayHarness(
+            tmp_path, new_platform(vendor, base_url), settings, texts=vendor.texts
+        )
+    ) as harness:
+        yield harness
 
 
 async def test_a_reply_grows_in_one_message_and_its_event_is_acknowledged(
-    office: PlatformHarness, vendor: Vendor
+    harness: PlatformGatewayHarness, vendor: FakeSlack
 ) -> None:
     """G1, I4: stream, edits and final text are one message."""
     reply = ManualReply()
-    office.model.say(reply)
+    harness.model.say(reply)
     vendor.say("tell me")
     reply.say("Once upon")
-    await office.read("Once upon")
+    await harness.wait_for_texts("Once upon")
     await until(lambda: not vendor.waiting)
     reply.say(" a *time*.")
     reply.end()
-    await office.read("Once upon a _time_.")
-    await office.settled(DeliveryState.SENT, 1)
+    await harness.wait_for_texts("Once upon a _time_.")
+    await harness.wait_for_deliveries(DeliveryState.SENT, 1)
     assert len(vendor.sent()) == 1
 
 
 async def test_a_mention_is_answered_once_in_a_thread_that_is_the_conversation(
-    office: PlatformHarness, vendor: Vendor
+    harness: PlatformGatewayHarness, vendor: FakeSlack
 ) -> None:
     """Groups, threads: who is not meant is not answered; the thread has its own memory."""
-    office.model.say("here", "still here")
+    harness.model.say("here", "still here")
     vendor.say("morning all", chat=CHANNEL, by=BOB)
     asked = vendor.say(f"<@{BOT_USER}> are you there?", chat=CHANNEL)
-    await office.read("here")
+    await harness.wait_for_texts("here")
     vendor.say("not to you", chat=CHANNEL, by=BOB, thread=asked["ts"])
     vendor.say(f"<@{BOT_USER}> and now?", chat=CHANNEL, by=BOB, thread=asked["ts"])
-    await office.read("here", "still here")
+    await harness.wait_for_texts("here", "still here")
     assert {each["thread_ts"] for each in vendor.sent()} == {asked["ts"]}
-    messages = office.model.requests[-1].messages
+    messages = harness.model.requests[-1].messages
     said = [(each.speaker, each.text) for each in messages if isinstance(each, UserMessage)]
     assert said == [("Ann", "are you there?"), ("Bob", "and now?")]
-    assert len(office.model.requests) == 2
+    assert len(harness.model.requests) == 2
 
 
 async def test_a_reply_whose_receipt_was_lost_is_looked_up_and_not_sent_again(
-    office: PlatformHarness, vendor: Vendor
+    harness: PlatformGatewayHarness, vendor: FakeSlack
 ) -> None:
     """I2: unknown → settled by the look-up that the door declares."""
-    vendor.faults.add("chat.postMessage", Break.CUT_AFTER)
-    office.model.say("hello")
+    vendor.faults.add("chat.postMessage", ConnectionFault.RESET_AFTER)
+    harness.model.say("hello")
     vendor.say("hi")
-    await office.settled(DeliveryState.SENT, 1)
+    await harness.wait_for_deliveries(DeliveryState.SENT, 1)
     assert vendor.texts() == ["hello"]
 
 
 async def test_a_press_on_a_button_lets_the_command_run(
-    office: PlatformHarness, vendor: Vendor
+    harness: PlatformGatewayHarness, vendor: FakeSlack
 ) -> None:
     """J3: by somebody who was asked, acknowledged when the press is durable."""
-    office.model.say([ToolCall(id=CallId("c1"), name="shell", arguments=RM)], "done")
+    harness.model.say([ToolCall(id=CallId("c1"), name="shell", arguments=RM)], "done")
     vendor.say("clean up")
     await until(lambda: any("actions" in str(each["blocks"]) for each in vendor.sent()))
     question = vendor.sent()[0]
     yes = question["blocks"][-1]["elements"][0]
     vendor.press(question, yes["value"])
     await until(lambda: vendor.texts()[-1] == "done")
-    (approval,) = await office.store.approvals(limit=5)
+    (approval,) = await harness.store.approvals(limit=5)
     assert approval.state is ApprovalState.APPROVED
     assert not vendor.waiting
 
 
 async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_its_start(
-    office: PlatformHarness, vendor: Vendor
+    harness: PlatformGatewayHarness, vendor: FakeSlack
 ) -> None:
     """G1, G2: an event that was committed before the crash comes again, and counts once."""
-    office.model.say("first", "second")
+    harness.model.say("first", "second")
     vendor.say("hi")
-    await office.read("first")
+    await harness.wait_for_texts("first")
     await until(lambda: vendor.acks)
-    await office.settled(DeliveryState.SENT, 1)
-    await office.die()
+    await harness.wait_for_deliveries(DeliveryState.SENT, 1)
+    await harness.die()
     vendor.waiting.append({key: vendor.acks[0][key] for key in ("envelope_id", "type", "payload")})
     vendor.say("anybody?")
-    await office.start()
-    await office.read("first", "second")
-    assert (await office.ledger()) == {"answered": 2}
+    await harness.start()
+    await harness.wait_for_texts("first", "second")
+    assert (await harness.ledger()) == {"answered": 2}

@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.platforms.slack.builders import door_to
-from tests.platforms.slack.fake import Vendor
+from tests.platforms.slack.builders import new_platform
+from tests.platforms.slack.fake import FakeSlack
 from tests.support.platform_gateway import open_accounts, write_config
 
 from holdfast.config import ConfigError, load
@@ -50,11 +50,11 @@ enabled = false
 
 
 async def test_without_the_library_the_account_is_refused_with_what_to_install(
-    vendor: Vendor, monkeypatch: pytest.MonkeyPatch
+    vendor: FakeSlack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is an extra: the rest of the gateway runs without it."""
     monkeypatch.setitem(sys.modules, "slack_sdk.web.async_client", None)
     with pytest.raises(ConnectRefused) as refused:
-        async with door_to(vendor, "http://127.0.0.1:1/api").connect(RecordingIntake()):
+        async with new_platform(vendor, "http://127.0.0.1:1/api").connect(RecordingIntake()):
             pass
     assert "pip install 'holdfast[slack]'" in refused.value.remedy

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from tests.platforms.telegram.fake import ANN, Vendor
+from tests.platforms.telegram.fake import ANN, FakeTelegram
 
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound
@@ -13,8 +13,8 @@ from holdfast.platforms.telegram.platform import TelegramPlatform
 from holdfast.platforms.telegram.plugin import TelegramSettings
 
 
-def door_to(
-    vendor: Vendor, base_url: str, *, limit: float = 20.0, **settings: Any
+def new_platform(
+    vendor: FakeTelegram, base_url: str, *, limit: float = 20.0, **settings: Any
 ) -> TelegramPlatform:
     settings = {"token": "env:TOKEN", "base_url": base_url, "menu": False, **settings}
     return TelegramPlatform(

@@ -3,16 +3,16 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.platforms.telegram.fake import Vendor
-from tests.platforms.telegram.fake_bot_api import BotApi
+from tests.platforms.telegram.fake import FakeTelegram
+from tests.platforms.telegram.fake_bot_api import FakeBotApi
 
 
 @pytest.fixture
-def vendor() -> Vendor:
-    return Vendor()
+def vendor() -> FakeTelegram:
+    return FakeTelegram()
 
 
 @pytest.fixture
-async def base_url(vendor: Vendor) -> AsyncIterator[str]:
-    async with BotApi(vendor).serving() as url:
+async def base_url(vendor: FakeTelegram) -> AsyncIterator[str]:
+    async with FakeBotApi(vendor).serving() as url:
         yield url

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from tests.platforms.telegram.faults import Faults
+from tests.platforms.telegram.faults import BotApiFaults
 from tests.platforms.telegram.rules import found_in
 
 Json = dict[str, Any]
@@ -27,7 +27,7 @@ DEEP = "nested without end"  # in an update: stands for a value that is
 OTHER_BOT = user(2002, "Otherbot", bot=True)
 
 
-class Updates:
+class UpdateQueue:
     """The queue of a bot. https://core.telegram.org/bots/api#getting-updates: updates "are stored
     on the server until the bot receives them either way", "not … longer than 24 hours"."""
 
@@ -69,7 +69,7 @@ class Updates:
         self.waiting = [each for each in self.waiting if each["update_id"] >= offset]
 
 
-class Vendor:
+class FakeTelegram:
     """Owns all that Telegram knows. Tests speak for the people; `TelegramClient` serves the bot."""
 
     def __init__(self, *, token: str = TOKEN) -> None:
@@ -94,11 +94,11 @@ class Vendor:
         self.commands: list[Json] = []
         self.files: dict[str, tuple[str, bytes]] = {}
         self.calls: list[str] = []  # methods, in the order in which they came
-        self.updates = Updates()
-        self.faults = Faults()
+        self.updates = UpdateQueue()
+        self.faults = BotApiFaults()
         self.webhook: Json = {"url": ""}
         self.proxies: dict[str, str] = {}  # from an https address to where it leads
-        self.said_something = asyncio.Event()
+        self.message_posted = asyncio.Event()
         self._next_message = 1
 
     def dm(self, person: Json = ANN) -> Json:
@@ -181,17 +181,17 @@ class Vendor:
         message = self._new(chat, self.me) | content
         self.messages[chat["id"], message["message_id"]] = message
         self.sent.append(message)
-        self.said_something.set()
+        self.message_posted.set()
         return message
 
-    def put_in_place(self, message: Json, content: Json) -> Json:
+    def replace_message(self, message: Json, content: Json) -> Json:
         old = next(each for each in self.sent if each["message_id"] == message["message_id"])
         kept = {key: value for key, value in old.items() if key not in ("entities", "reply_markup")}
         new = {**kept, **content, "edit_date": _DATE + 9}
         self.sent[self.sent.index(old)] = new
         self.messages[new["chat"]["id"], new["message_id"]] = new
         self.edits.append(new)
-        self.said_something.set()
+        self.message_posted.set()
         return new
 
     def texts(self) -> list[str]:

@@ -7,10 +7,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from aiohttp import web
-from tests.platforms.telegram.fake import DEEP, Json, Vendor
-from tests.platforms.telegram.fake_polling import Polling
-from tests.platforms.telegram.fake_webhook import Webhook
-from tests.platforms.telegram.faults import BotApiError, Break, bad
+from tests.platforms.connection_faults import ConnectionFault
+from tests.platforms.telegram.fake import DEEP, FakeTelegram, Json
+from tests.platforms.telegram.fake_polling import FakePolling
+from tests.platforms.telegram.fake_webhook import FakeWebhook
+from tests.platforms.telegram.faults import BotApiError, bad
 from tests.platforms.telegram.rules import (
     check_caption,
     check_commands,
@@ -36,13 +37,13 @@ _STRUCTURED = frozenset(
 _REACTIONS = [{"type": "emoji", "emoji": each} for each in ("👍", "👎", "❤", "🔥", "👀", "🤔")]
 
 
-class BotApi:
+class FakeBotApi:
     """Serves one `Vendor` to its bot. Method names are taken in any case, as the real one does."""
 
-    def __init__(self, vendor: Vendor) -> None:
+    def __init__(self, vendor: FakeTelegram) -> None:
         self._vendor = vendor
-        self._polling = Polling(vendor)
-        self._webhook = Webhook(vendor, self._polling)
+        self._polling = FakePolling(vendor)
+        self._webhook = FakeWebhook(vendor, self._polling)
         self._methods: dict[str, Callable[[Args], Awaitable[Any]]] = {
             "getme": self._get_me,
             "getupdates": self._polling.get_updates,
@@ -89,7 +90,7 @@ class BotApi:
         fault = self._vendor.faults.next(method)
         if isinstance(fault, BotApiError):
             return _answer(fault)
-        if fault is Break.CUT_BEFORE:
+        if fault is ConnectionFault.RESET_BEFORE:
             return _cut(request)
         try:
             result = await self._methods[method](await _arguments(request))
@@ -126,7 +127,7 @@ class BotApi:
                 "message is not modified: specified new message content and reply markup are "
                 "exactly the same as a current content and reply markup of the message"
             )
-        return self._vendor.put_in_place(message, new)
+        return self._vendor.replace_message(message, new)
 
     async def _delete_message(self, args: Args) -> bool:
         message = self._known(args, "message to delete not found")
@@ -258,13 +259,13 @@ async def _arguments(request: web.Request) -> Args:
     return given
 
 
-async def _broken(request: web.Request, fault: Break | None) -> web.Response | None:
+async def _broken(request: web.Request, fault: ConnectionFault | None) -> web.Response | None:
     match fault:
-        case Break.CUT_AFTER:
+        case ConnectionFault.RESET_AFTER:
             return _cut(request)
-        case Break.SILENT_AFTER:
+        case ConnectionFault.SILENT_AFTER:
             await asyncio.sleep(3600)
-        case Break.ERROR_AFTER:
+        case ConnectionFault.ERROR_AFTER:
             return web.Response(status=502, text="<html>502 Bad Gateway</html>")
     return None
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.platforms.telegram.fake import Json, Vendor
+from tests.platforms.telegram.fake import FakeTelegram, Json
 from tests.platforms.telegram.faults import conflict
 
 # tdlib/telegram-bot-api, Client::abort_long_poll: who waits is turned away by who comes after.
@@ -13,10 +13,10 @@ OTHER_POLLER = (
 )
 
 
-class Polling:
+class FakePolling:
     """Owns who waits for updates now."""
 
-    def __init__(self, vendor: Vendor) -> None:
+    def __init__(self, vendor: FakeTelegram) -> None:
         self._vendor = vendor
         self._waiting: asyncio.Future[None] | None = None
         self.turns = 0  # polls that have begun

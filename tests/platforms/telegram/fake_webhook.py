@@ -7,18 +7,18 @@ from contextlib import suppress
 from typing import Any
 
 import aiohttp
-from tests.platforms.telegram.fake import Json, Vendor
-from tests.platforms.telegram.fake_polling import Polling
+from tests.platforms.telegram.fake import FakeTelegram, Json
+from tests.platforms.telegram.fake_polling import FakePolling
 from tests.platforms.telegram.faults import bad
 
 _RETRY = 0.05
 
 
-class Webhook:
+class FakeWebhook:
     """Owns the task that posts. `vendor.proxies` says where an https address leads to: what a
     reverse proxy with a certificate does for a gateway on loopback."""
 
-    def __init__(self, vendor: Vendor, polling: Polling) -> None:
+    def __init__(self, vendor: FakeTelegram, polling: FakePolling) -> None:
         self._vendor = vendor
         self._polling = polling
         self._task: asyncio.Task[None] | None = None

@@ -2,10 +2,9 @@
 
 from collections import deque
 from collections.abc import Mapping
-from enum import Enum, auto
 from typing import Any
 
-import msgspec
+from tests.platforms.connection_faults import ConnectionFault
 
 
 class BotApiError(Exception):
@@ -42,29 +41,15 @@ def flood(seconds: int) -> BotApiError:
     return BotApiError(429, f"Too Many Requests: retry after {seconds}", retry_after=seconds)
 
 
-class Break(Enum):
-    """How a line breaks, and whether the request was carried out by then."""
-
-    CUT_AFTER = auto()  # done, and the connection is reset before the answer
-    CUT_BEFORE = auto()  # reset before anything was done
-    SILENT_AFTER = auto()  # done, and no answer comes
-    ERROR_AFTER = auto()  # done, and a proxy of the vendor's answers 502
-
-
-class Fault(msgspec.Struct, frozen=True):
-    method: str
-    what: BotApiError | Break
-
-
-class Faults:
+class BotApiFaults:
     """Owns what is to go wrong, by method, each once and in order."""
 
     def __init__(self) -> None:
-        self._coming: dict[str, deque[BotApiError | Break]] = {}
+        self._coming: dict[str, deque[BotApiError | ConnectionFault]] = {}
 
-    def add(self, method: str, *what: BotApiError | Break) -> None:
+    def add(self, method: str, *what: BotApiError | ConnectionFault) -> None:
         self._coming.setdefault(method.lower(), deque()).extend(what)
 
-    def next(self, method: str) -> BotApiError | Break | None:
+    def next(self, method: str) -> BotApiError | ConnectionFault | None:
         coming = self._coming.get(method)
         return coming.popleft() if coming else None

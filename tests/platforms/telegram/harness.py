@@ -5,10 +5,11 @@ from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 from aiohttp import web
-from tests.platforms.telegram.builders import address, door_to
-from tests.platforms.telegram.fake import ANN, BOB, OTHER_BOT, TOKEN, Json, Vendor
-from tests.platforms.telegram.fake_bot_api import BotApi
-from tests.platforms.telegram.faults import BotApiError, Break, flood
+from tests.platforms.connection_faults import ConnectionFault
+from tests.platforms.telegram.builders import address, new_platform
+from tests.platforms.telegram.fake import ANN, BOB, OTHER_BOT, TOKEN, FakeTelegram, Json
+from tests.platforms.telegram.fake_bot_api import FakeBotApi
+from tests.platforms.telegram.faults import BotApiError, flood
 
 from holdfast.core.messages.outbox import Address, OutboundFile
 from holdfast.core.ports.platform import Platform
@@ -22,26 +23,26 @@ from holdfast.testing.conformance import (
     VisibleMessage,
 )
 
-_PEOPLE = {Participant.ANN: ANN, Participant.BOB: BOB, Participant.PROGRAM: OTHER_BOT}
+_USERS = {Participant.ANN: ANN, Participant.BOB: BOB, Participant.PROGRAM: OTHER_BOT}
 _TOPIC = 77
-IMPATIENT = 1.0  # seconds that a door waits for an answer, where it is to wait in vain
-_OF_A_MESSAGE = {
+SHORT_TIMEOUT = 1.0  # seconds that a door waits for an answer, where it is to wait in vain
+_SEND_FAULTS = {
     VendorFault.RATE_LIMIT: flood(7),
     VendorFault.REFUSED: BotApiError(403, "Forbidden: bot was blocked by the user"),
-    VendorFault.RECEIPT_LOST: Break.CUT_AFTER,
+    VendorFault.RECEIPT_LOST: ConnectionFault.RESET_AFTER,
 }
 
 
-class TelegramGround(PlatformHarness):
+class TelegramHarness(PlatformHarness):
     shows_replies = True
 
     def __init__(
-        self, vendor: Vendor, door: Platform, line: FaultProxy, *, limit: float = 20.0
+        self, vendor: FakeTelegram, platform: Platform, proxy: FaultProxy, *, limit: float = 20.0
     ) -> None:
-        self.platform = door
+        self.platform = platform
         self._limit = limit
         self._vendor = vendor
-        self._line = line
+        self._proxy = proxy
         vendor.dm()
 
     def address(self) -> Address:
@@ -58,14 +59,14 @@ class TelegramGround(PlatformHarness):
         files: Sequence[OutboundFile] = (),
     ) -> str:
         alone = chat is ChatKind.DM
-        held = [("document", self._vendor.upload(each.name, each.data)) for each in files]
+        documents = [("document", self._vendor.upload(each.name, each.data)) for each in files]
         message = self._vendor.say(
             f"@{self._vendor.me['username']} {text}" if mention and not alone else text,
-            by=_PEOPLE[by],
+            by=_USERS[by],
             chat=None if alone else self._vendor.group(forum=chat is ChatKind.THREAD),
             topic=_TOPIC if chat is ChatKind.THREAD else None,
             reply_to=None if reply_to is None else self._known(reply_to),
-            **dict(held),
+            **dict(documents),
         )
         return str(message["message_id"])
 
@@ -78,14 +79,14 @@ class TelegramGround(PlatformHarness):
 
     def _shown(self, message: Json) -> VisibleMessage:
         private = message["chat"]["type"] == "private"
-        elsewhere = (
+        group_or_thread = (
             ChatKind.THREAD if message.get("message_thread_id") == _TOPIC else ChatKind.GROUP
         )
         rows = message.get("reply_markup", {}).get("inline_keyboard", [])
         about = message.get("document")
         return VisibleMessage(
             text=message.get("text", message.get("caption", "")),
-            chat=ChatKind.DM if private else elsewhere,
+            chat=ChatKind.DM if private else group_or_thread,
             files=() if about is None else (self._file(about),),
             buttons=tuple(each["text"] for row in rows for each in row),
             reply_to=str(message.get("reply_to_message", {}).get("message_id")),
@@ -115,47 +116,49 @@ class TelegramGround(PlatformHarness):
             case VendorFault.BAD_CREDENTIALS:
                 self._vendor.token = "another"
             case VendorFault.UNREACHABLE:
-                self._line.refuse_connections()
+                self._proxy.refuse_connections()
             case VendorFault.NONE:
                 self._vendor.token = TOKEN
-                self._line.restore()
-            case VendorFault.HALF_OPEN if self._limit > IMPATIENT:
+                self._proxy.restore()
+            case VendorFault.HALF_OPEN if self._limit > SHORT_TIMEOUT:
                 raise NotSupported("asked of a door that is less patient, in a test of its own")
             case VendorFault.HALF_OPEN:
-                self._line.go_silent()
+                self._proxy.go_silent()
             case _:
-                self._vendor.faults.add("sendMessage", _OF_A_MESSAGE[fault])
+                self._vendor.faults.add("sendMessage", _SEND_FAULTS[fault])
 
 
 @asynccontextmanager
-async def _reached(vendor: Vendor) -> AsyncIterator[tuple[str, FaultProxy]]:
+async def _serve_through_proxy(vendor: FakeTelegram) -> AsyncIterator[tuple[str, FaultProxy]]:
     async with (
-        BotApi(vendor).serving() as base_url,
-        FaultProxy(urlsplit(base_url).port or 0) as line,
+        FakeBotApi(vendor).serving() as base_url,
+        FaultProxy(urlsplit(base_url).port or 0) as proxy,
     ):
-        yield f"http://127.0.0.1:{line.port}", line
+        yield f"http://127.0.0.1:{proxy.port}", proxy
 
 
 @asynccontextmanager
-async def polled(limit: float = 20.0) -> AsyncIterator[PlatformHarness]:
-    vendor = Vendor()
-    async with _reached(vendor) as (base_url, line):
-        yield TelegramGround(vendor, door_to(vendor, base_url, limit=limit), line, limit=limit)
+async def polling_harness(limit: float = 20.0) -> AsyncIterator[PlatformHarness]:
+    vendor = FakeTelegram()
+    async with _serve_through_proxy(vendor) as (base_url, proxy):
+        yield TelegramHarness(
+            vendor, new_platform(vendor, base_url, limit=limit), proxy, limit=limit
+        )
 
 
 @asynccontextmanager
-async def posted() -> AsyncIterator[PlatformHarness]:
-    vendor = Vendor()
-    async with _reached(vendor) as (base_url, line):
-        door = door_to(vendor, base_url, webhook="https://bot.example.org")
+async def webhook_harness() -> AsyncIterator[PlatformHarness]:
+    vendor = FakeTelegram()
+    async with _serve_through_proxy(vendor) as (base_url, proxy):
+        platform = new_platform(vendor, base_url, webhook="https://bot.example.org")
         app = web.Application()
-        app.add_routes(door.routes())
+        app.add_routes(platform.routes())
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         inside = f"http://127.0.0.1:{runner.addresses[0][1]}"
         vendor.proxies["https://bot.example.org"] = inside
         try:
-            yield TelegramGround(vendor, door, line)
+            yield TelegramHarness(vendor, platform, proxy)
         finally:
             await runner.cleanup()

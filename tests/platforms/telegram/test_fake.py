@@ -15,12 +15,13 @@ from telegram import (
 )
 from telegram.constants import ReactionEmoji
 from telegram.error import BadRequest, Conflict, Forbidden, InvalidToken, NetworkError, RetryAfter
-from tests.platforms.telegram.fake import ANN, BOB, Vendor
-from tests.platforms.telegram.faults import Break, flood
+from tests.platforms.connection_faults import ConnectionFault
+from tests.platforms.telegram.fake import ANN, BOB, FakeTelegram
+from tests.platforms.telegram.faults import flood
 
 
 @pytest.fixture
-async def ptb(vendor: Vendor, base_url: str) -> AsyncIterator[Bot]:
+async def ptb(vendor: FakeTelegram, base_url: str) -> AsyncIterator[Bot]:
     """python-telegram-bot, which nobody here wrote: what it understands was not shaped to us."""
     bot = Bot(vendor.token, base_url=f"{base_url}/bot", base_file_url=f"{base_url}/file/bot")
     async with bot:
@@ -28,7 +29,7 @@ async def ptb(vendor: Vendor, base_url: str) -> AsyncIterator[Bot]:
 
 
 async def test_an_update_is_given_until_a_higher_offset_confirms_it(
-    vendor: Vendor, ptb: Bot
+    vendor: FakeTelegram, ptb: Bot
 ) -> None:
     vendor.say("one")
     vendor.say("two")
@@ -45,7 +46,7 @@ async def test_an_update_is_given_until_a_higher_offset_confirms_it(
     assert (future.message and future.message.text) == "three"
 
 
-async def test_a_long_poll_ends_with_the_first_update(vendor: Vendor, ptb: Bot) -> None:
+async def test_a_long_poll_ends_with_the_first_update(vendor: FakeTelegram, ptb: Bot) -> None:
     polling = asyncio.create_task(ptb.get_updates(timeout=30))
     await _called(vendor, "getupdates", 1)
     vendor.say("hello")
@@ -55,7 +56,7 @@ async def test_a_long_poll_ends_with_the_first_update(vendor: Vendor, ptb: Bot) 
     assert (update.message.text, update.message.from_user.id) == ("hello", ANN["id"])
 
 
-async def test_who_polls_is_turned_away_by_who_polls_after(vendor: Vendor, ptb: Bot) -> None:
+async def test_who_polls_is_turned_away_by_who_polls_after(vendor: FakeTelegram, ptb: Bot) -> None:
     first = asyncio.create_task(ptb.get_updates(timeout=30))
     await _called(vendor, "getupdates", 1)
     async with Bot(vendor.token, base_url=ptb.base_url.removesuffix(vendor.token)) as other:
@@ -67,7 +68,7 @@ async def test_who_polls_is_turned_away_by_who_polls_after(vendor: Vendor, ptb: 
 
 
 async def test_a_bot_has_one_reaction_on_a_message_and_takes_it_back(
-    vendor: Vendor, ptb: Bot
+    vendor: FakeTelegram, ptb: Bot
 ) -> None:
     message = vendor.say("hello")
     place = message["chat"]["id"], message["message_id"]
@@ -81,7 +82,9 @@ async def test_a_bot_has_one_reaction_on_a_message_and_takes_it_back(
     assert vendor.reactions[place] == []
 
 
-async def test_updates_that_were_not_asked_for_are_not_queued(vendor: Vendor, ptb: Bot) -> None:
+async def test_updates_that_were_not_asked_for_are_not_queued(
+    vendor: FakeTelegram, ptb: Bot
+) -> None:
     await ptb.get_updates(allowed_updates=["callback_query"])
     message = vendor.say("nobody wants this")
     vendor.click(message, "yes")
@@ -93,7 +96,7 @@ async def test_updates_that_were_not_asked_for_are_not_queued(vendor: Vendor, pt
 
 
 async def test_a_message_stands_in_its_topic_with_entities_buttons_and_what_it_replies_to(
-    vendor: Vendor, ptb: Bot
+    vendor: FakeTelegram, ptb: Bot
 ) -> None:
     family = vendor.group(forum=True)
     asked = vendor.say("hi", chat=family, by=BOB, topic=7)
@@ -115,7 +118,7 @@ async def test_a_message_stands_in_its_topic_with_entities_buttons_and_what_it_r
 
 
 async def test_a_message_of_4096_units_is_taken_and_one_of_more_is_not(
-    vendor: Vendor, ptb: Bot
+    vendor: FakeTelegram, ptb: Bot
 ) -> None:
     chat = vendor.dm()["id"]
     await ptb.send_message(chat, "🦆" * 2048)
@@ -134,7 +137,7 @@ async def test_a_message_of_4096_units_is_taken_and_one_of_more_is_not(
 
 
 async def test_an_edit_that_changes_nothing_is_refused_and_so_is_one_of_what_is_gone(
-    vendor: Vendor, ptb: Bot
+    vendor: FakeTelegram, ptb: Bot
 ) -> None:
     chat = vendor.dm()["id"]
     sent = await ptb.send_message(chat, "one")
@@ -151,7 +154,7 @@ async def test_an_edit_that_changes_nothing_is_refused_and_so_is_one_of_what_is_
         await ptb.delete_message(chat, sent.message_id)
 
 
-async def test_files_go_both_ways(vendor: Vendor, ptb: Bot) -> None:
+async def test_files_go_both_ways(vendor: FakeTelegram, ptb: Bot) -> None:
     given = vendor.upload("notes.txt", b"what people wrote", mime="text/plain")
     vendor.say("look", document=given)
     (update,) = await ptb.get_updates()
@@ -177,7 +180,7 @@ async def test_files_go_both_ways(vendor: Vendor, ptb: Bot) -> None:
 
 # The library announces that a later version of it counts in other units.
 @pytest.mark.filterwarnings("ignore:.*retry_after")
-async def test_refusals_come_as_the_vendor_words_them(vendor: Vendor, ptb: Bot) -> None:
+async def test_refusals_come_as_the_vendor_words_them(vendor: FakeTelegram, ptb: Bot) -> None:
     chat = vendor.dm()["id"]
     vendor.faults.add("sendMessage", flood(7))
     with pytest.raises(RetryAfter, match="7"):
@@ -194,18 +197,20 @@ async def test_refusals_come_as_the_vendor_words_them(vendor: Vendor, ptb: Bot) 
             pass
 
 
-@pytest.mark.parametrize("how", [Break.CUT_AFTER, Break.CUT_BEFORE, Break.ERROR_AFTER])
+@pytest.mark.parametrize(
+    "how", [ConnectionFault.RESET_AFTER, ConnectionFault.RESET_BEFORE, ConnectionFault.ERROR_AFTER]
+)
 async def test_a_line_breaks_before_or_after_the_message_was_taken(
-    vendor: Vendor, ptb: Bot, how: Break
+    vendor: FakeTelegram, ptb: Bot, how: ConnectionFault
 ) -> None:
     chat = vendor.dm()["id"]
     vendor.faults.add("sendMessage", how)
     with pytest.raises(NetworkError):
         await ptb.send_message(chat, "hi")
-    assert len(vendor.sent) == (how is not Break.CUT_BEFORE)
+    assert len(vendor.sent) == (how is not ConnectionFault.RESET_BEFORE)
 
 
-async def test_a_webhook_is_posted_to_until_it_answers_well(vendor: Vendor, ptb: Bot) -> None:
+async def test_a_webhook_is_posted_to_until_it_answers_well(vendor: FakeTelegram, ptb: Bot) -> None:
     got: list[tuple[str, str]] = []
 
     async def hook(request: aiohttp.web.Request) -> aiohttp.web.Response:
@@ -236,7 +241,7 @@ async def test_a_webhook_is_posted_to_until_it_answers_well(vendor: Vendor, ptb:
     await runner.cleanup()
 
 
-async def _called(vendor: Vendor, method: str, times: int) -> None:
+async def _called(vendor: FakeTelegram, method: str, times: int) -> None:
     async with asyncio.timeout(30):
         while vendor.calls.count(method) < times:
             await asyncio.sleep(0.005)

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.gateway.approvals.test_approvals import RM
-from tests.platforms.telegram.builders import door_to, until
-from tests.platforms.telegram.fake import ANN, BOB, Vendor
-from tests.platforms.telegram.faults import Break
-from tests.support.platform_gateway import PlatformHarness, started
+from tests.platforms.connection_faults import ConnectionFault
+from tests.platforms.telegram.builders import new_platform, until
+from tests.platforms.telegram.fake import ANN, BOB, FakeTelegram
+from tests.support.approvals import RM
+from tests.support.platform_gateway import PlatformGatewayHarness, running_harness
 
 from holdfast.core.ids import CallId, SessionId
 from holdfast.core.messages.outbox import DeliveryState
@@ -26,47 +26,53 @@ PNG = b"\x89PNG\r\n\x1a\n and so on"
 
 
 @pytest.fixture
-async def bot(tmp_path: Path, vendor: Vendor, base_url: str) -> AsyncIterator[PlatformHarness]:
+async def harness(
+    tmp_path: Path, vendor: FakeTelegram, base_url: str
+) -> AsyncIterator[PlatformGatewayHarness]:
     settings = TelegramSettings(token="env:TOKEN", allow=(str(ANN["id"]), str(BOB["id"])))
-    door = door_to(vendor, base_url)
-    stage = PlatformHarness(tmp_path, door, settings, texts=vendor.texts, tools=[SendFileTool()])
-    async with started(stage):
-        yield stage
+    platform = new_platform(vendor, base_url)
+    harness = PlatformGatewayHarness(
+        tmp_path, platform, settings, texts=vendor.texts, tools=[SendFileTool()]
+    )
+    async with running_harness(harness):
+        yield harness
 
 
 async def test_a_person_is_answered_and_the_update_is_confirmed(
-    bot: PlatformHarness, vendor: Vendor
+    harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
-    bot.model.say("Hello **Ann**")
+    harness.model.say("Hello **Ann**")
     vendor.say("hi")
-    await bot.read("Hello Ann")
+    await harness.wait_for_texts("Hello Ann")
     await until(lambda: vendor.updates.confirmed)
     assert vendor.sent[0]["entities"][0]["type"] == "bold"
     assert vendor.actions[0]["action"] == "typing"
-    await bot.settled(DeliveryState.SENT, 1)
+    await harness.wait_for_deliveries(DeliveryState.SENT, 1)
 
 
-async def test_a_reply_grows_in_one_message(bot: PlatformHarness, vendor: Vendor) -> None:
+async def test_a_reply_grows_in_one_message(
+    harness: PlatformGatewayHarness, vendor: FakeTelegram
+) -> None:
     """I4: stream, edits and final text are one message."""
     reply = ManualReply()
-    bot.model.say(reply)
+    harness.model.say(reply)
     vendor.say("tell me")
     reply.say("Once upon")
-    await bot.read("Once upon")
+    await harness.wait_for_texts("Once upon")
     reply.say(" a *time*.")
     reply.end()
-    await bot.read("Once upon a time.")
-    await bot.settled(DeliveryState.SENT, 1)
+    await harness.wait_for_texts("Once upon a time.")
+    await harness.wait_for_deliveries(DeliveryState.SENT, 1)
     assert len(vendor.sent) == 1
 
 
 async def test_a_message_that_waits_bears_a_sign_until_its_turn(
-    bot: PlatformHarness, vendor: Vendor
+    harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
     reply = ManualReply()
-    bot.model.say(reply, "2")
+    harness.model.say(reply, "2")
     vendor.say("one")
-    await bot.model.wait_for_request(1)
+    await harness.model.wait_for_request(1)
     waits = vendor.say("/queue two")
     place = waits["chat"]["id"], waits["message_id"]
     await until(lambda: vendor.reactions.get(place) == [WAITING_REACTION])
@@ -77,59 +83,59 @@ async def test_a_message_that_waits_bears_a_sign_until_its_turn(
 
 
 async def test_a_long_answer_comes_in_messages_that_telegram_takes(
-    bot: PlatformHarness, vendor: Vendor
+    harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
     words = " ".join(["🦆🦆🦆🦆"] * 1200)
-    bot.model.say(words)
+    harness.model.say(words)
     vendor.say("quack")
-    await bot.settled(DeliveryState.SENT, 1)
+    await harness.wait_for_deliveries(DeliveryState.SENT, 1)
     assert len(vendor.sent) == 3
     assert " ".join(vendor.texts()) == words
 
 
 async def test_what_was_said_while_the_gateway_was_down_is_answered_after_its_start(
-    bot: PlatformHarness, vendor: Vendor
+    harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
     """G1, H3: nothing is dropped at connect."""
-    await bot.stop()
+    await harness.stop()
     vendor.say("anybody?")
-    bot.model.say("here I am")
-    await bot.start()
-    await bot.read("here I am")
+    harness.model.say("here I am")
+    await harness.start()
+    await harness.wait_for_texts("here I am")
 
 
 async def test_an_update_that_comes_again_after_a_crash_is_answered_once(
-    bot: PlatformHarness, vendor: Vendor
+    harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
     """G2: it was committed, and killed before it could be confirmed."""
-    bot.model.say("once", "next")
+    harness.model.say("once", "next")
     update = vendor.say("hi")
-    await bot.read("once")
-    await bot.settled(DeliveryState.SENT, 1)
+    await harness.wait_for_texts("once")
+    await harness.wait_for_deliveries(DeliveryState.SENT, 1)
     await until(lambda: vendor.updates.confirmed)
-    await bot.die()
+    await harness.die()
     vendor.updates.waiting.insert(0, {"update_id": vendor.updates.confirmed[0], "message": update})
     vendor.say("and now?")
-    await bot.start()
-    await bot.read("once", "next")
-    assert (await bot.ledger()) == {"answered": 2}
+    await harness.start()
+    await harness.wait_for_texts("once", "next")
+    assert (await harness.ledger()) == {"answered": 2}
 
 
 async def test_a_reply_whose_receipt_was_lost_is_sent_once_more_and_says_so(
-    bot: PlatformHarness, vendor: Vendor
+    harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
     """I2: unknown → resent once, marked."""
-    vendor.faults.add("sendMessage", Break.CUT_AFTER)
-    bot.model.say("hello")
+    vendor.faults.add("sendMessage", ConnectionFault.RESET_AFTER)
+    harness.model.say("hello")
     vendor.say("hi")
-    await bot.read("hello", "(This may have reached you before.)\n\nhello")
+    await harness.wait_for_texts("hello", "(This may have reached you before.)\n\nhello")
 
 
 async def test_a_press_on_a_button_lets_the_command_run(
-    bot: PlatformHarness, vendor: Vendor
+    harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
     """J3: by somebody who was asked; the button is answered when the press is durable."""
-    bot.model.say([ToolCall(id=CallId("c1"), name="shell", arguments=RM)], "done")
+    harness.model.say([ToolCall(id=CallId("c1"), name="shell", arguments=RM)], "done")
     vendor.say("clean up")
     await until(lambda: vendor.sent and "reply_markup" in vendor.sent[0])
     (question,) = vendor.sent
@@ -137,66 +143,68 @@ async def test_a_press_on_a_button_lets_the_command_run(
     vendor.click(question, yes["callback_data"])
     await until(lambda: vendor.answered)
     await until(lambda: vendor.texts()[-1] == "done")
-    (approval,) = await bot.store.approvals(limit=5)
+    (approval,) = await harness.store.approvals(limit=5)
     assert approval.state is ApprovalState.APPROVED
-    assert len(bot.shell.started) == 1
+    assert len(harness.shell.started) == 1
 
 
-async def test_an_edit_is_said_again_as_a_correction(bot: PlatformHarness, vendor: Vendor) -> None:
-    bot.model.say("Paris is in France.", "Bern is in Switzerland.")
+async def test_an_edit_is_said_again_as_a_correction(
+    harness: PlatformGatewayHarness, vendor: FakeTelegram
+) -> None:
+    harness.model.say("Paris is in France.", "Bern is in Switzerland.")
     said = vendor.say("where is Paris?")
-    await bot.read("Paris is in France.")
+    await harness.wait_for_texts("Paris is in France.")
     vendor.revise(said, "where is Bern?")
-    await bot.read("Paris is in France.", "Bern is in Switzerland.")
+    await harness.wait_for_texts("Paris is in France.", "Bern is in Switzerland.")
 
 
 async def test_an_album_is_one_turn_with_its_files_in_the_workspace_and_its_pictures_seen(
-    bot: PlatformHarness, vendor: Vendor
+    harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
     """Attachments: stored under the session, pictures to models that see."""
-    bot.model.say("nice")
+    harness.model.say("nice")
     vendor.say("look at these", photo=vendor.picture(PNG), album="a1")
     vendor.say(document=vendor.upload("../plan.txt", b"the plan"), album="a1")
-    await bot.read("nice")
-    (request,) = bot.model.requests
+    await harness.wait_for_texts("nice")
+    (request,) = harness.model.requests
     first, second = request.messages[-2:]
     assert first.text.startswith("look at these\n\n[Attached, in the workspace: uploads/photo-")
     assert second.text == "[Attached, in the workspace: uploads/plan.txt]"
     assert [len(each.images) for each in (first, second)] == [1, 0]
-    session = await bot.only_session()
-    paths = [each.path for each in Workspace(bot.home, SessionId(session)).list_or_open("")]
+    session = await harness.only_session()
+    paths = [each.path for each in Workspace(harness.home, SessionId(session)).list_or_open("")]
     assert paths == ["uploads/photo-1.jpg", "uploads/plan.txt"]
 
 
 async def test_a_file_that_cannot_be_had_is_named_and_its_message_answered(
-    bot: PlatformHarness, vendor: Vendor
+    harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
-    bot.model.say("a pity")
+    harness.model.say("a pity")
     vendor.say("here", document={"file_id": "gone", "file_unique_id": "u", "file_name": "a[1].pdf"})
-    await bot.read("a pity")
-    (request,) = bot.model.requests
+    await harness.wait_for_texts("a pity")
+    (request,) = harness.model.requests
     assert "[Attached, and not here: a_1_.pdf (" in request.messages[-1].text
 
 
 async def test_a_file_that_cannot_be_fetched_yet_is_fetched_when_it_can(
-    bot: PlatformHarness, vendor: Vendor
+    harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
-    vendor.faults.add("getFile", Break.CUT_BEFORE)
-    bot.model.say("thanks")
+    vendor.faults.add("getFile", ConnectionFault.RESET_BEFORE)
+    harness.model.say("thanks")
     vendor.say("here", document=vendor.upload("plan.txt", b"the plan"))
-    await bot.read("thanks")
-    (request,) = bot.model.requests
+    await harness.wait_for_texts("thanks")
+    (request,) = harness.model.requests
     assert "uploads/plan.txt" in request.messages[-1].text
 
 
 async def test_a_file_that_can_never_be_fetched_holds_up_nobody(
-    bot: PlatformHarness, vendor: Vendor
+    harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
-    vendor.faults.add("getFile", *[Break.CUT_BEFORE] * 20)
-    bot.model.say("a pity")
+    vendor.faults.add("getFile", *[ConnectionFault.RESET_BEFORE] * 20)
+    harness.model.say("a pity")
     vendor.say("here", document=vendor.upload("plan.txt", b"the plan"))
-    await bot.read("a pity")
-    (request,) = bot.model.requests
+    await harness.wait_for_texts("a pity")
+    (request,) = harness.model.requests
     assert "[Attached, and not here: plan.txt (it could not" in request.messages[-1].text
 
 
@@ -205,29 +213,31 @@ def sending(path: str, caption: str = "") -> list[ToolCall]:
     return [ToolCall(id=CallId("c1"), name="send_file", arguments=arguments)]
 
 
-async def test_an_agent_sends_a_file_of_its_workspace(bot: PlatformHarness, vendor: Vendor) -> None:
+async def test_an_agent_sends_a_file_of_its_workspace(
+    harness: PlatformGatewayHarness, vendor: FakeTelegram
+) -> None:
     """Attachments out: the file is owed before the call has its result, and comes first."""
-    bot.model.say(sending("/workspace/uploads/plan.txt", "as asked"), "there it is")
+    harness.model.say(sending("/workspace/uploads/plan.txt", "as asked"), "there it is")
     vendor.say("send it back", document=vendor.upload("plan.txt", b"the plan"))
-    await bot.read("as asked", "there it is")
+    await harness.wait_for_texts("as asked", "there it is")
     (document, _) = vendor.sent
     assert document["document"]["file_name"] == "plan.txt"
     assert list(vendor.files.values())[-1][1] == b"the plan"
-    await bot.settled(DeliveryState.SENT, 2)
+    await harness.wait_for_deliveries(DeliveryState.SENT, 2)
 
 
 async def test_a_file_that_is_owed_at_a_crash_is_sent_by_the_successor(
-    bot: PlatformHarness, vendor: Vendor
+    harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
     """I2: the row of a file is settled as any other; killed at the send, it says that it may be a
     repetition."""
-    vendor.faults.add("sendDocument", Break.SILENT_AFTER)
+    vendor.faults.add("sendDocument", ConnectionFault.SILENT_AFTER)
     # Twice: the life that ends may or may not have asked the model by then.
-    bot.model.say(sending("uploads/plan.txt", "as asked"), "there it is", "there it is")
+    harness.model.say(sending("uploads/plan.txt", "as asked"), "there it is", "there it is")
     vendor.say("send it back", document=vendor.upload("plan.txt", b"the plan"))
     await until(lambda: vendor.sent)
-    await bot.die()
-    await bot.start()
+    await harness.die()
+    await harness.start()
     marked = "*(This may have reached you before.)*"
     await until(lambda: f"{marked}\n\nas asked" in vendor.texts())
     await until(lambda: vendor.texts()[-1] == "there it is")
@@ -243,34 +253,36 @@ async def test_a_file_that_is_owed_at_a_crash_is_sent_by_the_successor(
     ],
 )
 async def test_what_cannot_be_sent_is_told_to_the_agent(
-    bot: PlatformHarness, vendor: Vendor, path: str, why: str
+    harness: PlatformGatewayHarness, vendor: FakeTelegram, path: str, why: str
 ) -> None:
-    await bot.stop()
-    bot.secrets = [Secret("sk-0123456789")]
-    await bot.start()
-    bot.model.say(sending(path), "I could not")
+    await harness.stop()
+    harness.secrets = [Secret("sk-0123456789")]
+    await harness.start()
+    harness.model.say(sending(path), "I could not")
     vendor.say("send it", document=vendor.upload("keys.txt", b"key = sk-0123456789"))
-    await bot.read("I could not")
-    told = bot.model.requests[-1].messages[-1]
+    await harness.wait_for_texts("I could not")
+    told = harness.model.requests[-1].messages[-1]
     assert why in told.text
 
 
-async def test_a_chat_that_takes_no_files_is_told_to_the_agent(bot: PlatformHarness) -> None:
-    bot.model.say(sending("uploads/plan.txt"), "fetch it there")
-    await bot.end_of(await bot.accept("send it"))
-    assert "takes no files" in bot.model.requests[-1].messages[-1].text
+async def test_a_chat_that_takes_no_files_is_told_to_the_agent(
+    harness: PlatformGatewayHarness,
+) -> None:
+    harness.model.say(sending("uploads/plan.txt"), "fetch it there")
+    await harness.end_of(await harness.accept("send it"))
+    assert "takes no files" in harness.model.requests[-1].messages[-1].text
 
 
 async def test_in_a_group_it_answers_who_names_it_under_their_message_in_their_topic(
-    bot: PlatformHarness, vendor: Vendor
+    harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
     """Groups: when meant, and nobody else."""
     family = vendor.group(forum=True)
-    bot.model.say("yes?")
+    harness.model.say("yes?")
     vendor.say("dinner at eight", chat=family, topic=7, by=BOB)
     asked = vendor.say("@holdfast_bot are you there?", chat=family, topic=7)
-    await bot.read("yes?")
+    await harness.wait_for_texts("yes?")
     (sent,) = vendor.sent
     assert sent["message_thread_id"] == 7
     assert sent["reply_to_message"]["message_id"] == asked["message_id"]
-    assert len(bot.model.requests) == 1
+    assert len(harness.model.requests) == 1

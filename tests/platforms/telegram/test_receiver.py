@@ -4,10 +4,11 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.platforms.telegram.builders import door_to, until
-from tests.platforms.telegram.fake import ANN, BOB, DEEP, OTHER_BOT, Vendor
-from tests.platforms.telegram.fake_bot_api import BotApi
-from tests.platforms.telegram.faults import BotApiError, Break, flood
+from tests.platforms.connection_faults import ConnectionFault
+from tests.platforms.telegram.builders import new_platform, until
+from tests.platforms.telegram.fake import ANN, BOB, DEEP, OTHER_BOT, FakeTelegram
+from tests.platforms.telegram.fake_bot_api import FakeBotApi
+from tests.platforms.telegram.faults import BotApiError, flood
 
 from holdfast.core.errors import (
     AccountDisconnected,
@@ -24,12 +25,12 @@ from holdfast.testing.simulated.events import ALWAYS
 
 
 async def test_what_was_said_while_nobody_listened_is_handed_over_and_then_confirmed(
-    vendor: Vendor, base_url: str
+    vendor: FakeTelegram, base_url: str
 ) -> None:
     """G1: what arrives while the gateway is down is still at the platform."""
     intake = RecordingIntake()
     first, second = vendor.say("one"), vendor.say("two", by=BOB)
-    async with door_to(vendor, base_url).connect(intake):
+    async with new_platform(vendor, base_url).connect(intake):
         await until(lambda: len(vendor.updates.confirmed) == 2)
     assert [(each.text, each.message_id) for each in intake.accepted] == [
         ("one", str(first["message_id"])),
@@ -41,84 +42,92 @@ async def test_what_was_said_while_nobody_listened_is_handed_over_and_then_confi
     assert intake.confirmations[0] == ("telegram", "default")
 
 
-async def test_nothing_is_confirmed_before_intake_has_it(vendor: Vendor, base_url: str) -> None:
+async def test_nothing_is_confirmed_before_intake_has_it(
+    vendor: FakeTelegram, base_url: str
+) -> None:
     """G1: commit, then acknowledge."""
-    door = door_to(vendor, base_url)
+    platform = new_platform(vendor, base_url)
     vendor.say("slow")
-    async with door.connect(RecordingIntake(delay=ALWAYS)):
+    async with platform.connect(RecordingIntake(delay=ALWAYS)):
         await until(lambda: "getupdates" in vendor.calls)
         await asyncio.sleep(0.02)
     assert vendor.updates.confirmed == []
     quick = RecordingIntake()
-    async with door.connect(quick):
+    async with platform.connect(quick):
         await until(lambda: vendor.updates.confirmed)
     assert [each.text for each in quick.accepted] == ["slow"]
 
 
 @pytest.mark.parametrize("trouble", [StoreError("disk full"), IntakeClosed("stopping")])
 async def test_what_cannot_be_kept_comes_again_and_in_order(
-    vendor: Vendor, base_url: str, trouble: Any
+    vendor: FakeTelegram, base_url: str, trouble: Any
 ) -> None:
     intake = RecordingIntake()
     intake.fail_next(trouble)
     vendor.say("one")
     vendor.say("two")
-    async with door_to(vendor, base_url).connect(intake):
+    async with new_platform(vendor, base_url).connect(intake):
         await until(lambda: len(vendor.updates.confirmed) == 2)
     assert [each.text for each in intake.attempted] == ["one", "one", "two"]
 
 
-async def test_a_stranger_is_confirmed_and_holds_up_nobody(vendor: Vendor, base_url: str) -> None:
+async def test_a_stranger_is_confirmed_and_holds_up_nobody(
+    vendor: FakeTelegram, base_url: str
+) -> None:
     intake = RecordingIntake()
     intake.fail_next(NotAllowed("not on the list"))
     vendor.say("let me in", by=BOB)
     vendor.say("hello")
-    async with door_to(vendor, base_url).connect(intake):
+    async with new_platform(vendor, base_url).connect(intake):
         await until(lambda: len(vendor.updates.confirmed) == 2)
     assert [each.text for each in intake.accepted] == ["hello"]
 
 
-async def test_an_update_that_makes_no_sense_is_passed_over(vendor: Vendor, base_url: str) -> None:
+async def test_an_update_that_makes_no_sense_is_passed_over(
+    vendor: FakeTelegram, base_url: str
+) -> None:
     intake = RecordingIntake()
     vendor.updates.put("message", {"message_id": "not a number"})
     vendor.updates.put("message", {**vendor.say("hello"), "new_chat_members": [BOB], "text": ""})
-    async with door_to(vendor, base_url).connect(intake):
+    async with new_platform(vendor, base_url).connect(intake):
         await until(lambda: len(vendor.updates.confirmed) == 3)
     assert [each.text for each in intake.accepted] == ["hello"]
 
 
-async def test_an_update_nested_without_end_stops_no_other(vendor: Vendor, base_url: str) -> None:
+async def test_an_update_nested_without_end_stops_no_other(
+    vendor: FakeTelegram, base_url: str
+) -> None:
     """It comes in one answer with others, which are taken; what can be read of it is, too."""
     intake = RecordingIntake()
     vendor.say("one")
     vendor.updates.put("message", {"message_id": 7, "chat": DEEP})
     vendor.updates.put("message", {**vendor.say("two"), "text": "three", "web_app_data": DEEP})
-    async with door_to(vendor, base_url).connect(intake):
+    async with new_platform(vendor, base_url).connect(intake):
         await until(lambda: len(vendor.updates.confirmed) == 4)
     assert [each.text for each in intake.accepted] == ["one", "two", "three"]
 
 
 async def test_updates_go_on_behind_the_last_one_that_is_durable(
-    vendor: Vendor, base_url: str
+    vendor: FakeTelegram, base_url: str
 ) -> None:
     """G1: cursor and inbox rows commit together, so a successor asks for what comes after."""
-    intake, door = RecordingIntake(), door_to(vendor, base_url)
+    intake, platform = RecordingIntake(), new_platform(vendor, base_url)
     vendor.say("one")
-    async with door.connect(intake):
+    async with platform.connect(intake):
         await intake.wait_for_attempts(1)
     vendor.say("two")
-    async with door.connect(intake):
+    async with platform.connect(intake):
         await intake.wait_for_attempts(2)
     assert [each.text for each in intake.attempted] == ["one", "two"]
     assert intake.accepted[0].cursor is not None
     assert intake.accepted[0].cursor.name == f"updates of {vendor.me['id']}"
 
 
-async def test_numbers_that_begin_anew_lose_nothing(vendor: Vendor, base_url: str) -> None:
+async def test_numbers_that_begin_anew_lose_nothing(vendor: FakeTelegram, base_url: str) -> None:
     """After a week without updates the vendor numbers the next ones at random."""
-    intake, door = RecordingIntake(), door_to(vendor, base_url)
+    intake, platform = RecordingIntake(), new_platform(vendor, base_url)
     vendor.say("one")
-    async with door.connect(intake):
+    async with platform.connect(intake):
         await until(lambda: vendor.updates.confirmed)
         vendor.updates.restart(at=5)
         vendor.say("two")
@@ -128,28 +137,28 @@ async def test_numbers_that_begin_anew_lose_nothing(vendor: Vendor, base_url: st
 
 
 async def test_an_edit_is_another_event_about_the_same_message(
-    vendor: Vendor, base_url: str
+    vendor: FakeTelegram, base_url: str
 ) -> None:
     """G2: an edit is another event."""
     intake = RecordingIntake()
     said = vendor.say("helo")
     vendor.revise(said, "hello")
-    async with door_to(vendor, base_url).connect(intake):
+    async with new_platform(vendor, base_url).connect(intake):
         handed = await intake.wait_for_attempts(2)
     assert [each.text for each in handed] == ["helo", "hello"]
     assert len({each.message_id for each in handed}) == 1
     assert len({each.event_id for each in handed}) == 2
 
 
-async def read(vendor: Vendor, base_url: str) -> list[Inbound]:
+async def read(vendor: FakeTelegram, base_url: str) -> list[Inbound]:
     """All that waits at the vendor, as it is handed over."""
     intake, wanted = RecordingIntake(), len(vendor.updates.waiting)
-    async with door_to(vendor, base_url).connect(intake):
+    async with new_platform(vendor, base_url).connect(intake):
         return await intake.wait_for_attempts(wanted)
 
 
 async def test_a_group_tells_its_topic_who_speaks_and_whether_the_bot_is_named(
-    vendor: Vendor, base_url: str
+    vendor: FakeTelegram, base_url: str
 ) -> None:
     family = vendor.group(forum=True)
     opened = vendor.post(family, {"text": "topic opened"})
@@ -168,7 +177,7 @@ async def test_a_group_tells_its_topic_who_speaks_and_whether_the_bot_is_named(
 
 
 async def test_a_reply_tells_what_it_answers_and_whose_that_was(
-    vendor: Vendor, base_url: str
+    vendor: FakeTelegram, base_url: str
 ) -> None:
     family = vendor.group()
     ours = vendor.post(family, {"text": "the answer"})
@@ -191,7 +200,9 @@ async def test_a_reply_tells_what_it_answers_and_whose_that_was(
     )
 
 
-async def test_a_command_is_ours_unless_it_names_another_bot(vendor: Vendor, base_url: str) -> None:
+async def test_a_command_is_ours_unless_it_names_another_bot(
+    vendor: FakeTelegram, base_url: str
+) -> None:
     family = vendor.group()
     vendor.say("/stop@holdfast_bot now", chat=family)
     vendor.say("/stop@other_bot", chat=family)
@@ -203,7 +214,7 @@ async def test_a_command_is_ours_unless_it_names_another_bot(vendor: Vendor, bas
 
 
 async def test_who_writes_as_the_group_is_the_group_and_no_bot(
-    vendor: Vendor, base_url: str
+    vendor: FakeTelegram, base_url: str
 ) -> None:
     family, news = vendor.group(), vendor.channel()
     anonymous = {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "x"}
@@ -221,14 +232,14 @@ async def test_who_writes_as_the_group_is_the_group_and_no_bot(
 
 
 async def test_files_of_all_kinds_are_handed_in_and_albums_told_as_one(
-    vendor: Vendor, base_url: str
+    vendor: FakeTelegram, base_url: str
 ) -> None:
     intake = RecordingIntake()
     picture = vendor.picture(b"\xff\xd8\xff one")
     vendor.say("look", photo=picture, album="a1")
     vendor.say(document=vendor.upload("plan.pdf", b"%PDF"), album="a1")
     vendor.say(voice=vendor.upload("x", b"OggS") | {"file_name": None})
-    async with door_to(vendor, base_url).connect(intake):
+    async with new_platform(vendor, base_url).connect(intake):
         handed = await intake.wait_for_attempts(3)
     assert [each.group for each in handed] == ["a1", "a1", None]
     assert [each.text for each in handed] == ["look", "", ""]
@@ -240,7 +251,7 @@ async def test_files_of_all_kinds_are_handed_in_and_albums_told_as_one(
     ]
 
 
-async def test_a_place_and_a_contact_are_said_in_words(vendor: Vendor, base_url: str) -> None:
+async def test_a_place_and_a_contact_are_said_in_words(vendor: FakeTelegram, base_url: str) -> None:
     vendor.say(location={"latitude": 52.5, "longitude": 13.4})
     vendor.say(contact={"phone_number": "+49 30", "first_name": "Cy"})
     vendor.say(sticker={"emoji": "🦆", "file_id": "s", "type": "regular"})
@@ -249,14 +260,14 @@ async def test_a_place_and_a_contact_are_said_in_words(vendor: Vendor, base_url:
 
 
 async def test_a_button_is_answered_after_its_press_is_durable(
-    vendor: Vendor, base_url: str
+    vendor: FakeTelegram, base_url: str
 ) -> None:
     """J3: what stands on it is said by whoever pressed it."""
     intake = RecordingIntake()
     question = vendor.post(vendor.group(), {"text": "may it run?"})
     intake.fail_next(StoreError("disk full"))
     vendor.click(question, "/approve ap1", by=BOB)
-    async with door_to(vendor, base_url).connect(intake):
+    async with new_platform(vendor, base_url).connect(intake):
         await intake.wait_for_attempts(1)
         assert vendor.answered == []
         await until(lambda: vendor.answered)
@@ -270,20 +281,22 @@ async def test_a_button_is_answered_after_its_press_is_durable(
 
 
 async def test_a_wrong_token_is_refused_for_good_and_says_what_to_do(
-    vendor: Vendor, base_url: str
+    vendor: FakeTelegram, base_url: str
 ) -> None:
-    door = door_to(vendor, base_url)
+    platform = new_platform(vendor, base_url)
     vendor.token = "another"
     with pytest.raises(ConnectRefused) as told:
-        async with door.connect(RecordingIntake()):
+        async with platform.connect(RecordingIntake()):
             pass
     assert "revoked" in str(told.value)
     assert "platforms.telegram.token" in told.value.remedy
 
 
-async def test_a_token_that_is_revoked_later_ends_the_line(vendor: Vendor, base_url: str) -> None:
+async def test_a_token_that_is_revoked_later_ends_the_line(
+    vendor: FakeTelegram, base_url: str
+) -> None:
     intake = RecordingIntake()
-    async with door_to(vendor, base_url).connect(intake):
+    async with new_platform(vendor, base_url).connect(intake):
         await until(lambda: "getupdates" in vendor.calls)
         vendor.token = "another"
         vendor.updates.changed.set()
@@ -291,12 +304,12 @@ async def test_a_token_that_is_revoked_later_ends_the_line(vendor: Vendor, base_
     assert isinstance(intake.disconnects[0], ConnectRefused)
 
 
-async def test_another_poller_is_told_of(vendor: Vendor, base_url: str) -> None:
+async def test_another_poller_is_told_of(vendor: FakeTelegram, base_url: str) -> None:
     """Two gateways on one token: who loses says so."""
     first, second = RecordingIntake(), RecordingIntake()
-    async with door_to(vendor, base_url).connect(first):
+    async with new_platform(vendor, base_url).connect(first):
         await until(lambda: "getupdates" in vendor.calls)
-        async with door_to(vendor, base_url).connect(second):
+        async with new_platform(vendor, base_url).connect(second):
             await until(lambda: first.disconnects or second.disconnects)
     (lost,) = first.disconnects or second.disconnects
     assert isinstance(lost, AccountInUse)
@@ -304,16 +317,16 @@ async def test_another_poller_is_told_of(vendor: Vendor, base_url: str) -> None:
 
 
 async def test_a_webhook_of_ours_is_taken_down_and_one_of_others_is_named(
-    vendor: Vendor, base_url: str
+    vendor: FakeTelegram, base_url: str
 ) -> None:
     intake = RecordingIntake()
     vendor.webhook = {"url": "https://bot.example.org/hooks/telegram/default"}
     vendor.say("hello")
-    async with door_to(vendor, base_url).connect(intake):
+    async with new_platform(vendor, base_url).connect(intake):
         await until(lambda: vendor.updates.confirmed)
     assert vendor.webhook == {"url": ""}
     vendor.webhook = {"url": "https://other.example.org/bot"}
-    async with door_to(vendor, base_url).connect(intake):
+    async with new_platform(vendor, base_url).connect(intake):
         await until(lambda: intake.disconnects)
     (lost,) = intake.disconnects
     assert isinstance(lost, AccountInUse)
@@ -321,43 +334,48 @@ async def test_a_webhook_of_ours_is_taken_down_and_one_of_others_is_named(
 
 
 @pytest.mark.parametrize(
-    "trouble", [Break.CUT_BEFORE, Break.ERROR_AFTER, BotApiError(500, "Internal Server Error")]
+    "trouble",
+    [
+        ConnectionFault.RESET_BEFORE,
+        ConnectionFault.ERROR_AFTER,
+        BotApiError(500, "Internal Server Error"),
+    ],
 )
 async def test_a_broken_poll_is_a_lost_line_and_loses_no_update(
-    vendor: Vendor, base_url: str, trouble: Any
+    vendor: FakeTelegram, base_url: str, trouble: Any
 ) -> None:
-    intake, door = RecordingIntake(), door_to(vendor, base_url)
+    intake, platform = RecordingIntake(), new_platform(vendor, base_url)
     vendor.faults.add("getUpdates", trouble)
     vendor.say("hello")
-    async with door.connect(intake):
+    async with platform.connect(intake):
         await until(lambda: intake.disconnects)
     assert isinstance(intake.disconnects[0], AccountDisconnected)
     assert intake.accepted == []
-    async with door.connect(intake):
+    async with platform.connect(intake):
         await until(lambda: vendor.updates.confirmed)
     assert [each.text for each in intake.accepted] == ["hello"]
 
 
-async def test_a_poll_that_is_throttled_waits_as_told(vendor: Vendor, base_url: str) -> None:
+async def test_a_poll_that_is_throttled_waits_as_told(vendor: FakeTelegram, base_url: str) -> None:
     intake = RecordingIntake()
     vendor.faults.add("getUpdates", flood(0))
     vendor.say("hello")
-    async with door_to(vendor, base_url).connect(intake):
+    async with new_platform(vendor, base_url).connect(intake):
         await until(lambda: vendor.updates.confirmed)
     assert intake.disconnects == []
 
 
-async def test_the_menu_shows_the_commands(vendor: Vendor, base_url: str) -> None:
-    async with door_to(vendor, base_url, menu=True).connect(RecordingIntake()):
+async def test_the_menu_shows_the_commands(vendor: FakeTelegram, base_url: str) -> None:
+    async with new_platform(vendor, base_url, menu=True).connect(RecordingIntake()):
         await until(lambda: vendor.commands)
     names = [each["command"] for each in vendor.commands]
     assert {"help", "new", "stop"} <= set(names)
     assert "restart" not in names
 
 
-async def test_a_vendor_that_is_down_is_not_connected_to(vendor: Vendor) -> None:
-    async with BotApi(vendor).serving() as url:
+async def test_a_vendor_that_is_down_is_not_connected_to(vendor: FakeTelegram) -> None:
+    async with FakeBotApi(vendor).serving() as url:
         pass
     with pytest.raises(AccountDisconnected, match="cannot be reached"):
-        async with door_to(vendor, url).connect(RecordingIntake()):
+        async with new_platform(vendor, url).connect(RecordingIntake()):
             pass

@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.platforms.telegram.builders import address, change, door_to, outbound
-from tests.platforms.telegram.fake import ANN, Vendor
-from tests.platforms.telegram.faults import BotApiError, Break, bad, flood
+from tests.platforms.connection_faults import ConnectionFault
+from tests.platforms.telegram.builders import address, change, new_platform, outbound
+from tests.platforms.telegram.fake import ANN, FakeTelegram
+from tests.platforms.telegram.faults import BotApiError, bad, flood
 
 from holdfast.core.errors import (
     AccountDisconnected,
@@ -36,17 +37,19 @@ PNG = b"\x89PNG\r\n\x1a\n and so on"
 
 
 @pytest.fixture
-async def door(vendor: Vendor, base_url: str) -> AsyncIterator[TelegramPlatform]:
+async def platform(vendor: FakeTelegram, base_url: str) -> AsyncIterator[TelegramPlatform]:
     vendor.dm()
-    platform = door_to(vendor, base_url)
+    platform = new_platform(vendor, base_url)
     async with platform.connect(RecordingIntake()):
         yield platform
 
 
 async def test_a_message_is_sent_with_its_marks_and_its_receipt_names_it(
-    vendor: Vendor, door: TelegramPlatform
+    vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
-    receipt = await door.send(outbound("🦆 is **bold**, `code` and [here](https://example.org)"))
+    receipt = await platform.send(
+        outbound("🦆 is **bold**, `code` and [here](https://example.org)")
+    )
     (sent,) = vendor.sent
     assert receipt.platform_message_id == str(sent["message_id"])
     assert sent["text"] == "🦆 is bold, code and here"
@@ -55,15 +58,15 @@ async def test_a_message_is_sent_with_its_marks_and_its_receipt_names_it(
 
 
 async def test_an_answer_stands_in_its_topic_under_what_it_answers_with_its_buttons(
-    vendor: Vendor, door: TelegramPlatform
+    vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     family = vendor.group(forum=True)
     asked = vendor.say("may it?", chat=family, topic=7)
     place = address(family["id"], thread_id="7", reply_to=str(asked["message_id"]))
     choices = tuple(Button(label=each, value=f"/{each} ap1") for each in ("yes", "no", "never"))
     first = outbound("May this run?", buttons=choices)
-    await door.send(_at(first, place))
-    await door.send(_at(outbound("and so on", part=2), place))
+    await platform.send(_at(first, place))
+    await platform.send(_at(outbound("and so on", part=2), place))
     sent, second = vendor.sent
     assert sent["message_thread_id"] == second["message_thread_id"] == 7
     assert sent["reply_to_message"]["message_id"] == asked["message_id"]
@@ -71,57 +74,59 @@ async def test_an_answer_stands_in_its_topic_under_what_it_answers_with_its_butt
     rows = sent["reply_markup"]["inline_keyboard"]
     assert [[each["text"] for each in row] for row in rows] == [["yes", "no"], ["never"]]
     assert rows[0][0]["callback_data"] == "/yes ap1"
-    await door.show_typing(place)
+    await platform.show_typing(place)
     assert vendor.actions[0]["message_thread_id"] == 7
 
 
 async def test_a_sign_on_what_is_no_message_there_is_refused(
-    vendor: Vendor, door: TelegramPlatform
+    vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     """A press, a command of the operator: nothing else is harmed by it."""
     for name in ("999", "d1"):
         with pytest.raises(SendRejected):
-            await door.react(address(), name, WAITING_REACTION)
+            await platform.react(address(), name, WAITING_REACTION)
     vendor.faults.add("setMessageReaction", flood(3))
     said = vendor.say("hello")
     with pytest.raises(Throttled):
-        await door.react(address(), str(said["message_id"]), WAITING_REACTION)
+        await platform.react(address(), str(said["message_id"]), WAITING_REACTION)
 
 
 async def test_an_answer_to_what_was_deleted_is_sent_all_the_same(
-    vendor: Vendor, door: TelegramPlatform
+    vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
-    await door.send(_at(outbound("hello"), address(reply_to="999")))
+    await platform.send(_at(outbound("hello"), address(reply_to="999")))
     assert vendor.texts() == ["hello"]
 
 
 async def test_a_message_that_may_have_arrived_before_says_so(
-    vendor: Vendor, door: TelegramPlatform
+    vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     """I2: resent once, marked as possibly repeated; the mark has room in the longest message."""
-    most = door.capabilities.max_length
+    most = platform.capabilities.max_length
     assert most is not None
-    await door.send(outbound("x" * most, may_be_duplicate=True))
+    await platform.send(outbound("x" * most, may_be_duplicate=True))
     assert vendor.texts()[0].startswith("(This may have reached you before.)")
 
 
-@pytest.mark.parametrize("how", [Break.CUT_AFTER, Break.ERROR_AFTER, Break.CUT_BEFORE])
+@pytest.mark.parametrize(
+    "how", [ConnectionFault.RESET_AFTER, ConnectionFault.ERROR_AFTER, ConnectionFault.RESET_BEFORE]
+)
 async def test_a_line_that_breaks_after_the_words_were_written_leaves_it_open(
-    vendor: Vendor, door: TelegramPlatform, how: Break
+    vendor: FakeTelegram, platform: TelegramPlatform, how: ConnectionFault
 ) -> None:
     """I2: a timeout, reset or 5xx after the body was written → unknown."""
     vendor.faults.add("sendMessage", how)
     with pytest.raises(OutcomeUnknown):
-        await door.send(outbound("hello"))
+        await platform.send(outbound("hello"))
 
 
-async def test_a_vendor_that_cannot_be_reached_was_sent_nothing(vendor: Vendor) -> None:
+async def test_a_vendor_that_cannot_be_reached_was_sent_nothing(vendor: FakeTelegram) -> None:
     """I2: connect failure → still pending."""
-    door = door_to(vendor, "http://127.0.0.1:9")
+    platform = new_platform(vendor, "http://127.0.0.1:9")
     with pytest.raises(NotConnected, match="not connected"):
-        await door.send(outbound("hello"))
+        await platform.send(outbound("hello"))
     with pytest.raises(AccountDisconnected, match="cannot be reached"):
-        async with door.connect(RecordingIntake()):
+        async with platform.connect(RecordingIntake()):
             pass
 
 
@@ -131,7 +136,7 @@ async def _nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
     writer.close()
 
 
-async def test_no_fault_of_the_line_tells_the_token(vendor: Vendor) -> None:
+async def test_no_fault_of_the_line_tells_the_token(vendor: FakeTelegram) -> None:
     """Law 13: what is said of a fault stands in the status, in the outbox and in prompts."""
     async with await asyncio.start_server(_nonsense, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
@@ -146,53 +151,57 @@ async def test_no_fault_of_the_line_tells_the_token(vendor: Vendor) -> None:
                 assert vendor.token not in str(told_of_a_file.value)
 
 
-async def test_flood_control_says_how_long_to_wait(vendor: Vendor, door: TelegramPlatform) -> None:
+async def test_flood_control_says_how_long_to_wait(
+    vendor: FakeTelegram, platform: TelegramPlatform
+) -> None:
     """I2: 429 → wait as told."""
     vendor.faults.add("sendMessage", flood(7))
     with pytest.raises(Throttled) as told:
-        await door.send(outbound("hello"))
+        await platform.send(outbound("hello"))
     assert told.value.retry_after == 7
     assert vendor.sent == []
 
 
-async def test_what_is_refused_says_why(vendor: Vendor, door: TelegramPlatform) -> None:
+async def test_what_is_refused_says_why(vendor: FakeTelegram, platform: TelegramPlatform) -> None:
     """I2: another 4xx → failed."""
     with pytest.raises(SendRejected, match="chat not found"):
-        await door.send(outbound("hello", chat=99))
+        await platform.send(outbound("hello", chat=99))
     vendor.blocked.add(ANN["id"])
     with pytest.raises(SendRejected, match="blocked by the user"):
-        await door.send(outbound("hello"))
+        await platform.send(outbound("hello"))
 
 
-async def test_a_revoked_token_fails_no_message(vendor: Vendor, door: TelegramPlatform) -> None:
+async def test_a_revoked_token_fails_no_message(
+    vendor: FakeTelegram, platform: TelegramPlatform
+) -> None:
     """It says nothing about the message, which waits until there is a token again."""
     vendor.token = "another"
     with pytest.raises(NotConnected, match="does not know this bot"):
-        await door.send(outbound("hello"))
+        await platform.send(outbound("hello"))
 
 
 async def test_marks_that_are_not_understood_are_left_out(
-    vendor: Vendor, door: TelegramPlatform
+    vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     vendor.faults.add("sendMessage", bad("can't parse entities: unsupported start tag"))
-    await door.send(outbound("**hello**"))
+    await platform.send(outbound("**hello**"))
     vendor.faults.add("editMessageText", bad("entity beginning at UTF-16 offset 3 ends after"))
-    await door.edit(change(str(vendor.sent[0]["message_id"]), "**bye**"))
+    await platform.edit(change(str(vendor.sent[0]["message_id"]), "**bye**"))
     assert vendor.texts() == ["**bye**"]
 
 
 async def test_a_text_that_is_too_long_only_as_it_is_shown_is_said_as_it_was_written(
-    vendor: Vendor, door: TelegramPlatform
+    vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     wide = "a" * 40
     table = f"| x | y |\n|---|---|\n| {wide} | {wide} |\n" + "| a | b |\n" * 380
     assert len(table) < 4096
-    await door.send(outbound(table))
+    await platform.send(outbound(table))
     assert len(vendor.texts()[0]) <= 4096
 
 
 async def test_a_group_that_became_another_chat_is_followed(
-    vendor: Vendor, door: TelegramPlatform
+    vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     """https://core.telegram.org/bots/api#responseparameters: `migrate_to_chat_id`."""
     new = vendor.group(-100_777)
@@ -202,29 +211,31 @@ async def test_a_group_that_became_another_chat_is_followed(
         migrate_to_chat_id=new["id"],
     )
     vendor.faults.add("sendMessage", moved)
-    await door.send(outbound("hello", chat=-7))
+    await platform.send(outbound("hello", chat=-7))
     assert vendor.sent[0]["chat"]["id"] == new["id"]
 
 
 async def test_an_edit_changes_the_message_and_twice_is_once(
-    vendor: Vendor, door: TelegramPlatform
+    vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     """I2: edits are idempotent."""
-    name = (await door.send(outbound("Hel"))).platform_message_id
+    name = (await platform.send(outbound("Hel"))).platform_message_id
     for text in ("Hello", "Hello"):
-        await door.edit(change(name, text))
+        await platform.edit(change(name, text))
     assert (vendor.texts(), len(vendor.edits)) == (["Hello"], 1)
     with pytest.raises(SendRejected, match="not found"):
-        await door.edit(change("999", "Hello"))
-    vendor.faults.add("editMessageText", Break.CUT_AFTER)
+        await platform.edit(change("999", "Hello"))
+    vendor.faults.add("editMessageText", ConnectionFault.RESET_AFTER)
     with pytest.raises(OutcomeUnknown):
-        await door.edit(change(name, "Hello!"))
+        await platform.edit(change(name, "Hello!"))
 
 
-async def test_a_file_goes_out_as_what_it_is(vendor: Vendor, door: TelegramPlatform) -> None:
+async def test_a_file_goes_out_as_what_it_is(
+    vendor: FakeTelegram, platform: TelegramPlatform
+) -> None:
     files = {"chart.png": PNG, "hello.ogg": b"OggS", 'résumé "x".pdf': b"%PDF"}
     for name, data in files.items():
-        await door.send(outbound("see *here*", file=OutboundFile(name=name, data=data)))
+        await platform.send(outbound("see *here*", file=OutboundFile(name=name, data=data)))
     picture, voice, document = vendor.sent
     assert ("photo" in picture, "voice" in voice, "document" in document) == (True, True, True)
     assert document["document"]["file_name"] == "résumé _x_.pdf"
@@ -233,27 +244,27 @@ async def test_a_file_goes_out_as_what_it_is(vendor: Vendor, door: TelegramPlatf
 
 
 async def test_a_picture_that_telegram_will_not_show_goes_out_as_a_file(
-    vendor: Vendor, door: TelegramPlatform
+    vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     vendor.faults.add("sendPhoto", bad("PHOTO_INVALID_DIMENSIONS"))
     place = address(reply_to="999")
-    await door.send(_at(outbound("", file=OutboundFile(name="long.png", data=PNG)), place))
+    await platform.send(_at(outbound("", file=OutboundFile(name="long.png", data=PNG)), place))
     assert "document" in vendor.sent[0]
-    vendor.faults.add("sendDocument", Break.CUT_AFTER)
+    vendor.faults.add("sendDocument", ConnectionFault.RESET_AFTER)
     with pytest.raises(OutcomeUnknown):
-        await door.send(outbound("", file=OutboundFile(name="a.txt", data=b"a")))
+        await platform.send(outbound("", file=OutboundFile(name="a.txt", data=b"a")))
 
 
-async def test_a_door_declares_what_telegram_can_do(vendor: Vendor, base_url: str) -> None:
-    door: Any = door_to(vendor, base_url)
-    can = door.capabilities
+async def test_a_door_declares_what_telegram_can_do(vendor: FakeTelegram, base_url: str) -> None:
+    platform: Any = new_platform(vendor, base_url)
+    can = platform.capabilities
     assert (can.backlog, can.length_unit) == (Backlog.UNTIL_ACKED, LengthUnit.UTF16)
     assert can.edit and can.typing and can.reactions and can.buttons and can.threads
     assert can.attachments_in and can.attachments_out
     assert not can.idempotent_send
     assert can.heartbeat_interval > 25
     for port in (SupportsEditing, SupportsTyping, SupportsReactions, SupportsProbing, HttpPlatform):
-        assert isinstance(door, port)
+        assert isinstance(platform, port)
 
 
 def _at(message: Outbound, place: Address) -> Outbound:

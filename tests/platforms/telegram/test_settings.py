@@ -4,8 +4,8 @@ import logging
 from pathlib import Path
 
 import pytest
-from tests.platforms.telegram.builders import door_to, until
-from tests.platforms.telegram.fake import Vendor
+from tests.platforms.telegram.builders import new_platform, until
+from tests.platforms.telegram.fake import FakeTelegram
 from tests.support.platform_gateway import open_accounts, write_config
 
 from holdfast.config import ConfigError, load
@@ -50,7 +50,7 @@ enabled = false
 
 
 async def test_a_bot_that_cannot_hear_what_it_is_to_answer_says_so(
-    vendor: Vendor, base_url: str, caplog: pytest.LogCaptureFixture
+    vendor: FakeTelegram, base_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Privacy mode: Telegram gives a bot only commands and replies, unless it is switched off."""
     chats = {"-100500": ChatSettings(answers=GroupReplyMode.ALL)}
@@ -58,6 +58,6 @@ async def test_a_bot_that_cannot_hear_what_it_is_to_answer_says_so(
         caplog.clear()
         vendor.me["can_read_all_group_messages"] = hears
         with caplog.at_level(logging.WARNING):
-            async with door_to(vendor, base_url, chats=chats).connect(RecordingIntake()):
+            async with new_platform(vendor, base_url, chats=chats).connect(RecordingIntake()):
                 await until(lambda: "getupdates" in vendor.calls)
         assert ("/setprivacy" in caplog.text) is not hears

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 from aiohttp import web
-from tests.platforms.telegram.builders import door_to, until
-from tests.platforms.telegram.fake import BOB, Vendor
+from tests.platforms.telegram.builders import new_platform, until
+from tests.platforms.telegram.fake import BOB, FakeTelegram
 
 from holdfast.core.errors import AccountInUse, IntakeClosed, NotAllowed, StoreError
 from holdfast.core.secrets import Secret
@@ -21,10 +21,10 @@ PATH = "/hooks/telegram/default"
 
 
 @asynccontextmanager
-async def listening(door: TelegramPlatform, vendor: Vendor) -> AsyncIterator[str]:
+async def listening(platform: TelegramPlatform, vendor: FakeTelegram) -> AsyncIterator[str]:
     """The door's routes on a listener, to which a proxy with a certificate leads."""
     app = web.Application()
-    app.add_routes(door.routes())
+    app.add_routes(platform.routes())
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -38,20 +38,20 @@ async def listening(door: TelegramPlatform, vendor: Vendor) -> AsyncIterator[str
 
 
 @pytest.fixture
-async def door(vendor: Vendor, base_url: str) -> AsyncIterator[TelegramPlatform]:
-    platform = door_to(vendor, base_url, webhook=OUTSIDE)
+async def platform(vendor: FakeTelegram, base_url: str) -> AsyncIterator[TelegramPlatform]:
+    platform = new_platform(vendor, base_url, webhook=OUTSIDE)
     async with listening(platform, vendor):
         yield platform
 
 
 async def test_an_update_is_posted_again_until_it_is_durable(
-    vendor: Vendor, door: TelegramPlatform
+    vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     """G1: the webhook's 200 comes after the commit."""
     intake = RecordingIntake()
     intake.fail_next(StoreError("disk full"), IntakeClosed("stopping"))
     vendor.say("one")
-    async with door.connect(intake):
+    async with platform.connect(intake):
         vendor.say("two")
         await until(lambda: len(vendor.updates.confirmed) == 2)
     assert [each.text for each in intake.attempted] == ["one", "one", "one", "two"]
@@ -59,21 +59,21 @@ async def test_an_update_is_posted_again_until_it_is_durable(
 
 
 async def test_a_stranger_is_answered_well_and_not_repeated(
-    vendor: Vendor, door: TelegramPlatform
+    vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     intake = RecordingIntake()
     intake.fail_next(NotAllowed("not on the list"))
-    async with door.connect(intake):
+    async with platform.connect(intake):
         vendor.say("let me in", by=BOB)
         await until(lambda: vendor.updates.confirmed)
     assert len(intake.attempted) == 1
 
 
 async def test_what_does_not_know_the_secret_is_sent_away(
-    vendor: Vendor, door: TelegramPlatform
+    vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     intake = RecordingIntake()
-    async with door.connect(intake), aiohttp.ClientSession(vendor.proxies[OUTSIDE]) as http:
+    async with platform.connect(intake), aiohttp.ClientSession(vendor.proxies[OUTSIDE]) as http:
         forged = {"update_id": 1, "message": vendor.say("real")}
         for headers in ({}, {SECRET_HEADER: "guessed"}):
             async with http.post(PATH, json=forged, headers=headers) as response:
@@ -87,30 +87,30 @@ async def test_what_does_not_know_the_secret_is_sent_away(
 
 
 async def test_a_door_that_is_not_connected_leaves_updates_with_telegram(
-    vendor: Vendor, door: TelegramPlatform
+    vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     intake = RecordingIntake()
-    async with door.connect(intake):
+    async with platform.connect(intake):
         pass
     vendor.say("while away")
     await until(lambda: "503" in vendor.webhook["last_error_message"])
-    async with door.connect(intake):
+    async with platform.connect(intake):
         await until(lambda: vendor.updates.confirmed)
     assert [each.text for each in intake.accepted] == ["while away"]
 
 
 async def test_a_webhook_of_somebody_else_is_not_taken_over(
-    vendor: Vendor, door: TelegramPlatform
+    vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     vendor.webhook = {"url": "https://other.example.org/bot"}
     with pytest.raises(AccountInUse) as told:
-        async with door.connect(RecordingIntake()):
+        async with platform.connect(RecordingIntake()):
             pass
     assert told.value.holder == "https://other.example.org/bot"
     assert vendor.webhook == {"url": "https://other.example.org/bot"}
 
 
-async def test_a_webhook_that_is_taken_away_is_noticed(vendor: Vendor, base_url: str) -> None:
+async def test_a_webhook_that_is_taken_away_is_noticed(vendor: FakeTelegram, base_url: str) -> None:
     """Law 9: connected means a round trip, and that it is still us whom Telegram posts to."""
     token = Secret(vendor.token)
     api = TelegramClient(token, base_url=base_url)
@@ -129,5 +129,5 @@ async def test_a_webhook_that_is_taken_away_is_noticed(vendor: Vendor, base_url:
     assert len(proofs) == 4
 
 
-async def test_a_polled_door_has_no_route(vendor: Vendor, base_url: str) -> None:
-    assert list(door_to(vendor, base_url).routes()) == []
+async def test_a_polled_door_has_no_route(vendor: FakeTelegram, base_url: str) -> None:
+    assert list(new_platform(vendor, base_url).routes()) == []

@@ -17,12 +17,12 @@ _PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethro
 add_autolinks(_PARSER)
 
 
-def signs(text: str) -> str:
+def visible_characters(text: str) -> str:
     """A text without space and without what renderers draw."""
     return _DRAWN.sub("", text)
 
 
-def seen(markdown: str, *, addresses: bool, mailboxes: bool = False) -> str:
+def visible_text(markdown: str, *, addresses: bool, mailboxes: bool = False) -> str:
     """The signs that a reader sees, in order. `addresses`: also where links go; `mailboxes`: only
     those to a mailbox."""
     if not markdown.strip():
@@ -34,7 +34,7 @@ def seen(markdown: str, *, addresses: bool, mailboxes: bool = False) -> str:
     found = "".join(reader.found)
     drawn = re.search("<hr|<li", page)
     # What would be nothing is shown as it was written.
-    return signs(found if found.strip() or drawn else markdown)
+    return visible_characters(found if found.strip() or drawn else markdown)
 
 
 class _Reader(HTMLParser):

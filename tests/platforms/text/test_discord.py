@@ -4,7 +4,7 @@ import re
 
 import pytest
 from hypothesis import given
-from tests.platforms.text.markdown_reader import seen, signs
+from tests.platforms.text.markdown_reader import visible_characters, visible_text
 from tests.platforms.text.sample_texts import QUICK, anything, markdown
 
 from holdfast.core.text.splitting import split_message
@@ -105,10 +105,10 @@ def test_no_text_is_refused(text: str) -> None:
 @QUICK
 @given(markdown)
 def test_read_by_discord_it_is_what_a_reader_of_the_markdown_sees(text: str) -> None:
-    shown = signs(stripped(render(text)))
+    shown = visible_characters(stripped(render(text)))
     # Discord masks no link whose words look like an address: where it goes is written behind it.
     shown = shown.replace("in.orgit(https://e.org)", "in.orgit")
-    assert shown == seen(text, addresses=False, mailboxes=True)
+    assert shown == visible_text(text, addresses=False, mailboxes=True)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given
-from tests.platforms.text.markdown_reader import seen, signs
+from tests.platforms.text.markdown_reader import visible_characters, visible_text
 from tests.platforms.text.sample_texts import QUICK, anything, markdown
 
 from holdfast.core.text.splitting import split_message
@@ -108,9 +108,9 @@ def test_no_matrix_message_is_refused(text: str) -> None:
 @given(markdown)
 def test_both_bodies_are_what_a_reader_of_the_markdown_sees(text: str) -> None:
     shown = matrix.render_matrix(text)
-    assert signs(shown.plain) == seen(text, addresses=True)
+    assert visible_characters(shown.plain) == visible_text(text, addresses=True)
     if shown.html:
-        assert signs(words_of(shown.html)) == seen(text, addresses=False)
+        assert visible_characters(words_of(shown.html)) == visible_text(text, addresses=False)
 
 
 @pytest.mark.parametrize(

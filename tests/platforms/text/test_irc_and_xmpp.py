@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.platforms.text.markdown_reader import seen, signs
+from tests.platforms.text.markdown_reader import visible_characters, visible_text
 from tests.platforms.text.sample_texts import QUICK, anything, markdown
 
 from holdfast.core.text.splitting import split_message
@@ -35,7 +35,7 @@ def test_no_line_of_irc_is_refused(text: str, limit: int) -> None:
 def test_without_its_codes_it_is_what_a_reader_of_the_markdown_sees(text: str, limit: int) -> None:
     lines = irc.render(text, limit=limit)
     shown = re.sub(f"[{CODES}]", "", "".join(lines))
-    assert signs(shown) == seen(text, addresses=True)
+    assert visible_characters(shown) == visible_text(text, addresses=True)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_no_stanza_is_refused(text: str) -> None:
 def test_read_by_a_client_it_is_what_a_reader_of_the_markdown_sees(text: str) -> None:
     shown = xmpp.render(text)
     words = stripped(shown.body) if shown.styled else shown.body
-    assert signs(words) == seen(text, addresses=True)
+    assert visible_characters(words) == visible_text(text, addresses=True)
 
 
 @pytest.mark.parametrize(
@@ -144,4 +144,4 @@ def test_plain_text_has_everything_but_the_marks() -> None:
 @QUICK
 @given(markdown)
 def test_plain_text_is_what_a_reader_of_the_markdown_sees(text: str) -> None:
-    assert signs(layout.render_plain(text)) == seen(text, addresses=True)
+    assert visible_characters(layout.render_plain(text)) == visible_text(text, addresses=True)

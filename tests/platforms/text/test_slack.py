@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from tests.platforms.text.markdown_reader import seen, signs
+from tests.platforms.text.markdown_reader import visible_characters, visible_text
 from tests.platforms.text.sample_texts import QUICK, anything, markdown
 
 from holdfast.core.text.splitting import split_message
@@ -76,7 +76,9 @@ def test_no_text_is_refused(text: str) -> None:
 @QUICK
 @given(markdown)
 def test_its_words_are_what_a_reader_of_the_markdown_sees(text: str) -> None:
-    assert signs(words_of(render(text).blocks[0])) == seen(text, addresses=False)
+    assert visible_characters(words_of(render(text).blocks[0])) == visible_text(
+        text, addresses=False
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from hypothesis import given
-from tests.platforms.text.markdown_reader import seen, signs
+from tests.platforms.text.markdown_reader import visible_characters, visible_text
 from tests.platforms.text.sample_texts import QUICK, anything, markdown
 
 from holdfast.core.text.splitting import split_message
@@ -62,7 +62,9 @@ def test_no_text_is_refused(text: str) -> None:
 @QUICK
 @given(markdown)
 def test_its_text_is_what_a_reader_of_the_markdown_sees(text: str) -> None:
-    assert signs(render(text).text) == seen(text, addresses=False, mailboxes=True)
+    assert visible_characters(render(text).text) == visible_text(
+        text, addresses=False, mailboxes=True
+    )
 
 
 @pytest.mark.parametrize(

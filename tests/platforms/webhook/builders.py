@@ -29,7 +29,7 @@ def settings_of(
     return WebhookSettings(url=url, **{"hooks": hooks, **private, **more})
 
 
-def door_to(
+def new_platform(
     url: str = "", *, clock: Clock | None = None, hook: dict[str, Any] | None = None, **more: Any
 ) -> WebhookPlatform:
     numbers = count(1)
@@ -48,7 +48,7 @@ def signed(body: bytes, *, secret: str = SECRET) -> dict[str, str]:
     return {"X-Hub-Signature-256": f"sha256={digest}", "Content-Type": "application/json"}
 
 
-class Program:
+class HookClient:
     """Whoever posts to the hook."""
 
     def __init__(self, http: aiohttp.ClientSession, address: str) -> None:

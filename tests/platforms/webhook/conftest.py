@@ -4,16 +4,16 @@ from collections.abc import AsyncIterator
 
 import pytest
 from tests.platforms.webhook.builders import OURS
-from tests.platforms.webhook.fake_receiver import Receiver
+from tests.platforms.webhook.fake_receiver import FakeReceiver
 from tests.support.gateway_harness import Clock
 
 
 @pytest.fixture
-def receiver() -> Receiver:
-    return Receiver(OURS, clock=Clock())
+def receiver() -> FakeReceiver:
+    return FakeReceiver(OURS, clock=Clock())
 
 
 @pytest.fixture
-async def url(receiver: Receiver) -> AsyncIterator[str]:
+async def url(receiver: FakeReceiver) -> AsyncIterator[str]:
     async with receiver.serving() as found:
         yield found

@@ -4,10 +4,10 @@ fail as receivers do."""
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from enum import Enum, auto
 from typing import Any
 
 from aiohttp import web
+from tests.platforms.connection_faults import ConnectionFault
 
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.secrets import Secret
@@ -21,12 +21,7 @@ from holdfast.platforms.webhook.signatures import (
 Json = dict[str, Any]
 
 
-class Break(Enum):
-    CUT_BEFORE = auto()  # the connection ends before it was taken
-    CUT_AFTER = auto()  # it was taken, and the connection ends
-
-
-class Receiver:
+class FakeReceiver:
     """Owns what it was posted. `faults` are what becomes of the next posts: a status, with the
     headers that go with it, or a break."""
 
@@ -35,9 +30,9 @@ class Receiver:
         self.messages: list[Json] = []  # each key once
         self.pings: list[Json] = []
         self.headers: list[dict[str, str]] = []  # of every message that was posted
-        self.faults: list[tuple[int, dict[str, str]] | Break] = []
+        self.faults: list[tuple[int, dict[str, str]] | ConnectionFault] = []
         self.faults_of_pings: list[int] = []
-        self.forgetful = False  # takes a key as often as it comes
+        self.ignores_keys = False  # takes a key as often as it comes
         self._keys: set[str] = set()
         self._clock = clock
 
@@ -60,7 +55,7 @@ class Receiver:
         fault = self.faults.pop(0) if self.faults else None
         if isinstance(fault, tuple):
             return web.Response(status=fault[0], headers=fault[1])
-        if fault is not Break.CUT_BEFORE:
+        if fault is not ConnectionFault.RESET_BEFORE:
             self._take(request.headers["Idempotency-Key"], posted)
         if fault is not None:
             assert request.transport is not None
@@ -68,7 +63,7 @@ class Receiver:
         return web.Response(status=204)
 
     def _take(self, key: str, posted: Json) -> None:
-        if self.forgetful or key not in self._keys:
+        if self.ignores_keys or key not in self._keys:
             self.messages.append(posted)
         self._keys.add(key)
 

@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
+from tests.platforms.connection_faults import ConnectionFault
 from tests.platforms.webhook.builders import OURS, SECRET, address, signed
-from tests.platforms.webhook.fake_receiver import Break, Json, Receiver, listening
+from tests.platforms.webhook.fake_receiver import FakeReceiver, Json, listening
 from tests.support.gateway_harness import Clock
 
 from holdfast.core.messages.outbox import Address, OutboundFile
@@ -32,19 +33,19 @@ _AGAIN = 0.01  # seconds before a post that was not taken is posted again
 _FAULTS = {
     VendorFault.RATE_LIMIT: (429, {"Retry-After": "7"}),
     VendorFault.REFUSED: (422, {}),
-    VendorFault.RECEIPT_LOST: Break.CUT_AFTER,
+    VendorFault.RECEIPT_LOST: ConnectionFault.RESET_AFTER,
 }
 _THREAD = "7"
 
 
-class WebhookGround(PlatformHarness):
+class WebhookHarness(PlatformHarness):
     """Posts one after another, each until it is taken or refused."""
 
-    def __init__(self, receiver: Receiver, door: WebhookPlatform) -> None:
-        self.platform = door
+    def __init__(self, receiver: FakeReceiver, platform: WebhookPlatform) -> None:
+        self.platform = platform
         self._receiver = receiver
         self._posts: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue()
-        self._said = 0
+        self._posted_count = 0
 
     def address(self) -> Address:
         return address()
@@ -61,13 +62,13 @@ class WebhookGround(PlatformHarness):
     ) -> str:
         if chat is ChatKind.GROUP:
             raise NotSupported("hooks have no groups: each speaks in a chat of its own")
-        self._said += 1
+        self._posted_count += 1
         thread = {"thread": _THREAD} if chat is ChatKind.THREAD else {}
         sent = [{"name": f.name, "data": base64.b64encode(f.data).decode()} for f in files]
-        said = {"text": text, "number": self._said, "files": sent, **thread}
-        body = json.dumps(said).encode()
+        body_fields = {"text": text, "number": self._posted_count, "files": sent, **thread}
+        body = json.dumps(body_fields).encode()
         self._posts.put_nowait((hook_path("default", _HOOKS[by]), body))
-        return str(self._said)
+        return str(self._posted_count)
 
     async def bot_messages(self) -> Sequence[VisibleMessage]:
         return [_shown(each) for each in self._receiver.messages]
@@ -86,11 +87,11 @@ class WebhookGround(PlatformHarness):
         async with aiohttp.ClientSession(address) as http:
             while True:
                 path, body = await self._posts.get()
-                while not await _taken(http, path, body):
+                while not await _accepted(http, path, body):
                     await asyncio.sleep(_AGAIN)
 
 
-async def _taken(http: aiohttp.ClientSession, path: str, body: bytes) -> bool:
+async def _accepted(http: aiohttp.ClientSession, path: str, body: bytes) -> bool:
     async with http.post(path, data=body, headers=signed(body)) as response:
         return response.status < 500
 
@@ -108,7 +109,7 @@ def _file(posted: Json) -> OutboundFile:
     return OutboundFile(name=posted["name"], data=base64.b64decode(posted["data"]))
 
 
-def _door(url: str, *, idempotent: bool, hooks: bool = True) -> WebhookPlatform:
+def _platform(url: str, *, idempotent: bool, hooks: bool = True) -> WebhookPlatform:
     hook = HookSettings(
         secret="env:HOOK", template="{text}", thread="{thread|}", files="files", per_minute=0
     )
@@ -131,25 +132,27 @@ def _door(url: str, *, idempotent: bool, hooks: bool = True) -> WebhookPlatform:
 
 @asynccontextmanager
 async def _started(*, idempotent: bool) -> AsyncIterator[PlatformHarness]:
-    receiver = Receiver(OURS, clock=Clock())
-    receiver.forgetful = not idempotent
+    receiver = FakeReceiver(OURS, clock=Clock())
+    receiver.ignores_keys = not idempotent
     async with receiver.serving() as url:
-        door = _door(url, idempotent=idempotent)
-        ground = WebhookGround(receiver, door)
-        async with listening(door.routes()) as here:
-            posting = asyncio.create_task(ground.post(here))
+        platform = _platform(url, idempotent=idempotent)
+        harness = WebhookHarness(receiver, platform)
+        async with listening(platform.routes()) as here:
+            posting = asyncio.create_task(harness.post(here))
             try:
-                yield ground
+                yield harness
             finally:
                 posting.cancel()
                 await asyncio.gather(posting, return_exceptions=True)
 
 
-class PostingGround(WebhookGround):
+class PostOnlyHarness(WebhookHarness):
     """An account without hooks: all that there is is the line to its receiver."""
 
-    def __init__(self, receiver: Receiver, door: WebhookPlatform, proxy: FaultProxy) -> None:
-        super().__init__(receiver, door)
+    def __init__(
+        self, receiver: FakeReceiver, platform: WebhookPlatform, proxy: FaultProxy
+    ) -> None:
+        super().__init__(receiver, platform)
         self._proxy = proxy
 
     async def say(self, text: str, **about: Any) -> str:
@@ -165,24 +168,24 @@ class PostingGround(WebhookGround):
 
 
 @asynccontextmanager
-async def posting_only() -> AsyncIterator[PlatformHarness]:
-    receiver = Receiver(OURS, clock=Clock())
+async def post_only() -> AsyncIterator[PlatformHarness]:
+    receiver = FakeReceiver(OURS, clock=Clock())
     async with receiver.serving() as url:
         port = url.rpartition(":")[2].partition("/")[0]
         async with FaultProxy(int(port)) as proxy:
-            door = _door(url.replace(port, str(proxy.port)), idempotent=True, hooks=False)
-            yield PostingGround(receiver, door, proxy)
+            platform = _platform(url.replace(port, str(proxy.port)), idempotent=True, hooks=False)
+            yield PostOnlyHarness(receiver, platform, proxy)
 
 
 @asynccontextmanager
-async def careful() -> AsyncIterator[PlatformHarness]:
+async def idempotent_receiver() -> AsyncIterator[PlatformHarness]:
     """Its receiver takes each key once."""
-    async with _started(idempotent=True) as ground:
-        yield ground
+    async with _started(idempotent=True) as harness:
+        yield harness
 
 
 @asynccontextmanager
-async def careless() -> AsyncIterator[PlatformHarness]:
+async def non_idempotent_receiver() -> AsyncIterator[PlatformHarness]:
     """Its receiver takes whatever comes."""
-    async with _started(idempotent=False) as ground:
-        yield ground
+    async with _started(idempotent=False) as harness:
+        yield harness

@@ -6,9 +6,10 @@ import socket
 
 import pytest
 from aiohttp import web
+from tests.platforms.connection_faults import ConnectionFault
 from tests.platforms.telegram.builders import until
-from tests.platforms.webhook.builders import OURS, PATH, SECRET, door_to, outbound
-from tests.platforms.webhook.fake_receiver import Break, Receiver, listening
+from tests.platforms.webhook.builders import OURS, PATH, SECRET, new_platform, outbound
+from tests.platforms.webhook.fake_receiver import FakeReceiver, listening
 from tests.support.gateway_harness import Clock
 
 from holdfast.core.errors import (
@@ -24,24 +25,23 @@ from holdfast.core.messages.outbox import OutboundFile
 from holdfast.core.messages.source import Author
 from holdfast.core.net import is_public
 from holdfast.core.secrets import Secret
-from holdfast.platforms.webhook.client import WebhookClient as Line
-from holdfast.platforms.webhook.client import classify_response
+from holdfast.platforms.webhook.client import WebhookClient, classify_response
 from holdfast.platforms.webhook.platform import WebhookPlatform
 from holdfast.platforms.webhook.plugin import SignatureScheme, WebhookSettings
 from holdfast.testing.intake import RecordingIntake
 
 
 async def test_a_message_is_posted_with_its_place_and_a_key_that_is_always_the_same(
-    receiver: Receiver, url: str
+    receiver: FakeReceiver, url: str
 ) -> None:
     """I2: the delivery id is the Idempotency-Key, in every attempt at it."""
-    door = door_to(url)
-    receiver.faults = [(503, {}), Break.CUT_AFTER]
-    async with door.connect(RecordingIntake()):
+    platform = new_platform(url)
+    receiver.faults = [(503, {}), ConnectionFault.RESET_AFTER]
+    async with platform.connect(RecordingIntake()):
         for error in (OutcomeUnknown, OutcomeUnknown):
             with pytest.raises(error):
-                await door.send(outbound("Hello **you**", delivery="d7"))
-        receipt = await door.send(outbound("Hello **you**", delivery="d7"))
+                await platform.send(outbound("Hello **you**", delivery="d7"))
+        receipt = await platform.send(outbound("Hello **you**", delivery="d7"))
     assert receipt.platform_message_id == "d7"
     assert receiver.messages == [
         {
@@ -61,10 +61,10 @@ async def test_a_message_is_posted_with_its_place_and_a_key_that_is_always_the_s
     assert len(receiver.headers) == 3
 
 
-async def test_a_file_is_posted_with_its_words(receiver: Receiver, url: str) -> None:
-    door, data = door_to(url), b"\x00\xff" * 200_000
-    async with door.connect(RecordingIntake()):
-        await door.send(outbound("as asked", file=OutboundFile(name="a.bin", data=data)))
+async def test_a_file_is_posted_with_its_words(receiver: FakeReceiver, url: str) -> None:
+    platform, data = new_platform(url), b"\x00\xff" * 200_000
+    async with platform.connect(RecordingIntake()):
+        await platform.send(outbound("as asked", file=OutboundFile(name="a.bin", data=data)))
     (message,) = receiver.messages
     assert (message["file"]["name"], message["text"]) == ("a.bin", "as asked")
     assert base64.b64decode(message["file"]["data"]) == data
@@ -104,91 +104,91 @@ def test_a_wait_is_as_long_as_told_within_reason(given: str, seconds: float) -> 
     assert found.retry_after == seconds
 
 
-async def test_a_redirect_is_not_followed(receiver: Receiver, url: str) -> None:
+async def test_a_redirect_is_not_followed(receiver: FakeReceiver, url: str) -> None:
     """Whoever is there could else lead a post, and its words, anywhere."""
 
     async def lead_on(request: web.Request) -> web.Response:
         return web.Response(status=307, headers={"Location": url})
 
-    async with listening([web.post("/", lead_on)]) as elsewhere:
-        door = door_to(f"{elsewhere}/")
-        async with door.connect(RecordingIntake()):
+    async with listening([web.post("/", lead_on)]) as other_address:
+        platform = new_platform(f"{other_address}/")
+        async with platform.connect(RecordingIntake()):
             with pytest.raises(SendRejected, match="no redirect is followed"):
-                await door.send(outbound("hello"))
+                await platform.send(outbound("hello"))
     assert receiver.messages == receiver.pings == []
 
 
 async def test_a_name_that_leads_into_our_own_network_is_not_connected_to(
-    receiver: Receiver, url: str
+    receiver: FakeReceiver, url: str
 ) -> None:
     """SSRF: judged is the address that is connected to, whatever it is called."""
-    line = Line(
+    client = WebhookClient(
         url.replace("127.0.0.1", "localhost"),
         Secret(OURS),
         is_allowed_address=is_public,
         timeout=5.0,
         clock=Clock(),
     )
-    async with line.open(lambda: None):
+    async with client.open(lambda: None):
         with pytest.raises(NotConnected, match="off limits"):
-            await line.post("d1", b'{"type": "message", "text": "hello"}')
+            await client.post("d1", b'{"type": "message", "text": "hello"}')
     assert receiver.headers == []
 
 
 async def test_an_address_that_is_none_is_not_connected_to() -> None:
     """I2: nothing was written, so it is still ours to send."""
-    door = door_to("https://127.1/inbox", allow_private=False)
-    async with door.connect(RecordingIntake()):
+    platform = new_platform("https://127.1/inbox", allow_private=False)
+    async with platform.connect(RecordingIntake()):
         with pytest.raises(NotConnected):
-            await door.send(outbound("hello"))
+            await platform.send(outbound("hello"))
 
 
 async def test_a_receiver_is_asked_whether_it_is_there_and_knows_us(
-    receiver: Receiver, url: str
+    receiver: FakeReceiver, url: str
 ) -> None:
     """Law 9: connected is proof. A secret that does not hold parks the account."""
-    intake, door = RecordingIntake(), door_to(url)
-    async with door.connect(intake):
+    intake, platform = RecordingIntake(), new_platform(url)
+    async with platform.connect(intake):
         assert intake.confirmations == [("webhook", "default")]
-        await door.probe()
+        await platform.probe()
     assert len(receiver.pings) == 2
     receiver.secret = "another secret"
     with pytest.raises(ConnectRefused, match="does not know us") as told:
-        async with door.connect(intake):
+        async with platform.connect(intake):
             pass
     assert "platforms.webhook.secret" in told.value.remedy
 
 
 async def test_a_secret_that_holds_no_longer_is_noticed_and_loses_no_message(
-    receiver: Receiver, url: str
+    receiver: FakeReceiver, url: str
 ) -> None:
-    intake, door = RecordingIntake(), door_to(url)
-    async with door.connect(intake):
+    intake, platform = RecordingIntake(), new_platform(url)
+    async with platform.connect(intake):
         receiver.secret = "another secret"
         with pytest.raises(NotConnected):
-            await door.send(outbound("hello"))
+            await platform.send(outbound("hello"))
         (loss,) = intake.disconnects
         assert isinstance(loss, ConnectRefused)
     receiver.secret = OURS
-    async with door.connect(intake):
-        await door.send(outbound("hello"))
+    async with platform.connect(intake):
+        await platform.send(outbound("hello"))
     assert receiver.texts() == ["hello"]
 
 
-async def test_pings_go_on_while_it_is_connected(receiver: Receiver, url: str) -> None:
-    intake, door = RecordingIntake(), door_to(url, ping_every=0.01)
-    async with door.connect(intake):
+async def test_pings_go_on_while_it_is_connected(receiver: FakeReceiver, url: str) -> None:
+    intake, platform = RecordingIntake(), new_platform(url, ping_every=0.01)
+    async with platform.connect(intake):
         await until(lambda: len(intake.confirmations) >= 3)
         receiver.secret = "another secret"
         await until(lambda: intake.disconnects)
     assert len(receiver.pings) >= 3
 
 
-async def test_a_receiver_that_wants_no_pings_gets_none(receiver: Receiver, url: str) -> None:
-    intake, door = RecordingIntake(), door_to(url, ping_every=0)
-    async with door.connect(intake):
+async def test_a_receiver_that_wants_no_pings_gets_none(receiver: FakeReceiver, url: str) -> None:
+    intake, platform = RecordingIntake(), new_platform(url, ping_every=0)
+    async with platform.connect(intake):
         assert receiver.pings == intake.confirmations == []
-        await door.send(outbound("hello"))
+        await platform.send(outbound("hello"))
         assert intake.confirmations
 
 
@@ -196,49 +196,49 @@ async def test_a_receiver_that_is_away_is_not_in_the_way_of_hooks(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """What is posted here is taken; what is to be sent waits."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    intake, door = RecordingIntake(), door_to(f"http://127.0.0.1:{port}/")
+    with socket.create_server(("127.0.0.1", 0)) as free_port:
+        port = free_port.getsockname()[1]
+    intake, platform = RecordingIntake(), new_platform(f"http://127.0.0.1:{port}/")
     with caplog.at_level(logging.WARNING):
-        async with door.connect(intake):
+        async with platform.connect(intake):
             with pytest.raises(NotConnected):
-                await door.send(outbound("hello"))
+                await platform.send(outbound("hello"))
             with pytest.raises(NotConnected):
-                await door.probe()
+                await platform.probe()
     assert intake.confirmations == []
     assert [each.action for each in caplog.records] == ["webhook_endpoint_unreachable"]  # type: ignore[attr-defined]
 
 
 async def test_an_account_without_hooks_is_away_with_its_receiver(
-    receiver: Receiver, url: str
+    receiver: FakeReceiver, url: str
 ) -> None:
     """Law 9: there is nothing else to be connected to. It is told, so that it is tried again."""
-    intake, door = RecordingIntake(), door_to(url, hooks={}, ping_every=0.01)
+    intake, platform = RecordingIntake(), new_platform(url, hooks={}, ping_every=0.01)
     receiver.faults_of_pings = [503]
     with pytest.raises(OutcomeUnknown):
-        async with door.connect(intake):
+        async with platform.connect(intake):
             pass
-    async with door.connect(intake):
+    async with platform.connect(intake):
         assert intake.confirmations
         receiver.faults_of_pings = [503]
         await until(lambda: intake.disconnects)
     assert isinstance(intake.disconnects[0], AccountDisconnected)
 
 
-async def test_without_a_receiver_answers_are_fetched(receiver: Receiver) -> None:
-    door = door_to()
-    assert door.capabilities.fetchable and not door.capabilities.restart_notices
-    async with door.connect(RecordingIntake()):
-        await door.probe()
+async def test_without_a_receiver_answers_are_fetched(receiver: FakeReceiver) -> None:
+    platform = new_platform()
+    assert platform.capabilities.fetchable and not platform.capabilities.restart_notices
+    async with platform.connect(RecordingIntake()):
+        await platform.probe()
         with pytest.raises(SendRejected):
-            await door.send(outbound("hello"))
+            await platform.send(outbound("hello"))
 
 
 def test_a_receiver_that_does_not_look_at_keys_is_told_of_repetitions() -> None:
     """I2: resent once, and marked, where nobody could tell it apart."""
-    assert door_to("https://example.org/").capabilities.idempotent_send
-    careless = door_to("https://example.org/", idempotent=False)
-    assert not careless.capabilities.can_resolve_unknown
+    assert new_platform("https://example.org/").capabilities.idempotent_send
+    non_idempotent = new_platform("https://example.org/", idempotent=False)
+    assert not non_idempotent.capabilities.can_resolve_unknown
 
 
 async def test_what_a_gateway_posts_is_taken_by_a_hook_of_another_once() -> None:
@@ -251,7 +251,7 @@ async def test_what_a_gateway_posts_is_taken_by_a_hook_of_another_once() -> None
         "thread": "{thread|}",
         "files": "file",
     }
-    there, heard = door_to(hook=hook), RecordingIntake()
+    there, heard = new_platform(hook=hook), RecordingIntake()
     async with listening(there.routes()) as address, there.connect(heard):
         here = WebhookPlatform(
             {"secret": Secret(SECRET)},

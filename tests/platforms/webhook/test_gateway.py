@@ -8,11 +8,12 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
-from tests.gateway.approvals.test_approvals import RM
+from tests.platforms.connection_faults import ConnectionFault
 from tests.platforms.telegram.builders import until
-from tests.platforms.webhook.builders import Program, door_to, settings_of
-from tests.platforms.webhook.fake_receiver import Break, Receiver, listening
-from tests.support.platform_gateway import PlatformHarness, started
+from tests.platforms.webhook.builders import HookClient, new_platform, settings_of
+from tests.platforms.webhook.fake_receiver import FakeReceiver, listening
+from tests.support.approvals import RM
+from tests.support.platform_gateway import PlatformGatewayHarness, running_harness
 
 from holdfast.core.config.settings import PlatformSettings
 from holdfast.core.ids import CallId, SessionId
@@ -26,36 +27,36 @@ from holdfast.testing.scripted_model import ManualReply
 EVENT = {"action": "opened", "issue": {"number": 7, "title": "It breaks"}}
 
 
-class Switchboard(PlatformHarness):
+class WebhookGatewayHarness(PlatformGatewayHarness):
     """A stage that programs post to, with one person in the simulated chat."""
 
-    def __init__(self, home: Path, receiver: Receiver, url: str, hook: dict[str, Any]) -> None:
-        door = door_to(url, hook=hook)
-        super().__init__(home, door, settings_of(url, hook=hook), texts=receiver.texts)
+    def __init__(self, home: Path, receiver: FakeReceiver, url: str, hook: dict[str, Any]) -> None:
+        platform = new_platform(url, hook=hook)
+        super().__init__(home, platform, settings_of(url, hook=hook), texts=receiver.texts)
         people = {"simulated": PlatformSettings(allow=("ann",))}
         platforms = {**self.settings.platforms, **people}
         self.settings = msgspec.structs.replace(self.settings, platforms=platforms)
         self.receiver = receiver
-        self.routes = door.routes()
-        self.program: Program
+        self.routes = platform.routes()
+        self.client: HookClient
 
 
-Open = Callable[..., Awaitable[Switchboard]]
+Open = Callable[..., Awaitable[WebhookGatewayHarness]]
 
 
 @pytest.fixture
-async def opened(tmp_path: Path, receiver: Receiver, url: str) -> AsyncIterator[Open]:
+async def opened(tmp_path: Path, receiver: FakeReceiver, url: str) -> AsyncIterator[Open]:
     """Starts a gateway with a hook of these settings."""
     async with AsyncExitStack() as stack:
 
-        async def start(*, to: str = url, **hook: Any) -> Switchboard:
-            board = Switchboard(tmp_path, receiver, to, hook)
-            address = await stack.enter_async_context(listening(board.routes))
+        async def start(*, to: str = url, **hook: Any) -> WebhookGatewayHarness:
+            harness = WebhookGatewayHarness(tmp_path, receiver, to, hook)
+            address = await stack.enter_async_context(listening(harness.routes))
             http = await stack.enter_async_context(aiohttp.ClientSession(address))
-            board.program = Program(http, address)
-            await stack.enter_async_context(started(board))
+            harness.client = HookClient(http, address)
+            await stack.enter_async_context(running_harness(harness))
             await until(lambda: receiver.pings or not to)
-            return board
+            return harness
 
         yield start
 
@@ -63,58 +64,58 @@ async def opened(tmp_path: Path, receiver: Receiver, url: str) -> AsyncIterator[
 async def test_an_event_is_answered_at_the_receiver_in_a_conversation_of_its_own(
     opened: Open,
 ) -> None:
-    board = await opened(template="Issue {issue.number}: {issue.title}", thread="{issue.number}")
-    board.model.say("I look into it", "and into that")
-    await board.program.post(EVENT)
-    await board.read("I look into it")
-    await board.program.post({"issue": {"number": 8, "title": "So does this"}})
-    await board.read("I look into it", "and into that")
-    assert [each["thread"] for each in board.receiver.messages] == ["7", "8"]
-    one, other = board.model.requests
+    harness = await opened(template="Issue {issue.number}: {issue.title}", thread="{issue.number}")
+    harness.model.say("I look into it", "and into that")
+    await harness.client.post(EVENT)
+    await harness.wait_for_texts("I look into it")
+    await harness.client.post({"issue": {"number": 8, "title": "So does this"}})
+    await harness.wait_for_texts("I look into it", "and into that")
+    assert [each["thread"] for each in harness.receiver.messages] == ["7", "8"]
+    one, other = harness.model.requests
     assert one.messages[-1].text == "Issue 7: It breaks"
     assert len(other.messages) == 1
-    await board.settled(DeliveryState.SENT, 2)
+    await harness.wait_for_deliveries(DeliveryState.SENT, 2)
 
 
 async def test_an_event_that_is_posted_again_after_a_restart_is_answered_once(
     opened: Open,
 ) -> None:
     """G2: the cache of replays is the inbox, and outlives the process."""
-    board = await opened()
-    board.model.say("once")
-    assert (await board.program.post(EVENT))[0] == 202
-    await board.read("once")
-    await board.settled(DeliveryState.SENT, 1)
-    await board.die()
-    await board.start()
-    await until(lambda: len(board.receiver.pings) == 2)
-    status, told = await board.program.post(EVENT)
+    harness = await opened()
+    harness.model.say("once")
+    assert (await harness.client.post(EVENT))[0] == 202
+    await harness.wait_for_texts("once")
+    await harness.wait_for_deliveries(DeliveryState.SENT, 1)
+    await harness.die()
+    await harness.start()
+    await until(lambda: len(harness.receiver.pings) == 2)
+    status, told = await harness.client.post(EVENT)
     assert (status, told["status"]) == (200, "duplicate")
-    assert await board.ledger() == {"answered": 1}
+    assert await harness.ledger() == {"answered": 1}
 
 
 async def test_an_answer_whose_receipt_was_lost_arrives_exactly_once(opened: Open) -> None:
     """I2: an idempotency key → exactly once, over breaks and faults of the receiver."""
-    board = await opened()
-    board.receiver.faults = [Break.CUT_AFTER, (503, {}), Break.CUT_BEFORE]
-    board.model.say("hello")
-    await board.program.post(EVENT)
-    await board.settled(DeliveryState.SENT, 1)
-    assert board.receiver.texts() == ["hello"]
-    assert len(board.receiver.headers) == 4
+    harness = await opened()
+    harness.receiver.faults = [ConnectionFault.RESET_AFTER, (503, {}), ConnectionFault.RESET_BEFORE]
+    harness.model.say("hello")
+    await harness.client.post(EVENT)
+    await harness.wait_for_deliveries(DeliveryState.SENT, 1)
+    assert harness.receiver.texts() == ["hello"]
+    assert len(harness.receiver.headers) == 4
 
 
 async def test_an_answer_that_was_cut_by_a_crash_arrives_exactly_once(opened: Open) -> None:
-    board = await opened()
-    board.receiver.faults = [Break.CUT_AFTER, *[(503, {})] * 50]
-    board.model.say("hello")
-    await board.program.post(EVENT)
-    await until(lambda: len(board.receiver.headers) >= 2)
-    await board.die()
-    board.receiver.faults = []
-    await board.start()
-    await board.settled(DeliveryState.SENT, 1)
-    assert board.receiver.texts() == ["hello"]
+    harness = await opened()
+    harness.receiver.faults = [ConnectionFault.RESET_AFTER, *[(503, {})] * 50]
+    harness.model.say("hello")
+    await harness.client.post(EVENT)
+    await until(lambda: len(harness.receiver.headers) >= 2)
+    await harness.die()
+    harness.receiver.faults = []
+    await harness.start()
+    await harness.wait_for_deliveries(DeliveryState.SENT, 1)
+    assert harness.receiver.texts() == ["hello"]
 
 
 async def test_a_hook_has_the_toolsets_that_it_is_given_and_its_neighbours_have_all(
@@ -122,15 +123,15 @@ async def test_a_hook_has_the_toolsets_that_it_is_given_and_its_neighbours_have_
 ) -> None:
     """Permissions: what the model is shown is all that it can call; A1: a person who goes on in
     the same conversation has the agent of a person."""
-    board = await opened(
+    harness = await opened(
         toolsets=("web",), platform="simulated", chat="ann", user="ann", template="{action}"
     )
-    board.model.say("noted", "at once")
-    await board.program.post(EVENT)
-    sent = await board.sent(1)
-    board.say("go on", chat="ann")
-    await board.sent(2)
-    hook, person = board.model.requests
+    harness.model.say("noted", "at once")
+    await harness.client.post(EVENT)
+    sent = await harness.sent(1)
+    harness.say("go on", chat="ann")
+    await harness.sent(2)
+    hook, person = harness.model.requests
     assert [tool.name for tool in hook.tools] == []
     assert "shell" in [tool.name for tool in person.tools]
     assert hook.messages[-1].text == "[Posted to the webhook build]\nopened"
@@ -140,88 +141,88 @@ async def test_a_hook_has_the_toolsets_that_it_is_given_and_its_neighbours_have_
 
 async def test_a_hook_cannot_say_yes_to_its_own_question(opened: Open) -> None:
     """Law 12: one that may not command is text, a plain yes too."""
-    board = await opened(template="{say}")
-    board.model.say([ToolCall(id=CallId("c1"), name="shell", arguments=RM)], "done")
-    await board.program.post({"say": "clean up"})
-    await until(lambda: board.receiver.messages)
-    assert "May this run?" in board.receiver.texts()[0]
+    harness = await opened(template="{say}")
+    harness.model.say([ToolCall(id=CallId("c1"), name="shell", arguments=RM)], "done")
+    await harness.client.post({"say": "clean up"})
+    await until(lambda: harness.receiver.messages)
+    assert "May this run?" in harness.receiver.texts()[0]
     for word in ("yes", "/approve"):
-        await board.program.post({"say": word})
-    (approval,) = await board.store.approvals(limit=5)
+        await harness.client.post({"say": word})
+    (approval,) = await harness.store.approvals(limit=5)
     assert approval.state is ApprovalState.PENDING
-    assert board.shell.started == []
+    assert harness.shell.started == []
 
 
 async def test_a_hook_that_may_not_speak_as_somebody_is_refused(opened: Open) -> None:
     """Law 12: who it speaks as must be let in where it speaks."""
-    board = await opened(platform="simulated", chat="eve", user="eve")
-    assert (await board.program.post(EVENT))[0] == 403
-    assert await board.ledger() == {"refused": 1}  # a pairing code went to the chat
+    harness = await opened(platform="simulated", chat="eve", user="eve")
+    assert (await harness.client.post(EVENT))[0] == 403
+    assert await harness.ledger() == {"refused": 1}  # a pairing code went to the chat
 
 
 async def test_two_gateways_do_not_answer_each_other(opened: Open) -> None:
     """Groups: no loops with programs that answer."""
-    board = await opened()
-    status, told = await board.program.post(EVENT, User_Agent="Holdfast")
+    harness = await opened()
+    status, told = await harness.client.post(EVENT, User_Agent="Holdfast")
     assert (status, told["status"]) == (200, "ignored")
-    assert await board.ledger() == {}
+    assert await harness.ledger() == {}
 
 
 async def test_a_receiver_that_is_away_gets_what_it_is_owed_when_it_is_back(
     opened: Open,
 ) -> None:
     """What is posted meanwhile is taken, and its answer waits."""
-    board = await opened()
-    board.receiver.faults = [(500, {})] * 4
-    board.model.say("hello")
-    status, _ = await board.program.post(EVENT)
+    harness = await opened()
+    harness.receiver.faults = [(500, {})] * 4
+    harness.model.say("hello")
+    status, _ = await harness.client.post(EVENT)
     assert status == 202
-    await board.read("hello")
+    await harness.wait_for_texts("hello")
 
 
 async def test_without_a_receiver_answers_are_kept_where_they_are_read(opened: Open) -> None:
     """Committed means sent: the page and the API have them."""
-    board = await opened(to="")
-    board.model.say("kept")
-    await board.program.post(EVENT)
-    await board.settled(DeliveryState.SENT, 1)
-    assert await board.ledger() == {"answered": 1}
-    assert board.receiver.messages == []
+    harness = await opened(to="")
+    harness.model.say("kept")
+    await harness.client.post(EVENT)
+    await harness.wait_for_deliveries(DeliveryState.SENT, 1)
+    assert await harness.ledger() == {"answered": 1}
+    assert harness.receiver.messages == []
 
 
 async def test_files_of_a_post_are_in_the_workspace(opened: Open) -> None:
     """Attachments, in the form in which our own posts have them."""
-    board = await opened(template="{text}", files="file")
-    board.model.say("thanks")
+    harness = await opened(template="{text}", files="file")
+    harness.model.say("thanks")
     file = {"name": "../plan.txt", "data": "dGhlIHBsYW4="}
-    await board.program.post({"text": "look", "file": file})
-    await board.read("thanks")
-    (request,) = board.model.requests
+    await harness.client.post({"text": "look", "file": file})
+    await harness.wait_for_texts("thanks")
+    (request,) = harness.model.requests
     assert request.messages[-1].text == "look\n\n[Attached, in the workspace: uploads/plan.txt]"
-    session = await board.only_session()
-    (found,) = Workspace(board.home, SessionId(session)).list_or_open("")
+    session = await harness.only_session()
+    (found,) = Workspace(harness.home, SessionId(session)).list_or_open("")
     assert found.path == "uploads/plan.txt"
 
 
 async def test_hooks_that_are_paused_leave_posts_with_their_senders(opened: Open) -> None:
     """Also where no receiver is: a flood of posts can be shut out without a restart."""
-    board = await opened(to="")
-    board.model.say("back")
-    facts = await board.gateway.accounts.pause("webhook", "default")
+    harness = await opened(to="")
+    harness.model.say("back")
+    facts = await harness.gateway.accounts.pause("webhook", "default")
     assert facts.state is AccountState.PAUSED
-    assert (await board.program.post(EVENT))[0] == 503
-    await board.gateway.accounts.resume("webhook", "default")
-    assert (await board.program.post(EVENT))[0] == 202
-    await board.settled(DeliveryState.SENT, 1)
+    assert (await harness.client.post(EVENT))[0] == 503
+    await harness.gateway.accounts.resume("webhook", "default")
+    assert (await harness.client.post(EVENT))[0] == 202
+    await harness.wait_for_deliveries(DeliveryState.SENT, 1)
 
 
 async def test_a_turn_that_was_cut_goes_on_with_the_toolsets_of_its_hook(opened: Open) -> None:
     """H3: what it is confined to is kept with its message."""
-    board = await opened(toolsets=("web",))
-    board.model.say(ManualReply(), "finished")
-    await board.program.post(EVENT)
-    await until(lambda: board.model.requests)
-    await board.die()
-    await board.start()
-    await until(lambda: board.receiver.texts()[-1:] == ["finished"])
-    assert [request.tools for request in board.model.requests] == [(), ()]
+    harness = await opened(toolsets=("web",))
+    harness.model.say(ManualReply(), "finished")
+    await harness.client.post(EVENT)
+    await until(lambda: harness.model.requests)
+    await harness.die()
+    await harness.start()
+    await until(lambda: harness.receiver.texts()[-1:] == ["finished"])
+    assert [request.tools for request in harness.model.requests] == [(), ()]

@@ -7,7 +7,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from tests.platforms.webhook.builders import PATH, SECRET, Program, door_to, signed
+from tests.platforms.webhook.builders import PATH, SECRET, HookClient, new_platform, signed
 from tests.platforms.webhook.fake_receiver import listening
 from tests.support.gateway_harness import Clock
 
@@ -24,9 +24,9 @@ EVENT = {"action": "opened", "issue": {"number": 7, "title": "It breaks"}}
 
 
 @asynccontextmanager
-async def posting_to(door: WebhookPlatform) -> AsyncIterator[Program]:
-    async with listening(door.routes()) as address, aiohttp.ClientSession(address) as http:
-        yield Program(http, address)
+async def hook_client(platform: WebhookPlatform) -> AsyncIterator[HookClient]:
+    async with listening(platform.routes()) as address, aiohttp.ClientSession(address) as http:
+        yield HookClient(http, address)
 
 
 @pytest.fixture
@@ -35,16 +35,16 @@ def intake() -> RecordingIntake:
 
 
 @asynccontextmanager
-async def hook(intake: RecordingIntake, **settings: Any) -> AsyncIterator[Program]:
-    door = door_to(hook=settings)
-    async with posting_to(door) as program, door.connect(intake):
-        yield program
+async def hook(intake: RecordingIntake, **settings: Any) -> AsyncIterator[HookClient]:
+    platform = new_platform(hook=settings)
+    async with hook_client(platform) as client, platform.connect(intake):
+        yield client
 
 
 async def test_a_post_is_a_message_in_the_words_of_its_template(intake: RecordingIntake) -> None:
     template = "{issue.title} was {action} (#{issue.number})"
-    async with hook(intake, template=template, thread="{issue.number}") as program:
-        status, told = await program.post(EVENT)
+    async with hook(intake, template=template, thread="{issue.number}") as client:
+        status, told = await client.post(EVENT)
     (inbound,) = intake.accepted
     assert (status, told["status"], told["id"]) == (202, "accepted", inbound.message_id)
     assert inbound.text == "It breaks was opened (#7)"
@@ -58,8 +58,8 @@ async def test_a_post_is_a_message_in_the_words_of_its_template(intake: Recordin
 async def test_a_post_is_answered_well_only_when_it_is_durable(intake: RecordingIntake) -> None:
     """G1: commit, then acknowledge. What cannot be kept is for its sender to post again."""
     intake.fail_next(StoreError("disk full"), IntakeClosed("stopping"))
-    async with hook(intake) as program:
-        answers = [(await program.post(EVENT))[0] for _ in range(3)]
+    async with hook(intake) as client:
+        answers = [(await client.post(EVENT))[0] for _ in range(3)]
     assert answers == [503, 503, 202]
     assert len(intake.accepted) == 1
 
@@ -78,42 +78,42 @@ class SlowIntake(RecordingIntake):
 
 async def test_what_is_in_hand_when_the_account_goes_is_not_acknowledged() -> None:
     """G1: it was not durable yet, as far as anybody knows."""
-    slow, door = SlowIntake(delay=ALWAYS), door_to()
-    async with posting_to(door) as program:
-        async with door.connect(slow):
-            posting = asyncio.create_task(program.post(EVENT))
+    slow, platform = SlowIntake(delay=ALWAYS), new_platform()
+    async with hook_client(platform) as client:
+        async with platform.connect(slow):
+            posting = asyncio.create_task(client.post(EVENT))
             await slow.asked.wait()
         assert (await posting)[0] == 503
-        assert (await program.post(EVENT))[0] == 503
-        async with door.connect(RecordingIntake()):
-            assert (await program.post(EVENT))[0] == 202
+        assert (await client.post(EVENT))[0] == 503
+        async with platform.connect(RecordingIntake()):
+            assert (await client.post(EVENT))[0] == 202
 
 
 async def test_a_post_that_comes_again_is_one_event(intake: RecordingIntake) -> None:
     """G2: by what is signed. A copy with another number in front counts for nothing."""
-    async with hook(intake) as program:
-        first = await program.post(EVENT, X_GitHub_Delivery="one")
-        again = await program.post(EVENT, X_GitHub_Delivery="two")
-        other = await program.post({**EVENT, "action": "closed"})
+    async with hook(intake) as client:
+        first = await client.post(EVENT, X_GitHub_Delivery="one")
+        again = await client.post(EVENT, X_GitHub_Delivery="two")
+        other = await client.post({**EVENT, "action": "closed"})
     assert [status for status, _ in (first, again, other)] == [202, 200, 202]
     assert again[1] == {"status": "duplicate", "id": first[1]["id"]}
     assert len(intake.accepted) == 2
 
 
 async def test_an_id_in_the_body_tells_deliveries_apart(intake: RecordingIntake) -> None:
-    async with hook(intake, id="{id}") as program:
+    async with hook(intake, id="{id}") as client:
         for body in ({"id": "e1", "try": 1}, {"id": "e1", "try": 2}, {"id": "é" * 500}):
-            await program.post(body)
+            await client.post(body)
     first, other = intake.accepted
     assert (first.message_id, len(other.message_id)) == ("e1", 64)
     assert all(len(each.event_id) < 200 for each in intake.accepted)
 
 
 async def test_who_bears_a_token_names_deliveries_by_a_header(intake: RecordingIntake) -> None:
-    async with hook(intake, scheme=SignatureScheme.BEARER) as program:
+    async with hook(intake, scheme=SignatureScheme.BEARER) as client:
         bears = {"Authorization": f"Bearer {SECRET}"}
         for key in ("k1", "k1", "k2"):
-            await program.post(EVENT, Idempotency_Key=key, **bears)
+            await client.post(EVENT, Idempotency_Key=key, **bears)
     assert [each.message_id for each in intake.accepted] == ["k1", "k2"]
 
 
@@ -123,8 +123,8 @@ async def test_a_stranger_is_sent_away_and_hears_nothing(
 ) -> None:
     """Nothing of such a body is read: what is wrong with it is told to those who are known."""
     async with (
-        hook(intake, template="{secret_field}") as program,
-        program.http.post(PATH, data=b"{}", headers=forged) as response,
+        hook(intake, template="{secret_field}") as client,
+        client.http.post(PATH, data=b"{}", headers=forged) as response,
     ):
         assert response.status == 401
         words = await response.text()
@@ -133,10 +133,10 @@ async def test_a_stranger_is_sent_away_and_hears_nothing(
 
 
 async def test_a_hook_takes_posts_and_nothing_else(intake: RecordingIntake) -> None:
-    async with hook(intake) as program:
-        async with program.http.get(PATH) as response:
+    async with hook(intake) as client:
+        async with client.http.get(PATH) as response:
             assert response.status == 405
-        async with program.http.post(PATH + "x", data=b"{}", headers=signed(b"{}")) as response:
+        async with client.http.post(PATH + "x", data=b"{}", headers=signed(b"{}")) as response:
             assert response.status == 404
 
 
@@ -145,11 +145,11 @@ async def test_a_body_that_is_too_large_is_not_read(intake: RecordingIntake) -> 
         for _ in range(3):
             yield b"x" * 1000
 
-    async with hook(intake, max_kb=2) as program:
-        assert (await program.post(b'"' + b"x" * 2100 + b'"'))[0] == 413
-        async with program.http.post(PATH, data=dribble()) as response:
+    async with hook(intake, max_kb=2) as client:
+        assert (await client.post(b'"' + b"x" * 2100 + b'"'))[0] == 413
+        async with client.http.post(PATH, data=dribble()) as response:
             assert response.status == 413
-        assert (await program.post(b'"' + b"x" * 2000 + b'"'))[0] == 202
+        assert (await client.post(b'"' + b"x" * 2000 + b'"'))[0] == 202
     assert len(intake.attempted) == 1
 
 
@@ -168,20 +168,20 @@ async def test_what_makes_no_sense_is_told_to_who_is_known(
     intake: RecordingIntake, body: bytes, kind: str, told: str
 ) -> None:
     template = "{issue.title} {@X-Kind}"
-    async with hook(intake, template=template) as program:
-        status, answer = await program.post(body, Content_Type=kind)
+    async with hook(intake, template=template) as client:
+        status, answer = await client.post(body, Content_Type=kind)
     assert status == 422
     assert told in answer["error"]
     assert intake.attempted == []
 
 
 async def test_files_come_with_a_post_one_or_many(intake: RecordingIntake) -> None:
-    async with hook(intake, template="{n}", files="about.files") as program:
+    async with hook(intake, template="{n}", files="about.files") as client:
         one, two = ({"name": name, "data": "AP8="} for name in ("a", "b"))
         for number, files in enumerate((one, [one, two], [], None)):
-            await program.post({"n": number, "about": {"files": files}})
+            await client.post({"n": number, "about": {"files": files}})
         for wrong in ({"name": "a"}, "a", {"name": "a", "data": "?"}, [1]):
-            status, told = await program.post({"n": 9, "about": {"files": wrong}})
+            status, told = await client.post({"n": 9, "about": {"files": wrong}})
             assert (status, told["error"].partition(" is no file")[0]) == (422, "about.files")
     assert intake.attachments == [("a", b"\x00\xff"), ("a", b"\x00\xff"), ("b", b"\x00\xff")]
     assert [each.text for each in intake.accepted] == ["0", "1", "2", "3"]
@@ -190,25 +190,25 @@ async def test_files_come_with_a_post_one_or_many(intake: RecordingIntake) -> No
 async def test_however_deep_a_body_is_nested_it_is_read_or_refused(
     intake: RecordingIntake,
 ) -> None:
-    async with hook(intake, per_minute=0) as program:
+    async with hook(intake, per_minute=0) as client:
         for depth in range(900, 1000, 5):
-            status, _ = await program.post(b"[" * depth + b"]" * depth)
+            status, _ = await client.post(b"[" * depth + b"]" * depth)
             assert status in (202, 422)
 
 
 async def test_a_header_that_is_no_text_is_made_one(intake: RecordingIntake) -> None:
     """Else it could be kept by no store, and would come again for ever."""
     body = b"{}"
-    async with hook(intake, template="{@X-Odd}", thread="{@X-Odd}") as program:
-        answer = await raw(program, body, b"X-Odd: caf\xe9")
+    async with hook(intake, template="{@X-Odd}", thread="{@X-Odd}") as client:
+        answer = await raw(client, body, b"X-Odd: caf\xe9")
         assert answer.startswith(b"HTTP/1.1 202")
     (inbound,) = intake.accepted
     assert inbound.text == inbound.source.thread_id == "caf\ufffd"
 
 
-async def raw(program: Program, body: bytes, *headers: bytes) -> bytes:
+async def raw(client: HookClient, body: bytes, *headers: bytes) -> bytes:
     """What is answered to a request with headers that no client would send."""
-    port = program.address.rpartition(":")[2]
+    port = client.address.rpartition(":")[2]
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     given = [f"{name}: {value}".encode() for name, value in signed(body).items()]
     lines = [f"POST {PATH} HTTP/1.1".encode(), b"Host: localhost", *given, *headers]
@@ -220,10 +220,10 @@ async def raw(program: Program, body: bytes, *headers: bytes) -> bytes:
 
 
 async def test_plain_text_and_forms_are_read_too(intake: RecordingIntake) -> None:
-    async with hook(intake, template="{*}") as program:
-        await program.post("héllo".encode(), Content_Type="text/plain; charset=utf-8")
-        await program.post(b"a=1&b=%20x&a=2", Content_Type="application/x-www-form-urlencoded")
-        await program.post({"a": [1, None]})
+    async with hook(intake, template="{*}") as client:
+        await client.post("héllo".encode(), Content_Type="text/plain; charset=utf-8")
+        await client.post(b"a=1&b=%20x&a=2", Content_Type="application/x-www-form-urlencoded")
+        await client.post({"a": [1, None]})
     assert [each.text for each in intake.accepted] == [
         "héllo",
         '{"a":"2","b":" x"}',
@@ -233,10 +233,10 @@ async def test_plain_text_and_forms_are_read_too(intake: RecordingIntake) -> Non
 
 async def test_only_the_events_that_are_wanted_are_taken(intake: RecordingIntake) -> None:
     """A ping of GitHub is answered well, and said to nobody."""
-    async with hook(intake, template="{action}", events=("issues",)) as program:
-        ping = await program.post({"zen": "Design for failure."}, X_GitHub_Event="ping")
-        none = await program.post({"zen": "Keep it logically awesome."})
-        issue = await program.post(EVENT, X_GitHub_Event="issues")
+    async with hook(intake, template="{action}", events=("issues",)) as client:
+        ping = await client.post({"zen": "Design for failure."}, X_GitHub_Event="ping")
+        none = await client.post({"zen": "Keep it logically awesome."})
+        issue = await client.post(EVENT, X_GitHub_Event="issues")
     assert [(status, told["status"]) for status, told in (ping, none, issue)] == [
         (200, "ignored"),
         (200, "ignored"),
@@ -248,9 +248,9 @@ async def test_only_the_events_that_are_wanted_are_taken(intake: RecordingIntake
 async def test_who_may_not_is_told_that_and_no_more(intake: RecordingIntake) -> None:
     """403 to a hook that may not speak there; what is not meant is not to be posted again."""
     intake.fail_next(NotAllowed("'7' may not talk: add the id to allow"), NotAddressed("a loop"))
-    async with hook(intake) as program:
-        status, told = await program.post(EVENT)
-        passed = await program.post(EVENT)
+    async with hook(intake) as client:
+        status, told = await client.post(EVENT)
+        passed = await client.post(EVENT)
     assert (status, passed[0]) == (403, 200)
     assert "allow" not in told["error"]
 
@@ -260,8 +260,8 @@ async def test_a_hook_speaks_into_the_chat_of_a_person_and_says_that_it_is_one(
 ) -> None:
     """Permissions: the route, whose word it is, and which toolsets its turn has."""
     elsewhere = {"platform": "telegram", "account": "work", "chat": "12", "user": "34"}
-    async with hook(intake, template="{a}", toolsets=("web",), **elsewhere) as program:
-        await program.post({"a": "/stop"})
+    async with hook(intake, template="{a}", toolsets=("web",), **elsewhere) as client:
+        await client.post({"a": "/stop"})
     (inbound,) = intake.accepted
     source = inbound.source
     assert (source.platform, source.account, source.chat_id, source.user_id) == (
@@ -276,37 +276,37 @@ async def test_a_hook_speaks_into_the_chat_of_a_person_and_says_that_it_is_one(
 
 async def test_a_hook_that_may_command_commands(intake: RecordingIntake) -> None:
     elsewhere = {"platform": "telegram", "chat": "12", "user": "34"}
-    async with hook(intake, template="{a}", commands=True, **elsewhere) as program:
-        await program.post({"a": "/stop"})
+    async with hook(intake, template="{a}", commands=True, **elsewhere) as client:
+        await client.post({"a": "/stop"})
     assert [(each.text, each.commands) for each in intake.accepted] == [("/stop", True)]
 
 
 async def test_a_long_body_is_cut_where_a_model_would_have_to_read_all_of_it(
     intake: RecordingIntake,
 ) -> None:
-    async with hook(intake, max_kb=1000) as program:
-        await program.post(b'"' + b"x" * 400_000 + b'"')
+    async with hook(intake, max_kb=1000) as client:
+        await client.post(b'"' + b"x" * 400_000 + b'"')
     (inbound,) = intake.accepted
     assert inbound.text.endswith("x\n[368000 characters more were posted]")
 
 
 async def test_more_than_its_share_is_told_when_to_come_again(intake: RecordingIntake) -> None:
     """What goes round between two programs ends here; who may not post does not use it up."""
-    async with hook(intake, per_minute=2) as program:
+    async with hook(intake, per_minute=2) as client:
         for number in range(2):
-            await program.post({"number": number}, X_Hub_Signature_256="sha256=forged")
-        answers = [(await program.post({"number": number}))[0] for number in range(3)]
+            await client.post({"number": number}, X_Hub_Signature_256="sha256=forged")
+        answers = [(await client.post({"number": number}))[0] for number in range(3)]
     assert answers == [202, 202, 429]
 
 
 def test_a_minute_later_there_is_room_again() -> None:
-    class Still(Clock):
+    class StoppedClock(Clock):
         at = 0.0
 
         def monotonic(self) -> float:
             return self.at
 
-    clock = Still()
+    clock = StoppedClock()
     rate = HookRateLimiter(2, clock=clock)
     assert [rate.acquire(), rate.acquire()] == [0, 0]
     clock.at = 20.0

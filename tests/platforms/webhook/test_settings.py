@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.platforms.webhook.builders import OURS
-from tests.platforms.webhook.fake_receiver import Receiver
+from tests.platforms.webhook.fake_receiver import FakeReceiver
 from tests.support.platform_gateway import open_accounts, write_config
 
 from holdfast.config import Config, ConfigError, list_keys, load
@@ -86,9 +86,9 @@ def test_each_account_has_hooks_of_its_own_with_the_secrets_of_its_table(tmp_pat
         '[platforms.webhook.accounts.work.hooks.deploy]\nsecret = "env:OURS"\n'
     )
     doors = open_accounts(tmp_path, text, ENVIRON)
-    paths = [route.path for door in doors for route in door.routes()]  # type: ignore[attr-defined]
+    paths = [route.path for platform in doors for route in platform.routes()]  # type: ignore[attr-defined]
     assert paths == ["/hooks/webhook/default/build", "/hooks/webhook/work/deploy"]
-    assert [door.capabilities.fetchable for door in doors] == [True, False]
+    assert [platform.capabilities.fetchable for platform in doors] == [True, False]
 
 
 def test_the_password_of_an_address_is_shown_nowhere_and_still_used(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_the_password_of_an_address_is_shown_nowhere_and_still_used(tmp_path: Pa
 
 
 async def test_a_receiver_is_asked_before_an_account_is_written_down(
-    tmp_path: Path, receiver: Receiver, url: str
+    tmp_path: Path, receiver: FakeReceiver, url: str
 ) -> None:
     """`holdfast setup` tries what it was told, and says whom without a password."""
     url = url.replace("://", "://me:hunter2hunter2@")

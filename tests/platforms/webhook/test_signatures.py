@@ -43,7 +43,7 @@ SVIX = {
 }
 
 
-def seal(
+def verifier(
     scheme: SignatureScheme, secret: str, *, now: float = 0.0, **settings: Any
 ) -> SignatureVerifier:
     hook = HookSettings(secret="env:X", scheme=scheme, **settings)
@@ -59,12 +59,12 @@ def is_signed(one: SignatureVerifier, headers: dict[str, str], body: bytes) -> b
 
 
 def test_the_signature_that_github_documents_holds_and_no_other() -> None:
-    one = seal(SignatureScheme.GITHUB, str(GITHUB["secret"]))
+    one = verifier(SignatureScheme.GITHUB, str(GITHUB["secret"]))
     header = {"X-Hub-Signature-256": str(GITHUB["signature"])}
     assert is_signed(one, header, b"Hello, World!")
     assert not is_signed(one, header, b"Hello, World?")
     assert not is_signed(one, {}, b"Hello, World!")
-    assert not is_signed(seal(SignatureScheme.GITHUB, "another"), header, b"Hello, World!")
+    assert not is_signed(verifier(SignatureScheme.GITHUB, "another"), header, b"Hello, World!")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_the_signature_that_github_documents_holds_and_no_other() -> None:
     ],
 )
 def test_others_write_the_same_otherwise_and_under_another_name(written: str) -> None:
-    one = seal(SignatureScheme.GITHUB, str(GITHUB["secret"]), header="X-Gitea-Signature")
+    one = verifier(SignatureScheme.GITHUB, str(GITHUB["secret"]), header="X-Gitea-Signature")
     assert is_signed(one, {"X-Gitea-Signature": written}, b"Hello, World!")
 
 
@@ -89,22 +89,24 @@ def test_the_signature_that_slack_documents_holds_within_its_window() -> None:
     body = SLACK_BODY.decode()
     made = vendor.generate_signature(timestamp=str(SLACK_AT), body=body)
     assert made == SLACK_SIGNATURE
-    seal(SignatureScheme.SLACK, SLACK_SECRET, now=SLACK_AT + 299).verify(headers, SLACK_BODY)
-    seal(SignatureScheme.SLACK, SLACK_SECRET, now=SLACK_AT - 299).verify(headers, SLACK_BODY)
+    verifier(SignatureScheme.SLACK, SLACK_SECRET, now=SLACK_AT + 299).verify(headers, SLACK_BODY)
+    verifier(SignatureScheme.SLACK, SLACK_SECRET, now=SLACK_AT - 299).verify(headers, SLACK_BODY)
     for now in (SLACK_AT + 301, SLACK_AT - 301):
         with pytest.raises(SignatureExpired):
-            seal(SignatureScheme.SLACK, SLACK_SECRET, now=now).verify(headers, SLACK_BODY)
+            verifier(SignatureScheme.SLACK, SLACK_SECRET, now=now).verify(headers, SLACK_BODY)
 
 
 def test_a_time_that_is_changed_afterwards_is_no_proof() -> None:
     """Else whoever has copied a post could bring it at any time."""
     later = SLACK_AT + 1000
     headers = {"X-Slack-Request-Timestamp": str(later), "X-Slack-Signature": SLACK_SIGNATURE}
-    assert not is_signed(seal(SignatureScheme.SLACK, SLACK_SECRET, now=later), headers, SLACK_BODY)
+    assert not is_signed(
+        verifier(SignatureScheme.SLACK, SLACK_SECRET, now=later), headers, SLACK_BODY
+    )
 
 
 def test_the_signature_that_svix_documents_holds_and_is_what_we_sign_with() -> None:
-    one = seal(SignatureScheme.STANDARD, SVIX_SECRET, now=SVIX_AT, header="svix-signature")
+    one = verifier(SignatureScheme.STANDARD, SVIX_SECRET, now=SVIX_AT, header="svix-signature")
     one.verify(SVIX, SVIX_BODY)
     assert not is_signed(one, {**SVIX, "svix-id": "msg_another"}, SVIX_BODY)
     assert not is_signed(one, {**SVIX, "svix-id": ""}, SVIX_BODY)
@@ -119,14 +121,14 @@ def test_a_secret_that_spells_no_key_is_a_secret_all_the_same() -> None:
     headers = standard_headers(Secret("whsec_"), message_id="msg_1", timestamp=SVIX_AT, body=b"{}")
     empty = hmac.new(b"", f"msg_1.{SVIX_AT}.{{}}".encode(), hashlib.sha256).digest()
     forged = {**headers, "webhook-signature": f"v1,{base64.b64encode(empty).decode()}"}
-    one = seal(SignatureScheme.STANDARD, "whsec_", now=SVIX_AT)
+    one = verifier(SignatureScheme.STANDARD, "whsec_", now=SVIX_AT)
     assert is_signed(one, headers, b"{}")
     assert not is_signed(one, forged, b"{}")
 
 
 def test_who_changes_the_secret_signs_with_both_for_a_while() -> None:
     both = {**SVIX, "svix-signature": f"v1,bm90aGluZw== {SVIX['svix-signature']}"}
-    seal(SignatureScheme.STANDARD, SVIX_SECRET, now=SVIX_AT, header="svix-signature").verify(
+    verifier(SignatureScheme.STANDARD, SVIX_SECRET, now=SVIX_AT, header="svix-signature").verify(
         both, SVIX_BODY
     )
 
@@ -134,7 +136,7 @@ def test_who_changes_the_secret_signs_with_both_for_a_while() -> None:
 def test_a_header_of_stripe_has_the_time_and_any_number_of_signatures() -> None:
     """https://docs.stripe.com/webhooks#verify-manually: the key is taken as it is written."""
     digest = "53ab47653fdef7b7c1764c3b3a7ee6a6a0f6f1ed4b5a1d59d4ed2e8ff1eb0fa7"
-    one = seal(SignatureScheme.STRIPE, "whsec_test", now=1492774577)
+    one = verifier(SignatureScheme.STRIPE, "whsec_test", now=1492774577)
     made = stripe_signature("whsec_test", "1492774577", b"{}")
     one.verify({"Stripe-Signature": f"t=1492774577,v1={digest},v1={made},v0=x"}, b"{}")
     assert not is_signed(one, {"Stripe-Signature": f"t=1492774577,v0={made}"}, b"{}")
@@ -147,10 +149,10 @@ def stripe_signature(secret: str, at: str, body: bytes) -> str:
 
 
 def test_a_token_is_borne_or_stands_in_a_header_of_its_own() -> None:
-    bearer = seal(SignatureScheme.BEARER, "the token")
+    bearer = verifier(SignatureScheme.BEARER, "the token")
     assert is_signed(bearer, {"Authorization": "Bearer the token"}, b"")
     assert not is_signed(bearer, {"Authorization": "the token"}, b"")
     assert not is_signed(bearer, {}, b"")
-    gitlab = seal(SignatureScheme.BEARER, "the token", header="X-Gitlab-Token")
+    gitlab = verifier(SignatureScheme.BEARER, "the token", header="X-Gitlab-Token")
     assert is_signed(gitlab, {"X-Gitlab-Token": "the token"}, b"")
     assert not is_signed(gitlab, {"X-Gitlab-Token": "\udcff"}, b"")

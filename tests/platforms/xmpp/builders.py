@@ -28,12 +28,12 @@ def settings_for(server: Prosody, **more: Any) -> XmppSettings:
     return XmppSettings(**{**kept, "tls": False, **more})
 
 
-def door_to(
+def new_platform(
     server: Prosody,
     folder: Path,
     *,
     password: str = "pw-bot",
-    patience: float = 20.0,
+    timeout: float = 20.0,
     **settings: Any,
 ) -> XmppPlatform:
     return XmppPlatform(
@@ -43,7 +43,7 @@ def door_to(
         folder=folder,
         clock=SystemClock(),
         new_id=new_id,
-        timeout=patience,
+        timeout=timeout,
         settle_seconds=0.0,
     )
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from tests.platforms.xmpp.prosody import Prosody, need_prosody
-from tests.platforms.xmpp.users import ANN, Person, online
+from tests.platforms.xmpp.users import ANN, XmppUser, online
 
 
 @pytest.fixture(scope="session")
@@ -15,6 +15,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prosody]:
 
 
 @pytest.fixture
-async def ann(server: Prosody) -> AsyncIterator[Person]:
-    async with online(server, ANN) as person:
-        yield person
+async def ann(server: Prosody) -> AsyncIterator[XmppUser]:
+    async with online(server, ANN) as user:
+        yield user

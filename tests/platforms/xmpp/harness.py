@@ -9,10 +9,9 @@ from typing import Any, Self
 from urllib.parse import unquote
 
 import aiohttp
-from tests.platforms.xmpp.builders import door_to, new_id
+from tests.platforms.xmpp.builders import new_id, new_platform
 from tests.platforms.xmpp.prosody import Prosody
-from tests.platforms.xmpp.users import Person as Client
-from tests.platforms.xmpp.users import online
+from tests.platforms.xmpp.users import XmppUser, online
 
 from holdfast.core.messages.outbox import Address, OutboundFile
 from holdfast.core.ports.platform import Platform
@@ -30,53 +29,53 @@ from holdfast.testing.intake import RecordingIntake
 
 _OOB = "{jabber:x:oob}x/{jabber:x:oob}url"
 _ID = "{urn:xmpp:sid:0}stanza-id"
-_WORDS = {
+_FAULT_COMMANDS = {
     VendorFault.RATE_LIMIT: "wait",
     VendorFault.REFUSED: "refuse",
     VendorFault.RECEIPT_LOST: "cut",
 }
 
 
-class XmppGround(PlatformHarness):
+class XmppHarness(PlatformHarness):
     shows_replies = True
 
     def __init__(
-        self, server: Prosody, door: Platform, ann: Client, room: str, proxy: FaultProxy
+        self, server: Prosody, platform: Platform, ann: XmppUser, room: str, proxy: FaultProxy
     ) -> None:
-        self.platform = door
+        self.platform = platform
         self._server = server
         self._ann = ann
-        self._bob: Client | None = None
+        self._bob: XmppUser | None = None
         self._room = room
         self._proxy = proxy
-        self._leaving = AsyncExitStack()
-        self._said: dict[str, tuple[Client, str]] = {}  # by the names of messages
+        self._exit_stack = AsyncExitStack()
+        self._sent: dict[str, tuple[XmppUser, str]] = {}  # by the names of messages
         self._in_room: dict[str, Any] = {}  # what was shown there, by its name
-        self._bot = door_name(room)
-        ann.add_event_handler("groupchat_message", self._see)
+        self._bot = bot_name(room)
+        ann.add_event_handler("groupchat_message", self._on_groupchat_message)
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        await self._leaving.aclose()
+        await self._exit_stack.aclose()
 
     def address(self) -> Address:
         chat = self._ann.boundjid.bare
         return Address(platform="xmpp", account="default", chat_id=chat)
 
-    async def _person(self, who: Participant, place: ChatKind) -> Client:
+    async def _user(self, who: Participant, chat: ChatKind) -> XmppUser:
         """Ann is there from the beginning; whoever else is wanted comes when they first speak."""
         if who is Participant.PROGRAM:
             raise NotSupported("nobody is told over XMPP that it is a program who writes")
         if who is Participant.BOB and self._bob is None:
             jid = self._ann.boundjid.bare.replace("ann", "bob")
-            self._bob = await self._leaving.enter_async_context(online(self._server, jid))
+            self._bob = await self._exit_stack.enter_async_context(online(self._server, jid))
         writer = self._ann if who is Participant.ANN else self._bob
         assert writer is not None
         for client, nick in ((self._ann, "ann"), (writer, who.name.lower())):
-            if place is ChatKind.GROUP and client.nick != nick:
-                await client.enter(self._room, nick=nick)
+            if chat is ChatKind.GROUP and client.nick != nick:
+                await client.join_room(self._room, nick=nick)
         return writer
 
     async def say(
@@ -89,21 +88,21 @@ class XmppGround(PlatformHarness):
         reply_to: str | None = None,
         files: Sequence[OutboundFile] = (),
     ) -> str:
-        writer, alone = await self._person(by, chat), chat is ChatKind.DM
+        writer, alone = await self._user(by, chat), chat is ChatKind.DM
         to = f"{self._bot}@localhost" if alone else self._room
-        more = await self._belongings(writer, reply_to, files, alone=alone)
+        more = await self._extensions(writer, reply_to, files, alone=alone)
         urls = [more["oob"]["url"]] if files else []
         body = "\n".join([f"{self._bot}: {text}" if mention and not alone else text, *urls])
         name = writer.write(body, to=to, **more)
-        self._said[name] = writer, to
+        self._sent[name] = writer, to
         if alone:
             await writer.plugin["xep_0199"].ping("localhost")  # it is heard behind the message
         else:
             await wait_until(lambda: name in self._in_room)
         return name
 
-    async def _belongings(
-        self, writer: Client, answers: str | None, files: Sequence[OutboundFile], *, alone: bool
+    async def _extensions(
+        self, writer: XmppUser, answers: str | None, files: Sequence[OutboundFile], *, alone: bool
     ) -> dict[str, dict[str, str]]:
         more: dict[str, dict[str, str]] = {}
         if answers is not None and alone:
@@ -122,7 +121,7 @@ class XmppGround(PlatformHarness):
         return more
 
     async def edit(self, name: str, text: str) -> None:
-        writer, to = self._said[name]
+        writer, to = self._sent[name]
         writer.write(text, to=to, replace={"id": name})
 
     async def bot_messages(self) -> Sequence[VisibleMessage]:
@@ -149,13 +148,13 @@ class XmppGround(PlatformHarness):
         names = [k for k, each in self._in_room.items() if each.xml.find(_ID).get("id") == answered]
         return names[0] if names else None
 
-    def _see(self, message: Any) -> None:
+    def _on_groupchat_message(self, message: Any) -> None:
         self._in_room[message["id"]] = message
 
     async def reactions(self, name: str) -> Sequence[str]:
         """https://xmpp.org/extensions/xep-0444.html: the last that somebody says of a message is
         all that they have on it."""
-        told = [each for each in self._ann.marks if each["reactions"]["id"] == name]
+        told = [each for each in self._ann.reactions if each["reactions"]["id"] == name]
         return sorted(told[-1]["reactions"]["values"]) if told else []
 
     async def set_fault(self, fault: VendorFault) -> None:
@@ -170,10 +169,10 @@ class XmppGround(PlatformHarness):
                 self._server.set_password(self._bot, "pw-bot")
                 self._proxy.restore()
             case _:
-                self._server.trouble(_WORDS[fault])
+                self._server.inject_fault(_FAULT_COMMANDS[fault])
 
 
-def door_name(room: str) -> str:
+def bot_name(room: str) -> str:
     """The account of the bot that was made together with a room."""
     return room.partition("@")[0].replace("club", "bot")
 
@@ -184,9 +183,11 @@ async def _fetched(url: str) -> OutboundFile:
 
 
 @asynccontextmanager
-async def prosody_ground(server: Prosody, *, patience: float) -> AsyncIterator[PlatformHarness]:
+async def prosody_harness(
+    server: Prosody, *, send_timeout: float
+) -> AsyncIterator[PlatformHarness]:
     room = f"{new_id('club')}@rooms.localhost"
-    name = door_name(room)
+    name = bot_name(room)
     number = name.rpartition("_")[2]
     for each in (name, f"ann_{number}", f"bob_{number}"):
         server.set_password(each, f"pw-{each.partition('_')[0]}")
@@ -195,15 +196,15 @@ async def prosody_ground(server: Prosody, *, patience: float) -> AsyncIterator[P
             FaultProxy(server.port) as proxy,
             online(server, f"ann_{number}@localhost") as ann,
         ):
-            door = door_to(
+            platform = new_platform(
                 server,
                 Path(folder),
                 jid=f"{name}@localhost",
                 port=proxy.port,
                 rooms=(room,),
-                patience=patience,
+                timeout=send_timeout,
             )
-            async with door.connect(RecordingIntake()):
+            async with platform.connect(RecordingIntake()):
                 pass  # it was here before: what is said from now on is for it
-            async with XmppGround(server, door, ann, room, proxy) as ground:
-                yield ground
+            async with XmppHarness(server, platform, ann, room, proxy) as harness:
+                yield harness

@@ -14,7 +14,7 @@ import pytest
 from tests.support.ports import own_ports
 
 MISSING = "{0} is not installed: scripts/system-packages, or apt-get install {0}, brings it"
-PEOPLE = ("bot", "ann", "bob")
+USERS = ("bot", "ann", "bob")
 _PATIENCE = 30.0  # seconds for the server to be up
 
 _CONFIG = """
@@ -98,7 +98,7 @@ class Prosody:
         self.port, self.http_port = own_ports(2)
         self._process: subprocess.Popen[bytes] | None = None
 
-    def trouble(self, word: str) -> None:
+    def inject_fault(self, word: str) -> None:
         """Happens to the next message of the bot: wait, refuse or cut."""
         fresh = self.folder / "trouble.new"
         fresh.write_text(f"{word}\n")
@@ -155,7 +155,7 @@ class Prosody:
         )
         (self.folder / "prosody.cfg.lua").write_text(config)
         for host in ("localhost", "bare.localhost"):
-            for name in PEOPLE:
+            for name in USERS:
                 self.set_password(name, f"pw-{name}", host=host)
 
     @property

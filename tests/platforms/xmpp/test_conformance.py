@@ -1,7 +1,7 @@
 """What every door promises, of the one to a real XMPP server."""
 
 import pytest
-from tests.platforms.xmpp.harness import prosody_ground
+from tests.platforms.xmpp.harness import prosody_harness
 from tests.platforms.xmpp.prosody import Prosody
 
 from holdfast.testing.conformance import CHECKS, ConformanceCheck
@@ -11,6 +11,6 @@ from holdfast.testing.conformance.connections import a_half_open_connection_is_n
 @pytest.mark.parametrize("check", CHECKS, ids=str)
 async def test_the_door_keeps_its_promises(server: Prosody, check: ConformanceCheck) -> None:
     # The one check that waits until the door gives up waiting need not wait as long as people.
-    patience = 1.5 if check is a_half_open_connection_is_not_reported_as_alive else 20.0
-    async with prosody_ground(server, patience=patience) as ground:
-        await check(ground)
+    send_timeout = 1.5 if check is a_half_open_connection_is_not_reported_as_alive else 20.0
+    async with prosody_harness(server, send_timeout=send_timeout) as harness:
+        await check(harness)

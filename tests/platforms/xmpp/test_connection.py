@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.platforms.xmpp.builders import door_to, new_id, settings_for, until
+from tests.platforms.xmpp.builders import new_id, new_platform, settings_for, until
 from tests.platforms.xmpp.prosody import Prosody
 from tests.platforms.xmpp.users import BOT
 
@@ -21,7 +21,7 @@ from holdfast.testing.intake import RecordingIntake
 
 async def refused(server: Prosody, folder: Path, **settings: Any) -> ConnectError:
     with pytest.raises(ConnectError) as told:
-        async with door_to(server, folder, **settings).connect(RecordingIntake()):
+        async with new_platform(server, folder, **settings).connect(RecordingIntake()):
             pass
     return told.value
 
@@ -43,9 +43,9 @@ async def test_a_certificate_is_believed_only_from_who_may_vouch_for_it(
     told = await refused(server, tmp_path, tls=True)
     assert not isinstance(told, ConnectRefused)
     assert "ca_file" in str(told)
-    door = door_to(server, tmp_path, tls=True, ca_file=str(server.certificate))
-    async with door.connect(intake := RecordingIntake()):
-        await door.probe()
+    platform = new_platform(server, tmp_path, tls=True, ca_file=str(server.certificate))
+    async with platform.connect(intake := RecordingIntake()):
+        await platform.probe()
     assert intake.disconnects == []
     nothing = await refused(server, tmp_path, tls=True, ca_file=str(tmp_path / "none.pem"))
     assert isinstance(nothing, ConnectRefused)
@@ -71,7 +71,7 @@ async def test_who_is_let_go_for_another_of_the_same_name_says_so(
 ) -> None:
     """Two gateways, one account: the first hears why its line was closed."""
     first = RecordingIntake()
-    one, two = door_to(server, tmp_path / "one"), door_to(server, tmp_path / "two")
+    one, two = new_platform(server, tmp_path / "one"), new_platform(server, tmp_path / "two")
     async with one.connect(first), two.connect(RecordingIntake()):
         await until(lambda: first.disconnects)
     (loss, *_) = first.disconnects
@@ -95,7 +95,7 @@ async def test_credentials_are_tried_without_a_presence_or_another_line_being_cl
         )
 
     intake = RecordingIntake()
-    async with door_to(server, tmp_path).connect(intake):
+    async with new_platform(server, tmp_path).connect(intake):
         known = await check_account(opening("pw-bot"))
         assert (known.name, known.chat_link) == (BOT, f"xmpp:{BOT}")
         with pytest.raises(ConnectRefused, match="does not let bot@localhost in"):

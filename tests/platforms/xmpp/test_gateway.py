@@ -5,11 +5,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.gateway.approvals.test_approvals import RM
-from tests.platforms.xmpp.builders import door_to, new_id, settings_for, until
+from tests.platforms.xmpp.builders import new_id, new_platform, settings_for, until
 from tests.platforms.xmpp.prosody import Prosody
-from tests.platforms.xmpp.users import ANN, Person
-from tests.support.platform_gateway import PlatformHarness, started
+from tests.platforms.xmpp.users import ANN, XmppUser
+from tests.support.approvals import RM
+from tests.support.platform_gateway import PlatformGatewayHarness, running_harness
 
 from holdfast.core.ids import CallId
 from holdfast.core.messages.outbox import DeliveryState
@@ -19,82 +19,84 @@ from holdfast.testing.scripted_model import ManualReply
 
 
 @pytest.fixture
-async def room(ann: Person) -> str:
+async def room(ann: XmppUser) -> str:
     made = f"{new_id('club')}@rooms.localhost"
-    await ann.enter(made)
+    await ann.join_room(made)
     return made
 
 
 @pytest.fixture
-async def stage(
-    tmp_path: Path, server: Prosody, ann: Person, room: str
-) -> AsyncIterator[PlatformHarness]:
+async def harness(
+    tmp_path: Path, server: Prosody, ann: XmppUser, room: str
+) -> AsyncIterator[PlatformGatewayHarness]:
     settings = settings_for(server, rooms=(room,), allow=(ANN,))
-    door = door_to(server, tmp_path / "xmpp", rooms=(room,))
-    door.capabilities = msgspec.structs.replace(door.capabilities, edit_interval=0.2)
-    async with started(PlatformHarness(tmp_path, door, settings, texts=ann.texts)) as made:
+    platform = new_platform(server, tmp_path / "xmpp", rooms=(room,))
+    platform.capabilities = msgspec.structs.replace(platform.capabilities, edit_interval=0.2)
+    async with running_harness(
+        PlatformGatewayHarness(tmp_path, platform, settings, texts=ann.texts)
+    ) as made:
         await until(lambda: "bot" in ann.plugin["xep_0045"].get_roster(room))
         yield made
 
 
 async def test_a_person_is_answered_in_one_message_that_grows(
-    stage: PlatformHarness, ann: Person
+    harness: PlatformGatewayHarness, ann: XmppUser
 ) -> None:
     """I4: stream, edits and final text are one message."""
     reply = ManualReply()
-    stage.model.say(reply)
+    harness.model.say(reply)
     ann.write("tell me")
     reply.say("Once upon")
-    await stage.read("Once upon")
+    await harness.wait_for_texts("Once upon")
     reply.say(" a **time**.")
     reply.end()
-    await stage.read("Once upon a *time*.")
-    await stage.settled(DeliveryState.SENT, 1)
+    await harness.wait_for_texts("Once upon a *time*.")
+    await harness.wait_for_deliveries(DeliveryState.SENT, 1)
 
 
 async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_its_start(
-    stage: PlatformHarness, ann: Person, room: str
+    harness: PlatformGatewayHarness, ann: XmppUser, room: str
 ) -> None:
     """G1, G2, H3: in a chat of two and in a room; nothing that was answered before."""
-    stage.model.say("hello")
+    harness.model.say("hello")
     ann.write("hi")
-    await stage.read("hello")
-    await stage.settled(DeliveryState.SENT, 1)
-    await stage.die()
+    await harness.wait_for_texts("hello")
+    await harness.wait_for_deliveries(DeliveryState.SENT, 1)
+    await harness.die()
     ann.write("dinner at eight", to=room)
     ann.write("bot: anybody?", to=room)
-    stage.model.say("here I am")
-    await stage.start()
-    await stage.read("hello", "here I am")
+    harness.model.say("here I am")
+    await harness.start()
+    await harness.wait_for_texts("hello", "here I am")
     assert ann.read[-1]["type"] == "groupchat"
-    assert (await stage.ledger()) == {"answered": 2}
+    assert (await harness.ledger()) == {"answered": 2}
 
 
 async def test_a_reply_whose_receipt_was_lost_is_there_once_and_unmarked(
-    stage: PlatformHarness, ann: Person, server: Prosody
+    harness: PlatformGatewayHarness, ann: XmppUser, server: Prosody
 ) -> None:
     """I2: unknown → looked up in the archive."""
-    server.trouble("cut")
-    stage.model.say("hello")
+    server.inject_fault("cut")
+    harness.model.say("hello")
     ann.write("hi")
-    await stage.settled(DeliveryState.SENT, 1)
+    await harness.wait_for_deliveries(DeliveryState.SENT, 1)
     await until(ann.texts)
     assert ann.texts() == ["hello"]
 
 
 async def test_a_dangerous_command_is_decided_by_words_and_the_room_is_told_who_speaks(
-    stage: PlatformHarness, ann: Person, room: str
+    harness: PlatformGatewayHarness, ann: XmppUser, room: str
 ) -> None:
     """J3: there are no buttons. Groups: in a room the agent knows by whom it is asked."""
-    stage.model.say([ToolCall(id=CallId("c1"), name="shell", arguments=RM)], "done", "hello ann")
+    harness.model.say([ToolCall(id=CallId("c1"), name="shell", arguments=RM)], "done", "hello ann")
     ann.write("clean up")
     await until(lambda: ann.texts() and "I wait for" in ann.texts()[-1])
     ann.write("yes")
     await until(lambda: "done" in ann.texts())
-    (approval,) = await stage.store.approvals(limit=5)
+    (approval,) = await harness.store.approvals(limit=5)
     assert approval.state is ApprovalState.APPROVED
     ann.write("bot, who am I?", to=room)
     await until(lambda: "hello ann" in ann.texts())
-    last = stage.model.requests[-1].messages[-1]
+    last = harness.model.requests[-1].messages[-1]
     assert isinstance(last, UserMessage)
     assert (last.text, last.speaker) == ("who am I?", "ann")

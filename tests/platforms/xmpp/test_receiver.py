@@ -5,9 +5,9 @@ from typing import Any
 from xml.etree.ElementTree import fromstring
 
 import pytest
-from tests.platforms.xmpp.builders import door_to, new_id, outbound, until
+from tests.platforms.xmpp.builders import new_id, new_platform, outbound, until
 from tests.platforms.xmpp.prosody import Prosody
-from tests.platforms.xmpp.users import ANN, BOT, Person, online
+from tests.platforms.xmpp.users import ANN, BOT, XmppUser, online
 
 from holdfast.core.errors import NotAddressed, SendRejected, StoreError
 from holdfast.core.messages.inbox import Inbound
@@ -26,17 +26,17 @@ from holdfast.testing.intake import RecordingIntake
 from holdfast.testing.simulated.events import ALWAYS
 
 
-async def known_to(server: Prosody, folder: Path) -> None:
+async def connect_once(server: Prosody, folder: Path) -> None:
     """The account was here before: what is said from now on is for it."""
-    async with door_to(server, folder).connect(RecordingIntake()):
+    async with new_platform(server, folder).connect(RecordingIntake()):
         pass
 
 
 async def test_a_message_is_said_by_its_writer(
-    server: Prosody, ann: Person, tmp_path: Path
+    server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     intake = RecordingIntake()
-    async with door_to(server, tmp_path).connect(intake):
+    async with new_platform(server, tmp_path).connect(intake):
         name = ann.write("hello")
         (heard,) = await intake.wait_for_attempts(1)
     assert (heard.text, heard.message_id) == ("hello", name)
@@ -49,25 +49,25 @@ async def test_what_no_archive_has_is_held_by_the_door_until_it_is_kept(
     server: Prosody, tmp_path: Path
 ) -> None:
     """G1: the store takes nothing, and the line is another one by the time that it does."""
-    door, intake = door_to(server, tmp_path, jid="bot@bare.localhost"), RecordingIntake()
+    platform, intake = new_platform(server, tmp_path, jid="bot@bare.localhost"), RecordingIntake()
     intake.delay = ALWAYS
     async with online(server, "ann@bare.localhost") as ann:
-        async with door.connect(intake):
+        async with platform.connect(intake):
             for text in ("one", "two"):
                 ann.write(text, to="bot@bare.localhost")
             await ann.settle()
             await until(lambda: intake.started)
-            await door.probe()  # whoever has its answer has both
+            await platform.probe()  # whoever has its answer has both
         intake.delay = 0.0
         intake.fail_next(StoreError("disk full"))
-        async with door.connect(intake):
+        async with platform.connect(intake):
             await intake.wait_for_attempts(3)
     assert [each.text for each in intake.attempted] == ["one", "one", "two"]
     assert len({each.event_id for each in intake.started}) == 2
 
 
 async def test_who_asks_to_see_the_bot_may_and_is_asked_for_nothing(
-    server: Prosody, ann: Person, tmp_path: Path
+    server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     told: list[str] = []
 
@@ -77,22 +77,22 @@ async def test_who_asks_to_see_the_bot_may_and_is_asked_for_nothing(
 
     for kind in ("available", "subscribe"):
         ann.add_event_handler(f"presence_{kind}", see)
-    async with door_to(server, tmp_path).connect(RecordingIntake()):
+    async with new_platform(server, tmp_path).connect(RecordingIntake()):
         ann.send_presence_subscription(pto=BOT)
         await until(lambda: told)
     assert set(told) == {"available"}
 
 
 async def test_every_page_of_the_archive_is_taken_in_order_and_what_is_said_meanwhile_after_it(
-    server: Prosody, ann: Person, tmp_path: Path
+    server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """G1, G2: a page has 50 messages; what is found there and also said live is taken once."""
-    await known_to(server, tmp_path)
+    await connect_once(server, tmp_path)
     for number in range(60):
         ann.write(str(number))
     intake = RecordingIntake()
     intake.fail_next(StoreError("disk full"))
-    async with door_to(server, tmp_path).connect(intake):
+    async with new_platform(server, tmp_path).connect(intake):
         for number in range(60, 65):
             ann.write(str(number))
         await until(lambda: len(intake.accepted) == 65)
@@ -100,15 +100,15 @@ async def test_every_page_of_the_archive_is_taken_in_order_and_what_is_said_mean
 
 
 async def test_what_was_looked_at_is_not_fetched_again(
-    server: Prosody, ann: Person, tmp_path: Path
+    server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """G1: the id in the archive is the cursor; the mark beside it passes what nobody kept."""
-    await known_to(server, tmp_path)
+    await connect_once(server, tmp_path)
     intake = RecordingIntake()
     for text in ("one", "two", "not for you", "three"):
         if text == "not for you":
             intake.fail_next(NotAddressed("said to others"))
-        async with door_to(server, tmp_path).connect(intake):
+        async with new_platform(server, tmp_path).connect(intake):
             ann.write(text)
             await until(lambda text=text: intake.attempted and intake.attempted[-1].text == text)
     assert [each.text for each in intake.attempted] == ["one", "two", "not for you", "three"]
@@ -116,22 +116,22 @@ async def test_what_was_looked_at_is_not_fetched_again(
 
 
 async def test_an_account_that_is_new_here_does_not_answer_what_was_said_before_it_came(
-    server: Prosody, ann: Person, tmp_path: Path
+    server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     ann.write("long ago")
     await ann.settle()
-    await known_to(server, tmp_path / "another")  # what waited for it alone was taken there
+    await connect_once(server, tmp_path / "another")  # what waited for it alone was taken there
     intake = RecordingIntake()
-    async with door_to(server, tmp_path).connect(intake):
+    async with new_platform(server, tmp_path).connect(intake):
         ann.write("now")
         await intake.wait_for_attempts(1)
     assert [each.text for each in intake.attempted] == ["now"]
 
 
 async def test_an_archive_that_was_begun_anew_is_taken_from_the_time_of_the_last_look(
-    server: Prosody, ann: Person, tmp_path: Path
+    server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
-    await known_to(server, tmp_path)
+    await connect_once(server, tmp_path)
     (path,) = tmp_path.iterdir()
     marks = await ArchiveCheckpoints.load(path)
     written = marks.position_for(BOT, cursor=None)
@@ -140,7 +140,7 @@ async def test_an_archive_that_was_begun_anew_is_taken_from_the_time_of_the_last
     await marks.save(BOT, ArchiveCheckpoint(position=str(lost)))
     ann.write("missed")
     intake = RecordingIntake()
-    async with door_to(server, tmp_path).connect(intake):
+    async with new_platform(server, tmp_path).connect(intake):
         await until(lambda: intake.attempted and intake.attempted[-1].text == "missed")
 
 
@@ -157,15 +157,15 @@ async def test_a_file_of_marks_that_makes_no_sense_is_begun_anew(tmp_path: Path)
 
 
 async def test_in_a_room_who_speaks_is_known_and_whom_it_names(
-    server: Prosody, ann: Person, tmp_path: Path
+    server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """Groups: mentioned, replied to, quoted; nothing of ourselves, nothing whispered."""
     room = f"{new_id('club')}@rooms.localhost"
-    await ann.enter(room)
+    await ann.join_room(room)
     intake = RecordingIntake()
-    door = door_to(server, tmp_path, rooms=(room,))
-    async with door.connect(intake):
-        await door.send(outbound("I am here", to=address_of(room)))
+    platform = new_platform(server, tmp_path, rooms=(room,))
+    async with platform.connect(intake):
+        await platform.send(outbound("I am here", to=address_of(room)))
         ann.write("psst", to=f"{room}/bot")
         ann.write("dinner at eight", to=room)
         ann.write("bot: /stop", to=room)
@@ -192,18 +192,18 @@ def address_of(room: str) -> Address:
 
 
 async def test_what_was_said_in_a_room_meanwhile_is_found_in_its_archive(
-    server: Prosody, ann: Person, tmp_path: Path
+    server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """G1: of everybody but ourselves, by their addresses, and once."""
     room = f"{new_id('club')}@rooms.localhost"
-    await ann.enter(room)
+    await ann.join_room(room)
     intake = RecordingIntake()
-    door = door_to(server, tmp_path, rooms=(room,))
-    async with door.connect(intake):
-        await door.send(outbound("going", to=address_of(room)))
+    platform = new_platform(server, tmp_path, rooms=(room,))
+    async with platform.connect(intake):
+        await platform.send(outbound("going", to=address_of(room)))
     ann.write("bot, come back", to=room)
     await ann.settle()
-    async with door.connect(intake):
+    async with platform.connect(intake):
         ann.write("there you are", to=room)
         missed, live = await intake.wait_for_attempts(2)
     assert (missed.text, missed.mentioned, missed.source.user_id) == ("come back", True, ANN)
@@ -212,13 +212,13 @@ async def test_what_was_said_in_a_room_meanwhile_is_found_in_its_archive(
 
 
 async def test_nobody_speaks_for_another_by_writing_their_address_into_a_message(
-    server: Prosody, ann: Person, tmp_path: Path
+    server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """Authorisation goes by these ids: said now, and found in the archive."""
     room = f"{new_id('club')}@rooms.localhost"
-    await ann.enter(room)
+    await ann.join_room(room)
     intake = RecordingIntake()
-    door = door_to(server, tmp_path, rooms=(room,))
+    platform = new_platform(server, tmp_path, rooms=(room,))
 
     def forge(body: str) -> None:
         message = ann.make_message(mto=room, mbody=body, mtype="groupchat")
@@ -226,11 +226,11 @@ async def test_nobody_speaks_for_another_by_writing_their_address_into_a_message
         message.append(fromstring(told))
         message.send()
 
-    async with door.connect(intake):
+    async with platform.connect(intake):
         forge("now")
         await intake.wait_for_attempts(1)
     forge("meanwhile")
-    async with door.connect(intake):
+    async with platform.connect(intake):
         await intake.wait_for_attempts(2)
     assert [(each.text, each.source.user_id) for each in intake.attempted] == [
         ("now", ANN),
@@ -251,39 +251,41 @@ def test_who_was_in_a_room_goes_by_what_only_the_room_can_say() -> None:
 
 
 async def test_a_room_that_does_not_let_the_account_in_holds_up_nobody(
-    server: Prosody, ann: Person, tmp_path: Path
+    server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     intake = RecordingIntake()
     closed = "club@nowhere.localhost"
-    door = door_to(server, tmp_path, rooms=(closed,))
-    async with door.connect(intake):
+    platform = new_platform(server, tmp_path, rooms=(closed,))
+    async with platform.connect(intake):
         with pytest.raises(SendRejected, match=r"club@nowhere\.localhost"):
-            await door.send(outbound("hello", to=address_of(closed)))
+            await platform.send(outbound("hello", to=address_of(closed)))
         ann.write("hello")
         await intake.wait_for_attempts(1)
 
 
-async def test_two_of_one_name_are_told_apart(server: Prosody, ann: Person, tmp_path: Path) -> None:
+async def test_two_of_one_name_are_told_apart(
+    server: Prosody, ann: XmppUser, tmp_path: Path
+) -> None:
     """Somebody has the name of the bot: it goes by another, and hears that."""
     room = f"{new_id('club')}@rooms.localhost"
     await ann.plugin["xep_0045"].join_muc_wait(room, "bot", maxstanzas=0)
-    await ann.set_open(room)
+    await ann.unlock_room(room)
     intake = RecordingIntake()
-    async with door_to(server, tmp_path, rooms=(room,)).connect(intake):
+    async with new_platform(server, tmp_path, rooms=(room,)).connect(intake):
         ann.write("bot_: hello", to=room)
         (heard,) = await intake.wait_for_attempts(1)
     assert (heard.text, heard.mentioned, heard.source.user_id) == ("hello", True, ANN)
 
 
 async def test_a_file_is_fetched_from_where_its_link_leads(
-    server: Prosody, ann: Person, tmp_path: Path
+    server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """Attachments"""
     path = tmp_path / "plan.txt"
     path.write_bytes(b"the plan")
     url = await ann.plugin["xep_0363"].upload_file(path)
     intake = RecordingIntake()
-    async with door_to(server, tmp_path / "door").connect(intake):
+    async with new_platform(server, tmp_path / "door").connect(intake):
         ann.write(url, oob={"url": url})
         (heard,) = await intake.wait_for_attempts(1)
     assert (heard.text, intake.attachments) == ("", [("plan.txt", b"the plan")])

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from tests.platforms.xmpp.builders import address, change, door_to, new_id, outbound, until
+from tests.platforms.xmpp.builders import address, change, new_id, new_platform, outbound, until
 from tests.platforms.xmpp.prosody import Prosody
-from tests.platforms.xmpp.users import BOT, Person
+from tests.platforms.xmpp.users import BOT, XmppUser
 
 from holdfast.core.errors import NotConnected, OutcomeUnknown, SendRejected
 from holdfast.core.ids import DeliveryId
@@ -16,13 +16,13 @@ from holdfast.testing.intake import RecordingIntake
 
 
 async def test_marks_are_those_of_styling_and_a_text_that_could_be_mistaken_says_so(
-    server: Prosody, ann: Person, tmp_path: Path
+    server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """Formatting: XEP-0393."""
-    door = door_to(server, tmp_path)
-    async with door.connect(RecordingIntake()):
-        await door.send(outbound("**bold**"))
-        await door.send(outbound("2 *3 is * six"))
+    platform = new_platform(server, tmp_path)
+    async with platform.connect(RecordingIntake()):
+        await platform.send(outbound("**bold**"))
+        await platform.send(outbound("2 *3 is * six"))
         await until(lambda: len(ann.texts()) == 2)
     styled, plain = ann.read
     unstyled = "{urn:xmpp:styling:0}unstyled"
@@ -31,14 +31,14 @@ async def test_marks_are_those_of_styling_and_a_text_that_could_be_mistaken_says
 
 
 async def test_a_change_is_a_correction_of_the_first_message_however_often(
-    server: Prosody, ann: Person, tmp_path: Path
+    server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """I2, I4: XEP-0308; each has an id of its own."""
-    door = door_to(server, tmp_path)
-    async with door.connect(RecordingIntake()):
-        receipt = await door.send(outbound("Hel"))
+    platform = new_platform(server, tmp_path)
+    async with platform.connect(RecordingIntake()):
+        receipt = await platform.send(outbound("Hel"))
         for text in ("Hello", "Hello you"):
-            await door.edit(change(receipt.platform_message_id, text))
+            await platform.edit(change(receipt.platform_message_id, text))
         await until(lambda: len(ann.read) == 3)
     assert [each["replace"]["id"] for each in ann.read[1:]] == [receipt.platform_message_id] * 2
     assert len({each["id"] for each in ann.read}) == 3
@@ -46,124 +46,126 @@ async def test_a_change_is_a_correction_of_the_first_message_however_often(
 
 
 async def test_who_writes_is_shown_and_kept_in_no_archive(
-    server: Prosody, ann: Person, tmp_path: Path
+    server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
-    door = door_to(server, tmp_path)
-    async with door.connect(RecordingIntake()):
-        await door.show_typing(address())
+    platform = new_platform(server, tmp_path)
+    async with platform.connect(RecordingIntake()):
+        await platform.show_typing(address())
         await until(lambda: ann.read)
     (composing,) = ann.read
     assert composing["chat_state"] == "composing"
     assert composing.xml.find("{urn:xmpp:hints}no-store") is not None
 
 
-async def test_what_xml_forbids_ends_no_line(server: Prosody, ann: Person, tmp_path: Path) -> None:
-    door = door_to(server, tmp_path)
-    async with door.connect(intake := RecordingIntake()):
+async def test_what_xml_forbids_ends_no_line(
+    server: Prosody, ann: XmppUser, tmp_path: Path
+) -> None:
+    platform = new_platform(server, tmp_path)
+    async with platform.connect(intake := RecordingIntake()):
         with pytest.raises(SendRejected, match="no address"):
-            await door.send(outbound("hello", to=address("an\x01n@localhost")))
-        await door.send(outbound("\x01hel\ufffflo", name=f"d\x02{new_id('odd')}"))
+            await platform.send(outbound("hello", to=address("an\x01n@localhost")))
+        await platform.send(outbound("\x01hel\ufffflo", name=f"d\x02{new_id('odd')}"))
         await until(lambda: ann.texts() == ["hello"])
     assert intake.disconnects == []
 
 
 async def test_a_room_shows_what_was_said_and_only_that_is_a_receipt(
-    server: Prosody, ann: Person, tmp_path: Path
+    server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """I2: and an answer names what it answers by the name that the room gave that (XEP-0461)."""
     room = f"{new_id('club')}@rooms.localhost"
-    await ann.enter(room)
+    await ann.join_room(room)
     intake = RecordingIntake()
-    door = door_to(server, tmp_path, rooms=(room,))
-    async with door.connect(intake):
+    platform = new_platform(server, tmp_path, rooms=(room,))
+    async with platform.connect(intake):
         name = ann.write("bot: hello", to=room)
         (asked,) = await intake.wait_for_attempts(1)
         answer = outbound("hello", to=address(room, reply_to=name))
-        receipt = await door.send(answer)
-        await door.edit(change(receipt.platform_message_id, "hello ann", to=answer.address))
+        receipt = await platform.send(answer)
+        await platform.edit(change(receipt.platform_message_id, "hello ann", to=answer.address))
         await until(lambda: ann.texts() == ["hello ann"])
-        assert await door.find_delivery(answer.delivery_id, answer.address) == receipt
+        assert await platform.find_delivery(answer.delivery_id, answer.address) == receipt
     assert asked.cursor is not None
     reply = ann.read[0]["reply"]
     assert (reply["to"], reply["id"]) == (f"{room}/ann", asked.cursor.value.split()[-1])
 
 
 async def test_a_sign_in_a_room_goes_by_the_name_that_the_room_gave_the_message(
-    server: Prosody, ann: Person, tmp_path: Path
+    server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """XEP-0444; a room that gives none has no signs."""
     kept, unkept = (f"{new_id('club')}@{host}.localhost" for host in ("rooms", "unkept"))
-    await ann.enter(kept)
+    await ann.join_room(kept)
     intake = RecordingIntake()
-    door = door_to(server, tmp_path, rooms=(kept, unkept))
-    async with door.connect(intake):
+    platform = new_platform(server, tmp_path, rooms=(kept, unkept))
+    async with platform.connect(intake):
         name = ann.write("bot: hello", to=kept)
         (asked,) = await intake.wait_for_attempts(1)
-        await door.react(address(kept), name, WAITING_REACTION)
-        await door.react(address(kept), name, None)
-        await until(lambda: len(ann.marks) == 2)
-        await ann.enter(unkept)
+        await platform.react(address(kept), name, WAITING_REACTION)
+        await platform.react(address(kept), name, None)
+        await until(lambda: len(ann.reactions) == 2)
+        await ann.join_room(unkept)
         other = ann.write("bot: hello", to=unkept)
         await intake.wait_for_attempts(2)
         with pytest.raises(SendRejected, match="no id"):
-            await door.react(address(unkept), other, WAITING_REACTION)
+            await platform.react(address(unkept), other, WAITING_REACTION)
     assert asked.cursor is not None
     given = asked.cursor.value.split()[-1]
-    told = [(each["reactions"]["id"], each["reactions"]["values"]) for each in ann.marks]
+    told = [(each["reactions"]["id"], each["reactions"]["values"]) for each in ann.reactions]
     assert told == [(given, {WAITING_REACTION}), (given, set())]
-    assert all(each.xml.find("{urn:xmpp:hints}store") is not None for each in ann.marks)
+    assert all(each.xml.find("{urn:xmpp:hints}store") is not None for each in ann.reactions)
 
 
 async def test_a_room_without_an_archive_cannot_be_asked_so_what_may_be_repeated_says_so(
-    server: Prosody, ann: Person, tmp_path: Path
+    server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """I2: resent once, and marked."""
     room = f"{new_id('club')}@unkept.localhost"
-    await ann.enter(room)
-    door = door_to(server, tmp_path, rooms=(room,))
-    async with door.connect(RecordingIntake()):
+    await ann.join_room(room)
+    platform = new_platform(server, tmp_path, rooms=(room,))
+    async with platform.connect(RecordingIntake()):
         message = outbound("hello", to=address(room))
-        assert await door.find_delivery(message.delivery_id, message.address) is None
-        await door.send(message)
+        assert await platform.find_delivery(message.delivery_id, message.address) is None
+        await platform.send(message)
         await until(lambda: ann.texts())
     assert ann.texts() == ["_(This may have reached you before.)_\n\nhello"]
 
 
 async def test_who_is_put_out_of_a_room_says_nothing_more_there_and_who_is_forgotten_comes_back(
-    server: Prosody, ann: Person, tmp_path: Path
+    server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     room = f"{new_id('club')}@rooms.localhost"
-    await ann.enter(room)
+    await ann.join_room(room)
     intake = RecordingIntake()
-    door = door_to(server, tmp_path, rooms=(room,))
-    async with door.connect(intake):
+    platform = new_platform(server, tmp_path, rooms=(room,))
+    async with platform.connect(intake):
         await ann.plugin["xep_0045"].set_role(room, "bot", "none")
         with pytest.raises(SendRejected, match=r"removed from|not currently connected"):
             while True:
-                await door.send(outbound("hello", to=address(room)))
+                await platform.send(outbound("hello", to=address(room)))
         assert intake.disconnects == []
-    async with door.connect(intake):
+    async with platform.connect(intake):
         await ann.plugin["xep_0045"].destroy(room)
         with pytest.raises(NotConnected, match=room):
             while True:
-                await door.send(outbound("hello", to=address(room)))
+                await platform.send(outbound("hello", to=address(room)))
         await until(lambda: intake.disconnects)
     assert room in str(intake.disconnects[0])
 
 
 async def test_a_file_is_left_at_the_server_and_its_link_is_said(
-    server: Prosody, ann: Person, tmp_path: Path
+    server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """Attachments: XEP-0363; only where the server has a place for them."""
-    door = door_to(server, tmp_path)
+    platform = new_platform(server, tmp_path)
     file = OutboundFile(name="pl\x01än.txt", data=b"the plan")
-    async with door.connect(RecordingIntake()):
-        assert door.capabilities.attachments_out
-        await door.send(outbound("", file=file))
+    async with platform.connect(RecordingIntake()):
+        assert platform.capabilities.attachments_out
+        await platform.send(outbound("", file=file))
         await until(lambda: ann.texts())
         huge = OutboundFile(name="huge", data=bytes(11 * 2**20))
         with pytest.raises(SendRejected, match=r"file-too-large|not-acceptable|too large"):
-            await door.send(outbound("", file=huge))
+            await platform.send(outbound("", file=huge))
     (url,) = ann.texts()
     async with aiohttp.ClientSession() as http, http.get(url) as answer:
         assert await answer.read() == b"the plan"
@@ -173,37 +175,40 @@ async def test_a_server_without_archive_and_acks_still_takes_messages_and_says_l
     server: Prosody, tmp_path: Path
 ) -> None:
     """I2: what it answers to the next question is the receipt; doubt is not to be settled."""
-    door = door_to(server, tmp_path, jid="bot@bare.localhost")
+    platform = new_platform(server, tmp_path, jid="bot@bare.localhost")
     intake = RecordingIntake()
-    async with door.connect(intake):
-        assert (door.capabilities.backlog, door.capabilities.lookup) == (Backlog.NONE, False)
-        await door.send(outbound("hello", to=address("ann@bare.localhost")))
+    async with platform.connect(intake):
+        assert (platform.capabilities.backlog, platform.capabilities.lookup) == (
+            Backlog.NONE,
+            False,
+        )
+        await platform.send(outbound("hello", to=address("ann@bare.localhost")))
         with pytest.raises(SendRejected, match="service-unavailable"):
-            await door.send(outbound("hello", to=address("nobody@bare.localhost")))
-        await door.send(outbound("to myself", to=address("bot@bare.localhost")))
+            await platform.send(outbound("hello", to=address("nobody@bare.localhost")))
+        await platform.send(outbound("to myself", to=address("bot@bare.localhost")))
     assert intake.attempted == []
 
 
 async def test_a_line_that_is_cut_leaves_it_open_what_arrived_and_the_archive_knows(
-    server: Prosody, ann: Person, tmp_path: Path
+    server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """I2: unknown → looked up: of our own messages alone, and by the id of the delivery."""
-    door = door_to(server, tmp_path)
+    platform = new_platform(server, tmp_path)
     intake = RecordingIntake()
     message = outbound("hello")
-    async with door.connect(intake):
-        server.trouble("cut")
+    async with platform.connect(intake):
+        server.inject_fault("cut")
         with pytest.raises(OutcomeUnknown):
-            await door.send(message)
+            await platform.send(message)
         await until(lambda: intake.disconnects)
     forged = new_id("forged")
     copy = ann.make_message(mto=BOT, mbody="me", mtype="chat")
     copy["id"] = forged
     copy.send()
-    async with door.connect(intake):
+    async with platform.connect(intake):
         await until(lambda: any(each.message_id == forged for each in intake.accepted))
-        found = await door.find_delivery(message.delivery_id, message.address)
+        found = await platform.find_delivery(message.delivery_id, message.address)
         assert found is not None
         assert found.platform_message_id == message.delivery_id
-        assert await door.find_delivery(DeliveryId(forged), message.address) is None
+        assert await platform.find_delivery(DeliveryId(forged), message.address) is None
     assert ann.texts() == ["hello"]

@@ -23,7 +23,7 @@ _PLUGINS = (
 )
 
 
-class Person(ClientXMPP):
+class XmppUser(ClientXMPP):
     """Writes by the library's own plugins, and not by our code."""
 
     def __init__(self, jid: str, password: str) -> None:
@@ -39,17 +39,17 @@ class Person(ClientXMPP):
             self.register_plugin(plugin)
         self.nick = ""
         self.read: list[Any] = []  # messages, as they came
-        self.marks: list[Any] = []  # what was said of signs on messages, by others
-        self.add_event_handler("reactions", self.marks.append)
-        self.add_event_handler("message", self._keep)
-        self.add_event_handler("groupchat_message", self._keep_of_others)
+        self.reactions: list[Any] = []  # what was said of signs on messages, by others
+        self.add_event_handler("reactions", self.reactions.append)
+        self.add_event_handler("message", self._on_message)
+        self.add_event_handler("groupchat_message", self._on_groupchat_message)
         self.add_event_handler("chatstate_composing", self.read.append)
 
-    def _keep(self, message: Any) -> None:
+    def _on_message(self, message: Any) -> None:
         if message["type"] != "groupchat":
             self.read.append(message)
 
-    def _keep_of_others(self, message: Any) -> None:
+    def _on_groupchat_message(self, message: Any) -> None:
         if message["from"].resource != self.nick:
             self.read.append(message)
 
@@ -75,12 +75,12 @@ class Person(ClientXMPP):
                 shown[each["replace"]["id"] or each["id"]] = each["body"]
         return list(shown.values())
 
-    async def enter(self, room: str, nick: str = "ann") -> None:
+    async def join_room(self, room: str, nick: str = "ann") -> None:
         await self.plugin["xep_0045"].join_muc_wait(room, nick, maxstanzas=0)
         self.nick = nick
-        await self.set_open(room)
+        await self.unlock_room(room)
 
-    async def set_open(self, room: str) -> None:
+    async def unlock_room(self, room: str) -> None:
         """A room that its first visitor has made is open when they say so."""
         form = self.plugin["xep_0004"].make_form(ftype="submit")
         try:
@@ -90,19 +90,19 @@ class Person(ClientXMPP):
 
 
 @asynccontextmanager
-async def online(server: Prosody, jid: str) -> AsyncIterator[Person]:
-    person = Person(jid, f"pw-{jid[:3]}")
+async def online(server: Prosody, jid: str) -> AsyncIterator[XmppUser]:
+    user = XmppUser(jid, f"pw-{jid[:3]}")
     negotiated: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    person.add_event_handler("stream_negotiated", lambda _: negotiated.set_result(None))
-    await person.connect("127.0.0.1", server.port)
+    user.add_event_handler("stream_negotiated", lambda _: negotiated.set_result(None))
+    await user.connect("127.0.0.1", server.port)
     async with asyncio.timeout(10):
         await negotiated
-    person.send_presence()
+    user.send_presence()
     try:
-        yield person
+        yield user
     finally:
-        await person.disconnect(wait=1.0, ignore_send_queue=True)
-        for name in list(person.scheduled_events):
-            person.cancel_schedule(name)
-        assert person._run_out_filters is not None
-        person._run_out_filters.cancel()
+        await user.disconnect(wait=1.0, ignore_send_queue=True)
+        for name in list(user.scheduled_events):
+            user.cancel_schedule(name)
+        assert user._run_out_filters is not None
+        user._run_out_filters.cancel()

@@ -34,12 +34,12 @@ _FAULTS = {
 }
 
 
-class SimulatedGround(PlatformHarness):
+class SimulatedHarness(PlatformHarness):
     shows_replies = True
 
-    def __init__(self, service: ChatService, door: Platform, *, has_line: bool) -> None:
-        self.platform = door
-        self.has_connection = has_line
+    def __init__(self, service: ChatService, platform: Platform, *, over_network: bool) -> None:
+        self.platform = platform
+        self.has_connection = over_network
         self._service = service
 
     def address(self) -> Address:
@@ -119,32 +119,34 @@ def _service(**about: Any) -> ChatService:
 @asynccontextmanager
 async def in_process() -> AsyncIterator[PlatformHarness]:
     service = _service()
-    door = SimulatedPlatform(service, longest_delay=0.1, send_timeout=0.6)
-    yield SimulatedGround(service, door, has_line=False)
+    platform = SimulatedPlatform(service, longest_delay=0.1, send_timeout=0.6)
+    yield SimulatedHarness(service, platform, over_network=False)
 
 
 @asynccontextmanager
-async def poor() -> AsyncIterator[PlatformHarness]:
+async def minimal() -> AsyncIterator[PlatformHarness]:
     """One that knows a delivery again, and can do little else."""
     service = ChatService(max_length=512, idempotent_send=True)
-    yield SimulatedGround(service, SimulatedPlatform(service, longest_delay=0.1), has_line=False)
+    yield SimulatedHarness(
+        service, SimulatedPlatform(service, longest_delay=0.1), over_network=False
+    )
 
 
 @asynccontextmanager
-async def forgetful() -> AsyncIterator[PlatformHarness]:
+async def without_backlog() -> AsyncIterator[PlatformHarness]:
     """One that gives each message once, and only to who is there."""
     service = _service(backlog=Backlog.NONE)
-    door = SimulatedPlatform(service, longest_delay=0.1, send_timeout=0.6)
-    yield SimulatedGround(service, door, has_line=False)
+    platform = SimulatedPlatform(service, longest_delay=0.1, send_timeout=0.6)
+    yield SimulatedHarness(service, platform, over_network=False)
 
 
 @asynccontextmanager
 async def over_http() -> AsyncIterator[PlatformHarness]:
     service = _service(lookup=True)
     async with serve(service) as base_url:
-        door = RemoteSimulatedPlatform(
+        platform = RemoteSimulatedPlatform(
             base_url, longest_delay=0.1, send_timeout=2.0, connect_timeout=2.0
         )
-        async with door.connect(RecordingIntake()):
+        async with platform.connect(RecordingIntake()):
             pass  # it has asked by then what its vendor can do
-        yield SimulatedGround(service, door, has_line=True)
+        yield SimulatedHarness(service, platform, over_network=True)

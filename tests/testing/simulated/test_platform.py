@@ -40,18 +40,18 @@ from holdfast.testing.simulated.service import ChatService
 
 
 @asynccontextmanager
-async def remote_door(service: ChatService, **options: Any) -> AsyncIterator[Platform]:
+async def remote_platform(service: ChatService, **options: Any) -> AsyncIterator[Platform]:
     async with serve(service) as base_url:
         yield RemoteSimulatedPlatform(base_url, **options)
 
 
-def local_door(service: ChatService, **options: Any) -> AbstractAsyncContextManager[Platform]:
+def local_platform(service: ChatService, **options: Any) -> AbstractAsyncContextManager[Platform]:
     return nullcontext(SimulatedPlatform(service, **options))
 
 
 @pytest.fixture(params=["in_process", "remote"])
-def open_door(request: pytest.FixtureRequest) -> Any:
-    return local_door if request.param == "in_process" else remote_door
+def open_platform(request: pytest.FixtureRequest) -> Any:
+    return local_platform if request.param == "in_process" else remote_platform
 
 
 def say(service: ChatService, text: str, **more: Any) -> str:
@@ -74,26 +74,26 @@ async def until_acked(service: ChatService, number: int) -> None:
 
 
 async def test_what_was_said_while_nobody_listened_is_handed_over_at_connect(
-    open_door: Any,
+    open_platform: Any,
 ) -> None:
     """G1: what arrives while the gateway is down is still at the platform."""
     service, intake = ChatService(), RecordingIntake()
     say(service, "one")
     say(service, "two")
-    async with open_door(service) as door, door.connect(intake):
+    async with open_platform(service) as platform, platform.connect(intake):
         handed = await intake.wait_for_attempts(2)
         await until_acked(service, 2)
     assert [inbound.text for inbound in handed] == ["one", "two"]
 
 
 async def test_an_update_carries_where_it_came_from_and_how_far_the_stream_is(
-    open_door: Any,
+    open_platform: Any,
 ) -> None:
     service, intake = ChatService(first_update_id=71), RecordingIntake()
     message_id = say(
         service, "hi", chat_type=ChatType.GROUP, thread="t", user_name="Ann", account="bot2"
     )
-    async with open_door(service, account="bot2") as door, door.connect(intake):
+    async with open_platform(service, account="bot2") as platform, platform.connect(intake):
         [inbound] = await intake.wait_for_attempts(1)
     assert inbound.source == Source(
         platform="simulated",
@@ -109,38 +109,38 @@ async def test_an_update_carries_where_it_came_from_and_how_far_the_stream_is(
     assert inbound.cursor.value == "71"
 
 
-async def test_one_account_does_not_get_the_updates_of_another(open_door: Any) -> None:
+async def test_one_account_does_not_get_the_updates_of_another(open_platform: Any) -> None:
     service, intake = ChatService(), RecordingIntake()
     say(service, "not yours", account="other")
     say(service, "yours")
-    async with open_door(service) as door, door.connect(intake):
+    async with open_platform(service) as platform, platform.connect(intake):
         await until_acked(service, 1)
     assert [inbound.text for inbound in intake.attempted] == ["yours"]
 
 
-async def test_nothing_is_acknowledged_before_intake_has_it(open_door: Any) -> None:
+async def test_nothing_is_acknowledged_before_intake_has_it(open_platform: Any) -> None:
     """G1: commit, then acknowledge."""
     service, intake = ChatService(), RecordingIntake(delay=ALWAYS)
     say(service, "slow")
-    async with open_door(service) as door:
-        async with door.connect(intake):
+    async with open_platform(service) as platform:
+        async with platform.connect(intake):
             while not service.ledger().said[0].times_given:
                 await asyncio.sleep(0.005)
         assert not service.ledger().said[0].acked
         quick = RecordingIntake()
-        async with door.connect(quick):
+        async with platform.connect(quick):
             await until_acked(service, 1)
     assert [inbound.text for inbound in quick.accepted] == ["slow"]
 
 
 async def test_a_store_that_cannot_write_gets_the_update_again_and_in_order(
-    open_door: Any,
+    open_platform: Any,
 ) -> None:
     service, intake = ChatService(), RecordingIntake()
     intake.fail_next(StoreError("disk full"), StoreError("disk full"))
     say(service, "one")
     say(service, "two")
-    async with open_door(service) as door, door.connect(intake):
+    async with open_platform(service) as platform, platform.connect(intake):
         await until_acked(service, 2)
     assert [inbound.text for inbound in intake.attempted] == ["one", "one", "one", "two"]
     assert [inbound.text for inbound in intake.accepted] == ["one", "two"]
@@ -167,49 +167,49 @@ async def test_pauses_grow_while_nothing_can_be_kept_and_start_small_again_after
     assert pauses == [1, 2, 4, 4, 1]
 
 
-async def test_a_stranger_is_dropped_and_does_not_hold_up_the_others(open_door: Any) -> None:
+async def test_a_stranger_is_dropped_and_does_not_hold_up_the_others(open_platform: Any) -> None:
     service, intake = ChatService(), RecordingIntake()
     intake.fail_next(NotAllowed("ann is not on the list"))
     say(service, "let me in")
     say(service, "hello")
-    async with open_door(service) as door, door.connect(intake):
+    async with open_platform(service) as platform, platform.connect(intake):
         await until_acked(service, 2)
     assert [inbound.text for inbound in intake.accepted] == ["hello"]
 
 
 async def test_a_duplicate_comes_with_the_same_event_id_after_it_was_acknowledged(
-    open_door: Any,
+    open_platform: Any,
 ) -> None:
     """G2: the same event again is the same event."""
     service, intake = ChatService(), RecordingIntake()
     service.set_faults(Faults(duplicates=1))
     say(service, "one")
     say(service, "two")
-    async with open_door(service) as door, door.connect(intake):
+    async with open_platform(service) as platform, platform.connect(intake):
         handed = await intake.wait_for_attempts(3)
     assert sorted(inbound.event_id for inbound in handed) == ["1", "1", "2"]
     assert len(intake.accepted) == 2
     assert [said.times_given >= 2 for said in service.ledger().said] == [True, False]
 
 
-async def test_a_delayed_update_comes_late_and_is_not_lost(open_door: Any) -> None:
+async def test_a_delayed_update_comes_late_and_is_not_lost(open_platform: Any) -> None:
     service, intake = ChatService(), RecordingIntake()
     service.set_faults(Faults(delay=0.05))
     say(service, "late")
     service.set_faults(Faults())
     say(service, "early")
-    async with open_door(service) as door, door.connect(intake):
+    async with open_platform(service) as platform, platform.connect(intake):
         await until_acked(service, 2)
     assert [inbound.text for inbound in intake.accepted] == ["early", "late"]
 
 
-async def test_a_cut_line_is_taken_up_again_by_itself(open_door: Any) -> None:
+async def test_a_cut_line_is_taken_up_again_by_itself(open_platform: Any) -> None:
     service, intake = ChatService(), RecordingIntake()
-    async with open_door(service, longest_delay=0.05) as door, door.connect(intake):
+    async with open_platform(service, longest_delay=0.05) as platform, platform.connect(intake):
         service.set_faults(Faults(disconnected=True))
         say(service, "anyone there?")
         with pytest.raises(NotConnected):
-            await door.send(outbound("lost?"))
+            await platform.send(outbound("lost?"))
         await asyncio.sleep(0.1)
         assert intake.attempted == []
         service.set_faults(Faults())
@@ -217,10 +217,12 @@ async def test_a_cut_line_is_taken_up_again_by_itself(open_door: Any) -> None:
     assert [attempt.verdict for attempt in service.ledger().attempts] == [VendorVerdict.UNREACHABLE]
 
 
-async def test_a_sent_message_stands_in_its_chat_and_its_receipt_names_it(open_door: Any) -> None:
+async def test_a_sent_message_stands_in_its_chat_and_its_receipt_names_it(
+    open_platform: Any,
+) -> None:
     service = ChatService()
-    async with open_door(service) as door, door.connect(RecordingIntake()):
-        receipt = await door.send(outbound("hello", maybe_repeated=True))
+    async with open_platform(service) as platform, platform.connect(RecordingIntake()):
+        receipt = await platform.send(outbound("hello", maybe_repeated=True))
     [sent] = service.ledger().sent
     assert receipt.platform_message_id == sent.message_id
     assert (sent.outgoing.chat_id, sent.outgoing.text) == ("home", "hello")
@@ -228,66 +230,69 @@ async def test_a_sent_message_stands_in_its_chat_and_its_receipt_names_it(open_d
     assert not sent.duplicate
 
 
-async def test_flood_control_says_how_long_to_wait_and_takes_nothing(open_door: Any) -> None:
+async def test_flood_control_says_how_long_to_wait_and_takes_nothing(open_platform: Any) -> None:
     """I2: 429 → wait as told."""
     service = ChatService()
     service.set_faults(Faults(floods=1, retry_after=7.0))
-    async with open_door(service) as door, door.connect(RecordingIntake()):
+    async with open_platform(service) as platform, platform.connect(RecordingIntake()):
         with pytest.raises(Throttled) as caught:
-            await door.send(outbound("too fast"))
+            await platform.send(outbound("too fast"))
         assert caught.value.retry_after == 7.0
         assert service.ledger().sent == ()
-        await door.send(outbound("slower"))
+        await platform.send(outbound("slower"))
     assert len(service.ledger().sent) == 1
 
 
-async def test_a_refused_message_is_refused_for_good(open_door: Any) -> None:
+async def test_a_refused_message_is_refused_for_good(open_platform: Any) -> None:
     """I2: another 4xx → failed."""
     service = ChatService(max_length=5)
     service.set_faults(Faults(refusals=1))
-    async with open_door(service) as door, door.connect(RecordingIntake()):
+    async with open_platform(service) as platform, platform.connect(RecordingIntake()):
         with pytest.raises(SendRejected, match="does not want"):
-            await door.send(outbound("no"))
+            await platform.send(outbound("no"))
         with pytest.raises(SendRejected, match="longer than 5"):
-            await door.send(outbound("much too long"))
+            await platform.send(outbound("much too long"))
     assert service.ledger().sent == ()
 
 
 @pytest.mark.parametrize("cut", list(CutStyle))
 async def test_a_lost_receipt_leaves_the_outcome_unknown_though_it_was_taken(
-    open_door: Any, cut: CutStyle
+    open_platform: Any, cut: CutStyle
 ) -> None:
     """I2: a timeout or reset after the body was written → unknown."""
     service = ChatService()
     service.set_faults(Faults(lost_receipts=1, cut=cut))
-    async with open_door(service, send_timeout=2.0) as door, door.connect(RecordingIntake()):
+    async with (
+        open_platform(service, send_timeout=2.0) as platform,
+        platform.connect(RecordingIntake()),
+    ):
         with pytest.raises(OutcomeUnknown):
-            await door.send(outbound("hello"))
+            await platform.send(outbound("hello"))
         assert len(service.ledger().sent) == 1
-        await door.send(outbound("hello", maybe_repeated=True))
+        await platform.send(outbound("hello", maybe_repeated=True))
     assert [sent.duplicate for sent in service.ledger().sent] == [False, True]
 
 
 async def test_a_lost_message_looks_to_its_sender_just_like_a_lost_receipt(
-    open_door: Any,
+    open_platform: Any,
 ) -> None:
     service = ChatService()
     service.set_faults(Faults(lost_messages=1))
-    async with open_door(service) as door, door.connect(RecordingIntake()):
+    async with open_platform(service) as platform, platform.connect(RecordingIntake()):
         with pytest.raises(OutcomeUnknown):
-            await door.send(outbound("hello"))
+            await platform.send(outbound("hello"))
     assert service.ledger().sent == ()
 
 
-async def test_with_idempotency_keys_a_repeated_delivery_is_taken_once(open_door: Any) -> None:
+async def test_with_idempotency_keys_a_repeated_delivery_is_taken_once(open_platform: Any) -> None:
     """I2: idempotency key → exactly once."""
     service = ChatService(idempotent_send=True)
     service.set_faults(Faults(lost_receipts=1))
-    async with open_door(service) as door, door.connect(RecordingIntake()):
-        assert door.capabilities.idempotent_send
+    async with open_platform(service) as platform, platform.connect(RecordingIntake()):
+        assert platform.capabilities.idempotent_send
         with pytest.raises(OutcomeUnknown):
-            await door.send(outbound("hello"))
-        receipt = await door.send(outbound("hello", maybe_repeated=True))
+            await platform.send(outbound("hello"))
+        receipt = await platform.send(outbound("hello", maybe_repeated=True))
     [sent] = service.ledger().sent
     assert receipt.platform_message_id == sent.message_id
     assert [a.verdict for a in service.ledger().attempts] == [
@@ -296,30 +301,30 @@ async def test_with_idempotency_keys_a_repeated_delivery_is_taken_once(open_door
     ]
 
 
-async def test_what_became_of_a_delivery_can_be_asked(open_door: Any) -> None:
+async def test_what_became_of_a_delivery_can_be_asked(open_platform: Any) -> None:
     """I2: look-up → exactly once."""
     service = ChatService(lookup=True)
     service.set_faults(Faults(lost_receipts=1))
-    async with open_door(service) as door, door.connect(RecordingIntake()):
-        assert door.capabilities.lookup and door.capabilities.can_resolve_unknown
+    async with open_platform(service) as platform, platform.connect(RecordingIntake()):
+        assert platform.capabilities.lookup and platform.capabilities.can_resolve_unknown
         sent = outbound("hello")
-        assert await door.find_delivery(sent.delivery_id, sent.address) is None
+        assert await platform.find_delivery(sent.delivery_id, sent.address) is None
         with pytest.raises(OutcomeUnknown):
-            await door.send(sent)
-        receipt = await door.find_delivery(sent.delivery_id, sent.address)
+            await platform.send(sent)
+        receipt = await platform.find_delivery(sent.delivery_id, sent.address)
         service.set_faults(Faults(account_floods=1, retry_after=0.5))
         with pytest.raises(Throttled) as asked:
-            await door.find_delivery(sent.delivery_id, sent.address)
+            await platform.find_delivery(sent.delivery_id, sent.address)
     assert asked.value.whole_account and asked.value.retry_after == 0.5
     assert receipt.platform_message_id == service.ledger().sent[0].message_id
 
 
-async def test_a_door_declares_what_its_vendor_can_do(open_door: Any) -> None:
+async def test_a_door_declares_what_its_vendor_can_do(open_platform: Any) -> None:
     service = ChatService(max_length=4096)
-    async with open_door(service) as door, door.connect(RecordingIntake()):
-        assert door.capabilities.backlog is Backlog.UNTIL_ACKED
-        assert door.capabilities.max_length == 4096
-        assert not door.capabilities.idempotent_send
+    async with open_platform(service) as platform, platform.connect(RecordingIntake()):
+        assert platform.capabilities.backlog is Backlog.UNTIL_ACKED
+        assert platform.capabilities.max_length == 4096
+        assert not platform.capabilities.idempotent_send
 
 
 async def test_a_vendor_that_comes_up_late_is_found_and_asked_what_it_can_do() -> None:
@@ -327,14 +332,14 @@ async def test_a_vendor_that_comes_up_late_is_found_and_asked_what_it_can_do() -
         port = int(base_url.rpartition(":")[2])
     service, intake = ChatService(idempotent_send=True), RecordingIntake()
     say(service, "hello")
-    door = RemoteSimulatedPlatform(base_url, longest_delay=0.05)
+    platform = RemoteSimulatedPlatform(base_url, longest_delay=0.05)
     with pytest.raises(NotConnected):
-        await door.connect(intake).__aenter__()
+        await platform.connect(intake).__aenter__()
     with pytest.raises(NotConnected):
-        await door.send(outbound("too early"))
-    async with serve(service, port=port), door.connect(intake):
+        await platform.send(outbound("too early"))
+    async with serve(service, port=port), platform.connect(intake):
         await until_acked(service, 1)
-        assert door.capabilities.idempotent_send
+        assert platform.capabilities.idempotent_send
 
 
 @pytest.mark.parametrize("over", ["http", "in process"])
@@ -342,23 +347,23 @@ async def test_a_bot_that_is_not_let_in_hears_why(over: str) -> None:
     service, intake = ChatService(), RecordingIntake()
     async with serve(service) as base_url:
         remote = over == "http"
-        door = RemoteSimulatedPlatform(base_url) if remote else SimulatedPlatform(service)
+        platform = RemoteSimulatedPlatform(base_url) if remote else SimulatedPlatform(service)
         service.set_faults(Faults(connect_refused="this token is no good"))
         with pytest.raises(ConnectRefused, match="no good") as refused:
-            await door.connect(intake).__aenter__()
+            await platform.connect(intake).__aenter__()
         assert refused.value.remedy
-        service.set_faults(Faults(held_by="the bot next door"))
+        service.set_faults(Faults(in_use_by="the bot next door"))
         with pytest.raises(AccountInUse) as held:
-            await door.connect(intake).__aenter__()
+            await platform.connect(intake).__aenter__()
         assert held.value.holder == "the bot next door"
         service.set_faults(Faults(disconnected=True))
         with pytest.raises(NotConnected):
-            await door.connect(intake).__aenter__()
+            await platform.connect(intake).__aenter__()
         assert intake.confirmations == []
         service.set_faults(Faults())
-        async with door.connect(intake):
+        async with platform.connect(intake):
             assert intake.confirmations
-            await door.probe()
+            await platform.probe()
 
 
 async def test_a_door_that_is_not_connected_sends_nothing() -> None:
@@ -381,11 +386,11 @@ async def test_people_say_break_and_read_over_http() -> None:
         people = PeopleClient(base_url, http=http)
         await people.set_faults(Faults(floods=1), idempotent_send=True)
         message_id = await people.say("hello")
-        door = RemoteSimulatedPlatform(base_url)
-        async with door.connect(intake):
+        platform = RemoteSimulatedPlatform(base_url)
+        async with platform.connect(intake):
             with pytest.raises(Throttled):
-                await door.send(outbound("hi"))
-            await door.send(outbound("hi"))
+                await platform.send(outbound("hi"))
+            await platform.send(outbound("hi"))
             await until_acked(service, 1)
         ledger = await people.ledger(sent=1, wait=5)
     assert [said.message_id for said in ledger.said if said.acked] == [message_id]
@@ -399,83 +404,85 @@ def change(message_id: str, text: str) -> MessageEdit:
     )
 
 
-async def test_an_edit_changes_what_stands_in_the_chat_and_twice_is_once(open_door: Any) -> None:
+async def test_an_edit_changes_what_stands_in_the_chat_and_twice_is_once(
+    open_platform: Any,
+) -> None:
     """I2: edits are idempotent; the ledger keeps each of them."""
     service = ChatService(edit=True)
-    async with open_door(service) as door, door.connect(RecordingIntake()):
-        assert door.capabilities.edit
-        receipt = await door.send(outbound("Hel"))
+    async with open_platform(service) as platform, platform.connect(RecordingIntake()):
+        assert platform.capabilities.edit
+        receipt = await platform.send(outbound("Hel"))
         for text in ("Hello", "Hello", "Hello!"):
-            await door.edit(change(receipt.platform_message_id, text))
+            await platform.edit(change(receipt.platform_message_id, text))
     (sent,) = service.ledger().sent
     assert (sent.text, sent.edits) == ("Hello!", ("Hello", "Hello!"))
     assert [edit.text for edit in service.ledger().edits] == ["Hello", "Hello", "Hello!"]
 
 
-async def test_edits_are_rejected_flooded_and_lost_on_demand(open_door: Any) -> None:
+async def test_edits_are_rejected_flooded_and_lost_on_demand(open_platform: Any) -> None:
     service = ChatService(edit=True, max_length=10)
-    async with open_door(service) as door, door.connect(RecordingIntake()):
-        name = (await door.send(outbound("one"))).platform_message_id
+    async with open_platform(service) as platform, platform.connect(RecordingIntake()):
+        name = (await platform.send(outbound("one"))).platform_message_id
         service.set_faults(Faults(rejected_edits=1))
         with pytest.raises(SendRejected, match="cannot be edited"):
-            await door.edit(change(name, "two"))
+            await platform.edit(change(name, "two"))
         service.set_faults(Faults(floods=1, retry_after=7.0))
         with pytest.raises(Throttled) as flood:
-            await door.edit(change(name, "two"))
+            await platform.edit(change(name, "two"))
         assert flood.value.retry_after == 7.0
         with pytest.raises(SendRejected, match="longer than 10"):
-            await door.edit(change(name, "x" * 11))
+            await platform.edit(change(name, "x" * 11))
         with pytest.raises(SendRejected, match="no bot sent"):
-            await door.edit(change("m99", "two"))
+            await platform.edit(change("m99", "two"))
         service.set_faults(Faults(lost_edits=1))
         with pytest.raises(OutcomeUnknown):
-            await door.edit(change(name, "two"))
+            await platform.edit(change(name, "two"))
     assert service.ledger().sent[0].text == "two"
 
 
-async def test_a_vendor_without_edits_says_so(open_door: Any) -> None:
+async def test_a_vendor_without_edits_says_so(open_platform: Any) -> None:
     service = ChatService()
-    async with open_door(service) as door, door.connect(RecordingIntake()):
-        name = (await door.send(outbound("one"))).platform_message_id
-        assert not door.capabilities.edit
+    async with open_platform(service) as platform, platform.connect(RecordingIntake()):
+        name = (await platform.send(outbound("one"))).platform_message_id
+        assert not platform.capabilities.edit
         with pytest.raises(SendRejected, match="cannot be edited"):
-            await door.edit(change(name, "two"))
+            await platform.edit(change(name, "two"))
 
 
 async def test_a_sign_stands_on_what_was_said_and_each_try_is_in_the_ledger(
-    open_door: Any,
+    open_platform: Any,
 ) -> None:
     service = ChatService(reactions=True)
     where = Address(platform="simulated", account="default", chat_id="home")
-    async with open_door(service) as door, door.connect(RecordingIntake()):
-        assert door.capabilities.reactions
+    async with open_platform(service) as platform, platform.connect(RecordingIntake()):
+        assert platform.capabilities.reactions
         name = say(service, "hello")
-        await door.react(where, name, "👀")
+        await platform.react(where, name, "👀")
         assert service.ledger().said[0].reactions == {"default": "👀"}
-        await door.react(where, name, None)
+        await platform.react(where, name, None)
         assert service.ledger().said[0].reactions == {}
         service.set_faults(Faults(rejected_reactions=1))
         with pytest.raises(SendRejected, match="reactions to this message are refused"):
-            await door.react(where, name, "👀")
+            await platform.react(where, name, "👀")
         with pytest.raises(SendRejected, match="there is no message"):
-            await door.react(where, "m9", "👀")
+            await platform.react(where, "m9", "👀")
     tried = [(each.emoji, each.verdict) for each in service.ledger().reactions]
     taken, refused = VendorVerdict.TAKEN, VendorVerdict.REFUSED
     assert tried == [("👀", taken), (None, taken), ("👀", refused), ("👀", refused)]
 
 
-async def test_typing_is_in_the_ledger(open_door: Any) -> None:
+async def test_typing_is_in_the_ledger(open_platform: Any) -> None:
     service = ChatService(typing=True)
     where = Address(platform="simulated", account="default", chat_id="home", thread_id="t")
-    async with open_door(service) as door, door.connect(RecordingIntake()):
-        await door.show_typing(where)
+    async with open_platform(service) as platform, platform.connect(RecordingIntake()):
+        await platform.show_typing(where)
     assert [(each.chat_id, each.thread_id) for each in service.ledger().typing] == [("home", "t")]
 
 
-async def test_a_persons_edit_is_another_event_about_the_same_message(open_door: Any) -> None:
+async def test_a_persons_edit_is_another_event_about_the_same_message(open_platform: Any) -> None:
     """G2: an edit is another event; what was deleted is acknowledged and handed to nobody."""
     service, intake = ChatService(), RecordingIntake()
-    async with open_door(service) as door, door.connect(intake):
+    async with open_platform(service) as platform, platform.connect(intake):
         first = say(service, "helo")
         await intake.wait_for_attempts(1)
         service.revise(ReviseRequest(message_id=first, text="hello"))
@@ -495,12 +502,12 @@ async def test_a_persons_edit_is_another_event_about_the_same_message(open_door:
 
 
 async def test_a_message_is_overtaken_by_one_of_another_chat_and_never_by_its_own(
-    open_door: Any,
+    open_platform: Any,
 ) -> None:
     """Reordering between chats; within one the order is kept."""
     service, intake = ChatService(), RecordingIntake()
     service.set_faults(Faults(reorders=1))
-    async with open_door(service) as door, door.connect(intake):
+    async with open_platform(service) as platform, platform.connect(intake):
         say(service, "one")
         service.say(SayRequest(chat="other", user="bob", text="two"))
         say(service, "three")
@@ -513,25 +520,25 @@ async def test_a_message_is_overtaken_by_one_of_another_chat_and_never_by_its_ow
     assert [each.text for each in handed[3:]] == ["four", "five"]
 
 
-async def test_a_message_that_nobody_overtakes_is_given_all_the_same(open_door: Any) -> None:
+async def test_a_message_that_nobody_overtakes_is_given_all_the_same(open_platform: Any) -> None:
     service, intake = ChatService(), RecordingIntake()
     service.set_faults(Faults(reorders=1))
-    async with open_door(service) as door, door.connect(intake):
+    async with open_platform(service) as platform, platform.connect(intake):
         say(service, "alone")
         await intake.wait_for_attempts(1)
 
 
 async def test_a_half_open_line_says_nothing_until_somebody_loses_patience(
-    open_door: Any,
+    open_platform: Any,
 ) -> None:
     """Nothing comes through in either direction; whole again, nothing is missing."""
     service, intake = ChatService(), RecordingIntake()
     options = {"poll_wait": 0.05, "send_timeout": 0.5, "longest_delay": 0.05}
-    async with open_door(service, **options) as door, door.connect(intake):
+    async with open_platform(service, **options) as platform, platform.connect(intake):
         service.set_faults(Faults(half_open=True))
         say(service, "anybody?")
         with pytest.raises(OutcomeUnknown):
-            await door.send(outbound("lost"))
+            await platform.send(outbound("lost"))
         assert intake.attempted == []
         service.set_faults(Faults())
         await intake.wait_for_attempts(1)
@@ -541,29 +548,29 @@ async def test_a_half_open_line_says_nothing_until_somebody_loses_patience(
     assert service.ledger().sent == ()
 
 
-async def test_what_a_bot_missed_is_fetched_where_there_is_a_history(open_door: Any) -> None:
+async def test_what_a_bot_missed_is_fetched_where_there_is_a_history(open_platform: Any) -> None:
     """G1: `history_since` the last message that is durable; a new bot begins with what is new."""
     service, intake = ChatService(backlog=Backlog.HISTORY), RecordingIntake()
     say(service, "before its time")
-    async with open_door(service, poll_wait=0.05) as door:
-        async with door.connect(intake):
+    async with open_platform(service, poll_wait=0.05) as platform:
+        async with platform.connect(intake):
             await listened_to(service)
             say(service, "one")
             await intake.wait_for_attempts(1)
         say(service, "two")
         say(service, "three")
-        async with door.connect(intake):
+        async with platform.connect(intake):
             handed = await intake.wait_for_attempts(3)
     assert [each.text for each in handed] == ["one", "two", "three"]
 
 
-async def test_what_a_bot_missed_is_gone_where_nothing_is_kept(open_door: Any) -> None:
+async def test_what_a_bot_missed_is_gone_where_nothing_is_kept(open_platform: Any) -> None:
     """G1: `none`: what is said to a bot that is away is never given, and the ledger shows it."""
     service, intake = ChatService(backlog=Backlog.NONE), RecordingIntake()
-    async with open_door(service, poll_wait=0.05) as door:
+    async with open_platform(service, poll_wait=0.05) as platform:
         say(service, "missed")
-        async with door.connect(intake):
-            assert door.capabilities.backlog is Backlog.NONE
+        async with platform.connect(intake):
+            assert platform.capabilities.backlog is Backlog.NONE
             await listened_to(service)
             say(service, "heard")
             handed = await intake.wait_for_attempts(1)

@@ -15,7 +15,7 @@ from holdfast.testing.simulated.platform import RemoteSimulatedPlatform
 
 
 @asynccontextmanager
-async def vendor(*options: str) -> AsyncIterator[str]:
+async def simulated_service(*options: str) -> AsyncIterator[str]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -34,7 +34,7 @@ async def vendor(*options: str) -> AsyncIterator[str]:
 
 async def test_the_service_keeps_what_a_door_left_for_the_door_that_comes_next() -> None:
     """G1: nothing is dropped at connect."""
-    async with vendor("--port", "0") as base_url, aiohttp.ClientSession() as http:
+    async with simulated_service("--port", "0") as base_url, aiohttp.ClientSession() as http:
         people = PeopleClient(base_url, http=http)
         await people.say("before anyone listened")
         for text in ("before anyone listened", "between two lives"):
@@ -48,17 +48,17 @@ async def test_the_service_keeps_what_a_door_left_for_the_door_that_comes_next()
 
 
 async def test_the_switches_of_the_command_line_reach_the_door() -> None:
-    async with vendor("--idempotent-send", "--max-length", "100") as base_url:
-        door = RemoteSimulatedPlatform(base_url)
-        async with door.connect(RecordingIntake()):
-            assert door.capabilities.idempotent_send
-            assert door.capabilities.max_length == 100
+    async with simulated_service("--idempotent-send", "--max-length", "100") as base_url:
+        platform = RemoteSimulatedPlatform(base_url)
+        async with platform.connect(RecordingIntake()):
+            assert platform.capabilities.idempotent_send
+            assert platform.capabilities.max_length == 100
 
 
 async def test_a_service_started_anew_never_gives_an_old_update_id_again() -> None:
     ids = []
     for _ in range(2):
-        async with vendor() as base_url, aiohttp.ClientSession() as http:
+        async with simulated_service() as base_url, aiohttp.ClientSession() as http:
             await PeopleClient(base_url, http=http).say("hello")
             intake = RecordingIntake()
             async with RemoteSimulatedPlatform(base_url).connect(intake):
