@@ -1,4 +1,4 @@
-"""What is asked beside the conversation: titles, pictures, with clients of its own."""
+"""Tests of auxiliary requests: titles and picture descriptions, with clients of their own."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -46,7 +46,7 @@ async def title(harness: GatewayHarness) -> str:
     return session.title
 
 
-async def said(harness: GatewayHarness, text: str, reply: str = "ok") -> None:
+async def exchange(harness: GatewayHarness, text: str, reply: str = "ok") -> None:
     harness.model.say(reply)
     await harness.end_of(await harness.accept(text))
 
@@ -54,27 +54,27 @@ async def said(harness: GatewayHarness, text: str, reply: str = "ok") -> None:
 async def test_a_session_is_named_after_its_first_turn_and_no_turn_waits_for_it(
     harness: GatewayHarness, until: Until
 ) -> None:
-    await said(harness, "how do I boil an egg, please?")
+    await exchange(harness, "how do I boil an egg, please?")
     await auxiliary_model(harness).wait_for_request(1)
     assert await title(harness) == "how do I boil an egg, please?"
-    await said(harness, "and two?")
+    await exchange(harness, "and two?")
     auxiliary_model(harness).say('"Boiling eggs."')
 
     async def named() -> bool:
         return await title(harness) == "Boiling eggs"
 
     await until(named)
-    await said(harness, "and three?")
+    await exchange(harness, "and three?")
     assert len(auxiliary_model(harness).requests) == 1
 
 
 async def test_a_title_contains_no_part_of_a_secret(harness: GatewayHarness, until: Until) -> None:
-    """A title is cut at its length: what is in it by half would not be known by its value."""
+    """A title is truncated: redaction would not recognise half a secret."""
     secret = "sk-" + "s3cret" * 20
     await harness.stop()
     harness.secrets = [Secret(secret)]
     await harness.start()
-    await said(harness, "what is this?")
+    await exchange(harness, "what is this?")
     auxiliary_model(harness).say(f"The key {secret}")
 
     async def named() -> bool:
@@ -103,18 +103,18 @@ async def test_title_usage_is_counted_apart_from_the_turn(
     assert (await harness.store.auxiliary_usage(session_id))[AuxiliaryTask.TITLE].input_tokens > 0
 
 
-@pytest.mark.parametrize("line", ["", ModelFailed("no", fault=ModelFault.AUTH)])
+@pytest.mark.parametrize("reply", ["", ModelFailed("no", fault=ModelFault.AUTH)])
 async def test_the_first_words_stay_the_title_if_the_model_gives_none(
-    harness: GatewayHarness, until: Until, line: str | ModelFailed
+    harness: GatewayHarness, until: Until, reply: str | ModelFailed
 ) -> None:
-    await said(harness, "first words")
-    auxiliary_model(harness).say(line)
+    await exchange(harness, "first words")
+    auxiliary_model(harness).say(reply)
     await until(lambda: auxiliary_model(harness).leased == 0)
     assert await title(harness) == "first words"
 
 
 async def test_a_title_that_its_owner_gave_is_kept(harness: GatewayHarness, until: Until) -> None:
-    await said(harness, "first words")
+    await exchange(harness, "first words")
     await auxiliary_model(harness).wait_for_request(1)
     await harness.store.rename_session(await harness.only_session(), "my own")
     auxiliary_model(harness).say("Another")
@@ -126,13 +126,13 @@ async def test_titles_can_be_turned_off(harness: GatewayHarness) -> None:
     await harness.stop()
     harness.settings = with_auxiliary(harness.settings, titles=False)
     await harness.start()
-    await said(harness, "first words")
-    await said(harness, "more")
+    await exchange(harness, "first words")
+    await exchange(harness, "more")
     assert auxiliary_model(harness).requests == []
 
 
 @pytest.mark.parametrize(
-    ("model", "auxiliary", "wanted"),
+    ("model", "auxiliary", "is_enabled"),
     [
         (ModelSettings(provider=Provider.OPENAI), AuxiliarySettings(), True),
         (ModelSettings(provider=Provider.ANTHROPIC), AuxiliarySettings(titles=False), False),
@@ -151,17 +151,17 @@ async def test_titles_can_be_turned_off(harness: GatewayHarness) -> None:
     ],
 )
 def test_titles_are_enabled_only_for_hosted_or_dedicated_models(
-    model: ModelSettings, auxiliary: AuxiliarySettings, wanted: bool
+    model: ModelSettings, auxiliary: AuxiliarySettings, is_enabled: bool
 ) -> None:
     settings = Settings(model=model, auxiliary=auxiliary)
     made = AuxiliaryClient(settings, lease=ScriptedModel().lease, model="m")
-    assert made.is_enabled(AuxiliaryTask.TITLE) is wanted
+    assert made.is_enabled(AuxiliaryTask.TITLE) is is_enabled
 
 
 def test_the_demo_model_gets_no_auxiliary_tasks() -> None:
     settings = Settings(model=ModelSettings(provider=Provider.DEMO))
     made = AuxiliaryClient(settings, lease=ScriptedModel().lease, model="demo")
-    assert not any(made.is_enabled(errand) for errand in AuxiliaryTask)
+    assert not any(made.is_enabled(task) for task in AuxiliaryTask)
 
 
 async def test_a_session_that_ends_takes_its_auxiliary_client_with_it(
@@ -181,7 +181,7 @@ async def test_a_session_that_ends_takes_its_auxiliary_client_with_it(
 
 async def test_a_stop_closes_every_auxiliary_client(harness: GatewayHarness) -> None:
     """C9: also those that are in the middle of a call; and no stop waits for one."""
-    await said(harness, "hello")
+    await exchange(harness, "hello")
     await auxiliary_model(harness).wait_for_request(1)
     await harness.stop()
     assert auxiliary_model(harness).leased == 0
@@ -205,16 +205,16 @@ async def test_a_hanging_request_times_out_and_a_closed_client_asks_nothing() ->
 async def test_ending_an_unknown_session_changes_nothing() -> None:
     model = ScriptedModel()
     made = AuxiliaryClient(Settings(), lease=model.lease, model="m")
-    asking = asyncio.create_task(
+    request_task = asyncio.create_task(
         made.ask(AuxiliaryTask.SUMMARY, REQUEST, session_id=SessionId("mine"))
     )
     await model.wait_for_request(1)
     await made.end_session(SessionId("another"))
     model.say("still here")
-    assert (await asking).message.text == "still here"
+    assert (await request_task).message.text == "still here"
 
 
-async def blind(harness: GatewayHarness) -> None:
+async def disable_vision(harness: GatewayHarness) -> None:
     await harness.stop()
     model = msgspec.structs.replace(harness.settings.model, vision=VisionMode.NO)
     harness.settings = msgspec.structs.replace(
@@ -226,19 +226,19 @@ async def blind(harness: GatewayHarness) -> None:
 async def test_a_picture_is_described_once_for_a_model_that_cannot_see(
     harness: GatewayHarness,
 ) -> None:
-    await blind(harness)
+    await disable_vision(harness)
     auxiliary_model(harness).say("A red boat on a lake.")
     harness.model.say("a boat!")
     ended = await harness.end_of(await harness.accept("what is this?", images=(PICTURE,)))
     assert ended.text == "a boat!"
-    (looked,) = auxiliary_model(harness).requests
-    assert looked.messages[-1].images == (PICTURE,)  # type: ignore[union-attr]
+    (request,) = auxiliary_model(harness).requests
+    assert request.messages[-1].images == (PICTURE,)  # type: ignore[union-attr]
     transcript = await harness.transcript(await harness.only_session())
     assert [type(message) for message in transcript[:2]] == [UserMessage, NoteMessage]
     assert "A red boat on a lake." in transcript[1].text
     await harness.stop()
     await harness.start()
-    await said(harness, "and the colour?")
+    await exchange(harness, "and the colour?")
     shown = harness.model.requests[-1].messages
     assert not any(isinstance(m, UserMessage) and m.images for m in shown)
     assert any("A red boat on a lake." in message.text for message in shown)
@@ -248,7 +248,7 @@ async def test_a_picture_is_described_once_for_a_model_that_cannot_see(
 async def test_a_picture_that_cannot_be_described_is_reported_to_the_model(
     harness: GatewayHarness,
 ) -> None:
-    await blind(harness)
+    await disable_vision(harness)
     auxiliary_model(harness).say(ModelFailed("no", fault=ModelFault.BAD_REQUEST))
     harness.model.say("I cannot see it")
     await harness.end_of(await harness.accept("what is this?", images=(PICTURE,)))

@@ -1,14 +1,14 @@
-"""Compaction: a long conversation goes on under the same id, and nothing of it is lost."""
+"""Tests of compaction: a long session continues under the same id and loses nothing."""
 
 import asyncio
 import itertools
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.support.gateway_harness import Call, GatewayHarness, Until
-from tests.support.memory_provider import Recorder
+from tests.support.long_conversations import ask, fill_window, long_text
+from tests.support.memory_provider import RecordingMemoryProvider
 from tests.support.two_models import auxiliary_model, small_harness, with_auxiliary
 
 from holdfast.core.config.settings import AuxiliarySettings
@@ -33,8 +33,6 @@ from holdfast.core.turns.projection import RESULT_OMITTED, projection_problems
 from holdfast.core.turns.tool import Arguments, Danger, ReplayClass, ToolContext, ToolOutput
 from holdfast.core.turns.turn import StepKind
 
-LONG = 1_800  # characters: 450 tokens of a window of 4,000
-
 
 @pytest.fixture
 async def harness(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
@@ -44,27 +42,11 @@ async def harness(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     await harness.stop()
 
 
-def long_text(name: str) -> str:
-    return f"{name} ".ljust(LONG, ".")
-
-
-async def ask(harness: GatewayHarness, text: str, reply: str = "", **more: Any) -> str:
-    """One exchange, to its end."""
-    harness.model.say(reply or long_text(f"re {text[:20].split()[0]}"))
-    return (await harness.end_of(await harness.accept(text, **more))).text
-
-
-async def filled(harness: GatewayHarness, *, exchanges: int = 3) -> None:
-    """As much as is said before the next message is one too many."""
-    for number in range(1, exchanges + 1):
-        await ask(harness, long_text(f"question{number}"))
-
-
-def said_in(request: ModelRequest) -> str:
+def request_text(request: ModelRequest) -> str:
     return "\n".join(message.text for message in request.messages)
 
 
-async def records(harness: GatewayHarness) -> list[CompactionMessage]:
+async def compaction_records(harness: GatewayHarness) -> list[CompactionMessage]:
     messages = await harness.transcript(await harness.only_session())
     return [message for message in messages if isinstance(message, CompactionMessage)]
 
@@ -72,16 +54,16 @@ async def records(harness: GatewayHarness) -> list[CompactionMessage]:
 async def test_older_messages_are_summarised_before_the_window_is_full(
     harness: GatewayHarness,
 ) -> None:
-    """Law 2: the session stays the one it was, its log whole, and its last words verbatim."""
-    await filled(harness)
+    """The session keeps its id and its whole transcript, and the last messages stay verbatim."""
+    await fill_window(harness)
     auxiliary_model(harness).say("They talked about three questions.")
     assert await ask(harness, long_text("question4"), "the answer") == "the answer"
-    (record,) = await records(harness)
+    (record,) = await compaction_records(harness)
     request = harness.model.requests[-1]
     assert isinstance(request.messages[0], NoteMessage)
     assert "They talked about three questions." in request.messages[0].text
-    assert "question1" not in said_in(request)
-    assert long_text("question4") in said_in(request)
+    assert "question1" not in request_text(request)
+    assert long_text("question4") in request_text(request)
     assert projection_problems(request.messages) == []
     transcript = await harness.transcript(await harness.only_session())
     assert sum("question1" in message.text for message in transcript) >= 1
@@ -89,7 +71,7 @@ async def test_older_messages_are_summarised_before_the_window_is_full(
 
 
 async def test_a_summary_is_a_step_of_its_turn_with_its_usage(harness: GatewayHarness) -> None:
-    await filled(harness)
+    await fill_window(harness)
     auxiliary_model(harness).say("short")
     harness.model.say("ok")
     ended = await harness.end_of(await harness.accept(long_text("question4")))
@@ -103,8 +85,8 @@ async def test_a_summary_is_a_step_of_its_turn_with_its_usage(harness: GatewayHa
 async def test_a_summarised_history_stays_byte_identical(
     harness: GatewayHarness,
 ) -> None:
-    """A4: across turns, eviction and a restart, so that a provider's cache keeps hitting."""
-    await filled(harness)
+    """A4: across turns, eviction and a restart, so that the provider's cache keeps hitting."""
+    await fill_window(harness)
     auxiliary_model(harness).say("the summary")
     await ask(harness, long_text("question4"), "ok")
     seen: list[tuple[Message, ...]] = [harness.model.requests[-1].messages]
@@ -125,7 +107,7 @@ async def test_a_summarised_history_stays_byte_identical(
 async def test_an_agent_is_built_without_the_messages_its_summary_covers(
     harness: GatewayHarness,
 ) -> None:
-    await filled(harness)
+    await fill_window(harness)
     auxiliary_model(harness).say("the summary")
     await ask(harness, long_text("question4"), "ok")
     session_id = await harness.only_session()
@@ -138,47 +120,47 @@ async def test_an_agent_is_built_without_the_messages_its_summary_covers(
 async def test_a_kill_in_the_middle_of_a_summary_leaves_the_history_as_it_was(
     harness: GatewayHarness,
 ) -> None:
-    """H1, H3: nothing of it is kept, and the turn goes on in the next life."""
-    await filled(harness)
+    """H1, H3: nothing of it is stored, and the turn resumes in the next process."""
+    await fill_window(harness)
     accepted = await harness.accept(long_text("question4"))
     await auxiliary_model(harness).wait_for_request(1)
     await harness.die()
     await harness.start()
-    assert await records(harness) == []
+    assert await compaction_records(harness) == []
     await auxiliary_model(harness).wait_for_request(2)
     auxiliary_model(harness).say("the summary")
     harness.model.say("answered after all")
     assert (await harness.end_of(accepted)).text == "answered after all"
-    assert "question1" not in said_in(harness.model.requests[-1])
+    assert "question1" not in request_text(harness.model.requests[-1])
 
 
-BAD: dict[str, str | ModelFailed] = {
+BAD_SUMMARIES: dict[str, str | ModelFailed] = {
     "failing": ModelFailed("no", fault=ModelFault.AUTH),
     "empty": "   ",
     "too long": "x" * 40_000,
 }
 
 
-@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize("kind", BAD_SUMMARIES)
 async def test_a_bad_summary_is_requested_again_and_then_skipped(
     harness: GatewayHarness, kind: str
 ) -> None:
     """A failing summary never loses history."""
-    await filled(harness)
-    auxiliary_model(harness).say(BAD[kind], BAD[kind])
+    await fill_window(harness)
+    auxiliary_model(harness).say(BAD_SUMMARIES[kind], BAD_SUMMARIES[kind])
     assert await ask(harness, long_text("question4"), "answered") == "answered"
-    assert await records(harness) == []
-    assert long_text("question1") in said_in(harness.model.requests[-1])
+    assert await compaction_records(harness) == []
+    assert long_text("question1") in request_text(harness.model.requests[-1])
     assert len(auxiliary_model(harness).requests) == 2
     used = await harness.store.auxiliary_usage(await harness.only_session())
-    assert (AuxiliaryTask.SUMMARY in used) is (kind != "failing"), "what it took in vain is counted"
+    assert (AuxiliaryTask.SUMMARY in used) is (kind != "failing"), "also if it is rejected"
 
 
 async def test_a_second_attempt_at_a_summary_can_succeed(harness: GatewayHarness) -> None:
-    await filled(harness)
+    await fill_window(harness)
     auxiliary_model(harness).say("", "good")
     await ask(harness, long_text("question4"), "ok")
-    (record,) = await records(harness)
+    (record,) = await compaction_records(harness)
     assert record.text == "good"
 
 
@@ -187,14 +169,14 @@ async def test_a_summary_that_hangs_is_not_waited_for(tmp_path: Path) -> None:
     harness = small_harness(tmp_path, auxiliary=auxiliary)
     await harness.start()
     try:
-        await filled(harness)
+        await fill_window(harness)
         assert await ask(harness, long_text("question4"), "answered") == "answered"
-        assert await records(harness) == []
+        assert await compaction_records(harness) == []
     finally:
         await harness.stop()
 
 
-class Loud:
+class LongResultTool:
     """A tool whose result is long."""
 
     toolset = "test"
@@ -212,10 +194,10 @@ class Loud:
 async def test_the_oldest_tool_results_are_omitted_if_summaries_are_off(
     harness: GatewayHarness, call: Call, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The last resort is told to the model and to the log, and the transcript keeps it all."""
+    """The model and the log are told; the transcript keeps the results."""
     await harness.stop()
     harness.settings = with_auxiliary(harness.settings, summaries=False)
-    harness.extra_tools = [Loud()]
+    harness.extra_tools = [LongResultTool()]
     await harness.start()
     for _ in range(6):
         harness.model.say([call("loud")])
@@ -228,29 +210,29 @@ async def test_the_oldest_tool_results_are_omitted_if_summaries_are_off(
     assert not left_out[-1]
     assert left_out == sorted(left_out, reverse=True)
     assert projection_problems(harness.model.requests[-1].messages) == []
-    kept = await harness.transcript(await harness.only_session())
-    assert not any(message.text == RESULT_OMITTED for message in kept)
+    transcript = await harness.transcript(await harness.only_session())
+    assert not any(message.text == RESULT_OMITTED for message in transcript)
     assert any("left out" in record.message for record in caplog.records)
 
 
 async def test_a_request_refused_as_too_long_is_shortened_and_sent_again(
     harness: GatewayHarness,
 ) -> None:
-    """Whatever the window was thought to be: once, and the call is made again."""
-    await filled(harness, exchanges=2)
+    """Once, whatever the configured window."""
+    await fill_window(harness, exchanges=2)
     auxiliary_model(harness).say("the summary")
     harness.model.say(ModelFailed("too long", fault=ModelFault.CONTEXT_TOO_LONG))
     assert await ask(harness, "and now?", "answered") == "answered"
-    assert len(await records(harness)) == 1
+    assert len(await compaction_records(harness)) == 1
     refused, taken = harness.model.requests[-2:]
-    assert len(said_in(taken)) < len(said_in(refused))
-    assert "and now?" in said_in(taken)
+    assert len(request_text(taken)) < len(request_text(refused))
+    assert "and now?" in request_text(taken)
 
 
 async def test_a_request_that_stays_too_long_fails(
     harness: GatewayHarness,
 ) -> None:
-    await filled(harness, exchanges=2)
+    await fill_window(harness, exchanges=2)
     auxiliary_model(harness).say("the summary")
     too_long = ModelFailed("still too long", fault=ModelFault.CONTEXT_TOO_LONG)
     harness.model.say(too_long, too_long)
@@ -260,7 +242,7 @@ async def test_a_request_that_stays_too_long_fails(
 
 
 async def test_the_next_summary_includes_the_earlier_one(harness: GatewayHarness) -> None:
-    await filled(harness)
+    await fill_window(harness)
     auxiliary_model(harness).say("FIRST SUMMARY")
     await ask(harness, long_text("question4"))
     auxiliary_model(harness).say("SECOND SUMMARY")
@@ -268,8 +250,8 @@ async def test_the_next_summary_includes_the_earlier_one(harness: GatewayHarness
         await ask(harness, long_text(f"question{number}"))
         if len(auxiliary_model(harness).requests) == 2:
             break
-    assert "FIRST SUMMARY" in said_in(auxiliary_model(harness).requests[1])
-    shown = said_in(harness.model.requests[-1])
+    assert "FIRST SUMMARY" in request_text(auxiliary_model(harness).requests[1])
+    shown = request_text(harness.model.requests[-1])
     assert "SECOND SUMMARY" in shown
     assert "FIRST SUMMARY" not in shown
 
@@ -277,7 +259,7 @@ async def test_the_next_summary_includes_the_earlier_one(harness: GatewayHarness
 async def test_a_long_turn_is_summarised_between_its_steps_and_keeps_its_request_verbatim(
     harness: GatewayHarness, call: Call
 ) -> None:
-    """H1: mid-turn, no call is parted from its result, and what was asked stays as it was said."""
+    """H1: no call is separated from its result."""
     auxiliary_model(harness).say("first steps done", "more steps done", "still more")
     steps = 14
     for _ in range(steps):
@@ -285,11 +267,11 @@ async def test_a_long_turn_is_summarised_between_its_steps_and_keeps_its_request
     harness.model.say("finished")
     ended = await harness.end_of(await harness.accept("count all the stars, please"))
     assert ended.text == "finished"
-    assert len(await records(harness)) >= 1
+    assert len(await compaction_records(harness)) >= 1
     assert len(harness.held_tools[ReplayClass.NEVER].started) == steps
     for request in harness.model.requests:
         assert projection_problems(request.messages) == []
-        assert "count all the stars, please" in said_in(request)
+        assert "count all the stars, please" in request_text(request)
 
 
 async def test_a_message_during_compaction_is_queued(harness: GatewayHarness, until: Until) -> None:
@@ -305,13 +287,13 @@ async def test_a_message_during_compaction_is_queued(harness: GatewayHarness, un
     await until(lambda: sum(lane.queued for lane in harness.gateway.lanes) == 1)
     auxiliary_model(harness).say("the summary")
     harness.model.say("answer to four", "answer to impatient")
-    await until(lambda: _answered(harness, "answer to impatient"))
+    await until(lambda: has_sent(harness, "answer to impatient"))
     texts = [sent.outgoing.text for sent in await harness.sent(5)]
     assert "answer to four" in texts
-    assert len(await records(harness)) == 1
+    assert len(await compaction_records(harness)) == 1
 
 
-async def _answered(harness: GatewayHarness, text: str) -> bool:
+async def has_sent(harness: GatewayHarness, text: str) -> bool:
     return any(sent.outgoing.text == text for sent in await harness.sent(0))
 
 
@@ -319,15 +301,15 @@ async def test_compact_reports_what_it_saved_and_follows_its_instructions(
     harness: GatewayHarness,
 ) -> None:
     """G5: its record commits with the end of its row."""
-    await filled(harness, exchanges=2)
+    await fill_window(harness, exchanges=2)
     auxiliary_model(harness).say("on demand")
     answer = (await harness.end_of(await harness.accept("/compact the port numbers"))).text
     assert answer.startswith("Summarised ")
     assert "tokens" in answer
-    assert "Above all, keep: the port numbers" in said_in(auxiliary_model(harness).requests[0])
+    assert "Above all, keep: the port numbers" in request_text(auxiliary_model(harness).requests[0])
     await ask(harness, "go on", "ok")
-    assert "on demand" in said_in(harness.model.requests[-1])
-    assert "question1" not in said_in(harness.model.requests[-1])
+    assert "on demand" in request_text(harness.model.requests[-1])
+    assert "question1" not in request_text(harness.model.requests[-1])
     used = await harness.store.auxiliary_usage(await harness.only_session())
     assert used[AuxiliaryTask.SUMMARY].input_tokens > 0
 
@@ -335,24 +317,24 @@ async def test_compact_reports_what_it_saved_and_follows_its_instructions(
 async def test_a_message_during_compact_is_answered_after_it_and_not_covered_by_it(
     harness: GatewayHarness,
 ) -> None:
-    await filled(harness, exchanges=2)
+    await fill_window(harness, exchanges=2)
     asked = await harness.accept("/compact")
     await auxiliary_model(harness).wait_for_request(1)
-    said = await harness.accept("said meanwhile")
+    accepted_meanwhile = await harness.accept("said meanwhile")
     harness.model.say("heard")
     auxiliary_model(harness).say("on demand")
     await harness.end_of(asked)
-    assert (await harness.end_of(said)).text == "heard"
+    assert (await harness.end_of(accepted_meanwhile)).text == "heard"
     await ask(harness, "go on", "ok")
-    shown = said_in(harness.model.requests[-1])
+    shown = request_text(harness.model.requests[-1])
     assert "said meanwhile" in shown
     assert "heard" in shown
     assert "question1" not in shown
 
 
 async def test_undo_is_refused_while_compact_runs(harness: GatewayHarness) -> None:
-    """G5: else its summary would tell of what was taken back, and hide what was said instead."""
-    await filled(harness, exchanges=2)
+    """G5: otherwise its summary would contain what was undone."""
+    await fill_window(harness, exchanges=2)
     asked = await harness.accept("/compact")
     await auxiliary_model(harness).wait_for_request(1)
     assert "cannot" in (await harness.end_of(await harness.accept("/undo"))).text
@@ -373,11 +355,11 @@ async def test_compact_changes_nothing_if_it_fails_or_the_history_is_short(
     harness: GatewayHarness,
 ) -> None:
     assert "too little" in (await harness.end_of(await harness.accept("/compact"))).text
-    await filled(harness, exchanges=2)
+    await fill_window(harness, exchanges=2)
     auxiliary_model(harness).say("", "")
     text = (await harness.end_of(await harness.accept("/compact"))).text
     assert "nothing was changed" in text
-    assert await records(harness) == []
+    assert await compaction_records(harness) == []
 
 
 async def test_compact_is_refused_if_summaries_are_off(harness: GatewayHarness) -> None:
@@ -388,28 +370,26 @@ async def test_compact_is_refused_if_summaries_are_off(harness: GatewayHarness) 
 
 
 async def test_a_summary_never_holds_a_secret(harness: GatewayHarness) -> None:
-    """Law 13: the helper may have read one in what a user said."""
+    """The auxiliary model may have read one in a message."""
     harness.secrets.append(Secret("sk-very-secret-value"))
     await harness.stop()
     await harness.start()
-    await filled(harness)
+    await fill_window(harness)
     auxiliary_model(harness).say("the key is sk-very-secret-value")
     await ask(harness, long_text("question4"), "ok")
-    (record,) = await records(harness)
+    (record,) = await compaction_records(harness)
     assert "sk-very-secret-value" not in record.text
 
 
 async def test_an_undone_summary_covers_nothing(harness: GatewayHarness) -> None:
-    """/undo takes a record with the turn that wrote it; what it covered is shown again."""
-    await filled(harness)
+    """/undo removes a summary with its turn; the messages it covered are shown again."""
+    await fill_window(harness)
     auxiliary_model(harness).say("the summary")
     await ask(harness, long_text("question4"), "ok")
     await harness.end_of(await harness.accept("/undo"))
-    auxiliary_model(harness).say(
-        "", ""
-    )  # it is as long again as it was: another summary is asked for
+    auxiliary_model(harness).say("", "")  # the history is long again: a summary is requested
     await ask(harness, "short", "ok")
-    shown = said_in(harness.model.requests[-1])
+    shown = request_text(harness.model.requests[-1])
     assert "the summary" not in shown
     assert "question1" in shown
     assert "question4" not in shown
@@ -419,7 +399,7 @@ async def test_a_forked_session_continues_with_the_summary(harness: GatewayHarne
     """/fork, after an /undo that left a gap in the numbers."""
     await ask(harness, "a slip", "ok")
     await harness.end_of(await harness.accept("/undo"))
-    await filled(harness)
+    await fill_window(harness)
     auxiliary_model(harness).say("the summary")
     await ask(harness, long_text("question4"), "ok")
     before = harness.model.requests[-1].messages
@@ -427,11 +407,11 @@ async def test_a_forked_session_continues_with_the_summary(harness: GatewayHarne
     await ask(harness, "in the copy", "ok")
     after = harness.model.requests[-1].messages
     assert after[: len(before)] == before
-    assert "a slip" not in said_in(harness.model.requests[-1])
+    assert "a slip" not in request_text(harness.model.requests[-1])
 
 
 async def test_usage_includes_auxiliary_usage(harness: GatewayHarness) -> None:
-    await filled(harness, exchanges=2)
+    await fill_window(harness, exchanges=2)
     auxiliary_model(harness).say("on demand")
     await harness.end_of(await harness.accept("/compact"))
     assert "for its summary: " in (await harness.end_of(await harness.accept("/usage"))).text
@@ -439,22 +419,24 @@ async def test_usage_includes_auxiliary_usage(harness: GatewayHarness) -> None:
 
 async def test_memory_providers_are_called_before_a_summary(harness: GatewayHarness) -> None:
     """In a turn and by command; each time before the summary is asked for."""
-    recorder = Recorder(wants=frozenset({MemoryHook.ON_PRE_COMPACT, MemoryHook.ON_SESSION_END}))
+    provider = RecordingMemoryProvider(
+        wants=frozenset({MemoryHook.ON_PRE_COMPACT, MemoryHook.ON_SESSION_END})
+    )
     await harness.stop()
-    harness.memory = [recorder]
+    harness.memory = [provider]
     await harness.start()
-    await filled(harness)
+    await fill_window(harness)
     asked = await harness.accept(long_text("question4"))
     await auxiliary_model(harness).wait_for_request(1)
-    (told,) = recorder.of("on_pre_compact")
+    (call,) = provider.calls_to("on_pre_compact")
     auxiliary_model(harness).say("the summary", "on demand")
     harness.model.say("ok")
     await harness.end_of(asked)
-    (record,) = await records(harness)
-    assert told == (await harness.only_session(), str(record.covers))
+    (record,) = await compaction_records(harness)
+    assert call == (await harness.only_session(), str(record.covers))
     await ask(harness, "and more")
     assert (await harness.end_of(await harness.accept("/compact"))).text.startswith("Summarised")
-    assert len(recorder.of("on_pre_compact")) == 2
+    assert len(provider.calls_to("on_pre_compact")) == 2
 
 
 async def test_two_sessions_can_be_summarised_concurrently(harness: GatewayHarness) -> None:

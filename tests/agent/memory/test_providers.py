@@ -1,5 +1,4 @@
-"""Providers by entry point: a package that is really installed, and what is said of one that is
-not."""
+"""Tests of memory providers loaded by entry point, from a package that is really installed."""
 
 import sys
 from collections.abc import Iterator
@@ -35,7 +34,9 @@ class Diary:
 def broken(context):
     raise ValueError("no token in " + context.directory)
 """
-POINTS = f"[{PROVIDER_ENTRY_POINTS}]\ndiary = diary_memory:Diary\nbroken = diary_memory:broken\n"
+ENTRY_POINTS = (
+    f"[{PROVIDER_ENTRY_POINTS}]\ndiary = diary_memory:Diary\nbroken = diary_memory:broken\n"
+)
 
 
 @pytest.fixture
@@ -46,21 +47,21 @@ def package(tmp_path: Path) -> Iterator[Path]:
     info.mkdir(parents=True)
     (site / "diary_memory.py").write_text(MODULE)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: diary-memory\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(POINTS)
+    (info / "entry_points.txt").write_text(ENTRY_POINTS)
     sys.path.insert(0, str(site))
     yield site
     sys.path.remove(str(site))
     sys.modules.pop("diary_memory", None)
 
 
-def loaded(names: list[str], home: Path) -> list[Any]:
-    notes: Any = None  # none of these uses them
+def load(names: list[str], home: Path) -> list[Any]:
+    notes: Any = None  # these providers do not use them
     return load_providers(names, notes=notes, home=home)
 
 
 async def test_an_installed_provider_is_called(package: Path, tmp_path: Path) -> None:
     harness = GatewayHarness(tmp_path / "state.db")
-    (diary,) = harness.memory = loaded(["diary"], tmp_path)
+    (diary,) = harness.memory = load(["diary"], tmp_path)
     await harness.start()
     harness.model.say("hi")
     await harness.end_of(await harness.accept("hello"))
@@ -71,21 +72,21 @@ async def test_an_installed_provider_is_called(package: Path, tmp_path: Path) ->
 
 
 def test_providers_are_loaded_once_in_the_configured_order(package: Path, tmp_path: Path) -> None:
-    found = loaded(["diary", "notes", "diary"], tmp_path)
+    found = load(["diary", "notes", "diary"], tmp_path)
     assert [provider.name for provider in found] == ["diary", "notes"]
     assert found[1].wants == {MemoryHook.PROMPT_BLOCK}
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "expected"),
     [
         ("dairy", "'dairy', which is not installed. Did you mean 'diary'?"),
         ("broken", "ValueError: no token in"),
     ],
 )
 def test_a_provider_that_cannot_be_loaded_prevents_a_start(
-    package: Path, tmp_path: Path, name: str, told: str
+    package: Path, tmp_path: Path, name: str, expected: str
 ) -> None:
     with pytest.raises(HoldfastError, match=r"memory\.providers") as refused:
-        loaded([name], tmp_path)
-    assert told in str(refused.value)
+        load([name], tmp_path)
+    assert expected in str(refused.value)

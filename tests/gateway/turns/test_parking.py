@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.agent.test_compaction import filled, long_text
 from tests.gateway.turns.turn_helpers import LONG_TIMEOUT, start_parking, tool_results
 from tests.support.approvals import RM, ApprovalHarness
 from tests.support.conversation_models import PerConversationModel
 from tests.support.gateway_harness import Call, GatewayHarness, NoRunners, Until
+from tests.support.long_conversations import fill_window, long_text
 from tests.support.stops import (
     note_texts,
     only_session_row,
@@ -425,7 +425,7 @@ async def test_a_turn_parks_after_the_summary_that_it_waits_for(
     small_window_harness: GatewayHarness, refused: bool
 ) -> None:
     """H6: the summary is in the store; the successor does not make it again and adds no note."""
-    await filled(small_window_harness, exchanges=2 if refused else 3)
+    await fill_window(small_window_harness, exchanges=2 if refused else 3)
     if refused:
         small_window_harness.model.say(ModelFailed("too long", fault=ModelFault.CONTEXT_TOO_LONG))
     asked = len(small_window_harness.model.requests) + refused

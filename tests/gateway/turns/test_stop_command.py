@@ -114,9 +114,9 @@ class UncancellableTool(HeldTool):
         self.go.clear()
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
-        async with self._pulled:
+        async with self._changed:
             self.started.append(context.call_id)
-            self._pulled.notify_all()
+            self._changed.notify_all()
         while not self.go.is_set():
             try:
                 await self.go.wait()
