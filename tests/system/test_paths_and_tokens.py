@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.secrets import Secret
-from holdfast.service.runtime import tuned_gc
+from holdfast.system.runtime import tuned_gc
 from holdfast.system.clock import IdGenerator, SystemClock
 from holdfast.system.paths import Paths, private_dir
 from holdfast.system.tokens import api_token

@@ -62,7 +62,7 @@ class SubagentCallbacks(msgspec.Struct, frozen=True, kw_only=True):
 class Subagents:
     """Owns the list of running subagents; all else about them is in the store."""
 
-    name = "children"
+    name = "subagents"
 
     def __init__(
         self,

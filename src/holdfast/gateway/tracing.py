@@ -24,6 +24,7 @@ from holdfast.core.ops.tracing import (
 from holdfast.core.people.approval import Approval
 from holdfast.core.ports.runtime import Clock, IdFactory
 from holdfast.core.turns.model import Completed, ModelChoice
+from holdfast.core.turns.subagent import platform_label
 from holdfast.core.turns.turn import EndTurn, TurnState, Usage
 from holdfast.gateway.outbound.delivery import QueuedDelivery
 from holdfast.gateway.redaction import Redaction
@@ -79,13 +80,13 @@ class MessageTracer:
             TraceSpan(
                 context=self.root_span(row.id),
                 parent=None,
-                name=f"accept {source.platform}",
+                name=f"accept {platform_label(source.platform)}",
                 kind=SpanKind.CONSUMER,
                 began_at=row.accepted_at,
                 ended_at=self.clock.now(),
                 attributes={
                     "holdfast.inbox.id": row.id,
-                    "holdfast.platform": source.platform,
+                    "holdfast.platform": platform_label(source.platform),
                     "holdfast.account": source.account,
                 },
             )
@@ -126,7 +127,7 @@ class MessageTracer:
             return
         self._record_child(
             delivery.inbox_id,
-            f"deliver {delivery.address.platform}",
+            f"deliver {platform_label(delivery.address.platform)}",
             kind=SpanKind.PRODUCER,
             began_at=since,
             ended_at=now,
@@ -134,7 +135,7 @@ class MessageTracer:
                 "holdfast.delivery.id": delivery.id,
                 "holdfast.delivery.state": state.value,
                 "holdfast.delivery.outcome_unknown": delivery.outcome_unknown,
-                "holdfast.platform": delivery.address.platform,
+                "holdfast.platform": platform_label(delivery.address.platform),
                 "holdfast.account": delivery.address.account,
             },
             error="" if state is DeliveryState.SENT else state.value,

@@ -35,7 +35,6 @@ from holdfast.server.status.thread import Heartbeat, StatusThread
 from holdfast.service.fault_injection import parse_crash_point, parse_stall
 from holdfast.service.handover import Handover
 from holdfast.service.intent import IntentFile
-from holdfast.service.runtime import loop_factory, raise_open_file_limit, tuned_gc
 from holdfast.service.signals import SignalHandlers
 from holdfast.service.start import LaunchOptions, ProcessContext, ProcessStart, StartedParts
 from holdfast.service.stop import ProcessStop
@@ -52,6 +51,7 @@ from holdfast.system.clock import IdGenerator, SystemClock
 from holdfast.system.lock import HomeInUse
 from holdfast.system.logs import RecentLog, logging_to
 from holdfast.system.paths import Paths
+from holdfast.system.runtime import loop_factory, raise_open_file_limit, tuned_gc
 from holdfast.system.tokens import api_token
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from holdfast.core.people.audit import AuditEntry, AuditFilter, AuditKind, Audit
 from holdfast.core.people.memory import Notebook
 from holdfast.core.ports.store import Store
 from holdfast.core.sessions.search import SearchMatch, SearchQuery
+from holdfast.core.turns.subagent import platform_from_label
 from holdfast.server.api.views.audit import (
     AuditPage,
     AuditVerificationView,
@@ -221,7 +222,7 @@ def search_stored_messages(
         words=request.words,
         limit=request.limit,
         session_id=SessionId(named) if named else None,
-        platform=request.platform,
+        platform=platform_from_label(request.platform),
         since=since,
     )
 

@@ -42,7 +42,7 @@ def command(port: int | None, replace: bool, unattended: bool, standby_fd: int |
       HOLDFAST_MODEL_PROVIDER=openai HOLDFAST_MODEL_NAME=gpt-5 \\
         HOLDFAST_MODEL_API_KEY=env:OPENAI_API_KEY holdfast run
     """
-    from holdfast.service.runtime import disable_gc  # noqa: PLC0415 - as below
+    from holdfast.system.runtime import disable_gc  # noqa: PLC0415 - as below
 
     disable_gc()
     from holdfast.config import load, prepare_home  # noqa: PLC0415 - not needed for --help
@@ -53,7 +53,7 @@ def command(port: int | None, replace: bool, unattended: bool, standby_fd: int |
     home = chosen_home()
     prepare_home(home)
     config = load(home, overrides={} if port is None else {"gateway.port": port})
-    from holdfast.service.runtime import import_aiohttp_without_aiodns  # noqa: PLC0415 - as below
+    from holdfast.system.runtime import import_aiohttp_without_aiodns  # noqa: PLC0415 - as below
 
     import_aiohttp_without_aiodns()
     from holdfast.service.main import run  # noqa: PLC0415 - after the check of the configuration

@@ -9,9 +9,21 @@ import msgspec
 from holdfast.core.ids import CallId, PrincipalId, SessionId, TurnId
 from holdfast.core.messages.source import Source
 
-INTERNAL_PLATFORM = "house"  # for messages that the gateway sends to itself; stored in rows
+# The platform of messages that the gateway sends to itself: the name in rows, and the one that
+# people see and filter by.
+INTERNAL_PLATFORM, INTERNAL_PLATFORM_LABEL = "house", "internal"
 DELEGATE_TOOL = "delegate"  # the tool that starts subagents, and its toolset
 _MAX_TITLE_LENGTH = 60
+
+
+def platform_label(platform: str) -> str:
+    """The name of a platform as people see it, from its stored name."""
+    return INTERNAL_PLATFORM_LABEL if platform == INTERNAL_PLATFORM else platform
+
+
+def platform_from_label(label: str) -> str:
+    """The stored name of a platform that a person named."""
+    return INTERNAL_PLATFORM if label == INTERNAL_PLATFORM_LABEL else label
 
 
 class SubagentKind(StrEnum):
@@ -22,7 +34,7 @@ class SubagentKind(StrEnum):
 
 
 class Subagent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a child is made of; it travels in the inbox row by which its work comes in."""
+    """What defines a subagent; it is in the inbox row that carries its task."""
 
     session_id: SessionId
     parent: SessionId

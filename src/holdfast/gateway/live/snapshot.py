@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.ops.status import TurnStatus
-from holdfast.core.turns.subagent import SubagentKind
+from holdfast.core.turns.subagent import SubagentKind, platform_label
 from holdfast.core.turns.turn import LaneState
 from holdfast.gateway.outbound.outbox import OutboxWorker
 from holdfast.gateway.services import Services
@@ -88,7 +88,7 @@ def _turn_status(
         session=lane.session_id,
         turn=turn,
         state=lane.state.value,
-        platform=source.platform,
+        platform=platform_label(source.platform),
         chat=source.chat_id,
         started_at=began,
         step=step,

@@ -7,7 +7,7 @@ from holdfast.core.config.settings import DEFAULT_ACCOUNT
 from holdfast.core.errors import HoldfastError
 from holdfast.core.messages.outbox import Address
 from holdfast.core.ports.platform import Platform
-from holdfast.core.turns.subagent import INTERNAL_PLATFORM
+from holdfast.core.turns.subagent import INTERNAL_PLATFORM, platform_label
 from holdfast.gateway.accounts.registry import PlatformRegistry, normalise_chat_id
 
 _MAX_ID = 512  # characters of an id; no platform has longer ones
@@ -71,7 +71,7 @@ class ChatAddressBook:
 def format_chat(address: Address) -> str:
     """A chat as people write it."""
     thread = f"/{address.thread_id}" if address.thread_id else ""
-    return f"{address.platform}:{address.chat_id}{thread}"
+    return f"{platform_label(address.platform)}:{address.chat_id}{thread}"
 
 
 def _known_platforms(platforms: Sequence[Platform]) -> str:

@@ -3,6 +3,7 @@
 from holdfast.core.errors import HoldfastError
 from holdfast.core.messages.outbox import DeliveryKind, DeliveryRow, DeliveryState
 from holdfast.core.people.approval import OPERATOR
+from holdfast.core.turns.subagent import platform_label
 from holdfast.gateway.outbound.outbox import OutboxWorker
 from holdfast.gateway.services import Services
 
@@ -32,7 +33,8 @@ def resend_refusal(services: Services, outbox: OutboxWorker, row: DeliveryRow) -
     if row.state in _UNFINISHED_STATES or outbox.holds(row.id):
         return "it is on its way already."
     if services.platforms.find(row.address) is None:
-        return f"there is no account {row.address.account!r} of {row.address.platform} any more."
+        platform = platform_label(row.address.platform)
+        return f"there is no account {row.address.account!r} of {platform} any more."
     return _stale_reason(row, now=services.clock.now())
 
 

@@ -94,7 +94,10 @@ def bad_request(
 
 def store_unavailable(error: StoreError) -> OpenAiError:
     return OpenAiError(
-        503, f"the store cannot be read: {error}", code="store", retry=RetryAdvice.WITH_ID
+        503,
+        f"the store cannot be read: {error}",
+        code="store_unavailable",
+        retry=RetryAdvice.WITH_ID,
     )
 
 

@@ -13,6 +13,7 @@ from holdfast.core.people.commands import CommandSpec
 from holdfast.core.sessions import search as core_search
 from holdfast.core.turns.pricing import Prices, total_cost
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
+from holdfast.core.turns.subagent import platform_from_label
 from holdfast.core.turns.turn import NO_USAGE, Usage
 from holdfast.server.api import openapi
 from holdfast.server.api.context import ApiContext
@@ -99,7 +100,7 @@ async def search_transcripts(
             words=asked.q,
             limit=asked.limit,
             session_id=SessionId(asked.session) if asked.session else None,
-            platform=asked.platform,
+            platform=platform_from_label(asked.platform),
             since=asked.since,
         )
     )

@@ -8,8 +8,9 @@ import msgspec
 from aiohttp import web
 
 from holdfast.core.ids import DeliveryId
-from holdfast.core.messages.inbox import InboxState
+from holdfast.core.messages.inbox import InboxState, InboxSummary
 from holdfast.core.messages.outbox import DeliveryRow, DeliveryState, PendingFile
+from holdfast.core.turns.subagent import platform_from_label, platform_label
 from holdfast.gateway.notify.chat_addresses import ChatAddressBook, NoSuchChat
 from holdfast.gateway.notify.proactive import ProactiveSendRequest, Undeliverable
 from holdfast.gateway.outbound.delivery import has_ended
@@ -65,7 +66,7 @@ async def list_outbox(context: ApiContext, call: ApiCall[OutboxQuery, None]) -> 
     rows = await context.store.outbox(
         state=DeliveryState(asked.state) if asked.state and not unsent else None,
         unsent=unsent,
-        platform=asked.platform,
+        platform=platform_from_label(asked.platform),
         before=asked.before,
         limit=asked.limit + 1,
     )
@@ -106,8 +107,13 @@ async def list_inbox(context: ApiContext, call: ApiCall[InboxQuery, None]) -> we
     asked = call.query
     state = InboxState(asked.state) if asked.state else None
     rows = await context.store.inbox(state=state, offset=asked.offset, limit=asked.limit + 1)
-    lines = [InboxEntry(**msgspec.structs.asdict(row)) for row in rows[: asked.limit]]
+    lines = [_inbox_entry(row) for row in rows[: asked.limit]]
     return context.respond(InboxList(messages=lines, more=len(rows) > asked.limit))
+
+
+def _inbox_entry(row: InboxSummary) -> InboxEntry:
+    fields = msgspec.structs.asdict(row)
+    return InboxEntry(**fields | {"platform": platform_label(row.platform)})
 
 
 _CHUNK_SIZE = 256 * 1024

@@ -16,6 +16,7 @@ from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import AuditEntry, AuditKind
 from holdfast.core.sessions.search import MAX_QUERY_LENGTH, SearchQuery
 from holdfast.core.sessions.session import SessionFilter, SessionRow
+from holdfast.core.turns.subagent import platform_from_label
 from holdfast.core.turns.turn import LaneState
 from holdfast.gateway.sessions import teardown
 from holdfast.platforms.web import platform as web_platform
@@ -71,7 +72,7 @@ async def narrow_filter(
 async def _sessions_with_text(
     context: ApiContext, text: str, platform: str
 ) -> tuple[SessionId, ...]:
-    query = SearchQuery(words=text, limit=_MAX_HITS, platform=platform)
+    query = SearchQuery(words=text, limit=_MAX_HITS, platform=platform_from_label(platform))
     found = await context.store.search(query)
     return tuple(dict.fromkeys(each.session.id for each in found))
 
@@ -148,7 +149,7 @@ async def list_sessions(context: ApiContext, call: ApiCall[SessionListQuery, Non
         limit=asked.limit + 1,
         offset=asked.offset,
         q=asked.q,
-        platform=asked.platform,
+        platform=platform_from_label(asked.platform),
         include_subagents=asked.subagents,
         where=await _session_filter(context, asked),
     )

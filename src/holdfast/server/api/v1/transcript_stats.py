@@ -10,6 +10,7 @@ from holdfast.core.messages.outbox import DeliveryKind, DeliveryRow, DeliverySta
 from holdfast.core.sessions.session import SessionRow
 from holdfast.core.turns.pricing import Prices, find_price, total_cost
 from holdfast.core.turns.stop import TurnExitReason
+from holdfast.core.turns.subagent import platform_label
 from holdfast.core.turns.timeline import ReplyStats, SessionPreview, TranscriptStats, TurnOutline
 from holdfast.core.turns.turn import TurnState, Usage
 from holdfast.server.api.context import ApiContext
@@ -178,7 +179,7 @@ def _delivery_outcome(row: DeliveryRow) -> DeliveryOutcomeView:
     return DeliveryOutcomeView(
         id=row.id,
         kind=row.kind,
-        platform=row.address.platform,
+        platform=platform_label(row.address.platform),
         state=row.state,
         outcome_unknown=row.outcome_unknown,
         attempts=row.attempts,

@@ -14,6 +14,7 @@ from holdfast.core.messages.transcript import CallRecovery, ToolOutcome
 from holdfast.core.people.approval import Approval, ApprovalState
 from holdfast.core.turns.pricing import Prices, find_price
 from holdfast.core.turns.stop import StopKind, StopRow, TurnExitReason
+from holdfast.core.turns.subagent import platform_label
 from holdfast.core.turns.timeline import StepSummary, TurnDetails, TurnInput, TurnOutline, TurnQuery
 from holdfast.core.turns.turn import NO_USAGE, LaneState, StepKind, TurnState, Usage
 from holdfast.server.api.context import ApiContext
@@ -443,7 +444,7 @@ def _is_running(context: ApiContext, timeline: TurnDetails) -> bool:
 async def _list_item(context: ApiContext, summary: TurnOutline) -> TurnListItem:
     line = await _summary_view(context, summary)
     row = await context.shared_reads.session(summary.turn.session_id)
-    platform = "" if row is None else parse_route(row.route)[0]
+    platform = "" if row is None else platform_label(parse_route(row.route)[0])
     title = "" if row is None else row.title
     return TurnListItem(title=title, platform=platform, **msgspec.structs.asdict(line))
 

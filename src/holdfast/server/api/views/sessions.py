@@ -10,6 +10,7 @@ from holdfast.core.messages.source import parse_route
 from holdfast.core.messages.transcript import Message, ToolMessage, TranscriptRecord
 from holdfast.core.people.approval import ApprovalScope, ApprovalState
 from holdfast.core.sessions.session import SessionRow
+from holdfast.core.turns.subagent import platform_label
 from holdfast.core.turns.turn import LaneState, TurnRow, TurnState, Usage
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
@@ -186,7 +187,7 @@ def session_view(row: SessionRow, *, state: LaneState = LaneState.IDLE) -> Sessi
     return SessionView(
         id=row.id,
         title=row.title,
-        platform=platform,
+        platform=platform_label(platform),
         chat=chat,
         state=state,
         current=row.current,

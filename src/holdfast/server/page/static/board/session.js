@@ -50,10 +50,10 @@ function Speaking({ page, conversation, session }) {
 }
 
 const OURS = ["web", "api"]; // platforms on which whoever runs the gateway is one who speaks
-const HOUSE = "house"; // where agents work for other agents, and jobs
+const INTERNAL = "internal"; // where agents work for other agents, and jobs
 
 function whyClosed({ current, suspended, platform }) {
-  if (platform === HOUSE) return "An agent works here for another, or for a job: speak to that one.";
+  if (platform === INTERNAL) return "An agent works here for another, or for a job: speak to that one.";
   if (current) return "";
   if (suspended) return "It is suspended: what is said in its chat begins another. Resume it to speak into it.";
   return "Its chat has gone on to another session. Resume this one to speak into it.";

@@ -22,9 +22,9 @@ export function SessionActions({ page, conversation, session, tell }) {
   const stop = () => act(() => api.stop(id), "Stopped.");
   const items = page.viewer ? [exported(session)] : offered({ page, session, tell, suspend });
   return html`
-    <span class="acts" data-changes>
-      ${conversation.running && html`<button type="button" class="quiet outlined stop-it" disabled=${acting} onClick=${stop}>Stop</button>`}
-      ${(suspended || !current) && session.platform !== "house" && html`<button type="button" class="quiet outlined" disabled=${acting} onClick=${resume}>Resume</button>`}
+    <span class="actions" data-changes>
+      ${conversation.running && html`<button type="button" class="quiet outlined stop-session" disabled=${acting} onClick=${stop}>Stop</button>`}
+      ${(suspended || !current) && session.platform !== "internal" && html`<button type="button" class="quiet outlined" disabled=${acting} onClick=${resume}>Resume</button>`}
     </span>
     <${Menu} icon="more" title="What can be done to it" items=${items} />
   `;
