@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.cli.common.test_offline import converse
+from tests.cli.stored_turn import store_answered_turn
 from tests.support.command_line import CliGateway
 
 from holdfast.system import exit_codes
@@ -38,7 +38,7 @@ def test_words_are_found_with_no_gateway(cli: Cli, tmp_path: Path) -> None:
     paths = Paths(tmp_path / "home")
     assert cli("search", "late").stdout == "Nothing was found.\n"
     paths.home.mkdir(mode=0o700)
-    asyncio.run(converse(paths))
+    asyncio.run(store_answered_turn(paths))
     assert "It is late." in cli("search", "late").stdout
     assert "It is late." in cli("search", "--session", "s_1", "late").stdout
     made = json.loads(cli("search", "--rebuild", "--json").stdout)

@@ -2,7 +2,7 @@
 
 from xml.etree import ElementTree
 
-from tests.faults.test_crash_point_pairs import all_pairs
+from tests.faults.crash_point_groups import all_pairs
 from tests.faults.test_schedules import CHAINS, LIVES, RUNS, SOAKED, SOAKED_LIVES, VENDORS
 from tests.mutants.mutants import ROOT
 from tests.support.doc_pages import Pages

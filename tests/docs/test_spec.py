@@ -17,6 +17,8 @@ DEFINED = re.compile(r"^- \*\*([A-Z]\d{1,2})\*\* ", re.MULTILINE)
 # One id, or the first and the last of a range: D1-D4, also with a dash or dots, or as D1-4.
 CITED = re.compile(r"(?<![\w-])([A-Z])(\d{1,2})(?:[-\u2013\u2026](?:\1)?(\d{1,2}))?(?![\w-])")
 CODE = re.compile(r"`[^`]*`")
+LAW_DEFINED = re.compile(r"^- \*\*Law (\d{1,2})\*\* ", re.MULTILINE)
+LAW_CITED = re.compile(r"\blaws? (\d{1,2})((?:(?:, | and |, and | or )\d{1,2}\b)*)", re.IGNORECASE)
 BREAKS = re.compile(r"^Breaks:(.*)$", re.MULTILINE)
 LINK = re.compile(r"\]\((?!http|#)([^)#]+)")
 
@@ -91,6 +93,37 @@ def test_every_promise_is_cited_by_a_test(told: list[Docstring]) -> None:
 
 def test_every_promise_is_defined_once() -> None:
     assert [promise for promise, times in defined().items() if times > 1] == []
+
+
+def cited_laws(text: str) -> frozenset[int]:
+    return frozenset(
+        int(number)
+        for first, others in LAW_CITED.findall(text)
+        for number in (first, *re.findall(r"\d+", others))
+    )
+
+
+def test_every_law_that_is_cited_is_written_down() -> None:
+    laws = [int(number) for number in LAW_DEFINED.findall((SPEC / "laws.md").read_text())]
+    assert laws == list(range(1, len(laws) + 1))
+    files = [
+        *(file for folder in ("src", "tests") for file in (ROOT / folder).rglob("*.py")),
+        *(ROOT / "tests").rglob("*.patch"),
+        *(ROOT / "docs").rglob("*.md"),
+        *ROOT.glob("*.md"),
+    ]
+    cited_in = {file: cited_laws(file.read_text()) for file in files}
+    assert any(cited_in.values())
+    unknown = {str(file): sorted(found - set(laws)) for file, found in cited_in.items()}
+    assert {file: numbers for file, numbers in unknown.items() if numbers} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [("Law 12, G3: default deny; law 10.", {10, 12}), ("Laws 4 and 5", {4, 5}), ("lawn 3", set())],
+)
+def test_each_way_to_cite_a_law_is_read(text: str, numbers: set[int]) -> None:
+    assert cited_laws(text) == numbers
 
 
 @pytest.mark.parametrize(

@@ -1,44 +1,15 @@
-"""Runners for tests: real sandboxes in a home of their own, none of which outlives its test."""
+"""Fixtures for tests of runners: real sandboxes in a home of their own, which end with the test."""
 
 import shutil
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.runner.runner_log import OpenRunners, RunnerLog
 
 from holdfast.core.config.settings import RunnerSettings
-from holdfast.core.ids import SessionId
-from holdfast.core.sessions.session import RunnerRow
 from holdfast.runner.runners import Runners
-
-
-class RealClock:
-    def now(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-
-class Ledger:
-    """What a gateway would write down of its runners."""
-
-    def __init__(self) -> None:
-        self.rows: dict[SessionId, RunnerRow] = {}
-        self.started_pids: list[int] = []
-        self.ended: list[SessionId] = []
-
-    async def started(self, row: RunnerRow) -> None:
-        self.rows[row.session_id] = row
-        self.started_pids.append(row.pid)
-
-    async def has_ended(self, session_id: SessionId) -> None:
-        self.rows.pop(session_id, None)
-        self.ended.append(session_id)
-
-
-OpenRunners = Callable[..., Runners]
+from holdfast.system.clock import SystemClock
 
 
 @pytest.fixture
@@ -49,13 +20,13 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def ledger() -> Ledger:
-    return Ledger()
+def runner_log() -> RunnerLog:
+    return RunnerLog()
 
 
 @pytest.fixture
-async def open_runners(home: Path, ledger: Ledger) -> AsyncIterator[OpenRunners]:
-    """Makes the owner of runners in `home`, as a gateway does; settings as keywords."""
+async def open_runners(home: Path, runner_log: RunnerLog) -> AsyncIterator[OpenRunners]:
+    """Build the `Runners` of a home, as a gateway does; settings are keywords."""
     if shutil.which("bwrap") is None:
         pytest.skip("needs bubblewrap: apt install bubblewrap")
     opened: list[Runners] = []
@@ -64,9 +35,9 @@ async def open_runners(home: Path, ledger: Ledger) -> AsyncIterator[OpenRunners]
         runners = Runners(
             at,
             RunnerSettings(**settings),
-            clock=RealClock(),
-            on_started=ledger.started,
-            on_ended=ledger.has_ended,
+            clock=SystemClock(),
+            on_started=runner_log.started,
+            on_ended=runner_log.has_ended,
             bwrap=bwrap,
         )
         opened.append(runners)

@@ -188,7 +188,7 @@ async def test_a_deleted_spool_does_not_harm_the_runner(sandbox):
     assert (await sandbox.start_process("p", "true")).id == "p1"
 
 
-async def test_no_process_outlives_the_end_of_its_session(sandbox, runners, ledger):
+async def test_no_process_outlives_the_end_of_its_session(sandbox, runners, runner_log):
     script = """
         setsid nohup sleep 3131 >/dev/null 2>&1 &
         ( ( setsid sh -c 'trap "" TERM HUP INT; sleep 3132; sleep 3132' & ) & )
@@ -199,7 +199,7 @@ if not os.fork():
     """
     await sandbox.run("c", script, limit=60)
     await sandbox.start_process("p", "sleep 3134")
-    row = ledger.rows["s_1"]
+    row = runner_log.rows["s_1"]
     asleep = "until [ $(pgrep -c -f '^sleep 313[1-4]$') = 4 ]; do sleep 0.02; done"
     await sandbox.run("look", asleep, limit=60)
     below = {pid: start_time(pid) for pid in living_descendants(row.pid)}
@@ -233,7 +233,7 @@ async def test_the_socket_is_for_the_gateway_alone(sandbox, home):
     assert result.output == ""
 
 
-async def test_killing_the_outer_process_does_not_stop_the_runner(sandbox, ledger):
+async def test_killing_the_outer_process_does_not_stop_the_runner(sandbox, runner_log):
     await sandbox.run("c", "cd /tmp", limit=60)
-    os.kill(ledger.rows["s_1"].outer_pid, signal.SIGKILL)
+    os.kill(runner_log.rows["s_1"].outer_pid, signal.SIGKILL)
     assert (await sandbox.run("c2", "pwd", limit=60)).output == "/tmp\n"

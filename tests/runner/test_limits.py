@@ -96,17 +96,17 @@ async def test_memory_has_a_limit(open_runners):
     assert result.exit_code == 0
 
 
-async def test_an_idle_runner_ends_itself_and_its_terminal_is_found_again(open_runners, ledger):
+async def test_an_idle_runner_ends_itself_and_its_terminal_is_found_again(open_runners, runner_log):
     """J1: a new runner of the same session restores cwd and variables."""
     sandbox = open_runners(idle_timeout=0.3).sandbox("s_1")
     await sandbox.run("c", "cd /tmp; export WORD=kept", limit=60)
     async with asyncio.timeout(60):
-        while not ledger.ended or process_start_time(ledger.started_pids[-1]) is not None:
+        while not runner_log.ended or process_start_time(runner_log.started_pids[-1]) is not None:
             await asyncio.sleep(0.05)
-    before = list(ledger.started_pids)
+    before = list(runner_log.started_pids)
     result = await sandbox.run("c2", "pwd; echo $WORD", limit=60)
     assert result.output == "/tmp\nkept\n"
-    assert ledger.started_pids[-1] not in before
+    assert runner_log.started_pids[-1] not in before
 
 
 async def test_a_runner_is_not_idle_before_its_first_request(open_runners, home):
@@ -125,9 +125,9 @@ async def test_a_runner_is_not_idle_before_its_first_request(open_runners, home)
     link.close()
 
 
-async def test_a_runner_with_a_process_is_not_idle(open_runners, ledger):
+async def test_a_runner_with_a_process_is_not_idle(open_runners, runner_log):
     sandbox = open_runners(idle_timeout=0.2).sandbox("s_1")
     await sandbox.start_process("p", "sleep 100")
     await asyncio.sleep(1.5)
-    assert ledger.ended == []
+    assert runner_log.ended == []
     assert (await sandbox.poll_process("p1")).process.running

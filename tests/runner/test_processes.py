@@ -97,7 +97,7 @@ async def test_an_impossible_request_is_refused_and_does_not_harm_the_process(sa
     assert [one.running for one in await sandbox.list_processes()] == [True]
 
 
-async def test_the_processes_of_a_runner_that_died_are_reported_as_ended(runners, ledger):
+async def test_the_processes_of_a_runner_that_died_are_reported_as_ended(runners, runner_log):
     """J2: in a sandbox that goes away they are reported as ended."""
     sandbox = runners.sandbox("s_1")
     await sandbox.start_process("c", "sleep 100")

@@ -14,27 +14,27 @@ from holdfast.runner.program.process_tree import living_descendants
 from holdfast.runner.program.process_tree import start_time as process_start_time
 
 
-async def test_a_sandbox_starts_no_runner_until_it_is_used(runners, ledger, home):
+async def test_a_sandbox_starts_no_runner_until_it_is_used(runners, runner_log, home):
     runners.sandbox("s_1")
     assert await runners.sandbox("s_1").attach("c") is None
     assert await runners.processes("s_1") == []
-    assert (ledger.rows, list(home.iterdir()), runners.sandboxed) == ({}, [], None)
+    assert (runner_log.rows, list(home.iterdir()), runners.sandboxed) == ({}, [], None)
 
 
-async def test_concurrent_calls_start_one_runner(runners, ledger):
+async def test_concurrent_calls_start_one_runner(runners, runner_log):
     results = await asyncio.gather(
         *(runners.sandbox("s_1").run(f"c{n}", "echo hi", limit=60) for n in range(8))
     )
     assert {result.output for result in results} == {"hi\n"}
-    assert len(ledger.started_pids) == 1
+    assert len(runner_log.started_pids) == 1
 
 
-async def test_a_concurrent_lookup_and_start_share_one_connection(runners, ledger):
+async def test_a_concurrent_lookup_and_start_share_one_connection(runners, runner_log):
     sandbox = runners.sandbox("s_1")
     looks = [sandbox.attach(f"c{n}") for n in range(3)] + [runners.processes("s_1")]
     *_, result = await asyncio.gather(*looks, sandbox.run("c", "echo hi", limit=60))
     assert result.output == "hi\n"
-    assert len(ledger.started_pids) == 1
+    assert len(runner_log.started_pids) == 1
 
 
 async def test_starting_a_runner_does_not_block_the_loop(runners):
@@ -73,14 +73,14 @@ async def test_cancelling_one_wait_for_the_start_does_not_cancel_the_others(runn
     assert result.output.endswith("here\n")
 
 
-async def test_detaching_leaves_everything_running_for_the_next_gateway(open_runners, ledger):
+async def test_detaching_leaves_everything_running_for_the_next_gateway(open_runners, runner_log):
     """H6, J2: a command under way is not killed by cancelling its wait after `detach`."""
     first = open_runners()
     command = "touch began; until [ -e go ]; do sleep 0.05; done; echo finished; exit 9"
     waiting = asyncio.create_task(first.sandbox("s_1").run("c", command, limit=60))
     await first.sandbox("s_1").start_process("p", "sleep 100")
     await first.sandbox("s_1").run("l", "until [ -e began ]; do sleep 0.02; done", limit=60)
-    row = ledger.rows["s_1"]
+    row = runner_log.rows["s_1"]
     await first.detach()
     assert not waiting.done()
     waiting.cancel()
@@ -90,7 +90,7 @@ async def test_detaching_leaves_everything_running_for_the_next_gateway(open_run
         await first.sandbox("s_1").run("c2", "true", limit=5)
     second = open_runners()
     assert await second.adopt([row], needed={"s_1"}) == ["s_1"]
-    assert ledger.rows["s_1"] == row
+    assert runner_log.rows["s_1"] == row
     await second.sandbox("s_1").write_file("w", "go", "")
     result = await second.sandbox("s_1").attach("c")
     assert (result.exit_code, result.output) == (9, "finished\n")
@@ -123,12 +123,12 @@ async def test_waiting_calls_are_notified_when_the_session_ends(runners):
 
 
 async def test_a_runner_that_no_session_needs_is_killed_and_its_terminal_state_stays(
-    open_runners, ledger, home
+    open_runners, runner_log, home
 ):
     first = open_runners()
     for name in ("wanted", "ended", "forgotten"):
         await first.sandbox(name).run("c", "sleep 3000 & true", limit=60)
-    rows = dict(ledger.rows)
+    rows = dict(runner_log.rows)
     await first.detach()
     known = [rows["wanted"], rows["ended"]]  # the crash came before the third row's commit
     second = open_runners()
@@ -141,7 +141,7 @@ async def test_a_runner_that_no_session_needs_is_killed_and_its_terminal_state_s
     assert SessionPaths(home, "forgotten").run_folder.exists()  # the session may only be asleep
 
 
-async def test_another_process_with_the_same_pid_is_not_killed(runners, ledger):
+async def test_another_process_with_the_same_pid_is_not_killed(runners, runner_log):
     """A dead runner's pid may be anybody's by now: the start time proves it is not the runner."""
     innocent = await asyncio.create_subprocess_exec(
         sys.executable, "-c", "input()", stdin=asyncio.subprocess.PIPE
@@ -157,13 +157,13 @@ async def test_another_process_with_the_same_pid_is_not_killed(runners, ledger):
     assert await runners.adopt([row], needed=set()) == []
     await innocent.communicate(b"\n")
     assert innocent.returncode == 0
-    assert ledger.ended == ["s_1"]
+    assert runner_log.ended == ["s_1"]
 
 
-async def test_a_dead_runner_of_a_needed_session_keeps_its_spool(open_runners, ledger):
+async def test_a_dead_runner_of_a_needed_session_keeps_its_spool(open_runners, runner_log):
     first = open_runners()
     await first.sandbox("s_1").run("c", "echo kept; cd /tmp", limit=60)
-    row = ledger.rows["s_1"]
+    row = runner_log.rows["s_1"]
     await first.end_session("s_1")
     second = open_runners()
     assert await second.adopt([row], needed={"s_1"}) == []
@@ -217,7 +217,7 @@ async def test_a_sandbox_that_does_not_work_is_detected_by_running_it(
     assert caplog.text.count("COMMANDS RUN WITHOUT A SANDBOX") == 1
 
 
-async def test_without_bubblewrap_everything_else_works(open_runners, ledger, home):
+async def test_without_bubblewrap_everything_else_works(open_runners, runner_log, home):
     runners = open_runners(sandbox="off")
     sandbox = runners.sandbox("s_1")
     script = "cd /tmp; export WORD=kept; setsid sleep 3231 & ( setsid nohup sleep 3232 & ) ; exit 3"
@@ -230,7 +230,7 @@ async def test_without_bubblewrap_everything_else_works(open_runners, ledger, ho
     await sandbox.start_process("p", "sleep 3233")
     await sandbox.write_file("w", "~/x", "text")
     assert (SessionPaths(home, "s_1").workspace / "x").read_text() == "text"
-    row = ledger.rows["s_1"]
+    row = runner_log.rows["s_1"]
     async with asyncio.timeout(60):
         # Three sleepers and a keeper; what a shell put into the background may not be there yet.
         while (

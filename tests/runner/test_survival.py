@@ -1,4 +1,4 @@
-"""J: what survives with the session, at the level of the runner."""
+"""J1, J2: terminals, commands and background processes survive the gateway."""
 
 import asyncio
 import os
@@ -6,8 +6,7 @@ import shutil
 import signal
 import sys
 import textwrap
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
@@ -18,8 +17,9 @@ from holdfast.core.ports.sandbox import Sandbox
 from holdfast.core.sessions.session import RunnerRow
 from holdfast.runner.program.process_tree import start_time as process_start_time
 from holdfast.runner.runners import Runners
+from holdfast.system.clock import SystemClock
 
-# A gateway in a process of its own: it starts what it is told, says so, and is then killed.
+# A gateway in a process of its own: it does some work, prints "ready", and is then killed.
 GATEWAY = """
 import asyncio, sys, time
 from pathlib import Path
@@ -41,40 +41,29 @@ async def main():
     runners = Runners(
         Path(sys.argv[1]), RunnerSettings(), clock=Clock(), on_started=started, on_ended=ended
     )
-    bench = runners.sandbox("s_1")
+    sandbox = runners.sandbox("s_1")
 {work}
 
 asyncio.run(main())
 """
 
 
-class RealClock:
-    def now(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-
 async def _ignore(_: object) -> None: ...
 
 
-OpenRunners = Callable[[], Runners]
-
-
 @pytest.fixture
-async def successor(tmp_path: Path) -> AsyncIterator[Runners]:
+async def next_runners(tmp_path: Path) -> AsyncIterator[Runners]:
     if shutil.which("bwrap") is None:
         pytest.skip("needs bubblewrap: apt install bubblewrap")
     runners = Runners(
-        tmp_path, RunnerSettings(), clock=RealClock(), on_started=_ignore, on_ended=_ignore
+        tmp_path, RunnerSettings(), clock=SystemClock(), on_started=_ignore, on_ended=_ignore
     )
     yield runners
     await runners.end_all()
 
 
 async def run_gateway_and_kill_it(home: Path, work: str) -> RunnerRow:
-    """The work ends by saying "ready"; then the gateway is killed with SIGKILL."""
+    """Run a gateway until its work prints "ready", and kill it with SIGKILL."""
     source = GATEWAY.format(work=textwrap.indent(textwrap.dedent(work), "    "))
     gateway = await asyncio.create_subprocess_exec(
         sys.executable, "-c", source, str(home), stdout=asyncio.subprocess.PIPE
@@ -87,129 +76,131 @@ async def run_gateway_and_kill_it(home: Path, work: str) -> RunnerRow:
     return row
 
 
-async def test_the_terminal_survives_a_kill_of_the_gateway(tmp_path, successor):
+async def test_the_terminal_survives_a_kill_of_the_gateway(tmp_path, next_runners):
     """J1: cwd and exported variables after each command."""
     work = """
-    await bench.run("c1", "mkdir deep; cd deep; export WORD='two words'", limit=20)
+    await sandbox.run("c1", "mkdir deep; cd deep; export WORD='two words'", limit=20)
     print("ready", flush=True)
     await asyncio.sleep(60)
     """
     row = await run_gateway_and_kill_it(tmp_path, work)
-    assert await successor.adopt([row], needed={"s_1"}) == ["s_1"]
-    result = await successor.sandbox("s_1").run("c2", "pwd; echo $WORD", limit=20)
+    assert await next_runners.adopt([row], needed={"s_1"}) == ["s_1"]
+    result = await next_runners.sandbox("s_1").run("c2", "pwd; echo $WORD", limit=20)
     assert result.output == "/workspace/deep\ntwo words\n"
 
 
-async def test_the_terminal_survives_its_runner(tmp_path, successor):
+async def test_the_terminal_survives_its_runner(tmp_path, next_runners):
     """J1: a new runner of the same session restores what the old one wrote down."""
     work = """
-    await bench.run("c1", "mkdir deep; cd deep; export WORD='two words'", limit=20)
+    await sandbox.run("c1", "mkdir deep; cd deep; export WORD='two words'", limit=20)
     print("ready", flush=True)
     await asyncio.sleep(60)
     """
     row = await run_gateway_and_kill_it(tmp_path, work)
     os.kill(row.pid, signal.SIGKILL)
-    result = await successor.sandbox("s_1").run("c2", "pwd; echo $WORD", limit=20)
+    result = await next_runners.sandbox("s_1").run("c2", "pwd; echo $WORD", limit=20)
     assert result.output == "/workspace/deep\ntwo words\n"
 
 
 async def test_a_command_interrupted_by_a_kill_reports_its_real_result_to_the_next_gateway(
-    tmp_path, successor
+    tmp_path, next_runners
 ):
     """H2, J2: a foreground command is attached to; it is neither lost nor run twice."""
     work = """
     script = "echo ran >>count; until [ -e go ]; do sleep 0.02; done; cat count; exit 7"
-    running = asyncio.create_task(bench.run("c", script, limit=60))
-    await bench.run("look", "until [ -e count ]; do sleep 0.02; done", limit=20)
+    running = asyncio.create_task(sandbox.run("c", script, limit=60))
+    await sandbox.run("look", "until [ -e count ]; do sleep 0.02; done", limit=20)
     print("ready", flush=True)
     await running
     """
     row = await run_gateway_and_kill_it(tmp_path, work)
-    await successor.adopt([row], needed={"s_1"})
-    bench = successor.sandbox("s_1")
-    attached = asyncio.create_task(bench.attach("c"))
-    again = asyncio.create_task(bench.run("c", "echo ran >>count", limit=60))
-    await bench.write_file("w", "go", "")
+    await next_runners.adopt([row], needed={"s_1"})
+    sandbox = next_runners.sandbox("s_1")
+    attached = asyncio.create_task(sandbox.attach("c"))
+    again = asyncio.create_task(sandbox.run("c", "echo ran >>count", limit=60))
+    await sandbox.write_file("w", "go", "")
     for result in await asyncio.gather(attached, again):
         assert (result.exit_code, result.output) == (7, "ran\n")
 
 
-async def test_a_command_that_ended_while_no_gateway_ran_has_its_result(tmp_path, successor):
+async def test_a_command_that_ended_while_no_gateway_ran_has_its_result(tmp_path, next_runners):
     """H2: the result was recorded by the runner, not by the gateway."""
     work = """
     script = "touch began; sleep 0.5; echo done; exit 4"
-    running = asyncio.create_task(bench.run("c", script, limit=60))
-    await bench.run("look", "until [ -e began ]; do sleep 0.02; done", limit=20)
+    running = asyncio.create_task(sandbox.run("c", script, limit=60))
+    await sandbox.run("look", "until [ -e began ]; do sleep 0.02; done", limit=20)
     print("ready", flush=True)
     await running
     """
     row = await run_gateway_and_kill_it(tmp_path, work)
     await asyncio.sleep(1)
     assert process_start_time(row.pid) == row.start_time
-    result = await successor.sandbox("s_1").attach("c")
+    result = await next_runners.sandbox("s_1").attach("c")
     assert (result.exit_code, result.output) == (4, "done\n")
 
 
-async def test_a_command_whose_runner_died_is_reported_as_lost(tmp_path, successor):
+async def test_a_command_whose_runner_died_is_reported_as_lost(tmp_path, next_runners):
     """H2: nobody knows how it ended, and it is not run again."""
     work = """
-    running = asyncio.create_task(bench.run("c", "echo ran >>count; sleep 60", limit=90))
-    await bench.run("look", "until [ -e count ]; do sleep 0.02; done", limit=20)
+    running = asyncio.create_task(sandbox.run("c", "echo ran >>count; sleep 60", limit=90))
+    await sandbox.run("look", "until [ -e count ]; do sleep 0.02; done", limit=20)
     print("ready", flush=True)
     await running
     """
     row = await run_gateway_and_kill_it(tmp_path, work)
     os.kill(row.pid, signal.SIGKILL)
-    assert (await successor.sandbox("s_1").attach("c")).lost
-    assert (await successor.sandbox("s_1").run("c", "echo ran >>count", limit=20)).lost
-    count = await successor.sandbox("s_1").run("c2", "cat count", limit=20)
+    assert (await next_runners.sandbox("s_1").attach("c")).lost
+    assert (await next_runners.sandbox("s_1").run("c", "echo ran >>count", limit=20)).lost
+    count = await next_runners.sandbox("s_1").run("c2", "cat count", limit=20)
     assert count.output == "ran\n"
 
 
-async def test_background_processes_are_adopted(tmp_path, successor):
+async def test_background_processes_are_adopted(tmp_path, next_runners):
     """J2: identity, output since, and the end of one that ended meanwhile."""
     work = """
-    await bench.start_process("p1", "n=0; while sleep 0.05; do n=$((n+1)); echo tick $n; done")
-    await bench.start_process("p2", "sleep 0.4; echo over; exit 6")
-    await bench.poll_process("p1")
+    await sandbox.start_process("p1", "n=0; while sleep 0.05; do n=$((n+1)); echo tick $n; done")
+    await sandbox.start_process("p2", "sleep 0.4; echo over; exit 6")
+    await sandbox.poll_process("p1")
     print("ready", flush=True)
     await asyncio.sleep(60)
     """
     row = await run_gateway_and_kill_it(tmp_path, work)
     assert process_start_time(row.pid) == row.start_time
-    assert await successor.adopt([row], needed={"s_1"}) == ["s_1"]
-    bench = successor.sandbox("s_1")
-    ended = await bench.wait_for_process("p2", limit=20)
+    assert await next_runners.adopt([row], needed={"s_1"}) == ["s_1"]
+    sandbox = next_runners.sandbox("s_1")
+    ended = await sandbox.wait_for_process("p2", limit=20)
     assert (ended.process.exit_code, ended.output) == (6, "over\n")
     for _ in range(2):  # what it said by now, and what it says from now on
-        await _ticks(bench)
-    assert (await bench.start_process("p1", "echo twice")).id == "p1"
-    rows = await successor.processes("s_1")
+        await _ticks(sandbox)
+    assert (await sandbox.start_process("p1", "echo twice")).id == "p1"
+    rows = await next_runners.processes("s_1")
     assert [(one.id, one.exit_code) for one in rows] == [("p1", None), ("p2", 6)]
 
 
-async def _ticks(bench: Sandbox) -> None:
+async def _ticks(sandbox: Sandbox) -> None:
     async with asyncio.timeout(30):
-        while "tick" not in (polled := await bench.poll_process("p1")).output:
+        while "tick" not in (polled := await sandbox.poll_process("p1")).output:
             await asyncio.sleep(0.05)
     assert polled.process.running
 
 
-async def test_a_runner_that_no_session_needs_is_killed_by_the_next_gateway(tmp_path, successor):
+async def test_a_runner_that_no_session_needs_is_killed_by_the_next_gateway(tmp_path, next_runners):
     """J2: also where the row of the runner was never committed."""
     work = """
-    await bench.start_process("p1", "setsid sleep 100 & sleep 100")
+    await sandbox.start_process("p1", "setsid sleep 100 & sleep 100")
     print("ready", flush=True)
     await asyncio.sleep(60)
     """
     row = await run_gateway_and_kill_it(tmp_path, work)
-    assert await successor.adopt([], needed=set()) == []
+    assert await next_runners.adopt([], needed=set()) == []
     assert process_start_time(row.pid) is None
 
 
-async def test_a_runner_whose_gateway_was_killed_during_the_start_ends_itself(tmp_path, successor):
+async def test_a_runner_whose_gateway_was_killed_during_the_start_ends_itself(
+    tmp_path, next_runners
+):
     """J2: nobody was told about it, so nobody could kill it."""
-    work = '    await bench.run("c", "true", limit=20)\n    await asyncio.sleep(60)'
+    work = '    await sandbox.run("c", "true", limit=20)\n    await asyncio.sleep(60)'
     source = GATEWAY.format(work=work)
     gateway = await asyncio.create_subprocess_exec(
         sys.executable, "-c", source, str(tmp_path), stdout=asyncio.subprocess.DEVNULL
@@ -219,7 +210,7 @@ async def test_a_runner_whose_gateway_was_killed_during_the_start_ends_itself(tm
             await asyncio.sleep(0.001)
     gateway.send_signal(signal.SIGKILL)
     await gateway.communicate()
-    await successor.adopt([], needed=set())
+    await next_runners.adopt([], needed=set())
     async with asyncio.timeout(20):
         while _runners_below(tmp_path):
             await asyncio.sleep(0.05)

@@ -1,8 +1,7 @@
-"""What a tool gets to work with: a context over a real runner."""
+"""Fixtures for tests of tools: tool contexts over a real runner."""
 
 import itertools
 import shutil
-import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -11,16 +10,9 @@ import pytest
 from holdfast.core.config.settings import RunnerSettings
 from holdfast.core.turns.tool import ToolContext
 from holdfast.runner.runners import Runners
+from holdfast.system.clock import SystemClock
 
 NewContext = Callable[..., ToolContext]
-
-
-class RealClock:
-    def now(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
 
 
 async def _ignore(_: object) -> None: ...
@@ -28,11 +20,11 @@ async def _ignore(_: object) -> None: ...
 
 @pytest.fixture
 async def new_context(tmp_path: Path) -> AsyncIterator[NewContext]:
-    """Each call of it is another tool call of one session, unless it is given its id."""
+    """Build the context of the next tool call of one session, or of the call with the given id."""
     if shutil.which("bwrap") is None:
         pytest.skip("needs bubblewrap: apt install bubblewrap")
     runners = Runners(
-        tmp_path, RunnerSettings(), clock=RealClock(), on_started=_ignore, on_ended=_ignore
+        tmp_path, RunnerSettings(), clock=SystemClock(), on_started=_ignore, on_ended=_ignore
     )
     numbers = itertools.count(1)
 

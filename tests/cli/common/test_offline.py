@@ -7,13 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.cli.stored_turn import store_answered_turn
 
-from holdfast.core.ids import PrincipalId, SessionId, TurnId
-from holdfast.core.messages.inbox import Inbound
-from holdfast.core.messages.source import Source, build_session_key
-from holdfast.core.messages.transcript import AssistantMessage, UserMessage
-from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnState
-from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system import exit_codes
 from holdfast.system.lock import HomeLock
 from holdfast.system.paths import Paths
@@ -21,41 +16,11 @@ from holdfast.system.paths import Paths
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
-async def converse(paths: Paths) -> None:
-    """One answered turn, as a gateway leaves it."""
-    source = Source(platform="api", chat_id="me", user_id="me")
-    route = build_session_key(source)
-    async with SqliteStore(paths.db) as store:
-        inbound = Inbound(source=source, event_id="1", message_id="1", text="what is it?")
-        accepted = await store.accept(inbound, route=route, principal=PrincipalId("me"), at=1.0)
-        await store.begin_turn(
-            BeginTurn(
-                turn_id=TurnId("t_1"),
-                session_id=SessionId("s_1"),
-                route=route,
-                inbox_ids=(accepted.row.id,),
-                messages=(UserMessage(text="what is it?"),),
-                prompt="Be kind.",
-                at=2.0,
-            )
-        )
-        await store.end_turn(
-            EndTurn(
-                turn_id=TurnId("t_1"),
-                session_id=SessionId("s_1"),
-                state=TurnState.ANSWERED,
-                messages=(AssistantMessage(text="It is late."),),
-                at=3.0,
-            )
-        )
-        await store.mark_resume_pending(route, reason="restart", at=4.0)
-
-
 @pytest.fixture
 def paths(tmp_path: Path) -> Paths:
     (tmp_path / "home").mkdir(mode=0o700)
     made = Paths(tmp_path / "home")
-    asyncio.run(converse(made))
+    asyncio.run(store_answered_turn(made))
     return made
 
 

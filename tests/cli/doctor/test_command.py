@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.common.test_offline import converse
+from tests.cli.stored_turn import store_answered_turn
 from tests.faults.backup_homes import leave_in_wal
 from tests.support.command_line import CliGateway
 
@@ -25,7 +25,7 @@ def paths(tmp_path: Path) -> Paths:
     made = Paths(tmp_path / "home")
     made.home.mkdir(mode=0o700)
     made.config_file.write_text('[model]\nprovider = "demo"\n[runner]\nsandbox = "off"\n')
-    asyncio.run(converse(made))
+    asyncio.run(store_answered_turn(made))
     return made
 
 

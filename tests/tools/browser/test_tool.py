@@ -1,4 +1,4 @@
-"""The browser tool in a real chromium, on a real site of this machine."""
+"""The browser tool in a real Chromium, on a web site in the test's process."""
 
 import asyncio
 import base64
@@ -6,17 +6,16 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from aiohttp import web
+from tests.tools.browser.browser_harness import ANN, BEN, BrowserHarness, run, use
 
-from holdfast.core.config.settings import BrowserSettings
-from holdfast.core.ids import CallId, PrincipalId, SessionId
-from holdfast.core.turns.tool import ToolContext, ToolFailed, ToolOutput
+from holdfast.core.ids import CallId, PrincipalId
+from holdfast.core.turns.tool import ToolContext, ToolFailed
 from holdfast.tools.browser.launcher import find_launcher
 from holdfast.tools.browser.pool import BrowserPool, CannotRemoveProfile
 from holdfast.tools.browser.session import MAX_DOWNLOAD, BrowserSession
@@ -26,18 +25,15 @@ pytest.importorskip("playwright.async_api", reason="needs playwright: make test"
 if shutil.which("chromium") is None:
     pytest.skip("needs chromium: apt install chromium fonts-noto-core", allow_module_level=True)
 
-ANN, BEN = SessionId("s-ann"), SessionId("s-ben")
 FRONT = """<!doctype html><title>Shop</title><h1>Tea</h1>
 <form action="/buy"><label>Name <input name="name"></label><button>Buy</button></form>
 <a href="/about">About us</a> <a href="/file">Price list</a>
 <button onclick="alert('closed on Sundays')">Hours</button>
 <a href="/about" target="_blank">In a new window</a>"""
 
-Use = Callable[..., Awaitable[str]]
 
-
-class Site:
-    """A shop that gives its visitors a cookie for the visit, and counts them."""
+class ShopSite:
+    """A web shop that sets a cookie and counts the visits of one page."""
 
     def __init__(self) -> None:
         self.visits = 0
@@ -56,7 +52,7 @@ class Site:
 
     async def about(self, request: web.Request) -> web.Response:
         self.visits += 1
-        name = request.cookies.get("customer", "a stranger")
+        name = request.cookies.get("customer", "a visitor")
         page = f"<title>About</title><p>Hello, {name}</p><script>visit = 1</script>"
         return web.Response(text=page, content_type="text/html")
 
@@ -65,7 +61,7 @@ class Site:
         return web.Response(body=b"tea,3\n", headers=headers)
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator["Site"]:
+    async def open(self) -> AsyncIterator["ShopSite"]:
         app = web.Application()
         app.add_routes(
             [
@@ -86,106 +82,67 @@ class Site:
 
 
 @pytest.fixture
-async def site() -> AsyncIterator[Site]:
-    async with Site().open() as site:
+async def site() -> AsyncIterator[ShopSite]:
+    async with ShopSite().open() as site:
         yield site
 
 
-class House:
-    """Where browsers live in a test: a home, and what they put into workspaces."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        self.files: dict[str, bytes] = {}
-        self.owners: dict[str, SessionId] = {}
-
-    async def keep(self, session_id: SessionId, name: str, data: bytes) -> str:
-        self.files[name] = data
-        self.owners[name] = session_id
-        return name
-
-    @asynccontextmanager
-    async def browsers(self, **settings: Any) -> AsyncIterator[BrowserPool]:
-        made = BrowserSettings(**({"allow_private": True} | settings))
-        browsers = BrowserPool(self.home, made, save_file=self.keep)
-        try:
-            yield browsers
-        finally:
-            await browsers.end_all()
+@pytest.fixture
+def harness(tmp_path: Path) -> BrowserHarness:
+    return BrowserHarness(tmp_path)
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
-
-
-@pytest.fixture
-async def browsers(house: House) -> AsyncIterator[BrowserPool]:
-    async with house.browsers() as browsers:
+async def browsers(harness: BrowserHarness) -> AsyncIterator[BrowserPool]:
+    async with harness.browsers() as browsers:
         yield browsers
 
 
-async def use(browsers: BrowserPool, session_id: SessionId = ANN, /, **arguments: object) -> str:
-    return (await run(browsers, session_id, **arguments)).text
-
-
-async def run(
-    browsers: BrowserPool, session_id: SessionId = ANN, /, **arguments: object
-) -> ToolOutput:
-    context = ToolContext(
-        session_id=session_id,
-        principal=PrincipalId("p"),
-        call_id=CallId("c"),
-        sandbox=None,  # type: ignore[arg-type]  # this tool has no use for it
-    )
-    return await BrowserTool(browsers, limit=40).run(context, arguments)
-
-
-def ref_of(tree: str, name: str) -> str:
+def element_ref(tree: str, name: str) -> str:
     line = next(line for line in tree.splitlines() if name in line)
     return line.partition("[ref=")[2].partition("]")[0]
 
 
-async def test_a_page_is_read_and_used_by_its_refs(browsers: BrowserPool, site: Site) -> None:
+async def test_a_page_is_read_and_used_by_its_refs(browsers: BrowserPool, site: ShopSite) -> None:
     """Open, read as an accessibility tree, type, click."""
     tree = await use(browsers, action="open", url=site.url)
     assert 'heading "Tea"' in tree
-    await use(browsers, action="type", ref=ref_of(tree, 'textbox "Name"'), text="Ann")
-    sold = await use(browsers, action="click", ref=ref_of(tree, 'button "Buy"'))
+    await use(browsers, action="type", ref=element_ref(tree, 'textbox "Name"'), text="Ann")
+    sold = await use(browsers, action="click", ref=element_ref(tree, 'button "Buy"'))
     assert "Sold to Ann" in sold
     assert "Tea" in await use(browsers, action="back")
 
 
-async def test_dialogs_and_new_pages_are_reported(
-    browsers: BrowserPool, site: Site, house: House
+async def test_dialogs_downloads_and_new_pages_are_reported(
+    browsers: BrowserPool, site: ShopSite, harness: BrowserHarness
 ) -> None:
-    """A dialog is answered and told, a download is in the workspace, a pop-up is a tab."""
+    """A dialog is answered and reported, a download is in the workspace, a pop-up is a tab."""
     tree = await use(browsers, action="open", url=site.url)
-    hours = await use(browsers, action="click", ref=ref_of(tree, "Hours"))
+    hours = await use(browsers, action="click", ref=element_ref(tree, "Hours"))
     assert "closed on Sundays" in hours
-    told = await use(browsers, action="click", ref=ref_of(tree, "Price list"))
-    async with asyncio.timeout(20):  # it comes, and a window opens, when they can
-        while "prices.csv" not in told:
-            told = await use(browsers, action="read")
-        assert house.files["prices.csv"] == b"tea,3\n"
-        opened = await use(browsers, action="click", ref=ref_of(tree, "In a new window"))
+    notices = await use(browsers, action="click", ref=element_ref(tree, "Price list"))
+    async with asyncio.timeout(20):  # downloads and new tabs arrive later
+        while "prices.csv" not in notices:
+            notices = await use(browsers, action="read")
+        assert harness.files["prices.csv"] == b"tea,3\n"
+        opened = await use(browsers, action="click", ref=element_ref(tree, "In a new window"))
         while "tab 2" not in opened:
             opened = await use(browsers, action="read")
     assert "Tea" in await use(browsers, action="tab", tab=1)
 
 
 async def test_a_screenshot_is_seen_by_the_model_and_is_in_the_workspace(
-    browsers: BrowserPool, site: Site, house: House
+    browsers: BrowserPool, site: ShopSite, harness: BrowserHarness
 ) -> None:
     await use(browsers, action="open", url=site.url)
     shown = await run(browsers, action="screenshot")
     assert "screenshot.jpg" in shown.text
-    assert house.files["screenshot.jpg"].startswith(b"\xff\xd8\xff")
-    assert base64.b64decode(shown.images[0].data or "") == house.files["screenshot.jpg"]
+    assert harness.files["screenshot.jpg"].startswith(b"\xff\xd8\xff")
+    assert base64.b64decode(shown.images[0].data or "") == harness.files["screenshot.jpg"]
 
 
 async def test_files_that_a_subagent_saves_are_in_the_shared_workspace(
-    browsers: BrowserPool, site: Site, house: House
+    browsers: BrowserPool, site: ShopSite, harness: BrowserHarness
 ) -> None:
     context = ToolContext(
         session_id=BEN,
@@ -197,30 +154,36 @@ async def test_files_that_a_subagent_saves_are_in_the_shared_workspace(
     tool = BrowserTool(browsers, limit=40)
     await tool.run(context, {"action": "open", "url": site.url})
     await tool.run(context, {"action": "screenshot"})
-    assert house.owners == {"screenshot.jpg": ANN}
+    assert harness.owners == {"screenshot.jpg": ANN}
 
 
-async def test_cookies_and_open_addresses_survive_the_browser(house: House, site: Site) -> None:
+async def test_cookies_and_open_addresses_survive_the_browser(
+    harness: BrowserHarness, site: ShopSite
+) -> None:
     """J2: the profile and the open addresses are there for the next process."""
-    async with house.browsers() as first:
+    async with harness.browsers() as first:
         tree = await use(first, action="open", url=site.url)
-        await use(first, action="type", ref=ref_of(tree, 'textbox "Name"'), text="Ann", submit=True)
+        await use(
+            first, action="type", ref=element_ref(tree, 'textbox "Name"'), text="Ann", submit=True
+        )
         await use(first, action="open", url=f"{site.url}/about")
-    async with house.browsers() as second:
+    async with harness.browsers() as second:
         assert "Hello, Ann" in await use(second, action="read")
 
 
-async def test_cookies_and_open_addresses_survive_a_kill(house: House, site: Site) -> None:
+async def test_cookies_and_open_addresses_survive_a_kill(
+    harness: BrowserHarness, site: ShopSite
+) -> None:
     """J2: chromium writes cookies down late; what an act had said is kept all the same."""
-    async with house.browsers() as browsers:
+    async with harness.browsers() as browsers:
         tree = await use(browsers, action="open", url=f"{site.url}/buy?name=Ben")
         assert "Sold to Ben" in tree
-        pids = _chromiums(house.home)
+        pids = _chromiums(harness.home)
         assert pids
         for pid in pids:
             with suppress(ProcessLookupError):  # killed with another of them
                 os.kill(pid, signal.SIGKILL)
-        with suppress(ToolFailed):  # or it was noticed before
+        with suppress(ToolFailed):  # unless the kill was noticed before
             await use(browsers, action="read")
         assert "Sold to Ben" in await use(browsers, action="read")
         assert "Hello, Ben" in await use(browsers, action="open", url=f"{site.url}/about")
@@ -229,9 +192,9 @@ async def test_cookies_and_open_addresses_survive_a_kill(house: House, site: Sit
 OTHER_PROCESS = """
 import asyncio, sys
 from pathlib import Path
-from tests.tools.browser.test_tool import House, use
+from tests.tools.browser.browser_harness import BrowserHarness, use
 async def main():
-    async with House(Path(sys.argv[1])).browsers() as browsers:
+    async with BrowserHarness(Path(sys.argv[1])).browsers() as browsers:
         await use(browsers, action="open", url=sys.argv[2] + "/buy?name=Cem")
         print("open", flush=True)
         await asyncio.Event().wait()
@@ -240,29 +203,31 @@ asyncio.run(main())
 
 
 async def test_a_gateway_that_is_killed_leaves_no_browser_and_loses_no_tab(
-    house: House, site: Site
+    harness: BrowserHarness, site: ShopSite
 ) -> None:
-    """J2: its process need not survive, and does not; what was open in it does."""
-    command = [sys.executable, "-c", OTHER_PROCESS, str(house.home), site.url]
+    """J2: the browser process ends with the gateway; its open tabs are restored."""
+    command = [sys.executable, "-c", OTHER_PROCESS, str(harness.home), site.url]
     other = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     assert other.stdout is not None
     assert await other.stdout.readline() == b"open\n"
     other.kill()
     await other.communicate()
-    while _chromiums(house.home):
+    while _chromiums(harness.home):
         await asyncio.sleep(0.05)
-    async with house.browsers() as browsers:
+    async with harness.browsers() as browsers:
         assert "Sold to Cem" in await use(browsers, action="read")
 
 
-async def test_each_session_has_a_profile_of_its_own(browsers: BrowserPool, site: Site) -> None:
+async def test_each_session_has_a_profile_of_its_own(browsers: BrowserPool, site: ShopSite) -> None:
     await use(browsers, action="open", url=f"{site.url}/buy?name=Ann")
-    assert "a stranger" in await use(browsers, BEN, action="open", url=f"{site.url}/about")
+    assert "a visitor" in await use(browsers, BEN, action="open", url=f"{site.url}/about")
     assert "Hello, Ann" in await use(browsers, action="open", url=f"{site.url}/about")
 
 
-async def test_the_end_of_a_session_leaves_no_process(browsers: BrowserPool, site: Site) -> None:
-    """A11: `close()` closes the browser too; and once more is nothing."""
+async def test_the_end_of_a_session_leaves_no_process(
+    browsers: BrowserPool, site: ShopSite
+) -> None:
+    """A11: `close()` closes the browser too, and may be called twice."""
     await use(browsers, action="open", url=site.url)
     await browsers.end_session(ANN)
     await browsers.end_session(ANN)
@@ -270,7 +235,7 @@ async def test_the_end_of_a_session_leaves_no_process(browsers: BrowserPool, sit
     assert _chromiums(browsers._profiles.parent) == []
 
 
-async def test_a_deleted_session_has_no_profile(browsers: BrowserPool, site: Site) -> None:
+async def test_a_deleted_session_has_no_profile(browsers: BrowserPool, site: ShopSite) -> None:
     await use(browsers, action="open", url=site.url)
     profile = browsers._profiles / ANN
     assert profile.stat().st_mode & 0o777 == 0o700
@@ -279,9 +244,9 @@ async def test_a_deleted_session_has_no_profile(browsers: BrowserPool, site: Sit
 
 
 async def test_a_session_that_ends_while_its_browser_starts_leaves_none(
-    browsers: BrowserPool, site: Site
+    browsers: BrowserPool, site: ShopSite
 ) -> None:
-    """A11: whoever opened it finds that nobody wants it any more, and closes it."""
+    """A11: the task that opened the browser closes it, since its session has ended."""
     opening = asyncio.create_task(use(browsers, action="open", url=site.url))
     while ANN not in browsers._slots:
         await asyncio.sleep(0)
@@ -292,9 +257,9 @@ async def test_a_session_that_ends_while_its_browser_starts_leaves_none(
 
 
 async def test_a_call_that_is_cancelled_while_its_browser_starts_leaves_none(
-    browsers: BrowserPool, site: Site
+    browsers: BrowserPool, site: ShopSite
 ) -> None:
-    await use(browsers, BEN, action="open", url=site.url)  # what all share is there already
+    await use(browsers, BEN, action="open", url=site.url)  # starts what all browsers share
     opening = asyncio.create_task(use(browsers, action="open", url=site.url))
     while not (browsers._profiles / ANN / "start").exists():
         await asyncio.sleep(0.001)
@@ -306,15 +271,15 @@ async def test_a_call_that_is_cancelled_while_its_browser_starts_leaves_none(
 
 
 async def test_a_page_that_closes_itself_leaves_no_second_browser(
-    browsers: BrowserPool, site: Site
+    browsers: BrowserPool, site: ShopSite
 ) -> None:
-    """Taken for dead, the browser is ended for certain: two would work in one profile."""
+    """The browser counts as dead and is ended: two browsers must not share a profile."""
     await use(browsers, action="open", url=site.url)
-    window = browsers._slots[ANN].session
-    assert window is not None and window.active is not None
+    session = browsers._slots[ANN].session
+    assert session is not None and session.active is not None
     clicking = asyncio.create_task(use(browsers, action="click", ref="e999"))
     await asyncio.wait([clicking], timeout=0.3)
-    await window.active.close()
+    await session.active.close()
     with pytest.raises(ToolFailed, match="died"):
         await clicking
     assert _chromiums(browsers._profiles.parent) == []
@@ -322,7 +287,7 @@ async def test_a_page_that_closes_itself_leaves_no_second_browser(
 
 
 async def test_a_profile_that_cannot_be_deleted_is_reported(browsers: BrowserPool) -> None:
-    """Nobody is told that something is gone which is not."""
+    """A profile that still exists is not reported as removed."""
     browsers._profiles.mkdir()
     (browsers._profiles / ANN).write_text("in the way")
     with pytest.raises(CannotRemoveProfile, match="could not be removed"):
@@ -332,16 +297,15 @@ async def test_a_profile_that_cannot_be_deleted_is_reported(browsers: BrowserPoo
 async def test_the_sandboxed_browser_cannot_write_what_the_gateway_runs_or_follows(
     tmp_path: Path,
 ) -> None:
-    """The program that starts it, and the list of its tabs, lie where a browser that was taken
-    over does not reach."""
-    walls = await find_launcher("/bin/sh")
-    if walls.bwrap is None:
+    """The start script and the list of tabs are outside what a compromised browser can write."""
+    launcher = await find_launcher("/bin/sh")
+    if launcher.bwrap is None:
         pytest.skip("bubblewrap does not work here")
     profile = tmp_path / "s"
     for folder in ("profile", "downloads"):
         (profile / folder).mkdir(parents=True)
     (profile / "window.json").write_text("{}")
-    start = walls.write_script(profile)
+    start = launcher.write_script(profile)
     before = start.read_text()
     tries = "echo x > {0}/start; echo x > {0}/window.json; ln -s /etc/passwd {0}/window.new"
     tries += "; mv {0}/profile {0}/other; touch {0}/profile/mine {0}/downloads/mine ~/home"
@@ -358,36 +322,38 @@ async def test_the_sandboxed_browser_cannot_write_what_the_gateway_runs_or_follo
     assert (profile / "profile" / "home").exists()
 
 
-class Parcel:
-    """A download as it lies on the disk, put there by whoever is inside the walls."""
+class FakeDownload:
+    """A download as the sandboxed browser leaves it on the disk."""
 
-    def __init__(self, where: Path) -> None:
-        self.suggested_filename = "parcel"
-        self._where = where
+    def __init__(self, file: Path) -> None:
+        self.suggested_filename = "download"
+        self._file = file
 
     async def path(self) -> Path:
-        return self._where
+        return self._file
 
     async def delete(self) -> None:
-        self._where.unlink()
+        self._file.unlink()
 
 
-class Nobody:
-    """A context that opens nothing."""
+class FakeBrowserContext:
+    """A browser context that opens nothing."""
 
-    def on(self, event: str, told: object) -> None:
+    def on(self, event: str, handler: object) -> None:
         return
 
 
-async def _kept(where: Path, files: dict[str, bytes], memo: Path) -> list[str]:
-    async def keep(name: str, data: bytes) -> str:
+async def _save_download(file: Path, files: dict[str, bytes], state_file: Path) -> list[str]:
+    """Save a download into `files`; the notices about it."""
+
+    async def save_file(name: str, data: bytes) -> str:
         files[name] = data
         return name
 
-    window = BrowserSession(Nobody(), state_file=memo, save_file=keep)  # type: ignore[arg-type]  # all it is asked
-    window._on_download(Parcel(where))  # type: ignore[arg-type]  # likewise
-    await window.finish_downloads()
-    return window.take_notices()
+    session = BrowserSession(FakeBrowserContext(), state_file=state_file, save_file=save_file)  # type: ignore[arg-type]  # it needs only `on`
+    session._on_download(FakeDownload(file))  # type: ignore[arg-type]  # likewise
+    await session.finish_downloads()
+    return session.take_notices()
 
 
 async def test_a_download_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
@@ -396,7 +362,7 @@ async def test_a_download_that_is_a_link_is_not_followed(tmp_path: Path) -> None
     (tmp_path / "link").symlink_to(tmp_path / "secret")
     os.mkfifo(tmp_path / "pipe")
     for name in ("link", "pipe"):
-        assert "could not be saved" in (await _kept(tmp_path / name, files, tmp_path))[0]
+        assert "could not be saved" in (await _save_download(tmp_path / name, files, tmp_path))[0]
     assert files == {}
 
 
@@ -404,13 +370,15 @@ async def test_a_download_that_is_too_large_is_not_saved(tmp_path: Path) -> None
     files: dict[str, bytes] = {}
     with (tmp_path / "large").open("wb") as large:
         large.truncate(MAX_DOWNLOAD + 1)
-    assert "larger than" in (await _kept(tmp_path / "large", files, tmp_path))[0]
+    assert "larger than" in (await _save_download(tmp_path / "large", files, tmp_path))[0]
     assert files == {}
     assert not (tmp_path / "large").exists()
 
 
-async def test_an_idle_browser_closes_and_comes_back(house: House, site: Site) -> None:
-    async with house.browsers(idle_timeout=0.2) as browsers:
+async def test_an_idle_browser_closes_and_comes_back(
+    harness: BrowserHarness, site: ShopSite
+) -> None:
+    async with harness.browsers(idle_timeout=0.2) as browsers:
         await use(browsers, action="open", url=f"{site.url}/about")
         while len(browsers):
             await asyncio.sleep(0.05)
@@ -418,9 +386,9 @@ async def test_an_idle_browser_closes_and_comes_back(house: House, site: Site) -
 
 
 async def test_at_the_limit_the_least_recently_used_browser_closes(
-    house: House, site: Site
+    harness: BrowserHarness, site: ShopSite
 ) -> None:
-    async with house.browsers(max_browsers=1) as browsers:
+    async with harness.browsers(max_browsers=1) as browsers:
         await use(browsers, action="open", url=site.url)
         await use(browsers, BEN, action="open", url=site.url)
         assert len(browsers) == 1
@@ -428,10 +396,10 @@ async def test_at_the_limit_the_least_recently_used_browser_closes(
 
 
 async def test_private_addresses_are_off_limits_however_they_are_reached(
-    house: House, site: Site
+    harness: BrowserHarness, site: ShopSite
 ) -> None:
-    """Safe by default: nor by a page's own requests, nor by a name for this machine."""
-    async with house.browsers(allow_private=False) as browsers:
+    """Safe by default: also through the requests of a page, and by a name of this machine."""
+    async with harness.browsers(allow_private=False) as browsers:
         port = site.url.rpartition(":")[2]
         for address in (site.url, f"http://localhost:{port}/about", f"http://[::1]:{port}/"):
             assert "off limits" in await use(browsers, action="open", url=address)
@@ -445,7 +413,7 @@ async def test_other_schemes_are_refused(browsers: BrowserPool, address: str) ->
 
 
 async def test_two_calls_of_one_session_run_one_after_the_other(
-    browsers: BrowserPool, site: Site
+    browsers: BrowserPool, site: ShopSite
 ) -> None:
     pages = await asyncio.gather(
         use(browsers, action="open", url=site.url),
