@@ -54,7 +54,7 @@ async def compaction_records(harness: GatewayHarness) -> list[CompactionMessage]
 async def test_older_messages_are_summarised_before_the_window_is_full(
     harness: GatewayHarness,
 ) -> None:
-    """The session keeps its id and its whole transcript, and the last messages stay verbatim."""
+    """Law 2: the session keeps its id and its transcript, and the last messages stay verbatim."""
     await fill_window(harness)
     auxiliary_model(harness).say("They talked about three questions.")
     assert await ask(harness, long_text("question4"), "the answer") == "the answer"
@@ -320,15 +320,15 @@ async def test_a_message_during_compact_is_answered_after_it_and_not_covered_by_
     await fill_window(harness, exchanges=2)
     asked = await harness.accept("/compact")
     await auxiliary_model(harness).wait_for_request(1)
-    accepted_meanwhile = await harness.accept("said meanwhile")
-    harness.model.say("heard")
+    during = await harness.accept("sent meanwhile")
+    harness.model.say("understood")
     auxiliary_model(harness).say("on demand")
     await harness.end_of(asked)
-    assert (await harness.end_of(accepted_meanwhile)).text == "heard"
+    assert (await harness.end_of(during)).text == "understood"
     await ask(harness, "go on", "ok")
     shown = request_text(harness.model.requests[-1])
-    assert "said meanwhile" in shown
-    assert "heard" in shown
+    assert "sent meanwhile" in shown
+    assert "understood" in shown
     assert "question1" not in shown
 
 
@@ -370,7 +370,7 @@ async def test_compact_is_refused_if_summaries_are_off(harness: GatewayHarness) 
 
 
 async def test_a_summary_never_holds_a_secret(harness: GatewayHarness) -> None:
-    """The auxiliary model may have read one in a message."""
+    """Law 13: the auxiliary model may have read one in a message."""
     harness.secrets.append(Secret("sk-very-secret-value"))
     await harness.stop()
     await harness.start()

@@ -625,11 +625,11 @@ async def test_deleting_a_session_deletes_its_approvals(
 ) -> None:
     """Permanent rules belong to a person, and stay."""
     harness.model.say([call("shell", RM)], "one", [call("shell", DD)], "two")
-    for said, word in ((3, "always"), (6, "session")):
+    for sent_count, answer in ((3, "always"), (6, "session")):
         harness.say("go")
         await harness.pending_approvals()
-        harness.say(word)
-        await harness.texts(said)
+        harness.say(answer)
+        await harness.texts(sent_count)
     (row,) = {row.session_id for row in await harness.store.approvals(limit=5)}
     await harness.stop()
     async with harness.open_store(harness.path) as store:

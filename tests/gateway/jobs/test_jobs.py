@@ -365,7 +365,7 @@ async def test_jobs_are_paused_resumed_run_and_removed(
 async def test_an_invalid_command_is_answered_with_what_was_understood(
     harness: GatewayHarness, send: SendCommand
 ) -> None:
-    for said, reply in (
+    for command, reply in (
         ('add "every weekday att 9" look', "I understood “every weekday”, but not “att 9”."),
         ("add every day at 9 look", "Put the time into quotes."),
         ('add "every day at 9"', "I understood the time “every day at 9”, and then nothing to do."),
@@ -377,7 +377,7 @@ async def test_an_invalid_command_is_answered_with_what_was_understood(
         ("pause 7", "There is no job 7."),
         ("remind me", "/cron knows no 'remind'."),
     ):
-        assert (await send(f"/cron {said}")).startswith(reply), said
+        assert (await send(f"/cron {command}")).startswith(reply), command
     assert await harness.store.jobs(limit=9) == []
 
 

@@ -51,7 +51,7 @@ async def test_turns_are_not_drained_by_default(harness: GatewayHarness) -> None
 async def test_a_turn_that_finishes_during_the_drain_is_not_interrupted(
     harness: GatewayHarness, kind: StopKind
 ) -> None:
-    """C2, F5: nor marked; its answer goes out before the platforms do."""
+    """C2, F5: nor marked; its answer is sent before the platforms disconnect."""
     await restart_with_timeouts(harness, drain=LONG_TIMEOUT, park=LONG_TIMEOUT)
     harness.say("work")
     await harness.model.wait_for_request(1)

@@ -126,8 +126,8 @@ async def test_a_queued_sender_gets_a_notice(notifying: GatewayHarness) -> None:
     notifying.say("one")
     await notifying.model.wait_for_request(1)
     notifying.say("two")
-    (told,) = await notifying.texts(1)
-    assert told.startswith("I am still busy.")
+    (reply,) = await notifying.texts(1)
+    assert reply.startswith("I am still busy.")
     notifying.model.say("1", "2")
     assert (await notifying.texts(3))[1:] == ["1", "2"]
 
@@ -213,8 +213,8 @@ async def test_an_album_is_one_turn(notifying: GatewayHarness) -> None:
         notifying.say(f"picture {number}", group="album1", **thread)
         await asyncio.wait_for(wait_for_parts(notifying, number + 1), 30)
     notifying.say("Bob's question", user="bob", **thread)  # not a part of the album
-    said = [text for text in await notifying.texts(2) if "next in line" not in text]
-    assert said[0] == "nice pictures"
+    replies = [text for text in await notifying.texts(2) if "next in line" not in text]
+    assert replies[0] == "nice pictures"
     request = notifying.model.requests[0]
     assert [m.text for m in request.messages] == ["picture 0", "picture 1", "picture 2"]
     assert (await notifying.ledger())["merged"] == 2
@@ -352,9 +352,9 @@ async def test_the_busy_mode_applies_to_messages_from_before_a_crash(
 
 
 async def test_busy_lists_its_modes(harness: GatewayHarness) -> None:
-    told = await harness.end_of(await harness.accept("/busy sometimes"))
-    assert "There is no mode 'sometimes'." in told.text
-    assert "Usage: /busy [interrupt | queue | steer | default]" in told.text
+    reply = await harness.end_of(await harness.accept("/busy sometimes"))
+    assert "There is no mode 'sometimes'." in reply.text
+    assert "Usage: /busy [interrupt | queue | steer | default]" in reply.text
 
 
 async def test_queue_adds_messages_for_later_turns(harness: GatewayHarness) -> None:
@@ -405,5 +405,5 @@ async def test_steer_adds_to_the_running_turn(harness: GatewayHarness, call: Cal
 
 async def test_queue_and_steer_need_a_text(harness: GatewayHarness) -> None:
     for name in ("queue", "steer"):
-        told = await harness.end_of(await harness.accept(f"/{name}"))
-        assert f"/{name} needs something after it. Usage: /{name} TEXT" in told.text
+        reply = await harness.end_of(await harness.accept(f"/{name}"))
+        assert f"/{name} needs something after it. Usage: /{name} TEXT" in reply.text

@@ -163,7 +163,7 @@ async def test_the_turn_after_a_stopped_wait_sees_its_call_as_not_started(
 async def test_a_stop_works_when_the_store_refused_to_begin_the_turn(
     harness: RaceHarness, until: Until
 ) -> None:
-    """K2: the message and what waited behind it have ended, and the command is answered."""
+    """K2: the message and the one queued after it have ended, and the command is answered."""
     harness.store.refusals = 1
     first = await harness.accept("one")
     await harness.model.wait_for_request(1)

@@ -41,7 +41,7 @@ def test_the_running_turn_is_set_and_dropped_by_one_function() -> None:
 async def test_a_turn_that_ends_releases_everything_it_owns(
     harness: GatewayHarness, until: Until
 ) -> None:
-    """B1: lease, steers, cancel scope and live state are in one object that is closed."""
+    """B1, law 10: lease, steers, cancel scope and live state are in one object that is closed."""
     running = await harness.accept("one")
     await harness.model.wait_for_request(1)
     (lane,) = harness.gateway.lanes
@@ -76,10 +76,10 @@ async def test_sessions_can_be_released_concurrently(harness: GatewayHarness) ->
     harness.model.say(*(["hello"] * 6))
     asked = [await harness.accept("hi", chat=f"c{n}") for n in range(6)]
     sessions = [(await harness.end_of(one)).session_id for one in asked]
-    gone, left = sessions[:3], sessions[3:]
-    await asyncio.gather(*(harness.gateway.teardown.close(s) for s in gone * 20))
+    closed, open_sessions = sessions[:3], sessions[3:]
+    await asyncio.gather(*(harness.gateway.teardown.close(s) for s in closed * 20))
     cache = harness.gateway.services.cache
-    assert [s in cache for s in gone + left] == [False] * 3 + [True] * 3
+    assert [s in cache for s in closed + open_sessions] == [False] * 3 + [True] * 3
 
 
 async def test_session_choices_survive_turns_eviction_and_restarts(

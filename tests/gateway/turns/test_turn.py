@@ -189,8 +189,8 @@ async def test_three_interrupted_runs_in_a_row_suspend_the_session(harness: Gate
     harness.say("hi")
     _, notice, reply = await harness.texts(3)
     assert ("fresh conversation" in notice, reply) == (True, "hello again")
-    note, said = harness.model.requests[-1].messages
-    assert ("set aside" in note.text, said.text) == (True, "hi")
+    note, user = harness.model.requests[-1].messages
+    assert ("set aside" in note.text, user.text) == (True, "hi")
     assert len(await harness.store.sessions(limit=5)) == 2
 
 
@@ -256,7 +256,7 @@ async def test_invalid_calls_are_reported_to_the_model(harness: GatewayHarness, 
 async def test_secrets_in_a_tools_output_reach_neither_store_nor_model(
     harness: GatewayHarness, call: Call
 ) -> None:
-    """Redaction knows their exact values."""
+    """Law 13: redaction knows their exact values."""
     await harness.stop()
     harness.secrets = [Secret("the true result")]
     await harness.start()

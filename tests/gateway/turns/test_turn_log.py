@@ -150,13 +150,13 @@ async def test_a_call_whose_tool_is_gone_has_an_unknown_outcome(
 ) -> None:
     """H2: it may have run before the tool was removed."""
     await harness.stop()
-    gone = HeldTool("gone", ReplayClass.ATTACH)
-    gone.go.clear()
-    harness.extra_tools = [gone]
+    removed_tool = HeldTool("gone", ReplayClass.ATTACH)
+    removed_tool.go.clear()
+    harness.extra_tools = [removed_tool]
     await harness.start()
     harness.model.say([call("gone")])
     accepted = await harness.accept("go")
-    await gone.wait_until_started(1)
+    await removed_tool.wait_until_started(1)
     await harness.die()
     harness.extra_tools = []
     harness.model.say("done")
