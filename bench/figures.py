@@ -34,7 +34,7 @@ class Figures:
             self._row("  CPU of that", "s", "start cpu"),
             *self._stop_rows(),
             *self._status_rows(),
-            *self._door_rows(),
+            *self._platform_rows(),
             *self._text_rows(),
             self._row("idle, resident", "MB", "idle", at_most, 60),
             self._row("one more cached agent", "kB", "agent", at_most, 50),
@@ -70,22 +70,30 @@ class Figures:
             return []
         plan, at_most = self._plan, Limit.AT_MOST
         restarted = f"restart to ready, {plan.known:,} sessions in the store"
-        ridden = f"  with {plan.ridden} running turns: added to the"
+        restarted_turns = f"  with {plan.restarted_turns} running turns: added to the"
         return [
             self._row("stop, idle", "s", "stop", at_most, 0.3),
-            self._row(f"  with {plan.cut} running turns", "s", "stop cut", at_most, 2),
+            self._row(
+                f"  with {plan.interrupted_turns} running turns",
+                "s",
+                "stop interrupted",
+                at_most,
+                2,
+            ),
             self._row(restarted, "s", "restart", at_most, 1),
-            self._row(f"{ridden} median", "s", "ridden median"),
-            self._row(f"{ridden} longest", "s", "ridden most", at_most, 2),
+            self._row(f"{restarted_turns} median", "s", "restart added median"),
+            self._row(f"{restarted_turns} longest", "s", "restart added most", at_most, 2),
         ]
 
-    def _door_rows(self) -> list[Row]:
+    def _platform_rows(self) -> list[Row]:
         if "telegram" not in self._figures:
             return []
         limit = Limit.SIMULATED_AT_MOST
         return [
             self._row("a turn over Telegram, CPU", "ms", "telegram", limit, 1.5),
-            self._row("start to ready with five doors", "s", "five doors", Limit.AT_MOST, 1.5),
+            self._row(
+                "start to ready with five platforms", "s", "five platforms", Limit.AT_MOST, 1.5
+            ),
             self._row("  until all five are connected", "s", "five connected"),
         ]
 

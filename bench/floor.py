@@ -2,7 +2,7 @@
 
 One handler parses a chat completion, waits for three durable commits (accept, begin, end) of
 one small row each, asks the model in between with one streamed call, and answers. It
-authorises nobody, remembers no history, de-duplicates nothing and recovers nothing: whatever
+authorises no one, remembers no history, de-duplicates nothing and recovers nothing: whatever
 the gateway costs above this is what its promises cost.
 
 `python bench/floor.py --model http://127.0.0.1:P/v1 --db PATH` prints `{"port": N}`.
@@ -170,7 +170,7 @@ async def healthz(request: web.Request) -> web.Response:
     return web.Response(text="ok")
 
 
-async def until_told_to_stop() -> None:
+async def wait_for_stop_signal() -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -190,7 +190,7 @@ async def serve(*, port: int, model_url: str, database: Path) -> None:
             await runner.setup()
             await web.TCPSite(runner, "127.0.0.1", port, backlog=4096).start()
             print(ENCODER.encode({"port": runner.addresses[0][1]}).decode(), flush=True)
-            await until_told_to_stop()
+            await wait_for_stop_signal()
             await runner.cleanup()
 
 

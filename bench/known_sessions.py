@@ -1,10 +1,10 @@
-"""Many sessions, few agents: what a turn costs whose agent must be built first."""
+"""Measures what a turn costs whose agent has to be built first, with many sessions in the store."""
 
 from dataclasses import dataclass
 from itertools import count
 from statistics import median
 
-from children import load
+from processes import load
 from subjects import Subject
 
 GROUP = 100  # fewer than the cache holds, so that a second visit finds every agent
@@ -15,7 +15,7 @@ _group = count(1)
 class KnownSessions:
     """CPU of the server per turn, in ms, and its resident memory, in MB."""
 
-    new: float  # a session that nobody has heard of
+    new: float  # a session that is not in the store yet
     stored: float  # one in the store whose agent is long gone
     cached: float  # one whose agent is there
     before: float  # memory with all of them known
@@ -23,17 +23,17 @@ class KnownSessions:
 
 
 def known_sessions(subject: Subject, *, known: int, visited: int) -> KnownSessions:
-    """All alike in what they say and in how much was said before, one exchange; but for the new
+    """All sessions send the same and have one exchange in their history, except for the new
     ones, which have no past."""
     _visit(subject, "known.", sessions=known, at_a_time=32)
-    before = subject.child.rss_kb() / 1024
+    before = subject.server.rss_kb() / 1024
     new, stored, cached = [], [], []
     for first in range(0, visited, GROUP):
         name = f"group{next(_group)}."
         new.append(_visit(subject, name))
         cached.append(_visit(subject, name))
         stored.append(_visit(subject, "known.", first=first))
-    after = subject.child.rss_kb() / 1024
+    after = subject.server.rss_kb() / 1024
     return KnownSessions(
         new=median(new), stored=median(stored), cached=median(cached), before=before, after=after
     )
@@ -42,8 +42,8 @@ def known_sessions(subject: Subject, *, known: int, visited: int) -> KnownSessio
 def _visit(
     subject: Subject, prefix: str, *, sessions: int = GROUP, at_a_time: int = 1, first: int = 0
 ) -> float:
-    """Speak to each once; the CPU of one such turn."""
-    before = subject.child.cpu_seconds()
+    """Send each session one message; the CPU of one such turn."""
+    before = subject.server.cpu_seconds()
     report = load(
         subject.url,
         token=subject.token,
@@ -53,4 +53,4 @@ def _visit(
         prefix=prefix,
         first=first,
     )
-    return (subject.child.cpu_seconds() - before) * 1000 / float(report["turns"])
+    return (subject.server.cpu_seconds() - before) * 1000 / float(report["turns"])

@@ -1,4 +1,4 @@
-"""The load: sessions that each say something, wait for the answer and say the next thing.
+"""The load: each session sends a message, waits for the answer and sends the next one.
 
 `python bench/load.py --url http://127.0.0.1:P --sessions 64 --turns 20` prints one JSON object.
 Every answer is checked: a status other than 200 or a wrong text is an error, and errors exit 1.
@@ -119,9 +119,9 @@ class Load:
         """All connections stand before the clock starts, so that it times turns alone."""
         loop = asyncio.get_running_loop()
         connections: list[Connection] = []
-        wanted = self._options.connections or self._options.sessions
-        while len(connections) < wanted:
-            number = min(CONNECTS_AT_ONCE, wanted - len(connections))
+        needed = self._options.connections or self._options.sessions
+        while len(connections) < needed:
+            number = min(CONNECTS_AT_ONCE, needed - len(connections))
             pairs = await asyncio.gather(
                 *(
                     loop.create_connection(Connection, self._address.hostname, self._address.port)
@@ -203,7 +203,7 @@ def main() -> None:
     )
     parser.add_argument("--prefix", default="s", help="of the session names")
     parser.add_argument("--first", type=int, default=0, help="number of the first session")
-    parser.add_argument("--text", default="", help="what is said; empty: differs in each turn")
+    parser.add_argument("--text", default="", help="the message; empty: differs in each turn")
     report = asyncio.run(Load(parser.parse_args()).run())
     print(msgspec.json.encode(report).decode(), flush=True)
     sys.exit(1 if report.error_count else 0)

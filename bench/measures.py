@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from statistics import median
 
-from children import BenchFailed, load
+from processes import BenchmarkFailed, load
 from subjects import Subject
 
 from holdfast.core.errors import HoldfastError
@@ -18,7 +18,7 @@ _round = count(1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pace:
+class LoadResult:
     """One run of the load against one subject."""
 
     cpu_ms: float  # of the server, per turn
@@ -28,9 +28,9 @@ class Pace:
     seconds: float
 
 
-def pace(subject: Subject, *, sessions: int, turns: int, at_a_time: int) -> Pace:
+def run_load(subject: Subject, *, sessions: int, turns: int, at_a_time: int) -> LoadResult:
     """Sessions are new in every run, so that each run sees histories of the same length."""
-    before = subject.child.cpu_seconds()
+    before = subject.server.cpu_seconds()
     report = load(
         subject.url,
         token=subject.token,
@@ -39,8 +39,8 @@ def pace(subject: Subject, *, sessions: int, turns: int, at_a_time: int) -> Pace
         connections=at_a_time,
         prefix=f"r{next(_round)}.",
     )
-    cpu = subject.child.cpu_seconds() - before
-    return Pace(
+    cpu = subject.server.cpu_seconds() - before
+    return LoadResult(
         cpu_ms=cpu * 1000 / report["turns"],
         turns_per_second=report["turns_per_second"],
         p50=report["p50"],
@@ -49,20 +49,20 @@ def pace(subject: Subject, *, sessions: int, turns: int, at_a_time: int) -> Pace
     )
 
 
-def typical(paces: list[Pace]) -> Pace:
+def median_result(results: list[LoadResult]) -> LoadResult:
     """The median of each figure. Not the best: a subject whose runs are shorter meets a quiet
     moment of a busy machine more often, and would be flattered by it."""
-    return Pace(
-        cpu_ms=median(p.cpu_ms for p in paces),
-        turns_per_second=median(p.turns_per_second for p in paces),
-        p50=median(p.p50 for p in paces),
-        p99=median(p.p99 for p in paces),
-        seconds=median(p.seconds for p in paces),
+    return LoadResult(
+        cpu_ms=median(p.cpu_ms for p in results),
+        turns_per_second=median(p.turns_per_second for p in results),
+        p50=median(p.p50 for p in results),
+        p99=median(p.p99 for p in results),
+        seconds=median(p.seconds for p in results),
     )
 
 
 @dataclass
-class Probing:
+class StatusProbe:
     """Asks a subject how it is, again and again, in a thread; keeps when, and the ms it took."""
 
     subject: Subject
@@ -70,7 +70,7 @@ class Probing:
     answers: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     error: Exception | None = None
 
-    def __enter__(self) -> "Probing":
+    def __enter__(self) -> "StatusProbe":
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -95,7 +95,7 @@ class Probing:
     def longest(self, name: str, *, since: float = 0.0, until: float = math.inf) -> float:
         """The longest answer of those asked for between two instants of the monotonic clock."""
         if self.error is not None:
-            raise BenchFailed(f"{name} of {self.subject.name} failed: {self.error!r}")
+            raise BenchmarkFailed(f"{name} of {self.subject.name} failed: {self.error!r}")
         asked = self.answers.get(name, [])
         return max((took for began, took in asked if since <= began < until), default=math.nan)
 
@@ -104,9 +104,9 @@ def memory_per_session(subject: Subject, *, sessions: int) -> float:
     """kB of resident memory that one more session of one turn adds, once the rest is warm."""
     common = {"turns": 1, "connections": 32}
     load(subject.url, token=subject.token, sessions=200, prefix="warm.", **common)
-    before = subject.child.rss_kb()
+    before = subject.server.rss_kb()
     load(subject.url, token=subject.token, sessions=sessions, prefix="more.", **common)
-    return (subject.child.rss_kb() - before) / sessions
+    return (subject.server.rss_kb() - before) / sessions
 
 
 def request_bytes(subject: Subject, *, model_url: str) -> int:

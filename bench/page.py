@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-from children import HERE, Child, running
+from processes import HERE, ServerProcess, running
 from subjects import HOLDFAST, free_port, gateway_env, token_of, wait_until_ready
 
 from holdfast.server.local.control_client import ControlClient
 from holdfast.system.paths import Paths
 
-sys.path.insert(0, str(HERE.parent))  # the past of a home stands among the tests
+sys.path.insert(0, str(HERE.parent))  # the generator of a filled home is in tests/
 
 from tests.server.page.browser import CHROMIUM, CHROMIUM_OPTIONS
 from tests.server.page.filled_home import LONGEST, fill
@@ -57,29 +57,33 @@ _SCROLL = """async ([place, by, done]) => {
 
 
 @contextmanager
-def served(directory: Path, *, sessions: int, steps: int) -> Iterator[tuple[Child, str, str, Path]]:
+def served(
+    directory: Path, *, sessions: int, steps: int
+) -> Iterator[tuple[ServerProcess, str, str, Path]]:
     """A gateway whose home has that past: its process, address, token and home."""
     home, port = directory / "home", free_port()
     fill(home, sessions=sessions, steps=steps)
     (home / "holdfast.toml").write_text(PRICES)
     env = gateway_env(home, port=port, model_url="http://127.0.0.1:1/v1")
     began = time.perf_counter()
-    with running([HOLDFAST, "run"], log=directory / "gateway.log", env=env, talks=False) as child:
+    with running(
+        [HOLDFAST, "run"], log=directory / "gateway.log", env=env, prints_first_line=False
+    ) as server:
         url = f"http://127.0.0.1:{port}"
-        wait_until_ready(url, child, began=began)
-        yield child, url, token_of(env), home
+        wait_until_ready(url, server, began=began)
+        yield server, url, token_of(env), home
 
 
 def measure(
-    browser: Any, page: Any, *, hash: str, wanted: str, place: str, by: int, more: str
+    browser: Any, page: Any, *, hash: str, selector: str, scroller: str, by: int, more: str
 ) -> dict[str, Any]:
     """Opened twice, since the first time compiles the page's code; then scrolled to the end."""
-    page.evaluate(_OPEN, [hash, wanted])
+    page.evaluate(_OPEN, [hash, selector])
     page.evaluate("location.hash = '#/restarts'")
-    page.locator(wanted).first.wait_for(state="detached")
+    page.locator(selector).first.wait_for(state="detached")
     browser.start_tracing(page=page, categories=["toplevel"])
-    opened = page.evaluate(_OPEN, [hash, wanted])
-    gaps = sorted(page.evaluate(_SCROLL, [place, by, more]))
+    opened = page.evaluate(_OPEN, [hash, selector])
+    gaps = sorted(page.evaluate(_SCROLL, [scroller, by, more]))
     tasks = sorted(_tasks(json.loads(browser.stop_tracing())["traceEvents"]))
     return {
         "first paint, ms": opened,
@@ -109,10 +113,10 @@ def answers(url: str, token: str, *, sessions: int) -> dict[str, Any]:
     """How long a page of the list takes, the first and the last; the median of nine."""
 
     def ask(query: str) -> tuple[float, Any]:
-        wanted = Request(f"{url}/api/v1/sessions?gist=true&limit=100{query}")
-        wanted.add_header("Authorization", f"Bearer {token}")
+        selector = Request(f"{url}/api/v1/sessions?gist=true&limit=100{query}")
+        selector.add_header("Authorization", f"Bearer {token}")
         began = time.perf_counter()
-        with urlopen(wanted) as answer:
+        with urlopen(selector) as answer:
             body = answer.read()
         return (time.perf_counter() - began) * 1000, json.loads(body)
 
@@ -127,10 +131,10 @@ def answers(url: str, token: str, *, sessions: int) -> dict[str, Any]:
 
 
 def run(directory: Path, *, sessions: int, steps: int) -> dict[str, dict[str, Any]]:
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - told from --help without it
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - --help works without it
 
     with (
-        served(directory, sessions=sessions, steps=steps) as (child, url, token, home),
+        served(directory, sessions=sessions, steps=steps) as (server, url, token, home),
         sync_playwright() as playwright,
     ):
         options = [*CHROMIUM_OPTIONS, "--enable-precise-memory-info"]
@@ -144,24 +148,24 @@ def run(directory: Path, *, sessions: int, steps: int) -> dict[str, dict[str, An
             browser,
             page,
             hash="#/sessions",
-            wanted=row,
-            place=".board > .scroller",
+            selector=row,
+            scroller=".board > .scroller",
             by=_BY,
             more=".sessions .more",
         )
         found[f"{sessions:,} sessions"]["rows loaded"] = page.evaluate(
             "document.querySelector('.sessions').getAttribute('aria-rowcount')"
         )
-        before = child.cpu_seconds()
+        before = server.cpu_seconds()
         page.wait_for_timeout(IDLE * 1000)
-        share = (child.cpu_seconds() - before) / IDLE * 100
+        share = (server.cpu_seconds() - before) / IDLE * 100
         found["an open list"] = {"CPU of the gateway, % of a core": share}
         found[f"{steps:,} steps"] = measure(
             browser,
             page,
             hash=f"#/sessions/{LONGEST}",
-            wanted=".took-line span",
-            place=".transcript .scroller",
+            selector=".took-line span",
+            scroller=".transcript .scroller",
             by=-_BY,
             more=".older",
         )

@@ -17,8 +17,8 @@ class Plan:
     starts: int
     known: int  # sessions in the store
     visited: int  # of them, one after another
-    cut: int = 200  # turns that run when a stop comes
-    ridden: int = 50  # turns that run when a restart comes
+    interrupted_turns: int = 200  # turns that run when a stop comes
+    restarted_turns: int = 50  # turns that run when a restart comes
 
 
 FULL = Plan(

@@ -12,15 +12,29 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
-from children import BenchFailed, cpu_of, model
-from doors import door_costs
 from figures import Figures
-from five_doors import five_doors
+from five_platforms import start_with_five_platforms
 from known_sessions import known_sessions
-from measures import Pace, Probing, memory_per_session, model_stats, pace, request_bytes, typical
+from measures import (
+    LoadResult,
+    StatusProbe,
+    median_result,
+    memory_per_session,
+    model_stats,
+    request_bytes,
+    run_load,
+)
 from plan import FULL, QUICK, SLOW_MODEL_SECONDS, Plan
-from statuses import longest_answers
-from stopping import known, restart_seconds, ride_restart, stop_seconds, stop_with_turns
+from platform_turns import platform_turn_costs
+from processes import BenchmarkFailed, cpu_of, model
+from status_answers import longest_answers
+from stops_and_restarts import (
+    fill_store,
+    restart_seconds,
+    restart_with_turns,
+    stop_seconds,
+    stop_with_turns,
+)
 from subjects import HOLDFAST, Subject, floor, gateway
 from table import Row, as_json, render
 from texts import text_costs
@@ -28,7 +42,7 @@ from texts import text_costs
 Open = Callable[..., AbstractContextManager[Subject]]
 
 
-class Bench:
+class Benchmark:
     """Owns the directory, the subjects' order and the figures as they come in."""
 
     def __init__(self, plan: Plan, *, directory: Path, subjects: dict[str, Open]) -> None:
@@ -40,7 +54,7 @@ class Bench:
 
     def run(self) -> list[Row]:
         for measure in (
-            self._paces,
+            self._load,
             self._slow,
             self._memory,
             self._known,
@@ -48,7 +62,7 @@ class Bench:
             self._stops,
             self._restarts,
             self._statuses,
-            self._doors,
+            self._platforms,
             self._texts,
             self._version,
         ):
@@ -57,10 +71,10 @@ class Bench:
             say(f"{measure.__name__.strip('_')} took {time.perf_counter() - began:.0f} s")
         return self._figures.rows()
 
-    def _paces(self) -> None:
+    def _load(self) -> None:
         plan = self._plan
-        busy: dict[str, list[Pace]] = {name: [] for name in self._subjects}
-        alone: dict[str, list[Pace]] = {name: [] for name in self._subjects}
+        busy: dict[str, list[LoadResult]] = {name: [] for name in self._subjects}
+        alone: dict[str, list[LoadResult]] = {name: [] for name in self._subjects}
         with ExitStack() as stack:
             url = stack.enter_context(model(self._directory))
             subjects = [
@@ -69,19 +83,19 @@ class Bench:
             ]
             for subject in subjects:
                 self._note("request", subject.name, request_bytes(subject, model_url=url))
-                pace(subject, sessions=64, turns=2, at_a_time=64)
+                run_load(subject, sessions=64, turns=2, at_a_time=64)
             for _ in range(plan.rounds):
                 for subject in subjects:
-                    run = pace(subject, sessions=plan.sessions, turns=plan.turns, at_a_time=64)
+                    run = run_load(subject, sessions=plan.sessions, turns=plan.turns, at_a_time=64)
                     busy[subject.name].append(run)
                 for subject in subjects:
-                    run = pace(subject, sessions=10, turns=plan.turns, at_a_time=1)
+                    run = run_load(subject, sessions=10, turns=plan.turns, at_a_time=1)
                     alone[subject.name].append(run)
         for name in self._subjects:
-            self._note_pace("64", name, typical(busy[name]))
-            self._note_pace("1", name, typical(alone[name]))
+            self._note_result("64", name, median_result(busy[name]))
+            self._note_result("1", name, median_result(alone[name]))
 
-    def _note_pace(self, sessions: str, subject: str, found: Pace) -> None:
+    def _note_result(self, sessions: str, subject: str, found: LoadResult) -> None:
         self._note(f"cpu {sessions}", subject, found.cpu_ms)
         self._note(f"turns {sessions}", subject, found.turns_per_second)
         self._note(f"p50 {sessions}", subject, found.p50)
@@ -92,21 +106,21 @@ class Bench:
             with (
                 model(self._directory, delay=SLOW_MODEL_SECONDS) as url,
                 start(self._directory, model_url=url) as subject,
-                Probing(subject) as probing,
+                StatusProbe(subject) as probing,
             ):
-                run = pace(subject, sessions=self._plan.waiting, turns=1, at_a_time=0)
+                run = run_load(subject, sessions=self._plan.waiting, turns=1, at_a_time=0)
                 stats = model_stats(url)
             self._note("slow", name, run.seconds)
             self._note_probes(name, probing, stats=stats)
 
-    def _note_probes(self, name: str, probing: Probing, *, stats: dict[str, float]) -> None:
+    def _note_probes(self, name: str, probing: StatusProbe, *, stats: dict[str, float]) -> None:
         """Apart: while all wait for the model, and over the whole run, in which a thousand
         requests come in at once and a thousand answers go out."""
         since, until = stats["last_call_at"], stats["first_call_at"] + SLOW_MODEL_SECONDS
         for probe in probing.subject.probes:
-            waiting = probing.max_wait(probe, since=since, until=until)
+            waiting = probing.longest(probe, since=since, until=until)
             self._note(f"probe {probe}, longest while they wait", name, waiting)
-            self._note(f"probe {probe}, longest of the whole run", name, probing.max_wait(probe))
+            self._note(f"probe {probe}, longest of the whole run", name, probing.longest(probe))
 
     def _memory(self) -> None:
         for name, start in self._subjects.items():
@@ -117,7 +131,7 @@ class Bench:
                 start(self._directory, model_url=url, **settings) as subject,
             ):
                 time.sleep(1.0)  # whatever a start leaves running has settled
-                self._note("idle", name, subject.child.rss_kb() / 1024)
+                self._note("idle", name, subject.server.rss_kb() / 1024)
                 kb = memory_per_session(subject, sessions=self._plan.cached)
                 self._note("agent", name, kb)
 
@@ -142,9 +156,9 @@ class Bench:
         with model(self._directory) as url:
             for name, start in self._subjects.items():
                 times, taken = [], []
-                for _ in range(self._plan.should_start):
+                for _ in range(self._plan.starts):
                     with start(self._directory, model_url=url) as subject:
-                        taken.append(subject.child.cpu_seconds())
+                        taken.append(subject.server.cpu_seconds())
                         times.append(subject.started_in)
                 self._note("start", name, statistics.median(times))
                 self._note("start cpu", name, statistics.median(taken))
@@ -154,7 +168,7 @@ class Bench:
             return
         times = []
         with model(self._directory) as url:
-            for _ in range(self._plan.should_start):
+            for _ in range(self._plan.starts):
                 with gateway(self._directory, model_url=url) as subject:
                     times.append(stop_seconds(subject))
         self._note("stop", "gateway", statistics.median(times))
@@ -162,7 +176,11 @@ class Bench:
             model(self._directory, delay=60.0) as url,
             gateway(self._directory, model_url=url) as subject,
         ):
-            self._note("stop cut", "gateway", stop_with_turns(subject, turns=self._plan.cut))
+            self._note(
+                "stop interrupted",
+                "gateway",
+                stop_with_turns(subject, turns=self._plan.interrupted_turns),
+            )
 
     def _restarts(self) -> None:
         if "gateway" not in self._subjects:
@@ -171,16 +189,16 @@ class Bench:
             model(self._directory) as url,
             gateway(self._directory, model_url=url) as subject,
         ):
-            known(subject, sessions=self._plan.known)
+            fill_store(subject, sessions=self._plan.known)
             self._note("restart", "gateway", restart_seconds(subject))
         with (
             model(self._directory, delay=SLOW_MODEL_SECONDS) as url,
             gateway(self._directory, model_url=url) as subject,
         ):
-            turns = self._plan.ridden
-            found = ride_restart(subject, turns=turns, model_seconds=SLOW_MODEL_SECONDS)
-        self._note("ridden median", "gateway", found.added_median)
-        self._note("ridden most", "gateway", found.added_most)
+            turns = self._plan.restarted_turns
+            found = restart_with_turns(subject, turns=turns, model_seconds=SLOW_MODEL_SECONDS)
+        self._note("restart added median", "gateway", found.added_median)
+        self._note("restart added most", "gateway", found.added_most)
 
     def _statuses(self) -> None:
         if "gateway" not in self._subjects:
@@ -189,19 +207,19 @@ class Bench:
             for state, longest in longest_answers(self._directory, model_url=url).items():
                 self._note(f"status {state}", "gateway", longest)
 
-    def _doors(self) -> None:
-        """Beside each other: the floor has no doors."""
+    def _platforms(self) -> None:
+        """Telegram beside the simulated platform: the floor has no platforms."""
         if "gateway" not in self._subjects:
             return
         plan = self._plan
         with model(self._directory) as url:
-            costs = door_costs(
+            costs = platform_turn_costs(
                 self._directory, model_url=url, rounds=plan.rounds, turns=plan.turns // 2
             )
-            started = five_doors(self._directory, model_url=url, starts=plan.should_start)
+            started = start_with_five_platforms(self._directory, model_url=url, starts=plan.starts)
         self._note("telegram", "gateway", costs["telegram"])
         self._note("telegram", "floor", costs["simulated"])
-        self._note("five doors", "gateway", started.ready)
+        self._note("five platforms", "gateway", started.ready)
         self._note("five connected", "gateway", started.connected)
 
     def _texts(self) -> None:
@@ -232,8 +250,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.dir, prefix="holdfast-bench-") as directory:
         plan = QUICK if options.quick else FULL
         try:
-            rows = Bench(plan, directory=Path(directory), subjects=subjects).run()
-        except BenchFailed as error:
+            rows = Benchmark(plan, directory=Path(directory), subjects=subjects).run()
+        except BenchmarkFailed as error:
             sys.exit(f"the benchmark broke: {error}")
     print(as_json(rows) if options.json else render(rows))
 

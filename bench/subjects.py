@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from children import HERE, BenchFailed, Child, running
+from processes import HERE, BenchmarkFailed, ServerProcess, running
 
 from holdfast.server.local.control_client import ControlClient, read_status
 from holdfast.system.paths import Paths
@@ -30,7 +30,7 @@ class Subject:
     name: str
     url: str
     token: str
-    child: Child
+    server: ServerProcess
     started_in: float  # seconds from its start to its first good answer
     probes: dict[str, Callable[[], object]]
     home: Path | None = None  # of a gateway
@@ -43,14 +43,14 @@ def floor(directory: Path, *, model_url: str) -> Iterator[Subject]:
     where = ["--model", model_url, "--db", str(database), "--port", str(port)]
     command = [sys.executable, str(HERE / "floor.py"), *where]
     began = time.perf_counter()
-    with running(command, log=directory / "floor.log") as child:
+    with running(command, log=directory / "floor.log") as server:
         url = f"http://127.0.0.1:{port}"
-        started_in = wait_until_ready(url, child, began=began)
+        started_in = wait_until_ready(url, server, began=began)
         yield Subject(
             name="floor",
             url=url,
             token="none",
-            child=child,
+            server=server,
             started_in=started_in,
             probes=dict.fromkeys(PROBES, lambda: get(url + "/healthz")),
         )
@@ -65,15 +65,15 @@ def gateway(directory: Path, *, model_url: str, **settings: str) -> Iterator[Sub
     env = gateway_env(home, port=port, model_url=model_url, **settings)
     began = time.perf_counter()
     log = directory / f"gateway-{port}.log"
-    with running([HOLDFAST, "run"], log=log, env=env, talks=False) as child:
+    with running([HOLDFAST, "run"], log=log, env=env, prints_first_line=False) as server:
         url = f"http://127.0.0.1:{port}"
-        started_in = wait_until_ready(url, child, began=began)
+        started_in = wait_until_ready(url, server, began=began)
         token = token_of(env)
         yield Subject(
             name="gateway",
             url=url,
             token=token,
-            child=child,
+            server=server,
             started_in=started_in,
             probes=gateway_probes(home, url=url, token=token),
             home=home,
@@ -83,12 +83,12 @@ def gateway(directory: Path, *, model_url: str, **settings: str) -> Iterator[Sub
 def gateway_probes(home: Path, *, url: str, token: str) -> dict[str, Callable[[], object]]:
     paths = Paths(home)
     control = ControlClient(paths)
-    ways = (
+    probes = (
         lambda: read_status(paths),
         lambda: control.get("/status"),
         lambda: say(url, "/status", token=token),
     )
-    return dict(zip(PROBES, ways, strict=True))
+    return dict(zip(PROBES, probes, strict=True))
 
 
 def gateway_env(home: Path, *, port: int, model_url: str, **settings: str) -> dict[str, str]:
@@ -109,7 +109,7 @@ def gateway_env(home: Path, *, port: int, model_url: str, **settings: str) -> di
 def token_of(env: dict[str, str]) -> str:
     done = subprocess.run([HOLDFAST, "token"], env=env, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise BenchFailed(f"holdfast token exited {done.returncode}: {done.stderr}")
+        raise BenchmarkFailed(f"holdfast token exited {done.returncode}: {done.stderr}")
     return done.stdout.strip()
 
 
@@ -150,15 +150,15 @@ def request(
         connection.close()
 
 
-def wait_until_ready(url: str, child: Child, *, began: float) -> float:
+def wait_until_ready(url: str, server: ServerProcess, *, began: float) -> float:
     while True:
         try:
             get(url + "/healthz")
         except OSError as error:
             elapsed = time.perf_counter() - began
-            if child.process.poll() is not None or elapsed > START_LIMIT:
+            if server.process.poll() is not None or elapsed > START_LIMIT:
                 what = f"{url} was not ready in {elapsed:.1f} s ({error})"
-                raise BenchFailed(f"{what}; see {child.tail()}") from error
+                raise BenchmarkFailed(f"{what}; see {server.tail()}") from error
             time.sleep(0.002)
         else:
             return time.perf_counter() - began

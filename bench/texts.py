@@ -30,7 +30,7 @@ def waited(lock: Lock) -> float:
 > It was the same last week.
 
 """
-_WORDS = "It went well, and nothing of it needs to be done again before tomorrow. "
+_PLAIN_TEXT = "It went well, and nothing of it needs to be done again before tomorrow. "
 SIZES = {"1 kB": 1_000, "20 kB": 20_000}
 TARGETS: Mapping[str, Callable[[str], object]] = {
     "telegram": telegram.render,
@@ -55,7 +55,7 @@ def text_costs(*, rounds: int) -> dict[str, tuple[float, float]]:
         text = (_PARAGRAPH * (size // len(_PARAGRAPH) + 1))[:size]
         costs = [_ms(render, text, rounds=rounds) for render in TARGETS.values()]
         found[name] = max(costs), _ms(parser.render, text, rounds=rounds)
-    text = (_WORDS * 20)[:1000]
+    text = (_PLAIN_TEXT * 20)[:1000]
     cost = _ms(telegram.render, text, rounds=10 * rounds)
     found["no marks"] = cost, _ms(parser.render, text, rounds=10 * rounds)
     return found

@@ -1,4 +1,4 @@
-"""Five doors: how long a gateway takes to start behind as many platforms, and to have them all."""
+"""Measures how long a gateway takes to start with five platforms, and to connect to all of them."""
 
 import asyncio
 import statistics
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aiohttp import web
-from children import HERE, BenchFailed
+from processes import HERE, BenchmarkFailed
 from subjects import gateway
 
 from holdfast.server.local.control_client import ControlClient
@@ -18,67 +18,69 @@ from holdfast.system.paths import Paths
 from holdfast.testing.simulated.server import serve
 from holdfast.testing.simulated.service import ChatService
 
-sys.path.insert(0, str(HERE.parent))  # the pretend vendors stand among the tests
+sys.path.insert(0, str(HERE.parent))  # the fake vendors are in tests/
 
-from tests.platforms.irc.fake_ircv3 import Server as Irc
-from tests.platforms.slack.fake import Vendor as Slack
-from tests.platforms.slack.fake_web_api import WebApi
-from tests.platforms.telegram.fake import Vendor as Telegram
-from tests.platforms.telegram.fake_bot_api import BotApi
+from tests.platforms.irc.fake_ircv3 import FakeIrcServer
+from tests.platforms.slack.fake import FakeSlack
+from tests.platforms.slack.fake_web_api import FakeWebApi
+from tests.platforms.telegram.fake import FakeTelegram
+from tests.platforms.telegram.fake_bot_api import FakeBotApi
 
-DOORS = ("irc", "simulated", "slack", "telegram", "webhook")
-_PATIENCE = 30.0  # seconds in which all are connected
+PLATFORMS = ("irc", "simulated", "slack", "telegram", "webhook")
+_TIMEOUT = 30.0  # seconds in which all are connected
 
 
 @dataclass(frozen=True, kw_only=True)
-class Started:
+class StartTimes:
     """Seconds from `exec` to the first good answer, and to the last account that is connected."""
 
     ready: float
     connected: float
 
 
-def five_doors(directory: Path, *, model_url: str, starts: int) -> Started:
+def start_with_five_platforms(directory: Path, *, model_url: str, starts: int) -> StartTimes:
     """The median of so many starts, each on a fresh home."""
     return asyncio.run(_measure(directory, model_url=model_url, starts=starts))
 
 
-async def _measure(directory: Path, *, model_url: str, starts: int) -> Started:
-    async with vendors() as settings:
+async def _measure(directory: Path, *, model_url: str, starts: int) -> StartTimes:
+    async with fake_vendors() as settings:
         found = [
             await asyncio.to_thread(_start, directory, model_url, settings) for _ in range(starts)
         ]
-    return Started(
+    return StartTimes(
         ready=statistics.median(each.ready for each in found),
         connected=statistics.median(each.connected for each in found),
     )
 
 
-def _start(directory: Path, model_url: str, settings: dict[str, str]) -> Started:
+def _start(directory: Path, model_url: str, settings: dict[str, str]) -> StartTimes:
     began = time.perf_counter()
     with gateway(directory, model_url=model_url, **settings) as subject:
-        assert subject.home is not None, "a gateway has one"
+        assert subject.home is not None, "a gateway has a home"
         control = ControlClient(Paths(subject.home))
         while True:
             elapsed = time.perf_counter() - began
             accounts = control.get("/platforms")["accounts"]
-            away = [each["name"] for each in accounts if not each["connected"]]
-            if {each["name"] for each in accounts} >= set(DOORS) and not away:
-                return Started(ready=subject.started_in, connected=elapsed)
-            if elapsed > _PATIENCE:
-                what = f"{', '.join(away)} not connected in {elapsed:.0f} s"
-                raise BenchFailed(f"{what}; see {subject.child.tail()}")
+            disconnected = [each["name"] for each in accounts if not each["connected"]]
+            if {each["name"] for each in accounts} >= set(PLATFORMS) and not disconnected:
+                return StartTimes(ready=subject.started_in, connected=elapsed)
+            if elapsed > _TIMEOUT:
+                what = f"{', '.join(disconnected)} not connected in {elapsed:.0f} s"
+                raise BenchmarkFailed(f"{what}; see {subject.server.tail()}")
             time.sleep(0.01)
 
 
 @asynccontextmanager
-async def vendors() -> AsyncIterator[dict[str, str]]:
-    """Five pretend vendors, and the settings of a gateway that has an account with each."""
-    slack, irc = Slack(), Irc()
+async def fake_vendors() -> AsyncIterator[dict[str, str]]:
+    """Five fake vendors, and the settings of a gateway that has an account with each."""
+    slack, irc = FakeSlack(), FakeIrcServer()
     slack.token = slack.app_token = "sk-bench"
     async with AsyncExitStack() as stack:
-        telegram = await stack.enter_async_context(BotApi(Telegram(token="sk-bench")).serving())
-        slack_url = await stack.enter_async_context(WebApi(slack).serving())
+        telegram = await stack.enter_async_context(
+            FakeBotApi(FakeTelegram(token="sk-bench")).serving()
+        )
+        slack_url = await stack.enter_async_context(FakeWebApi(slack).serving())
         simulated = await stack.enter_async_context(serve(ChatService(edit=True)))
         receiver = await stack.enter_async_context(_receiver())
         await stack.enter_async_context(irc.serving())
@@ -99,11 +101,11 @@ async def vendors() -> AsyncIterator[dict[str, str]]:
 
 @asynccontextmanager
 async def _receiver() -> AsyncIterator[str]:
-    async def take(_: web.Request) -> web.Response:
+    async def accept(_: web.Request) -> web.Response:
         return web.Response()
 
     app = web.Application()
-    app.router.add_route("*", "/{path:.*}", take)
+    app.router.add_route("*", "/{path:.*}", accept)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -1,4 +1,4 @@
-"""Stops and restarts: how long one takes, and what it costs those whose turns were running."""
+"""Measures how long stops and restarts take, and what they add to turns that are running."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from statistics import median
 
 import aiohttp
 import apsw
-from children import BenchFailed, load
+from processes import BenchmarkFailed, load
 from subjects import Subject
 
 from holdfast.server.local.control_client import GatewayDown, read_status
@@ -25,7 +25,7 @@ ASKS_AGAIN_AFTER = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ridden:
+class RestartDelay:
     """A restart while turns ran: seconds that it added to them, beside turns left alone."""
 
     added_median: float
@@ -35,10 +35,10 @@ class Ridden:
 def stop_seconds(subject: Subject) -> float:
     """From SIGTERM to the end of the process."""
     began = time.perf_counter()
-    subject.child.process.send_signal(signal.SIGTERM)
-    code = subject.child.process.wait(timeout=LIMIT)
+    subject.server.process.send_signal(signal.SIGTERM)
+    code = subject.server.process.wait(timeout=LIMIT)
     if code != 0:
-        raise BenchFailed(f"a stop ended with {code}; see {subject.child.tail()}")
+        raise BenchmarkFailed(f"a stop ended with {code}; see {subject.server.tail()}")
     return time.perf_counter() - began
 
 
@@ -50,7 +50,9 @@ def stop_with_turns(subject: Subject, *, turns: int) -> float:
         took = stop_seconds(subject)
     marked = _count(home, "SELECT count(*) FROM sessions WHERE resume_pending")
     if marked != turns:
-        raise BenchFailed(f"{marked} of {turns} sessions were marked; see {subject.child.tail()}")
+        raise BenchmarkFailed(
+            f"{marked} of {turns} sessions were marked; see {subject.server.tail()}"
+        )
     return took
 
 
@@ -58,23 +60,25 @@ def restart_seconds(subject: Subject) -> float:
     """From SIGUSR1 to a successor that takes messages. What runs afterwards is ended here."""
     home = home_of(subject)
     began = time.perf_counter()
-    subject.child.process.send_signal(signal.SIGUSR1)
+    subject.server.process.send_signal(signal.SIGUSR1)
     _until(lambda: _succeeded(subject), "a successor")
     took = time.perf_counter() - began
-    subject.child.process.wait(timeout=LIMIT)
+    subject.server.process.wait(timeout=LIMIT)
     end_successor(home)
     return took
 
 
-def ride_restart(subject: Subject, *, turns: int, model_seconds: float) -> Ridden:
+def restart_with_turns(subject: Subject, *, turns: int, model_seconds: float) -> RestartDelay:
     """So many turns run when the restart comes; each is asked for until it is answered."""
     alone = asyncio.run(_answers(subject, turns=turns, prefix="alone."))
-    ridden = asyncio.run(_answers(subject, turns=turns, prefix="ridden.", then=model_seconds / 2))
+    restarted_turns = asyncio.run(
+        _answers(subject, turns=turns, prefix="restarted.", then=model_seconds / 2)
+    )
     _until(lambda: _succeeded(subject), "a successor")
     end_successor(home_of(subject))
     usual = median(alone)
-    added = [took - usual for took in ridden]
-    return Ridden(added_median=median(added), added_most=max(added))
+    added = [took - usual for took in restarted_turns]
+    return RestartDelay(added_median=median(added), added_most=max(added))
 
 
 def home_of(subject: Subject) -> Path:
@@ -83,13 +87,13 @@ def home_of(subject: Subject) -> Path:
 
 
 def end_successor(home: Path) -> None:
-    """The process that took over is nobody's child here: it is ended by its id, and waited for."""
+    """The successor is not a child of this process: it is ended by its id, and waited for."""
     pid = read_status(Paths(home))["pid"]
     handle = os.pidfd_open(pid)
     try:
         signal.pidfd_send_signal(handle, signal.SIGTERM)
         if not select.select([handle], [], [], LIMIT)[0]:
-            raise BenchFailed(f"process {pid} did not end")
+            raise BenchmarkFailed(f"process {pid} did not end")
     finally:
         os.close(handle)
 
@@ -105,7 +109,7 @@ async def _answers(
         together = asyncio.gather(*asking)
         if then is not None:
             await asyncio.sleep(then)
-            subject.child.process.send_signal(signal.SIGUSR1)
+            subject.server.process.send_signal(signal.SIGUSR1)
         return await together
 
 
@@ -124,14 +128,14 @@ async def _answer(http: aiohttp.ClientSession, subject: Subject, name: str) -> f
             async with http.post(url, json=body, headers=headers) as response:
                 answer = await response.json()
         except aiohttp.ClientConnectorError as error:
-            raise BenchFailed(f"a connection was refused: {error}") from error
+            raise BenchmarkFailed(f"a connection was refused: {error}") from error
         except aiohttp.ClientError:
             answer = {}
         if "choices" in answer:
             break
         await asyncio.sleep(ASKS_AGAIN_AFTER)
     if answer["choices"][0]["message"]["content"] != f"echo: {name}":
-        raise BenchFailed(f"{name} was answered with {answer!r}")
+        raise BenchmarkFailed(f"{name} was answered with {answer!r}")
     return time.perf_counter() - began
 
 
@@ -143,7 +147,7 @@ def _asking(subject: Subject, turns: int) -> Iterator[None]:
     async def ask() -> None:
         connector = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(connector=connector) as http:
-            asking = (_left_alone(http, subject, f"cut.{n}") for n in range(turns))
+            asking = (_left_alone(http, subject, f"interrupted.{n}") for n in range(turns))
             await asyncio.gather(*asking, return_exceptions=True)
 
     thread = threading.Thread(target=loop.run_until_complete, args=(ask(),))
@@ -164,7 +168,7 @@ async def _left_alone(http: aiohttp.ClientSession, subject: Subject, name: str) 
         await response.read()
 
 
-def known(subject: Subject, *, sessions: int) -> None:
+def fill_store(subject: Subject, *, sessions: int) -> None:
     """So many sessions of one exchange are in the store."""
     load(
         subject.url,
@@ -189,7 +193,7 @@ def _count(home: Path, query: str) -> int:
 
 
 def _succeeded(subject: Subject) -> bool:
-    return _ready_as(home_of(subject)) not in (None, subject.child.process.pid)
+    return _ready_as(home_of(subject)) not in (None, subject.server.process.pid)
 
 
 def _ready_as(home: Path) -> int | None:
@@ -204,5 +208,5 @@ def _until(fact: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + LIMIT
     while not fact():
         if time.monotonic() > deadline:
-            raise BenchFailed(f"{what}: not within {LIMIT:g} s")
+            raise BenchmarkFailed(f"{what}: not within {LIMIT:g} s")
         time.sleep(0.005)

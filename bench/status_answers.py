@@ -1,4 +1,4 @@
-"""Status in the states in which nobody else answers: while it starts, stops, or its loop hangs."""
+"""Measures the status socket while a gateway starts, stops or hangs."""
 
 import signal
 import time
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from children import BenchFailed, Child, running
+from processes import BenchmarkFailed, ServerProcess, running
 from subjects import HOLDFAST, free_port, gateway_env
 
 from holdfast.server.local.control_client import GatewayDown, read_status
@@ -15,7 +15,7 @@ from holdfast.system.paths import Paths
 ASKED = 40
 EVERY = 0.02
 LIMIT = 60.0  # seconds; more would be a hang
-READY, STANDS_STILL = "running", 1.0
+READY, HANG_SECONDS = "running", 1.0
 
 Document = dict[str, Any]
 
@@ -29,7 +29,7 @@ def longest_answers(directory: Path, *, model_url: str) -> dict[str, float]:
     return {
         "starting": ask("opening the store:hang", _in_phase("opening the store")),
         "stopping": ask("interrupt:hang", _in_phase("interrupt"), stop=True),
-        "hanging": ask("running:block", lambda found: found["seen"] > STANDS_STILL),
+        "hanging": ask("running:block", lambda found: found["seen"] > HANG_SECONDS),
     }
 
 
@@ -40,15 +40,17 @@ def _longest(
     home = directory / f"home-{port}"
     home.mkdir(mode=0o700)
     env = gateway_env(home, port=port, model_url=model_url) | {"HOLDFAST_STALL_AT": stall}
-    with running([HOLDFAST, "run"], log=directory / f"s-{port}.log", env=env, talks=False) as child:
+    with running(
+        [HOLDFAST, "run"], log=directory / f"s-{port}.log", env=env, prints_first_line=False
+    ) as server:
         try:
             if stop:
-                _until(home, child, lambda found: found["state"] == READY)
-                child.process.send_signal(signal.SIGTERM)
-            _until(home, child, there)
+                _until(home, server, lambda found: found["state"] == READY)
+                server.process.send_signal(signal.SIGTERM)
+            _until(home, server, there)
             return max(_asked(home) for _ in range(ASKED))
         finally:
-            child.process.kill()  # what hangs on purpose listens to nothing else
+            server.process.kill()  # what hangs on purpose listens to nothing else
 
 
 def _asked(home: Path) -> float:
@@ -62,13 +64,13 @@ def _in_phase(name: str) -> Callable[[Document], bool]:
     return lambda found: bool(found["snapshot"]["phase"] == name)
 
 
-def _until(home: Path, child: Child, there: Callable[[Document], bool]) -> None:
+def _until(home: Path, server: ServerProcess, there: Callable[[Document], bool]) -> None:
     deadline = time.monotonic() + LIMIT
-    while time.monotonic() < deadline and child.process.poll() is None:
+    while time.monotonic() < deadline and server.process.poll() is None:
         time.sleep(EVERY)
         try:
             if there(read_status(Paths(home))):
                 return
         except GatewayDown:
             continue
-    raise BenchFailed(f"it did not come to be asked; see {child.tail()}")
+    raise BenchmarkFailed(f"the gateway did not reach the state to measure; see {server.tail()}")

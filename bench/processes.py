@@ -13,22 +13,22 @@ HERE = Path(__file__).parent
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-class BenchFailed(Exception):
+class BenchmarkFailed(Exception):
     """Something did not run; the text says what, and where its log is."""
 
 
-class Child:
-    """A running process, and what the kernel says of it (all its threads, none of its children)."""
+class ServerProcess:
+    """A running process, measured from /proc: all its threads, none of its child processes."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", *, log: Path) -> None:
         self.process = process
         self.log = log
 
-    def first_line(self) -> dict[str, Any]:
+    def read_first_line(self) -> dict[str, Any]:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            raise BenchFailed(f"{self.process.args!r} said nothing; see {self.tail()}")
+            raise BenchmarkFailed(f"{self.process.args!r} printed nothing; see {self.tail()}")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -41,7 +41,7 @@ class Child:
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
             if line.startswith("VmRSS:"):
                 return int(line.split()[1])
-        raise BenchFailed(f"process {self.process.pid} is gone; see {self.tail()}")
+        raise BenchmarkFailed(f"process {self.process.pid} is gone; see {self.tail()}")
 
     def tail(self) -> str:
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
@@ -64,31 +64,31 @@ def running(
     *,
     log: Path,
     env: Mapping[str, str] | None = None,
-    talks: bool = True,
-) -> Iterator[Child]:
-    """The process while the context is open. `talks`: its first line of output is wanted, and
-    it writes nothing after that; otherwise all it says goes to the log."""
+    prints_first_line: bool = True,
+) -> Iterator[ServerProcess]:
+    """The process while the context is open. `talks`: its first line of output is read, and
+    it prints nothing after that; otherwise all its output goes to the log."""
     with log.open("ab") as file:
         process = subprocess.Popen(
             [str(part) for part in command],
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE if talks else file,
+            stdout=subprocess.PIPE if prints_first_line else file,
             stderr=file,
             env=None if env is None else dict(env),
         )
-    child = Child(process, log=log)
+    server = ServerProcess(process, log=log)
     try:
-        yield child
+        yield server
     finally:
-        child.end()
+        server.end()
 
 
 @contextmanager
 def model(directory: Path, *, delay: float = 0.0) -> Iterator[str]:
     """A model server in a process of its own; its base URL."""
     command = [sys.executable, str(HERE / "instant_model.py"), "--delay", str(delay)]
-    with running(command, log=directory / "model.log") as child:
-        yield f"http://127.0.0.1:{child.first_line()['port']}/v1"
+    with running(command, log=directory / "model.log") as server:
+        yield f"http://127.0.0.1:{server.read_first_line()['port']}/v1"
 
 
 def load(url: str, *, token: str, **options: object) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def load(url: str, *, token: str, **options: object) -> dict[str, Any]:
         command += [f"--{name}", str(value)]
     done = subprocess.run(command, capture_output=True, check=False, text=True)
     if done.returncode != 0:
-        raise BenchFailed(f"{' '.join(command[1:])}\n{done.stdout}{done.stderr}")
+        raise BenchmarkFailed(f"{' '.join(command[1:])}\n{done.stdout}{done.stderr}")
     report: dict[str, Any] = json.loads(done.stdout)
     return report
 
@@ -111,10 +111,10 @@ def cpu_of(command: Sequence[str | Path], *, times: int) -> float:
 def _cpu_once(command: list[str]) -> float:
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert process.stderr is not None
-    said = process.stderr.read()
+    errors = process.stderr.read()
     process.stderr.close()
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
-        raise BenchFailed(f"{' '.join(command)} exited {process.returncode}: {said.decode()}")
+        raise BenchmarkFailed(f"{' '.join(command)} exited {process.returncode}: {errors.decode()}")
     return usage.ru_utime + usage.ru_stime
