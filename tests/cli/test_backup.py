@@ -1,7 +1,6 @@
-"""`holdfast backup` and `holdfast restore`: a home is copied, looked at, and put back."""
+"""`holdfast backup` and `holdfast restore`: a home is copied, verified and restored."""
 
 import json
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,14 +8,12 @@ from typing import Any
 
 import pytest
 from tests.faults.backup_homes import make_backup, make_home
-from tests.support.command_line import CliGateway, Terminal
+from tests.support.command_line import Cli, CliGateway, Terminal
 
 from holdfast.server.local.control_client import read_status
 from holdfast.system import exit_codes
 from holdfast.system.lock import HomeLock
 from holdfast.system.paths import Paths
-
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
@@ -24,21 +21,21 @@ def home(tmp_path: Path) -> Path:
     return make_home(tmp_path)
 
 
-def created(cli: Cli, *args: str, **environ: str) -> dict[str, Any]:
+def create_backup(cli: Cli, *args: str, **environ: str) -> dict[str, Any]:
     run = cli("backup", "create", "--json", *args, **environ)
     assert run.returncode == exit_codes.OK, run.stderr
     told: dict[str, Any] = json.loads(run.stdout)
     return told
 
 
-def last_backup(gateway: CliGateway, fits: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
-    """What status tells of it, once that is so: a gateway that is busy tells what it knew last."""
+def last_backup(gateway: CliGateway, condition: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+    """Wait until the last backup in the status fulfils a condition: a busy gateway reports late."""
     deadline = time.monotonic() + 40
     while True:
         last: dict[str, Any] = read_status(Paths(gateway.home), timeout=30)["snapshot"][
             "last_backup"
         ]
-        if fits(last):
+        if condition(last):
             return last
         assert time.monotonic() < deadline, last
         time.sleep(0.05)
@@ -50,18 +47,18 @@ def test_a_home_without_a_gateway_is_backed_up_under_its_lock(cli: Cli, home: Pa
         refused = cli("backup", "create")
         assert refused.returncode == exit_codes.HOME_IN_USE
     (home / "holdfast.toml").write_text("[modle]\n")
-    told = created(cli)  # a broken configuration is in it all the same
+    told = create_backup(cli)  # a broken configuration is in it all the same
     assert told["counts"]["messages"] == 6
     assert Path(told["path"]).parent == home / "backups"
     elsewhere = '[model]\napi_key = "env:NOT_IN_THIS_SHELL"\n[backup]\ndir = "../elsewhere"\n'
     (home / "holdfast.toml").write_text(elsewhere)
-    assert Path(created(cli)["path"]).parent.resolve() == home.parent / "elsewhere"
+    assert Path(create_backup(cli)["path"]).parent.resolve() == home.parent / "elsewhere"
 
 
 def test_a_live_gateway_is_copied_while_it_works(gateway: CliGateway, cli: Cli) -> None:
     """K4: through the gateway, which goes on; and `restore` refuses to overwrite a live one."""
     cli("ask", "--session", "kept", "[text before]")
-    told = created(cli)
+    told = create_backup(cli)
     assert told["counts"]["sessions"] == 1
     made = Path(told["path"]).name
     last_backup(
@@ -106,7 +103,7 @@ def test_backups_are_listed_verified_and_pruned(cli: Cli, home: Path) -> None:
 
 
 def test_a_lost_home_is_restored_from_its_backup(cli: Cli, home: Path, tmp_path: Path) -> None:
-    told = created(cli, "--to", str(tmp_path / "elsewhere.tar.gz"))
+    told = create_backup(cli, "--to", str(tmp_path / "elsewhere.tar.gz"))
     again = {"HOLDFAST_HOME": str(tmp_path / "fresh")}
     restored = cli("restore", told["path"], "--yes", **again)
     assert restored.returncode == exit_codes.OK, restored.stderr
@@ -142,7 +139,7 @@ def test_a_backup_that_cannot_be_made_says_what_to_do(cli: Cli, home: Path, tmp_
     assert empty.returncode == exit_codes.FAILED and "nothing to back up" in empty.stderr
 
 
-def tear(path: Path) -> None:
+def damage(path: Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content[:8192] + b"\xff" * 8192 + content[16384:])
 
@@ -150,7 +147,7 @@ def tear(path: Path) -> None:
 def test_a_damaged_database_is_not_backed_up_over_good_ones(cli: Cli, home: Path) -> None:
     """K3: a backup of damage would be kept, and a good one removed for it."""
     good = make_backup(home)
-    tear(home / "state.db")
+    damage(home / "state.db")
     refused = cli("backup", "create", "--keep", "1")
     assert refused.returncode == exit_codes.FAILED and "holdfast doctor" in refused.stderr
     assert [*(home / "backups").iterdir()] == [good]
@@ -162,8 +159,8 @@ def test_the_doctor_asks_what_to_restore_over_a_damaged_database(
 ) -> None:
     """K3: by a person's word; the damaged file is set aside as it is."""
     good = make_backup(home).name.removesuffix(".tar.gz")
-    tear(home / "state.db")
-    torn = (home / "state.db").read_bytes()
+    damage(home / "state.db")
+    damaged = (home / "state.db").read_bytes()
     skip = [part for name in ("model", "sandbox") for part in ("--skip", name)]
     doctor = open_terminal("doctor", "--fix", *skip)
     doctor.wait_for_text("is damaged")
@@ -172,6 +169,6 @@ def test_the_doctor_asks_what_to_restore_over_a_damaged_database(
     doctor.type_line(way)
     doctor.wait_for_text(told)
     assert doctor.wait_for_exit() == exit_codes.OK
-    [aside] = home.glob("state.db.before-restore-*")
-    assert aside.read_bytes() == torn and (home / "state.db").read_bytes() != torn
+    [moved] = home.glob("state.db.before-restore-*")
+    assert moved.read_bytes() == damaged and (home / "state.db").read_bytes() != damaged
     assert good in (path.name.removesuffix(".tar.gz") for path in (home / "backups").iterdir())

@@ -3,7 +3,14 @@
 from xml.etree import ElementTree
 
 from tests.faults.crash_point_groups import all_pairs
-from tests.faults.test_schedules import CHAINS, LIVES, RUNS, SOAKED, SOAKED_LIVES, VENDORS
+from tests.faults.random_schedule import (
+    CHAINS,
+    RUNS_PER_CHAIN,
+    SOAK_CHAINS,
+    SOAK_RUNS_PER_CHAIN,
+    SOAK_TESTS,
+    VENDORS,
+)
 from tests.mutants.mutants import ROOT
 from tests.support.doc_pages import Pages
 
@@ -20,6 +27,6 @@ def test_every_crash_point_is_on_the_path_of_a_message() -> None:
 
 def test_the_figures_of_the_page_are_those_of_the_tests(page: Pages) -> None:
     text = page("docs/durability.md").text
-    assert f"{len(VENDORS) * CHAINS * LIVES} in `make test`" in text
-    assert f"{RUNS * SOAKED * SOAKED_LIVES:,} in `make soak`" in text
+    assert f"{len(VENDORS) * CHAINS * RUNS_PER_CHAIN} in `make test`" in text
+    assert f"{SOAK_TESTS * SOAK_CHAINS * SOAK_RUNS_PER_CHAIN:,} in `make soak`" in text
     assert f"all {len(list(all_pairs()))} pairs" in text

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import apsw
 
 
-def breaches(db: apsw.Cursor) -> Iterator[str]:
+def audit_violations(db: apsw.Cursor) -> Iterator[str]:
     """A sentence for each call whose steps and rows do not agree."""
     steps = Counter(
         (str(turn), str(call))

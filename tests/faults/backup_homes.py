@@ -17,7 +17,7 @@ from holdfast.store.backup.restore import RestoreResult, restore_backup
 from holdfast.store.sqlite.store import SqliteStore
 
 
-async def talk(path: Path, *, turns: int, sessions: int = 1, words: int = 5) -> None:
+async def write_turns(path: Path, *, turns: int, sessions: int = 1, words: int = 5) -> None:
     """So many answered turns, as a gateway leaves them."""
     async with SqliteStore(path) as store:
         for number in range(turns):
@@ -52,7 +52,7 @@ async def talk(path: Path, *, turns: int, sessions: int = 1, words: int = 5) -> 
             )
 
 
-def made_home(place: Path, *, turns: int = 3) -> Path:
+def make_home(place: Path, *, turns: int = 3) -> Path:
     """A conversation, an attachment, a file of an agent, a configuration and a key."""
     home = place / "home"
     home.mkdir(mode=0o700)
@@ -62,11 +62,11 @@ def made_home(place: Path, *, turns: int = 3) -> Path:
         file = home / "workspaces" / "s_1" / name
         file.parent.mkdir(parents=True)
         file.write_text(name)
-    asyncio.run(talk(home / "state.db", turns=turns))
+    asyncio.run(write_turns(home / "state.db", turns=turns))
     return home
 
 
-def backed_up(home: Path, *, workspaces: bool = False, secrets: bool = False) -> Path:
+def make_backup(home: Path, *, workspaces: bool = False, secrets: bool = False) -> Path:
     folder = home / "backups"
     with directory.staging_folder(folder) as room:
         copy_closed_database(home / "state.db", room / "state.db", progress=lambda copied: None)
@@ -78,13 +78,13 @@ def backed_up(home: Path, *, workspaces: bool = False, secrets: bool = False) ->
         )
 
 
-def put_back(home: Path, backup: Path, *, everything: bool = False) -> RestoreResult:
+def restore(home: Path, backup: Path, *, everything: bool = False) -> RestoreResult:
     return restore_backup(
         home, backup, at=time.time(), overwrite=everything, progress=lambda done: None
     )
 
 
-def written(home: Path, **values: str) -> None:
+def write_meta(home: Path, **values: str) -> None:
     async def write() -> None:
         async with SqliteStore(home / "state.db") as store:
             for key, value in values.items():
@@ -93,7 +93,7 @@ def written(home: Path, **values: str) -> None:
     asyncio.run(write())
 
 
-def left_in_the_log(home: Path, key: str, value: str) -> None:
+def leave_in_wal(home: Path, key: str, value: str) -> None:
     """As a killed process leaves it: committed, and not folded in."""
     db = apsw.Connection(str(home / "state.db"))
     db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -102,7 +102,7 @@ def left_in_the_log(home: Path, key: str, value: str) -> None:
     assert (home / "state.db-wal").stat().st_size
 
 
-def read(home: Path, key: str) -> str | None:
+def read_meta(home: Path, key: str) -> str | None:
     async def ask() -> str | None:
         async with SqliteStore(home / "state.db") as store:
             assert await store.check() == []

@@ -9,7 +9,7 @@ PAGE = 4096
 Rows = dict[str, set[str]]
 
 
-def tear(path: Path, *pages: int, chance: random.Random) -> None:
+def damage_pages(path: Path, *pages: int, chance: random.Random) -> None:
     """Overwrite whole pages with noise or with nothing."""
     body = bytearray(path.read_bytes())
     for page in pages:
@@ -18,7 +18,7 @@ def tear(path: Path, *pages: int, chance: random.Random) -> None:
     path.write_bytes(body)
 
 
-def rows(path: Path) -> Rows:
+def read_rows(path: Path) -> Rows:
     db = apsw.Connection(str(path))
     names = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
     found = {
@@ -28,7 +28,7 @@ def rows(path: Path) -> Rows:
     return found
 
 
-def root_of(path: Path, name: str) -> int:
+def root_page(path: Path, name: str) -> int:
     """The page that a table or an index begins on, counted from 1."""
     db = apsw.Connection(str(path))
     root = int(db.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (name,)).get)

@@ -1,4 +1,4 @@
-"""A lineage: the gateways of one home, one after the other, each a real process."""
+"""The gateways of one home, one after the other, each a real process."""
 
 import asyncio
 import os
@@ -39,11 +39,11 @@ level = "debug"
 """
 
 
-DEMO = 'provider = "demo"'
+DEMO_MODEL = 'provider = "demo"'
 
 
-class Life:
-    """Owns one process of ours, and what it says."""
+class LaunchedProcess:
+    """Owns one process that was started on the home, and its stderr."""
 
     def __init__(
         self, process: asyncio.subprocess.Process | AsyncProcess, *, home: Path, errors: Path
@@ -62,18 +62,18 @@ class Life:
         return self._process.returncode is None
 
     async def wait_until_ready(self) -> str:
-        """The address that it greets with."""
+        """The address that its first line of output names."""
         assert self._process.stdout is not None
         async with asyncio.timeout(READY_WITHIN):
             line = await self._process.stdout.readline()
-        assert b"listens on" in line, self.said()
+        assert b"listens on" in line, self.output()
         self.address = line.decode().split()[-1]
         return self.address
 
     def signal(self, which: signal.Signals) -> None:
         self._process.send_signal(which)
 
-    async def ended(self) -> int:
+    async def wait_for_exit(self) -> int:
         async with asyncio.timeout(ENDS_WITHIN):
             return await self._process.wait()
 
@@ -86,14 +86,14 @@ class Life:
     def stderr(self) -> str:
         return self._errors.read_text()
 
-    def said(self) -> str:
+    def output(self) -> str:
         """The end of its stderr, and of the log."""
         log = Paths(self._home).log_file
         logged = log.read_text() if log.exists() else ""
         return f"\n{self.stderr[-4000:]}\n--- log:\n{logged[-6000:]}"
 
 
-class Lineage:
+class GatewaySuccession:
     """Owns a home and every process that was started on it here."""
 
     def __init__(
@@ -102,15 +102,15 @@ class Lineage:
         http: aiohttp.ClientSession,
         *,
         gateway: str = "",
-        model: str = DEMO,
-        nursed: bool = False,
+        model: str = DEMO_MODEL,
+        forked: bool = False,
     ) -> None:
         self.home = home
         self.paths = Paths(home)
         self._http = http
         self._model = model
-        self._lives: list[Life] = []
-        self._nursed = nursed  # plain runs are forked from a process that has imported them
+        self._launched: list[LaunchedProcess] = []
+        self._forked = forked  # plain runs come from the fork server
         home.mkdir(mode=0o700)
         self.configure(gateway)
 
@@ -126,19 +126,19 @@ class Lineage:
             "HOLDFAST_HOME": str(self.home),
         }
 
-    async def launch(self, *arguments: str, program: str = "") -> Life:
+    async def launch(self, *arguments: str, program: str = "") -> LaunchedProcess:
         """`holdfast ARGUMENTS` (`run`), or a program of Python, not waited for."""
         command = ["-c", program] if program else ["-m", "holdfast.cli", *(arguments or ("run",))]
-        errors = self.home / f"life-{len(self._lives)}.err"
-        if self._nursed and not (arguments or program):
+        errors = self.home / f"run-{len(self._launched)}.err"
+        if self._forked and not (arguments or program):
             process: asyncio.subprocess.Process | AsyncProcess = await start_process(
                 GATEWAY, "run", env=self.environment, errors=errors
             )
         else:
             process = await self._spawn(command, errors)
-        life = Life(process, home=self.home, errors=errors)
-        self._lives.append(life)
-        return life
+        launched = LaunchedProcess(process, home=self.home, errors=errors)
+        self._launched.append(launched)
+        return launched
 
     async def _spawn(self, command: list[str], errors: Path) -> asyncio.subprocess.Process:
         with errors.open("wb") as file:
@@ -150,20 +150,20 @@ class Lineage:
                 env=self.environment,
             )
 
-    async def start(self, *arguments: str, program: str = "") -> Life:
-        """The same, waited for until it takes messages."""
-        life = await self.launch(*arguments, program=program)
-        await life.wait_until_ready()
-        return life
+    async def start(self, *arguments: str, program: str = "") -> LaunchedProcess:
+        """The same, and wait until it takes messages."""
+        launched = await self.launch(*arguments, program=program)
+        await launched.wait_until_ready()
+        return launched
 
-    async def said_by(self, *arguments: str) -> tuple[int, str]:
-        """The exit code of a command, and all that it printed."""
+    async def run_command(self, *arguments: str) -> tuple[int, str]:
+        """The exit code and the output of a command."""
         done = await asyncio.to_thread(run_holdfast, *arguments, env=self.environment)
         return done.returncode, done.stdout + done.stderr
 
     async def ask(self, address: str, text: str, *, message_id: str) -> str:
         headers = {
-            "Connection": "close",  # or it would be sent to whoever answered last, who may be gone
+            "Connection": "close",  # a kept-alive connection may lead to a gateway that is gone
             "Authorization": f"Bearer {self.paths.api_token.read_text().strip()}",
             "X-Holdfast-Session": "me",
             "X-Holdfast-Message-Id": message_id,
@@ -179,16 +179,16 @@ class Lineage:
         found: dict[str, Any] = await asyncio.to_thread(ControlClient(self.paths).get, "/status")
         return found
 
-    async def leave(self) -> None:
-        """Every process of this home ends: those started here, and whoever followed them."""
-        for life in self._lives:
-            if life.alive:
-                life.signal(signal.SIGKILL)
+    async def end_processes(self) -> None:
+        """End every process of this home: those launched here, and their successors."""
+        for process in self._launched:
+            if process.alive:
+                process.signal(signal.SIGKILL)
         if cancel_respawn(str(self.paths.run)):
             await self.until(lambda: not cancel_respawn(str(self.paths.run)))
         await asyncio.to_thread(self._end_holder)
-        for life in self._lives:
-            await life.kill()  # only now: a gateway under a boot has the same stdout
+        for process in self._launched:
+            await process.kill()  # only now: a gateway under `gateway boot` has the same stdout
         runners = Runners(
             self.home, RunnerSettings(), clock=SystemClock(), on_started=_ignore, on_ended=_ignore
         )
@@ -213,16 +213,16 @@ class Lineage:
 
 
 async def _ignore(_: object) -> None:
-    """Nobody keeps a record of runners that are only ended."""
+    """Drops the event: no row of these runners is stored."""
 
 
 @asynccontextmanager
-async def lineage(
-    home: Path, *, gateway: str = "", model: str = DEMO, nursed: bool = False
-) -> AsyncIterator[Lineage]:
+async def open_succession(
+    home: Path, *, gateway: str = "", model: str = DEMO_MODEL, forked: bool = False
+) -> AsyncIterator[GatewaySuccession]:
     async with aiohttp.ClientSession() as http:
-        made = Lineage(home, http, gateway=gateway, model=model, nursed=nursed)
+        made = GatewaySuccession(home, http, gateway=gateway, model=model, forked=forked)
         try:
             yield made
         finally:
-            await made.leave()
+            await made.end_processes()

@@ -1,4 +1,4 @@
-"""A load of many chats on one gateway that is killed again and again, and the figures of it."""
+"""A load of many chats on a gateway that is killed again and again, and its statistics."""
 
 import asyncio
 import random
@@ -6,15 +6,15 @@ import time
 from collections import Counter
 
 import msgspec
-from tests.faults.conservation import Books, effect, plain
-from tests.faults.random_schedule import slow, some_faults
+from tests.faults.conservation import StoreContents, effect_message, plain_message
+from tests.faults.random_schedule import random_faults, slow_message
 from tests.support.process_harness import ProcessHarness
 
 from holdfast.core.messages.inbox import InboxState
 
 
-class Pace(msgspec.Struct, frozen=True, kw_only=True):
-    """How much, how long, and how often it dies."""
+class LoadSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The number of chats, the duration, and the intervals of messages and kills."""
 
     chats: int = 64
     seconds: float = 300.0
@@ -22,12 +22,12 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     pause: float = 4.0  # seconds between two messages of one chat, on average
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it; the laws have been checked when these exist."""
+class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The statistics of a load whose invariants have been checked."""
 
     seconds: float
     kills: int
-    said: int
+    messages: int
     answered: int
     merged: int
     given_up: int
@@ -38,71 +38,75 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         return (
-            f"{self.said} messages in {self.seconds:.0f} s with {self.kills} kills: "
+            f"{self.messages} messages in {self.seconds:.0f} s with {self.kills} kills: "
             f"{self.answered} answered, {self.merged} merged, {self.given_up} given up after three "
-            f"cuts, 0 lost, 0 out of order; {self.delivered} deliveries, {self.marked_repeats} of "
-            f"them marked repeats, 0 unmarked; {self.effects} effects, each once; "
-            f"slowest start {self.slowest_start:.1f} s"
+            f"interruptions, 0 lost, 0 out of order; {self.delivered} deliveries, "
+            f"{self.marked_repeats} of them marked repeats, 0 unmarked; "
+            f"{self.effects} effects, each once; slowest start {self.slowest_start:.1f} s"
         )
 
 
 class Load:
-    """Owns the people of all chats, and the one who kills."""
+    """Sends messages in all chats, and kills the gateway at intervals."""
 
-    def __init__(self, process_harness: ProcessHarness, dice: random.Random, pace: Pace) -> None:
-        self._world = process_harness
-        self._dice = dice
-        self._pace = pace
-        self._said = 0
+    def __init__(
+        self, process_harness: ProcessHarness, rng: random.Random, settings: LoadSettings
+    ) -> None:
+        self._harness = process_harness
+        self._rng = rng
+        self._settings = settings
+        self._messages_sent = 0
         self._starts: list[float] = []
         self._began = 0.0
 
     async def run(self) -> None:
-        """Until the time is over; then the gateway runs, and has all the rest to do."""
+        """Until the time is over; then the gateway runs, and answers the remaining messages."""
         await self._start()
         self._began = time.monotonic()
         async with asyncio.TaskGroup() as group:
-            for number in range(self._pace.chats):
-                group.create_task(self._talk(f"chat-{number}"))
+            for number in range(self._settings.chats):
+                group.create_task(self._send_messages(f"chat-{number}"))
             group.create_task(self._kill())
-        if not self._world.alive:
+        if not self._harness.alive:
             await self._start()
 
     @property
     def _over(self) -> bool:
-        return time.monotonic() - self._began > self._pace.seconds
+        return time.monotonic() - self._began > self._settings.seconds
 
     async def _start(self) -> None:
         began = time.monotonic()
-        await self._world.start()
+        await self._harness.start()
         self._starts.append(time.monotonic() - began)
 
-    async def _talk(self, chat: str) -> None:
-        """Whether or not somebody is there to hear it."""
+    async def _send_messages(self, chat: str) -> None:
+        """Send messages, whether or not a gateway runs."""
         while not self._over:
-            await asyncio.sleep(self._dice.uniform(0.0, 2 * self._pace.pause))
-            self._said += 1
-            say = self._dice.choice((plain, plain, plain, effect, slow))
-            await self._world.people.say(say(f"n{self._said}"), chat=chat)
+            await asyncio.sleep(self._rng.uniform(0.0, 2 * self._settings.pause))
+            self._messages_sent += 1
+            make = self._rng.choice(
+                (plain_message, plain_message, plain_message, effect_message, slow_message)
+            )
+            await self._harness.people.say(make(f"n{self._messages_sent}"), chat=chat)
 
     async def _kill(self) -> None:
         while not self._over:
-            await self._world.people.set_faults(some_faults(self._dice))
-            await asyncio.sleep(self._pace.between_kills)
-            await self._world.kill()
+            await self._harness.people.set_faults(random_faults(self._rng))
+            await asyncio.sleep(self._settings.between_kills)
+            await self._harness.kill()
             await self._start()
 
-    def figures(self, books: Books) -> Figures:
-        ends = Counter(row.state for row in books.inbox.values())
-        return Figures(
+    def result(self, contents: StoreContents) -> LoadResult:
+        ends = Counter(row.state for row in contents.inbox.values())
+        return LoadResult(
             seconds=time.monotonic() - self._began,
             kills=len(self._starts) - 1,
-            said=len(books.ledger.said),
+            messages=len(contents.ledger.said),
             answered=ends[InboxState.ANSWERED],
             merged=ends[InboxState.MERGED],
             given_up=ends[InboxState.FAILED],
-            delivered=len(books.ledger.sent),
-            marked_repeats=sum(sent.outgoing.maybe_repeated for sent in books.ledger.sent),
-            effects=sum(books.effects.values()),
+            delivered=len(contents.ledger.sent),
+            marked_repeats=sum(sent.outgoing.maybe_repeated for sent in contents.ledger.sent),
+            effects=sum(contents.effects.values()),
             slowest_start=max(self._starts),
         )

@@ -28,7 +28,7 @@ BOOT = "import sys; sys.path.insert(0, sys.argv[2]); from program.main import ma
 MB = 1 << 20
 
 
-class Previous:
+class PreviousHome:
     """Owns the unpacked files; reads nothing by the code that is tested."""
 
     def __init__(self, place: Path) -> None:
@@ -90,7 +90,7 @@ def _table(db: apsw.Cursor, name: str) -> Table:
     return {tuple(row[place] for place in keys): row for row in rows}
 
 
-class OldRunner:
+class PreviousRunner:
     """Owns a runner of that version, which does what it did when its gateway was killed.
 
     Processes cannot be packed. So its program is started again, and is asked for the same calls
@@ -98,7 +98,7 @@ class OldRunner:
     leaves it; its row is made to tell of this process.
     """
 
-    def __init__(self, previous: Previous, chat: str) -> None:
+    def __init__(self, previous: PreviousHome, chat: str) -> None:
         self._previous, self._session = previous, previous.session(chat)
         self._workspace = previous.workspace(chat)
         self._run = _folder_of(previous.home, self._session)

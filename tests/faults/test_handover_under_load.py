@@ -6,7 +6,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from tests.faults.gateway_succession import Lineage, lineage
+from tests.faults.gateway_succession import GatewaySuccession, open_succession
 
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.transcript import UserMessage
@@ -68,12 +68,12 @@ class Hammer:
             return False
 
 
-async def three_rounds(line: Lineage) -> None:
+async def three_rounds(succession: GatewaySuccession) -> None:
     """Replaced by hand, restarted in the background, and replaced again."""
-    await line.start("run", "--replace")
-    code, said = await line.said_by("gateway", "restart")
+    await succession.start("run", "--replace")
+    code, said = await succession.run_command("gateway", "restart")
     assert code == 0, said
-    await line.start("run", "--replace")
+    await succession.start("run", "--replace")
 
 
 async def said_in(home: Path) -> dict[str, list[str]]:
@@ -89,13 +89,13 @@ async def _texts(store: SqliteStore, session_id: SessionId) -> list[str]:
 
 
 @pytest.mark.timeout(180)
-async def test_a_client_that_hammers_throughout_three_successions_loses_nothing(
+async def test_a_busy_client_loses_nothing_during_three_handovers(
     tmp_path: Path,
 ) -> None:
     """E4, G2, H5: nothing lost, nothing twice, one order, and not one refused connection."""
-    async with lineage(tmp_path / "home") as line:
-        first = await line.start()
-        token = line.paths.api_token.read_text().strip()
+    async with open_succession(tmp_path / "home") as succession:
+        first = await succession.start()
+        token = succession.paths.api_token.read_text().strip()
         hammers = [
             Hammer(first.address, token, session=f"s{index}", kept_alive=index % 2 == 0)
             for index in range(4)
@@ -104,15 +104,15 @@ async def test_a_client_that_hammers_throughout_three_successions_loses_nothing(
         async with asyncio.TaskGroup() as group:
             for hammer in hammers:
                 group.create_task(hammer.run(enough))
-            await three_rounds(line)
+            await three_rounds(succession)
             enough.set()
-        status = await line.status()
+        status = await succession.status()
     sent = sum(hammer.sent for hammer in hammers)
     troubles = [trouble for hammer in hammers for trouble in hammer.troubles]
     assert [hammer.refused for hammer in hammers] == [0, 0, 0, 0], troubles
     ledger = status["inbox_counts"]
     assert (ledger["accepted"], ledger["answered"]) == (sent, sent), ledger
     assert len(status["restarts"]) >= 3
-    texts = sorted((await said_in(line.home)).values())
+    texts = sorted((await said_in(succession.home)).values())
     expected = [[f"number {n}" for n in range(1, h.sent + 1)] for h in hammers]
     assert texts == sorted(expected)

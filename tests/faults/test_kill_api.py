@@ -6,7 +6,7 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
-from tests.faults.conservation import check_laws, effect
+from tests.faults.conservation import check_invariants, effect_message
 from tests.support.process_harness import ProcessHarness
 
 from holdfast.core.crash_points import CrashPoint
@@ -49,16 +49,18 @@ async def test_a_request_repeated_after_a_kill_attaches_and_gets_the_answer(
 ) -> None:
     """G2, H3, I2: one message, one turn, one effect, however often it is asked for."""
     await process_harness.start(point)
-    asking = asyncio.create_task(ask(process_harness, effect("a"), stream=stream, message_id="m-1"))
+    asking = asyncio.create_task(
+        ask(process_harness, effect_message("a"), stream=stream, message_id="m-1")
+    )
     await process_harness.wait_for_crash()
     with pytest.raises(aiohttp.ClientError):
         await asking
     await process_harness.start()
     for _ in range(2):
-        answer = await ask(process_harness, effect("a"), stream=stream, message_id="m-1")
+        answer = await ask(process_harness, effect_message("a"), stream=stream, message_id="m-1")
         assert answer == "answer to a"
-    books = await check_laws(process_harness)
-    assert [row.state for row in books.inbox.values()] == ["answered"]
+    contents = await check_invariants(process_harness)
+    assert [row.state for row in contents.inbox.values()] == ["answered"]
     assert process_harness.effects() == ["a"]
 
 
@@ -82,5 +84,5 @@ async def test_a_request_repeated_while_its_turn_is_resumed_waits_for_that_turn(
     [workspace] = process_harness.paths.workspaces.iterdir()
     (workspace / "go").touch()
     assert await asking_again == ["ran", "ran"]
-    await check_laws(process_harness)
+    await check_invariants(process_harness)
     assert process_harness.effects() == ["a"]

@@ -1,7 +1,7 @@
-"""`kill -9` while a command waits for a person's word: the question, the answer and the command."""
+"""`kill -9` while a command waits for an approval: the question, the answer and the command."""
 
 import pytest
-from tests.faults.test_crash_points import ASKING
+from tests.faults.crash_point_groups import APPROVAL_POINTS
 from tests.support.process_harness import NewProcessHarness, ProcessHarness
 from tests.support.store_file import open_read_only
 
@@ -15,57 +15,57 @@ DANGEROUS = (
 )
 
 
-def question(text: str) -> bool:
+def is_question(text: str) -> bool:
     return text.startswith("May this run?")
 
 
-def facts(process_harness: ProcessHarness, sql: str) -> list[tuple[object, ...]]:
+def query(process_harness: ProcessHarness, sql: str) -> list[tuple[object, ...]]:
     with open_read_only(process_harness.paths.db) as db:
         return db.execute(sql).fetchall()
 
 
-async def asked(process_harness: ProcessHarness) -> None:
+async def wait_for_question(process_harness: ProcessHarness) -> None:
     ledger = await process_harness.people.ledger(sent=1, wait=20)
-    assert [question(sent.outgoing.text) for sent in ledger.sent] == [True]
-    # Its receipt is kept: killed before that, it would be sent again, marked.
+    assert [is_question(sent.outgoing.text) for sent in ledger.sent] == [True]
+    # Wait for its receipt: after a kill before that, it would be sent again, marked.
     await process_harness.until(
-        lambda: facts(process_harness, "SELECT 1 FROM outbox WHERE state = 'sent'") != []
+        lambda: query(process_harness, "SELECT 1 FROM outbox WHERE state = 'sent'") != []
     )
 
 
-async def done_once(process_harness: ProcessHarness) -> list[str]:
-    """It ran once, everything was answered, and the gateway has stopped; returns what was said."""
+async def check_ran_once(process_harness: ProcessHarness) -> list[str]:
+    """It ran once, everything was answered, and the gateway has stopped; the bot's messages."""
     await process_harness.wait_until_settled()
     ledger = await process_harness.people.ledger()
     await process_harness.stop()
     assert process_harness.effects() == ["ran"]
-    assert facts(process_harness, "SELECT state FROM approvals") == [("approved",)]
-    assert not facts(process_harness, "SELECT 1 FROM inbox WHERE state <> 'answered'")
+    assert query(process_harness, "SELECT state FROM approvals") == [("approved",)]
+    assert not query(process_harness, "SELECT 1 FROM inbox WHERE state <> 'answered'")
     bodies = [
         rows.decode_message(str(body))
-        for (body,) in facts(process_harness, "SELECT body FROM messages")
+        for (body,) in query(process_harness, "SELECT body FROM messages")
     ]
     assert sum(isinstance(message, ToolMessage) for message in bodies) == 1
     return [sent.outgoing.text for sent in ledger.sent]
 
 
-async def test_a_question_outlives_its_process_and_an_answer_to_the_next_one_counts(
+async def test_an_approval_outlives_its_process_and_the_next_one_accepts_the_answer(
     process_harness: ProcessHarness,
 ) -> None:
-    """J3: asked once, no note, no cut; the command runs once, when somebody has said yes."""
+    """J3: asked once, no note, no interruption; the command runs once, after the yes."""
     await process_harness.start()
     await process_harness.people.say(DANGEROUS)
-    await asked(process_harness)
+    await wait_for_question(process_harness)
     for _ in range(2):
         await process_harness.kill()
         await process_harness.start()
     assert process_harness.effects() == []
     await process_harness.people.say("yes")
-    said = await done_once(process_harness)
-    assert [question(text) for text in said] == [True, False, False]
-    assert said[-1] == "it is done"
-    assert facts(process_harness, "SELECT 1 FROM messages WHERE body LIKE '%System note%'") == []
-    assert facts(process_harness, "SELECT cuts FROM sessions") == [(0,)]
+    texts = await check_ran_once(process_harness)
+    assert [is_question(text) for text in texts] == [True, False, False]
+    assert texts[-1] == "it is done"
+    assert query(process_harness, "SELECT 1 FROM messages WHERE body LIKE '%System note%'") == []
+    assert query(process_harness, "SELECT cuts FROM sessions") == [(0,)]
 
 
 async def test_an_answer_that_was_given_while_the_gateway_was_dead_counts(
@@ -74,15 +74,15 @@ async def test_an_answer_that_was_given_while_the_gateway_was_dead_counts(
     """G1, J3: the platform keeps it."""
     await process_harness.start()
     await process_harness.people.say(DANGEROUS)
-    await asked(process_harness)
+    await wait_for_question(process_harness)
     await process_harness.kill()
     await process_harness.people.say("yes")
     await process_harness.start()
-    assert (await done_once(process_harness))[-1] == "it is done"
+    assert (await check_ran_once(process_harness))[-1] == "it is done"
 
 
-@pytest.mark.parametrize("point", ASKING)
-async def test_killed_as_it_asks_or_hears_nothing_is_lost_and_nothing_runs_twice(
+@pytest.mark.parametrize("point", APPROVAL_POINTS)
+async def test_a_kill_around_an_approval_loses_nothing_and_runs_nothing_twice(
     new_process_harness: NewProcessHarness, point: CrashPoint
 ) -> None:
     """G5, J3: the question is a row or was never asked; the answer counts once or not at all."""
@@ -90,14 +90,14 @@ async def test_killed_as_it_asks_or_hears_nothing_is_lost_and_nothing_runs_twice
         await process_harness.start(point)
         await process_harness.people.say(DANGEROUS)
         if point is CrashPoint.APPROVAL_DECIDED:
-            await asked(process_harness)
+            await wait_for_question(process_harness)
             await process_harness.people.say("yes")
         await process_harness.wait_for_crash()
         await process_harness.start()
         if point is CrashPoint.APPROVAL_ASKED:
-            await asked(process_harness)
+            await wait_for_question(process_harness)
             await process_harness.people.say("yes")
         await process_harness.people.ledger(sent=3, wait=20)
-        said = await done_once(process_harness)
-        assert [question(text) for text in said].count(True) == 1
-        assert said[-1] == "it is done"
+        texts = await check_ran_once(process_harness)
+        assert [is_question(text) for text in texts].count(True) == 1
+        assert texts[-1] == "it is done"

@@ -1,6 +1,6 @@
 """`kill -9` in the middle of a summary: the history is what it was, and the turn is answered."""
 
-from tests.faults.conservation import check_laws
+from tests.faults.conservation import check_invariants
 from tests.support.process_harness import ProcessHarness
 
 from holdfast.core.messages.transcript import CompactionMessage, Message
@@ -49,6 +49,6 @@ async def test_a_gateway_killed_while_it_summarises_keeps_the_history_and_summar
     (record,) = [message for message in after if isinstance(message, CompactionMessage)]
     assert record.text.startswith("they said a and b")
     await process_harness.start()
-    books = await check_laws(process_harness)
-    said = [sent.outgoing.text for sent in books.ledger.sent]
+    contents = await check_invariants(process_harness)
+    said = [sent.outgoing.text for sent in contents.ledger.sent]
     assert said == ["answer to a", "answer to b", "answer to c"]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 import pytest
-from tests.faults.conservation import Books, check_laws
+from tests.faults.conservation import StoreContents, check_invariants
 from tests.support.process_harness import SETTLES_WITHIN, ProcessHarness
 
 from holdfast.core.crash_points import CrashPoint
@@ -30,11 +30,11 @@ async def told(process_harness: ProcessHarness, names: Iterable[str]) -> None:
             await asyncio.sleep(0.03)
 
 
-def check_told_once(books: Books, names: Iterable[str]) -> None:
+def check_told_once(contents: StoreContents, names: Iterable[str]) -> None:
     """Nothing lost, nothing twice, unless it is marked."""
-    runs = [row for row in books.inbox.values() if row.event_id.startswith("house:job.")]
+    runs = [row for row in contents.inbox.values() if row.event_id.startswith("house:job.")]
     assert len(runs) == len({row.event_id for row in runs})
-    plain = [one.outgoing for one in books.ledger.sent if not one.outgoing.maybe_repeated]
+    plain = [one.outgoing for one in contents.ledger.sent if not one.outgoing.maybe_repeated]
     answers = Counter((out.chat_id, out.text) for out in plain if out.text.startswith("did "))
     assert answers == {(name, f"did {name}"): 1 for name in names}
 
@@ -45,7 +45,7 @@ IN_ITS_TURN = (f"{P.CALL_RETURNED}", f"{P.END_COMMITTED}:2", f"{P.SENT}:2")
 
 
 @pytest.mark.parametrize("points", [BEFORE_ITS_TURN, IN_ITS_TURN])
-async def test_a_job_killed_on_its_way_runs_once_and_is_told_once(
+async def test_a_job_whose_run_is_killed_runs_once_and_is_reported_once(
     process_harness: ProcessHarness, points: tuple[str, ...]
 ) -> None:
     """J4: a kill at each instant in turn, chained; each job has its effect and its answer once."""
@@ -56,12 +56,12 @@ async def test_a_job_killed_on_its_way_runs_once_and_is_told_once(
         await process_harness.wait_for_crash()
     await process_harness.start()
     await told(process_harness, names)
-    books = await check_laws(process_harness)
+    contents = await check_invariants(process_harness)
     assert Counter(process_harness.effects()) == dict.fromkeys(names, 1)
-    check_told_once(books, names)
+    check_told_once(contents, names)
 
 
-async def test_what_was_due_while_nobody_ran_is_done_at_the_next_start(
+async def test_a_job_that_was_due_while_the_gateway_was_down_runs_at_the_next_start(
     process_harness: ProcessHarness,
 ) -> None:
     """J4: killed before it was due, and started after."""
@@ -73,6 +73,6 @@ async def test_what_was_due_while_nobody_ran_is_done_at_the_next_start(
     await process_harness.until(lambda: time.time() > due)
     await process_harness.start()
     await told(process_harness, ["late"])
-    books = await check_laws(process_harness)
+    contents = await check_invariants(process_harness)
     assert process_harness.effects() == ["late"]
-    check_told_once(books, ["late"])
+    check_told_once(contents, ["late"])

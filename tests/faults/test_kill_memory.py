@@ -12,7 +12,7 @@ from holdfast.server.api.views.memory import NotebookList
 NOTE = json.dumps({"action": "add", "text": "keeps bees"})
 
 
-async def test_a_note_whose_call_was_cut_is_kept_once(
+async def test_a_note_is_stored_once_when_its_call_is_interrupted(
     new_process_harness: NewProcessHarness,
 ) -> None:
     """H2: it had been kept and nobody knew; the call is made again, and there is one note."""

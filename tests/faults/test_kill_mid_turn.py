@@ -4,7 +4,7 @@ import asyncio
 import re
 
 import pytest
-from tests.faults.conservation import Books, check_laws, plain
+from tests.faults.conservation import StoreContents, check_invariants, plain_message
 from tests.support.process_harness import NewProcessHarness, ProcessHarness
 
 from holdfast.core.crash_points import CrashPoint
@@ -12,12 +12,12 @@ from holdfast.core.messages.transcript import NoteMessage, ToolMessage, ToolOutc
 from holdfast.testing.simulated.events import Faults
 
 
-def results(books: Books) -> list[ToolMessage]:
-    return [m for ms in books.transcripts.values() for m in ms if isinstance(m, ToolMessage)]
+def results(contents: StoreContents) -> list[ToolMessage]:
+    return [m for ms in contents.transcripts.values() for m in ms if isinstance(m, ToolMessage)]
 
 
-def notes(books: Books) -> list[NoteMessage]:
-    return [m for ms in books.transcripts.values() for m in ms if isinstance(m, NoteMessage)]
+def notes(contents: StoreContents) -> list[NoteMessage]:
+    return [m for ms in contents.transcripts.values() for m in ms if isinstance(m, NoteMessage)]
 
 
 def let_go(process_harness: ProcessHarness) -> None:
@@ -26,7 +26,7 @@ def let_go(process_harness: ProcessHarness) -> None:
     (workspace / "go").touch()
 
 
-async def test_a_turn_killed_while_the_model_speaks_is_answered_by_itself(
+async def test_a_turn_killed_during_a_model_call_is_resumed_and_answered(
     process_harness: ProcessHarness,
 ) -> None:
     """H1, H3, F6: the step that was not committed is asked for again, under one note."""
@@ -39,14 +39,14 @@ async def test_a_turn_killed_while_the_model_speaks_is_answered_by_itself(
     await process_harness.wait_for_running_turn()
     await process_harness.kill()
     await process_harness.start()
-    books = await check_laws(process_harness)
-    assert [sent.outgoing.text for sent in books.ledger.sent] == ["all of it"]
+    contents = await check_invariants(process_harness)
+    assert [sent.outgoing.text for sent in contents.ledger.sent] == ["all of it"]
     assert process_harness.model.requests(last=1)["count"] == 2
-    [note] = notes(books)
+    [note] = notes(contents)
     assert note.text.startswith("[System note:")
 
 
-async def test_a_command_that_runs_on_while_the_gateway_is_dead_is_attached_to(
+async def test_the_next_gateway_attaches_to_a_command_that_still_runs(
     process_harness: ProcessHarness,
 ) -> None:
     """H2, J2: the successor waits for the real command and records its real result."""
@@ -60,9 +60,9 @@ async def test_a_command_that_runs_on_while_the_gateway_is_dead_is_attached_to(
     await process_harness.kill()
     await process_harness.start()
     let_go(process_harness)
-    books = await check_laws(process_harness)
+    contents = await check_invariants(process_harness)
     assert process_harness.effects() == ["began", "ended"]
-    [result] = results(books)
+    [result] = results(contents)
     assert result.outcome is ToolOutcome.OK
     assert result.text.endswith("-out")
 
@@ -83,12 +83,12 @@ async def test_a_command_that_ended_while_the_gateway_was_dead_reports_its_true_
     await process_harness.until(lambda: process_harness.effects() == ["began", "ended"])
     await asyncio.sleep(0.2)
     await process_harness.start()
-    books = await check_laws(process_harness)
+    contents = await check_invariants(process_harness)
     assert process_harness.effects() == ["began", "ended"]
-    assert [result.text for result in results(books)] == ["heard\n[exit code 7]"]
+    assert [result.text for result in results(contents)] == ["heard\n[exit code 7]"]
 
 
-async def test_what_was_typed_into_a_process_is_not_typed_again(
+async def test_text_written_to_a_process_is_not_written_again(
     process_harness: ProcessHarness,
 ) -> None:
     """H2: whether it arrived nobody knows, so the model is told so and told to check."""
@@ -104,9 +104,9 @@ async def test_what_was_typed_into_a_process_is_not_typed_again(
     await process_harness.people.say(f"type {write} [then] [text typed]")
     await process_harness.wait_for_crash()
     await process_harness.start()
-    books = await check_laws(process_harness)
+    contents = await check_invariants(process_harness)
     assert process_harness.effects() == ["typed"]
-    assert [result.outcome for result in results(books)] == [ToolOutcome.OK, ToolOutcome.UNKNOWN]
+    assert [result.outcome for result in results(contents)] == [ToolOutcome.OK, ToolOutcome.UNKNOWN]
 
 
 async def test_messages_queued_behind_a_killed_turn_are_answered_after_it_in_order(
@@ -120,30 +120,30 @@ async def test_messages_queued_behind_a_killed_turn_are_answered_after_it_in_ord
     )
     await process_harness.until(lambda: process_harness.effects() == ["a"])
     for name in ("b", "c"):
-        await process_harness.people.say(plain(name))
-    await process_harness.people.say(plain("elsewhere"), chat="other")
+        await process_harness.people.say(plain_message(name))
+    await process_harness.people.say(plain_message("elsewhere"), chat="other")
     while not all(said.acked for said in (await process_harness.people.ledger()).said):
         await asyncio.sleep(0.02)
     await process_harness.kill()
     await process_harness.start()
     let_go(process_harness)
-    books = await check_laws(process_harness)
-    home = [s.outgoing.text for s in books.ledger.sent if s.outgoing.chat_id == "home"]
+    contents = await check_invariants(process_harness)
+    home = [s.outgoing.text for s in contents.ledger.sent if s.outgoing.chat_id == "home"]
     assert home[0] == "first"
     assert home[-1] == "answer to c"
 
 
 @pytest.mark.parametrize("point", [CrashPoint.ATTEMPT_COMMITTED, CrashPoint.SENT])
-async def test_an_answer_cut_on_its_way_out_is_sent_again_once_and_marked(
+async def test_an_answer_interrupted_while_sending_is_resent_once_and_marked(
     process_harness: ProcessHarness, point: CrashPoint
 ) -> None:
     """I2: whether it arrived nobody can know, so the copy says that it may be one."""
     await process_harness.start(point)
-    await process_harness.people.say(plain("a"))
+    await process_harness.people.say(plain_message("a"))
     await process_harness.wait_for_crash()
     await process_harness.start()
-    books = await check_laws(process_harness)
-    arrived = [sent.outgoing.maybe_repeated for sent in books.ledger.sent]
+    contents = await check_invariants(process_harness)
+    arrived = [sent.outgoing.maybe_repeated for sent in contents.ledger.sent]
     assert arrived == ([True] if point is CrashPoint.ATTEMPT_COMMITTED else [False, True])
     assert process_harness.model.requests(last=1)["count"] == 1, (
         "H4: a finished turn is not run again"
@@ -155,15 +155,15 @@ async def test_an_answer_committed_and_not_yet_sent_goes_out_unmarked(
 ) -> None:
     """I1, H4: between the commit and the first attempt nothing can have arrived."""
     await process_harness.start(CrashPoint.END_COMMITTED)
-    await process_harness.people.say(plain("a"))
+    await process_harness.people.say(plain_message("a"))
     await process_harness.wait_for_crash()
     await process_harness.start()
-    books = await check_laws(process_harness)
-    assert [sent.outgoing.maybe_repeated for sent in books.ledger.sent] == [False]
+    contents = await check_invariants(process_harness)
+    assert [sent.outgoing.maybe_repeated for sent in contents.ledger.sent] == [False]
     assert process_harness.model.requests(last=1)["count"] == 1
 
 
-async def test_a_kill_while_the_platform_is_away_loses_no_answer(
+async def test_a_kill_while_the_platform_is_disconnected_loses_no_answer(
     process_harness: ProcessHarness,
 ) -> None:
     """G1, H3, I2: the answer waits for its platform, over a kill and a start without it."""
@@ -180,13 +180,13 @@ async def test_a_kill_while_the_platform_is_away_loses_no_answer(
         await asyncio.sleep(0.05)
     await process_harness.kill()
     await process_harness.start()
-    await process_harness.people.say(plain("b"))
+    await process_harness.people.say(plain_message("b"))
     await process_harness.people.set_faults(Faults())
-    books = await check_laws(process_harness)
-    assert [s.outgoing.text for s in books.ledger.sent] == ["answer to a", "answer to b"]
+    contents = await check_invariants(process_harness)
+    assert [s.outgoing.text for s in contents.ledger.sent] == ["answer to a", "answer to b"]
 
 
-async def test_the_successor_goes_on_although_the_next_message_interrupts_it(
+async def test_a_resumed_turn_can_be_interrupted_by_the_next_message(
     new_process_harness: NewProcessHarness,
 ) -> None:
     """G4, H3: in interrupt mode the cut turn and the message that came meanwhile both end."""
@@ -195,7 +195,7 @@ async def test_the_successor_goes_on_although_the_next_message_interrupts_it(
         await process_harness.people.say("a [latency 30] [text too late]")
         await process_harness.wait_for_running_turn()
         await process_harness.kill()
-        await process_harness.people.say(plain("b"))
+        await process_harness.people.say(plain_message("b"))
         await process_harness.start()
-        books = await check_laws(process_harness)
-        assert [s.outgoing.text for s in books.ledger.sent] == ["answer to b"]
+        contents = await check_invariants(process_harness)
+        assert [s.outgoing.text for s in contents.ledger.sent] == ["answer to b"]

@@ -4,7 +4,14 @@ import asyncio
 import json
 import sys
 
-from tests.faults.conservation import ANSWERED, Books, check_laws, effect, ended_visibly, plain
+from tests.faults.conservation import (
+    ANSWERED,
+    StoreContents,
+    check_invariants,
+    effect_message,
+    messages_end_with_one_reply,
+    plain_message,
+)
 from tests.support.process_harness import ProcessHarness
 
 from holdfast.core.crash_points import CrashPoint
@@ -20,27 +27,27 @@ from holdfast.testing.simulated.events import Faults
 WITH_FAILED = ANSWERED | {InboxState.FAILED}
 
 
-async def test_a_turn_cut_three_times_is_given_up_and_the_next_message_begins_afresh(
+async def test_a_turn_interrupted_three_times_is_given_up_and_the_next_message_gets_a_new_session(
     process_harness: ProcessHarness,
 ) -> None:
     """F7, H3, F4: first run and two resumes; its user is told, and is answered from then on."""
-    await process_harness.people.say(effect("a"))
+    await process_harness.people.say(effect_message("a"))
     for point in (CrashPoint.REPLY_COMMITTED, CrashPoint.MODEL_CALLED, CrashPoint.MODEL_CALLED):
         await process_harness.launch(point)
         await process_harness.wait_for_crash()
     await process_harness.start()
     await process_harness.wait_until_settled()
-    await process_harness.people.say(plain("b"))
-    books = await check_laws(process_harness, ends=WITH_FAILED)
-    told, fresh, answer = _replies(books)
+    await process_harness.people.say(plain_message("b"))
+    contents = await check_invariants(process_harness, ends=WITH_FAILED)
+    told, fresh, answer = _replies(contents)
     assert "interrupted 3 times" in told
     assert "fresh conversation" in fresh
     assert answer == "answer to b"
-    assert len(books.transcripts) == 2, "the next message was to have a session of its own"
-    assert [row.state for row in books.inbox.values()] == ["failed", "answered"]
+    assert len(contents.transcripts) == 2, "the next message was to have a session of its own"
+    assert [row.state for row in contents.inbox.values()] == ["failed", "answered"]
 
 
-async def test_a_command_of_a_turn_that_is_given_up_does_not_run_on(
+async def test_the_command_of_a_turn_that_is_given_up_is_ended(
     process_harness: ProcessHarness,
 ) -> None:
     """F7, J2: no turn wants it any more, and its user was told that it has ended."""
@@ -71,7 +78,7 @@ async def test_a_message_queued_behind_a_turn_that_is_given_up_runs_in_the_fresh
     await process_harness.people.say("a [latency 30] [text never said]")
     while not (await process_harness.status())["inbox_counts"]["running"]:
         await asyncio.sleep(0.02)
-    await process_harness.people.say(plain("b"))
+    await process_harness.people.say(plain_message("b"))
     while not all(said.acked for said in (await process_harness.people.ledger()).said):
         await asyncio.sleep(0.02)
     await process_harness.kill()
@@ -79,29 +86,31 @@ async def test_a_message_queued_behind_a_turn_that_is_given_up_runs_in_the_fresh
         await process_harness.launch(CrashPoint.MODEL_CALLED)
         await process_harness.wait_for_crash()
     await process_harness.start()
-    books = await check_laws(process_harness, ends=WITH_FAILED)
-    told, fresh, answer = _replies(books)
+    contents = await check_invariants(process_harness, ends=WITH_FAILED)
+    told, fresh, answer = _replies(contents)
     assert "interrupted 3 times" in told
     assert "fresh conversation" in fresh
     assert answer == "answer to b"
 
 
-async def test_messages_that_ran_together_are_given_up_together_and_told_once(
+async def test_messages_of_one_turn_are_given_up_together_with_one_reply(
     process_harness: ProcessHarness,
 ) -> None:
     """F7, G3: one reply says why, and every message of the turn ends in it."""
     await cut_twice_in_one_turn(process_harness, "b", "c")
     await process_harness.start()
-    books = Books(process_harness, await process_harness.wait_until_settled(), idempotent=False)
-    assert [row.state for row in books.inbox.values()] == ["merged", "failed"]
-    assert not list(ended_visibly(books))
-    [told] = [sent.outgoing.text for sent in books.ledger.sent]
+    contents = StoreContents(
+        process_harness, await process_harness.wait_until_settled(), idempotent=False
+    )
+    assert [row.state for row in contents.inbox.values()] == ["merged", "failed"]
+    assert not list(messages_end_with_one_reply(contents))
+    [told] = [sent.outgoing.text for sent in contents.ledger.sent]
     assert "interrupted 3 times" in told
 
 
-def _replies(books: Books) -> list[str]:
+def _replies(contents: StoreContents) -> list[str]:
     """What was sent, but for what is said about a message that has to wait."""
-    texts = [sent.outgoing.text for sent in books.ledger.sent]
+    texts = [sent.outgoing.text for sent in contents.ledger.sent]
     return [text for text in texts if not text.startswith("I ")]
 
 
@@ -137,12 +146,12 @@ async def cut_twice_in_one_turn(process_harness: ProcessHarness, *texts: str) ->
             )
 
 
-async def test_two_cuts_and_a_completed_turn_leave_the_session_with_no_count(
+async def test_a_completed_turn_resets_the_count_of_interruptions(
     process_harness: ProcessHarness,
 ) -> None:
     """F7: only cuts in a row count; a completed turn clears them."""
     for name in ("a", "b"):
-        await process_harness.people.say(effect(name))
+        await process_harness.people.say(effect_message(name))
         for point in (CrashPoint.REPLY_COMMITTED, CrashPoint.MODEL_CALLED):
             await process_harness.launch(point)
             await process_harness.wait_for_crash()
@@ -150,11 +159,11 @@ async def test_two_cuts_and_a_completed_turn_leave_the_session_with_no_count(
         await process_harness.wait_until_settled()
         await process_harness.kill()
     await process_harness.start()
-    books = await check_laws(process_harness)
-    assert len(books.transcripts) == 1
+    contents = await check_invariants(process_harness)
+    assert len(contents.transcripts) == 1
 
 
-async def test_a_background_process_lives_through_a_kill_and_is_seen_by_the_successor(
+async def test_a_background_process_survives_a_kill_and_is_listed_by_the_next_gateway(
     process_harness: ProcessHarness,
 ) -> None:
     """J2: it keeps running, it can be listed, and its end is known."""
@@ -171,8 +180,8 @@ async def test_a_background_process_lives_through_a_kill_and_is_seen_by_the_succ
     terminal = '[tool terminal {"command": "touch go"}]'
     wait = '[tool process {"action": "wait", "id": "p1", "timeout": 20}]'
     await process_harness.people.say(f"end {terminal} [then] {wait}")
-    books = await check_laws(process_harness)
-    _, listed, ended = [sent.outgoing.text for sent in books.ledger.sent]
+    contents = await check_invariants(process_harness)
+    _, listed, ended = [sent.outgoing.text for sent in contents.ledger.sent]
     assert "running" in listed
     assert "exit code 0" in ended
     assert "down" in ended
@@ -183,51 +192,53 @@ async def test_a_message_sent_while_down_is_answered_after_start(
     process_harness: ProcessHarness,
 ) -> None:
     """G1: the platform keeps it, before the first start and between two."""
-    await process_harness.people.say(plain("a"))
+    await process_harness.people.say(plain_message("a"))
     await process_harness.start()
     await process_harness.wait_until_settled()
     await process_harness.kill()
-    await process_harness.people.say(effect("b"))
-    await process_harness.people.say(plain("c"), chat="other")
+    await process_harness.people.say(effect_message("b"))
+    await process_harness.people.say(plain_message("c"), chat="other")
     await process_harness.start()
-    await check_laws(process_harness)
+    await check_invariants(process_harness)
 
 
-async def test_an_update_given_again_is_accepted_once(process_harness: ProcessHarness) -> None:
+async def test_an_update_delivered_twice_is_accepted_once(process_harness: ProcessHarness) -> None:
     """G2: in one life, and by a life that never saw the first."""
     await process_harness.people.set_faults(Faults(duplicates=1))
     await process_harness.start()
-    await process_harness.people.say(effect("a"))
+    await process_harness.people.say(effect_message("a"))
     await process_harness.wait_until_settled()
     await process_harness.kill()
     await process_harness.start(CrashPoint.ACCEPT_COMMITTED)
-    await process_harness.people.say(plain("b"))
+    await process_harness.people.say(plain_message("b"))
     await process_harness.wait_for_crash()
     await process_harness.start()
-    books = await check_laws(process_harness)
-    assert [said.times_given for said in books.ledger.said] == [2, 2]
+    contents = await check_invariants(process_harness)
+    assert [said.times_given for said in contents.ledger.said] == [2, 2]
 
 
-async def test_a_message_that_comes_while_the_gateway_stops_waits_for_the_next(
+async def test_a_message_that_arrives_during_a_stop_is_answered_by_the_next_gateway(
     process_harness: ProcessHarness,
 ) -> None:
     """C1, G1: closed intake acknowledges nothing, and the stop goes through all the same."""
     await process_harness.start()
-    await process_harness.people.say(effect("a"))
+    await process_harness.people.say(effect_message("a"))
     await process_harness.wait_until_settled()
     stopping = asyncio.create_task(process_harness.stop())
     for number in range(20):
-        await process_harness.people.say(plain(f"late{number}"), chat=f"chat{number}")
+        await process_harness.people.say(plain_message(f"late{number}"), chat=f"chat{number}")
         await asyncio.sleep(0.01)
     await stopping
     await process_harness.start()
-    await check_laws(process_harness)
+    await check_invariants(process_harness)
 
 
-async def test_status_tells_a_balanced_ledger_after_a_kill(process_harness: ProcessHarness) -> None:
+async def test_status_shows_balanced_message_counts_after_a_kill(
+    process_harness: ProcessHarness,
+) -> None:
     """G3: accepted less ended = in flight + queued, as `holdfast status --json` has it."""
     await process_harness.start(CrashPoint.CALL_RETURNED)
-    await process_harness.people.say(effect("a"))
+    await process_harness.people.say(effect_message("a"))
     await process_harness.wait_for_crash()
     await process_harness.start()
     await process_harness.wait_until_settled()
@@ -246,4 +257,4 @@ async def test_status_tells_a_balanced_ledger_after_a_kill(process_harness: Proc
         ledger = json.loads(told)["snapshot"]["inbox_counts"]
     assert ledger["accepted"] == ledger["answered"] == 1
     assert ledger["queued"] == ledger["running"] == 0
-    await check_laws(process_harness)
+    await check_invariants(process_harness)

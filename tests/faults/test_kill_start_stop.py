@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from tests.faults.gateway_succession import Life, Lineage, lineage
+from tests.faults.gateway_succession import GatewaySuccession, LaunchedProcess, open_succession
 
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
@@ -28,36 +28,36 @@ def seed() -> int:
 class Chain:
     """Owns a lineage whose lives are killed, one after the other, and what they were asked."""
 
-    def __init__(self, line: Lineage, chance: random.Random) -> None:
-        self.line = line
+    def __init__(self, succession: GatewaySuccession, chance: random.Random) -> None:
+        self.succession = succession
         self.chance = chance
         self.asked = 0
         self.start_takes = 1.0
         self.stop_takes = 0.3
 
-    async def start(self) -> Life:
+    async def start(self) -> LaunchedProcess:
         """At once after whatever was before; it must become ready, and answer."""
         began = time.monotonic()
-        life = await self.line.start()
+        life = await self.succession.start()
         self.start_takes = time.monotonic() - began
         self.asked += 1
-        answer = await self.line.ask(life.address, "hello", message_id=f"m-{self.asked}")
+        answer = await self.succession.ask(life.address, "hello", message_id=f"m-{self.asked}")
         assert answer
         return life
 
-    async def kill_in_start(self, life: Life) -> None:
+    async def kill_in_start(self, life: LaunchedProcess) -> None:
         """The life that runs is killed; the next is, somewhere on its way to ready."""
         await life.kill()
-        victim = await self.line.launch()
+        victim = await self.succession.launch()
         await asyncio.sleep(self.chance.uniform(0, self.start_takes))
         await victim.kill()
 
-    async def kill_in_stop(self, life: Life) -> None:
+    async def kill_in_stop(self, life: LaunchedProcess) -> None:
         began = time.monotonic()
         life.signal(signal.SIGTERM)
         try:
             async with asyncio.timeout(self.chance.uniform(0, self.stop_takes)):
-                await life.ended()
+                await life.wait_for_exit()
             self.stop_takes = time.monotonic() - began
         except TimeoutError:
             pass
@@ -68,7 +68,7 @@ class Chain:
         for _ in range(kills):
             await (self.kill_in_stop(life) if stopping else self.kill_in_start(life))
             life = await self.start()
-        ledger = (await self.line.status())["inbox_counts"]
+        ledger = (await self.succession.status())["inbox_counts"]
         assert ledger["answered"] == ledger["accepted"] == self.asked, ledger
 
 
@@ -84,15 +84,15 @@ def kill_and_start(tmp_path: Path, model_process: ModelProcess) -> KillAndStart:
     async def run(kills: int, *, stopping: bool) -> None:
         chosen = seed()
         print(f"HOLDFAST_SEED={chosen}")
-        async with lineage(tmp_path / "home", model=model, nursed=True) as line:
-            await Chain(line, random.Random(chosen)).run(kills, stopping=stopping)
+        async with open_succession(tmp_path / "home", model=model, forked=True) as succession:
+            await Chain(succession, random.Random(chosen)).run(kills, stopping=stopping)
 
     return run
 
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("stopping", [False, True], ids=["starting", "stopping"])
-async def test_what_a_killed_gateway_leaves_never_keeps_the_next_from_starting(
+async def test_a_killed_gateway_leaves_nothing_that_prevents_the_next_start(
     kill_and_start: KillAndStart, stopping: bool
 ) -> None:
     """E4: whatever lock, pid, socket or status file it had at that instant."""
@@ -102,7 +102,7 @@ async def test_what_a_killed_gateway_leaves_never_keeps_the_next_from_starting(
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("stopping", [False, True], ids=["starting", "stopping"])
-async def test_no_instant_of_many_leaves_anything_that_blocks_a_start(
+async def test_kills_at_many_instants_leave_nothing_that_prevents_a_start(
     kill_and_start: KillAndStart, stopping: bool
 ) -> None:
     """E4: the same, at as many instants as there is time for."""

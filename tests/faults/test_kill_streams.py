@@ -1,7 +1,7 @@
 """I4 with a real gateway killed: a reply that grows in its chat is one delivery all the same."""
 
 import pytest
-from tests.faults.conservation import check_laws
+from tests.faults.conservation import check_invariants
 from tests.support.process_harness import NewProcessHarness
 
 from holdfast.core.crash_points import CrashPoint
@@ -34,7 +34,7 @@ def slowly(name: str, *, words: int = 1) -> str:
 
 
 @pytest.mark.parametrize("order", POINTS)
-async def test_a_gateway_killed_while_a_reply_grows_ends_it_in_the_same_message(
+async def test_a_gateway_killed_while_it_streams_completes_the_reply_in_the_same_message(
     new_process_harness: NewProcessHarness, order: str
 ) -> None:
     """H3, H4, I2, I4: never two messages for one reply unless the second is marked, and the last
@@ -46,8 +46,8 @@ async def test_a_gateway_killed_while_a_reply_grows_ends_it_in_the_same_message(
         await process_harness.people.say(slowly("a", words=4 if order == LAST else 1))
         await process_harness.wait_for_crash()
         await process_harness.start()
-        books = await check_laws(process_harness)
-        assert len(books.ledger.sent) == (2 if order.startswith(P.SENT) else 1)
+        contents = await check_invariants(process_harness)
+        assert len(contents.ledger.sent) == (2 if order.startswith(P.SENT) else 1)
 
 
 async def test_a_vendor_that_knows_the_delivery_id_shows_a_reply_in_one_message(
@@ -60,11 +60,11 @@ async def test_a_vendor_that_knows_the_delivery_id_shows_a_reply_in_one_message(
             await process_harness.launch(P.SENT)
             await process_harness.wait_for_crash()
         await process_harness.start()
-        books = await check_laws(process_harness, idempotent=True)
-        assert len(books.ledger.sent) == 1
+        contents = await check_invariants(process_harness, idempotent=True)
+        assert len(contents.ledger.sent) == 1
 
 
-async def test_a_long_reply_cut_between_its_parts_loses_none_and_repeats_none(
+async def test_a_long_reply_interrupted_between_its_parts_loses_none_and_repeats_none(
     new_process_harness: NewProcessHarness,
 ) -> None:
     """I2, I4: in parts, with flood control and rejected edits on the way."""
@@ -75,5 +75,5 @@ async def test_a_long_reply_cut_between_its_parts_loses_none_and_repeats_none(
         await process_harness.people.say(slowly("a"))
         await process_harness.wait_for_crash()
         await process_harness.start()
-        books = await check_laws(process_harness)
-        assert [len(sent.text) <= 12 for sent in books.ledger.sent] == [True] * 4
+        contents = await check_invariants(process_harness)
+        assert [len(sent.text) <= 12 for sent in contents.ledger.sent] == [True] * 4

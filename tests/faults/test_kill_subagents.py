@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from tests.faults.conservation import Books, check_laws
+from tests.faults.conservation import StoreContents, check_invariants
 from tests.support.process_harness import SETTLES_WITHIN, ProcessHarness
 
 from holdfast.core.crash_points import CrashPoint
@@ -45,17 +45,17 @@ async def sent(process_harness: ProcessHarness, text: str) -> None:
             await asyncio.sleep(0.03)
 
 
-def result(books: Books) -> ToolMessage:
-    found = [m for ms in books.transcripts.values() for m in ms if isinstance(m, ToolMessage)]
+def result(contents: StoreContents) -> ToolMessage:
+    found = [m for ms in contents.transcripts.values() for m in ms if isinstance(m, ToolMessage)]
     [told] = [message for message in found if message.name == "delegate"]
     return told
 
 
-def answers(books: Books) -> list[str]:
-    return [sent.outgoing.text for sent in books.ledger.sent]
+def answers(contents: StoreContents) -> list[str]:
+    return [sent.outgoing.text for sent in contents.ledger.sent]
 
 
-async def test_children_killed_at_work_end_once_and_their_parent_hears_both(
+async def test_killed_subagents_end_once_and_their_parent_gets_both_results(
     process_harness: ProcessHarness,
 ) -> None:
     """H1, H2, G2: one is in a command, the other is being spoken to; both are gone on with."""
@@ -70,16 +70,16 @@ async def test_children_killed_at_work_end_once_and_their_parent_hears_both(
     await process_harness.kill()
     await process_harness.start()
     touch(process_harness, "go")
-    books = await check_laws(process_harness)
+    contents = await check_invariants(process_harness)
     assert process_harness.effects() == ["a"]
-    told = result(books)
+    told = result(contents)
     assert told.outcome is ToolOutcome.OK
     assert "\ndid a\n" in told.text
     assert told.text.endswith("\nspoken")
-    assert answers(books) == ["both done"]
+    assert answers(contents) == ["both done"]
 
 
-async def test_a_child_that_had_ended_is_not_run_again(process_harness: ProcessHarness) -> None:
+async def test_a_subagent_that_had_ended_is_not_run_again(process_harness: ProcessHarness) -> None:
     """H1, H2: its reply is in the log; the call finds it there, and waits for the other."""
     await process_harness.start()
     tasks = doing("quick"), doing("slow", wait_for="go")
@@ -90,14 +90,14 @@ async def test_a_child_that_had_ended_is_not_run_again(process_harness: ProcessH
     await process_harness.kill()
     await process_harness.start()
     touch(process_harness, "go")
-    books = await check_laws(process_harness)
+    contents = await check_invariants(process_harness)
     assert sorted(process_harness.effects()) == ["quick", "slow"]
-    assert "\ndid quick\n" in result(books).text
-    assert result(books).text.endswith("\ndid slow")
-    assert answers(books) == ["both done"]
+    assert "\ndid quick\n" in result(contents).text
+    assert result(contents).text.endswith("\ndid slow")
+    assert answers(contents) == ["both done"]
 
 
-async def test_a_background_child_killed_at_work_comes_back_once(
+async def test_a_killed_background_subagent_reports_once(
     process_harness: ProcessHarness,
 ) -> None:
     """G2, H3, I2: its turn goes on by itself, and its reply is one message of the chat."""
@@ -111,10 +111,10 @@ async def test_a_background_child_killed_at_work_comes_back_once(
     await process_harness.start()
     touch(process_harness, "go")
     await sent(process_harness, "told of it")
-    books = await check_laws(process_harness)
+    contents = await check_invariants(process_harness)
     assert process_harness.effects() == ["a"]
-    assert answers(books)[-1] == "told of it"
-    assert Counter(answers(books))["told of it"] == 1
+    assert answers(contents)[-1] == "told of it"
+    assert Counter(answers(contents))["told of it"] == 1
 
 
 # The child's accept, its turn, its end, its delivery back, and the accept of that.
@@ -129,7 +129,7 @@ BETWEEN = (
 
 
 @pytest.mark.parametrize("order", BETWEEN)
-async def test_wherever_it_is_cut_a_background_result_is_told_once(
+async def test_a_background_result_is_reported_once_after_a_kill_at_any_point(
     process_harness: ProcessHarness, order: str
 ) -> None:
     """G2, I2: sent twice, the result is accepted once; nothing of it is lost on the way."""
@@ -139,15 +139,15 @@ async def test_wherever_it_is_cut_a_background_result_is_told_once(
     await process_harness.wait_for_crash()
     await process_harness.start()
     await sent(process_harness, "told of it")
-    books = await check_laws(process_harness)
+    contents = await check_invariants(process_harness)
     assert process_harness.effects() == ["a"]
     brought = [
-        row for row in books.inbox.values() if row.event_id.startswith(f"{INTERNAL_PLATFORM}:")
+        row for row in contents.inbox.values() if row.event_id.startswith(f"{INTERNAL_PLATFORM}:")
     ]
     assert len(brought) == 1
 
 
-async def test_a_background_command_killed_before_its_answer_begins_one_child(
+async def test_a_background_command_killed_before_its_answer_starts_one_subagent(
     process_harness: ProcessHarness,
 ) -> None:
     """G5: carried out again by the next start, it finds the child that it has."""
@@ -157,8 +157,8 @@ async def test_a_background_command_killed_before_its_answer_begins_one_child(
     await process_harness.wait_for_crash()
     await process_harness.start()
     await sent(process_harness, "told of it")
-    books = await check_laws(process_harness)
+    contents = await check_invariants(process_harness)
     assert process_harness.effects() == ["a"]
-    [told, answer] = answers(books)
+    [told, answer] = answers(contents)
     assert told.startswith("Working on it in the background: do a")
     assert answer == "told of it"

@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 from tests.faults import audit_checks
-from tests.faults.previous_home import OldRunner, Previous, Table
+from tests.faults.previous_home import PreviousHome, PreviousRunner, Table
 from tests.support.fork_server import run_holdfast
 from tests.support.process_harness import SETTLES_WITHIN, ProcessHarness, vendor
 from tests.support.store_file import open_read_only
@@ -54,7 +54,12 @@ class Heir(ProcessHarness):
     """A process_harness whose home another version has furnished."""
 
     def __init__(
-        self, previous: Previous, *, model: ModelProcess, http: aiohttp.ClientSession, vendor: str
+        self,
+        previous: PreviousHome,
+        *,
+        model: ModelProcess,
+        http: aiohttp.ClientSession,
+        vendor: str,
     ) -> None:
         super().__init__(previous.home, model=model, http=http)
         self._vendor = vendor
@@ -102,7 +107,9 @@ def sent_to(ledger: Ledger, chat: str) -> list[BotMessage]:
 
 
 @asynccontextmanager
-async def inherited(previous: Previous, model: ModelProcess, *options: str) -> AsyncIterator[Heir]:
+async def inherited(
+    previous: PreviousHome, model: ModelProcess, *options: str
+) -> AsyncIterator[Heir]:
     """`options` are the vendor's. No gateway runs yet."""
     model.reset()
     async with vendor(*options) as base_url, aiohttp.ClientSession() as http:
@@ -116,7 +123,7 @@ async def inherited(previous: Previous, model: ModelProcess, *options: str) -> A
 class Life:
     """Owns what was seen of a gateway of this version in that home, from its start to its stop."""
 
-    def __init__(self, previous: Previous) -> None:
+    def __init__(self, previous: PreviousHome) -> None:
         self.previous = previous
         self.before = previous.tables()
         self.schema = self._schema()
@@ -142,8 +149,8 @@ class Life:
 @pytest.fixture(scope="module")
 def life(tmp_path_factory: pytest.TempPathFactory, model_process: ModelProcess) -> Iterator[Life]:
     """One life with the runner that outlived the last one, in which everything is gone on with."""
-    previous = Previous(tmp_path_factory.mktemp("home"))
-    runner = OldRunner(previous, "work")
+    previous = PreviousHome(tmp_path_factory.mktemp("home"))
+    runner = PreviousRunner(previous, "work")
     life = Life(previous)
 
     async def live() -> None:
@@ -200,7 +207,7 @@ async def go_on(heir: Heir, life: Life) -> None:
         await heir.heard(chat, text)
 
 
-def test_it_is_opened_as_it_is_and_found_to_be_in_order(life: Life) -> None:
+def test_the_home_is_opened_without_a_migration_and_is_healthy(life: Life) -> None:
     """K5: no migration, no mending, no complaint."""
     assert life.same_schema()
     assert life.seen["doctor --skip model"]["healthy"] is True
@@ -210,14 +217,14 @@ def test_it_is_opened_as_it_is_and_found_to_be_in_order(life: Life) -> None:
 
 
 @pytest.mark.parametrize("table", ONLY_ADDED_TO)
-def test_what_was_kept_stays_as_it_was_written(life: Life, table: str) -> None:
+def test_stored_rows_stay_unchanged(life: Life, table: str) -> None:
     """To go on adds to what there is."""
     before, after = life.before[table], life.after()[table]
     assert before
     assert {key: after.get(key) for key in before} == before
 
 
-def test_a_turn_that_was_cut_goes_on_under_a_note_and_is_answered_once(life: Life) -> None:
+def test_an_interrupted_turn_is_resumed_with_a_note_and_answered_once(life: Life) -> None:
     """H1, H3, G2"""
     assert life.sent("open") == ["spoken at last"]
     [said, note, answer] = life.previous.transcript("open")
@@ -225,7 +232,7 @@ def test_a_turn_that_was_cut_goes_on_under_a_note_and_is_answered_once(life: Lif
     assert note["text"].startswith("[System note:")
 
 
-def test_a_turn_that_goes_on_has_the_prompt_that_its_session_began_with(life: Life) -> None:
+def test_a_resumed_turn_has_the_prompt_that_its_session_began_with(life: Life) -> None:
     """It was made on another day, by another version."""
     session = life.previous.session("open")
     [prompt] = [row[1] for row in life.before["prompts"].values() if row[0] == session]
@@ -233,14 +240,14 @@ def test_a_turn_that_goes_on_has_the_prompt_that_its_session_began_with(life: Li
     assert [one["messages"][0]["content"] for one in asked] == [prompt]
 
 
-def test_its_runner_is_known_again_and_not_replaced(life: Life) -> None:
+def test_the_runner_is_recognised_and_not_replaced(life: Life) -> None:
     """J2: by pid and start time; its row is the one that it had."""
     assert life.seen["runner"] == (True, next(row[1] for row in life.before["runners"].values()))
     assert life.seen["runners"] == life.before["runners"]
     assert life.seen["runner_ended"], "who stops a gateway ends its runners"
 
 
-def test_the_command_that_ran_is_attached_to_and_has_its_true_result(life: Life) -> None:
+def test_the_running_command_is_attached_to_and_has_its_true_result(life: Life) -> None:
     """H2, J2"""
     [_, ran, *_] = life.previous.results("work")
     assert (ran["name"], ran["text"]) == ("terminal", "the true result")
@@ -249,7 +256,7 @@ def test_the_command_that_ran_is_attached_to_and_has_its_true_result(life: Life)
     assert effects == ["began", "ended"]
 
 
-def test_the_message_that_waited_behind_it_comes_next(life: Life) -> None:
+def test_the_queued_message_is_answered_next(life: Life) -> None:
     """G4, H5: in the order in which they came."""
     assert life.sent("work") == ["it ran", "looked", "waited"]
 
@@ -265,7 +272,7 @@ def test_the_background_process_is_adopted_and_can_be_read(life: Life) -> None:
     assert waited["text"].endswith("the last words")
 
 
-def test_the_question_still_waits_and_its_answer_lets_the_turn_go_on(life: Life) -> None:
+def test_the_pending_approval_still_waits_and_its_answer_resumes_the_turn(life: Life) -> None:
     """J3: it is not asked again, and the command runs once."""
     [waiting] = [one for one in life.seen["approvals list"] if one["state"] == "pending"]
     assert waiting["command"].startswith("mkdir -p free && chmod -R 777 free")
@@ -277,7 +284,7 @@ def test_the_question_still_waits_and_its_answer_lets_the_turn_go_on(life: Life)
     assert life.previous.rows(sql, waiting["id"]) == [("approved", "simulated:default:ann")]
 
 
-def test_a_yes_that_stands_still_counts(life: Life) -> None:
+def test_a_standing_approval_rule_still_applies(life: Life) -> None:
     """J3: what it allows is known by the same name."""
     assert life.sent("rule") == ["ok"]
     effects = life.previous.workspace("rule") / "effects.log"
@@ -306,7 +313,7 @@ def unsure(life: Life) -> str:
     return str(found)
 
 
-def test_jobs_are_due_when_they_were_and_know_what_they_did(life: Life) -> None:
+def test_jobs_keep_their_due_times_and_their_history(life: Life) -> None:
     """J4"""
     for question in ("jobs list", "jobs history 2"):
         assert at_least(life.previous.said[question], life.seen[question])
@@ -318,7 +325,7 @@ def test_jobs_are_due_when_they_were_and_know_what_they_did(life: Life) -> None:
     assert life.sent("jobs") == []
 
 
-def test_a_child_that_had_ended_is_there_and_one_that_was_cut_ends(life: Life) -> None:
+def test_an_ended_subagent_is_there_and_an_interrupted_one_ends(life: Life) -> None:
     """H1: with what they were asked and what they said, each below its parent."""
     sql = "SELECT parent_id, session_id FROM children ORDER BY created_at"
     [(family, ended), (kin, cut)] = life.previous.rows(sql)
@@ -332,7 +339,7 @@ def test_a_child_that_had_ended_is_there_and_one_that_was_cut_ends(life: Life) -
     assert life.sent("family") == []
 
 
-def test_an_earlier_configuration_can_be_gone_back_to(life: Life) -> None:
+def test_an_earlier_configuration_can_be_restored(life: Life) -> None:
     """All are listed, and its text is put back, under a number of its own."""
     question = "config history -n 1000"
     kept = life.previous.said[question]["configurations"]
@@ -350,23 +357,23 @@ def test_an_earlier_configuration_can_be_gone_back_to(life: Life) -> None:
     assert last == (first, "rollback")
 
 
-def test_the_audit_goes_on_from_the_rows_that_there_are(life: Life) -> None:
+def test_the_audit_log_continues_from_the_existing_rows(life: Life) -> None:
     """One chain, over both versions, and a row for each call that ended in either."""
     verified = json.loads(offline(life.previous, "audit", "verify", "--json"))
     assert verified["broken"] == []
     assert verified["first"] == 1
     assert verified["rows"] == len(life.after()["audit"]) > len(life.before["audit"])
     with open_read_only(life.previous.db) as db:
-        assert list(audit_checks.breaches(db)) == []
+        assert list(audit_checks.audit_violations(db)) == []
 
 
-def test_what_was_noted_is_known_in_a_conversation_that_begins(life: Life) -> None:
+def test_notes_are_known_in_a_new_conversation(life: Life) -> None:
     """By whose it is, and not by the session that it was noted in."""
     [asked] = [one for one in life.requests if "who am I" in json.dumps(one)]
     assert "Sails on Thursdays." in asked["messages"][0]["content"]
 
 
-def test_who_was_let_in_is_let_in_and_who_may_look_may_only_look(life: Life) -> None:
+def test_paired_users_stay_allowed_and_viewers_stay_read_only(life: Life) -> None:
     assert life.sent("ben") == ["hello ben"]
     assert life.seen["viewer"][0] == 200
     assert life.seen["viewer_refused"][0] == 403
@@ -375,7 +382,7 @@ def test_who_was_let_in_is_let_in_and_who_may_look_may_only_look(life: Life) -> 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory, model_process: ModelProcess) -> Life:
     """A life whose predecessor left no runner, at a platform that can be asked what arrived."""
-    previous = Previous(tmp_path_factory.mktemp("home"))
+    previous = PreviousHome(tmp_path_factory.mktemp("home"))
     life = Life(previous)
 
     async def live() -> None:
@@ -392,7 +399,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory, model_process: ModelProcess)
     return life
 
 
-def settled(previous: Previous, delivery: str) -> str:
+def settled(previous: PreviousHome, delivery: str) -> str:
     [(state,)] = previous.rows("SELECT state FROM outbox WHERE id = ?", delivery)
     return str(state)
 
@@ -404,7 +411,9 @@ def test_an_answer_that_has_arrived_is_found_by_its_id_and_not_sent_again(alone:
     assert alone.sent("doubt") == ["did this arrive"]
 
 
-def test_a_command_whose_runner_is_gone_is_told_as_unknown_and_not_run_again(alone: Life) -> None:
+def test_a_command_whose_runner_is_gone_is_reported_as_unknown_and_not_run_again(
+    alone: Life,
+) -> None:
     """H2, J2: its record in the spool says that it was begun, and no more."""
     [_, ran, looked] = alone.previous.results("work")
     assert (ran["name"], ran["outcome"]) == ("terminal", "unknown")
@@ -414,7 +423,7 @@ def test_a_command_whose_runner_is_gone_is_told_as_unknown_and_not_run_again(alo
     assert alone.sent("work") == ["it ran", "looked"]
 
 
-def test_a_question_that_nobody_has_answered_waits_on(alone: Life) -> None:
+def test_an_unanswered_approval_stays_pending(alone: Life) -> None:
     """J3"""
     assert alone.sent("asked") == []
     sql = "SELECT state FROM approvals ORDER BY asked_at DESC LIMIT 1"
@@ -422,12 +431,12 @@ def test_a_question_that_nobody_has_answered_waits_on(alone: Life) -> None:
 
 
 @pytest.fixture(scope="module")
-def at_rest(tmp_path_factory: pytest.TempPathFactory) -> Previous:
+def at_rest(tmp_path_factory: pytest.TempPathFactory) -> PreviousHome:
     """The home as it was found, with no gateway."""
-    return Previous(tmp_path_factory.mktemp("home"))
+    return PreviousHome(tmp_path_factory.mktemp("home"))
 
 
-def offline(previous: Previous, *arguments: str) -> str:
+def offline(previous: PreviousHome, *arguments: str) -> str:
     """What the command line says where no gateway runs."""
     nowhere = "http://127.0.0.1:9"
     env = {
@@ -442,8 +451,8 @@ def offline(previous: Previous, *arguments: str) -> str:
     return done.stdout
 
 
-def test_the_command_line_says_of_it_what_that_version_said_and_changes_nothing(
-    at_rest: Previous,
+def test_the_command_line_prints_what_that_version_printed_and_changes_nothing(
+    at_rest: PreviousHome,
 ) -> None:
     """Word for word, but for what a later version says besides."""
     before = at_rest.tables()

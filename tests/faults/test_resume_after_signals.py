@@ -5,7 +5,7 @@ import asyncio
 import signal
 
 import pytest
-from tests.faults.conservation import ANSWERED, Books, check_laws, plain
+from tests.faults.conservation import ANSWERED, StoreContents, check_invariants, plain_message
 from tests.support.process_harness import ProcessHarness
 
 from holdfast.core.crash_points import CrashPoint
@@ -39,11 +39,13 @@ async def leaves(process_harness: ProcessHarness, by: signal.Signals) -> None:
     )
 
 
-def notes(books: Books) -> list[str]:
-    return [m.text for ms in books.transcripts.values() for m in ms if isinstance(m, NoteMessage)]
+def notes(contents: StoreContents) -> list[str]:
+    return [
+        m.text for ms in contents.transcripts.values() for m in ms if isinstance(m, NoteMessage)
+    ]
 
 
-async def test_a_command_lives_through_restarts_and_its_turn_never_hears_of_them(
+async def test_a_command_survives_restarts_without_a_note_in_its_turn(
     process_harness: ProcessHarness,
 ) -> None:
     """H6, H2, J2, F7: however many; it is parked each time, attached to, and nothing is counted."""
@@ -56,13 +58,13 @@ async def test_a_command_lives_through_restarts_and_its_turn_never_hears_of_them
         await process_harness.start()
     [workspace] = process_harness.paths.workspaces.iterdir()
     (workspace / "go").touch()
-    books = await check_laws(process_harness)
+    contents = await check_invariants(process_harness)
     assert process_harness.effects() == ["began"]
-    assert notes(books) == []
+    assert notes(contents) == []
     assert process_harness.model.requests(last=1)["count"] == 2
 
 
-async def test_a_process_killed_as_it_parks_a_turn_has_parked_it(
+async def test_a_turn_is_parked_when_the_process_is_killed_after_the_commit(
     process_harness: ProcessHarness,
 ) -> None:
     """H6: from the instant in which that is in the log."""
@@ -76,14 +78,14 @@ async def test_a_process_killed_as_it_parks_a_turn_has_parked_it(
     await process_harness.start()
     [workspace] = process_harness.paths.workspaces.iterdir()
     (workspace / "go").touch()
-    books = await check_laws(process_harness)
-    assert (process_harness.effects(), notes(books)) == (["began"], [])
+    contents = await check_invariants(process_harness)
+    assert (process_harness.effects(), notes(contents)) == (["began"], [])
 
 
 @pytest.mark.parametrize(
     ("by", "what"), [(signal.SIGTERM, "a shutdown"), (signal.SIGUSR1, "a restart")]
 )
-async def test_a_process_killed_between_the_mark_and_the_cut_is_told_of_once(
+async def test_a_kill_between_mark_and_interruption_adds_one_note(
     process_harness: ProcessHarness, by: signal.Signals, what: str
 ) -> None:
     """F5, F6: the mark is in the log before anything is interrupted."""
@@ -96,15 +98,15 @@ async def test_a_process_killed_between_the_mark_and_the_cut_is_told_of_once(
     process_harness._gateway.send_signal(by)
     await process_harness.wait_for_crash()
     await process_harness.start()
-    books = await check_laws(process_harness)
-    assert [note.split(" of ")[0] for note in notes(books)] == [f"[System note: {what}"]
+    contents = await check_invariants(process_harness)
+    assert [note.split(" of ")[0] for note in notes(contents)] == [f"[System note: {what}"]
 
 
 T, U, K = signal.SIGTERM, signal.SIGUSR1, signal.SIGKILL
 
 
 @pytest.mark.parametrize("signals", [(U, U, U), (K, K, K), (T, K, U)], ids=["clean", "kill", "mix"])
-async def test_a_turn_cut_by_three_lives_in_a_row_is_given_up(
+async def test_a_turn_interrupted_by_three_stops_in_a_row_is_given_up(
     process_harness: ProcessHarness, signals: tuple[signal.Signals, ...]
 ) -> None:
     """E5, F7: at the next start it is suspended, its user is told, what waited runs afresh, and the
@@ -115,17 +117,17 @@ async def test_a_turn_cut_by_three_lives_in_a_row_is_given_up(
     for life, by in enumerate(signals, 1):
         await process_harness.wait_for_running_turn(life)
         if life == 3:
-            await process_harness.people.say(plain("waiting"))
+            await process_harness.people.say(plain_message("waiting"))
             while (await process_harness.status())["inbox_counts"]["queued"] != 1:
                 await asyncio.sleep(0.02)
         await leaves(process_harness, by)
         await process_harness.start()
     await process_harness.wait_until_settled()
     await process_harness.people.say("/resume")
-    books = await check_laws(process_harness, ends=ANSWERED | {InboxState.FAILED})
-    told, fresh, answer, _ = [sent.outgoing.text for sent in books.ledger.sent]
+    contents = await check_invariants(process_harness, ends=ANSWERED | {InboxState.FAILED})
+    told, fresh, answer, _ = [sent.outgoing.text for sent in contents.ledger.sent]
     assert "interrupted 3 times" in told
     assert "/resume goes back" in fresh
     assert answer == "answer to waiting"
-    assert len(notes(books)) == 3  # two resumes, and the fresh session's own
+    assert len(notes(contents)) == 3  # two resumes, and the fresh session's own
     assert process_harness.model.requests(last=1)["count"] == 4

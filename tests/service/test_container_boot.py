@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.faults import stand_in
-from tests.faults.gateway_succession import Lineage, lineage
+from tests.faults.gateway_succession import GatewaySuccession, open_succession
 
 import holdfast
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
@@ -125,7 +125,7 @@ async def test_a_gateway_that_ends_is_started_again_and_signals_reach_it(
     await container.until("the gateway is ready", times=2)
     assert "SIGUSR1 is passed on" in container.said
     container.signal(signal.SIGTERM)
-    assert container.ended() == 0
+    assert container.wait_for_exit() == 0
     assert (container.lives, container.said.count("ended with 0")) == (5, 1)
 
 
@@ -143,7 +143,7 @@ async def test_a_stopped_home_stays_down_until_it_is_started(container: Containe
     await container.until("the gateway is ready")
     assert ask_container_supervisor(container.paths, "start") == "running"
     container.signal(signal.SIGTERM)
-    assert container.ended() == 0
+    assert container.wait_for_exit() == 0
     assert ask_container_supervisor(container.paths, "state") is None
 
 
@@ -151,7 +151,7 @@ async def test_an_idle_container_ends_when_it_is_told(container: Container) -> N
     container.start("78")
     await container.until("nothing is started")
     container.signal(signal.SIGINT)
-    assert container.ended() == 0
+    assert container.wait_for_exit() == 0
 
 
 async def test_the_first_process_of_a_container_reaps_what_is_left_to_it(
@@ -170,7 +170,7 @@ async def test_the_first_process_of_a_container_reaps_what_is_left_to_it(
         while len(children(boot)) != 1 or zombies(boot):
             await asyncio.sleep(0.01)
     os.kill(boot, signal.SIGTERM)
-    assert container.ended() == 0
+    assert container.wait_for_exit() == 0
 
 
 def children(pid: int) -> list[int]:
@@ -183,35 +183,35 @@ def zombies(pid: int) -> list[int]:
 
 
 @pytest.fixture
-async def line(tmp_path: Path) -> AsyncIterator[Lineage]:
-    async with lineage(tmp_path / "home") as made:
+async def succession(tmp_path: Path) -> AsyncIterator[GatewaySuccession]:
+    async with open_succession(tmp_path / "home") as made:
         yield made
 
 
 async def test_a_container_keeps_its_gateway_and_its_address_through_kill_restart_and_stop(
-    line: Lineage,
+    succession: GatewaySuccession,
 ) -> None:
     """E1, E3, E4: the real one: its sockets outlive each life, and a stop is for good."""
-    boot = await line.launch("gateway", "boot")
-    await line.until(lambda: "the gateway is ready" in boot.stderr)
-    address = _holder(line).address
-    assert await line.ask(address, "hello", message_id="m-1")
-    await asyncio.to_thread(kill, _holder(line))
-    assert await line.ask(address, "hello", message_id="m-2")  # it waits, and is not refused
-    before = _holder(line).pid
-    code, said = await line.said_by("gateway", "restart")
+    boot = await succession.launch("gateway", "boot")
+    await succession.until(lambda: "the gateway is ready" in boot.stderr)
+    address = _holder(succession).address
+    assert await succession.ask(address, "hello", message_id="m-1")
+    await asyncio.to_thread(kill, _holder(succession))
+    assert await succession.ask(address, "hello", message_id="m-2")  # it waits, and is not refused
+    before = _holder(succession).pid
+    code, said = await succession.run_command("gateway", "restart")
     assert code == 0, said
-    assert _holder(line).pid != before
-    assert await line.ask(address, "hello", message_id="m-3")
-    code, said = await line.said_by("gateway", "stop")
+    assert _holder(succession).pid != before
+    assert await succession.ask(address, "hello", message_id="m-3")
+    code, said = await succession.run_command("gateway", "stop")
     assert code == 0, said
-    await line.until(lambda: "nothing is started: it was stopped" in boot.stderr)
-    code, said = await line.said_by("gateway", "start")
+    await succession.until(lambda: "nothing is started: it was stopped" in boot.stderr)
+    code, said = await succession.run_command("gateway", "start")
     assert code == 0, said
-    await line.until(lambda: boot.stderr.count("the gateway is ready") == 4)
+    await succession.until(lambda: boot.stderr.count("the gateway is ready") == 4)
     boot.signal(signal.SIGTERM)
-    assert await boot.ended() == 0
-    assert read_holder(line.home) is None
+    assert await boot.wait_for_exit() == 0
+    assert read_holder(succession.home) is None
 
 
 def kill(holder: LockHolder) -> None:
@@ -222,7 +222,7 @@ def kill(holder: LockHolder) -> None:
     os.close(fd)
 
 
-def _holder(line: Lineage) -> LockHolder:
-    holder = read_holder(line.home)
+def _holder(succession: GatewaySuccession) -> LockHolder:
+    holder = read_holder(succession.home)
     assert holder is not None
     return holder

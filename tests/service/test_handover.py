@@ -10,7 +10,7 @@ from pathlib import Path
 import aiohttp
 import msgspec
 import pytest
-from tests.faults.gateway_succession import Lineage, lineage
+from tests.faults.gateway_succession import GatewaySuccession, open_succession
 
 from holdfast.runner.paths import SessionPaths, connect_socket, labelled_runners
 from holdfast.runner.runners import peer_pid
@@ -37,8 +37,8 @@ sys.exit(run(config, LaunchOptions(lock=lock, sockets=takeover.take_over())))
 
 
 @pytest.fixture
-async def line(tmp_path: Path) -> AsyncIterator[Lineage]:
-    async with lineage(tmp_path / "home") as made:
+async def succession(tmp_path: Path) -> AsyncIterator[GatewaySuccession]:
+    async with open_succession(tmp_path / "home") as made:
         yield made
 
 
@@ -70,144 +70,154 @@ def tree_of(pid: int) -> list[int]:
     return [pid, *(each for child in children for each in tree_of(int(child)))]
 
 
-def runner_pids(line: Lineage) -> list[int]:
-    [label] = labelled_runners(line.home)
-    connection = connect_socket(SessionPaths(line.home, label.session_id))
+def runner_pids(succession: GatewaySuccession) -> list[int]:
+    [label] = labelled_runners(succession.home)
+    connection = connect_socket(SessionPaths(succession.home, label.session_id))
     assert connection is not None
     with connection:
         return tree_of(peer_pid(connection))
 
 
 async def test_a_successor_takes_over_sockets_and_work_and_tools_inherit_neither_lock_nor_listener(
-    line: Lineage,
+    succession: GatewaySuccession,
 ) -> None:
     """E4, C4, H6: one after the other on one address; a command that runs goes on, once. The
     first of them found nobody to replace, and just started."""
-    first = await line.start("run", "--replace")
+    first = await succession.start("run", "--replace")
     text = "run echo once >> effects.log; until [ -e go ]; do sleep 0.1; done; echo was done"
-    asking = asyncio.create_task(line.ask(first.address, text, message_id="m-1"))
-    await line.until(lambda: line.effects() == ["once"])
+    asking = asyncio.create_task(succession.ask(first.address, text, message_id="m-1"))
+    await succession.until(lambda: succession.effects() == ["once"])
     listens = listener_inode(int(first.address.rpartition(":")[2]))
-    pids = runner_pids(line)
+    pids = runner_pids(succession)
     assert len(pids) > 1
     for pid in pids:
-        assert not open_files(pid) & {listens, str(line.home)}
-    assert open_files(first.pid) >= {listens, str(line.home)}
-    second = await line.start("run", "--replace")
-    assert await first.ended() == 0, first.said()
+        assert not open_files(pid) & {listens, str(succession.home)}
+    assert open_files(first.pid) >= {listens, str(succession.home)}
+    second = await succession.start("run", "--replace")
+    assert await first.wait_for_exit() == 0, first.output()
     with pytest.raises(aiohttp.ClientError):
         await asking  # it is told to come back, with the same id
     assert second.address == first.address
-    assert runner_pids(line)[0] == pids[0]
-    [workspace] = line.paths.workspaces.iterdir()
+    assert runner_pids(succession)[0] == pids[0]
+    [workspace] = succession.paths.workspaces.iterdir()
     (workspace / "go").touch()
-    assert "was done" in await line.ask(second.address, text, message_id="m-1")
-    assert line.effects() == ["once"]
-    last = (await line.status())["restarts"][0]
+    assert "was done" in await succession.ask(second.address, text, message_id="m-1")
+    assert succession.effects() == ["once"]
+    last = (await succession.status())["restarts"][0]
     assert (last["order"]["kind"], last["order"]["by"]) == ("replace", "successor")
     assert (last["parked"], last["interrupted"]) == (1, 0)
 
 
 async def test_a_gateway_that_a_supervisor_keeps_is_restarted_by_it(tmp_path: Path) -> None:
     """E1: `--replace` does not take it out of its supervisor's hands."""
-    async with lineage(tmp_path / "home", gateway='supervisor = "s6"') as line:
-        first = await line.start()
-        code, said = await line.said_by("run", "--replace")
+    async with open_succession(tmp_path / "home", gateway='supervisor = "s6"') as succession:
+        first = await succession.start()
+        code, said = await succession.run_command("run", "--replace")
         assert code == 0
         assert "kept by s6, which restarts it" in said
-        assert await first.ended() == exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE, first.said()
+        assert await first.wait_for_exit() == exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE, (
+            first.output()
+        )
 
 
-async def test_a_gateway_that_does_not_answer_is_ended_once_it_is_proven(line: Lineage) -> None:
+async def test_a_gateway_that_does_not_answer_is_ended_once_it_is_proven(
+    succession: GatewaySuccession,
+) -> None:
     """E4: SIGTERM first, and SIGKILL when that does not help, as for one that stands still."""
-    first = await line.start()
+    first = await succession.start()
     first.signal(signal.SIGSTOP)
-    second = await line.start(program=REPLACE_SOON.replace("STOPS", "0.5"))
-    assert await first.ended() == -signal.SIGKILL
+    second = await succession.start(program=REPLACE_SOON.replace("STOPS", "0.5"))
+    assert await first.wait_for_exit() == -signal.SIGKILL
     assert "SIGTERM" in second.stderr
     assert "SIGKILL" in second.stderr
-    assert await line.ask(second.address, "hello", message_id="m-1")
+    assert await succession.ask(second.address, "hello", message_id="m-1")
 
 
-async def test_a_gateway_without_a_control_socket_is_asked_by_a_signal(line: Lineage) -> None:
+async def test_a_gateway_without_a_control_socket_is_asked_by_a_signal(
+    succession: GatewaySuccession,
+) -> None:
     """E4: one that lost its socket still stops as it should, when it is signalled."""
-    first = await line.start()
-    line.paths.control_socket.unlink()
-    second = await line.start(program=REPLACE_SOON.replace("STOPS", "30"))
-    assert await first.ended() == 0
+    first = await succession.start()
+    succession.paths.control_socket.unlink()
+    second = await succession.start(program=REPLACE_SOON.replace("STOPS", "30"))
+    assert await first.wait_for_exit() == 0
     assert "SIGKILL" not in second.stderr
 
 
 async def test_who_could_not_start_or_cannot_prove_whom_it_replaces_leaves_the_live_one_alone(
-    line: Lineage,
+    succession: GatewaySuccession,
 ) -> None:
     """E4: a broken configuration is found out before anybody is asked to go; and a process that
     merely bears the pid in the file is not signalled."""
-    first = await line.start()
-    line.configure("port = -1")
-    second = await line.launch("run", "--replace")
-    assert await second.ended() == exit_codes.CONFIG_EXIT
-    line.configure()
+    first = await succession.start()
+    succession.configure("port = -1")
+    second = await succession.launch("run", "--replace")
+    assert await second.wait_for_exit() == exit_codes.CONFIG_EXIT
+    succession.configure()
     bystander = await asyncio.create_subprocess_exec("sleep", "60")
     try:
-        _name_as_holder(line, bystander.pid)
-        line.paths.control_socket.unlink()
-        third = await line.launch(program=REPLACE_SOON.replace("STOPS", "0.5"))
-        assert await third.ended() == exit_codes.FAILED
+        _name_as_holder(succession, bystander.pid)
+        succession.paths.control_socket.unlink()
+        third = await succession.launch(program=REPLACE_SOON.replace("STOPS", "0.5"))
+        assert await third.wait_for_exit() == exit_codes.FAILED
         assert "Nothing was signalled" in third.stderr
         assert bystander.returncode is None
     finally:
         bystander.kill()
         await bystander.wait()
-    assert await line.ask(first.address, "hello", message_id="m-1")
+    assert await succession.ask(first.address, "hello", message_id="m-1")
 
 
-def _name_as_holder(line: Lineage, pid: int) -> None:
-    holder = read_holder(line.home)
+def _name_as_holder(succession: GatewaySuccession, pid: int) -> None:
+    holder = read_holder(succession.home)
     assert holder is not None
     other = msgspec.structs.replace(holder, pid=pid, start_time=start_time(pid))
-    line.paths.lock.write_bytes(msgspec.json.encode(other))
+    succession.paths.lock.write_bytes(msgspec.json.encode(other))
 
 
-async def test_a_successor_that_dies_while_it_waits_is_followed_by_another(line: Lineage) -> None:
+async def test_a_successor_that_dies_while_it_waits_is_followed_by_another(
+    succession: GatewaySuccession,
+) -> None:
     """It had the sockets and not yet the lock: the one that goes has another started."""
-    line.configure("restart_drain_timeout = 30")
-    first = await line.start()
+    succession.configure("restart_drain_timeout = 30")
+    first = await succession.start()
     text = "run echo once >> effects.log; until [ -e go ]; do sleep 0.1; done; echo was done"
-    asking = asyncio.create_task(line.ask(first.address, text, message_id="m-1"))
-    await line.until(lambda: line.effects() == ["once"])
-    second = await line.launch("run", "--replace")
-    await line.until(lambda: "drain" in second.stderr)
+    asking = asyncio.create_task(succession.ask(first.address, text, message_id="m-1"))
+    await succession.until(lambda: succession.effects() == ["once"])
+    second = await succession.launch("run", "--replace")
+    await succession.until(lambda: "drain" in second.stderr)
     await second.kill()
-    [workspace] = line.paths.workspaces.iterdir()
+    [workspace] = succession.paths.workspaces.iterdir()
     (workspace / "go").touch()
-    assert await first.ended() == 0, first.said()
+    assert await first.wait_for_exit() == 0, first.output()
     assert "was done" in await asking  # it ended while it was waited for
-    assert await line.ask(first.address, "hello", message_id="m-2")
-    holder = read_holder(line.home)
+    assert await succession.ask(first.address, "hello", message_id="m-2")
+    holder = read_holder(succession.home)
     assert holder is not None
     assert holder.pid not in (first.pid, second.pid)
 
 
 async def test_a_restart_is_refused_where_the_successor_would_not_start_and_else_goes_on_by_itself(
-    line: Lineage,
+    succession: GatewaySuccession,
 ) -> None:
     """E1: the reason comes with place and remedy, and the gateway goes on; once it is mended, a
     detached starter brings the successor up, on the same address."""
-    first = await line.start()
-    line.configure("prot = 1")
-    code, said = await line.said_by("gateway", "restart")
+    first = await succession.start()
+    succession.configure("prot = 1")
+    code, said = await succession.run_command("gateway", "restart")
     assert code == exit_codes.FAILED
     assert "gateway.prot" in said
     assert "did you mean `port`" in said
     assert "continues" in said
-    line.configure()
-    assert await line.ask(first.address, "hello", message_id="m-1")
-    code, said = await line.said_by("gateway", "restart")
-    assert (code, await first.ended()) == (0, 0), said + first.said()
-    assert await line.ask(first.address, "hello", message_id="m-2")
+    succession.configure()
+    assert await succession.ask(first.address, "hello", message_id="m-1")
+    code, said = await succession.run_command("gateway", "restart")
+    assert (code, await first.wait_for_exit()) == (0, 0), said + first.output()
+    assert await succession.ask(first.address, "hello", message_id="m-2")
     # Its starter writes that down when it hears of it, which is after those who ask the gateway.
-    await line.until(lambda: "The successor is ready" in line.paths.log_file.read_text())
-    code, said = await line.said_by("gateway", "stop")
+    await succession.until(
+        lambda: "The successor is ready" in succession.paths.log_file.read_text()
+    )
+    code, said = await succession.run_command("gateway", "stop")
     assert code == 0, said
-    assert read_holder(line.home) is None
+    assert read_holder(succession.home) is None

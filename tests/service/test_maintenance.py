@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.faults.backup_homes import backed_up, left_in_the_log, made_home
+from tests.faults.backup_homes import leave_in_wal, make_backup, make_home
 
 from holdfast.core.config.settings import BackupSettings
 from holdfast.core.errors import HoldfastError, StoreDamaged
@@ -95,8 +95,8 @@ async def test_one_is_made_soon_after_the_first_start_and_then_every_day(tmp_pat
 
 def test_a_restart_does_not_put_the_next_one_off(tmp_path: Path) -> None:
     """Due by the newest on the shelf, not by when this process came."""
-    home = made_home(tmp_path)
-    newest = backed_up(home)
+    home = make_home(tmp_path)
+    newest = make_backup(home)
     time = Time(newest.stat().st_mtime + 20 * HOUR)
 
     async def live() -> list[float]:
@@ -153,14 +153,14 @@ async def test_what_was_seen_of_the_shelf_before_is_not_told_after(tmp_path: Pat
 
 def test_one_that_somebody_else_made_counts(tmp_path: Path) -> None:
     """K4: it is the last one from then on, and the next is due by it; removed, it is not."""
-    home = made_home(tmp_path)
+    home = make_home(tmp_path)
 
     async def live() -> None:
         time = Time()
         backups = backups_of(home / "backups", time, Maker(time, count=0))
         await backups.refresh()
         assert (backups.status.name, backups.status.next_at) == ("", time.at + 600)
-        made = await asyncio.to_thread(backed_up, home)
+        made = await asyncio.to_thread(make_backup, home)
         time.at = made.stat().st_mtime + HOUR
         await backups.refresh()
         assert backups.status.name == made.name and backups.status.bytes == made.stat().st_size
@@ -219,7 +219,7 @@ async def test_where_none_are_wanted_none_is_made(tmp_path: Path) -> None:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
-    yield made_home(tmp_path)
+    yield make_home(tmp_path)
 
 
 def test_a_program_that_fails_tells_why(home: Path) -> None:
@@ -240,7 +240,7 @@ async def test_a_store_that_was_left_is_looked_through(
     if torn:
         body = path.read_bytes()
         path.write_bytes(body[:-8192] + b"\xff" * 8192)
-    left_in_the_log(tmp_path, "late", "left")
+    leave_in_wal(tmp_path, "late", "left")
     time = Time()
     async with SqliteStore(path) as store:
         with caplog.at_level(logging.INFO):

@@ -1,4 +1,4 @@
-"""A start imports what a message needs and no more: each module is time and memory of every one."""
+"""A start imports only what every gateway needs: each module costs time and memory."""
 
 import json
 import subprocess
@@ -7,46 +7,46 @@ from pathlib import Path
 
 from tests.support.command_line import environment
 
-# What the gateway is made of. Another library at a start has to be worth what every start pays.
+# Libraries that every start may import; another one must be worth its cost at every start.
 LIBRARIES = {"aiohttp", "apsw", "click", "msgspec"}
-THEIRS = {
+TRANSITIVE_LIBRARIES = {
     *("aiohappyeyeballs", "aiosignal", "attr", "frozenlist", "idna", "multidict", "propcache"),
     *("typing_extensions", "yarl"),
 }
-# Of the standard library what takes longest, and is for what only some gateways ever do.
-HEAVY = {"ctypes", "gzip", "html.parser", "importlib.resources", "sqlite3", "tarfile", "xml"}
-# Imported by whoever first asks for it: `server/api/mount.py`, `gateway/commands/dispatcher.py`.
-WHEN_ASKED = {"holdfast.server.api.router", "holdfast.gateway.commands.registry"}
-MOST_OF_OURS = 520
+# Slow modules of the standard library that only some gateways need.
+SLOW_MODULES = {"ctypes", "gzip", "html.parser", "importlib.resources", "sqlite3", "tarfile", "xml"}
+# Imported on first use: `server/api/mount.py`, `gateway/commands/dispatcher.py`.
+LAZY_MODULES = {"holdfast.server.api.router", "holdfast.gateway.commands.registry"}
+MAX_OWN_MODULES = 520
 PROGRAM = """
 import itertools, json, os, signal, socket, sys, threading
 
-place = os.environ["NOTIFY_SOCKET"]
-line = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-line.bind(place)
-imported = []  # by then, for each word to the supervisor; what comes after the start is not of it
+address = os.environ["NOTIFY_SOCKET"]
+notify_socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+notify_socket.bind(address)
+imported = []  # modules at each message to the supervisor; later imports are not part of the start
 
-def hear(event, arguments):
-    if event == "socket.sendmsg" and arguments[1] == place:
+def record_modules(event, arguments):
+    if event == "socket.sendmsg" and arguments[1] == address:
         imported.append(list(sys.modules))
 
-sys.addaudithook(hear)
+sys.addaudithook(record_modules)
 
-def tell(to=sys.argv[1]):
-    ready = next(each for each in itertools.count() if b"READY=1" in line.recv(4096))
-    with open(to, "w") as told:
-        json.dump(imported[ready], told)
+def write_modules(path=sys.argv[1]):
+    ready = next(each for each in itertools.count() if b"READY=1" in notify_socket.recv(4096))
+    with open(path, "w") as file:
+        json.dump(imported[ready], file)
     os.kill(os.getpid(), signal.SIGTERM)
 
 from holdfast.cli.entry import main
 
-threading.Thread(target=tell, daemon=True).start()
+threading.Thread(target=write_modules, daemon=True).start()
 sys.argv = ["holdfast", "run", "--port", "0", "--unattended"]
 main()
 """
 
 
-def test_a_start_imports_neither_what_is_asked_for_later_nor_libraries_of_others(
+def test_a_start_imports_neither_lazy_modules_nor_unneeded_libraries(
     tmp_path: Path,
 ) -> None:
     done = subprocess.run(
@@ -63,6 +63,6 @@ def test_a_start_imports_neither_what_is_asked_for_later_nor_libraries_of_others
     ours = {name for name in imported if name.partition(".")[0] == "holdfast"}
     roots = {name.partition(".")[0] for name in imported - ours}
     others = {name for name in roots - set(sys.stdlib_module_names) if not name.startswith("_")}
-    assert others - LIBRARIES - THEIRS - {"cython_runtime"} == set()
-    assert imported & (HEAVY | WHEN_ASKED) == set()
-    assert len(ours) <= MOST_OF_OURS, "import what only some need when they first need it"
+    assert others - LIBRARIES - TRANSITIVE_LIBRARIES - {"cython_runtime"} == set()
+    assert imported & (SLOW_MODULES | LAZY_MODULES) == set()
+    assert len(ours) <= MAX_OWN_MODULES, "import what only some need when they first need it"

@@ -1,11 +1,11 @@
-"""K2: each command touches one session, so that sessions could be kept on many machines."""
+"""K2: each write touches one session, so that sessions could be stored on many machines."""
 
 from pathlib import Path
 
 import apsw
 from tests.support.approvals import HeldShell, PrefixJudge
 from tests.support.gateway_harness import Call, GatewayHarness, Until
-from tests.support.session_tracking_store import Watched
+from tests.support.session_tracking_store import SessionTrackingStore
 
 from holdfast.core.ids import SessionId, SessionKey
 from holdfast.core.turns.tool import ReplayClass
@@ -15,11 +15,11 @@ from holdfast.gateway.sessions import teardown
 async def test_a_command_touches_one_session(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
-    """K2: but for those that lead from one conversation to another."""
-    opened: list[Watched] = []
+    """K2: except for commands that move a chat from one session to another."""
+    opened: list[SessionTrackingStore] = []
 
-    def open_store(path: Path) -> Watched:
-        opened.append(Watched(path))
+    def open_store(path: Path) -> SessionTrackingStore:
+        opened.append(SessionTrackingStore(path))
         return opened[-1]
 
     await harness.stop()
@@ -66,7 +66,7 @@ async def test_the_tracking_store_detects_a_command_that_touches_two_sessions(
     tmp_path: Path,
 ) -> None:
     """K2: the check itself can fail."""
-    async with Watched(tmp_path / "state.db") as store:
+    async with SessionTrackingStore(tmp_path / "state.db") as store:
         for name in ("one", "two"):
             await store.open_session(SessionId(name), route=SessionKey(name), at=1.0)
         assert _of_several([store]) == set()
@@ -78,11 +78,11 @@ def _rename_all(cursor: apsw.Cursor) -> None:
     cursor.execute("UPDATE sessions SET title = 'x'")
 
 
-def _names(stores: list[Watched]) -> set[str]:
+def _names(stores: list[SessionTrackingStore]) -> set[str]:
     return {name for store in stores for name in store.touched}
 
 
-def _of_several(stores: list[Watched]) -> set[str]:
+def _of_several(stores: list[SessionTrackingStore]) -> set[str]:
     return {
         name
         for store in stores

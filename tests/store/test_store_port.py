@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.support.store_chat import ADDRESS, ROUTE, Chat
+from tests.support.store_chat import ADDRESS, ROUTE, StoreChat
 
 from holdfast.core.errors import StoreError
 from holdfast.core.messages.inbox import BusyMode, Cursor, Inbound, InboxEnd, InboxState
@@ -33,12 +33,12 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 
 @pytest.fixture
-def chat(store: Store) -> Chat:
-    return Chat(store)
+def chat(store: Store) -> StoreChat:
+    return StoreChat(store)
 
 
-async def test_an_accepted_message_is_queued_as_it_came(store: Store, chat: Chat) -> None:
-    """G1, G4: the row has its route, its principal and all that was said."""
+async def test_an_accepted_message_is_queued_as_it_came(store: Store, chat: StoreChat) -> None:
+    """G1, G4: the row has its route, its principal and the whole message."""
     source = Source(
         platform="sim",
         chat_id="c",
@@ -68,7 +68,7 @@ async def test_an_accepted_message_is_queued_as_it_came(store: Store, chat: Chat
     assert await store.cursor("sim", "default", "offset") == "41"
 
 
-async def test_a_repeated_event_is_accepted_once(store: Store, chat: Chat) -> None:
+async def test_a_repeated_event_is_accepted_once(store: Store, chat: StoreChat) -> None:
     """G2: the repeated one finds the first one's row, and moves no cursor."""
     first = await chat.say("first", event_id="e", cursor=Cursor(name="offset", value="1"))
     again = await chat.say("changed", event_id="e", cursor=Cursor(name="offset", value="2"))
@@ -88,21 +88,23 @@ async def test_the_same_event_id_on_another_account_is_another_event(store: Stor
     assert sorted(set(ids)) == ids
 
 
-async def test_a_decision_binds_a_queued_row(store: Store, chat: Chat) -> None:
+async def test_a_decision_binds_a_queued_row(store: Store, chat: StoreChat) -> None:
     """G4: the decision is persisted with the session it was made for."""
     row = await chat.say()
     await store.record_busy_decision(row.row.id, session_id="s", decision=BusyMode.QUEUE)
     (queued,) = await store.queued_messages()
     assert (queued.session_id, queued.decision) == ("s", BusyMode.QUEUE)
-    await chat.begin(row)
+    await chat.begin_turn(row)
     with pytest.raises(StoreError, match="not queued"):
         await store.record_busy_decision(row.row.id, session_id="s", decision=BusyMode.STEER)
 
 
-async def test_a_turn_begins_with_session_route_messages_and_rows(store: Store, chat: Chat) -> None:
+async def test_a_turn_begins_with_session_route_messages_and_rows(
+    store: Store, chat: StoreChat
+) -> None:
     """H1, A4: one commit; the prompt is frozen with the session."""
     row = await chat.say("hello")
-    await chat.begin(row, prompt="be kind")
+    await chat.begin_turn(row, prompt="be kind")
     session = await store.session("s")
     assert session is not None
     assert (session.prompt, session.route, session.messages) == ("be kind", ROUTE, 1)
@@ -116,73 +118,75 @@ async def test_a_turn_begins_with_session_route_messages_and_rows(store: Store, 
     assert (running.state, running.session_id, running.turn_id) == ("running", "s", "t")
 
 
-async def test_the_first_prompt_of_a_session_is_kept(store: Store, chat: Chat) -> None:
+async def test_the_first_prompt_of_a_session_is_kept(store: Store, chat: StoreChat) -> None:
     """A4: byte-identical across turns."""
-    await chat.begin(turn="t1", prompt="first")
-    await store.end_turn(chat.ending(turn="t1"))
-    await chat.begin(turn="t2", prompt="second")
+    await chat.begin_turn(turn="t1", prompt="first")
+    await store.end_turn(chat.turn_end(turn="t1"))
+    await chat.begin_turn(turn="t2", prompt="second")
     session = await store.session("s")
     assert session is not None
     assert session.prompt == "first"
 
 
-async def test_a_session_has_one_open_turn(store: Store, chat: Chat) -> None:
+async def test_a_session_has_one_open_turn(store: Store, chat: StoreChat) -> None:
     """H5: a second one is refused, and leaves nothing behind."""
-    await chat.begin(turn="t1")
+    await chat.begin_turn(turn="t1")
     with pytest.raises(StoreError, match="open turn"):
-        await chat.begin(turn="t2", session="s")
+        await chat.begin_turn(turn="t2", session="s")
     assert await store.turn("t2") is None
-    await chat.begin(turn="t3", session="another", route="r2")
+    await chat.begin_turn(turn="t3", session="another", route="r2")
 
 
 async def test_a_turn_does_not_take_over_the_route_of_another_session(
-    store: Store, chat: Chat
+    store: Store, chat: StoreChat
 ) -> None:
     """G4: a late turn of the old session leaves the route with the new one."""
-    await chat.begin(turn="t1", session="new")
-    await chat.begin(turn="t2", session="old")
+    await chat.begin_turn(turn="t1", session="new")
+    await chat.begin_turn(turn="t2", session="old")
     assert await store.route(ROUTE) == "new"
 
 
-async def test_a_suspended_session_loses_its_route_to_the_next(store: Store, chat: Chat) -> None:
+async def test_a_suspended_session_loses_its_route_to_the_next(
+    store: Store, chat: StoreChat
+) -> None:
     """F4, F7: its route is free, its count is reset, its history stays."""
     row = await chat.say()
-    await chat.begin(row)
+    await chat.begin_turn(row)
     await store.resume_turn("t", session_id="s", note=NoteMessage(text="cut"), at=3.0)
-    end = chat.ending(row, state=InboxState.FAILED, turn_state=TurnState.FAILED)
+    end = chat.turn_end(row, state=InboxState.FAILED, turn_state=TurnState.FAILED)
     await store.end_turn_and_suspend(end)
     session = await store.session("s")
     assert session is not None
     assert (session.suspended, session.interruptions, session.messages) == (True, 0, 2)
     later = await chat.say()
     assert later.route_session is None
-    await chat.begin(later, turn="t2", session="fresh")
+    await chat.begin_turn(later, turn="t2", session="fresh")
     assert await store.route(ROUTE) == "fresh"
 
 
-async def test_every_step_is_saved_in_order(store: Store, chat: Chat) -> None:
+async def test_every_step_is_saved_in_order(store: Store, chat: StoreChat) -> None:
     """H1: reply, call started, call finished, steer, and the final reply."""
     row, steer = await chat.say("do it"), await chat.say("and quickly")
-    await chat.begin(row)
+    await chat.begin_turn(row)
     asked = AssistantMessage(
         calls=(ToolCall(id="c1", name="terminal", arguments="{}"),),
         reasoning=(Reasoning(text="hm", opaque="xyz"),),
         model="m",
     )
-    place = {"session_id": "s", "at": 3.0}
+    where = {"session_id": "s", "at": 3.0}
     used = Usage(input_tokens=10, output_tokens=2)
-    await store.record_reply("t", message=asked, usage=used, **place)
-    await store.record_started("t", call_ids=["c1"], **place)
+    await store.record_reply("t", message=asked, usage=used, **where)
+    await store.record_started("t", call_ids=["c1"], **where)
     result = ToolMessage(call_id="c1", name="terminal", text="done")
-    await store.record_finished("t", message=result, **place)
-    hurry = UserMessage(text="and quickly")
-    await store.record_steer("t", inbox_id=steer.row.id, message=hurry, **place)
+    await store.record_finished("t", message=result, **where)
+    steer_message = UserMessage(text="and quickly")
+    await store.record_steer("t", inbox_id=steer.row.id, message=steer_message, **where)
     final = AssistantMessage(text="did it")
     whole = Usage(input_tokens=25, output_tokens=5)
-    await store.end_turn(chat.ending(row, messages=(final,), usage=whole))
+    await store.end_turn(chat.turn_end(row, messages=(final,), usage=whole))
 
     said = [record.message for record in await store.transcript("s")]
-    assert said == [UserMessage(text="do it"), asked, result, hurry, final]
+    assert said == [UserMessage(text="do it"), asked, result, steer_message, final]
     steps = await store.steps("t")
     assert [step.kind for step in steps] == ["model", "tool", "steer", "model"]
     assert [step.message_seq for step in steps] == [2, 3, 4, 5]
@@ -196,10 +200,10 @@ async def test_every_step_is_saved_in_order(store: Store, chat: Chat) -> None:
     assert (steered.state, steered.turn_id, steered.merged_into) == ("merged", "t", None)
 
 
-async def test_an_open_turn_has_all_that_a_resume_needs(store: Store, chat: Chat) -> None:
+async def test_an_open_turn_has_all_that_a_resume_needs(store: Store, chat: StoreChat) -> None:
     """H1, H2: rows, calls without a result, usage and replies so far."""
     rows = [await chat.say("one"), await chat.say("two")]
-    await chat.begin(*rows)
+    await chat.begin_turn(*rows)
     used = Usage(input_tokens=3, cached_tokens=2)
     for number in range(2):
         message = AssistantMessage(text=f"step {number}")
@@ -220,10 +224,10 @@ async def test_an_open_turn_has_all_that_a_resume_needs(store: Store, chat: Chat
 
 
 async def test_a_resumed_turn_counts_an_interruption_and_a_reply_clears_it(
-    store: Store, chat: Chat
+    store: Store, chat: StoreChat
 ) -> None:
     """F6, F7: the note is a record of its own; a completed turn clears the counter."""
-    await chat.begin()
+    await chat.begin_turn()
     note = NoteMessage(text="[System note: a restart cut the last turn]")
     await store.resume_turn("t", session_id="s", note=note, at=3.0)
     session = await store.session("s")
@@ -231,32 +235,34 @@ async def test_a_resumed_turn_counts_an_interruption_and_a_reply_clears_it(
     assert session.interruptions == 1
     assert [record.message for record in await store.transcript("s")] == [note]
     assert [step.kind for step in await store.steps("t")] == [StepKind.NOTE]
-    await store.end_turn(chat.ending())
+    await store.end_turn(chat.turn_end())
     session = await store.session("s")
     assert session is not None
     assert session.interruptions == 0
 
 
-async def test_an_unanswered_turn_keeps_its_interruption_count(store: Store, chat: Chat) -> None:
+async def test_an_unanswered_turn_keeps_its_interruption_count(
+    store: Store, chat: StoreChat
+) -> None:
     """F7: only a completed turn clears the counter."""
-    await chat.begin()
+    await chat.begin_turn()
     await store.resume_turn("t", session_id="s", note=NoteMessage(text="cut"), at=3.0)
-    await store.end_turn(chat.ending(turn_state=TurnState.INTERRUPTED))
+    await store.end_turn(chat.turn_end(turn_state=TurnState.INTERRUPTED))
     session = await store.session("s")
     assert session is not None
     assert session.interruptions == 1
 
 
-async def test_the_end_of_a_turn_closes_its_open_calls(store: Store, chat: Chat) -> None:
+async def test_the_end_of_a_turn_closes_its_open_calls(store: Store, chat: StoreChat) -> None:
     """H7: each gets its result in the commit that ends the turn."""
-    await chat.begin()
+    await chat.begin_turn()
     asked = AssistantMessage(
         calls=tuple(ToolCall(id=each, name="x", arguments="{}") for each in ("c1", "c2"))
     )
     await store.record_reply("t", session_id="s", message=asked, usage=Usage(), at=3.0)
     await store.record_started("t", session_id="s", call_ids=["c1", "c2"], at=3.0)
     cut = ToolMessage(call_id="c1", name="x", text="cancelled", outcome=ToolOutcome.CANCELLED)
-    await store.end_turn(chat.ending(messages=(cut,), turn_state=TurnState.INTERRUPTED))
+    await store.end_turn(chat.turn_end(messages=(cut,), turn_state=TurnState.INTERRUPTED))
     steps = (await store.steps("t"))[1:]
     assert [(step.call_id, step.message_seq) for step in steps] == [("c1", 2), ("c2", None)]
     assert all(step.finished_at == 3.0 for step in steps)
@@ -264,23 +270,23 @@ async def test_the_end_of_a_turn_closes_its_open_calls(store: Store, chat: Chat)
 
 
 async def test_the_end_of_a_turn_has_no_result_of_a_call_that_was_never_saved(
-    store: Store, chat: Chat
+    store: Store, chat: StoreChat
 ) -> None:
-    """H7: whoever ends the turn may have seen a reply that the disk then had no room for."""
-    await chat.begin()
+    """H7: the turn may end with a reply in memory that the disk had no room for."""
+    await chat.begin_turn()
     cut = ToolMessage(call_id="c1", name="x", text="not started", outcome=ToolOutcome.NOT_STARTED)
-    await store.end_turn(chat.ending(messages=(cut,), turn_state=TurnState.INTERRUPTED))
+    await store.end_turn(chat.turn_end(messages=(cut,), turn_state=TurnState.INTERRUPTED))
     assert await store.transcript("s") == []
     assert await store.steps("t") == []
 
 
-async def test_a_turn_ends_once(store: Store, chat: Chat) -> None:
+async def test_a_turn_ends_once(store: Store, chat: StoreChat) -> None:
     """H1: neither a second end nor a late step is written."""
     row = await chat.say()
-    await chat.begin(row)
-    await store.end_turn(chat.ending(row, deliveries=(chat.reply(row),)))
+    await chat.begin_turn(row)
+    await store.end_turn(chat.turn_end(row, deliveries=(chat.reply(row),)))
     with pytest.raises(StoreError, match="not open"):
-        await store.end_turn(chat.ending(messages=(AssistantMessage(text="again"),)))
+        await store.end_turn(chat.turn_end(messages=(AssistantMessage(text="again"),)))
     for late in (
         store.record_reply("t", session_id="s", message=AssistantMessage(), usage=Usage(), at=4.0),
         store.record_started("t", session_id="s", call_ids=["c"], at=4.0),
@@ -295,31 +301,31 @@ async def test_a_turn_ends_once(store: Store, chat: Chat) -> None:
     assert len(await store.undelivered_rows()) == 1
 
 
-async def test_a_message_has_exactly_one_end(store: Store, chat: Chat) -> None:
+async def test_a_message_has_exactly_one_end(store: Store, chat: StoreChat) -> None:
     """G3: an end for a row that has one fails the whole command."""
     row = await chat.say()
-    await chat.begin(row, turn="t1")
-    await store.end_turn(chat.ending(row, turn="t1"))
+    await chat.begin_turn(row, turn="t1")
+    await store.end_turn(chat.turn_end(row, turn="t1"))
     with pytest.raises(StoreError, match="ended already"):
-        await chat.begin(row, turn="t2")
-    await chat.begin(turn="t2")
+        await chat.begin_turn(row, turn="t2")
+    await chat.begin_turn(turn="t2")
     with pytest.raises(StoreError, match="ended already"):
-        await store.end_turn(chat.ending(row, turn="t2", deliveries=(chat.reply(row),)))
+        await store.end_turn(chat.turn_end(row, turn="t2", deliveries=(chat.reply(row),)))
     (still_open,) = await store.open_turns()
     assert still_open.turn.id == "t2"
     assert await store.undelivered_rows() == []
 
 
-async def test_the_ledger_balances(store: Store, chat: Chat) -> None:
+async def test_the_ledger_balances(store: Store, chat: StoreChat) -> None:
     """G3: accepted - ended = in flight + queued."""
     rows = [await chat.say() for _ in range(5)]
-    await chat.begin(rows[0], rows[1])
+    await chat.begin_turn(rows[0], rows[1])
     ends = (
         InboxEnd(inbox_id=rows[0].row.id, state=InboxState.ANSWERED),
         InboxEnd(inbox_id=rows[1].row.id, state=InboxState.MERGED, merged_into=rows[0].row.id),
     )
-    await store.end_turn(chat.ending(inbox_ends=ends))
-    await chat.begin(rows[2], turn="t2")
+    await store.end_turn(chat.turn_end(inbox_ends=ends))
+    await chat.begin_turn(rows[2], turn="t2")
     ledger = await store.inbox_counts()
     assert ledger == {
         InboxState.QUEUED: 2,
@@ -333,27 +339,27 @@ async def test_the_ledger_balances(store: Store, chat: Chat) -> None:
 
 
 async def test_a_reply_without_a_text_has_the_last_text_of_its_turn(
-    store: Store, chat: Chat
+    store: Store, chat: StoreChat
 ) -> None:
     """I1: the rows are committed with the end of the turn; the text is stored once."""
     row = await chat.say()
-    await chat.begin(row)
+    await chat.begin_turn(row)
     await store.record_reply(
         "t", session_id="s", message=AssistantMessage(text="first"), usage=Usage(), at=3.0
     )
     final = AssistantMessage(text="last \x00 ☃")
-    await store.end_turn(chat.ending(row, messages=(final,), deliveries=(chat.reply(row),)))
-    (owed,) = await store.undelivered_rows()
-    assert owed.text == "last \x00 ☃"
-    assert (owed.state, owed.attempts, owed.address) == (DeliveryState.PENDING, 0, ADDRESS)
+    await store.end_turn(chat.turn_end(row, messages=(final,), deliveries=(chat.reply(row),)))
+    (pending,) = await store.undelivered_rows()
+    assert pending.text == "last \x00 ☃"
+    assert (pending.state, pending.attempts, pending.address) == (DeliveryState.PENDING, 0, ADDRESS)
 
 
 async def test_a_merged_message_has_the_answers_of_what_it_merged_into(
-    store: Store, chat: Chat
+    store: Store, chat: StoreChat
 ) -> None:
     """G3: through any number of merges, and through a steer."""
     first, second, third, steer = [await chat.say(str(number)) for number in range(4)]
-    await chat.begin(first, second, third)
+    await chat.begin_turn(first, second, third)
     await store.record_steer(
         "t", session_id="s", inbox_id=steer.row.id, message=UserMessage(text="3"), at=3.0
     )
@@ -365,7 +371,7 @@ async def test_a_merged_message_has_the_answers_of_what_it_merged_into(
     )
     notice = chat.reply(None, id="n", kind=DeliveryKind.NOTICE, text="by the way")
     deliveries = (chat.reply(third, text="all done"), notice)
-    await store.end_turn(chat.ending(inbox_ends=ends, deliveries=deliveries))
+    await store.end_turn(chat.turn_end(inbox_ends=ends, deliveries=deliveries))
     for row in (first, second, third, steer):
         assert [answer.text for answer in await store.deliveries_for_message(row.row.id)] == [
             "all done"
@@ -373,7 +379,7 @@ async def test_a_merged_message_has_the_answers_of_what_it_merged_into(
     assert await store.deliveries_for_message(404) == []
 
 
-async def test_a_delivery_is_attempted_and_settled(store: Store, chat: Chat) -> None:
+async def test_a_delivery_is_attempted_and_settled(store: Store, chat: StoreChat) -> None:
     """I2: the attempt is committed before the send; the receipt ends it."""
     await store.add_deliveries([chat.reply(None, text="x"), chat.reply(None, id="e")], at=2.0)
     await store.begin_attempt("d", at=3.0)
@@ -390,45 +396,45 @@ async def test_a_delivery_is_attempted_and_settled(store: Store, chat: Chat) -> 
     assert (ledger[DeliveryState.SENT], ledger[DeliveryState.PENDING]) == (1, 1)
 
 
-async def test_an_attempt_without_an_outcome_stays_unknown(store: Store, chat: Chat) -> None:
+async def test_an_attempt_without_an_outcome_stays_unknown(store: Store, chat: StoreChat) -> None:
     """I2: unknown is an outcome; what took nothing to the platform is no resend."""
     await store.add_deliveries([chat.reply(None, text="x")], at=2.0)
 
-    async def doubts() -> tuple[bool, int, int]:
+    async def outcome() -> tuple[bool, int, int]:
         (row,) = await store.undelivered_rows()
         return row.outcome_unknown, row.resends, row.attempts
 
     await store.begin_attempt("d", at=3.0)
     await store.settle_delivery("d", DeliveryState.PENDING, at=3.0, error="not connected")
-    assert await doubts() == (False, 0, 1)
+    assert await outcome() == (False, 0, 1)
     await store.begin_attempt("d", at=3.0)
     await store.settle_delivery("d", DeliveryState.UNKNOWN, at=3.0, error="no receipt")
-    assert await doubts() == (True, 0, 2)
+    assert await outcome() == (True, 0, 2)
     await store.begin_attempt("d", at=3.0)
-    assert await doubts() == (True, 1, 3)
+    assert await outcome() == (True, 1, 3)
     await store.settle_delivery("d", DeliveryState.PENDING, at=3.0, error="429")
-    assert await doubts() == (True, 0, 3)
+    assert await outcome() == (True, 0, 3)
     await store.begin_attempt("d", at=3.0)
     await store.begin_attempt("d", at=3.0)  # by a successor: the first never got an outcome
-    assert await doubts() == (True, 2, 5)
+    assert await outcome() == (True, 2, 5)
 
 
-async def test_a_fetchable_reply_is_sent_as_it_is_committed(store: Store, chat: Chat) -> None:
+async def test_a_fetchable_reply_is_sent_as_it_is_committed(store: Store, chat: StoreChat) -> None:
     """I2: for the page and the API, sent means committed and fetchable."""
     row = await chat.say()
-    await chat.begin(row)
+    await chat.begin_turn(row)
     reply = chat.reply(row, text="here", state=DeliveryState.SENT)
-    await store.end_turn(chat.ending(row, deliveries=(reply,)))
+    await store.end_turn(chat.turn_end(row, deliveries=(reply,)))
     assert await store.undelivered_rows() == []
     assert [answer.text for answer in await store.deliveries_for_message(row.row.id)] == ["here"]
 
 
 async def test_a_command_commits_its_effect_with_the_end_of_its_row(
-    store: Store, chat: Chat
+    store: Store, chat: StoreChat
 ) -> None:
     """G4, G5: `/new` ends earlier unstarted rows and points the route at a fresh session."""
     running, waiting = await chat.say(), await chat.say()
-    await chat.begin(running)
+    await chat.begin_turn(running)
     command = await chat.say("/new")
     later = await chat.say()
     answer = NewDelivery(
@@ -455,7 +461,7 @@ async def test_a_command_commits_its_effect_with_the_end_of_its_row(
         await store.apply_command(effect)
 
 
-async def test_a_model_override_is_saved_with_its_session(store: Store, chat: Chat) -> None:
+async def test_a_model_override_is_saved_with_its_session(store: Store, chat: StoreChat) -> None:
     """J5, B3: set before the first turn too, and cleared by an empty name."""
 
     async def override(model: str, *, route: str | None = ROUTE, session: str = "s") -> None:
@@ -470,7 +476,7 @@ async def test_a_model_override_is_saved_with_its_session(store: Store, chat: Ch
     session = await store.session("s")
     assert session is not None and session.model_override == "big"
     assert await store.route(ROUTE) == "s"
-    await chat.begin(prompt="later")
+    await chat.begin_turn(prompt="later")
     session = await store.session("s")
     assert session is not None and (session.prompt, session.model_override) == ("later", "big")
     await override("", route=None)
@@ -478,10 +484,12 @@ async def test_a_model_override_is_saved_with_its_session(store: Store, chat: Ch
     assert session is not None and session.model_override is None
 
 
-async def test_sessions_are_listed_the_most_recently_active_first(store: Store, chat: Chat) -> None:
+async def test_sessions_are_listed_the_most_recently_active_first(
+    store: Store, chat: StoreChat
+) -> None:
     """F1: the record is whole, and pages do not overlap."""
     for number in range(5):
-        await chat.begin(turn=f"t{number}", session=f"s{number}", at=float(number))
+        await chat.begin_turn(turn=f"t{number}", session=f"s{number}", at=float(number))
     first = await store.sessions(limit=3)
     second = await store.sessions(limit=3, offset=3)
     assert [row.id for row in [*first, *second]] == ["s4", "s3", "s2", "s1", "s0"]
@@ -510,7 +518,7 @@ async def test_runners_and_processes_are_saved(store: Store) -> None:
 
 
 async def test_unknown_ids_are_not_found(store: Store) -> None:
-    """G3: a question about the unknown has a plain answer."""
+    """G3: a read of an unknown id returns nothing and raises no error."""
     assert await store.session("x") is None
     assert await store.turn("x") is None
     assert await store.inbox_row(1) is None

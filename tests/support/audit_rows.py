@@ -11,8 +11,8 @@ from holdfast.core.people.audit import (
 ANN = "simulated:default:ann"
 
 
-ALL = AuditFilter(after=0)
+ALL_ROWS = AuditFilter(after=0)
 
 
-async def rows(harness: GatewayHarness, kind: str = "") -> list[AuditRow]:
-    return await harness.store.audit(msgspec.structs.replace(ALL, kind=kind), limit=1000)
+async def audit_rows(harness: GatewayHarness, kind: str = "") -> list[AuditRow]:
+    return await harness.store.audit(msgspec.structs.replace(ALL_ROWS, kind=kind), limit=1000)

@@ -10,15 +10,15 @@ from holdfast.gateway.outbound.resend import resend
 from holdfast.testing.simulated.service import ChatService
 
 
-async def among_editors(harness: GatewayHarness, **about: Any) -> None:
-    """The gateway again, with a vendor whose messages can be edited."""
+async def restart_with_edits(harness: GatewayHarness, **capabilities: Any) -> None:
+    """Restart with a chat service whose messages can be edited."""
     await harness.stop()
-    harness.service = ChatService(**{"edit": True, "edit_interval": 0.01, **about})
+    harness.service = ChatService(**{"edit": True, "edit_interval": 0.01, **capabilities})
     await harness.start()
 
 
-async def shown(harness: GatewayHarness, text: str, *, message: int = 0) -> None:
-    """Until people read these words in that message."""
+async def wait_until_shown(harness: GatewayHarness, text: str, *, message: int = 0) -> None:
+    """Wait until that message shows this text."""
     async with asyncio.timeout(30):
         while True:
             sent = harness.service.ledger().sent
@@ -27,21 +27,23 @@ async def shown(harness: GatewayHarness, text: str, *, message: int = 0) -> None
             await asyncio.sleep(0.005)
 
 
-async def ended(harness: GatewayHarness, state: DeliveryState, number: int = 1) -> None:
+async def wait_for_deliveries(
+    harness: GatewayHarness, state: DeliveryState, number: int = 1
+) -> None:
     async with asyncio.timeout(30):
         while (await harness.store.outbox_counts())[state] != number:
             await asyncio.sleep(0.005)
 
 
-async def among(harness: GatewayHarness, **about: Any) -> None:
-    """The gateway again, with a vendor that can do this."""
+async def restart_with_chat_service(harness: GatewayHarness, **capabilities: Any) -> None:
+    """Restart with a chat service that has these capabilities."""
     await harness.stop()
-    harness.service = ChatService(**about)
+    harness.service = ChatService(**capabilities)
     await harness.start()
 
 
-async def only(harness: GatewayHarness, state: DeliveryState) -> DeliveryRow:
-    """The one delivery that ended so: a state on the way looks the same, but is still held."""
+async def wait_for_only_delivery(harness: GatewayHarness, state: DeliveryState) -> DeliveryRow:
+    """The only delivery with this final state: a delivery in flight is still held by the outbox."""
     async with asyncio.timeout(30):
         while True:
             rows = await harness.store.outbox(state=state, before=None, limit=10)
@@ -52,5 +54,5 @@ async def only(harness: GatewayHarness, state: DeliveryState) -> DeliveryRow:
     return row
 
 
-async def again(harness: GatewayHarness, row: DeliveryRow) -> DeliveryRow:
+async def resend_delivery(harness: GatewayHarness, row: DeliveryRow) -> DeliveryRow:
     return await resend(harness.gateway.services, harness.gateway.outbox, row)

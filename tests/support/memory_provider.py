@@ -6,37 +6,37 @@ from collections.abc import Sequence
 from holdfast.core.messages.transcript import Message
 from holdfast.core.people.memory import MemoryHook, MemorySubject
 
-EVERY = frozenset(MemoryHook)
+ALL_HOOKS = frozenset(MemoryHook)
 
 
-class Recorder:
-    """A provider that writes down what it is asked, and fails as it is told to."""
+class RecordingMemoryProvider:
+    """A provider that records its calls and fails as a test requests."""
 
-    def __init__(self, name: str = "recorder", wants: frozenset[MemoryHook] = EVERY) -> None:
+    def __init__(self, name: str = "recorder", wants: frozenset[MemoryHook] = ALL_HOOKS) -> None:
         self.name = name
         self.wants = wants
         self.calls: list[tuple[str, ...]] = []
-        self.ill: dict[str, str] = {}  # hook, or "all" → "raise", "hang" or "cling"
-        self.found = ""
+        self.faults: dict[str, str] = {}  # hook, or "all" → "raise", "hang" or "ignore cancel"
+        self.prefetched = ""
 
     async def _called(self, hook: str, *what: str) -> None:
         self.calls.append((hook, *what))
-        match self.ill.get(hook, self.ill.get("all", "")):
+        match self.faults.get(hook, self.faults.get("all", "")):
             case "raise":
                 raise RuntimeError(f"{hook} is broken")
             case "hang":
                 await asyncio.Event().wait()
-            case "cling":
-                await self._cling()
+            case "ignore cancel":
+                await self._ignore_cancellation()
 
-    async def _cling(self) -> None:
-        """Hold on to a call that was cancelled, once: as a careless `except` does."""
+    async def _ignore_cancellation(self) -> None:
+        """Ignore one cancellation, as a careless `except` does."""
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
             await asyncio.Event().wait()
 
-    def of(self, hook: str) -> list[tuple[str, ...]]:
+    def calls_to(self, hook: str) -> list[tuple[str, ...]]:
         return [call[1:] for call in self.calls if call[0] == hook]
 
     async def initialise(self) -> None:
@@ -48,7 +48,7 @@ class Recorder:
 
     async def prefetch(self, subject: MemorySubject, query: str) -> str:
         await self._called("prefetch", subject.session_id, query)
-        return self.found
+        return self.prefetched
 
     async def sync_turn(self, subject: MemorySubject, user: str, assistant: str) -> None:
         await self._called("sync_turn", subject.session_id, user, assistant)

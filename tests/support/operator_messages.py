@@ -7,7 +7,7 @@ from holdfast.core.messages.inbox import Accepted, Inbound
 from holdfast.server.api.v1.messages import accept_message, current_session_source
 
 
-async def said(
+async def send_as_operator(
     harness: GatewayHarness, session_id: SessionId, text: str, name: str = "op1"
 ) -> Accepted:
     row = await harness.store.session(session_id)

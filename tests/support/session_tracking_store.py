@@ -13,8 +13,8 @@ from holdfast.store.sqlite.store import SqliteStore
 T = TypeVar("T")
 
 
-class Watched(SqliteStore):
-    """Knows which sessions each write has touched the rows of, by the name of the write."""
+class SessionTrackingStore(SqliteStore):
+    """Records in `touched` which sessions each write touched, by the name of the write."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -38,14 +38,14 @@ class Watched(SqliteStore):
 
     def _install(self, db: apsw.Connection) -> None:
         self._watching = True
-        db.create_scalar_function("holdfast_watched", self._heard, 1)
+        db.create_scalar_function("holdfast_watched", self._record_session, 1)
         for table, change, row in _changes(db):
             db.execute(
                 f"CREATE TEMP TRIGGER watched_{table}_{change} AFTER {change} ON main.{table}"
                 f" BEGIN SELECT holdfast_watched({row}); END"
             )
 
-    def _heard(self, *session_id: Any) -> None:
+    def _record_session(self, *session_id: Any) -> None:
         self._names |= {name for name in session_id if name}
 
 
@@ -62,6 +62,6 @@ def _changes(db: apsw.Connection) -> Iterator[tuple[str, str, str]]:
 
 def _name(work: Callable[..., Any]) -> str:
     while isinstance(work, partial) and "work" in work.keywords:
-        work = work.keywords["work"]  # somebody acts: with the row of that in the same commit
+        work = work.keywords["work"]  # an audited write: its audit row is in the same commit
     done = work.func if isinstance(work, partial) else work
     return f"{done.__module__.rpartition('.')[2]}.{done.__name__}"

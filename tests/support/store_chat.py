@@ -18,8 +18,8 @@ ROUTE = "sim:default:dm:c:"
 ADDRESS = Address(platform="sim", account="default", chat_id="c")
 
 
-class Chat:
-    """One person talking to one store: builds the commands a gateway would."""
+class StoreChat:
+    """One conversation with a store: makes the writes that a gateway would make."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -36,7 +36,7 @@ class Chat:
         )
         return await self.store.accept(inbound, route=ROUTE, principal="p", at=1.0)
 
-    async def begin(
+    async def begin_turn(
         self, *rows: Accepted, turn: str = "t", session: str = "s", **more: Any
     ) -> None:
         await self.store.begin_turn(
@@ -51,7 +51,9 @@ class Chat:
             )
         )
 
-    def ending(self, *rows: Accepted, turn: str = "t", session: str = "s", **more: Any) -> EndTurn:
+    def turn_end(
+        self, *rows: Accepted, turn: str = "t", session: str = "s", **more: Any
+    ) -> EndTurn:
         state = more.pop("state", InboxState.ANSWERED)
         ends = tuple(InboxEnd(inbox_id=row.row.id, state=state) for row in rows)
         return EndTurn(

@@ -16,11 +16,11 @@ from holdfast.testing.simulated.events import SayRequest
 from holdfast.testing.simulated.platform import SimulatedPlatform
 from holdfast.testing.simulated.service import ChatService
 
-AT_ONCE = BackoffSettings(first_wait=0.02, max_wait=0.05, close_timeout=0.5)
+SHORT_BACKOFF = BackoffSettings(first_wait=0.02, max_wait=0.05, close_timeout=0.5)
 
 
-class Two(GatewayHarness):
-    """A second account of the same platform, at a service of its own."""
+class TwoAccountsHarness(GatewayHarness):
+    """A gateway with the accounts `default` and `work`, each with its own chat service."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -28,41 +28,41 @@ class Two(GatewayHarness):
         work = PlatformSettings(allow=("carl",))
         platform = msgspec.structs.replace(usual, accounts={"work": work})
         self.settings = Settings(platforms={"simulated": platform})
-        self.backoff = AT_ONCE
+        self.backoff = SHORT_BACKOFF
         self.work = ChatService()
         self.extra_platforms = [SimulatedPlatform(self.work, account="work", longest_delay=0.02)]
 
-    def say_at_work(self, text: str, *, user: str = "carl", chat: str = "office") -> str:
+    def say_to_work(self, text: str, *, user: str = "carl", chat: str = "office") -> str:
         return self.work.say(SayRequest(chat=chat, user=user, text=text, account="work"))
 
-    async def sent_at_work(self, number: int) -> list[str]:
+    async def work_texts(self, number: int) -> list[str]:
         ledger = await self.work.wait_for_ledger(sent=number, wait=30)
         assert len(ledger.sent) >= number, f"only {len(ledger.sent)} of {number} were sent"
         return [sent.outgoing.text for sent in ledger.sent]
 
-    def facts(self, account: str = "work") -> AccountStatus:
-        (found,) = [
+    def status_of(self, account: str = "work") -> AccountStatus:
+        (status,) = [
             each
             for each in self.gateway.accounts.statuses()
             if (each.name, each.account) == ("simulated", account)
         ]
-        return found
+        return status
 
 
-class Late(SimulatedPlatform):
-    """A door that is not through until it is let in, and hangs on its way out if it is told to."""
+class GatedPlatform(SimulatedPlatform):
+    """A platform that connects and closes only when a test allows it."""
 
     def __init__(self, service: ChatService) -> None:
         super().__init__(service, account="work", longest_delay=0.02)
-        self.let_in = asyncio.Event()
-        self.let_out = asyncio.Event()
-        self.let_out.set()
+        self.may_connect = asyncio.Event()
+        self.may_close = asyncio.Event()
+        self.may_close.set()
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
-        await self.let_in.wait()
+        await self.may_connect.wait()
         async with super().connect(intake):
             try:
                 yield
             finally:
-                await self.let_out.wait()
+                await self.may_close.wait()

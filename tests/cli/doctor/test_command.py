@@ -1,22 +1,20 @@
-"""`holdfast doctor`: what is wrong in a home, why it matters, what to do, and mending it."""
+"""`holdfast doctor`: the problems of a home, why they matter, what to do, and repairing them."""
 
 import asyncio
 import json
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cli.stored_turn import store_answered_turn
 from tests.faults.backup_homes import leave_in_wal
-from tests.support.command_line import CliGateway
+from tests.support.command_line import Cli, CliGateway
 
 from holdfast.cli.doctor.checks import CHECKS
 from holdfast.system import exit_codes
 from holdfast.system.paths import Paths
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 QUICK = ("--skip", "model", "--skip", "sandbox")  # what calls others or tries programs
 
 
@@ -63,8 +61,8 @@ def test_files_readable_by_others_are_reported_and_fixed(cli: Cli, paths: Paths)
     assert len(findings(looked, "permissions")) == 2
     assert looked.returncode == exit_codes.FAILED
     assert paths.env_file.stat().st_mode & 0o777 == 0o644  # looking changes nothing
-    mended = cli("doctor", "--fix", *QUICK)
-    assert mended.returncode == exit_codes.OK and "fixed:" in mended.stdout
+    repaired = cli("doctor", "--fix", *QUICK)
+    assert repaired.returncode == exit_codes.OK and "fixed:" in repaired.stdout
     assert paths.env_file.stat().st_mode & 0o777 == 0o600
     assert paths.home.stat().st_mode & 0o777 == 0o700
 
@@ -81,11 +79,11 @@ def test_a_damaged_database_is_reported_and_not_changed(cli: Cli, paths: Paths) 
     content = paths.db.read_bytes()
     paths.db.write_bytes(content[:8192] + b"\xff" * 8192 + content[16384:])
     leave_in_wal(paths.home, "late", "in the log")
-    torn = [path.read_bytes() for path in (paths.db, paths.home / "state.db-wal")]
+    damaged = [path.read_bytes() for path in (paths.db, paths.home / "state.db-wal")]
     looked = cli("doctor", "--json", "--fix", *QUICK)
     assert looked.returncode == exit_codes.FAILED, looked.stdout
     assert findings(looked, "database")[0]["level"] == "problem"
-    assert [path.read_bytes() for path in (paths.db, paths.home / "state.db-wal")] == torn
+    assert [path.read_bytes() for path in (paths.db, paths.home / "state.db-wal")] == damaged
 
 
 def test_only_the_first_of_many_faults_of_a_file_are_reported(cli: Cli, paths: Paths) -> None:

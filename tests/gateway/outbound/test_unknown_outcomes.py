@@ -1,11 +1,15 @@
-"""I2, I3: what may have arrived is settled by what the platform can do, and nobody is hurried."""
+"""I2, I3: unknown outcomes are settled by the capabilities of the platform, within rate limits."""
 
 import asyncio
 from typing import Any
 
 import pytest
-from tests.faults.backup_homes import backed_up, put_back
-from tests.support.deliveries import among, ended, shown
+from tests.faults.backup_homes import make_backup, restore
+from tests.support.deliveries import (
+    restart_with_chat_service,
+    wait_for_deliveries,
+    wait_until_shown,
+)
 from tests.support.gateway_harness import GatewayHarness, Until
 
 from holdfast.core.errors import StoreError
@@ -20,15 +24,15 @@ from holdfast.testing.simulated.events import Faults, VendorVerdict
 async def test_a_delivery_that_can_be_looked_up_arrives_once_and_unmarked(
     harness: GatewayHarness, fault: str
 ) -> None:
-    """I2: it is there, and is not sent again; or it is not, and is sent for the first time."""
-    await among(harness, lookup=True)
+    """I2: if it arrived it is not resent; otherwise it is sent for the first time."""
+    await restart_with_chat_service(harness, lookup=True)
     harness.service.set_faults(Faults(**{fault: 2}))
     harness.model.say("hello", "next")
     harness.say("hi")
-    await shown(harness, "hello")
+    await wait_until_shown(harness, "hello")
     harness.say("and?")
-    await shown(harness, "next", message=1)
-    await ended(harness, DeliveryState.SENT, 2)
+    await wait_until_shown(harness, "next", message=1)
+    await wait_for_deliveries(harness, DeliveryState.SENT, 2)
     (answer,) = await harness.store.deliveries_for_message(1)
     sent = harness.service.ledger().sent
     assert answer.platform_message_id == sent[0].message_id
@@ -41,19 +45,19 @@ async def test_a_delivery_that_can_be_looked_up_arrives_once_and_unmarked(
 async def test_a_delivery_without_a_receipt_at_a_crash_is_looked_up_by_the_successor(
     harness: GatewayHarness,
 ) -> None:
-    """I2: a crash between the send and its receipt, and the vendor is asked before anything is
-    sent; while nobody answers, the question is asked again."""
-    await among(harness, lookup=True)
+    """I2: after a crash between the send and its receipt, the vendor is asked before anything is
+    sent; the lookup is repeated until it is answered."""
+    await restart_with_chat_service(harness, lookup=True)
     held = Faults(lost_receipts=1, disconnected=False)
     harness.service.set_faults(held)
     harness.model.say("hello")
     harness.say("hi")
-    await shown(harness, "hello")
+    await wait_until_shown(harness, "hello")
     harness.service.set_faults(Faults(disconnected=True))
     await harness.die()
     await harness.start()
     harness.service.set_faults(Faults())
-    await ended(harness, DeliveryState.SENT)
+    await wait_for_deliveries(harness, DeliveryState.SENT)
     assert len(harness.service.ledger().sent) == 1
 
 
@@ -62,33 +66,33 @@ async def test_pending_deliveries_of_a_restored_backup_are_marked_in_every_part(
     harness: GatewayHarness, until: Until, text: str
 ) -> None:
     """I2: it may have been delivered since the backup was made."""
-    await among(harness, max_length=10)
+    await restart_with_chat_service(harness, max_length=10)
     harness.service.set_faults(Faults(floods=1, retry_after=30.0))
     harness.model.say(text)
     harness.say("hi")
     await until(lambda: bool(harness.service.ledger().attempts))
     await harness.stop()
     home = harness.path.parent
-    backup = await asyncio.to_thread(backed_up, home)
+    backup = await asyncio.to_thread(make_backup, home)
     await harness.start()
-    await ended(harness, DeliveryState.SENT)
+    await wait_for_deliveries(harness, DeliveryState.SENT)
     await harness.stop()
-    await asyncio.to_thread(put_back, home, backup)
+    await asyncio.to_thread(restore, home, backup)
     await harness.start()
-    await ended(harness, DeliveryState.SENT)
+    await wait_for_deliveries(harness, DeliveryState.SENT)
     marks = [each.outgoing.maybe_repeated for each in harness.service.ledger().sent]
     parts = len(text.split())
     assert marks == [False] * parts + [True] * parts
 
 
-class Stumbling(SqliteStore):
-    """A store that does not take the second attempt of a delivery, once."""
+class FailingAttemptStore(SqliteStore):
+    """A store that refuses to record the second attempt of a delivery."""
 
-    tried = 0
+    attempts_begun = 0
 
     def begin_attempt(self, delivery_id: DeliveryId, *, at: float) -> asyncio.Future[None]:
-        self.tried += 1
-        if self.tried != 2:
+        self.attempts_begun += 1
+        if self.attempts_begun != 2:
             return super().begin_attempt(delivery_id, at=at)
         refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         refused.set_exception(StoreError("the disk is full"))
@@ -98,35 +102,37 @@ class Stumbling(SqliteStore):
 async def test_a_store_failure_between_two_attempts_keeps_the_unknown_outcome(
     harness: GatewayHarness,
 ) -> None:
-    """I2: the second is marked, whatever came between it and the first."""
+    """I2: the second attempt is marked, whatever failed between it and the first."""
     await harness.stop()
-    harness.open_store = Stumbling
+    harness.open_store = FailingAttemptStore
     await harness.start()
     harness.service.set_faults(Faults(lost_receipts=1))
     harness.model.say("hello")
     harness.say("hi")
-    await ended(harness, DeliveryState.SENT)
+    await wait_for_deliveries(harness, DeliveryState.SENT)
     sent = harness.service.ledger().sent
     assert [each.outgoing.maybe_repeated for each in sent] == [False, True]
-    assert harness.store.tried == 3
+    assert harness.store.attempts_begun == 3
 
 
 @pytest.mark.parametrize("edit", [True, False])
 async def test_the_parts_of_a_reply_are_looked_up_one_by_one(
     harness: GatewayHarness, edit: bool
 ) -> None:
-    """I2, I4: also the first piece of one that grows, which is then changed where it stands."""
-    await among(harness, lookup=True, max_length=10, edit=edit, edit_interval=0.01)
+    """I2, I4: also the first piece of a streamed reply, which is then edited."""
+    await restart_with_chat_service(
+        harness, lookup=True, max_length=10, edit=edit, edit_interval=0.01
+    )
     harness.service.set_faults(Faults(lost_receipts=2))
     reply = ManualReply()
     harness.model.say(reply)
     harness.say("hi")
     reply.say("aaaaa")
     if edit:
-        await shown(harness, "aaaaa")
+        await wait_until_shown(harness, "aaaaa")
     reply.say("aaaa bbbbbbbbb")
     reply.end()
-    await ended(harness, DeliveryState.SENT)
+    await wait_for_deliveries(harness, DeliveryState.SENT)
     sent = harness.service.ledger().sent
     assert [each.text.strip() for each in sent] == ["aaaaaaaaa", "bbbbbbbbb"]
     assert not any(each.outgoing.maybe_repeated for each in sent)
@@ -135,12 +141,12 @@ async def test_the_parts_of_a_reply_are_looked_up_one_by_one(
 async def test_parts_for_an_idempotent_vendor_are_settled_without_edits(
     harness: GatewayHarness,
 ) -> None:
-    """I2: what it kept of the attempt before is all there will be; nobody sends it for ever."""
-    await among(harness, idempotent_send=True, max_length=10)
+    """I2: the vendor returns its first result, and the parts are not resent forever."""
+    await restart_with_chat_service(harness, idempotent_send=True, max_length=10)
     harness.service.set_faults(Faults(lost_receipts=1))
     harness.model.say("aaaaaaaaa bbbbbbbbb")
     harness.say("hi")
-    await ended(harness, DeliveryState.SENT)
+    await wait_for_deliveries(harness, DeliveryState.SENT)
     ledger = harness.service.ledger()
     assert [each.text.strip() for each in ledger.sent] == ["aaaaaaaaa", "bbbbbbbbb"]
     assert len(ledger.attempts) == 3
@@ -150,8 +156,8 @@ async def test_parts_for_an_idempotent_vendor_are_settled_without_edits(
 async def test_an_idempotent_vendor_that_never_answers_is_retried_with_backoff(
     harness: GatewayHarness, until: Until, text: str
 ) -> None:
-    """I3: a failure is no reason to ask as fast as one can."""
-    await among(harness, idempotent_send=True, max_length=10)
+    """I3: failures are retried with growing waits."""
+    await restart_with_chat_service(harness, idempotent_send=True, max_length=10)
     harness.service.set_faults(Faults(lost_messages=1000))
     harness.model.say(text)
     harness.say("hi")
@@ -159,25 +165,25 @@ async def test_an_idempotent_vendor_that_never_answers_is_retried_with_backoff(
     await asyncio.sleep(1.0)  # how often one asks in a second, and nothing else, is in question
     assert len(harness.service.ledger().attempts) <= 10
     harness.service.set_faults(Faults())
-    await ended(harness, DeliveryState.SENT)
+    await wait_for_deliveries(harness, DeliveryState.SENT)
 
 
 @pytest.mark.parametrize("text", ["hello", "aaaaaaaaa bbbbbbbbb"])
 async def test_a_rate_limited_account_waits_in_every_chat(
     harness: GatewayHarness, until: Until, text: str
 ) -> None:
-    """I3: one gate per account, in front of everything; what its vendor told one chat counts."""
-    await among(harness, max_length=10)
+    """I3: one gate per account, in front of every output; a 429 in one chat counts for all."""
+    await restart_with_chat_service(harness, max_length=10)
     harness.service.set_faults(Faults(account_floods=1, retry_after=1.5))
     harness.model.say(text, "next")
     harness.say("hi")
     await until(lambda: bool(harness.service.ledger().attempts))
     harness.say("and?", chat="other")
-    await until(_is_owed(harness, 2))
+    await until(_pending_count_is(harness, 2))
     assert [attempt.verdict for attempt in harness.service.ledger().attempts] == [
         VendorVerdict.FLOOD
     ]
-    await ended(harness, DeliveryState.SENT, 2)
+    await wait_for_deliveries(harness, DeliveryState.SENT, 2)
     sent = {each.text.strip() for each in harness.service.ledger().sent}
     assert sent == {*text.split(), "next"}
 
@@ -186,7 +192,7 @@ async def test_a_rate_limited_account_shows_no_progress(
     harness: GatewayHarness, until: Until
 ) -> None:
     """I3: typing and the words of a growing reply are dropped under pressure, in every chat."""
-    await among(harness, edit=True, edit_interval=0.01, typing=True)
+    await restart_with_chat_service(harness, edit=True, edit_interval=0.01, typing=True)
     harness.service.set_faults(Faults(account_floods=1, retry_after=30.0))
     harness.say("hi")
     await until(lambda: not harness.service.faults.account_floods)
@@ -210,8 +216,8 @@ async def test_a_rate_limited_chat_delays_no_other(harness: GatewayHarness, unti
     assert await harness.texts(1) == ["next"]
 
 
-def _is_owed(harness: GatewayHarness, number: int) -> Any:
-    async def owed() -> bool:
+def _pending_count_is(harness: GatewayHarness, number: int) -> Any:
+    async def matches() -> bool:
         return len(await harness.store.undelivered_rows()) == number
 
-    return owed
+    return matches

@@ -1,4 +1,4 @@
-"""Backups as files: what is in one, how a bad one is known, and what a restore leaves."""
+"""Backups: their contents, how damage is detected, and what a restore keeps (K4, K5)."""
 
 import asyncio
 import hashlib
@@ -13,13 +13,13 @@ from pathlib import Path
 import apsw
 import pytest
 from tests.faults.backup_homes import (
-    backed_up,
-    left_in_the_log,
-    made_home,
-    put_back,
-    read,
-    talk,
-    written,
+    leave_in_wal,
+    make_backup,
+    make_home,
+    read_meta,
+    restore,
+    write_meta,
+    write_turns,
 )
 from tests.faults.file_damage import PAGE
 
@@ -32,13 +32,13 @@ from holdfast.store.sqlite.file_check import APPLICATION_ID
 from holdfast.store.sqlite.schema import apply_migration, load_migrations
 from holdfast.store.sqlite.store import SqliteStore
 
-USUAL = {"manifest.json", "state.db", "holdfast.toml", "SHA256SUMS"}
+ALWAYS_INCLUDED = {"manifest.json", "state.db", "holdfast.toml", "SHA256SUMS"}
 UPLOAD = "workspaces/s_1/uploads/photo.png"
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    return made_home(tmp_path)
+    return make_home(tmp_path)
 
 
 def names_in(backup: Path) -> set[str]:
@@ -47,24 +47,24 @@ def names_in(backup: Path) -> set[str]:
 
 
 def test_a_backup_contains_uploads_and_no_secrets(home: Path) -> None:
-    """K4: keys and files of agents only where they are asked for."""
-    assert names_in(backed_up(home)) == {*USUAL, UPLOAD}
-    whole = names_in(backed_up(home, workspaces=True, secrets=True))
-    assert whole == {*USUAL, UPLOAD, "workspaces/s_1/made/by_an_agent.py", ".env"}
+    """K4: secrets and files of agents only on request."""
+    assert names_in(make_backup(home)) == {*ALWAYS_INCLUDED, UPLOAD}
+    whole = names_in(make_backup(home, workspaces=True, secrets=True))
+    assert whole == {*ALWAYS_INCLUDED, UPLOAD, "workspaces/s_1/made/by_an_agent.py", ".env"}
 
 
 def test_a_restore_brings_the_audit_back_and_adds_its_own_row(home: Path) -> None:
-    """K4: what was done since is gone with all the rest, and the chain holds."""
-    before = acted(home, "before")
-    backup = backed_up(home)
-    acted(home, "since")
-    put_back(home, backup)
-    rows = acted(home, "after")
+    """K4: entries after the backup are gone, and the chain is valid."""
+    before = add_audit_entry(home, "before")
+    backup = make_backup(home)
+    add_audit_entry(home, "since")
+    restore(home, backup)
+    rows = add_audit_entry(home, "after")
     assert rows == [*before, "backup.restored ", "token.added after"]
 
 
-def acted(home: Path, name: str) -> list[str]:
-    """Somebody acts; all that the audit says then."""
+def add_audit_entry(home: Path, name: str) -> list[str]:
+    """Add an audit entry; returns all entries."""
 
     async def act() -> list[str]:
         async with SqliteStore(home / "state.db") as store:
@@ -79,7 +79,7 @@ def acted(home: Path, name: str) -> list[str]:
 
 def test_a_backup_is_readable_by_its_owner_only_and_leaves_no_other_file(home: Path) -> None:
     """K4: whole or not there."""
-    backup = backed_up(home)
+    backup = make_backup(home)
     assert backup.stat().st_mode & 0o777 == 0o600
     assert backup.parent.stat().st_mode & 0o777 == 0o700
     assert [*backup.parent.iterdir()] == [backup]
@@ -87,38 +87,38 @@ def test_a_backup_is_readable_by_its_owner_only_and_leaves_no_other_file(home: P
 
 
 def test_a_link_out_of_a_workspace_is_not_followed(home: Path) -> None:
-    """K4: commands that nobody trusts may have made it."""
+    """K4: an untrusted command may have made it."""
     (home / "workspaces/s_1/uploads/leak").symlink_to(home / ".env")
     (home / "workspaces/s_1/uploads/second leak").hardlink_to(home / ".env")
     (home / "workspaces/s_2").symlink_to(home.parent)
-    names = names_in(backed_up(home, workspaces=True))
+    names = names_in(make_backup(home, workspaces=True))
     assert not any("leak" in name or "s_2" in name for name in names)
 
 
 def test_damage_that_row_counts_miss_prevents_a_backup(tmp_path: Path) -> None:
-    """K4: every page of the copy is looked at before it is called a backup."""
+    """K4: every page of the copy is checked before it becomes a backup."""
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
-    asyncio.run(talk(home / "state.db", turns=7, words=600))
+    asyncio.run(write_turns(home / "state.db", turns=7, words=600))
     database = home / "state.db"
     body = bytearray(database.read_bytes())
-    at = next(at for at in range(PAGE, len(body), PAGE) if _goes_on(body, at))
-    body[at : at + 4] = bytes(4)  # a long message ends in its middle
+    at = next(at for at in range(PAGE, len(body), PAGE) if _is_overflow_page(body, at))
+    body[at : at + 4] = bytes(4)  # a long message is truncated
     database.write_bytes(body)
     with pytest.raises(InvalidBackup, match="No backup was made"):
-        backed_up(home)
+        make_backup(home)
     assert not [*(home / "backups").iterdir()]
 
 
-def _goes_on(body: bytearray, at: int) -> bool:
-    """Whether a page holds the middle of a long text: it names the next, and is no tree's."""
+def _is_overflow_page(body: bytearray, at: int) -> bool:
+    """Whether a page is an overflow page of a long text: it begins with the number of the next."""
     following = int.from_bytes(body[at : at + 4], "big")
     return 0 < following <= len(body) // PAGE and b"question" in body[at : at + PAGE]
 
 
 def test_a_backup_can_be_verified_with_sha256sum(home: Path, tmp_path: Path) -> None:
     (home / "workspaces/s_1/uploads/two\nlines \\n.txt").write_text("x")
-    with tarfile.open(backed_up(home)) as tar:
+    with tarfile.open(make_backup(home)) as tar:
         tar.extractall(tmp_path / "out", filter="data")
     check = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
     ran = subprocess.run(check, cwd=tmp_path / "out", capture_output=True, check=False)
@@ -127,8 +127,8 @@ def test_a_backup_can_be_verified_with_sha256sum(home: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("spoil", ["flip", "cut", "cut the end", "novel"])
 def test_a_changed_backup_is_invalid_and_not_restored(home: Path, spoil: str) -> None:
-    """K4: verified by its sums and by opening it; what is there stays."""
-    backup = backed_up(home)
+    """K4: verified by checksums and by opening it; the home is unchanged."""
+    backup = make_backup(home)
     body = bytearray(backup.read_bytes())
     middle = len(body) // 2
     if spoil == "flip":
@@ -136,16 +136,16 @@ def test_a_changed_backup_is_invalid_and_not_restored(home: Path, spoil: str) ->
     cut = {"cut": body[:middle], "cut the end": body[:-600], "novel": b"once upon a time"}
     backup.write_bytes(cut.get(spoil, body))
     content = (home / "state.db").read_bytes()
-    with directory.staging_folder(home / "backups") as room, pytest.raises(InvalidBackup):
-        create.verify_backup(backup, room, progress=lambda done: None)
+    with directory.staging_folder(home / "backups") as staging, pytest.raises(InvalidBackup):
+        create.verify_backup(backup, staging, progress=lambda done: None)
     with pytest.raises(InvalidBackup):
-        put_back(home, backup)
+        restore(home, backup)
     assert (home / "state.db").read_bytes() == content
     assert [*home.glob(".restore-*")] == []
 
 
 def repacked(backup: Path, **changes: object) -> Path:
-    """The same, as another program would have made it: its sums are right."""
+    """The same backup with another manifest and valid checksums."""
     with tarfile.open(backup) as tar:
         found = {name: tar.extractfile(name) for name in tar.getnames()}
         files = {name: file.read() for name, file in found.items() if file is not None}
@@ -165,24 +165,24 @@ def repacked(backup: Path, **changes: object) -> Path:
 
 def test_a_backup_of_a_newer_schema_is_refused(home: Path) -> None:
     """K5: with nothing written; the newer Holdfast can use it."""
-    backup = repacked(backed_up(home), schema=len(load_migrations()) + 1)
+    backup = repacked(make_backup(home), schema=len(load_migrations()) + 1)
     content = (home / "state.db").read_bytes()
     with pytest.raises(InvalidBackup, match="schema version"):
-        put_back(home, backup)
+        restore(home, backup)
     assert (home / "state.db").read_bytes() == content
 
 
 def test_a_backup_with_wrong_counts_is_invalid(home: Path) -> None:
-    """K4: opened and counted, not believed."""
-    backup = repacked(backed_up(home), counts={"messages": 1})
+    """K4: rows are counted, and the manifest is not trusted."""
+    backup = repacked(make_backup(home), counts={"messages": 1})
     with pytest.raises(InvalidBackup, match="does not match its manifest"):
-        put_back(home, backup)
+        restore(home, backup)
 
 
 @pytest.mark.parametrize("name", ["../outside", "/outside", "workspaces/../../outside"])
 def test_a_path_outside_the_home_is_refused(home: Path, tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidBackup, match="outside"):
-        put_back(home, repacked(backed_up(home), extra=name))
+        restore(home, repacked(make_backup(home), extra=name))
     assert not [*tmp_path.rglob("outside")] and not Path("/outside").exists()
 
 
@@ -192,26 +192,26 @@ def test_a_path_outside_the_home_is_refused(home: Path, tmp_path: Path, name: st
 def test_a_path_that_is_not_normalised_is_refused_before_anything_changes(
     home: Path, name: str
 ) -> None:
-    """K4: or a plan would be committed to that nobody can carry out."""
+    """K4: or a restore plan would be committed that cannot be executed."""
     there = sorted(home.rglob("*"))
     with pytest.raises(InvalidBackup, match="which no backup of Holdfast does"):
-        put_back(home, repacked(backed_up(home), extra=name), everything=True)
+        restore(home, repacked(make_backup(home), extra=name), everything=True)
     assert sorted(path for path in home.rglob("*") if "backups" not in path.parts) == there
-    assert read(home, "anything") is None
+    assert read_meta(home, "anything") is None
 
 
 def test_a_file_larger_than_the_disk_is_refused_before_it_is_written(home: Path) -> None:
     """Its size as the archive has it counts, and not what the manifest says."""
-    backup = backed_up(home)
+    backup = make_backup(home)
     hole = tarfile.TarInfo("workspaces/hole")
     size = str(10**15)
     hole.pax_headers = {"GNU.sparse.map": "0,0", "GNU.sparse.size": size}
     with pytest.raises(InvalidBackup, match="hole"):
-        put_back(home, with_member(backup, hole))
+        restore(home, with_member(backup, hole))
     huge = tarfile.TarInfo("workspaces/huge")
     huge.pax_headers = {"size": size}
     with pytest.raises(HoldfastError, match="MB of free space"):
-        put_back(home, with_member(backup, huge))
+        restore(home, with_member(backup, huge))
     assert [*home.glob(".restore-*")] == []
 
 
@@ -226,33 +226,33 @@ def with_member(backup: Path, member: tarfile.TarInfo) -> Path:
 
 
 def test_a_restore_keeps_a_copy_of_a_file_with_the_longest_possible_name(home: Path) -> None:
-    """K4: with `--all`, what is there is kept under a name that begins as its own."""
+    """K4: with `--all`, the existing file is kept under a name with the same beginning."""
     long = home / "workspaces/s_1/uploads" / ("\u00e4" * 125 + ".png")
     long.write_text("old")
-    backup = backed_up(home)
+    backup = make_backup(home)
     long.write_text("new")
-    for kept in ("new", "old"):
-        put_back(home, backup, everything=True)
+    for previous in ("new", "old"):
+        restore(home, backup, everything=True)
         assert long.read_text() == "old"
-        aside = [each for each in long.parent.iterdir() if each.name.startswith("\u00e4" * 50)]
-        assert kept in [each.read_text() for each in aside if each != long]
+        copies = [each for each in long.parent.iterdir() if each.name.startswith("\u00e4" * 50)]
+        assert previous in [each.read_text() for each in copies if each != long]
 
 
 def test_a_file_name_that_is_not_utf8_is_restored_unchanged(home: Path) -> None:
-    """K4: names of files are bytes, and commands write what they like."""
-    odd = home / "workspaces/s_1/uploads" / os.fsdecode(b"\xff\xfe.png")
-    odd.write_text("old")
-    backup = backed_up(home)
-    odd.unlink()
-    put_back(home, backup)
-    assert odd.read_text() == "old"
-    odd.write_text("new")
-    put_back(home, backup, everything=True)
-    assert odd.read_text() == "old"
+    """K4: file names are bytes, and commands may use any."""
+    file = home / "workspaces/s_1/uploads" / os.fsdecode(b"\xff\xfe.png")
+    file.write_text("old")
+    backup = make_backup(home)
+    file.unlink()
+    restore(home, backup)
+    assert file.read_text() == "old"
+    file.write_text("new")
+    restore(home, backup, everything=True)
+    assert file.read_text() == "old"
 
 
 def test_a_restore_ignores_files_that_no_home_has(home: Path) -> None:
-    put_back(home, repacked(backed_up(home), extra="run/control.sock"), everything=True)
+    restore(home, repacked(make_backup(home), extra="run/control.sock"), everything=True)
     assert not (home / "run").exists()
 
 
@@ -265,9 +265,9 @@ def test_a_backup_of_an_older_schema_is_migrated_by_the_next_start(tmp_path: Pat
         apply_migration(older, migration)
     older.execute("INSERT INTO meta (key, value) VALUES ('from', 'long ago')")
     older.close()
-    put_back(tmp_path, backed_up(tmp_path))
+    restore(tmp_path, make_backup(tmp_path))
     assert version(path) == 3
-    assert read(tmp_path, "from") == "long ago"
+    assert read_meta(tmp_path, "from") == "long ago"
     assert version(path) == len(load_migrations())
 
 
@@ -279,83 +279,85 @@ def version(path: Path) -> int:
 
 
 def test_a_restore_keeps_the_previous_database_readable(home: Path) -> None:
-    """K4: never deleted; the log that belongs to it goes with it."""
-    backup = backed_up(home)
-    written(home, since="the backup")
-    left_in_the_log(home, "late", "in the log")
-    restored = put_back(home, backup)
-    assert read(home, "since") is None and read(home, "late") is None
-    [log, aside] = sorted(restored.previous_files, key=len, reverse=True)
-    assert log == f"{aside}-wal"
-    old = apsw.Connection(str(home / aside))
-    kept = dict(old.execute("SELECT key, value FROM meta").fetchall())
+    """K4: never deleted; its WAL is kept with it."""
+    backup = make_backup(home)
+    write_meta(home, since="the backup")
+    leave_in_wal(home, "late", "in the log")
+    restored = restore(home, backup)
+    assert read_meta(home, "since") is None and read_meta(home, "late") is None
+    [log, copies] = sorted(restored.previous_files, key=len, reverse=True)
+    assert log == f"{copies}-wal"
+    old = apsw.Connection(str(home / copies))
+    previous = dict(old.execute("SELECT key, value FROM meta").fetchall())
     old.close()
-    assert kept == {"since": "the backup", "late": "in the log"}
+    assert previous == {"since": "the backup", "late": "in the log"}
 
 
 def test_a_restore_overwrites_no_database_kept_by_an_earlier_one(home: Path) -> None:
     """K4: also within one second."""
-    backup = backed_up(home)
+    backup = make_backup(home)
     names = set()
     for number in range(3):
-        written(home, life=str(number))
-        names |= set(put_back(home, backup).previous_files)
+        write_meta(home, life=str(number))
+        names |= set(restore(home, backup).previous_files)
     assert len(names) == 3 and all((home / name).exists() for name in names)
 
 
 def test_a_restore_adds_missing_files(home: Path) -> None:
-    backup = backed_up(home)
+    backup = make_backup(home)
     photo, config = home / UPLOAD, home / "holdfast.toml"
     photo.unlink()
     config.write_text("# mine\n")
-    restored = put_back(home, backup)
+    restored = restore(home, backup)
     assert (restored.placed, restored.left) == (1, 1)
     assert photo.read_text() == "uploads/photo.png" and config.read_text() == "# mine\n"
-    put_back(home, backup, everything=True)
+    restore(home, backup, everything=True)
     assert config.read_text() != "# mine\n"
-    [aside] = home.glob("holdfast.toml.before-restore-*")
-    assert aside.read_text() == "# mine\n"
+    [copies] = home.glob("holdfast.toml.before-restore-*")
+    assert copies.read_text() == "# mine\n"
 
 
 def test_a_restore_does_not_follow_links(home: Path, tmp_path: Path) -> None:
-    """K4: a command may have left one that leads out of the home; the rest is restored."""
-    backup = backed_up(home)
-    written(home, since="the backup")
+    """K4: a command may have made a link that leads out of the home; the rest is restored."""
+    backup = make_backup(home)
+    write_meta(home, since="the backup")
     (home / UPLOAD).unlink()
     (home / UPLOAD).parent.rmdir()
     (home / UPLOAD).parent.symlink_to(tmp_path)
-    put_back(home, backup)
+    restore(home, backup)
     assert not (tmp_path / "photo.png").exists()
-    assert read(home, "since") is None
+    assert read_meta(home, "since") is None
 
 
 def test_pending_deliveries_have_an_unknown_outcome_after_a_restore(home: Path) -> None:
-    """I2: nobody knows, so that it is sent as what may be a repetition."""
+    """I2: it is sent marked as possibly repeated."""
     rows = "('d_1', '{}', 'reply', 'pending', 1, 1), ('d_2', '{}', 'reply', 'sent', 1, 1)"
     db = apsw.Connection(str(home / "state.db"))
     db.execute(
         f"INSERT INTO outbox (id, address, kind, state, created_at, updated_at) VALUES {rows}"
     )
     db.close()
-    put_back(home, backed_up(home))
+    restore(home, make_backup(home))
     db = apsw.Connection(str(home / "state.db"))
     assert db.execute("SELECT id, doubtful FROM outbox").fetchall() == [("d_1", 1), ("d_2", 0)]
     db.close()
 
 
 def test_pruning_keeps_the_newest_backups_whatever_the_clock_says(home: Path) -> None:
-    """K4: one made after the clock was set back is not taken for the oldest."""
-    future = [backed_up(home).rename(home / "backups" / f"holdfast-{n}.tar.gz") for n in (1, 2, 3)]
+    """K4: a backup made after the clock was set back does not count as the oldest."""
+    future = [
+        make_backup(home).rename(home / "backups" / f"holdfast-{n}.tar.gz") for n in (1, 2, 3)
+    ]
     for backup in future:
         repacked(backup, made_at=9e9)
-    newest = backed_up(home)
+    newest = make_backup(home)
     gone = directory.prune_backups(home / "backups", keep=2, always_keep=newest)
     assert len(gone) == 2 and newest.exists()
     assert directory.prune_backups(home / "backups", keep=2) == []
 
 
 def test_a_backup_is_found_by_name_by_prefix_or_as_the_latest(home: Path) -> None:
-    folder, backup = home / "backups", backed_up(home)
+    folder, backup = home / "backups", make_backup(home)
     (folder / "holdfast-99999999.tar.gz").write_bytes(b"no backup, and newer")
     stem = backup.name.removesuffix(".tar.gz")
     for name in (stem, backup.name, stem[:15], stem.removeprefix("holdfast-"), "latest"):

@@ -1,4 +1,4 @@
-"""`kill -9` at every step of a restore: what is there afterwards is the old or the new, whole."""
+"""`kill -9` at every step of a restore leaves the old or the new state, complete (K4)."""
 
 import signal
 import subprocess
@@ -6,12 +6,19 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.faults.backup_homes import backed_up, left_in_the_log, made_home, put_back, read, written
+from tests.faults.backup_homes import (
+    leave_in_wal,
+    make_backup,
+    make_home,
+    read_meta,
+    restore,
+    write_meta,
+)
 
 from holdfast.core.errors import StoreUnusable
 from holdfast.store.backup.restore_plan import PLAN_FILE
 
-# Ends itself before the nth thing that a restore does.
+# Kills itself before the nth step of a restore.
 RESTORE = """
 import os, signal, sys
 from pathlib import Path
@@ -31,7 +38,7 @@ print(passed)
 """
 
 
-def restored(home: Path, backup: Path, *, killed_at: int) -> subprocess.CompletedProcess[str]:
+def run_restore(home: Path, backup: Path, *, killed_at: int) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", RESTORE, str(home), str(backup), str(killed_at)],
         capture_output=True,
@@ -41,54 +48,56 @@ def restored(home: Path, backup: Path, *, killed_at: int) -> subprocess.Complete
     )
 
 
-def prepared(tmp_path: Path) -> tuple[Path, Path]:
-    """A home that has gone on since its backup, in a log that a killed process left."""
-    home = made_home(tmp_path)
-    written(home, life="backed up")
-    backup = backed_up(home)
-    left_in_the_log(home, "life", "since")
+def home_with_backup(tmp_path: Path) -> tuple[Path, Path]:
+    """A home with later writes than its backup, in the WAL of a killed process."""
+    home = make_home(tmp_path)
+    write_meta(home, run="backed up")
+    backup = make_backup(home)
+    leave_in_wal(home, "run", "since")
     (home / "holdfast.toml").write_text("# since\n")
     return home, backup
 
 
 def test_a_kill_at_any_step_leaves_the_old_or_the_new_state(tmp_path: Path) -> None:
-    """K4: the plan decides; from then on whoever opens the store next carries it out."""
-    home, backup = prepared(tmp_path)
+    """K4: once the plan is written, the next process that opens the store executes it."""
+    home, backup = home_with_backup(tmp_path)
     seen = []
     for nth in range(1, 50):
-        ran = restored(home, backup, killed_at=nth)
+        ran = run_restore(home, backup, killed_at=nth)
         if ran.returncode == 0:
             break
         assert ran.returncode == -signal.SIGKILL, ran.stderr
         decided = (home / PLAN_FILE).exists()
-        life = read(home, "life")
-        assert life == ("backed up" if decided else "since"), f"killed at step {nth}"
+        run = read_meta(home, "run")
+        assert run == ("backed up" if decided else "since"), f"killed at step {nth}"
         assert ((home / "holdfast.toml").read_text() != "# since\n") == decided
         assert not (home / PLAN_FILE).exists() and not [*home.glob(".restore-*")]
-        kept = [path for path in home.glob("state.db.before-*") if not path.name.endswith("-wal")]
-        assert len(kept) == sum(seen) + decided  # what was there was set aside, once
+        previous = [
+            path for path in home.glob("state.db.before-*") if not path.name.endswith("-wal")
+        ]
+        assert len(previous) == sum(seen) + decided  # the previous database was kept, once
         seen.append(decided)
-        left_in_the_log(home, "life", "since")
+        leave_in_wal(home, "run", "since")
         (home / "holdfast.toml").write_text("# since\n")
     assert ran.returncode == 0 and len(seen) == int(ran.stdout)
     assert True in seen and False in seen
-    assert read(home, "life") == "backed up"
+    assert read_meta(home, "run") == "backed up"
 
 
 def test_an_interrupted_restore_can_be_followed_by_another(tmp_path: Path) -> None:
-    """K4: also before anybody has opened the store."""
-    home, backup = prepared(tmp_path)
+    """K4: also before the store is opened."""
+    home, backup = home_with_backup(tmp_path)
     for nth in (2, 4, 6, 8):
-        assert restored(home, backup, killed_at=nth).returncode == -signal.SIGKILL
-    put_back(home, backup)
-    assert read(home, "life") == "backed up"
+        assert run_restore(home, backup, killed_at=nth).returncode == -signal.SIGKILL
+    restore(home, backup)
+    assert read_meta(home, "run") == "backed up"
 
 
 def test_an_unreadable_restore_plan_keeps_the_store_closed(tmp_path: Path) -> None:
-    """K3: rather than open one of which nobody knows whose log lies beside it."""
-    home, _ = prepared(tmp_path)
+    """K3: a database beside the WAL of another one is not opened."""
+    home, _ = home_with_backup(tmp_path)
     (home / PLAN_FILE).write_text("{")
     with pytest.raises(StoreUnusable, match=r"restore cannot be finished.*restore\.json"):
-        read(home, "life")
+        read_meta(home, "run")
     (home / PLAN_FILE).unlink()
-    assert read(home, "life") == "since"
+    assert read_meta(home, "run") == "since"

@@ -1,4 +1,4 @@
-"""What people type into a search, as the index is asked, and what they are shown."""
+"""Search queries: their match expressions, snippets and scope."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from holdfast.store.search.queries import (
 
 
 @pytest.mark.parametrize(
-    ("typed", "asked"),
+    ("typed", "expression"),
     [
         ("kelp", '("kelp" *)'),
         ("kelp forest", '("kelp" * AND "forest" *)'),
@@ -31,8 +31,8 @@ from holdfast.store.search.queries import (
         ('"never closed', '("never closed")'),
     ],
 )
-def test_a_query_becomes_a_match_expression_or_nothing(typed: str, asked: str) -> None:
-    assert match_expression(parse_terms(typed)) == asked
+def test_a_query_becomes_a_match_expression_or_nothing(typed: str, expression: str) -> None:
+    assert match_expression(parse_terms(typed)) == expression
 
 
 def test_only_scripts_without_spaces_are_split_into_characters() -> None:
@@ -70,5 +70,5 @@ def test_a_group_chat_finds_only_its_own_messages() -> None:
     for kind in (ChatType.GROUP, ChatType.CHANNEL, ChatType.THREAD):
         source = Source(platform="simulated", chat_id="1", user_id="ann", chat_type=kind)
         assert search_scope(build_session_key(source), ann).principal is None
-    child = build_session_key(Source(platform=INTERNAL_PLATFORM, chat_id="1", user_id="ann"))
-    assert search_scope(child, ann).principal is None
+    subagent = build_session_key(Source(platform=INTERNAL_PLATFORM, chat_id="1", user_id="ann"))
+    assert search_scope(subagent, ann).principal is None

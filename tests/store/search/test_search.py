@@ -1,4 +1,4 @@
-"""Search over all that was said: an index beside the store, never on the way of a message."""
+"""Search over all messages: an index beside the store, updated after the commit."""
 
 import asyncio
 from pathlib import Path
@@ -15,7 +15,7 @@ from holdfast.system.clock import SystemClock
 from holdfast.tools.session_search import SessionSearchTool
 
 
-async def said(
+async def send_message(
     harness: GatewayHarness, text: str, *, chat: str = "one", reply: str = "so it is"
 ) -> SessionId:
     harness.model.say(reply)
@@ -26,17 +26,17 @@ async def said(
     return row.session_id
 
 
-async def found(harness: GatewayHarness, words: str, **more: object) -> list[str]:
+async def snippets(harness: GatewayHarness, words: str, **more: object) -> list[str]:
     query = SearchQuery(words=words, **more)  # type: ignore[arg-type]
     return [each.snippet for each in await harness.store.search(query)]
 
 
 async def test_a_message_is_found_at_once_in_any_case_and_form(harness: GatewayHarness) -> None:
-    await said(harness, "Xylophönes are 100% wood, in 東京")
+    await send_message(harness, "Xylophönes are 100% wood, in 東京")
     for words in ("xylophone", "XYLO wood", '"100% wood"', "東京", "京", "wood -steel"):
-        assert await found(harness, words) == ["Xylophönes are 100% wood, in 東京"], words
+        assert await snippets(harness, words) == ["Xylophönes are 100% wood, in 東京"], words
     for words in ("phone", '"wood 100"', "wood -xylophones", "steel", "-wood"):
-        assert await found(harness, words) == [], words
+        assert await snippets(harness, words) == [], words
 
 
 @pytest.mark.parametrize(
@@ -44,15 +44,15 @@ async def test_a_message_is_found_at_once_in_any_case_and_form(harness: GatewayH
     ['"', "'", "*", "a AND", "NEAR(", "said:kelp", "{x}:y", "^", "-", "\0", "((", "a^2", "🐙"],
 )
 async def test_no_search_query_is_an_error(harness: GatewayHarness, words: str) -> None:
-    await said(harness, "kelp")
-    assert isinstance(await found(harness, words), list)
-    assert isinstance(await found(harness, f"kelp {words}"), list)
+    await send_message(harness, "kelp")
+    assert isinstance(await snippets(harness, words), list)
+    assert isinstance(await snippets(harness, f"kelp {words}"), list)
 
 
 async def test_results_are_ordered_by_rank_then_by_age(harness: GatewayHarness) -> None:
-    await said(harness, "anchor " + "and a great many other words " * 20)
-    await said(harness, "anchor here", chat="two")
-    await said(harness, "anchor here", chat="three")
+    await send_message(harness, "anchor " + "and a great many other words " * 20)
+    await send_message(harness, "anchor here", chat="two")
+    await send_message(harness, "anchor here", chat="three")
     hits = await harness.store.search(SearchQuery(words="anchor"))
     assert [hit.snippet[:11] for hit in hits] == ["anchor here", "anchor here", "anchor and "]
     assert hits[0].created_at > hits[1].created_at
@@ -61,13 +61,13 @@ async def test_results_are_ordered_by_rank_then_by_age(harness: GatewayHarness) 
 async def test_a_search_can_be_limited_to_a_session_a_platform_and_a_time(
     harness: GatewayHarness,
 ) -> None:
-    first = await said(harness, "anchor one")
-    second = await said(harness, "anchor two", chat="two")
+    first = await send_message(harness, "anchor one")
+    second = await send_message(harness, "anchor two", chat="two")
     late = (await harness.store.search(SearchQuery(words="two")))[0].created_at
-    assert await found(harness, "anchor", session_id=first) == ["anchor one"]
-    assert await found(harness, "anchor", since=late) == ["anchor two"]
-    assert len(await found(harness, "anchor", platform="api")) == 2
-    assert await found(harness, "anchor", platform="ap") == []
+    assert await snippets(harness, "anchor", session_id=first) == ["anchor one"]
+    assert await snippets(harness, "anchor", since=late) == ["anchor two"]
+    assert len(await snippets(harness, "anchor", platform="api")) == 2
+    assert await snippets(harness, "anchor", platform="ap") == []
     assert second != first
 
 
@@ -75,7 +75,7 @@ async def test_tool_calls_rank_after_user_messages(harness: GatewayHarness, call
     harness.model.say([call("safe", '{"for": "barnacles"}')])
     harness.model.say("done")
     await harness.end_of(await harness.accept("look"))
-    await said(harness, "barnacles again")
+    await send_message(harness, "barnacles again")
     hits = await harness.store.search(SearchQuery(words="barnacles"))
     assert [hit.role for hit in hits] == ["user", "assistant"]
 
@@ -83,50 +83,50 @@ async def test_tool_calls_rank_after_user_messages(harness: GatewayHarness, call
 async def test_an_index_that_is_missing_damaged_or_old_is_rebuilt(
     harness: GatewayHarness,
 ) -> None:
-    """K3: search indexes live apart and can be rebuilt."""
-    await said(harness, "the kelp holds")
-    assert await found(harness, "kelp")
+    """K3: search indexes are separate files and can be rebuilt."""
+    await send_message(harness, "the kelp holds")
+    assert await snippets(harness, "kelp")
     index = harness.path.with_name("search.db")
-    for spoil in (_remove, _tear, _age, _forge):
+    for damage in (_remove, _corrupt, _set_other_version, _overwrite):
         await harness.stop()
-        spoil(index)
+        damage(index)
         await harness.start()
-        assert await found(harness, "kelp") == ["the kelp holds"], spoil.__name__
+        assert await snippets(harness, "kelp") == ["the kelp holds"], damage.__name__
 
 
 async def test_messages_not_indexed_before_a_crash_are_indexed_later(
     harness: GatewayHarness,
 ) -> None:
-    await said(harness, "the first tide")
-    assert await found(harness, "tide")
+    await send_message(harness, "the first tide")
+    assert await snippets(harness, "tide")
     index = harness.path.with_name("search.db")
     before = index.read_bytes(), index.with_name("search.db-wal").read_bytes()
-    await said(harness, "the second tide")
-    assert len(await found(harness, "tide")) == 2
+    await send_message(harness, "the second tide")
+    assert len(await snippets(harness, "tide")) == 2
     await harness.die()
     for suffix, content in zip(("", "-wal"), before, strict=True):
         harness.path.with_name(f"search.db{suffix}").write_bytes(content)
     await harness.start()
-    assert len(await found(harness, "tide")) == 2
+    assert len(await snippets(harness, "tide")) == 2
 
 
 async def test_deleted_messages_are_not_found(harness: GatewayHarness) -> None:
-    session = await said(harness, "the wrong harbour")
-    assert await found(harness, "harbour")
+    session = await send_message(harness, "the wrong harbour")
+    assert await snippets(harness, "harbour")
 
-    def take_back(cursor: apsw.Cursor) -> None:
+    def delete(cursor: apsw.Cursor) -> None:
         cursor.execute("DELETE FROM messages WHERE session_id = ?", (session,))
 
-    await harness.store._submit(take_back)
-    await said(harness, "the right pier")
-    assert await found(harness, "harbour") == []
-    assert await found(harness, "pier") == ["the right pier"]
+    await harness.store._submit(delete)
+    await send_message(harness, "the right pier")
+    assert await snippets(harness, "harbour") == []
+    assert await snippets(harness, "pier") == ["the right pier"]
 
 
 async def test_the_index_is_updated_in_the_background(
     harness: GatewayHarness, until: Until
 ) -> None:
-    await said(harness, "nobody searches")
+    await send_message(harness, "no search yet")
     index = harness.path.with_name("search.db")
 
     async def indexed() -> bool:
@@ -146,7 +146,7 @@ async def test_the_index_is_updated_in_the_background(
 
 async def test_a_broken_search_index_stops_nothing_else(harness: GatewayHarness) -> None:
     harness.path.with_name("search.db").mkdir()
-    await said(harness, "still answered")
+    await send_message(harness, "still answered")
     harness.model.say("and again")
     ended = await harness.end_of(await harness.accept("/search answered"))
     assert "does not work just now" in ended.text
@@ -154,20 +154,20 @@ async def test_a_broken_search_index_stops_nothing_else(harness: GatewayHarness)
 
 
 async def test_a_rebuild_reports_the_state_of_the_index(harness: GatewayHarness) -> None:
-    await said(harness, "one")
+    await send_message(harness, "one")
     state = await harness.store.rebuild_search_index()
     assert (state.messages, state.behind) == (2, 0)
     assert state.bytes > 0
 
 
 async def test_search_in_a_chat_answers_in_the_chat(harness: GatewayHarness) -> None:
-    await said(harness, "the buoy is red")
+    await send_message(harness, "the buoy is red")
     assert "the buoy is red" in (await harness.end_of(await harness.accept("/search buoy"))).text
     assert "Nothing was found" in (await harness.end_of(await harness.accept("/search whale"))).text
 
 
 async def test_users_do_not_find_the_messages_of_others(harness: GatewayHarness) -> None:
-    """Default deny: a conversation is found by those who spoke in it, and in its own chat."""
+    """Default deny: a conversation is found by its users and in its own chat."""
     for number, (user, text) in enumerate([("ann", "ann's secret cove"), ("bob", "bob's cove")], 1):
         harness.model.say("noted")
         harness.say(text, chat=f"dm-{user}", user=user)
@@ -182,7 +182,7 @@ async def test_users_do_not_find_the_messages_of_others(harness: GatewayHarness)
 
 
 async def test_the_search_tool_finds_only_messages_of_its_user(harness: GatewayHarness) -> None:
-    session = await said(harness, "the lighthouse keeper")
+    session = await send_message(harness, "the lighthouse keeper")
     harness.model.say("noted")
     harness.say("the lighthouse key", chat="dm", user="ann")
     await harness.sent(1)
@@ -201,30 +201,30 @@ async def test_the_search_tool_finds_only_messages_of_its_user(harness: GatewayH
 
 
 async def test_a_rebuild_of_the_index_delays_no_message(harness: GatewayHarness) -> None:
-    """Fed after the commit: a turn is answered while the index is being made."""
+    """A turn is answered while the index is rebuilt."""
     for number in range(5):
-        await said(harness, f"wave {number}", chat=str(number))
+        await send_message(harness, f"wave {number}", chat=str(number))
     rebuilding = asyncio.create_task(harness.store.rebuild_search_index())
-    await said(harness, "meanwhile", chat="new")
+    await send_message(harness, "meanwhile", chat="new")
     await rebuilding
-    assert await found(harness, "meanwhile")
+    assert await snippets(harness, "meanwhile")
 
 
 def _remove(path: Path) -> None:
     index_file.delete_index_files(path)
 
 
-def _tear(path: Path) -> None:
+def _corrupt(path: Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content[:4096] + bytes(len(content) - 4096))
 
 
-def _age(path: Path) -> None:
+def _set_other_version(path: Path) -> None:
     db = apsw.Connection(str(path))
     db.pragma("user_version", index_file.INDEX_VERSION + 1)
     db.close()
 
 
-def _forge(path: Path) -> None:
+def _overwrite(path: Path) -> None:
     index_file.delete_index_files(path)
     path.write_text("not a database at all\n" * 500)

@@ -1,4 +1,4 @@
-"""Configurations that were in force are kept: numbered, each once, and for good."""
+"""Configuration versions: numbered, saved once, with masked secrets, and never changed."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from holdfast.store.sqlite.schema import apply_migration, load_migrations
 from holdfast.store.sqlite.store import SqliteStore
 
 
-def one(text: str, *, at: float = 1.0, signature: str = "a") -> NewConfigVersion:
+def new_version(text: str, *, at: float = 1.0, signature: str = "a") -> NewConfigVersion:
     return NewConfigVersion(
         at=at,
         by="cli",
@@ -26,25 +26,27 @@ def one(text: str, *, at: float = 1.0, signature: str = "a") -> NewConfigVersion
 
 async def test_a_configuration_is_saved_once_and_found_by_its_number(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path / "state.db") as store:
-        first = await store.save_configuration(one("a = 1\n"))
-        assert await store.save_configuration(one("a = 1\n", at=2.0)) == first
-        second = await store.save_configuration(one("a = 2\n", at=3.0))
-        other_secrets = await store.save_configuration(one("a = 2\n", at=4.0, signature="b"))
-        back = await store.save_configuration(one("a = 1\n", at=5.0))
+        first = await store.save_configuration(new_version("a = 1\n"))
+        assert await store.save_configuration(new_version("a = 1\n", at=2.0)) == first
+        second = await store.save_configuration(new_version("a = 2\n", at=3.0))
+        other_secrets = await store.save_configuration(
+            new_version("a = 2\n", at=4.0, signature="b")
+        )
+        back = await store.save_configuration(new_version("a = 1\n", at=5.0))
         assert (first, second, other_secrets, back) == (1, 2, 3, 4)
-        kept = await store.configuration(first)
-        assert kept is not None
-        assert (kept.text, kept.at, kept.by, kept.changed) == ("a = 1\n", 1.0, "cli", ("a",))
+        saved = await store.configuration(first)
+        assert saved is not None
+        assert (saved.text, saved.at, saved.by, saved.changed) == ("a = 1\n", 1.0, "cli", ("a",))
         assert [each.number for each in await store.configurations(limit=2)] == [4, 3]
         assert [each.number for each in await store.configurations(before=3, limit=9)] == [2, 1]
         assert await store.configuration(5) is None
 
 
 async def test_the_audit_names_the_actor_and_the_source_of_a_configuration(tmp_path: Path) -> None:
-    """By the words that every other row has: nobody looks for what an operator did elsewhere."""
+    """With the same actor names as every other audit row."""
     async with SqliteStore(tmp_path / "state.db") as store:
         for source in ConfigSource:
-            new = msgspec.structs.replace(one(f"a = '{source}'\n"), source=source)
+            new = msgspec.structs.replace(new_version(f"a = '{source}'\n"), source=source)
             await store.save_configuration(new)
         rows = await store.audit(AuditFilter(kind="configuration"), limit=9)
     assert {str(row.facts["source"]): row.actor for row in rows} == {
@@ -59,14 +61,16 @@ async def test_the_audit_names_the_actor_and_the_source_of_a_configuration(tmp_p
 
 async def test_secrets_are_masked_in_saved_configurations(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path / "state.db") as store:
-        number = await store.save_configuration(one('[model]\napi_key = "sk-very-secret"\n'))
-        kept = await store.configuration(number)
-        assert kept is not None
-        assert kept.text == '[model]\napi_key = "***"\n'
+        number = await store.save_configuration(
+            new_version('[model]\napi_key = "sk-very-secret"\n')
+        )
+        saved = await store.configuration(number)
+        assert saved is not None
+        assert saved.text == '[model]\napi_key = "***"\n'
 
 
 @pytest.mark.parametrize(
-    ("text", "kept"),
+    ("text", "saved"),
     [
         ('api_key = "env:KEY"', 'api_key = "env:KEY"'),
         ("token = 'file:a b'  # mine", "token = 'file:a b'  # mine"),
@@ -77,8 +81,8 @@ async def test_secrets_are_masked_in_saved_configurations(tmp_path: Path) -> Non
         ('api_key = ""\nname = "env"', 'api_key = ""\nname = "env"'),
     ],
 )
-def test_only_references_to_secrets_stay_unmasked(text: str, kept: str) -> None:
-    assert mask_secrets(text) == kept
+def test_only_references_to_secrets_stay_unmasked(text: str, saved: str) -> None:
+    assert mask_secrets(text) == saved
 
 
 def test_saved_configurations_cannot_be_changed_or_deleted() -> None:

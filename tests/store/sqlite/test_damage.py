@@ -1,4 +1,4 @@
-"""Damage: it is noticed, writing stops, and nothing is recreated."""
+"""Damage: it is noticed, writing stops, and nothing is recreated (K3)."""
 
 import asyncio
 import random
@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 from tests.faults.backup_homes import (
-    backed_up,
-    left_in_the_log,
-    made_home,
-    put_back,
-    read,
-    talk,
-    written,
+    leave_in_wal,
+    make_backup,
+    make_home,
+    read_meta,
+    restore,
+    write_meta,
+    write_turns,
 )
-from tests.faults.file_damage import PAGE, root_of, rows, tear
+from tests.faults.file_damage import PAGE, damage_pages, read_rows, root_page
 
 from holdfast.core.errors import HoldfastError, StoreDamaged, StoreError
 from holdfast.core.ids import PrincipalId
@@ -29,25 +29,25 @@ from holdfast.store.sqlite.store import SqliteStore
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store that was closed; not to be written."""
-    path = tmp_path_factory.mktemp("sound") / "state.db"
-    asyncio.run(talk(path, turns=20, sessions=4, words=50))
+def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A closed store; read-only."""
+    path = tmp_path_factory.mktemp("intact") / "state.db"
+    asyncio.run(write_turns(path, turns=20, sessions=4, words=50))
     return path
 
 
 @pytest.fixture
-def path(sound: Path, tmp_path: Path) -> Path:
-    """A copy to be torn."""
+def path(intact: Path, tmp_path: Path) -> Path:
+    """A copy to damage."""
     copy = tmp_path / "state.db"
-    copy.write_bytes(sound.read_bytes())
+    copy.write_bytes(intact.read_bytes())
     return copy
 
 
 async def test_damage_found_by_a_check_stops_writing(path: Path) -> None:
-    """K3: what was asked for before is read still; the file is left as it is."""
-    tear(path, root_of(path, "outbox") - 1, chance=random.Random(1))
-    torn = path.read_bytes()
+    """K3: reads still work; the file is left as it is."""
+    damage_pages(path, root_page(path, "outbox") - 1, chance=random.Random(1))
+    damaged = path.read_bytes()
     async with SqliteStore(path) as store:
         await store.set_meta("before", "it was found")
         assert await store.check() != []
@@ -55,18 +55,18 @@ async def test_damage_found_by_a_check_stops_writing(path: Path) -> None:
             with pytest.raises(StoreDamaged, match="holdfast doctor"):
                 await store.set_meta("after", "it was found")
         with pytest.raises(StoreDamaged):
-            await store.erase_deleted()  # which would fold the log as well
+            await store.erase_deleted()  # which would checkpoint the WAL as well
         assert await store.meta("before") == "it was found"
         assert "damaged" in store.status.error
-    assert path.read_bytes() == torn  # not even the log is folded into it
+    assert path.read_bytes() == damaged  # the WAL is not checkpointed either
 
 
 async def test_damage_found_by_a_read_stops_writing(path: Path) -> None:
-    """K3: more of it with every write."""
-    tear(path, root_of(path, "prompts") - 1, chance=random.Random(0))
+    """K3: every write would add to the damage."""
+    damage_pages(path, root_page(path, "prompts") - 1, chance=random.Random(0))
     async with SqliteStore(path) as store:
         await store.set_meta("before", "x")
-        tear(path, root_of(path, "homes") - 1, chance=random.Random(0))
+        damage_pages(path, root_page(path, "homes") - 1, chance=random.Random(0))
         with pytest.raises(StoreDamaged):
             await store.home_channels()
         with pytest.raises(StoreDamaged):
@@ -74,10 +74,10 @@ async def test_damage_found_by_a_read_stops_writing(path: Path) -> None:
 
 
 async def test_an_intact_store_that_was_not_closed_stays_writable(path: Path) -> None:
-    """K3: it is known to have been left, looked through, and written on."""
+    """K3: the unclean shutdown is noticed, the file is checked, and writing continues."""
     async with SqliteStore(path) as store:
         assert not store.unclean
-    left_in_the_log(path.parent, "key", "left")
+    leave_in_wal(path.parent, "key", "left")
     async with SqliteStore(path) as store:
         assert store.unclean
         assert await store.check() == []
@@ -95,12 +95,12 @@ async def test_a_check_ends_when_its_task_is_cancelled(path: Path) -> None:
         await store.set_meta("key", "value")
 
 
-def unclosed(path: Path, *, writes: int) -> bytes:
-    """The log of a process that was killed after so many commits."""
-    child = subprocess.run(
+def wal_of_killed_process(path: Path, *, writes: int) -> bytes:
+    """The WAL of a process that was killed after so many commits."""
+    process = subprocess.run(
         [sys.executable, "-c", WRITE, str(path), str(writes)], check=False, timeout=50
     )
-    assert child.returncode == -signal.SIGKILL
+    assert process.returncode == -signal.SIGKILL
     return path.with_name("state.db-wal").read_bytes()
 
 
@@ -121,29 +121,29 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("how", ["cut", "noise", "zeros"])
 def test_a_damaged_wal_leaves_the_store_at_an_earlier_commit(tmp_path: Path, how: str) -> None:
-    """K3: what is behind the tear is gone, and nothing of it is half there."""
+    """K3: commits after the damage are gone, and none is there in part."""
     path = tmp_path / "state.db"
-    log = unclosed(path, writes=40)
-    body, chance = path.read_bytes(), random.Random(7)
-    kept_at_all = set()
-    for place in sorted(chance.sample(range(32, len(log)), 12)):
+    log = wal_of_killed_process(path, writes=40)
+    body, randomness = path.read_bytes(), random.Random(7)
+    key_counts = set()
+    for offset in sorted(randomness.sample(range(32, len(log)), 12)):
         for file in tmp_path.iterdir():
             file.unlink()
         path.write_bytes(body)
-        torn = bytearray(log[:place])
+        damaged = bytearray(log[:offset])
         if how != "cut":
-            torn += chance.randbytes(900) if how == "noise" else bytes(900)
-            torn += log[place + 900 :]
-        path.with_name("state.db-wal").write_bytes(torn)
-        assert read(tmp_path, "none") is None  # it opens, and checks clean
-        kept = sorted(key for key in rows(path)["meta"] if "key" in key)
-        assert [f"key {number:03}" in key for number, key in enumerate(kept)] == [True] * len(kept)
-        kept_at_all.add(len(kept))
-    assert len(kept_at_all) > 2
+            damaged += randomness.randbytes(900) if how == "noise" else bytes(900)
+            damaged += log[offset + 900 :]
+        path.with_name("state.db-wal").write_bytes(damaged)
+        assert read_meta(tmp_path, "none") is None  # it opens, and the check finds nothing
+        keys = sorted(key for key in read_rows(path)["meta"] if "key" in key)
+        assert [f"key {number:03}" in key for number, key in enumerate(keys)] == [True] * len(keys)
+        key_counts.add(len(keys))
+    assert len(key_counts) > 2
 
 
 def test_a_clock_that_jumps_back_changes_no_order(tmp_path: Path) -> None:
-    """H5: the order of acceptance is a number's, not a clock's."""
+    """H5: the order of acceptance is that of row ids, not of timestamps."""
     route_of = Source(platform="api", chat_id="c", user_id="me")
 
     async def accept() -> list[str]:
@@ -173,16 +173,16 @@ def tiny_files() -> Iterator[None]:
 def test_a_disk_that_fills_up_during_a_backup_or_a_restore_leaves_nothing_half_done(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """K4: whole or not there."""
-    home = made_home(tmp_path, turns=3)
-    written(home, big="x" * 600_000)
-    good = backed_up(home)
-    written(home, since="the backup")
+    """K4: complete or absent."""
+    home = make_home(tmp_path, turns=3)
+    write_meta(home, big="x" * 600_000)
+    good = make_backup(home)
+    write_meta(home, since="the backup")
     request.getfixturevalue("tiny_files")
     with pytest.raises(StoreError):
-        backed_up(home)
+        make_backup(home)
     with pytest.raises(HoldfastError, match="Nothing in it has changed"):
-        put_back(home, good)
+        restore(home, good)
     assert [*(home / "backups").iterdir()] == [good]
     assert not [*home.glob(".restore-*")]
-    assert read(home, "since") == "the backup"
+    assert read_meta(home, "since") == "the backup"

@@ -1,4 +1,4 @@
-"""A disk that fails under the store: each write says so, none is lost, and it goes on after."""
+"""Disk errors: each failed write raises, no write is lost silently, and the store recovers (K2)."""
 
 import asyncio
 import threading
@@ -13,62 +13,64 @@ from holdfast.core.errors import StoreError, StoreUnusable
 from holdfast.store.sqlite.store import SqliteStore
 
 
-class Disk(apsw.VFS):
-    """A file layer that fails as it is told to: `fault` names what every write or sync meets."""
+class FailingVfs(apsw.VFS):
+    """A VFS whose operations fail as `fault` says: "full", "write", "sync" or "read"."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name, "")
         self.name = name
         self.fault = ""
-        self.met = 0
+        self.faults_raised = 0
         self.synced = 0
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:
-        return DiskFile(self, name, flags)
+        return FailingVfsFile(self, name, flags)
 
-    def meet(self, *faults: str) -> None:
+    def raise_fault(self, *faults: str) -> None:
         if self.fault in faults:
-            self.met += 1
+            self.faults_raised += 1
             if self.fault == "full":
                 raise apsw.FullError("database or disk is full")
             raise apsw.IOError("disk I/O error")
 
 
-class DiskFile(apsw.VFSFile):
-    def __init__(self, disk: Disk, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
+class FailingVfsFile(apsw.VFSFile):
+    def __init__(
+        self, disk: FailingVfs, name: str | apsw.URIFilename | None, flags: list[int]
+    ) -> None:
         super().__init__("", name, flags)
         self.disk = disk
 
     def xRead(self, amount: int, offset: int) -> bytes:
-        self.disk.meet("read")
+        self.disk.raise_fault("read")
         return super().xRead(amount, offset)
 
     def xWrite(self, data: bytes, offset: int) -> None:
-        self.disk.meet("full", "write")
+        self.disk.raise_fault("full", "write")
         super().xWrite(data, offset)
 
     def xSync(self, flags: int) -> None:
-        self.disk.meet("sync")
+        self.disk.raise_fault("sync")
         super().xSync(flags)
         self.disk.synced += 1
 
 
 @pytest.fixture
-def disk() -> Iterator[Disk]:
-    disk = Disk("a failing disk")
+def disk() -> Iterator[FailingVfs]:
+    disk = FailingVfs("a failing disk")
     yield disk
     disk.unregister()
 
 
 FAULTS = pytest.mark.parametrize(
-    ("fault", "says"), [("full", "is full"), ("write", "disk failed"), ("sync", "disk failed")]
+    ("fault", "message"), [("full", "is full"), ("write", "disk failed"), ("sync", "disk failed")]
 )
 
 
 async def test_every_commit_is_synced_and_concurrent_writes_share_a_sync(
-    disk: Disk, tmp_path: Path
+    disk: FailingVfs, tmp_path: Path
 ) -> None:
-    """K2: synced before its awaiter resumes; those who write at once share the sync."""
+    """K2: synced before its awaiter resumes; concurrent writes share the sync."""
     async with SqliteStore(tmp_path / "state.db", vfs=disk.name) as store:
         for number in range(5):
             before = disk.synced
@@ -81,7 +83,7 @@ async def test_every_commit_is_synced_and_concurrent_writes_share_a_sync(
 
 @FAULTS
 async def test_a_write_that_the_disk_refuses_fails_and_the_next_one_works(
-    disk: Disk, tmp_path: Path, fault: str, says: str
+    disk: FailingVfs, tmp_path: Path, fault: str, message: str
 ) -> None:
     """K2: a failed COMMIT fails its awaiter; what was durable stays, and no restart is needed."""
     path = tmp_path / "state.db"
@@ -89,7 +91,7 @@ async def test_a_write_that_the_disk_refuses_fails_and_the_next_one_works(
         await store.set_meta("before", "kept")
         disk.fault = fault
         for _ in range(3):
-            with pytest.raises(StoreError, match=says) as refusal:
+            with pytest.raises(StoreError, match=message) as refusal:
                 await store.set_meta("during", "lost")
             assert str(path) in str(refusal.value)
         assert await store.meta("before") == "kept"
@@ -97,7 +99,7 @@ async def test_a_write_that_the_disk_refuses_fails_and_the_next_one_works(
         await store.set_meta("after", "kept")
         assert await store.meta("during") is None
         assert await store.check() == []
-    assert disk.met
+    assert disk.faults_raised
     async with SqliteStore(path) as store:
         assert await store.meta("before") == await store.meta("after") == "kept"
         assert await store.meta("during") is None
@@ -105,9 +107,9 @@ async def test_a_write_that_the_disk_refuses_fails_and_the_next_one_works(
 
 @FAULTS
 async def test_every_write_of_a_failed_commit_fails(
-    disk: Disk, tmp_path: Path, fault: str, says: str
+    disk: FailingVfs, tmp_path: Path, fault: str, message: str
 ) -> None:
-    """K2: nobody resumes as if it had been written."""
+    """K2: no awaiter resumes as if its write had succeeded."""
     committed, gate = threading.Event(), threading.Event()
 
     def crash(point: CrashPoint) -> None:
@@ -125,17 +127,17 @@ async def test_every_write_of_a_failed_commit_fails(
         outcomes = await asyncio.gather(*sharing, return_exceptions=True)
         disk.fault = ""
         assert all(isinstance(outcome, StoreError) for outcome in outcomes)
-        assert says in str(outcomes[0])
+        assert message in str(outcomes[0])
         for number in range(20):
             assert await store.meta(f"key {number}") is None
         assert await store.meta("before") == "kept"
 
 
 async def test_a_disk_error_in_mid_transaction_loses_no_write_silently(
-    disk: Disk, tmp_path: Path
+    disk: FailingVfs, tmp_path: Path
 ) -> None:
-    """K2: a write too big for the cache meets the disk before the commit, and SQLite undoes
-    the whole transaction; its neighbours are told the truth either way."""
+    """K2: a write too big for the cache is written before the commit, and SQLite rolls back the
+    whole transaction; every other write of it gets its real outcome."""
     async with SqliteStore(tmp_path / "state.db", vfs=disk.name) as store:
         disk.fault = "full"
         writes = [store.set_meta(f"key {number}", "x") for number in range(5)]
@@ -148,8 +150,8 @@ async def test_a_disk_error_in_mid_transaction_loses_no_write_silently(
         for number, outcome in enumerate(outcomes):
             if isinstance(outcome, StoreError):
                 assert "is full" in str(outcome)
-            told = None if isinstance(outcome, StoreError) else "x"
-            assert await store.meta(f"key {number}") == told
+            expected = None if isinstance(outcome, StoreError) else "x"
+            assert await store.meta(f"key {number}") == expected
         assert await store.meta("huge") is None
         assert await store.meta("after") == "kept"
         assert await store.check() == []
@@ -157,9 +159,9 @@ async def test_a_disk_error_in_mid_transaction_loses_no_write_silently(
 
 @FAULTS
 async def test_closing_on_a_failing_disk_keeps_what_was_durable(
-    disk: Disk, tmp_path: Path, fault: str, says: str
+    disk: FailingVfs, tmp_path: Path, fault: str, message: str
 ) -> None:
-    """C7: the log could not be folded in, and still holds it all."""
+    """C7: the checkpoint failed, and the WAL still has everything."""
     async with SqliteStore(tmp_path / "state.db", vfs=disk.name) as store:
         await store.set_meta("before", "kept")
         disk.fault = fault
@@ -171,32 +173,32 @@ async def test_closing_on_a_failing_disk_keeps_what_was_durable(
 
 @FAULTS
 async def test_a_handle_that_fails_to_close_keeps_no_other_open(
-    disk: Disk, tmp_path: Path, fault: str, says: str
+    disk: FailingVfs, tmp_path: Path, fault: str, message: str
 ) -> None:
     """C7: neither of the database nor of the search index."""
     async with SqliteStore(tmp_path / "state.db", vfs=disk.name) as store:
         await store.set_meta("before", "kept")
         await store.search_state()
-        assert {path.name for path in _held(tmp_path)} >= {"state.db", "search.db"}
+        assert {path.name for path in _open_files(tmp_path)} >= {"state.db", "search.db"}
         disk.fault = fault
-    assert not _held(tmp_path)
+    assert not _open_files(tmp_path)
 
 
-def _held(folder: Path) -> list[Path]:
-    """The files in there that this process has open."""
+def _open_files(folder: Path) -> list[Path]:
+    """The files in a folder that this process has open."""
     links = Path("/proc/self/fd").iterdir()
     return [link.resolve() for link in links if link.resolve().parent == folder]
 
 
 @FAULTS
 async def test_a_failed_wal_checkpoint_stops_no_write(
-    disk: Disk, tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: str, says: str
+    disk: FailingVfs, tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: str, message: str
 ) -> None:
-    """K2: a checkpoint that fails is told to the operator, and tried again later."""
+    """K2: a failed checkpoint is logged, and retried later."""
     armed: list[str] = []
 
     def crash(point: CrashPoint) -> None:
-        if point is CrashPoint.AFTER_COMMIT and armed:  # before the writer is idle, and folds
+        if point is CrashPoint.AFTER_COMMIT and armed:  # before the writer is idle and checkpoints
             disk.fault = armed.pop()
 
     async with SqliteStore(tmp_path / "state.db", vfs=disk.name, crash=crash) as store:
@@ -212,11 +214,11 @@ async def test_a_failed_wal_checkpoint_stops_no_write(
 
 @FAULTS
 async def test_a_store_that_cannot_be_created_can_be_created_later(
-    disk: Disk, tmp_path: Path, fault: str, says: str
+    disk: FailingVfs, tmp_path: Path, fault: str, message: str
 ) -> None:
-    """K5: nothing half made is in the way of the next start."""
+    """K5: no partial file blocks the next start."""
     disk.fault = fault
-    with pytest.raises(StoreUnusable, match=says):
+    with pytest.raises(StoreUnusable, match=message):
         async with SqliteStore(tmp_path / "state.db", vfs=disk.name):
             pass
     disk.fault = ""
@@ -226,9 +228,9 @@ async def test_a_store_that_cannot_be_created_can_be_created_later(
 
 
 async def test_a_failed_copy_is_reported_and_the_store_stays_usable(
-    disk: Disk, tmp_path: Path
+    disk: FailingVfs, tmp_path: Path
 ) -> None:
-    """K4: no backup is made of half a file."""
+    """K4: no backup is made of a partial file."""
     async with SqliteStore(tmp_path / "state.db", vfs=disk.name) as store:
         await store.set_meta("big", "x" * 5_000_000)
         disk.fault = "read"

@@ -1,4 +1,4 @@
-"""K2: nothing in the gateway's process opens or closes the store's file but the store."""
+"""K2: only the store opens or closes the database in the process of the gateway."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from holdfast.runner.workspace import NoSuchFile, Workspace
 from holdfast.server.local.control_client import GatewayRefused
 from holdfast.system.lock import read_holder
 
-Ask = Callable[..., Any]
+RunCommand = Callable[..., Any]
 
 
 @pytest.fixture
@@ -36,25 +36,25 @@ def environment(home: Path) -> dict[str, str]:
 @pytest.fixture
 def gateway(home: Path) -> Iterator[ForkedProcess]:
     with (home.parent / "errors").open("ab") as errors:
-        born = fork_process(
+        process = fork_process(
             "tests.faults.traced_opens", "run", "--port", "0", env=environment(home), stderr=errors
         )
-    assert born.stdout is not None
-    assert b"listens on" in born.stdout.readline(), (home.parent / "errors").read_text()
-    yield born
-    born.terminate()
-    born.wait(20)
-    born.stdout.close()
+    assert process.stdout is not None
+    assert b"listens on" in process.stdout.readline(), (home.parent / "errors").read_text()
+    yield process
+    process.terminate()
+    process.wait(20)
+    process.stdout.close()
 
 
 @pytest.fixture
-def ask(home: Path) -> Ask:
-    def ask(*arguments: str) -> Any:
+def run_command(home: Path) -> RunCommand:
+    def run_command(*arguments: str) -> Any:
         ran = run_holdfast(*arguments, "--json", env=environment(home))
         assert ran.returncode == 0, ran.stdout + ran.stderr
         return json.loads(ran.stdout)
 
-    return ask
+    return run_command
 
 
 def locks_of(pid: int, path: Path) -> set[tuple[str, ...]]:
@@ -69,42 +69,42 @@ def locks_of(pid: int, path: Path) -> set[tuple[str, ...]]:
 
 
 def test_no_request_makes_the_gateway_open_the_database_outside_the_store(
-    gateway: ForkedProcess, home: Path, ask: Ask
+    gateway: ForkedProcess, home: Path, run_command: RunCommand
 ) -> None:
     """K2: POSIX drops all locks of a process on a file when it closes any handle of it, whatever
     was opened under whatever name."""
     holder = read_holder(home)
     assert holder is not None
-    session_id = ask("ask", "--session", "one", "hello")["session"]
-    ask("search", "hello")
+    session_id = run_command("ask", "--session", "one", "hello")["session"]
+    run_command("search", "hello")
     database, opened = home / "state.db", home.parent / OPENED
-    held, seen = locks_of(holder.pid, database), opened.stat().st_size
+    held, offset = locks_of(holder.pid, database), opened.stat().st_size
     assert held
     second = home / "workspaces" / session_id / "second.db"
     second.parent.parent.mkdir(mode=0o700, exist_ok=True)
     second.parent.mkdir(mode=0o700, exist_ok=True)
     second.hardlink_to(database)
 
-    ask("backup", "create", "--include-workspaces")
-    ask("doctor", "--skip", "model", "--skip", "sandbox")
-    ask("search", "--rebuild")
-    ask("gateway", "check")
-    ask("sessions", "list")
-    ask("status")
+    run_command("backup", "create", "--include-workspaces")
+    run_command("doctor", "--skip", "model", "--skip", "sandbox")
+    run_command("search", "--rebuild")
+    run_command("gateway", "check")
+    run_command("sessions", "list")
+    run_command("status")
     with pytest.raises(GatewayRefused, match="second name"):
         api_client_for(home).get(f"/sessions/{session_id}/files?path=second.db", dict)
 
     assert locks_of(holder.pid, database) == held
-    # By this process, and by none that it starts: a backup is packed by another.
-    names = set(opened.read_bytes()[seen:].splitlines())
-    assert names, "it has looked at nothing at all"
+    # By this process, and not by those that it starts: a backup is packed by another one.
+    names = set(opened.read_bytes()[offset:].splitlines())
+    assert names, "it has opened no file at all"
     assert not {name for name in names if os.path.basename(name).startswith(b"state.db")} - {
         name for name in names if b"/.holdfast-backup-" in name
     }
 
 
 def test_a_hard_link_to_a_file_of_the_home_is_not_served_from_a_workspace(home: Path) -> None:
-    """K2: nor are keys anybody's to read; what is linked within the workspace is."""
+    """K2: nor can it read secrets; a hard link within the workspace is served."""
     folder = home / "workspaces" / "s_1"
     (folder / "uploads").mkdir(parents=True)
     (home / ".env").write_text("KEY=x\n")

@@ -1,4 +1,4 @@
-"""Files that are not the store's to write: each is refused with a reason, and left as it is."""
+"""Files that the store must not write: each is refused with a reason and left as it is (K3, K5)."""
 
 import struct
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ from holdfast.store.sqlite.store import SqliteStore
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file but the log's index, which is shared memory and holds nothing of its own."""
+    """Every file but the WAL index, which is shared memory."""
     files = (file for file in folder.iterdir() if file.is_file())
     return {file.name: file.read_bytes() for file in files if not file.name.endswith("-shm")}
 
 
-async def refused(path: Path, reason: str, *, vfs: str | None = None) -> None:
+async def assert_refused(path: Path, reason: str, *, vfs: str | None = None) -> None:
     before = contents(path.parent)
     with pytest.raises(StoreUnusable, match=reason) as refusal:
         async with SqliteStore(path, vfs=vfs):
@@ -28,7 +28,7 @@ async def refused(path: Path, reason: str, *, vfs: str | None = None) -> None:
     assert contents(path.parent) == before
 
 
-async def made(path: Path, **meta: str) -> Path:
+async def create_store(path: Path, **meta: str) -> Path:
     async with SqliteStore(path) as store:
         for key, value in meta.items():
             await store.set_meta(key, value)
@@ -40,31 +40,31 @@ async def test_a_file_that_is_no_database_is_refused(tmp_path: Path, size: int) 
     """K3: never overwritten, whatever it is."""
     path = tmp_path / "state.db"
     path.write_bytes(b"my only novel, " * (size // 15 + 1))
-    await refused(path, "no SQLite database")
+    await assert_refused(path, "no SQLite database")
 
 
 async def test_an_emptied_file_is_not_recreated(tmp_path: Path) -> None:
-    """K3: what a power cut or a careless hand leaves of a file. A home that never held anything
-    has no search, and begins."""
+    """K3: a power cut or a user may empty the file. Without a search index the home is new, and
+    the file is initialised."""
     path = tmp_path / "state.db"
     path.touch()
     (tmp_path / "search.db").touch()
-    await refused(path, "is empty, and was not")
+    await assert_refused(path, "is empty, and was not")
     (tmp_path / "search.db").unlink()
-    await made(path)
+    await create_store(path)
 
 
 async def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
-    """K3: told by the application id."""
+    """K3: recognised by the application id."""
     path = tmp_path / "state.db"
     other = apsw.Connection(str(path))
     other.execute("CREATE TABLE precious (x)")
     other.close()
-    await refused(path, "another program")
+    await assert_refused(path, "another program")
 
 
 async def test_a_foreign_database_with_a_wal_is_not_checkpointed(tmp_path: Path) -> None:
-    """K3: opening it the usual way would checkpoint and delete the log on close."""
+    """K3: opening it the usual way would checkpoint and delete the WAL on close."""
     path = tmp_path / "state.db"
     other = apsw.Connection(str(path))
     other.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -72,51 +72,53 @@ async def test_a_foreign_database_with_a_wal_is_not_checkpointed(tmp_path: Path)
     other.execute("CREATE TABLE precious (x)")
     other.close()
     assert (tmp_path / "state.db-wal").stat().st_size
-    await refused(path, "another program")
+    await assert_refused(path, "another program")
 
 
 async def test_a_file_newer_than_the_program_is_refused(tmp_path: Path) -> None:
     """K5: and nothing is written to it."""
-    path = await made(tmp_path / "state.db")
+    path = await create_store(tmp_path / "state.db")
     newer = apsw.Connection(str(path))
     newer.pragma("user_version", len(load_migrations()) + 1)
     newer.close()
     assert not (tmp_path / "state.db-wal").exists()
-    await refused(path, rf"schema version {len(load_migrations()) + 1}.*newer Holdfast")
+    await assert_refused(path, rf"schema version {len(load_migrations()) + 1}.*newer Holdfast")
 
 
 async def test_a_file_whose_wal_is_newer_than_the_program_is_refused(tmp_path: Path) -> None:
-    """K5: the upgrade was committed to the log and its process killed."""
-    path = await made(tmp_path / "state.db")
+    """K5: the upgrade was committed to the WAL and its process killed."""
+    path = await create_store(tmp_path / "state.db")
     newer = apsw.Connection(str(path))
     newer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     newer.pragma("user_version", 99)
     newer.close()
     assert (tmp_path / "state.db-wal").stat().st_size
-    await refused(path, "schema version 99")
+    await assert_refused(path, "schema version 99")
 
 
 async def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
-    """K3: damage is noticed at the door."""
-    path = await made(tmp_path / "state.db", key="value")
+    """K3: damage is noticed when the file is opened."""
+    path = await create_store(tmp_path / "state.db", key="value")
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    await refused(path, "damaged.*bytes")
+    await assert_refused(path, "damaged.*bytes")
 
 
 async def test_a_file_with_a_broken_schema_is_refused(tmp_path: Path) -> None:
-    """K3: its header is whole and its first page is not."""
-    path = await made(tmp_path / "state.db", key="value")
+    """K3: its header is intact and the rest of its first page is not."""
+    path = await create_store(tmp_path / "state.db", key="value")
     whole = bytearray(path.read_bytes())
     whole[100:1000] = b"\xff" * 900
     path.write_bytes(whole)
-    await refused(path, "damaged")
+    await assert_refused(path, "damaged")
 
 
 async def test_damage_inside_is_found_by_a_check(tmp_path: Path) -> None:
     """K3: `quick_check` reads what opening does not."""
-    # So many that the half which is damaged has nothing of the schema: that is read by opening.
-    path = await made(tmp_path / "state.db", **{f"k{number}": "x" * 3000 for number in range(250)})
+    # So many that the damaged half has no page of the schema, which is read at opening.
+    path = await create_store(
+        tmp_path / "state.db", **{f"k{number}": "x" * 3000 for number in range(250)}
+    )
     whole = bytearray(path.read_bytes())
     page = struct.unpack_from(">H", whole, 16)[0]
     middle = len(whole) // page // 2 * page
@@ -127,19 +129,19 @@ async def test_damage_inside_is_found_by_a_check(tmp_path: Path) -> None:
 
 
 async def test_a_wal_without_its_database_is_refused(tmp_path: Path) -> None:
-    """K3: an empty store made beside it would throw the log's messages away."""
-    path = await made(tmp_path / "state.db")
+    """K3: an empty store beside it would discard the messages in the WAL."""
+    path = await create_store(tmp_path / "state.db")
     (tmp_path / "state.db-wal").write_bytes(b"messages" * 1000)
     path.unlink()
-    await refused(path, "missing")
+    await assert_refused(path, "missing")
     path.touch()
-    await refused(path, "empty")
+    await assert_refused(path, "empty")
 
 
 async def test_a_folder_instead_of_the_database_is_refused(tmp_path: Path) -> None:
-    """K3: said plainly, not as an error of SQLite's."""
+    """K3: with a message of its own, not with an error of SQLite."""
     (tmp_path / "state.db").mkdir()
-    await refused(tmp_path / "state.db", "no regular file")
+    await assert_refused(tmp_path / "state.db", "no regular file")
 
 
 async def test_a_missing_home_is_reported(tmp_path: Path) -> None:
@@ -149,8 +151,8 @@ async def test_a_missing_home_is_reported(tmp_path: Path) -> None:
             pass
 
 
-class ReadOnly(apsw.VFS):
-    """A file layer on which nothing can be opened for writing, whoever asks (even root)."""
+class ReadOnlyVfs(apsw.VFS):
+    """A VFS on which nothing can be opened for writing, not even by root."""
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:
         writing = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
@@ -160,24 +162,24 @@ class ReadOnly(apsw.VFS):
 
 @pytest.fixture
 def read_only() -> Iterator[str]:
-    layer = ReadOnly("read only", "")
+    layer = ReadOnlyVfs("read only", "")
     yield "read only"
     layer.unregister()
 
 
 async def test_a_read_only_file_is_refused(tmp_path: Path, read_only: str) -> None:
-    """K3: at the door, not at the first message."""
-    path = await made(tmp_path / "state.db", key="value")
-    await refused(path, "read-only.*permission", vfs=read_only)
+    """K3: when it is opened, not at the first message."""
+    path = await create_store(tmp_path / "state.db", key="value")
+    await assert_refused(path, "read-only.*permission", vfs=read_only)
 
 
 async def test_a_file_from_before_the_newest_schema_is_migrated(tmp_path: Path) -> None:
-    """K5: each migration is a transaction of its own, and the version says which were done."""
+    """K5: each migration is a transaction, and the version says which were applied."""
     path = tmp_path / "state.db"
     old = apsw.Connection(str(path))
     old.pragma("application_id", APPLICATION_ID)
     old.close()
-    await made(path, key="value")
+    await create_store(path, key="value")
     now = apsw.Connection(str(path))
     assert now.pragma("user_version") == len(load_migrations())
     assert now.execute("SELECT value FROM meta").get == "value"
@@ -185,8 +187,10 @@ async def test_a_file_from_before_the_newest_schema_is_migrated(tmp_path: Path) 
 
 
 async def test_writing_stops_when_damage_is_found(tmp_path: Path) -> None:
-    """K3: whatever is written to a damaged file makes it worse, also elsewhere in it."""
-    path = await made(tmp_path / "state.db", **{f"k{number}": "x" * 3000 for number in range(50)})
+    """K3: every write to a damaged file makes it worse."""
+    path = await create_store(
+        tmp_path / "state.db", **{f"k{number}": "x" * 3000 for number in range(50)}
+    )
     whole = bytearray(path.read_bytes())
     page = struct.unpack_from(">H", whole, 16)[0]
     db = apsw.Connection(str(path))
@@ -203,8 +207,8 @@ async def test_writing_stops_when_damage_is_found(tmp_path: Path) -> None:
 
 
 async def test_a_failed_migration_is_rolled_back(tmp_path: Path) -> None:
-    """K5: transactional: the next start tries it again from where it stood."""
-    path = await made(tmp_path / "state.db", key="value")
+    """K5: the next start tries it again."""
+    path = await create_store(tmp_path / "state.db", key="value")
     db = apsw.Connection(str(path))
     with pytest.raises(apsw.SQLError):
         apply_migration(

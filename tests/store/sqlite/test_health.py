@@ -1,4 +1,4 @@
-"""The health of the store: what its commits and failures leave behind for those who look."""
+"""The status of the store: its commits and failures."""
 
 from pathlib import Path
 
@@ -9,8 +9,8 @@ from holdfast.store.sqlite.store import SqliteStore
 from holdfast.store.sqlite.writer import WriterStatistics
 
 
-class Ticking:
-    """A clock that stands until it is moved."""
+class ManualTime:
+    """A monotonic clock that a test moves."""
 
     def __init__(self) -> None:
         self.at = 100.0
@@ -20,7 +20,7 @@ class Ticking:
 
 
 def test_a_failure_counts_until_something_is_committed_again() -> None:
-    now = Ticking()
+    now = ManualTime()
     health = WriterStatistics(now)
     assert health.status(waiting=0).committed_ago is None
     begun = health.begin_commit()
@@ -29,10 +29,10 @@ def test_a_failure_counts_until_something_is_committed_again() -> None:
     now.at += 2
     health.commit_failed(OSError("the disk is full"))
     now.at += 1
-    facts = health.status(waiting=4)
-    assert facts.failing and facts.error == "the disk is full"
-    assert (facts.commits, facts.failures, facts.waiting) == (1, 1, 4)
-    assert (facts.committed_ago, facts.failed_ago, facts.slowest) == (3.0, 1.0, 0.25)
+    status = health.status(waiting=4)
+    assert status.failing and status.error == "the disk is full"
+    assert (status.commits, status.failures, status.waiting) == (1, 1, 4)
+    assert (status.committed_ago, status.failed_ago, status.slowest) == (3.0, 1.0, 0.25)
     health.commit_succeeded(health.begin_commit())
     assert not health.status(waiting=0).failing
 
@@ -41,11 +41,11 @@ async def test_a_store_reports_its_schema_and_its_commits(tmp_path: Path) -> Non
     async with SqliteStore(tmp_path / "state.db") as store:
         before = store.status
         await store.set_meta("a", "b")
-        facts = store.status
-    assert before.schema > 0 and facts.schema == before.schema
-    assert facts.commits == before.commits + 1
-    assert facts.committed_ago is not None and facts.commit_seconds > 0
-    assert not facts.failing
+        status = store.status
+    assert before.schema > 0 and status.schema == before.schema
+    assert status.commits == before.commits + 1
+    assert status.committed_ago is not None and status.commit_seconds > 0
+    assert not status.failing
 
 
 async def test_a_rejected_write_does_not_count_as_a_store_failure(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A power cut: of what was written and not yet synced, the disk keeps what it likes, in pieces."""
+"""Power loss: of unsynced writes the disk keeps any subset, in sectors (K2)."""
 
 import asyncio
 import random
@@ -14,66 +14,68 @@ from tests.support.store_file import open_read_only
 from holdfast.store.sqlite.store import SqliteStore
 
 SECTOR = 512
-Write = tuple[int, bytes | None]  # where and what; None: the file is cut there
+Write = tuple[int, bytes | None]  # offset and data; None: the file is truncated there
 
 
-class Drive(apsw.VFS):
-    """A file layer that knows what is on the disk for good, and what only the system has."""
+class PowerLossVfs(apsw.VFS):
+    """A VFS that records which writes are synced and which are not."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name, "")
         self.name = name
         self.lock = threading.Lock()
-        self.kept: defaultdict[str, bytearray] = defaultdict(bytearray)
-        self.waiting: defaultdict[str, list[Write]] = defaultdict(list)
+        self.durable: defaultdict[str, bytearray] = defaultdict(bytearray)
+        self.unsynced: defaultdict[str, list[Write]] = defaultdict(list)
         self.synced = 0
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:
-        return DriveFile(self, name, flags)
+        return PowerLossFile(self, name, flags)
 
     def xDelete(self, name: str, sync_folder: bool) -> None:
         super().xDelete(name, sync_folder)
         with self.lock:
-            self.kept.pop(Path(name).name, None)
-            self.waiting.pop(Path(name).name, None)
+            self.durable.pop(Path(name).name, None)
+            self.unsynced.pop(Path(name).name, None)
 
-    def cut(self, folder: Path, chance: random.Random) -> None:
-        """What is found in a folder after the power failed at this very instant."""
+    def cut_power(self, folder: Path, randomness: random.Random) -> None:
+        """Write to a folder what the disk has after a power failure at this instant."""
         folder.mkdir()
         with self.lock:
-            for name, kept in self.kept.items():
-                image = bytearray(kept)
-                for write in self.waiting[name]:
-                    if chance.random() < 0.5:
-                        apply(image, torn(write, chance))
+            for name, durable in self.durable.items():
+                image = bytearray(durable)
+                for write in self.unsynced[name]:
+                    if randomness.random() < 0.5:
+                        apply_write(image, partial_write(write, randomness))
                 (folder / name).write_bytes(image)
 
 
-class DriveFile(apsw.VFSFile):
-    def __init__(self, drive: Drive, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
+class PowerLossFile(apsw.VFSFile):
+    def __init__(
+        self, vfs: PowerLossVfs, name: str | apsw.URIFilename | None, flags: list[int]
+    ) -> None:
         super().__init__("", name, flags)
         path = name.filename() if isinstance(name, apsw.URIFilename) else str(name)
-        self.drive, self.name = drive, Path(path).name
+        self.vfs, self.name = vfs, Path(path).name
 
     def xWrite(self, data: bytes, offset: int) -> None:
         super().xWrite(data, offset)
-        with self.drive.lock:
-            self.drive.waiting[self.name].append((offset, bytes(data)))
+        with self.vfs.lock:
+            self.vfs.unsynced[self.name].append((offset, bytes(data)))
 
     def xTruncate(self, size: int) -> None:
         super().xTruncate(size)
-        with self.drive.lock:
-            self.drive.waiting[self.name].append((size, None))
+        with self.vfs.lock:
+            self.vfs.unsynced[self.name].append((size, None))
 
     def xSync(self, flags: int) -> None:
         super().xSync(flags)
-        with self.drive.lock:
-            for write in self.drive.waiting.pop(self.name, []):
-                apply(self.drive.kept[self.name], write)
-            self.drive.synced += 1
+        with self.vfs.lock:
+            for write in self.vfs.unsynced.pop(self.name, []):
+                apply_write(self.vfs.durable[self.name], write)
+            self.vfs.synced += 1
 
 
-def apply(image: bytearray, write: Write) -> None:
+def apply_write(image: bytearray, write: Write) -> None:
     at, data = write
     if data is None:
         del image[at:]
@@ -82,19 +84,19 @@ def apply(image: bytearray, write: Write) -> None:
     image[at : at + len(data)] = data
 
 
-def torn(write: Write, chance: random.Random) -> Write:
-    """Whole, or some of its sectors from the beginning."""
+def partial_write(write: Write, randomness: random.Random) -> Write:
+    """The whole write, or some of its first sectors."""
     at, data = write
-    if data is None or chance.random() < 0.5:
+    if data is None or randomness.random() < 0.5:
         return write
-    return at, data[: chance.randrange(0, len(data) + 1, SECTOR)]
+    return at, data[: randomness.randrange(0, len(data) + 1, SECTOR)]
 
 
 @pytest.fixture
-def drive() -> Iterator[Drive]:
-    drive = Drive("a drive")
-    yield drive
-    drive.unregister()
+def vfs() -> Iterator[PowerLossVfs]:
+    vfs = PowerLossVfs("power loss")
+    yield vfs
+    vfs.unregister()
 
 
 async def keys_in(path: Path) -> set[str]:
@@ -106,49 +108,55 @@ async def keys_in(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("seed", range(2))
 async def test_a_power_cut_at_any_instant_loses_no_acknowledged_write(
-    drive: Drive, tmp_path: Path, seed: int
+    vfs: PowerLossVfs, tmp_path: Path, seed: int
 ) -> None:
-    """K2: neither between commits, nor while the log is folded into the file and begun anew."""
-    chance, told, cuts = random.Random(seed), set[str](), list[tuple[set[str], Path]]()
+    """K2: neither between commits nor during a checkpoint and a WAL reset."""
+    randomness, acknowledged, images = (
+        random.Random(seed),
+        set[str](),
+        list[tuple[set[str], Path]](),
+    )
     (tmp_path / "home").mkdir()
 
-    def cut() -> None:
-        cuts.append((set(told), tmp_path / f"cut {len(cuts)}"))
-        drive.cut(cuts[-1][1], chance)
+    def cut_power() -> None:
+        images.append((set(acknowledged), tmp_path / f"cut {len(images)}"))
+        vfs.cut_power(images[-1][1], randomness)
 
     async def write(store: SqliteStore, task: int) -> None:
         for number in range(14):
-            await store.set_meta(f"{task}-{number}", "x" * chance.choice([10, 3_000, 250_000]))
-            told.add(f"{task}-{number}")
-            if len(told) % 9 == 0:
-                cut()
+            await store.set_meta(f"{task}-{number}", "x" * randomness.choice([10, 3_000, 250_000]))
+            acknowledged.add(f"{task}-{number}")
+            if len(acknowledged) % 9 == 0:
+                cut_power()
 
-    async with SqliteStore(tmp_path / "home" / "state.db", vfs=drive.name) as store:
+    async with SqliteStore(tmp_path / "home" / "state.db", vfs=vfs.name) as store:
         await asyncio.gather(*(write(store, task) for task in range(6)))
         async with asyncio.timeout(20):
-            while len(drive.kept["state.db"]) < 1_000_000:  # until the log is folded in
+            while len(vfs.durable["state.db"]) < 1_000_000:  # until the checkpoint
                 await asyncio.sleep(0.01)
-                if len(cuts) < 20:
-                    cut()
-        await store.set_meta("last", "x")  # at the beginning of the log
-        told.add("last")
-        cut()
-    assert len(told) == 85 and len(cuts) > 4 and drive.synced > 10
-    for before, place in cuts:
-        assert before <= await keys_in(place / "state.db"), f"seed {seed}: {place.name}"
+                if len(images) < 20:
+                    cut_power()
+        await store.set_meta("last", "x")  # at the beginning of the WAL
+        acknowledged.add("last")
+        cut_power()
+    assert len(acknowledged) == 85 and len(images) > 4 and vfs.synced > 10
+    for acknowledged_before, folder in images:
+        assert acknowledged_before <= await keys_in(folder / "state.db"), (
+            f"seed {seed}: {folder.name}"
+        )
 
 
-async def test_unsynced_writes_are_lost_by_a_power_cut(drive: Drive, tmp_path: Path) -> None:
-    """K2: the drive can tell: what was written and never synced is not there after a cut."""
+async def test_unsynced_writes_are_lost_by_a_power_cut(vfs: PowerLossVfs, tmp_path: Path) -> None:
+    """K2: the VFS itself works: an unsynced write is lost."""
     path = tmp_path / "state.db"
-    db = apsw.Connection(str(path), vfs=drive.name)
+    db = apsw.Connection(str(path), vfs=vfs.name)
     db.pragma("journal_mode", "wal")
     db.execute("CREATE TABLE meta (key TEXT)")
     db.pragma("synchronous", "off")
     db.execute("INSERT INTO meta VALUES ('unsynced')")
     lost = 0
     for number in range(12):
-        drive.cut(tmp_path / f"cut {number}", random.Random(number))
+        vfs.cut_power(tmp_path / f"cut {number}", random.Random(number))
         with open_read_only(tmp_path / f"cut {number}" / "state.db") as cursor:
             lost += not cursor.execute("SELECT count(*) FROM meta").get
     db.close()

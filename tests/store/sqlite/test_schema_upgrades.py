@@ -1,4 +1,5 @@
-"""Files of every older schema: brought up whole, looked at as they are, and refused if damaged."""
+"""Stores of every older schema: migrated completely, checked without change, and refused if damaged
+(K3, K5)."""
 
 import asyncio
 import random
@@ -6,8 +7,8 @@ from pathlib import Path
 
 import apsw
 import pytest
-from tests.faults.backup_homes import talk
-from tests.faults.file_damage import PAGE, root_of, tear
+from tests.faults.backup_homes import write_turns
+from tests.faults.file_damage import PAGE, damage_pages, root_page
 
 from holdfast.core.errors import StoreDamaged, StoreUnusable
 from holdfast.core.ids import SessionId
@@ -22,27 +23,27 @@ Table = list[tuple[object, ...]]
 
 
 @pytest.fixture(scope="module")
-def present(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A conversation in the present schema, closed; not to be written."""
-    path = tmp_path_factory.mktemp("present") / "state.db"
-    asyncio.run(talk(path, turns=12, sessions=3, words=100))
+def current(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A closed store in the current schema; read-only."""
+    path = tmp_path_factory.mktemp("current") / "state.db"
+    asyncio.run(write_turns(path, turns=12, sessions=3, words=100))
     return path
 
 
-def older(path: Path, present: Path, version: int, *, log: bool = False) -> None:
-    """The same conversation as a Holdfast of that version left it; `log`: by a death."""
+def create_older(path: Path, current: Path, version: int, *, log: bool = False) -> None:
+    """The same store in an older schema; `log`: with a WAL, as after a crash."""
     db = apsw.Connection(str(path))
     db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(log))
     db.pragma("application_id", APPLICATION_ID)
     db.pragma("journal_mode", "wal")
     for migration in load_migrations()[:version]:
         apply_migration(db, migration)
-    db.execute("ATTACH ? AS present", (str(present),))
+    db.execute("ATTACH ? AS current", (str(current),))
     with db:
         for table in tables(db):
             columns = ", ".join(columns_of(db, table))
             db.execute(
-                f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM present.{table}"
+                f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM current.{table}"
             )
     db.close()
     assert path.with_name("state.db-wal").exists() == log
@@ -77,7 +78,7 @@ def schema(path: Path) -> Table:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """All but the log's index, which is shared memory and holds nothing of its own."""
+    """All files but the WAL index, which is shared memory."""
     return {
         file.name: file.read_bytes()
         for file in folder.iterdir()
@@ -87,65 +88,64 @@ def files(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("version", range(1, NEWEST))
 async def test_a_store_of_every_older_schema_is_migrated(
-    present: Path, tmp_path: Path, version: int
+    current: Path, tmp_path: Path, version: int
 ) -> None:
-    """K5: brought up by the same steps, with every row as it was; also what a death had left in
-    the log of that version."""
+    """K5: all migrations are applied, every row is unchanged; also with a WAL that a crash left."""
     path = tmp_path / "state.db"
-    older(path, present, version, log=version % 2 == 0)
+    create_older(path, current, version, log=version % 2 == 0)
     async with SqliteStore(path) as store:
         assert await store.check() == []
-        said = [record.message for record in await store.transcript(SessionId("s_c1"))]
-        assert [type(message) for message in said] == [UserMessage, AssistantMessage] * 4
+        messages = [record.message for record in await store.transcript(SessionId("s_c1"))]
+        assert [type(message) for message in messages] == [UserMessage, AssistantMessage] * 4
         await store.set_meta("after", "the upgrade")
         assert await store.meta("after") == "the upgrade"
-    assert schema(path) == schema(present)
-    before, after = contents(present), contents(path)
+    assert schema(path) == schema(current)
+    before, after = contents(current), contents(path)
     assert after.pop("meta") == [*before.pop("meta"), ("after", "the upgrade")]
     assert after == before
 
 
 @pytest.mark.parametrize("log", [False, True])
 async def test_a_damaged_file_of_an_older_schema_is_not_migrated(
-    present: Path, tmp_path: Path, log: bool
+    current: Path, tmp_path: Path, log: bool
 ) -> None:
-    """K3: whatever is written to a damaged file makes it worse; it is looked through before."""
+    """K3: every write to a damaged file makes it worse, so it is checked first."""
     path = tmp_path / "state.db"
-    older(path, present, NEWEST - 2)
-    tear(path, root_of(path, "inbox") - 1, chance=random.Random(0))
+    create_older(path, current, NEWEST - 2)
+    damage_pages(path, root_page(path, "inbox") - 1, chance=random.Random(0))
     if log:
         db = apsw.Connection(str(path))
         db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         db.execute("INSERT INTO meta VALUES ('late', 'in the log')")
         db.close()
-    torn = files(tmp_path)
+    damaged = files(tmp_path)
     with pytest.raises(StoreDamaged, match="holdfast doctor"):
         async with SqliteStore(path):
             pass
-    assert files(tmp_path) == torn
+    assert files(tmp_path) == damaged
     assert check_closed_store(path).problems
-    assert files(tmp_path) == torn
+    assert files(tmp_path) == damaged
 
 
-def test_checking_a_closed_store_changes_nothing(present: Path, tmp_path: Path) -> None:
-    """K3, K5: an older file stays as old as it is, and its log is not folded."""
+def test_checking_a_closed_store_changes_nothing(current: Path, tmp_path: Path) -> None:
+    """K3, K5: an older file is not migrated, and its WAL is not checkpointed."""
     path = tmp_path / "state.db"
-    older(path, present, 5, log=True)
+    create_older(path, current, 5, log=True)
     before = files(tmp_path)
     found = check_closed_store(path)
     assert (found.problems, found.needs_migration) == ([], True)
     assert files(tmp_path) == before
-    alone = tmp_path / "closed"
-    alone.mkdir()
-    (alone / "state.db").write_bytes(present.read_bytes())
-    assert not check_closed_store(alone / "state.db").needs_migration
-    assert [file.name for file in alone.iterdir()] == ["state.db"]
+    folder = tmp_path / "closed"
+    folder.mkdir()
+    (folder / "state.db").write_bytes(current.read_bytes())
+    assert not check_closed_store(folder / "state.db").needs_migration
+    assert [file.name for file in folder.iterdir()] == ["state.db"]
 
 
-def test_checking_a_store_whose_wal_is_newer_fails(present: Path, tmp_path: Path) -> None:
-    """K5: the newer version stands in the log alone."""
+def test_checking_a_store_whose_wal_is_newer_fails(current: Path, tmp_path: Path) -> None:
+    """K5: only the WAL has the newer version."""
     path = tmp_path / "state.db"
-    path.write_bytes(present.read_bytes())
+    path.write_bytes(current.read_bytes())
     db = apsw.Connection(str(path))
     db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     db.pragma("user_version", NEWEST + 1)
@@ -154,13 +154,13 @@ def test_checking_a_store_whose_wal_is_newer_fails(present: Path, tmp_path: Path
         check_closed_store(path)
 
 
-async def test_store_damage_found_by_a_search_stops_writing(present: Path, tmp_path: Path) -> None:
-    """K3: it is not taken for damage of the index, which is made anew and meets it again."""
+async def test_store_damage_found_by_a_search_stops_writing(current: Path, tmp_path: Path) -> None:
+    """K3: it is not taken for damage of the index, which would be rebuilt in vain."""
     path = tmp_path / "state.db"
-    path.write_bytes(present.read_bytes())
-    messages = root_of(path, "messages")
+    path.write_bytes(current.read_bytes())
+    messages = root_page(path, "messages")
     body = bytearray(path.read_bytes())
-    body[(messages - 1) * PAGE] = 0xFF  # no kind of page; every index is whole
+    body[(messages - 1) * PAGE] = 0xFF  # an invalid page type; every index is intact
     path.write_bytes(body)
     async with SqliteStore(path) as store:
         await store.set_meta("before", "it was met")

@@ -1,4 +1,4 @@
-"""K, the writer: group commit, savepoints, the queue, and what a close leaves behind."""
+"""The writer: group commit, savepoints, the queue, closing and copying (K2, K4, C7)."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
         yield opened
 
 
-def said(number: int, chat: str = "c") -> Inbound:
+def message(number: int, chat: str = "c") -> Inbound:
     source = Source(platform="sim", chat_id=chat, user_id="u")
     return Inbound(source=source, event_id=f"{chat}-{number}", message_id=str(number), text="hi")
 
@@ -39,7 +39,7 @@ async def test_concurrent_writes_share_a_commit(tmp_path: Path) -> None:
     """K2: concurrent writers share an fsync."""
     commits: list[CrashPoint] = []
     async with SqliteStore(tmp_path / "state.db", crash=commits.append) as store:
-        await asyncio.gather(*(accept(store, said(n)) for n in range(500)))
+        await asyncio.gather(*(accept(store, message(n)) for n in range(500)))
     assert commits.count(CrashPoint.BEFORE_COMMIT) == commits.count(CrashPoint.AFTER_COMMIT)
     assert commits.count(CrashPoint.AFTER_COMMIT) < 100
 
@@ -49,14 +49,14 @@ async def test_a_write_is_durable_and_readable_when_its_awaiter_resumes(
 ) -> None:
     """K2: another connection sees it at once, and so does the store's own reader."""
     await store.set_meta("key", "value")
-    with_own_eyes = apsw.Connection(str(tmp_path / "state.db"), apsw.SQLITE_OPEN_READONLY)
-    assert with_own_eyes.execute("SELECT value FROM meta WHERE key = 'key'").get == "value"
-    with_own_eyes.close()
+    connection = apsw.Connection(str(tmp_path / "state.db"), apsw.SQLITE_OPEN_READONLY)
+    assert connection.execute("SELECT value FROM meta WHERE key = 'key'").get == "value"
+    connection.close()
     assert await store.meta("key") == "value"
 
 
 async def test_no_awaiter_resumes_before_the_commit(tmp_path: Path) -> None:
-    """K2: an awaiter that resumes before the commit would act on what may never be."""
+    """K2: an awaiter that resumes before the commit would act on what may be rolled back."""
     held = threading.Event()
     reached = threading.Event()
 
@@ -76,8 +76,8 @@ async def test_no_awaiter_resumes_before_the_commit(tmp_path: Path) -> None:
 
 
 async def test_a_failed_write_does_not_undo_its_neighbour(tmp_path: Path) -> None:
-    """K2: those before and behind it are done once each, in one transaction, although what it
-    shared with them had to be undone."""
+    """K2: the writes before and after it are done once each, in one transaction, although the
+    shared transaction had to be rolled back."""
     commits: list[CrashPoint] = []
     gate = threading.Event()
 
@@ -90,7 +90,7 @@ async def test_a_failed_write_does_not_undo_its_neighbour(tmp_path: Path) -> Non
         after_the_gate = [
             store.set_meta("good", "1"),
             store.begin_attempt("no such delivery", at=1.0),
-            accept(store, said(1)),
+            accept(store, message(1)),
             store.set_meta("bad", "\ud800"),
             store.set_meta("last", "1"),
         ]
@@ -156,7 +156,7 @@ async def test_a_write_is_queued_when_it_is_called_in_call_order(store: SqliteSt
 
 
 async def test_closing_writes_what_is_queued(tmp_path: Path) -> None:
-    """C7: the queue is drained, the log folded in, every handle and thread gone."""
+    """C7: the queue is drained, the WAL checkpointed, every handle and thread closed."""
     path = tmp_path / "state.db"
     async with SqliteStore(path) as store:
         writes = [store.set_meta(f"key {number}", "value") for number in range(200)]
@@ -175,7 +175,7 @@ def _links(folder: str) -> list[str]:
 
 
 async def test_a_closed_store_raises_an_error(tmp_path: Path) -> None:
-    """C7: nothing hangs on a store that is gone."""
+    """C7: no call hangs on a closed store."""
     store = SqliteStore(tmp_path / "state.db")
     with pytest.raises(StoreError, match="closed"):
         store.set_meta("key", "value")
@@ -213,7 +213,7 @@ async def test_reads_do_not_wait_for_the_writer(tmp_path: Path) -> None:
 async def test_the_wal_is_checkpointed_when_the_writer_is_idle(
     store: SqliteStore, tmp_path: Path
 ) -> None:
-    """K2: it does not grow without end, and no write waits for it."""
+    """K2: the WAL does not grow without limit, and no write waits for the checkpoint."""
     big = "x" * 100_000
     for number in range(60):
         await store.set_meta(f"key {number}", big)
@@ -230,7 +230,7 @@ async def test_the_wal_is_checkpointed_when_the_writer_is_idle(
 async def test_the_database_is_readable_by_its_owner_only(
     store: SqliteStore, tmp_path: Path
 ) -> None:
-    """K1: conversations are nobody else's to read; the log and its index are as the file."""
+    """K1: conversations are private; the WAL and its index have the same mode as the file."""
     await store.set_meta("key", "value")
     modes = {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
     assert modes == {0o600}
@@ -243,7 +243,7 @@ async def test_a_check_of_an_intact_file_finds_nothing(store: SqliteStore) -> No
 
 
 async def test_a_failed_commit_is_undone_and_the_next_one_works(tmp_path: Path) -> None:
-    """K2: those who shared it are told; the connection holds no half transaction."""
+    """K2: every write that shared it fails; the connection has no open transaction."""
     failures = [OSError("pulled out")]
 
     def crash(point: CrashPoint) -> None:
@@ -268,17 +268,17 @@ def locks_of(path: Path) -> int:
 async def test_a_copy_of_a_live_store_is_a_consistent_snapshot(
     store: SqliteStore, tmp_path: Path
 ) -> None:
-    """K4: all that was acknowledged before, nothing of what follows a gap; and nobody waits."""
+    """K4: all acknowledged writes, none after a gap; and no write waits."""
     for number in range(20):
         await store.set_meta(f"before {number}", "x" * 200_000)
-    told: list[CopyProgress] = []
-    copying = asyncio.ensure_future(store.copy_to(tmp_path / "copy.db", progress=told.append))
+    progress: list[CopyProgress] = []
+    copying = asyncio.ensure_future(store.copy_to(tmp_path / "copy.db", progress=progress.append))
     during = 0
     while not copying.done():
         await store.set_meta(f"during {during:05}", "x")
         during += 1
     await copying
-    assert during > 5 and told[-1].done == told[-1].total
+    assert during > 5 and progress[-1].done == progress[-1].total
     db = apsw.Connection(str(tmp_path / "copy.db"))
     keys = [str(key) for (key,) in db.execute("SELECT key FROM meta ORDER BY key")]
     assert db.execute("PRAGMA quick_check").get == "ok"
@@ -292,14 +292,14 @@ async def test_a_copy_takes_no_lock_from_the_store(store: SqliteStore, tmp_path:
     """K2: POSIX drops all locks of a process on a file when it closes any handle of it."""
     await store.set_meta("key", "value")
     files = [tmp_path / "state.db", tmp_path / "state.db-shm"]
-    before = await locks_at_rest(files)
+    before = await settled_locks(files)
     assert sum(before)
     await store.copy_to(tmp_path / "copy.db", progress=lambda copied: None)
-    assert await locks_at_rest(files) == before
+    assert await settled_locks(files) == before
 
 
-async def locks_at_rest(files: list[Path]) -> list[int]:
-    """Those that stay: whoever folds the log into the file takes another for a moment."""
+async def settled_locks(files: list[Path]) -> list[int]:
+    """The locks that stay: a checkpoint takes another one for a moment."""
     found, before = [locks_of(file) for file in files], []
     while found != before:
         await asyncio.sleep(0.2)
@@ -308,7 +308,7 @@ async def locks_at_rest(files: list[Path]) -> list[int]:
 
 
 async def test_a_cancelled_copy_ends_at_once(store: SqliteStore, tmp_path: Path) -> None:
-    """K4: whoever asked has gone; the store goes on, and so does its stop."""
+    """K4: the store stays usable, and can be closed."""
     for number in range(20):
         await store.set_meta(f"key {number}", "x" * 200_000)
     begun = asyncio.Event()
@@ -326,7 +326,7 @@ async def test_a_cancelled_copy_ends_at_once(store: SqliteStore, tmp_path: Path)
 
 
 async def test_a_copy_replaces_no_file(store: SqliteStore, tmp_path: Path) -> None:
-    """K4: it is made where there is none."""
+    """K4: an existing file is not overwritten."""
     (tmp_path / "mine").write_text("precious")
     with pytest.raises(StoreError):
         await store.copy_to(tmp_path / "mine", progress=lambda copied: None)

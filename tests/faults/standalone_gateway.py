@@ -1,4 +1,4 @@
-"""A gateway in a process of its own with nobody around it: no vendor, and a model of its own."""
+"""A gateway in a process of its own, without a vendor, with the demo model."""
 
 import json
 import os
@@ -9,20 +9,23 @@ import urllib.request
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tests.support.fork_server import GATEWAY, ForkedProcess, fork_process, run_holdfast
+from tests.support.store_file import open_read_only
 
 import holdfast
 from holdfast.core.config.settings import RunnerSettings
+from holdfast.core.turns.stop import StopRow
 from holdfast.runner.runners import Runners
 from holdfast.server.local.control_client import GatewayDown, read_status
 from holdfast.service.child_process import cancel_respawn
+from holdfast.store.sqlite.writes import gateway_stops
 from holdfast.system.clock import SystemClock
 from holdfast.system.lock import read_holder
 from holdfast.system.paths import Paths
 
-WITHIN = 40.0
+TIMEOUT = 40.0
 
 CONFIG = """
 [gateway]
@@ -42,18 +45,20 @@ level = "debug"
 """
 
 
-class Lone:
-    """Owns a home and the processes that are started on it; none of them outlives it."""
+class StandaloneGateway:
+    """Owns a home and the gateways that are started on it, one at a time."""
 
-    def __init__(self, home: Path, *, drain: float = 0, park: float = 1, kept_by: str = "none"):
+    def __init__(self, home: Path, *, drain: float = 0, park: float = 1, supervisor: str = "none"):
         home.mkdir(mode=0o700)
         self.home = home
         self.paths = Paths(home)
-        self.paths.config_file.write_text(CONFIG.format(drain=drain, park=park, supervisor=kept_by))
+        self.paths.config_file.write_text(
+            CONFIG.format(drain=drain, park=park, supervisor=supervisor)
+        )
         self.process: ForkedProcess | None = None
         self.variables: dict[str, str] = {}
         self.address = ""
-        self.session = ""  # that was spoken to last
+        self.session = ""  # of the last message
 
     def environment(self, **variables: str) -> dict[str, str]:
         return {
@@ -66,18 +71,18 @@ class Lone:
         }
 
     def launch(self, stall: str = "") -> ForkedProcess:
-        """Start it, and wait for nothing."""
+        """Start it without waiting."""
         with (self.home / "errors").open("ab") as errors:
             environ = self.environment(HOLDFAST_STALL_AT=stall)
             self.process = fork_process(GATEWAY, "run", env=environ, stdout=errors, stderr=errors)
         return self.process
 
-    def start(self, stall: str = "") -> "Lone":
+    def start(self, stall: str = "") -> Self:
         """Start it, and return when it takes messages."""
         process = self.launch(stall)
 
         def ready() -> bool:
-            assert process.poll() is None, f"it died as it started: {self.said()}"
+            assert process.poll() is None, f"it died as it started: {self.output()}"
             status = self.status()
             return bool(status["state"] == "running" and status["pid"] == process.pid)
 
@@ -85,24 +90,24 @@ class Lone:
         self.address = self.status()["snapshot"]["address"]
         return self
 
-    def tell(self, which: signal.Signals = signal.SIGTERM) -> None:
+    def send_signal(self, which: signal.Signals = signal.SIGTERM) -> None:
         assert self.process is not None
         self.process.send_signal(which)
 
-    def ended(self) -> int:
-        """Its exit code, waited for."""
+    def wait_for_exit(self) -> int:
+        """Wait for its end; returns its exit code."""
         assert self.process is not None
         try:
-            return self.process.wait(timeout=WITHIN)
+            return self.process.wait(timeout=TIMEOUT)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"it does not end: {self.said()}") from None
+            raise AssertionError(f"it does not end: {self.output()}") from None
 
     def stop(self, which: signal.Signals = signal.SIGTERM) -> int:
-        self.tell(which)
-        return self.ended()
+        self.send_signal(which)
+        return self.wait_for_exit()
 
     def cli(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return run_holdfast(*words, env=self.environment(), timeout=WITHIN)
+        return run_holdfast(*words, env=self.environment(), timeout=TIMEOUT)
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
         token = self.paths.api_token.read_text().strip()
@@ -112,14 +117,14 @@ class Lone:
             data=None if body is None else json.dumps(body).encode(),
             headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=WITHIN) as response:
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
             return json.load(response)
 
     def say(self, text: str, *, name: str = "test", id: str = "m1") -> int:
-        """Say something; returns when it is durable, with the number of the message."""
+        """Send a message; returns its number once it is durable."""
         self.session = str(self.ask("POST", "/sessions", {"name": name})["id"])
-        said = {"text": text, "message_id": id}
-        return int(self.ask("POST", f"/sessions/{self.session}/messages", said)["id"])
+        body = {"text": text, "message_id": id}
+        return int(self.ask("POST", f"/sessions/{self.session}/messages", body)["id"])
 
     def answer(self, message: int) -> dict[str, Any]:
         found: dict[str, Any] = self.ask("GET", f"/messages/{message}?wait=30")
@@ -127,32 +132,32 @@ class Lone:
 
     def status(self) -> dict[str, Any]:
         try:
-            return read_status(self.paths, timeout=WITHIN)
+            return read_status(self.paths, timeout=TIMEOUT)
         except GatewayDown:
             return {"state": "down", "snapshot": {"phase": "", "turns": {}}}
 
     def until(self, fact: Callable[[], object]) -> None:
-        deadline = time.monotonic() + WITHIN
+        deadline = time.monotonic() + TIMEOUT
         while not fact():
-            assert time.monotonic() < deadline, f"it did not come about: {self.said()}"
+            assert time.monotonic() < deadline, f"timed out: {self.output()}"
             time.sleep(0.05)
 
-    def until_in(self, phase: str) -> None:
+    def wait_for_phase(self, phase: str) -> None:
         self.until(lambda: self.status()["snapshot"]["phase"].startswith(phase))
 
-    def until_heard(self) -> None:
-        """Until no signal is on its way to it. Two that come together may be one to the kernel."""
+    def wait_until_signals_delivered(self) -> None:
+        """Until no signal is pending. The kernel may merge two signals that come together."""
         assert self.process is not None
-        facts = Path(f"/proc/{self.process.pid}/status")
+        status = Path(f"/proc/{self.process.pid}/status")
         pending = ("SigPnd:", "ShdPnd:")
 
-        def none() -> bool:
-            lines = [line.split() for line in facts.read_text().splitlines()]
+        def delivered() -> bool:
+            lines = [line.split() for line in status.read_text().splitlines()]
             return not any(int(words[1], 16) for words in lines if words[0] in pending)
 
-        self.until(none)
+        self.until(delivered)
 
-    def until_runs(self, turns: int = 1) -> None:
+    def wait_for_running_turns(self, turns: int = 1) -> None:
         self.until(lambda: self.status()["snapshot"]["turns"].get("running") == turns)
 
     def intent(self) -> dict[str, Any]:
@@ -162,24 +167,29 @@ class Lone:
     def log(self) -> str:
         return self.paths.log_file.read_text() if self.paths.log_file.exists() else ""
 
-    def said(self) -> str:
-        """What it said last, for whoever has to find out why."""
+    def output(self) -> str:
+        """The end of its output and of its log, for failure messages."""
         return f"{(self.home / 'errors').read_text()[-3000:]}\n--- log:\n{self.log()[-3000:]}"
 
-    def lines(self, action: str) -> list[dict[str, Any]]:
-        """What was logged under that name, in all lives."""
+    def log_records(self, action: str) -> list[dict[str, Any]]:
+        """The log records of that action, of all runs."""
         found = (json.loads(line) for line in self.log().splitlines())
         return [line for line in found if line.get("action") == action]
 
     def phases(self) -> list[str]:
         """The phases that the last stop went through, in order."""
-        return list(self.lines("shutdown_phases_done")[-1]["seconds"])
+        return list(self.log_records("shutdown_phases_done")[-1]["seconds"])
 
-    def leave(self) -> None:
-        """Whatever is left ends: the gateway, its successor, and every runner of the home."""
+    def stop_rows(self) -> list[StopRow]:
+        """The recorded stops of this home's processes, the latest first."""
+        with open_read_only(self.paths.db) as db:
+            return gateway_stops.last_stops(db, 50)
+
+    def end_processes(self) -> None:
+        """End what is left: the gateway and its successor."""
         cancel_respawn(
             str(self.paths.run)
-        )  # or the starter of one that is killed would start the next
+        )  # or the respawner of a killed gateway would start the next
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
@@ -188,7 +198,7 @@ class Lone:
                 os.kill(holder.pid, signal.SIGKILL)
             self.until(lambda: read_holder(self.home) is None)
 
-    async def sweep(self) -> None:
+    async def end_runners(self) -> None:
         runners = Runners(
             self.home, RunnerSettings(), clock=SystemClock(), on_started=_ignore, on_ended=_ignore
         )
@@ -196,4 +206,7 @@ class Lone:
 
 
 async def _ignore(_: object) -> None:
-    """Nobody keeps a record of runners that are only ended."""
+    """Drops the event: no row of these runners is stored."""
+
+
+MakeGateway = Callable[..., StandaloneGateway]
