@@ -1,33 +1,32 @@
-"""The audit of who is let in, of what is sent again and of what the gateway is configured by."""
+"""The audit of pairing decisions, of resent deliveries and of configuration changes."""
 
-from tests.gateway.inbound.test_pairing import door
-from tests.support.audit_rows import rows
-from tests.support.deliveries import again, only
+from tests.support.audit_rows import audit_rows
+from tests.support.deliveries import resend_delivery, wait_for_only_delivery
 from tests.support.gateway_harness import GatewayHarness
-from tests.support.pairing import given_code
+from tests.support.pairing import request_code
 
 from holdfast.core.config.versions import ConfigSource, NewConfigVersion
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.people.approval import OPERATOR
 from holdfast.testing.simulated.events import Faults
 
-__all__ = ["door"]
-
 EVE = "simulated:default:eve"
 
 
-async def test_pairing_decisions_are_audited_with_their_actor(door: GatewayHarness) -> None:
-    """Law 12: in a chat and from outside of one; a code that is nobody's, too."""
-    code = await given_code(door)
-    await door.gateway.pairing.approve("ABCD-EFGH", by=OPERATOR)
-    await door.gateway.pairing.approve(code, by=OPERATOR)
-    await door.sent(2)
-    door.say(f"/pairing revoke {EVE}")
-    await door.sent(3)
-    await given_code(door, sent=4)
-    await door.gateway.pairing.deny("eve", by=OPERATOR)
-    told = [(row.kind, row.actor, row.subject) for row in await rows(door)]
-    assert told == [
+async def test_pairing_decisions_are_audited_with_their_actor(
+    pairing_harness: GatewayHarness,
+) -> None:
+    """Law 12: in a chat and outside of one, and a wrong code too."""
+    code = await request_code(pairing_harness)
+    await pairing_harness.gateway.pairing.approve("ABCD-EFGH", by=OPERATOR)
+    await pairing_harness.gateway.pairing.approve(code, by=OPERATOR)
+    await pairing_harness.sent(2)
+    pairing_harness.say(f"/pairing revoke {EVE}")
+    await pairing_harness.sent(3)
+    await request_code(pairing_harness, sent=4)
+    await pairing_harness.gateway.pairing.deny("eve", by=OPERATOR)
+    found = [(row.kind, row.actor, row.subject) for row in await audit_rows(pairing_harness)]
+    assert found == [
         ("refused.stranger", EVE, "simulated:default"),
         ("pairing.wrong_code", OPERATOR, ""),
         ("pairing.approved", OPERATOR, EVE),
@@ -38,14 +37,14 @@ async def test_pairing_decisions_are_audited_with_their_actor(door: GatewayHarne
 
 
 async def test_a_resent_delivery_is_audited(harness: GatewayHarness) -> None:
-    """I2: once it is owed again; not where nothing was."""
+    """I2: once it is queued again; not for an unknown id."""
     harness.service.set_faults(Faults(refusals=1))
     harness.model.say("hello")
     harness.say("hi")
-    failed = await only(harness, DeliveryState.FAILED)
+    failed = await wait_for_only_delivery(harness, DeliveryState.FAILED)
     assert await harness.store.requeue_delivery("none-such", at=1.0) is None  # type: ignore[arg-type]  # an id is a str
-    await again(harness, failed)
-    (row,) = await rows(harness)
+    await resend_delivery(harness, failed)
+    (row,) = await audit_rows(harness)
     assert (row.kind, row.actor, row.subject) == ("delivery.retried", OPERATOR, failed.id)
     assert row.session_id == failed.session_id
 
@@ -64,7 +63,7 @@ async def test_a_new_configuration_is_audited_with_its_version(
     )
     number = await harness.store.save_configuration(new)
     assert await harness.store.save_configuration(new) == number
-    found = await rows(harness, "configuration")
+    found = await audit_rows(harness, "configuration")
     assert (found[-1].actor, found[-1].subject) == (OPERATOR, str(number))
     keys = "agent.reasoning, prices.x"
     assert found[-1].facts == {"source": "set", "by": "command line", "keys": keys}

@@ -1,5 +1,5 @@
-"""Law 12: one question for every entry, each in a table with the role that it takes. The tests are
-made of the tables; an entry that is not in one fails."""
+"""Law 12: one access check for every entry point, each in a table with the role that it needs. An
+entry point that is in no table fails a test."""
 
 import asyncio
 import itertools
@@ -32,8 +32,8 @@ from holdfast.gateway.inbound.access import (
 from holdfast.gateway.redaction import Redaction
 from holdfast.service.toolsets import ToolsetBuilder
 
-# Whoever adds a command says here who may give it.
-COMMANDS_FOR = {
+# A new command is listed here with the role that it needs.
+ROLE_OF_COMMAND = {
     **dict.fromkeys(("pairing", "restart", "sethome"), Role.OPERATOR),
     **dict.fromkeys(
         (
@@ -66,18 +66,18 @@ COMMANDS_FOR = {
     ),
 }
 
-IN_SESSION = "it reaches nothing but the sandbox of its session, and what the network has"
-OWN = "it acts for the person whose message the turn works for, and reaches what is theirs"
-ASKS = "it asks `AccessPolicy` for that person"
+WITHIN_SESSION = "it reaches only the sandbox of its session and the network"
+OWN_DATA = "it acts for the user of the turn, and reaches only their data"
+BY_POLICY = "it checks `AccessPolicy` for that user"
 
-# Whoever adds a tool says here by what right it does what it does.
-TOOLS_BY = {
+# A new tool is listed here with the reason why it may do what it does.
+RIGHT_OF_TOOL = {
     **dict.fromkeys(
         ("terminal", "process", "read", "write", "edit", "search", "todo", "fetch", "browser"),
-        IN_SESSION,
+        WITHIN_SESSION,
     ),
-    **dict.fromkeys(("session_search", "memory", "delegate", "send_file"), OWN),
-    **dict.fromkeys(("schedule", "send_message"), ASKS),
+    **dict.fromkeys(("session_search", "memory", "delegate", "send_file"), OWN_DATA),
+    **dict.fromkeys(("schedule", "send_message"), BY_POLICY),
 }
 
 PEOPLE = {
@@ -87,7 +87,7 @@ PEOPLE = {
 }
 
 
-def at(user: str, *, chat: str = "", platform: str = "simulated", **more: Any) -> Source:
+def source_of(user: str, *, chat: str = "", platform: str = "simulated", **more: Any) -> Source:
     return Source(platform=platform, chat_id=chat or f"chat of {user}", user_id=user, **more)
 
 
@@ -106,7 +106,7 @@ SETTINGS = Settings(
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
+async def harness(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     harness = GatewayHarness(tmp_path / "state.db")
     harness.settings = SETTINGS
     await harness.start()
@@ -115,49 +115,49 @@ async def house(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
 
 
 def test_every_command_is_in_the_table() -> None:
-    assert {spec.name for spec in COMMANDS} == set(COMMANDS_FOR)
+    assert {spec.name for spec in COMMANDS} == set(ROLE_OF_COMMAND)
 
 
 async def test_each_command_needs_its_role(
-    house: GatewayHarness,
+    harness: GatewayHarness,
 ) -> None:
-    """Over the whole way in: a stranger is turned away at the door, and a user at the desk."""
+    """Through the whole path: intake refuses an unknown sender, and the dispatcher a user."""
     numbers = itertools.count()
 
-    async def told(name: str, user: str, **place: Any) -> str | None:
+    async def reply_to(name: str, user: str, **where: Any) -> str | None:
         number = str(next(numbers))
-        source = at(user, chat=number, **place)
-        said = Inbound(source=source, event_id=number, message_id=number, text=f"/{name}")
+        source = source_of(user, chat=number, **where)
+        message = Inbound(source=source, event_id=number, message_id=number, text=f"/{name}")
         try:
-            accepted = await house.gateway.intake.accept(said)
+            accepted = await harness.gateway.intake.accept(message)
         except NotAllowed:
             return None
-        return str((await house.end_of(accepted)).text)
+        return str((await harness.end_of(accepted)).text)
 
     async def check(name: str) -> None:
-        assert await told(name, PEOPLE[Role.UNKNOWN]) is None, name
-        refused = await told(name, PEOPLE[Role.USER])
+        assert await reply_to(name, PEOPLE[Role.UNKNOWN]) is None, name
+        refused = await reply_to(name, PEOPLE[Role.USER])
         assert refused is not None and ("may not" in refused) is (
-            COMMANDS_FOR[name] is Role.OPERATOR
+            ROLE_OF_COMMAND[name] is Role.OPERATOR
         ), name
         for allowed in (
-            await told(name, PEOPLE[Role.OPERATOR]),
-            await told(name, "owner", platform="api"),
+            await reply_to(name, PEOPLE[Role.OPERATOR]),
+            await reply_to(name, "owner", platform="api"),
         ):
             assert allowed is not None and "may not" not in allowed, name
 
-    await asyncio.gather(*map(check, COMMANDS_FOR))
+    await asyncio.gather(*map(check, ROLE_OF_COMMAND))
 
 
 def test_buttons_and_plain_words_map_to_commands_of_the_table() -> None:
-    """A button hands in a text, and a plain word stands for one: they pass the same desk."""
+    """A button sends a command, and a plain word stands for one: both use the same dispatcher."""
     both = [[approval("one", "rule")], [approval("one", ""), approval("two", "rule")]]
-    said = [choice.value for asked in both for choice in approval_buttons(asked)]
+    message = [choice.value for asked in both for choice in approval_buttons(asked)]
     words = [
         name for word in ("yes", "no", "always", "session") if (name := parse_command_word(word))
     ]
-    names = [match[1] for text in said if (match := re.match(r"/(\w+)", text))]
-    assert len(said) == len(names) > 4
+    names = [match[1] for text in message if (match := re.match(r"/(\w+)", text))]
+    assert len(message) == len(names) > 4
     assert {*names, *(name for name, _ in words)} <= set(COMMANDS_BY_NAME)
 
 
@@ -184,83 +184,87 @@ def approval(name: str, rule: str, *, approvers: Iterable[str] = ()) -> Approval
 @pytest.mark.parametrize("role", Role)
 @pytest.mark.parametrize("named", [True, False])
 async def test_an_approval_is_answered_by_those_it_names_and_by_operators(
-    house: GatewayHarness, role: Role, named: bool
+    harness: GatewayHarness, role: Role, named: bool
 ) -> None:
-    """To be named lets nobody in: a stranger among the approvers is still one."""
+    """An unknown sender stays unknown although the approval names them."""
     user = PEOPLE[role]
     asked = approval("one", "", approvers=[f"simulated:default:{user}"] if named else [REQUESTER])
-    may = house.gateway.approvals.may_answer(asked, at(user))
-    assert may is (role is Role.OPERATOR or (named and role is Role.USER))
+    allowed = harness.gateway.approvals.may_answer(asked, source_of(user))
+    assert allowed is (role is Role.OPERATOR or (named and role is Role.USER))
 
 
-NEEDS = {Action.TALK: Role.USER, Action.COMMAND: Role.USER, Action.OPERATE: Role.OPERATOR}
+MIN_ROLE = {Action.TALK: Role.USER, Action.COMMAND: Role.USER, Action.OPERATE: Role.OPERATOR}
 _ORDER = list(Role)
 
 
 @pytest.mark.parametrize(("action", "role"), list(itertools.product(Action, Role)))
 def test_each_action_needs_its_role(action: Action, role: Role) -> None:
-    authority, place = AccessPolicy(SETTINGS), at(PEOPLE[role])
-    who = principal_of(place)
+    policy, source = AccessPolicy(SETTINGS), source_of(PEOPLE[role])
+    principal = principal_of(source)
     if action is Action.DECIDE:
         expected = {True: role is not Role.UNKNOWN, False: role is Role.OPERATOR}
         for own, allowed in expected.items():
-            thing = OwnedResource(source=place, owners=(who.id if own else OPERATOR,))
-            assert authority.allows(who, action, thing) is allowed
-        assert authority.allows(who, action, place) is (role is Role.OPERATOR)
+            thing = OwnedResource(source=source, owners=(principal.id if own else OPERATOR,))
+            assert policy.allows(principal, action, thing) is allowed
+        assert policy.allows(principal, action, source) is (role is Role.OPERATOR)
     elif action is Action.SEND:
         for chat, near in (("named", False), ("other", True), ("other", False)):
             to = Address(platform="simulated", account="default", chat_id=chat)
-            there = SendTarget(source=place, to=to, is_own_or_home=near)
+            there = SendTarget(source=source, to=to, is_own_or_home=near)
             allowed = role is not Role.UNKNOWN and (near or chat == "named")
-            assert authority.allows(who, action, there) is allowed
+            assert policy.allows(principal, action, there) is allowed
     else:
-        allowed = _ORDER.index(role) >= _ORDER.index(NEEDS[action])
-        assert authority.allows(who, action, place) is allowed
+        allowed = _ORDER.index(role) >= _ORDER.index(MIN_ROLE[action])
+        assert policy.allows(principal, action, source) is allowed
 
 
 @pytest.mark.parametrize(
-    ("place", "role"),
+    ("source", "role"),
     [
-        (at("eve"), Role.UNKNOWN),
-        (at("eve", chat="open", chat_type=ChatType.GROUP), Role.USER),
-        (at("eve", chat="few"), Role.USER),
-        (at("mallory", chat="few"), Role.UNKNOWN),
-        (at("ann", chat="open"), Role.OPERATOR),
-        (at("eve", chat="open", account="work"), Role.USER),
-        (at("ann", account="work"), Role.USER),
-        (at("zoe", account="work"), Role.OPERATOR),
-        (at("zoe"), Role.UNKNOWN),
-        (at("*", account="work"), Role.USER),
-        (at("ann", account="other"), Role.UNKNOWN),
-        (at("ann", platform="elsewhere"), Role.UNKNOWN),
-        (at("anybody", platform="api"), Role.OPERATOR),
-        (at("paula"), Role.USER),
-        (at("paula", account="other"), Role.UNKNOWN),
+        (source_of("eve"), Role.UNKNOWN),
+        (source_of("eve", chat="open", chat_type=ChatType.GROUP), Role.USER),
+        (source_of("eve", chat="few"), Role.USER),
+        (source_of("mallory", chat="few"), Role.UNKNOWN),
+        (source_of("ann", chat="open"), Role.OPERATOR),
+        (source_of("eve", chat="open", account="work"), Role.USER),
+        (source_of("ann", account="work"), Role.USER),
+        (source_of("zoe", account="work"), Role.OPERATOR),
+        (source_of("zoe"), Role.UNKNOWN),
+        (source_of("*", account="work"), Role.USER),
+        (source_of("ann", account="other"), Role.UNKNOWN),
+        (source_of("ann", platform="elsewhere"), Role.UNKNOWN),
+        (source_of("anybody", platform="api"), Role.OPERATOR),
+        (source_of("paula"), Role.USER),
+        (source_of("paula", account="other"), Role.UNKNOWN),
     ],
 )
-def test_a_role_holds_for_one_account_and_one_chat(place: Source, role: Role) -> None:
-    """Nothing is inherited: not by another account, not by another chat, not by everybody."""
-    authority = AccessPolicy(SETTINGS, paired={PrincipalId("simulated:default:paula")})
-    assert authority.role(principal_of(place), place) is role
+def test_a_role_holds_for_one_account_and_one_chat(source: Source, role: Role) -> None:
+    """Nothing is inherited by another account or chat, and `*` makes no operator."""
+    policy = AccessPolicy(SETTINGS, paired={PrincipalId("simulated:default:paula")})
+    assert policy.role(principal_of(source), source) is role
 
 
 def test_a_refusal_names_the_key_that_would_allow_it() -> None:
-    authority = AccessPolicy(SETTINGS)
-    for place, action, key in (
-        (at("eve"), Action.TALK, "platforms.simulated.allow"),
-        (at("bob"), Action.OPERATE, "platforms.simulated.operators"),
-        (at("bob", account="work"), Action.OPERATE, "platforms.simulated.accounts.work.operators"),
+    policy = AccessPolicy(SETTINGS)
+    for source, action, key in (
+        (source_of("eve"), Action.TALK, "platforms.simulated.allow"),
+        (source_of("bob"), Action.OPERATE, "platforms.simulated.operators"),
+        (
+            source_of("bob", account="work"),
+            Action.OPERATE,
+            "platforms.simulated.accounts.work.operators",
+        ),
     ):
         with pytest.raises(NotAllowed, match=re.escape(key)):
-            authority.authorise(principal_of(place), action, place)
+            policy.authorise(principal_of(source), action, source)
 
 
-async def test_every_tool_is_in_the_table(house: GatewayHarness, tmp_path: Path) -> None:
-    """An agent can do no more than the person it works for: each tool says by what right."""
-    notes = Notes(house.store, clock=Clock(), redact=Redaction([]), max_chars=1000)
+async def test_every_tool_is_in_the_table(harness: GatewayHarness, tmp_path: Path) -> None:
+    """An agent can do no more than its user: each tool is listed with the reason."""
+    notes = Notes(harness.store, clock=Clock(), redact=Redaction([]), max_chars=1000)
     every = Settings()
-    shop = ToolsetBuilder(
-        every.browser, home=tmp_path, store=house.store, notes=notes, clock=Clock()
+    builder = ToolsetBuilder(
+        every.browser, home=tmp_path, store=harness.store, notes=notes, clock=Clock()
     )
-    toolbox = shop.build_toolbox(every, sends=True, sends_files=True)
-    assert {schema.name for schema in toolbox.schemas} | {"browser"} == set(TOOLS_BY)
+    toolbox = builder.build_toolbox(every, sends=True, sends_files=True)
+    assert {schema.name for schema in toolbox.schemas} | {"browser"} == set(RIGHT_OF_TOOL)

@@ -1,4 +1,4 @@
-"""Redaction of what streams: whatever the cuts, the same text as of the whole, and no secret."""
+"""Redaction of streams: no split and no markup lets a secret through (law 13)."""
 
 import json
 from collections.abc import Iterable
@@ -38,8 +38,8 @@ QUICK = settings(max_examples=60, deadline=None, derandomize=True)
 
 
 def pieces_of(text: str, cuts: Iterable[int]) -> list[str]:
-    places = sorted({0, len(text), *(cut for cut in cuts if cut <= len(text))})
-    return [text[a:b] for a, b in pairwise(places)]
+    offsets = sorted({0, len(text), *(cut for cut in cuts if cut <= len(text))})
+    return [text[a:b] for a, b in pairwise(offsets)]
 
 
 @given(st.lists(st.text("abc ", max_size=12), max_size=12), st.sampled_from(SECRETS), st.data())
@@ -48,64 +48,64 @@ def test_no_split_lets_a_secret_through(parts: list[str], secret: str, data: st.
     parts.insert(data.draw(st.integers(0, len(parts))), secret)
     text = "".join(parts)
     cuts = data.draw(st.sets(st.integers(0, len(text)), max_size=8))
-    showing = StreamRedactor(redact)
+    redactor = StreamRedactor(redact)
     shown = [
         event
         for piece in pieces_of(text, cuts)
-        for event in showing.redact_event(TextStreamed(piece))
+        for event in redactor.redact_event(TextStreamed(piece))
     ]
-    shown += showing.redact_event(StepEnded(text))
-    told = "".join(event.text for event in shown if isinstance(event, TextStreamed))
-    assert not any(value in told for value in SECRETS)
-    assert told.replace("[redacted]", "") == told or "[redacted]" in redact(text)
+    shown += redactor.redact_event(StepEnded(text))
+    streamed_text = "".join(event.text for event in shown if isinstance(event, TextStreamed))
+    assert not any(value in streamed_text for value in SECRETS)
+    assert streamed_text.replace("[redacted]", "") == streamed_text or "[redacted]" in redact(text)
 
 
-def spelt(data: st.DataObject) -> str:
-    """The key as Markdown may spell it: escaped, marked, in entities, with signs of no width."""
-    ways = ["{}", "\\{}", "**{}", "{}`", "&#{};", "{}\u200b", "_{}_"]
-    signs = []
-    for sign in KEY:
-        way = data.draw(st.sampled_from(ways))
-        if way == "\\{}" and sign.isalnum():
-            way = "{}"  # there a backslash is a sign itself
-        signs.append(way.format(ord(sign) if way == "&#{};" else sign))
-    return "".join(signs)
+def spell_key(data: st.DataObject) -> str:
+    """The key as Markdown may write it: escaped, styled, as entities, with zero-width marks."""
+    spellings = ["{}", "\\{}", "**{}", "{}`", "&#{};", "{}\u200b", "_{}_"]
+    characters = []
+    for character in KEY:
+        spelling = data.draw(st.sampled_from(spellings))
+        if spelling == "\\{}" and character.isalnum():
+            spelling = "{}"  # there a backslash is a character of the text
+        characters.append(spelling.format(ord(character) if spelling == "&#{};" else character))
+    return "".join(characters)
 
 
-def letters(text: str) -> str:
-    """What nobody may see in a row, whatever stands between."""
-    return "".join(sign for sign in unescape(text) if sign.isalnum())
+def visible_characters(text: str) -> str:
+    """The characters that a reader sees, without those between them."""
+    return "".join(character for character in unescape(text) if character.isalnum())
 
 
 @QUICK
 @given(st.data())
 def test_no_markup_and_no_split_lets_a_secret_through(data: st.DataObject) -> None:
-    """Law 13: what a reader sees counts, and not how it was written."""
+    """Law 13: what a reader sees counts, and not its markup."""
     gate = Redaction([Secret(KEY)])
-    text = f"Its key is {spelt(data)}, and **that** is `it` & all."
+    text = f"Its key is {spell_key(data)}, and **that** is `it` & all."
     cuts = data.draw(st.sets(st.integers(0, len(text)), max_size=10))
-    assert letters(KEY) not in letters(gate(text))
+    assert visible_characters(KEY) not in visible_characters(gate(text))
     streamed, held = "", ""
     for piece in pieces_of(text, cuts):
         shown, held = gate.split_stream(held + piece)
         streamed += shown
-        assert letters(KEY) not in letters(streamed)
-    assert letters(KEY) not in letters(streamed + gate(held))
+        assert visible_characters(KEY) not in visible_characters(streamed)
+    assert visible_characters(KEY) not in visible_characters(streamed + gate(held))
 
 
 @QUICK
 @given(st.data(), st.integers(30, 90))
 def test_no_renderer_and_no_split_reassembles_a_secret(data: st.DataObject, limit: int) -> None:
-    """Law 13: the gate comes before the cut and before the renderer, and knows what those do."""
+    """Law 13: redaction precedes splitting and rendering, and allows for both."""
     gate = Redaction([Secret(KEY)])
-    text = gate(f"- Its key is {spelt(data)} or **{KEY}**\n- and [so]({KEY}) `{KEY}`")
+    text = gate(f"- Its key is {spell_key(data)} or **{KEY}**\n- and [so]({KEY}) `{KEY}`")
     parts = split_message(text, limit)
     for parts_or_all in (parts, (text,)):
-        for shown in _shown(parts_or_all):
-            assert letters(KEY) not in letters(shown)
+        for shown in _rendered(parts_or_all):
+            assert visible_characters(KEY) not in visible_characters(shown)
 
 
-def _shown(parts: tuple[str, ...]) -> list[str]:
+def _rendered(parts: tuple[str, ...]) -> list[str]:
     return [
         "".join(telegram.render(part).text for part in parts),
         "".join(read_by_discord(discord.render(part)) for part in parts),
@@ -129,9 +129,9 @@ def test_a_secret_is_redacted_in_the_arguments_of_a_call(value: str) -> None:
 
 
 def test_the_output_of_each_command_is_redacted_as_its_own_stream() -> None:
-    """Law 13: who looks on puts the pieces together."""
-    showing = StreamRedactor(redact)
-    said: list[TurnEvent] = []
+    """Law 13: a reader joins the pieces of each output."""
+    redactor = StreamRedactor(redact)
+    events: list[TurnEvent] = []
     for event in (
         ToolProgressed(CALL, "it is abab"),
         ToolProgressed(OTHER, "abac"),
@@ -139,21 +139,21 @@ def test_the_output_of_each_command_is_redacted_as_its_own_stream() -> None:
         ToolProgressed(OTHER, " aba"),
         ToolEnded(OTHER, "terminal", ToolOutcome.OK, "abac aba"),
     ):
-        said += showing.redact_event(event)
+        events += redactor.redact_event(event)
     outputs = {
-        call: "".join(e.text for e in said if isinstance(e, ToolProgressed) and e.call_id == call)
+        call: "".join(e.text for e in events if isinstance(e, ToolProgressed) and e.call_id == call)
         for call in (CALL, OTHER)
     }
     assert outputs == {CALL: f"it is {REDACTED}.", OTHER: "abac aba"}
 
 
 def test_reasoning_is_redacted_like_text() -> None:
-    showing = StreamRedactor(redact)
-    said = [
-        *showing.redact_event(ReasoningStreamed("abab")),
-        *showing.redact_event(ReasoningStreamed("abac!")),
+    redactor = StreamRedactor(redact)
+    events = [
+        *redactor.redact_event(ReasoningStreamed("abab")),
+        *redactor.redact_event(ReasoningStreamed("abac!")),
     ]
-    assert said == [ReasoningStreamed(f"{REDACTED}!")]
+    assert events == [ReasoningStreamed(f"{REDACTED}!")]
 
 
 def test_a_secret_contained_in_the_redaction_marker_causes_no_endless_loop() -> None:
@@ -162,16 +162,16 @@ def test_a_secret_contained_in_the_redaction_marker_causes_no_endless_loop() -> 
 
 
 def test_ordinary_text_is_shown_at_once() -> None:
-    showing = StreamRedactor(redact)
-    assert list(showing.redact_event(TextStreamed("hello"))) == [TextStreamed("hello")]
-    assert list(showing.redact_event(TextStreamed(" ab"))) == [TextStreamed(" ")]
-    assert list(showing.redact_event(TextStreamed("out"))) == [TextStreamed("about")]
+    redactor = StreamRedactor(redact)
+    assert list(redactor.redact_event(TextStreamed("hello"))) == [TextStreamed("hello")]
+    assert list(redactor.redact_event(TextStreamed(" ab"))) == [TextStreamed(" ")]
+    assert list(redactor.redact_event(TextStreamed("out"))) == [TextStreamed("about")]
 
 
 def test_held_text_is_released_at_a_step_end_and_dropped_with_a_voided_step() -> None:
-    showing = StreamRedactor(redact)
-    list(showing.redact_event(TextStreamed("ab")))
-    assert list(showing.redact_event(StepEnded("ab"))) == [TextStreamed("ab"), StepEnded("ab")]
-    list(showing.redact_event(TextStreamed("ab")))
-    assert list(showing.redact_event(StreamVoided("why"))) == [StreamVoided("why")]
-    assert list(showing.redact_event(TextStreamed("c"))) == [TextStreamed("c")]
+    redactor = StreamRedactor(redact)
+    list(redactor.redact_event(TextStreamed("ab")))
+    assert list(redactor.redact_event(StepEnded("ab"))) == [TextStreamed("ab"), StepEnded("ab")]
+    list(redactor.redact_event(TextStreamed("ab")))
+    assert list(redactor.redact_event(StreamVoided("why"))) == [StreamVoided("why")]
+    assert list(redactor.redact_event(TextStreamed("c"))) == [TextStreamed("c")]

@@ -1,4 +1,4 @@
-"""Children: agents that work for another, each in a session of its own."""
+"""Subagents: agents that work for another agent, each in its own session (A11, F9, H2)."""
 
 import asyncio
 import json
@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.conversation_models import Cast
-from tests.support.gateway_harness import Call, GatewayHarness, HeldTool, Until
+from tests.support.approvals import AlwaysDangerousJudge, HeldShell
+from tests.support.conversation_models import PerConversationModel
+from tests.support.gateway_harness import Call, GatewayHarness, Until
 
 from holdfast.agent.delegate_tool import DelegateTool
 from holdfast.core.config.settings import DelegateSettings
@@ -24,10 +25,9 @@ from holdfast.core.messages.transcript import (
     ToolOutcome,
     UserMessage,
 )
-from holdfast.core.people.approval import CommandRisk, CommandVerdict
 from holdfast.core.turns.model import ModelFailed
 from holdfast.core.turns.subagent import SubagentKind
-from holdfast.core.turns.tool import Arguments, ReplayClass
+from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import LaneState, TurnState
 from holdfast.gateway.accounts.internal_platforms import SubagentPlatform
 from holdfast.gateway.sessions import teardown
@@ -37,7 +37,7 @@ from holdfast.testing.scripted_model import USAGE, ScriptedModel
 @pytest.fixture
 async def harness(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     harness = GatewayHarness(tmp_path / "state.db")
-    harness.model = Cast()
+    harness.model = PerConversationModel()
     configure(harness)
     await harness.start()
     yield harness
@@ -50,16 +50,16 @@ def configure(harness: GatewayHarness, **delegate: Any) -> None:
     harness.extra_tools = [DelegateTool(settings)]
 
 
-async def again(harness: GatewayHarness, **delegate: Any) -> None:
-    """The same home under other settings."""
+async def restart_with(harness: GatewayHarness, **delegate: Any) -> None:
+    """Restart with other delegate settings."""
     await harness.stop()
     configure(harness, **delegate)
     await harness.start()
 
 
-def part(harness: GatewayHarness, word: str) -> ScriptedModel:
-    assert isinstance(harness.model, Cast)
-    return harness.model.part(word)
+def model_for(harness: GatewayHarness, word: str) -> ScriptedModel:
+    assert isinstance(harness.model, PerConversationModel)
+    return harness.model.model_for(word)
 
 
 def tasks(*texts: str, **more: Any) -> str:
@@ -70,23 +70,25 @@ async def results(harness: GatewayHarness, session_id: SessionId) -> list[ToolMe
     return [m for m in await harness.transcript(session_id) if isinstance(m, ToolMessage)]
 
 
-async def parent_of_all(harness: GatewayHarness) -> SessionId:
+async def parent_session(harness: GatewayHarness) -> SessionId:
     (session,) = await harness.store.sessions(limit=10)
     return session.id
 
 
-async def gone(harness: GatewayHarness, until: Until) -> None:
-    """Every child has ended, and its lane is left."""
+async def wait_for_idle_lanes(harness: GatewayHarness, until: Until) -> None:
+    """Wait until every subagent has ended and its lane is removed."""
     await until(lambda: len(harness.gateway.lanes) == 0)
 
 
 async def test_the_replies_of_subagents_are_the_result_of_the_call(
     harness: GatewayHarness, call: Call
 ) -> None:
-    """A synchronous child is a tool result: of several each under its number, in order."""
-    part(harness, "count apples").say("seven apples")
-    part(harness, "count pears").say("no pears")
-    part(harness, "fruit").say([call("delegate", tasks("count apples", "count pears"))], "7 in all")
+    """Synchronous subagents are one tool result: each reply under its number, in order."""
+    model_for(harness, "count apples").say("seven apples")
+    model_for(harness, "count pears").say("no pears")
+    model_for(harness, "fruit").say(
+        [call("delegate", tasks("count apples", "count pears"))], "7 in all"
+    )
     end = await harness.end_of(await harness.accept("fruit"))
     assert (end.state, end.text) == (InboxState.ANSWERED, "7 in all")
     assert end.session_id is not None
@@ -98,13 +100,13 @@ async def test_the_replies_of_subagents_are_the_result_of_the_call(
 async def test_a_subagent_has_its_own_turn_and_its_usage_counts_for_its_parent(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
-    """H1: each of its steps is a row; what it used is found by the conversation it works for."""
-    part(harness, "look").say([call("safe")], "seen")
-    part(harness, "begin").say([call("delegate", tasks("look"))], "done")
+    """H1: each of its steps is a row; its usage is found through its parent session."""
+    model_for(harness, "look").say([call("safe")], "seen")
+    model_for(harness, "begin").say([call("delegate", tasks("look"))], "done")
     end = await harness.end_of(await harness.accept("begin"))
     assert end.session_id is not None
-    [child] = await harness.store.subagents_below(end.session_id)
-    [record, *_] = await harness.store.transcript(child.session_id)
+    [subagent] = await harness.store.subagents_below(end.session_id)
+    [record, *_] = await harness.store.transcript(subagent.session_id)
     assert record.turn_id is not None
     assert [step.kind for step in await harness.store.steps(record.turn_id)] == [
         "model",
@@ -112,9 +114,9 @@ async def test_a_subagent_has_its_own_turn_and_its_usage_counts_for_its_parent(
         "model",
     ]
     assert await harness.store.subagents_usage(end.session_id) == USAGE + USAGE
-    assert (child.parent, child.depth) == (end.session_id, 1)
-    await gone(harness, until)
-    session = await harness.store.session(child.session_id)
+    assert (subagent.parent, subagent.depth) == (end.session_id, 1)
+    await wait_for_idle_lanes(harness, until)
+    session = await harness.store.session(subagent.session_id)
     assert session is not None
     assert session.ended_at is not None
 
@@ -122,8 +124,8 @@ async def test_a_subagent_has_its_own_turn_and_its_usage_counts_for_its_parent(
 async def test_subagents_are_not_listed_as_conversations(
     harness: GatewayHarness, call: Call
 ) -> None:
-    part(harness, "look").say("seen")
-    part(harness, "begin").say([call("delegate", tasks("look"))], "done")
+    model_for(harness, "look").say("seen")
+    model_for(harness, "begin").say([call("delegate", tasks("look"))], "done")
     end = await harness.end_of(await harness.accept("begin"))
     assert [row.id for row in await harness.store.sessions(limit=10)] == [end.session_id]
     listed = await harness.store.sessions(limit=10, include_subagents=True)
@@ -131,19 +133,19 @@ async def test_subagents_are_not_listed_as_conversations(
 
 
 async def test_twenty_subagents_work_at_the_same_time(harness: GatewayHarness, call: Call) -> None:
-    """As many as `parallel` says are at work before the first has ended."""
-    await again(harness, parallel=20)
+    """`parallel` subagents are at work before the first one ends."""
+    await restart_with(harness, parallel=20)
     names = [f"task <{n}>" for n in range(20)]
     for name in names:
-        part(harness, name)
-    part(harness, "begin").say([call("delegate", tasks(*names))], "all done")
+        model_for(harness, name)
+    model_for(harness, "begin").say([call("delegate", tasks(*names))], "all done")
     accepted = await harness.accept("begin")
     async with asyncio.timeout(10):
-        await asyncio.gather(*(part(harness, name).wait_for_request(1) for name in names))
-    session_id = await parent_of_all(harness)
+        await asyncio.gather(*(model_for(harness, name).wait_for_request(1) for name in names))
+    session_id = await parent_session(harness)
     assert harness.gateway.services.subagents.awaited_count(session_id) == 20
     for name in names:
-        part(harness, name).say(f"did {name}")
+        model_for(harness, name).say(f"did {name}")
     end = await harness.end_of(accepted)
     [result] = await results(harness, session_id)
     assert end.text == "all done"
@@ -153,9 +155,9 @@ async def test_twenty_subagents_work_at_the_same_time(harness: GatewayHarness, c
 async def test_no_more_subagents_than_allowed_work_at_the_same_time(
     harness: GatewayHarness, call: Call
 ) -> None:
-    await again(harness, parallel=1)
-    first, second = part(harness, "first"), part(harness, "second")
-    part(harness, "begin").say([call("delegate", tasks("first", "second"))], "done")
+    await restart_with(harness, parallel=1)
+    first, second = model_for(harness, "first"), model_for(harness, "second")
+    model_for(harness, "begin").say([call("delegate", tasks("first", "second"))], "done")
     accepted = await harness.accept("begin")
     await first.wait_for_request(1)
     assert second.requests == []
@@ -168,25 +170,25 @@ async def test_no_more_subagents_than_allowed_work_at_the_same_time(
 async def test_a_failed_subagent_is_reported_and_its_parent_continues(
     harness: GatewayHarness, call: Call
 ) -> None:
-    """A child's own failure never kills the parent; its sibling's reply is there."""
-    part(harness, "bad").say(ModelFailed("the model is ill", fault="refused"))
-    part(harness, "good").say("well")
-    part(harness, "begin").say([call("delegate", tasks("bad", "good"))], "half")
+    """The failure of a subagent never ends its parent; the reply of the other one is there."""
+    model_for(harness, "bad").say(ModelFailed("the model is ill", fault="refused"))
+    model_for(harness, "good").say("well")
+    model_for(harness, "begin").say([call("delegate", tasks("bad", "good"))], "half")
     end = await harness.end_of(await harness.accept("begin"))
     assert end.text == "half"
     assert end.session_id is not None
     [result] = await results(harness, end.session_id)
-    assert "[1] bad\n[This child failed: the model is ill" in result.text
+    assert "[1] bad\n[This subagent failed: the model is ill" in result.text
     assert "[2] good\nwell" in result.text
 
 
 async def test_a_subagent_that_times_out_is_stopped_and_reported(
     harness: GatewayHarness, call: Call
 ) -> None:
-    await again(harness, time_limit=0.3)
-    slow = part(harness, "slow")
+    await restart_with(harness, time_limit=0.3)
+    slow = model_for(harness, "slow")
     slow.say([call("safe")])
-    part(harness, "begin").say([call("delegate", tasks("slow"))], "without it")
+    model_for(harness, "begin").say([call("delegate", tasks("slow"))], "without it")
     end = await harness.end_of(await harness.accept("begin"))
     assert end.text == "without it"
     assert end.session_id is not None
@@ -201,64 +203,67 @@ async def test_a_subagent_has_the_tools_it_was_given_and_never_more_than_its_par
     """A subset of the parent's toolsets; what is not among them is refused by name."""
     given = json.dumps({"tasks": [{"task": "bare", "tools": []}]})
     more = json.dumps({"tasks": [{"task": "bare", "tools": ["terminal"]}]})
-    part(harness, "bare").say("fine")
-    part(harness, "begin").say([call("delegate", more)], [call("delegate", given)], "done")
+    model_for(harness, "bare").say("fine")
+    model_for(harness, "begin").say([call("delegate", more)], [call("delegate", given)], "done")
     end = await harness.end_of(await harness.accept("begin"))
     assert end.session_id is not None
     refused, result = await results(harness, end.session_id)
     assert refused.outcome is ToolOutcome.ERROR
     assert "cannot get 'terminal'; it can get: test, delegate" in refused.text
     assert result.text == "fine"
-    [request] = part(harness, "bare").requests
+    [request] = model_for(harness, "bare").requests
     assert request.tools == ()
 
 
 async def test_the_deepest_subagents_cannot_delegate(harness: GatewayHarness, call: Call) -> None:
-    """Depth 2: a child may delegate, its child has no such tool; the use of both counts."""
-    part(harness, "deepest").say("dug")
-    part(harness, "deeper").say([call("delegate", tasks("deepest"))], "dug on")
-    part(harness, "begin").say([call("delegate", tasks("deeper"))], "done")
+    """Depth 2: a subagent may delegate, a nested one has no such tool; the usage of both counts."""
+    model_for(harness, "deepest").say("dug")
+    model_for(harness, "deeper").say([call("delegate", tasks("deepest"))], "dug on")
+    model_for(harness, "begin").say([call("delegate", tasks("deeper"))], "done")
     end = await harness.end_of(await harness.accept("begin"))
     assert end.text == "done"
-    [child], [grandchild] = part(harness, "deeper").requests[:1], part(harness, "deepest").requests
-    assert "delegate" in {tool.name for tool in child.tools}
-    assert "delegate" not in {tool.name for tool in grandchild.tools}
+    [subagent], [nested_subagent] = (
+        model_for(harness, "deeper").requests[:1],
+        model_for(harness, "deepest").requests,
+    )
+    assert "delegate" in {tool.name for tool in subagent.tools}
+    assert "delegate" not in {tool.name for tool in nested_subagent.tools}
     assert end.session_id is not None
-    depths = [child.depth for child in await harness.store.subagents_below(end.session_id)]
+    depths = [subagent.depth for subagent in await harness.store.subagents_below(end.session_id)]
     assert depths == [1, 2]
     assert await harness.store.subagents_usage(end.session_id) == USAGE + USAGE + USAGE
 
 
 async def test_a_subagent_has_its_own_step_budget(harness: GatewayHarness, call: Call) -> None:
     one_step = json.dumps({"tasks": [{"task": "long", "steps": 1}]})
-    part(harness, "long").say([call("safe")], "as far as I came")
-    part(harness, "begin").say([call("delegate", one_step)], "done")
+    model_for(harness, "long").say([call("safe")], "as far as I came")
+    model_for(harness, "begin").say([call("delegate", one_step)], "done")
     end = await harness.end_of(await harness.accept("begin"))
     assert end.text == "done"
-    last = part(harness, "long").requests[-1]
+    last = model_for(harness, "long").requests[-1]
     assert last.tools == (), "its budget is used up, so it must answer"
 
 
 async def test_stop_ends_the_subagents_that_a_turn_waits_for(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
-    """F9: the turn ends, its children's turns end, and their calls are cancelled."""
-    lever = harness.held_tools[ReplayClass.NEVER]
-    lever.go.clear()
-    part(harness, "pull").say([call("never")])
-    part(harness, "begin").say([call("delegate", tasks("pull"))])
+    """F9: the turn ends, the turns of its subagents end, and their calls are cancelled."""
+    held_tool = harness.held_tools[ReplayClass.NEVER]
+    held_tool.go.clear()
+    model_for(harness, "pull").say([call("never")])
+    model_for(harness, "begin").say([call("delegate", tasks("pull"))])
     accepted = await harness.accept("begin")
-    await lever.wait_until_started(1)
-    parent = await parent_of_all(harness)
-    [child] = await harness.store.subagents_below(parent)
+    await held_tool.wait_until_started(1)
+    parent = await parent_session(harness)
+    [subagent] = await harness.store.subagents_below(parent)
     await harness.accept("/stop")
     assert (await harness.end_of(accepted)).state is InboxState.SUPERSEDED
-    await gone(harness, until)
-    assert lever.cancelled == lever.started
+    await wait_for_idle_lanes(harness, until)
+    assert held_tool.cancelled == held_tool.started
     assert harness.gateway.services.subagents.awaited_count(parent) == 0
-    [result] = await results(harness, child.session_id)
+    [result] = await results(harness, subagent.session_id)
     assert result.outcome is ToolOutcome.CANCELLED
-    turns = [await turn_state(harness, child.session_id), await turn_state(harness, parent)]
+    turns = [await turn_state(harness, subagent.session_id), await turn_state(harness, parent)]
     assert turns == [TurnState.SUPERSEDED, TurnState.SUPERSEDED]
 
 
@@ -273,27 +278,27 @@ async def turn_state(harness: GatewayHarness, session_id: SessionId) -> TurnStat
 async def test_stop_reaches_nested_subagents(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
-    deepest = part(harness, "deepest")
-    part(harness, "deeper").say([call("delegate", tasks("deepest"))])
-    part(harness, "begin").say([call("delegate", tasks("deeper"))])
+    deepest = model_for(harness, "deepest")
+    model_for(harness, "deeper").say([call("delegate", tasks("deepest"))])
+    model_for(harness, "begin").say([call("delegate", tasks("deeper"))])
     accepted = await harness.accept("begin")
     await deepest.wait_for_request(1)
     await harness.accept("/stop")
     await harness.end_of(accepted)
-    await gone(harness, until)
+    await wait_for_idle_lanes(harness, until)
     assert await harness.ledger() == {"superseded": 3, "answered": 1}
 
 
 async def test_a_message_that_comes_while_subagents_run_is_queued(
     harness: GatewayHarness, call: Call
 ) -> None:
-    """Interrupt becomes queue while children run."""
-    child = part(harness, "look")
-    part(harness, "begin").say([call("delegate", tasks("look"))], "done", "and this")
+    """Busy mode `interrupt` becomes `queue` while subagents run."""
+    subagent = model_for(harness, "look")
+    model_for(harness, "begin").say([call("delegate", tasks("look"))], "done", "and this")
     first = await harness.accept("begin", mergeable=False)
-    await child.wait_for_request(1)
+    await subagent.wait_for_request(1)
     second = await harness.accept("and then", mergeable=False)
-    child.say("seen")
+    subagent.say("seen")
     assert (await harness.end_of(first)).text == "done"
     assert (await harness.end_of(second)).text == "and this"
 
@@ -301,34 +306,34 @@ async def test_a_message_that_comes_while_subagents_run_is_queued(
 async def test_new_ends_every_subagent_of_the_conversation(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
-    """A11: close() cascades into child agents, also those in the background."""
-    waited, sent_off = part(harness, "waited"), part(harness, "sent off")
-    part(harness, "begin").say(
+    """A11: close() cascades into subagents, also those in the background."""
+    waited, sent_off = model_for(harness, "waited"), model_for(harness, "sent off")
+    model_for(harness, "begin").say(
         [call("delegate", tasks("sent off", background=True))], [call("delegate", tasks("waited"))]
     )
     await harness.accept("begin")
     await waited.wait_for_request(1)
     await sent_off.wait_for_request(1)
     await harness.end_of(await harness.accept("/new"))
-    await gone(harness, until)
+    await wait_for_idle_lanes(harness, until)
     assert await harness.ledger() == {"superseded": 3, "answered": 1}
 
 
 async def test_the_work_of_a_subagent_is_shown_as_progress_of_the_call(
     harness: GatewayHarness, call: Call
 ) -> None:
-    lever = harness.held_tools[ReplayClass.SAFE]
-    lever.go.clear()
-    part(harness, "look").say([call("safe")], "seen")
-    part(harness, "begin").say([call("delegate", tasks("look"))], "done")
+    held_tool = harness.held_tools[ReplayClass.SAFE]
+    held_tool.go.clear()
+    model_for(harness, "look").say([call("safe")], "seen")
+    model_for(harness, "begin").say([call("delegate", tasks("look"))], "done")
     accepted = await harness.accept("begin")
-    await lever.wait_until_started(1)
-    lane = harness.gateway.lanes.get(await parent_of_all(harness))
+    await held_tool.wait_until_started(1)
+    lane = harness.gateway.lanes.get(await parent_session(harness))
     assert lane is not None
     assert lane.running_turn is not None
     [running] = lane.running_turn.live.calls
     assert running.output == "look: safe {}\n"
-    lever.go.set()
+    held_tool.go.set()
     await harness.end_of(accepted)
 
 
@@ -336,8 +341,8 @@ async def test_the_result_of_a_background_subagent_is_a_message_in_the_chat(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
     """The call returns at once; the result is a turn of its own, and the user gets its answer."""
-    slow = part(harness, "slow work")
-    part(harness, "begin").say(
+    slow = model_for(harness, "slow work")
+    model_for(harness, "begin").say(
         [call("delegate", tasks("slow work", background=True))], "it is under way", "it is done"
     )
     harness.say("begin")
@@ -345,19 +350,19 @@ async def test_the_result_of_a_background_subagent_is_a_message_in_the_chat(
     await slow.wait_for_request(1)
     slow.say("42")
     assert await harness.texts(2) == ["it is under way", "it is done"]
-    said = await harness.transcript(await parent_of_all(harness))
-    [note] = [m for m in said if isinstance(m, NoteMessage)]
+    transcript = await harness.transcript(await parent_session(harness))
+    [note] = [m for m in transcript if isinstance(m, NoteMessage)]
     assert note.text.startswith("[System note: the background task “slow work” has ended")
     assert note.text.endswith("\n\n42")
-    await gone(harness, until)
+    await wait_for_idle_lanes(harness, until)
     assert await harness.ledger() == {"answered": 3}
 
 
 async def test_the_conversation_continues_while_a_subagent_works_in_the_background(
     harness: GatewayHarness, call: Call
 ) -> None:
-    """And the result waits for the running turn, and does not interrupt it."""
-    slow, chat = part(harness, "slow work"), part(harness, "begin")
+    """The result waits for the running turn, and does not interrupt it."""
+    slow, chat = model_for(harness, "slow work"), model_for(harness, "begin")
     chat.say([call("delegate", tasks("slow work", background=True))], "under way")
     harness.say("begin")
     await harness.sent(1)
@@ -374,15 +379,15 @@ async def test_the_background_command_answers_in_the_chat_when_it_is_done(
     harness: GatewayHarness, until: Until
 ) -> None:
     """/background TEXT: in a chat that has no session yet, and in one that has."""
-    work = part(harness, "count to ten")
+    work = model_for(harness, "count to ten")
     harness.say("/background count to ten")
-    [told] = await harness.texts(1)
-    assert "count to ten" in told
+    [reply] = await harness.texts(1)
+    assert "count to ten" in reply
     await work.wait_for_request(1)
     work.say("1 … 10")
     harness.model.say("It counted to ten.")
     assert (await harness.texts(2))[1] == "It counted to ten."
-    await gone(harness, until)
+    await wait_for_idle_lanes(harness, until)
     harness.say("/background")
     assert "TEXT" in (await harness.texts(3))[2]
 
@@ -390,7 +395,7 @@ async def test_the_background_command_answers_in_the_chat_when_it_is_done(
 async def test_stop_names_background_work_and_stop_all_ends_it(
     harness: GatewayHarness, until: Until
 ) -> None:
-    work = part(harness, "count to ten")
+    work = model_for(harness, "count to ten")
     harness.say("/background count to ten")
     await work.wait_for_request(1)
     harness.say("/stop")
@@ -398,15 +403,17 @@ async def test_stop_names_background_work_and_stop_all_ends_it(
     assert "/stop all" in (await harness.texts(2))[1]
     harness.say("/stop all")
     assert (await harness.texts(3))[2].startswith("Stopped")
-    await gone(harness, until)
+    await wait_for_idle_lanes(harness, until)
     assert len(await harness.texts(3)) == 3
 
 
 async def test_a_nested_subagent_does_not_work_in_the_background(
     harness: GatewayHarness, call: Call
 ) -> None:
-    part(harness, "deeper").say([call("delegate", tasks("later", background=True))], "I could not")
-    part(harness, "begin").say([call("delegate", tasks("deeper"))], "done")
+    model_for(harness, "deeper").say(
+        [call("delegate", tasks("later", background=True))], "I could not"
+    )
+    model_for(harness, "begin").say([call("delegate", tasks("deeper"))], "done")
     end = await harness.end_of(await harness.accept("begin"))
     assert end.session_id is not None
     assert [result.text for result in await results(harness, end.session_id)] == ["I could not"]
@@ -415,14 +422,14 @@ async def test_a_nested_subagent_does_not_work_in_the_background(
 async def test_subagents_survive_a_crash_and_their_parent_gets_each_result_once(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
-    """H2, G2: one child had ended, the other had not; the call finds both by its own id."""
-    quick, slow = part(harness, "quick"), part(harness, "slow")
-    begin = part(harness, "begin")
+    """H2, G2: one subagent had ended, the other had not; the call finds both by its id."""
+    quick, slow = model_for(harness, "quick"), model_for(harness, "slow")
+    begin = model_for(harness, "begin")
     quick.say("was quick")
     begin.say([call("delegate", tasks("quick", "slow"))])
     harness.say("begin")
     await slow.wait_for_request(1)
-    parent = await parent_of_all(harness)
+    parent = await parent_session(harness)
     await until(lambda: harness.gateway.services.subagents.awaited_count(parent) == 1)
     await harness.die()
     await harness.start()
@@ -433,15 +440,15 @@ async def test_subagents_survive_a_crash_and_their_parent_gets_each_result_once(
     assert result.text == "[1] quick\nwas quick\n\n[2] slow\nwas slow"
     assert len(quick.requests) == 1
     assert len(await harness.store.subagents_below(parent)) == 2
-    await gone(harness, until)
+    await wait_for_idle_lanes(harness, until)
     assert await harness.ledger() == {"answered": 3}
 
 
 async def test_subagents_survive_a_stop_of_the_gateway(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
-    """C4, H3: a gateway that stops ends no child; the call that waits for it is no cut call."""
-    work, begin = part(harness, "work"), part(harness, "begin")
+    """C4, H3: a stop of the gateway ends no subagent; the waiting call is not interrupted."""
+    work, begin = model_for(harness, "work"), model_for(harness, "begin")
     begin.say([call("delegate", tasks("work"))])
     harness.say("begin")
     await work.wait_for_request(1)
@@ -451,14 +458,14 @@ async def test_subagents_survive_a_stop_of_the_gateway(
     work.say("worked")
     begin.say("all is done")
     assert await harness.texts(1) == ["all is done"]
-    [result] = await results(harness, await parent_of_all(harness))
+    [result] = await results(harness, await parent_session(harness))
     assert (result.text, result.outcome) == ("worked", ToolOutcome.OK)
 
 
 async def test_a_background_subagent_survives_a_crash_and_its_result_arrives_once(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
-    work, begin = part(harness, "work"), part(harness, "begin")
+    work, begin = model_for(harness, "work"), model_for(harness, "begin")
     begin.say([call("delegate", tasks("work", background=True))], "under way")
     harness.say("begin")
     await harness.sent(1)
@@ -473,7 +480,7 @@ async def test_a_background_subagent_survives_a_crash_and_its_result_arrives_onc
     await until(lambda: len(harness.gateway.outbox) == 0)
     await harness.die()
     await harness.start()
-    await gone(harness, until)
+    await wait_for_idle_lanes(harness, until)
     assert await harness.ledger() == {"answered": 3}
     assert len(await harness.texts(2)) == 2
 
@@ -481,72 +488,72 @@ async def test_a_background_subagent_survives_a_crash_and_its_result_arrives_onc
 async def test_a_subagent_whose_parent_was_stopped_before_a_crash_is_ended_at_the_start(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
-    """The end of the parent is durable and that of its child is not: nobody wants it any more."""
-    work, begin = part(harness, "work"), part(harness, "begin")
+    """The end of the parent is durable, that of its subagent is not: its result is not needed."""
+    work, begin = model_for(harness, "work"), model_for(harness, "begin")
     begin.say([call("delegate", tasks("work"))])
     accepted = await harness.accept("begin")
     await work.wait_for_request(1)
-    harness.gateway.services.subagents.detach()  # as if it died before it came to stop the child
+    harness.gateway.services.subagents.detach()  # as if it crashed before it stopped the subagent
     await harness.accept("/stop")
     await harness.end_of(accepted)
     await harness.die()
     await harness.start()
-    await gone(harness, until)
+    await wait_for_idle_lanes(harness, until)
     assert await harness.ledger() == {"superseded": 2, "answered": 1}
 
 
 async def test_deleting_a_conversation_deletes_its_subagents(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
-    work = part(harness, "work")
-    part(harness, "begin").say([call("delegate", tasks("work"))])
+    work = model_for(harness, "work")
+    model_for(harness, "begin").say([call("delegate", tasks("work"))])
     await harness.accept("begin")
     await work.wait_for_request(1)
-    parent = await parent_of_all(harness)
-    [child] = await harness.store.subagents_below(parent)
+    parent = await parent_session(harness)
+    [subagent] = await harness.store.subagents_below(parent)
     gateway = harness.gateway
     await teardown.delete_session(gateway.services, gateway.lanes, gateway.teardown, parent)
-    await gone(harness, until)
-    assert await harness.store.session(child.session_id) is None
-    assert await harness.store.subagent(child.session_id) is None
+    await wait_for_idle_lanes(harness, until)
+    assert await harness.store.session(subagent.session_id) is None
+    assert await harness.store.subagent(subagent.session_id) is None
     assert await harness.ledger() == {}
 
 
 async def test_subagents_use_the_model_of_their_conversation(
     harness: GatewayHarness, call: Call
 ) -> None:
-    part(harness, "look").say("seen")
-    part(harness, "begin").say([call("delegate", tasks("look"))], "done")
+    model_for(harness, "look").say("seen")
+    model_for(harness, "begin").say([call("delegate", tasks("look"))], "done")
     await harness.end_of(await harness.accept("/model other"))
     end = await harness.end_of(await harness.accept("begin"))
     assert end.session_id is not None
-    [child] = await harness.store.subagents_below(end.session_id)
-    replies = [m for m in await harness.transcript(child.session_id)]
+    [subagent] = await harness.store.subagents_below(end.session_id)
+    replies = [m for m in await harness.transcript(subagent.session_id)]
     assert [m.model for m in replies if isinstance(m, AssistantMessage)] == ["other"]
 
 
 async def test_usage_and_status_include_subagents(harness: GatewayHarness, call: Call) -> None:
-    """What they used counts to the conversation; those at work are named."""
-    work = part(harness, "work")
-    part(harness, "begin").say([call("delegate", tasks("work", background=True))], "under way")
+    """Their usage counts for the conversation; running ones are named."""
+    work = model_for(harness, "work")
+    model_for(harness, "begin").say([call("delegate", tasks("work", background=True))], "under way")
     await harness.end_of(await harness.accept("begin"))
     await work.wait_for_request(1)
     status = await harness.end_of(await harness.accept("/status"))
-    assert "Child agent (in the background): work" in status.text
+    assert "Subagent (in the background): work" in status.text
     assert harness.gateway.snapshot()["subagents"] == {"waited": 0, "background": 1}
-    part(harness, "begin").say("told")
+    model_for(harness, "begin").say("told")
     work.say("worked")
-    await part(harness, "begin").wait_for_request(3)
+    await model_for(harness, "begin").wait_for_request(3)
     usage = await harness.end_of(await harness.accept("/usage"))
-    assert "Of that, its child agents: 10 tokens in (2 of them cached), 5 out" in usage.text
+    assert "Of that, its subagents: 10 tokens in (2 of them cached), 5 out" in usage.text
 
 
 async def test_the_number_of_background_subagents_is_limited(
     harness: GatewayHarness, call: Call
 ) -> None:
-    await again(harness, max_background=1)
-    part(harness, "one")
-    part(harness, "begin").say(
+    await restart_with(harness, max_background=1)
+    model_for(harness, "one")
+    model_for(harness, "begin").say(
         [call("delegate", tasks("one", background=True))],
         [call("delegate", tasks("two", background=True))],
         "one at a time",
@@ -556,28 +563,28 @@ async def test_the_number_of_background_subagents_is_limited(
     begun, refused = await results(harness, end.session_id)
     assert (begun.outcome, refused.outcome) == (ToolOutcome.OK, ToolOutcome.ERROR)
     assert "1 are allowed" in refused.text
-    told = await harness.end_of(await harness.accept("/background three"))
-    assert told.text.startswith("Not begun: ")
+    reply = await harness.end_of(await harness.accept("/background three"))
+    assert reply.text.startswith("Not begun: ")
 
 
 async def test_a_result_after_new_names_its_earlier_conversation(
     harness: GatewayHarness, call: Call
 ) -> None:
-    """It was on its way when its conversation was left; sent twice, it comes once."""
-    work = part(harness, "work")
-    part(harness, "begin").say([call("delegate", tasks("work", background=True))], "under way")
+    """The result arrives after its conversation was left; sent twice, it arrives once."""
+    work = model_for(harness, "work")
+    model_for(harness, "begin").say([call("delegate", tasks("work", background=True))], "under way")
     await harness.end_of(await harness.accept("begin"))
     await work.wait_for_request(1)
-    parent = await parent_of_all(harness)
-    [child] = await harness.store.subagents_below(parent)
+    parent = await parent_session(harness)
+    [subagent] = await harness.store.subagents_below(parent)
     await harness.end_of(await harness.accept("/new"))
     outbound = Outbound(
         delivery_id=DeliveryId("dlv_x"),
-        address=Address(platform="house", account="background", chat_id=child.session_id),
+        address=Address(platform="house", account="background", chat_id=subagent.session_id),
         text="worked",
     )
-    door = SubagentPlatform(SubagentKind.BACKGROUND, harness.gateway.services.subagents)
-    receipts = [await door.send(outbound) for _ in range(2)]
+    platform = SubagentPlatform(SubagentKind.BACKGROUND, harness.gateway.services.subagents)
+    receipts = [await platform.send(outbound) for _ in range(2)]
     assert receipts[0] == receipts[1]
     request = await harness.model.wait_for_request(1)
     assert f"an earlier conversation here had begun (session {parent})" in request.messages[-1].text
@@ -599,70 +606,56 @@ async def test_a_result_for_a_deleted_conversation_is_refused(harness: GatewayHa
 async def test_a_queued_subagent_result_sends_no_busy_notice(
     harness: GatewayHarness, call: Call, until: Until
 ) -> None:
-    """The user is told that their message waits, not that ours does."""
-    slow, chat = part(harness, "slow work"), part(harness, "begin")
+    """Only a message of a user gets a busy notice."""
+    slow, chat = model_for(harness, "slow work"), model_for(harness, "begin")
     chat.say([call("delegate", tasks("slow work", background=True))], "under way")
     harness.say("begin")
     await harness.sent(1)
     harness.say("something else")
     await chat.wait_for_request(3)
     slow.say("42")
-    lane = harness.gateway.lanes.get(await parent_of_all(harness))
+    lane = harness.gateway.lanes.get(await parent_session(harness))
     assert lane is not None
     await until(lambda: lane.queued == 1)
     chat.say("about something else", "the answer is 42")
     assert (await harness.texts(3))[1:] == ["about something else", "the answer is 42"]
 
 
-class Wary:
-    """Finds every command dangerous."""
-
-    def judge(self, command: str) -> CommandVerdict:
-        return CommandVerdict(level=CommandRisk.DANGEROUS, rule="any", why="It does something.")
-
-
-class Shell(HeldTool):
-    """A lever that runs commands."""
-
-    def command(self, arguments: Arguments) -> str | None:
-        return str(arguments["command"])
-
-
 @pytest.fixture
-async def wary(harness: GatewayHarness) -> GatewayHarness:
+async def guarded_harness(harness: GatewayHarness) -> GatewayHarness:
     await harness.stop()
-    harness.extra_tools = [*harness.extra_tools, Shell("shell", ReplayClass.ATTACH)]
-    harness.judge = Wary()
+    harness.extra_tools = [*harness.extra_tools, HeldShell()]
+    harness.judge = AlwaysDangerousJudge()
     await harness.start()
     return harness
 
 
 async def test_a_subagent_asks_for_approval_in_the_chat_it_works_for(
-    wary: GatewayHarness, call: Call, until: Until
+    guarded_harness: GatewayHarness, call: Call, until: Until
 ) -> None:
-    """J3: the question comes to where the people are, and their answer reaches the child."""
-    part(wary, "tidy up").say([call("shell", '{"command": "rm -r old"}')], "tidied")
-    part(wary, "begin").say([call("delegate", tasks("tidy up"))], "all is tidy")
-    wary.say("begin")
-    [question] = await wary.texts(1)
+    """J3: the question is sent to the chat of the parent, and the answer reaches the subagent."""
+    model_for(guarded_harness, "tidy up").say([call("shell", '{"command": "rm -r old"}')], "tidied")
+    model_for(guarded_harness, "begin").say([call("delegate", tasks("tidy up"))], "all is tidy")
+    guarded_harness.say("begin")
+    [question] = await guarded_harness.texts(1)
     assert "rm -r old" in question
-    wary.say("yes")
-    texts = await wary.texts(3)
+    guarded_harness.say("yes")
+    texts = await guarded_harness.texts(3)
     assert texts[-1] == "all is tidy"
-    [result] = await results(wary, await parent_of_all(wary))
+    [result] = await results(guarded_harness, await parent_session(guarded_harness))
     assert result.text == "tidied"
-    await gone(wary, until)
+    await wait_for_idle_lanes(guarded_harness, until)
 
 
 async def test_stop_ends_a_subagent_that_waits_for_approval(
-    wary: GatewayHarness, call: Call, until: Until
+    guarded_harness: GatewayHarness, call: Call, until: Until
 ) -> None:
-    part(wary, "tidy up").say([call("shell", '{"command": "rm -r old"}')])
-    part(wary, "begin").say([call("delegate", tasks("tidy up"))])
-    wary.say("begin")
-    await wary.texts(1)
-    await until(lambda: wary.gateway.lanes.count(LaneState.WAITING) == 1)
-    wary.say("/stop")
-    await gone(wary, until)
-    assert await wary.ledger() == {"superseded": 2, "answered": 1}
-    assert await wary.store.approvals(limit=5, pending=True) == []
+    model_for(guarded_harness, "tidy up").say([call("shell", '{"command": "rm -r old"}')])
+    model_for(guarded_harness, "begin").say([call("delegate", tasks("tidy up"))])
+    guarded_harness.say("begin")
+    await guarded_harness.texts(1)
+    await until(lambda: guarded_harness.gateway.lanes.count(LaneState.WAITING) == 1)
+    guarded_harness.say("/stop")
+    await wait_for_idle_lanes(guarded_harness, until)
+    assert await guarded_harness.ledger() == {"superseded": 2, "answered": 1}
+    assert await guarded_harness.store.approvals(limit=5, pending=True) == []

@@ -1,4 +1,4 @@
-"""Traces: the way of a message as spans, over restarts, and nothing of what was said in them."""
+"""Traces: the spans of a message, across restarts, and without message texts."""
 
 import re
 from pathlib import Path
@@ -18,8 +18,8 @@ from holdfast.server.otel import OtlpSpanSender
 from holdfast.testing.simulated.events import Faults
 
 
-class Collected:
-    """A collector that has everything at once."""
+class SpanCollector:
+    """An exporter that keeps all spans."""
 
     def __init__(self) -> None:
         self.spans: list[TraceSpan] = []
@@ -27,105 +27,113 @@ class Collected:
     def export(self, span: TraceSpan) -> None:
         self.spans.append(span)
 
-    def named(self, beginning: str) -> list[TraceSpan]:
+    def spans_named(self, beginning: str) -> list[TraceSpan]:
         return [span for span in self.spans if span.name.startswith(beginning)]
 
-    def one(self, beginning: str) -> TraceSpan:
-        (span,) = self.named(beginning)
+    def only_span(self, beginning: str) -> TraceSpan:
+        (span,) = self.spans_named(beginning)
         return span
 
     def are_one_trace(self) -> bool:
-        """All below one root, which is there."""
-        root = self.one("accept").context
+        """Whether all spans are below one root span, which was exported."""
+        root = self.only_span("accept").context
         ids = {span.context.span_id for span in self.spans}
         whole = all(span.parent in ids for span in self.spans if span.context != root)
         return whole and {span.context.trace_id for span in self.spans} == {root.trace_id}
 
 
 @pytest.fixture
-async def traced(harness: GatewayHarness) -> GatewayHarness:
+async def traced_harness(harness: GatewayHarness) -> GatewayHarness:
     await harness.stop()
-    harness.spans = Collected()
+    harness.spans = SpanCollector()
     await harness.start()
     return harness
 
 
-def collected(harness: GatewayHarness) -> Collected:
-    assert isinstance(harness.spans, Collected)
+def collector_of(harness: GatewayHarness) -> SpanCollector:
+    assert isinstance(harness.spans, SpanCollector)
     return harness.spans
 
 
 async def test_a_plain_turn_is_followed_from_its_acceptance_to_its_receipt(
-    traced: GatewayHarness, until: Until
+    traced_harness: GatewayHarness, until: Until
 ) -> None:
-    traced.model.say("a secret answer")
-    traced.say("a private question")
-    await traced.sent(1)
-    found = collected(traced)
-    await until(lambda: bool(found.named("deliver")))
-    turn, call, delivery = found.one("invoke_agent"), found.one("chat"), found.one("deliver")
-    root = found.one("accept simulated")
+    traced_harness.model.say("a secret answer")
+    traced_harness.say("a private question")
+    await traced_harness.sent(1)
+    found = collector_of(traced_harness)
+    await until(lambda: bool(found.spans_named("deliver")))
+    turn, call, delivery = (
+        found.only_span("invoke_agent"),
+        found.only_span("chat"),
+        found.only_span("deliver"),
+    )
+    root = found.only_span("accept simulated")
     assert found.are_one_trace() and root.parent is None
     assert (turn.parent, call.parent, delivery.parent) == (
         root.context.span_id,
         turn.context.span_id,
         root.context.span_id,
     )
-    assert root.began_at <= found.one("wait").ended_at <= turn.ended_at <= delivery.ended_at
+    assert root.began_at <= found.only_span("wait").ended_at <= turn.ended_at <= delivery.ended_at
     asked = call.attributes
     assert asked["gen_ai.operation.name"] == "chat" and asked["gen_ai.provider.name"] == "local"
     assert asked["gen_ai.response.finish_reasons"] == ("stop",)
     assert {"gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"} <= asked.keys()
-    assert turn.attributes["gen_ai.conversation.id"] == await traced.only_session()
+    assert turn.attributes["gen_ai.conversation.id"] == await traced_harness.only_session()
     assert turn.attributes["holdfast.turn.state"] == "answered"
     assert delivery.attributes["holdfast.delivery.state"] == "sent"
-    told = repr(found.spans)
-    assert "secret answer" not in told and "private question" not in told
+    exported = repr(found.spans)
+    assert "secret answer" not in exported and "private question" not in exported
 
 
-async def test_tool_spans_are_children_of_their_turn(traced: GatewayHarness, call: Call) -> None:
-    traced.model.say([call("safe")])
-    traced.model.say("done")
-    await traced.end_of(await traced.accept("go"))
-    found = collected(traced)
-    turn, tool = found.one("invoke_agent"), found.one("execute_tool safe")
+async def test_tool_spans_are_children_of_their_turn(
+    traced_harness: GatewayHarness, call: Call
+) -> None:
+    traced_harness.model.say([call("safe")])
+    traced_harness.model.say("done")
+    await traced_harness.end_of(await traced_harness.accept("go"))
+    found = collector_of(traced_harness)
+    turn, tool = found.only_span("invoke_agent"), found.only_span("execute_tool safe")
     assert tool.parent == turn.context.span_id and not tool.error
     assert tool.attributes["gen_ai.operation.name"] == "execute_tool"
     assert tool.attributes["gen_ai.tool.name"] == "safe"
-    reasons = [each.attributes["gen_ai.response.finish_reasons"] for each in found.named("chat")]
+    reasons = [
+        each.attributes["gen_ai.response.finish_reasons"] for each in found.spans_named("chat")
+    ]
     assert reasons == [("tool_call",), ("stop",)]
     assert found.are_one_trace()
 
 
 async def test_an_interrupted_turn_continues_in_the_same_trace(
-    traced: GatewayHarness, call: Call
+    traced_harness: GatewayHarness, call: Call
 ) -> None:
-    lever = traced.held_tools[ReplayClass.ATTACH]
-    lever.go.clear()
-    traced.model.say([call("attach")])
-    accepted = await traced.accept("go")
-    await lever.wait_until_started(1)
-    await traced.die()
-    lever.known[lever.started[0]] = "the true result"
-    lever.go.set()
-    traced.model.say("done")
-    await traced.start()
-    await traced.end_of(accepted)
-    found = collected(traced)
-    first, second = found.named("invoke_agent")
+    held_tool = traced_harness.held_tools[ReplayClass.ATTACH]
+    held_tool.go.clear()
+    traced_harness.model.say([call("attach")])
+    accepted = await traced_harness.accept("go")
+    await held_tool.wait_until_started(1)
+    await traced_harness.die()
+    held_tool.known[held_tool.started[0]] = "the true result"
+    held_tool.go.set()
+    traced_harness.model.say("done")
+    await traced_harness.start()
+    await traced_harness.end_of(accepted)
+    found = collector_of(traced_harness)
+    first, second = found.spans_named("invoke_agent")
     assert [part.attributes["holdfast.turn.resumed"] for part in (first, second)] == [False, True]
     assert first.attributes["holdfast.turn.state"] != "answered"
     assert second.attributes["holdfast.turn.state"] == "answered"
     assert first.context.trace_id == second.context.trace_id and first.context != second.context
-    cut, settled = found.named("execute_tool attach")
-    assert cut.error and not settled.error
+    interrupted, settled = found.spans_named("execute_tool attach")
+    assert interrupted.error and not settled.error
     assert found.are_one_trace()
 
 
 async def test_the_wait_for_an_approval_is_a_span(tmp_path: Path, call: Call) -> None:
     """J3: the turn is two parts, with the wait between them."""
     harness = ApprovalHarness(tmp_path / "state.db")
-    harness.spans = found = Collected()
+    harness.spans = found = SpanCollector()
     await harness.start()
     harness.model.say([call("shell", RM)], "done")
     harness.say("go")
@@ -133,41 +141,47 @@ async def test_the_wait_for_an_approval_is_a_span(tmp_path: Path, call: Call) ->
     harness.say("/approve")
     await harness.wait_for_receipts(3)
     await harness.stop()
-    before, after = found.named("invoke_agent")
+    before, after = found.spans_named("invoke_agent")
     states = [part.attributes["holdfast.turn.state"] for part in (before, after)]
     assert states == ["waiting", "answered"]
-    assert not after.attributes["holdfast.turn.resumed"], "nothing of it was cut"
-    waited = found.one("wait for approval")
+    assert not after.attributes["holdfast.turn.resumed"], "nothing of it was interrupted"
+    waited = found.only_span("wait for approval")
     assert waited.attributes["holdfast.approval.state"] == "approved"
     assert waited.attributes["gen_ai.tool.name"] == "shell"
     assert before.began_at <= waited.began_at <= waited.ended_at <= after.ended_at
-    assert found.one("execute_tool shell").parent == after.context.span_id
+    assert found.only_span("execute_tool shell").parent == after.context.span_id
     assert "rm -rf" not in repr(found.spans)
 
 
-async def test_each_delivery_attempt_is_a_span(traced: GatewayHarness, until: Until) -> None:
+async def test_each_delivery_attempt_is_a_span(
+    traced_harness: GatewayHarness, until: Until
+) -> None:
     """I2: the first has an unknown outcome, the second is marked and arrives."""
-    traced.service.set_faults(Faults(lost_receipts=1))
-    traced.model.say("hello")
-    traced.say("hi")
-    await traced.sent(2)
-    found = collected(traced)
-    await until(lambda: len(found.named("deliver")) == 2)
-    first, second = (span.attributes for span in found.named("deliver"))
+    traced_harness.service.set_faults(Faults(lost_receipts=1))
+    traced_harness.model.say("hello")
+    traced_harness.say("hi")
+    await traced_harness.sent(2)
+    found = collector_of(traced_harness)
+    await until(lambda: len(found.spans_named("deliver")) == 2)
+    first, second = (span.attributes for span in found.spans_named("deliver"))
     states = [each["holdfast.delivery.state"] for each in (first, second)]
     assert states == ["unknown", "sent"]
     assert [each["holdfast.delivery.outcome_unknown"] for each in (first, second)] == [False, True]
-    assert [bool(span.error) for span in found.named("deliver")] == [True, False]
+    assert [bool(span.error) for span in found.spans_named("deliver")] == [True, False]
     assert found.are_one_trace()
 
 
-async def test_a_share_of_messages_is_traced_whole_or_not_at_all(traced: GatewayHarness) -> None:
-    await traced.stop()
-    traced.settings = msgspec.structs.replace(traced.settings, otel=OtelSettings(sample=0.0))
-    await traced.start()
-    traced.model.say("hello")
-    await traced.end_of(await traced.accept("hi"))
-    assert collected(traced).spans == []
+async def test_a_share_of_messages_is_traced_whole_or_not_at_all(
+    traced_harness: GatewayHarness,
+) -> None:
+    await traced_harness.stop()
+    traced_harness.settings = msgspec.structs.replace(
+        traced_harness.settings, otel=OtelSettings(sample=0.0)
+    )
+    await traced_harness.start()
+    traced_harness.model.say("hello")
+    await traced_harness.end_of(await traced_harness.accept("hi"))
+    assert collector_of(traced_harness).spans == []
     traces = [root_span_context(number, key="a gateway").trace_id for number in range(1, 2001)]  # type: ignore[arg-type]
     assert 800 < sum(is_sampled(trace, ratio=0.5) for trace in traces) < 1200
     assert all(is_sampled(trace, ratio=1.0) for trace in traces)

@@ -1,4 +1,4 @@
-"""Chapter A: agents are kept between turns, bounded, and never taken from a running one."""
+"""The agent cache: bounded, with frozen prompts, and never evicting a running agent (A1 to A13)."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ from holdfast.gateway.agents.cache import AgentCache
 from holdfast.testing.scripted_model import ScriptedModel
 from holdfast.tools.registry import ToolRegistry
 
-SIGNED: dict[str, Any] = {
+SIGNATURE_INPUTS: dict[str, Any] = {
     "provider": "openai",
     "model": "m",
     "api_mode": "chat_completions",
@@ -53,13 +53,17 @@ SIGNED: dict[str, Any] = {
 )
 def test_every_signed_input_changes_the_signature(key: str, value: object) -> None:
     """A1: also two keys that share a prefix, as JWTs do."""
-    assert agent_signature(**SIGNED) != agent_signature(**{**SIGNED, key: value})
+    assert agent_signature(**SIGNATURE_INPUTS) != agent_signature(
+        **{**SIGNATURE_INPUTS, key: value}
+    )
 
 
 def test_equal_inputs_give_an_equal_signature_with_toolsets_in_any_order() -> None:
     """A1: and nothing of the key is in it."""
-    assert agent_signature(**SIGNED) == agent_signature(**{**SIGNED, "toolsets": ["web", "files"]})
-    assert "eyJ" not in agent_signature(**SIGNED)
+    assert agent_signature(**SIGNATURE_INPUTS) == agent_signature(
+        **{**SIGNATURE_INPUTS, "toolsets": ["web", "files"]}
+    )
+    assert "eyJ" not in agent_signature(**SIGNATURE_INPUTS)
 
 
 def test_a_signature_is_the_same_in_another_process() -> None:
@@ -72,14 +76,14 @@ def test_a_signature_is_the_same_in_another_process() -> None:
         " toolsets={'web', 'files'}, instructions='', max_steps=90, principal=None))"
     )
     environ = {"PYTHONHASHSEED": "12345", "PATH": os.environ["PATH"]}
-    told = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=True
     )
-    assert told.stdout.strip() == agent_signature(**SIGNED)
+    assert result.stdout.strip() == agent_signature(**SIGNATURE_INPUTS)
 
 
-class Agents:
-    """Builds agents for a cache, and keeps them to look at."""
+class AgentBuilder:
+    """Builds agents for a cache, and records them."""
 
     def __init__(self) -> None:
         self.model = ScriptedModel()
@@ -117,18 +121,18 @@ class Agents:
         return agent
 
 
-def cache_of(agents: int = 2, size: int = 10**9, ttl: float = 3600) -> AgentCache:
+def new_cache(agents: int = 2, size: int = 10**9, ttl: float = 3600) -> AgentCache:
     return AgentCache(max_agents=agents, max_bytes=size, idle_ttl=ttl)
 
 
-async def loop_turn() -> None:
-    """An evicted agent gives back what it holds when this turn of the loop is over."""
+async def next_loop_iteration() -> None:
+    """Wait one iteration of the loop: an evicted agent releases its resources at its end."""
     await asyncio.sleep(0)
 
 
 async def test_the_same_signature_gives_the_same_agent() -> None:
     """A2: and another one releases the old and builds a new."""
-    agents, cache = Agents(), cache_of()
+    agents, cache = AgentBuilder(), new_cache()
     first = await agents.use(cache, "a")
     assert await agents.lease(cache, "a") is first
     cache.release(first)
@@ -140,7 +144,7 @@ async def test_the_same_signature_gives_the_same_agent() -> None:
 
 async def test_the_least_recently_used_agent_is_evicted_first() -> None:
     """A6: a hit makes an entry the most recent."""
-    agents, cache = Agents(), cache_of(2)
+    agents, cache = AgentBuilder(), new_cache(2)
     for name in ("a", "b", "a", "c"):
         await agents.use(cache, name)
     assert [name in cache for name in "abc"] == [True, False, True]
@@ -150,7 +154,7 @@ async def test_a_busy_agent_is_never_evicted_nor_a_younger_one_in_its_place(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A8: the cache stays over its cap for a while, and says so."""
-    agents, cache = Agents(), cache_of(2)
+    agents, cache = AgentBuilder(), new_cache(2)
     busy = await agents.lease(cache, "a")
     for name in ("b", "c"):
         await agents.use(cache, name)
@@ -163,43 +167,43 @@ async def test_a_busy_agent_is_never_evicted_nor_a_younger_one_in_its_place(
 
 async def test_concurrent_inserts_settle_at_the_cap() -> None:
     """A9: 160 inserts by 8 workers into 16 slots end at 16."""
-    agents, cache = Agents(), cache_of(16)
+    agents, cache = AgentBuilder(), new_cache(16)
 
     async def worker(number: int) -> None:
         for turn in range(20):
             await agents.use(cache, f"{number}-{turn}")
 
     await asyncio.gather(*(worker(number) for number in range(8)))
-    await loop_turn()
+    await next_loop_iteration()
     assert len(cache) == 16
     assert agents.model.leased == 16
 
 
 async def test_eviction_gives_the_client_back_and_drops_the_buffer() -> None:
     """A10: after it `agent.client is None`; a newly built agent has a client at once."""
-    agents, cache = Agents(), cache_of(1)
+    agents, cache = AgentBuilder(), new_cache(1)
     first = await agents.use(cache, "a", says="hello")
     await agents.use(cache, "b")
-    await loop_turn()
+    await next_loop_iteration()
     assert (first.client, first.messages, first.size) == (None, [], 0)
     assert (await agents.lease(cache, "c")).client is not None
 
 
 async def test_the_byte_budget_evicts_the_oldest_until_it_fits() -> None:
     """The cache is bounded in bytes as well as in number."""
-    agents, cache = Agents(), cache_of(100, size=100_000)
+    agents, cache = AgentBuilder(), new_cache(100, size=100_000)
     for name in ("a", "b", "c"):
         await agents.use(cache, name, says="x" * 40_000)
     assert [name in cache for name in "abc"] == [False, True, True]
     assert 80_000 < cache.bytes < 100_000
     cache.clear()
-    await loop_turn()
+    await next_loop_iteration()
     assert (len(cache), cache.bytes, agents.model.leased) == (0, 0, 0)
 
 
 async def test_an_agent_that_was_idle_too_long_is_swept() -> None:
     """A7: the sweep says how many, and when there will be another to sweep."""
-    agents, cache = Agents(), cache_of(9, ttl=60)
+    agents, cache = AgentBuilder(), new_cache(9, ttl=60)
     assert cache.next_sweep() is None
     await agents.use(cache, "old", at=100)
     await agents.use(cache, "young", at=130)
@@ -211,8 +215,8 @@ async def test_an_agent_that_was_idle_too_long_is_swept() -> None:
 
 
 async def test_an_agent_that_never_reported_activity_is_left_alone() -> None:
-    """A7: nobody knows for how long it has been idle."""
-    agents, cache = Agents(), cache_of(9, ttl=60)
+    """A7: how long it has been idle is unknown."""
+    agents, cache = AgentBuilder(), new_cache(9, ttl=60)
     await agents.use(cache, "a")
     assert (cache.next_sweep(), cache.sweep(1e12)) == (None, 0)
     assert "a" in cache
@@ -220,13 +224,13 @@ async def test_an_agent_that_never_reported_activity_is_left_alone() -> None:
 
 async def test_an_agent_in_its_turn_is_not_swept_however_old() -> None:
     """A7, A8: busy is from lease to release."""
-    agents, cache = Agents(), cache_of(9, ttl=60)
+    agents, cache = AgentBuilder(), new_cache(9, ttl=60)
     await agents.use(cache, "a", at=100)
     busy = await agents.lease(cache, "a")
     assert (cache.next_sweep(), cache.sweep(1e12)) == (None, 0)
     cache.release(busy)
     assert cache.sweep(1e12) == 1
-    await loop_turn()
+    await next_loop_iteration()
     assert busy.client is None
 
 
@@ -237,7 +241,7 @@ async def test_a_turn_reports_activity_and_its_agent_is_swept_when_idle(
     harness.model.say("hello", "again")
     cache = harness.gateway.services.cache
     first = await harness.end_of(await harness.accept("hi"))
-    await lanes_left(harness)
+    await wait_for_idle_lanes(harness)
     due = cache.next_sweep()
     assert due is not None
     assert (cache.sweep(due - 1), cache.sweep(due)) == (0, 1)
@@ -245,14 +249,14 @@ async def test_a_turn_reports_activity_and_its_agent_is_swept_when_idle(
     assert len(harness.model.requests[1].messages) == 3
 
 
-async def lanes_left(harness: GatewayHarness) -> None:
-    """An end is told before its lane is left."""
+async def wait_for_idle_lanes(harness: GatewayHarness) -> None:
+    """Wait for the lanes to end: the end of a message is published before its lane ends."""
     await asyncio.gather(*(lane.task for lane in harness.gateway.lanes if lane.task))
 
 
 async def test_an_agent_dropped_in_its_turn_ends_with_it() -> None:
     """A5: soft, after the running turn."""
-    agents, cache = Agents(), cache_of()
+    agents, cache = AgentBuilder(), new_cache()
     busy = await agents.lease(cache, "a")
     cache.drop(SessionId("a"))
     assert busy.client is not None
@@ -289,7 +293,7 @@ async def test_the_prompt_is_frozen_across_a_restart(harness: GatewayHarness) ->
 async def test_changed_instructions_give_a_session_a_new_prompt(
     harness: GatewayHarness,
 ) -> None:
-    """A4: a session that goes on after it is told the new ones, and then they are frozen."""
+    """A4: a session that continues gets the new instructions, and then they are frozen."""
     harness.model.say("hello", "hello", "hello", "hello")
     await harness.end_of(await harness.accept("hi"))
     await harness.stop()
@@ -330,17 +334,19 @@ async def test_a_lane_with_nothing_to_do_goes_away(harness: GatewayHarness, unti
 async def test_a_one_off_conversation_keeps_no_cached_agent(
     harness: GatewayHarness, until: Until
 ) -> None:
-    """A6: requests that carry their own past do not push out those who will be back."""
+    """A6: requests that carry their own history evict no session that will be used again."""
     harness.model.say("1", "2")
     await harness.end_of(await harness.accept("one"))
     await harness.end_of(await harness.accept("two", chat="once", lasting=False))
-    await until(lambda: len(harness.gateway.lanes) == 0)  # an end is told before its lane is left
+    await until(
+        lambda: len(harness.gateway.lanes) == 0
+    )  # the end is published before the lane ends
     assert harness.gateway.snapshot()["agents"].cached == 1
     assert harness.model.leased == 1
 
 
-def cached(harness: GatewayHarness, session_id: SessionId) -> Agent:
-    """The very instance that is kept for a session."""
+def cached_agent(harness: GatewayHarness, session_id: SessionId) -> Agent:
+    """The cached instance for a session."""
     agent: Agent = harness.gateway.services.cache._entries[session_id].agent
     return agent
 
@@ -353,10 +359,10 @@ async def test_a_change_of_speaker_in_a_shared_thread_rebuilds_nothing(
     harness.model.say("hello Ann", "hello Bob")
     harness.say("I am Ann", user="ann", **thread)
     await harness.texts(1)
-    agent = cached(harness, await harness.only_session())
+    agent = cached_agent(harness, await harness.only_session())
     harness.say("I am Bob", user="bob", **thread)
     await harness.texts(2)
-    assert cached(harness, await harness.only_session()) is agent
+    assert cached_agent(harness, await harness.only_session()) is agent
     assert harness.gateway.snapshot()["agents"].misses == 1
 
 
@@ -410,20 +416,20 @@ async def test_effort_and_subscribers_are_set_per_message_on_the_same_agent(
     """A3: neither evicted nor rebuilt, and the system prompt stays the same object."""
     harness.model.say("one", "two", "three")
     first = await harness.accept("hi")
-    assert "one " in [event.text for event in await harness.events_of(first) if text_of(event)]
-    agent = cached(harness, await harness.only_session())
+    assert "one " in [event.text for event in await harness.events_of(first) if is_text(event)]
+    agent = cached_agent(harness, await harness.only_session())
     prompt = agent.prompt
     second = await harness.accept("hi", effort="high")
-    assert "two " in [event.text for event in await harness.events_of(second) if text_of(event)]
+    assert "two " in [event.text for event in await harness.events_of(second) if is_text(event)]
     await harness.end_of(await harness.accept("hi"))
-    assert cached(harness, await harness.only_session()) is agent
+    assert cached_agent(harness, await harness.only_session()) is agent
     assert agent.prompt is prompt
     assert all(request.system is prompt for request in harness.model.requests)
     efforts = [request.reasoning for request in harness.model.requests]
     assert efforts == ["medium", "high", "medium"]
 
 
-def text_of(event: Any) -> bool:
+def is_text(event: Any) -> bool:
     return type(event).__name__ == "TextStreamed"
 
 
@@ -453,8 +459,8 @@ async def test_new_ends_its_own_entry_and_no_other(harness: GatewayHarness, unti
     harness.model.say("1", "2")
     one = await harness.end_of(await harness.accept("hi"))
     two = await harness.end_of(await harness.accept("hi", chat="other"))
-    await lanes_left(harness)
-    agent = cached(harness, one.session_id)
+    await wait_for_idle_lanes(harness)
+    agent = cached_agent(harness, one.session_id)
     await harness.end_of(await harness.accept("/new"))
     await until(lambda: agent.client is None)
     cache = harness.gateway.services.cache
@@ -468,21 +474,21 @@ def only_turn(harness: GatewayHarness) -> Any:
 
 async def test_a_session_without_an_agent_yet_protects_no_cache_entry() -> None:
     """A8: it has no agent yet."""
-    agents, cache = Agents(), cache_of(1)
+    agents, cache = AgentBuilder(), new_cache(1)
     old = await agents.use(cache, "old")
-    go = asyncio.Event()
+    may_build = asyncio.Event()
 
     async def slow() -> Agent:
-        await go.wait()
+        await may_build.wait()
         return await agents.build("new")()
 
     leasing = asyncio.create_task(cache.lease(SessionId("new"), signature="s", build=slow))
-    await loop_turn()
+    await next_loop_iteration()
     assert "old" in cache and "new" not in cache
     await agents.use(cache, "third")
-    await loop_turn()
+    await next_loop_iteration()
     assert "old" not in cache and old.client is None
-    go.set()
+    may_build.set()
     busy = await leasing
     assert len(cache) == 1 and busy.client is not None
 
@@ -491,10 +497,10 @@ async def test_eviction_considers_only_the_excess_and_again_at_the_next_insert(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A8: the `size - cap` oldest; a WARNING with the number of those that are mid-turn."""
-    agents, cache = Agents(), cache_of(2)
+    agents, cache = AgentBuilder(), new_cache(2)
     busy = [await agents.lease(cache, name) for name in ("a", "b", "c")]
     await agents.use(cache, "d")
-    assert len(cache) == 4, "d is young: it is no sacrifice for a and b"
+    assert len(cache) == 4, "d is recent: it is not evicted in place of a and b"
     warned = [r for r in caplog.records if r.levelname == "WARNING"]
     numbers = [record.getMessage().split(";")[1].split()[0] for record in warned]
     assert numbers == ["1", "2"], "each time that it gets worse, and not with every insert"
@@ -527,18 +533,18 @@ async def test_an_agent_can_be_interrupted_and_its_user_is_told_why(
     harness: GatewayHarness, call: Call
 ) -> None:
     """H7: the open call has its result, and the conversation goes on."""
-    lever = harness.held_tools[ReplayClass.NEVER]
-    lever.go.clear()
+    held_tool = harness.held_tools[ReplayClass.NEVER]
+    held_tool.go.clear()
     harness.model.say([call("never")])
     accepted = await harness.accept("go")
-    await lever.wait_until_started(1)
+    await held_tool.wait_until_started(1)
     agent = only_turn(harness).agent
     assert agent.interrupt("the machine is needed for something else")
     ended = await harness.end_of(accepted)
     assert "the machine is needed for something else" in ended.text
     assert (await harness.store.turn(ended.turn_id)).state is TurnState.FAILED
     assert (await harness.transcript(ended.session_id))[-1].outcome == "cancelled"
-    await lanes_left(harness)
+    await wait_for_idle_lanes(harness)
     assert not agent.interrupt("nothing runs")
     harness.model.say("fine")
     assert (await harness.end_of(await harness.accept("and now?"))).text == "fine"
@@ -547,7 +553,7 @@ async def test_an_agent_can_be_interrupted_and_its_user_is_told_why(
 async def test_an_agent_that_is_closed_in_its_turn_ends_with_it(
     harness: GatewayHarness, until: Until
 ) -> None:
-    """A11: the turn ends first, with all that a provider needs; then the client is given back."""
+    """A11: the turn ends first, with all that a provider needs; then the client is released."""
     accepted = await harness.accept("go")
     await harness.model.wait_for_request(1)
     agent = only_turn(harness).agent

@@ -1,4 +1,5 @@
-"""Chapter A on a real workbench: what eviction leaves alone, and what the end of a session ends."""
+"""Agents with real runners: eviction keeps terminals and processes, and the end of a session ends
+them (A10 to A13)."""
 
 import json
 import os
@@ -16,7 +17,7 @@ from holdfast.core.sessions.session import RunnerRow
 from holdfast.runner.runners import Runners
 from holdfast.tools.terminal import ProcessTool, TerminalTool
 
-# Known to nobody else: found among all processes of this machine by what they were started with.
+# A unique argument, by which the process is found among all processes of this machine.
 MARK = f"86400.{os.getpid()}"
 
 
@@ -25,7 +26,7 @@ async def _nothing(_: Any) -> None:
 
 
 @pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
+async def harness(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     """A gateway whose agents have a real terminal."""
     if shutil.which("bwrap") is None:
         pytest.skip("needs bubblewrap: apt install bubblewrap")
@@ -41,14 +42,14 @@ async def bench(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
         home, RunnerSettings(), clock=Clock(), on_started=keep, on_ended=_nothing
     )
     harness.extra_tools = [TerminalTool(limit=60), ProcessTool()]
-    harness.started = started
+    harness.started_runners = started
     await harness.start()
     yield harness
     await harness.stop()
 
 
 async def run(harness: GatewayHarness, call: Call, command: str, *, tool: str = "terminal") -> str:
-    """What a command gives that the agent is told to run."""
+    """The result of a command that the agent runs."""
     arguments = {"command": command}
     if tool == "process":
         arguments["action"] = "start"
@@ -58,8 +59,8 @@ async def run(harness: GatewayHarness, call: Call, command: str, *, tool: str = 
     return result
 
 
-def alive(mark: str) -> bool:
-    """Whether a process with this word in its command line lives on this machine."""
+def is_running(mark: str) -> bool:
+    """Whether a `sleep` with this argument runs on this machine."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -74,7 +75,7 @@ def alive(mark: str) -> bool:
 async def prepare(harness: GatewayHarness, call: Call, until: Until) -> SessionId:
     await run(harness, call, "mkdir -p deep/er && cd deep/er && export COLOUR=green")
     await run(harness, call, f"exec sleep {MARK}", tool="process")
-    await until(lambda: alive(MARK))
+    await until(lambda: is_running(MARK))
     session_id: SessionId = await harness.only_session()
     return session_id
 
@@ -89,48 +90,48 @@ async def evict(harness: GatewayHarness, until: Until) -> Any:
 
 
 async def test_eviction_leaves_terminal_and_processes_and_the_user_notices_nothing(
-    bench: GatewayHarness, call: Call, until: Until
+    harness: GatewayHarness, call: Call, until: Until
 ) -> None:
     """A10, A12: the next message builds a fresh agent for the same session, which finds the same
     directory, variables and running processes. Only the client is new."""
-    session_id = await prepare(bench, call, until)
-    evicted = await evict(bench, until)
-    assert alive(MARK)
+    session_id = await prepare(harness, call, until)
+    evicted = await evict(harness, until)
+    assert is_running(MARK)
     assert (evicted.client, evicted.messages) == (None, [])
-    assert await run(bench, call, "basename $PWD; echo $COLOUR") == "er\ngreen"
-    assert await bench.only_session() == session_id
-    (process,) = await bench.runners.processes(session_id)
+    assert await run(harness, call, "basename $PWD; echo $COLOUR") == "er\ngreen"
+    assert await harness.only_session() == session_id
+    (process,) = await harness.runners.processes(session_id)
     assert process.exit_code is None and process.ended_at is None
-    assert len(bench.started) == 1, "the workbench itself was not started anew"
+    assert len(harness.started_runners) == 1, "the runner itself was not restarted"
 
 
 @pytest.mark.parametrize("how", ["/new", "/reset", "agent.close", "closing, nothing cached"])
 async def test_the_end_of_a_session_ends_its_processes(
-    bench: GatewayHarness, call: Call, until: Until, how: str
+    harness: GatewayHarness, call: Call, until: Until, how: str
 ) -> None:
     """A5, A11: whether an agent is cached or not, and after `release_clients()` too."""
-    session_id = await prepare(bench, call, until)
-    gateway = bench.gateway
+    session_id = await prepare(harness, call, until)
+    gateway = harness.gateway
     if how.startswith("/"):
-        await bench.end_of(await bench.accept(how))
+        await harness.end_of(await harness.accept(how))
     else:
-        agent = await evict(bench, until)
+        agent = await evict(harness, until)
         await (agent.close() if how == "agent.close" else gateway.teardown.close(session_id))
-    await until(lambda: not alive(MARK))
+    await until(lambda: not is_running(MARK))
     assert session_id not in gateway.services.cache
     await gateway.teardown.close(session_id)  # idempotent
 
 
 async def test_a_cached_agent_is_closed_with_all_that_its_session_holds(
-    bench: GatewayHarness, call: Call, until: Until
+    harness: GatewayHarness, call: Call, until: Until
 ) -> None:
     """A11, A13: agent closed, client given back, entry gone; twice is once."""
-    session_id = await prepare(bench, call, until)
-    await until(lambda: len(bench.gateway.lanes) == 0)
-    agent = next(iter(bench.gateway.services.cache._entries.values())).agent
+    session_id = await prepare(harness, call, until)
+    await until(lambda: len(harness.gateway.lanes) == 0)
+    agent = next(iter(harness.gateway.services.cache._entries.values())).agent
     for _ in range(2):
         await agent.close()
         assert agent.client is None
-        assert session_id not in bench.gateway.services.cache
-    assert not alive(MARK)
-    assert bench.model.leased == 0
+        assert session_id not in harness.gateway.services.cache
+    assert not is_running(MARK)
+    assert harness.model.leased == 0

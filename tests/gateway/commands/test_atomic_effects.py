@@ -1,4 +1,4 @@
-"""G5: what a command does is in the log together with the end of its row, or not at all."""
+"""G5: the effect of a command is committed together with the end of its row, or not at all."""
 
 import asyncio
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from holdfast.core.people.commands import COMMANDS
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.store.sqlite.store import SqliteStore
 
-# What is said first, the command, and how its answer begins.
+# The messages before, the command, and the beginning of its reply.
 CHANGES = (
     ((), "/background look into it", "Working on it in the background: look into it"),
     (("hi",), "/background look into it", "Working on it in the background: look into it"),
@@ -37,52 +37,54 @@ CHANGES = (
     (("hi",), "/title Tea", "This conversation is now called: Tea"),
     (("hi",), "/undo", "Taken back"),
 )
-# With a contract of their own: what asks a person, what ends or hands in a turn, what only looks.
-ELSEWHERE = {
+# Tested elsewhere: approvals, commands that end or start a turn, and commands that only read.
+TESTED_ELSEWHERE = {
     *("approve", "deny", "pairing"),
     *("compact", "model", "queue", "restart", "resume", "retry", "steer", "stop"),
     *("approvals", "help", "search", "sessions", "status", "usage"),
 }
-# A command's own way through the log, and what is made anew from the rest.
-ITS_WAY = {"inbox", "outbox", "attempts", "cursors", "meta"}
+# The tables through which a command itself passes, and those derived from the others.
+DELIVERY_TABLES = {"inbox", "outbox", "attempts", "cursors", "meta"}
 
 
-class Cut(SqliteStore):
-    """A store before whose commit of a command the process dies."""
+class InterruptedCommandStore(SqliteStore):
+    """A store that holds the commit of a command, so that a test can kill the process before it."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self.cutting = False
+        self.interrupting = False
         self.reached = asyncio.Event()
         self.held: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def apply_command(self, effect: CommandEffect) -> Any:
-        if not self.cutting:
+        if not self.interrupting:
             return super().apply_command(effect)
         self.reached.set()
         return self.held
 
 
 @pytest.fixture
-async def cut(harness: GatewayHarness) -> GatewayHarness:
+async def interruptible_harness(harness: GatewayHarness) -> GatewayHarness:
     await harness.stop()
     allowed = PlatformSettings(allow=("ann",), operators=("ann",))
     harness.settings = msgspec.structs.replace(harness.settings, platforms={"simulated": allowed})
-    harness.open_store = Cut
+    harness.open_store = InterruptedCommandStore
     await harness.start()
     return harness
 
 
-def holdings(path: Path) -> Mapping[str, list[Any]]:
-    """All that the store holds, but for the ways of messages."""
+def stored_rows(path: Path) -> Mapping[str, list[Any]]:
+    """All rows of the store, except those of messages and deliveries."""
     with open_read_only(path) as cursor:
         named = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'search%'"
         names = [str(row[0]) for row in cursor.execute(named).fetchall()]
-        kept = [name for name in names if name not in ITS_WAY and not name.startswith("sqlite_")]
-        return {name: cursor.execute(f"SELECT * FROM {name}").fetchall() for name in kept}
+        tables = [
+            name for name in names if name not in DELIVERY_TABLES and not name.startswith("sqlite_")
+        ]
+        return {name: cursor.execute(f"SELECT * FROM {name}").fetchall() for name in tables}
 
 
-async def said(harness: GatewayHarness, text: str) -> str:
+async def send_and_wait(harness: GatewayHarness, text: str) -> str:
     number = len(harness.service.ledger().sent) + 1
     harness.say(text)
     return (await harness.texts(number))[-1]
@@ -92,29 +94,37 @@ async def said(harness: GatewayHarness, text: str) -> str:
     ("before", "command", "answer"), CHANGES, ids=[f"{c[1]} {len(c[0])}" for c in CHANGES]
 )
 async def test_an_interrupted_command_has_no_effect_and_is_then_applied_once(
-    cut: GatewayHarness, until: Until, before: tuple[str, ...], command: str, answer: str
+    interruptible_harness: GatewayHarness,
+    until: Until,
+    before: tuple[str, ...],
+    command: str,
+    answer: str,
 ) -> None:
-    cut.model.say(*["hello"] * 5)
+    interruptible_harness.model.say(*["hello"] * 5)
     for text in before:
-        await said(cut, text)
-    await until(lambda: not len(cut.gateway.lanes))
-    await until(cut.all_delivered)
-    store = cut.store
-    assert isinstance(store, Cut)
-    had, told, store.cutting = holdings(cut.path), len(cut.service.ledger().sent), True
-    cut.say(command)
+        await send_and_wait(interruptible_harness, text)
+    await until(lambda: not len(interruptible_harness.gateway.lanes))
+    await until(interruptible_harness.all_delivered)
+    store = interruptible_harness.store
+    assert isinstance(store, InterruptedCommandStore)
+    rows_before, sent_before, store.interrupting = (
+        stored_rows(interruptible_harness.path),
+        len(interruptible_harness.service.ledger().sent),
+        True,
+    )
+    interruptible_harness.say(command)
     async with asyncio.timeout(10):
         await store.reached.wait()
-    assert holdings(cut.path) == had
-    asyncio.get_running_loop().call_soon(store.held.cancel)  # when the file has been taken as it is
-    await cut.die()
-    await cut.start()
-    answers = (await cut.texts(told + 1))[told:]
+    assert stored_rows(interruptible_harness.path) == rows_before
+    asyncio.get_running_loop().call_soon(store.held.cancel)  # once the file has been copied
+    await interruptible_harness.die()
+    await interruptible_harness.start()
+    answers = (await interruptible_harness.texts(sent_before + 1))[sent_before:]
     assert sum(text.startswith(answer) for text in answers) == 1, answers
-    assert holdings(cut.path) != had
+    assert stored_rows(interruptible_harness.path) != rows_before
 
 
 def test_every_command_is_interrupted_here_or_tested_elsewhere() -> None:
-    cut_here = {command.split()[0][1:] for _, command, _ in CHANGES}
-    assert cut_here.isdisjoint(ELSEWHERE)
-    assert cut_here | ELSEWHERE == {spec.name for spec in COMMANDS}
+    interrupted_here = {command.split()[0][1:] for _, command, _ in CHANGES}
+    assert interrupted_here.isdisjoint(TESTED_ELSEWHERE)
+    assert interrupted_here | TESTED_ELSEWHERE == {spec.name for spec in COMMANDS}

@@ -1,4 +1,4 @@
-"""Commands: they never wait behind a turn, and their effect commits with the end of their row."""
+"""Commands never wait behind a turn, and their effect commits with the end of their row (G5)."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -59,11 +59,11 @@ async def test_an_unknown_command_suggests_the_nearest(harness: GatewayHarness) 
 
 async def test_stop_ends_the_turn_for_good(harness: GatewayHarness, call: Call) -> None:
     """F9, G5, H7: the turn is over in the commit that ends the command, and never resumed."""
-    lever = harness.held_tools[ReplayClass.NEVER]
-    lever.go.clear()
+    held_tool = harness.held_tools[ReplayClass.NEVER]
+    held_tool.go.clear()
     harness.model.say([call("never")])
     accepted = await harness.accept("go")
-    await lever.wait_until_started(1)
+    await held_tool.wait_until_started(1)
     stop = await harness.accept("/stop", busy_mode=BusyMode.QUEUE)
     assert (await harness.end_of(stop)).text == "Stopped."
     row = await harness.store.inbox_row(accepted.row.id)
@@ -102,7 +102,7 @@ async def test_a_session_goes_on_after_stop(harness: GatewayHarness) -> None:
 
 
 async def test_new_begins_another_conversation(harness: GatewayHarness) -> None:
-    """G5, A11: a fresh session id; the old one's workbench is ended, its history kept."""
+    """G5, A11: a fresh session id; the runner of the old one is ended, its history kept."""
     harness.model.say("hello", "who?")
     first = await harness.end_of(await harness.accept("I am Ann"))
     await harness.end_of(await harness.accept("/new"))
@@ -164,7 +164,7 @@ async def test_model_before_the_first_message_counts(harness: GatewayHarness) ->
 
 
 async def test_status_answers_while_a_turn_runs(harness: GatewayHarness) -> None:
-    """Commands take a lane of their own that never waits behind a turn."""
+    """Commands do not wait behind a turn."""
     await harness.accept("work", busy_mode=BusyMode.QUEUE)
     await harness.model.wait_for_request(1)
     ended = await harness.end_of(await harness.accept("/status", busy_mode=BusyMode.QUEUE))
@@ -178,17 +178,17 @@ async def test_status_names_the_model_that_was_chosen_here(harness: GatewayHarne
 
 
 async def test_a_stop_from_before_this_start_is_not_carried_out(harness: GatewayHarness) -> None:
-    """G5: a /stop that a process took and did not live to carry out stops nothing in the next."""
+    """G5: a /stop that a process accepted and did not execute stops nothing after a restart."""
     work = await harness.accept("work", busy_mode=BusyMode.QUEUE)
     await harness.model.wait_for_request(1)
     source = work.row.inbound.source
     stop = Inbound(source=source, event_id="late", message_id="late", text="/stop")
-    kept = await harness.store.accept(stop, route=work.row.route, principal="api", at=1.0)
+    accepted_row = await harness.store.accept(stop, route=work.row.route, principal="api", at=1.0)
     await harness.die()
     harness.model.say("worked")
     await harness.start()
     assert (await harness.end_of(work)).text == "worked"
-    assert (await harness.end_of(kept)).state is InboxState.SUPERSEDED
+    assert (await harness.end_of(accepted_row)).state is InboxState.SUPERSEDED
 
 
 async def test_slash_text_without_commands_is_just_text(harness: GatewayHarness) -> None:
@@ -207,22 +207,22 @@ def test_the_table_is_in_order_and_each_name_is_given_once() -> None:
 async def test_a_running_gateway_carries_out_every_row_of_the_table(
     harness: GatewayHarness,
 ) -> None:
-    """Names, help, arguments and permissions stand in one table, and it promises nothing more."""
+    """Names, help, arguments and permissions are in one table, and each row has a command."""
     assert harness.gateway.dispatcher.available() == list(COMMANDS)
 
 
 async def test_every_command_answers_at_once_while_a_turn_runs(harness: GatewayHarness) -> None:
-    """Commands have their own lane; those that cannot run mid-turn say so."""
+    """Commands do not wait for a turn; those that cannot run mid-turn say so."""
     await harness.accept("work", busy_mode=BusyMode.QUEUE)
     await harness.model.wait_for_request(1)
     for spec in COMMANDS:
         if spec.name in ("new", "stop") or not spec.argument_problem(""):
-            continue  # they end the turn, or need nothing after them
-        told = await harness.end_of(await harness.accept(f"/{spec.name}"))
-        assert spec.usage in told.text
+            continue  # they end the turn, or need no argument
+        reply = await harness.end_of(await harness.accept(f"/{spec.name}"))
+        assert spec.usage in reply.text
     for spec in (spec for spec in COMMANDS if not spec.allowed_mid_turn):
-        told = await harness.end_of(await harness.accept(f"/{spec.name}"))
-        assert told.text.startswith(f"/{spec.name} cannot be done while the agent works")
+        reply = await harness.end_of(await harness.accept(f"/{spec.name}"))
+        assert reply.text.startswith(f"/{spec.name} cannot be done while the agent works")
     assert len(harness.model.requests) == 1
 
 
@@ -239,14 +239,14 @@ async def test_new_does_not_overtake_a_command_that_came_before_it(
 
 
 async def test_help_says_more_about_one_command(harness: GatewayHarness) -> None:
-    told = await harness.end_of(await harness.accept("/help /reset"))
-    assert told.text == ("/new - begin a new conversation; the old one is kept\nAlso: /reset")
-    told = await harness.end_of(await harness.accept("/help nothing"))
-    assert "There is no command 'nothing'" in told.text
+    reply = await harness.end_of(await harness.accept("/help /reset"))
+    assert reply.text == ("/new - begin a new conversation; the old one is kept\nAlso: /reset")
+    reply = await harness.end_of(await harness.accept("/help nothing"))
+    assert "There is no command 'nothing'" in reply.text
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reply"),
     [
         ("/status now", "/status takes nothing after it. Usage: /status"),
         ("/queue", "/queue needs something after it. Usage: /queue TEXT"),
@@ -255,59 +255,59 @@ async def test_help_says_more_about_one_command(harness: GatewayHarness) -> None
     ],
 )
 async def test_a_misused_command_shows_its_usage(
-    harness: GatewayHarness, text: str, told: str
+    harness: GatewayHarness, text: str, reply: str
 ) -> None:
-    assert told in (await harness.end_of(await harness.accept(text))).text
+    assert reply in (await harness.end_of(await harness.accept(text))).text
 
 
 async def test_stop_accepts_any_text_after_it(harness: GatewayHarness) -> None:
-    told = await harness.end_of(await harness.accept("/stop please"))
-    assert told.text == "Nothing is running."
+    reply = await harness.end_of(await harness.accept("/stop please"))
+    assert reply.text == "Nothing is running."
 
 
-class Reload:
-    """A command for those who run the gateway."""
+class ReloadCommand:
+    """A command for operators."""
 
     name = "reload"
 
-    def __init__(self, house: Any) -> None:
-        self._house = house
+    def __init__(self, services: Any) -> None:
+        self._services = services
 
     def begin(self, asked: CommandRequest) -> Awaitable[None]:
-        return send_reply(self._house, asked.row, "carried out")
+        return send_reply(self._services, asked.row, "carried out")
 
 
 async def test_operator_commands_are_refused_to_everyone_else(
     harness: GatewayHarness,
 ) -> None:
-    """Law 12: one question for every entry; the refusal names the key, and "*" is nobody."""
+    """Law 12: one check for every entry; the refusal names the key, and "*" matches no operator."""
     gateway = harness.gateway
     simulated = PlatformSettings(allow=("ann",), operators=("bob", "*"))
     spec = CommandSpec(name="reload", help="x", permission=Permission.OPERATE)
-    desk = CommandDispatcher(
+    dispatcher = CommandDispatcher(
         gateway.services,
         gateway.lanes,
         access=AccessPolicy(Settings(platforms={"simulated": simulated})),
         tasks=gateway._tasks,
         table=[spec],
     )
-    desk.set_factory(lambda: [Reload(gateway.services)])
+    dispatcher.set_factory(lambda: [ReloadCommand(gateway.services)])
 
-    async def told(platform: str, user: str) -> str:
+    async def reply(platform: str, user: str) -> str:
         source = Source(platform=platform, chat_id=user, user_id=user)
         row = Inbound(source=source, event_id=user, message_id=user, text="/reload")
-        kept = await harness.store.accept(
+        accepted_row = await harness.store.accept(
             row, route=build_session_key(source), principal=PrincipalId(user), at=1.0
         )
-        gateway.services.subscriptions.open(kept.row.id)
-        assert desk.dispatch(kept)
-        return str((await harness.end_of(kept)).text)
+        gateway.services.subscriptions.open(accepted_row.row.id)
+        assert dispatcher.dispatch(accepted_row)
+        return str((await harness.end_of(accepted_row)).text)
 
-    assert "platforms.simulated.operators" in await told("simulated", "ann")
-    assert await told("simulated", "bob") == "carried out"
-    assert await told("api", "owner") == "carried out"
+    assert "platforms.simulated.operators" in await reply("simulated", "ann")
+    assert await reply("simulated", "bob") == "carried out"
+    assert await reply("api", "owner") == "carried out"
     ann, bob = (Source(platform="simulated", chat_id="c", user_id=u) for u in ("ann", "bob"))
-    assert (desk.available_for(ann), desk.available_for(bob)) == ([], [spec])
+    assert (dispatcher.available_for(ann), dispatcher.available_for(bob)) == ([], [spec])
 
 
 def test_menus_show_the_commands_that_every_user_may_give() -> None:
@@ -318,7 +318,7 @@ def test_menus_show_the_commands_that_every_user_may_give() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("hello", "hello"),
         ("/etc/hosts", "/etc/hosts"),
@@ -330,6 +330,8 @@ def test_menus_show_the_commands_that_every_user_may_give() -> None:
         ("/nothing like it", None),
     ],
 )
-def test_the_text_for_the_agent_is_extracted_from_a_message(text: str, said: str | None) -> None:
-    """So that a terminal knows which words it will find again in the conversation."""
-    assert text_for_agent(text) == said
+def test_the_text_for_the_agent_is_extracted_from_a_message(
+    text: str, expected: str | None
+) -> None:
+    """So that a terminal knows which text it will find in the conversation."""
+    assert text_for_agent(text) == expected

@@ -1,4 +1,4 @@
-"""Attachments: what comes with a message is where its turn looks for it, however much it is."""
+"""Attachments: they are stored in the workspace of the session that answers them, within limits."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 16
 
 
 @pytest.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
+async def harness(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     harness = GatewayHarness(tmp_path / "state.db")
     harness.store_file = WorkspaceFiles(tmp_path).put
     await harness.start()
@@ -30,13 +30,13 @@ async def desk(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     await harness.stop()
 
 
-async def hand_in(harness: GatewayHarness, *files: Attachment) -> Accepted:
+async def accept_files(harness: GatewayHarness, *files: Attachment) -> Accepted:
     source = Source(platform="simulated", chat_id="home", user_id="ann")
-    told = Inbound(source=source, event_id="files", message_id="files", text="here")
-    return await harness.gateway.intake.accept(told, files)
+    inbound = Inbound(source=source, event_id="files", message_id="files", text="here")
+    return await harness.gateway.intake.accept(inbound, files)
 
 
-def at_once(name: str, data: bytes) -> Attachment:
+def attachment(name: str, data: bytes) -> Attachment:
     async def fetch() -> bytes:
         return data
 
@@ -44,9 +44,9 @@ def at_once(name: str, data: bytes) -> Attachment:
 
 
 async def test_a_slow_file_is_stored_in_the_session_that_answers_it(
-    desk: GatewayHarness, tmp_path: Path
+    harness: GatewayHarness, tmp_path: Path
 ) -> None:
-    """G4: what is fetched while /new leaves a conversation belongs to the one after it."""
+    """G4: a file that is fetched during /new belongs to the new session."""
     fetching, done = asyncio.Event(), asyncio.Event()
 
     async def fetch() -> bytes:
@@ -54,17 +54,19 @@ async def test_a_slow_file_is_stored_in_the_session_that_answers_it(
         await done.wait()
         return b"the plan"
 
-    desk.model.say("hello", "read")
-    desk.say("hi")
-    await desk.sent(1)
+    harness.model.say("hello", "read")
+    harness.say("hi")
+    await harness.sent(1)
     async with asyncio.TaskGroup() as tasks:
-        handing = tasks.create_task(hand_in(desk, Attachment(name="plan.txt", fetch=fetch)))
+        accepting = tasks.create_task(
+            accept_files(harness, Attachment(name="plan.txt", fetch=fetch))
+        )
         await fetching.wait()
-        desk.say("/new")
-        await desk.sent(2)
+        harness.say("/new")
+        await harness.sent(2)
         done.set()
-    await desk.sent(3)
-    row = await desk.store.inbox_row(handing.result().row.id)
+    await harness.sent(3)
+    row = await harness.store.inbox_row(accepting.result().row.id)
     assert row is not None and row.session_id is not None
     found = Workspace(tmp_path, SessionId(row.session_id)).list_or_open("")
     assert isinstance(found, list)
@@ -72,21 +74,23 @@ async def test_a_slow_file_is_stored_in_the_session_that_answers_it(
 
 
 async def test_excess_files_are_dropped_and_counted_in_the_message(
-    desk: GatewayHarness, tmp_path: Path
+    harness: GatewayHarness, tmp_path: Path
 ) -> None:
-    desk.model.say("so many")
-    accepted = await hand_in(desk, *(at_once(f"{n}.png", PNG) for n in range(MAX_FILES + 7)))
-    await desk.sent(1)
-    kept = accepted.row.inbound
-    assert "[Attached, and not here: 7 more; 100 are taken at a time]" in kept.text
-    assert len(kept.images) == MAX_IMAGES
+    harness.model.say("so many")
+    accepted = await accept_files(
+        harness, *(attachment(f"{n}.png", PNG) for n in range(MAX_FILES + 7))
+    )
+    await harness.sent(1)
+    inbound = accepted.row.inbound
+    assert "[Attached, and not here: 7 more; 100 are taken at a time]" in inbound.text
+    assert len(inbound.images) == MAX_IMAGES
     assert len(list(tmp_path.glob("**/uploads/*"))) == MAX_FILES
 
 
 async def test_document_text_reaches_the_model_after_the_message_text(
     tmp_path: Path,
 ) -> None:
-    """Bounded, without secrets, with the path of the whole; and as it was after a restart."""
+    """Truncated, redacted, with the path of the whole file, and unchanged after a restart."""
     harness = GatewayHarness(tmp_path / "state.db")
     account = PlatformSettings(allow=("ann",), files=("text/*", ".log"), file_chars=40)
     harness.settings = Settings(platforms={"simulated": account})
@@ -95,8 +99,11 @@ async def test_document_text_reaches_the_model_after_the_message_text(
     await harness.start()
     harness.model.say("read", "again")
     page = b"<html><p>open sesame-sesame, and then " + b"walk on. " * 50
-    accepted = await hand_in(
-        harness, at_once("way.html", page), at_once("tool.exe", b"no"), at_once("a.log", b"short")
+    accepted = await accept_files(
+        harness,
+        attachment("way.html", page),
+        attachment("tool.exe", b"no"),
+        attachment("a.log", b"short"),
     )
     await harness.sent(1)
     shown = harness.model.requests[0].messages[0]

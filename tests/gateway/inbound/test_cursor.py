@@ -1,4 +1,4 @@
-"""G1: where a platform's stream was left is kept with the message that moved it, never apart."""
+"""G1: the cursor of a platform is committed together with the message that moved it."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from holdfast.store.sqlite.store import SqliteStore
 MESSAGES = 50
 
 
-def said(number: int) -> Inbound:
+def message(number: int) -> Inbound:
     return Inbound(
         source=Source(platform="sim", chat_id="c", user_id="u"),
         event_id=str(number),
@@ -22,8 +22,8 @@ def said(number: int) -> Inbound:
     )
 
 
-class Onlooker:
-    """Owns what another process would have found after each commit: last message and cursor."""
+class CommitObserver:
+    """Records what another process would find after each commit: last message and cursor."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -41,12 +41,12 @@ class Onlooker:
 async def test_no_commit_has_a_cursor_without_its_message_or_a_message_without_its_cursor(
     tmp_path: Path,
 ) -> None:
-    """G1: a crash behind any commit finds both or neither, so the platform skips nothing."""
-    onlooker = Onlooker(tmp_path / "state.db")
-    async with SqliteStore(tmp_path / "state.db", crash=onlooker) as store:
+    """G1: after a crash both are there or neither, so that no message is skipped."""
+    observer = CommitObserver(tmp_path / "state.db")
+    async with SqliteStore(tmp_path / "state.db", crash=observer) as store:
         for number in range(1, MESSAGES + 1):
-            inbound = said(number)
+            inbound = message(number)
             route = build_session_key(inbound.source)
             await store.accept(inbound, route=route, principal="u", at=float(number))
-    assert onlooker.found[-1] == (str(MESSAGES), str(MESSAGES))
-    assert [pair for pair in onlooker.found if pair[0] != pair[1]] == []
+    assert observer.found[-1] == (str(MESSAGES), str(MESSAGES))
+    assert [pair for pair in observer.found if pair[0] != pair[1]] == []

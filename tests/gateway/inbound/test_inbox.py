@@ -1,4 +1,4 @@
-"""Chapter G: what is accepted is kept, counted once, and reaches one visible end."""
+"""The inbox: accepted messages are saved, counted once, and have one visible end (G1 to G4)."""
 
 import asyncio
 import threading
@@ -41,7 +41,7 @@ async def test_an_event_given_twice_is_accepted_once(harness: GatewayHarness) ->
 
 
 async def test_a_repeated_event_returns_the_existing_row(harness: GatewayHarness) -> None:
-    """G2: whoever asks again attaches to the answer."""
+    """G2: a repeated request gets the reply of the first one."""
     harness.model.say("hello")
     first = await harness.accept("hi", event_id="same")
     assert (await harness.end_of(first)).text == "hello"
@@ -52,12 +52,12 @@ async def test_a_repeated_event_returns_the_existing_row(harness: GatewayHarness
 
 
 async def test_an_unknown_sender_is_refused(harness: GatewayHarness) -> None:
-    """Law 12: nobody is allowed until somebody is; G3: they are told so, and it is refused."""
+    """Law 12: default deny; G3: the sender gets a reply, and the message is refused."""
     harness.say("let me in", chat="mallory", user="mallory")
     harness.say("hi", user="ann")
     harness.model.say("hello ann")
-    told = {each.outgoing.chat_id: each.text for each in await harness.sent(2)}
-    assert told["home"] == "hello ann" and "I do not know you" in told["mallory"]
+    replies = {each.outgoing.chat_id: each.text for each in await harness.sent(2)}
+    assert replies["home"] == "hello ann" and "I do not know you" in replies["mallory"]
     assert await harness.ledger() == {"answered": 1, "refused": 1}
 
 
@@ -93,8 +93,8 @@ async def test_the_next_message_after_a_failure_is_answered(harness: GatewayHarn
     assert (await harness.texts(2))[1] == "fine now"
 
 
-async def _waits(harness: GatewayHarness, messages: int) -> None:
-    """Until so many are accepted beside the one that runs, and its lane knows of them."""
+async def _wait_for_queued(harness: GatewayHarness, messages: int) -> None:
+    """Wait until so many messages are queued behind the running one."""
     async with asyncio.timeout(30):
         while sum(len(lane.waiting_messages) for lane in harness.gateway.lanes) != messages:
             await asyncio.sleep(0.005)
@@ -108,7 +108,7 @@ def _with_busy_mode(harness: GatewayHarness, mode: BusyMode) -> None:
 async def test_interrupt_ends_the_turn_and_answers_both_messages_in_one(
     harness: GatewayHarness,
 ) -> None:
-    """G3, G4, H7: the message that was cut is merged into the one that cut it."""
+    """G3, G4, H7: the interrupted message is merged into the one that interrupted it."""
     harness.say("paint it red")
     await harness.model.wait_for_request(1)
     harness.say("no, blue")
@@ -128,15 +128,15 @@ async def test_queued_messages_run_in_order_one_turn_each(harness: GatewayHarnes
     await harness.model.wait_for_request(1)
     harness.say("two")
     harness.say("three")
-    await _waits(harness, 2)
+    await _wait_for_queued(harness, 2)
     harness.model.say("first", "second", "third")
     assert await harness.texts(3) == ["first", "second", "third"]
     assert [m.text for m in harness.model.requests[1].messages] == ["one", "first", "two"]
     assert await harness.ledger() == {"answered": 3}
 
 
-class Disk:
-    """What writes to it waits while it is held; whatever comes meanwhile is one commit then."""
+class HeldDisk:
+    """A crash hook that holds commits, so that all writes in the meantime share one commit."""
 
     def __init__(self) -> None:
         self.go, self.held = threading.Event(), threading.Event()
@@ -148,10 +148,10 @@ class Disk:
             self.go.wait(30)
 
 
-async def _quickly(harness: GatewayHarness, until: Until, *texts: str) -> list[Accepted]:
-    """All of them are there before the turn of the first could begin."""
+async def _accept_before_turn(harness: GatewayHarness, until: Until, *texts: str) -> list[Accepted]:
+    """Accept all messages before the turn of the first one can begin."""
     await harness.stop()
-    disk = Disk()
+    disk = HeldDisk()
     harness.open_store = partial(SqliteStore, crash=disk)
     await harness.start()
     disk.go.clear()
@@ -169,7 +169,7 @@ async def test_quick_messages_before_a_turn_has_begun_are_one_turn(
 ) -> None:
     """G4: messages of one route and one person merge; the last is answered."""
     harness.model.say("both")
-    one, two = await _quickly(harness, until, "one", "two")
+    one, two = await _accept_before_turn(harness, until, "one", "two")
     assert (await harness.end_of(one)).text == "both"
     assert (await harness.end_of(two)).text == "both"
     assert await harness.ledger() == {"answered": 1, "merged": 1}
@@ -202,17 +202,17 @@ async def test_a_steer_joins_the_running_turn_between_two_steps(
     await harness.stop()
     _with_busy_mode(harness, BusyMode.STEER)
     await harness.start()
-    lever = harness.held_tools[ReplayClass.SAFE]
-    lever.go.clear()
+    held_tool = harness.held_tools[ReplayClass.SAFE]
+    held_tool.go.clear()
     harness.model.say([call("safe")], "done, in green")
     harness.say("paint it")
-    await lever.wait_until_started(1)
+    await held_tool.wait_until_started(1)
     harness.say("in green")
-    await _waits(harness, 1)
-    lever.go.set()
+    await _wait_for_queued(harness, 1)
+    held_tool.go.set()
     assert await harness.texts(1) == ["done, in green"]
-    said = harness.model.requests[1].messages
-    assert said[-1] == UserMessage(text="in green")
+    messages = harness.model.requests[1].messages
+    assert messages[-1] == UserMessage(text="in green")
     assert await harness.ledger() == {"answered": 1, "merged": 1}
 
 
@@ -224,7 +224,7 @@ async def test_a_steer_that_comes_too_late_runs_next(harness: GatewayHarness) ->
     harness.say("one")
     await harness.model.wait_for_request(1)
     harness.say("two")
-    await _waits(harness, 1)
+    await _wait_for_queued(harness, 1)
     harness.model.say("first", "second")
     assert await harness.texts(2) == ["first", "second"]
     assert await harness.ledger() == {"answered": 2}
@@ -261,7 +261,7 @@ async def test_the_ledger_balances_while_turns_run(harness: GatewayHarness) -> N
 async def test_a_request_that_is_cancelled_while_it_waits_is_answered_all_the_same(
     harness: GatewayHarness, until: Until
 ) -> None:
-    """K2: lanes are woken by the commit, never by the coroutine that asked for it."""
+    """K2: lanes are woken by the commit, never by the coroutine that requested it."""
     asking = asyncio.create_task(harness.accept("hi"))
     await asyncio.sleep(0)  # the write is queued; its commit is not
     asking.cancel()
@@ -298,8 +298,8 @@ async def test_authorise_names_who_and_how(harness: GatewayHarness) -> None:
 async def test_messages_merged_into_one_turn_stay_merged_after_a_restart(
     harness: GatewayHarness, until: Until
 ) -> None:
-    """G3, H3: a turn of two messages that was cut ends both, and whoever asks for either hears."""
-    one, two = await _quickly(harness, until, "one", "two")
+    """G3, H3: an interrupted turn of two messages ends both, and both get the reply."""
+    one, two = await _accept_before_turn(harness, until, "one", "two")
     await harness.model.wait_for_request(1)
     await wait_for_open_turns(harness)
     await harness.die()

@@ -1,9 +1,10 @@
-"""The operator speaks into a chat of others: by everybody's way, marked, and answered there."""
+"""Messages of the operator in the chat of a user: they take the usual path, are marked, and are
+answered in that chat."""
 
 import msgspec
 import pytest
 from tests.support.gateway_harness import GatewayHarness, Until
-from tests.support.operator_messages import said
+from tests.support.operator_messages import send_as_operator
 
 from holdfast.core.config.settings import SessionSettings
 from holdfast.core.errors import NotAllowed
@@ -13,7 +14,7 @@ from holdfast.core.messages.transcript import UserMessage
 from holdfast.server.api.errors import EndpointError
 from holdfast.server.api.v1.messages import current_session_source, session_source
 
-MARK = "operator of this gateway"
+OPERATOR_SPEAKER = "operator of this gateway"
 
 
 async def test_an_operator_message_is_marked_and_answered_in_the_chat(
@@ -24,14 +25,17 @@ async def test_an_operator_message_is_marked_and_answered_in_the_chat(
     harness.say("hi")
     assert await harness.texts(1) == ["hello"]
     session_id = await harness.only_session()
-    accepted = await said(harness, session_id, "say it politely")
+    accepted = await send_as_operator(harness, session_id, "say it politely")
     assert await harness.texts(2) == ["hello", "as you wish"]
     first, second = await harness.sent(2)
     assert second.outgoing.chat_id == first.outgoing.chat_id
     assert (await harness.end_of(accepted)).state is InboxState.ANSWERED
     assert await harness.only_session() == session_id
     words = [m for m in await harness.transcript(session_id) if isinstance(m, UserMessage)]
-    assert [(m.text, m.speaker) for m in words] == [("hi", None), ("say it politely", MARK)]
+    assert [(m.text, m.speaker) for m in words] == [
+        ("hi", None),
+        ("say it politely", OPERATOR_SPEAKER),
+    ]
     row = await harness.store.session(session_id)
     assert row is not None and row.principal == "simulated:default:ann"
 
@@ -39,7 +43,7 @@ async def test_an_operator_message_is_marked_and_answered_in_the_chat(
 async def test_an_operator_message_in_a_shared_session_is_attributed_to_no_user(
     harness: GatewayHarness,
 ) -> None:
-    """The answer quotes nothing: what the operator said is no message of that platform."""
+    """The reply quotes nothing: an operator message has no id on that platform."""
     await harness.stop()
     shared = SessionSettings(group_sessions_per_user=False)
     harness.settings = msgspec.structs.replace(harness.settings, sessions=shared)
@@ -47,7 +51,7 @@ async def test_an_operator_message_in_a_shared_session_is_attributed_to_no_user(
     harness.model.say("hello", "everybody")
     harness.say("hi", chat="room", chat_type=ChatType.GROUP)
     await harness.texts(1)
-    accepted = await said(harness, await harness.only_session(), "greet them all")
+    accepted = await send_as_operator(harness, await harness.only_session(), "greet them all")
     first, second = await harness.sent(2)
     assert (second.text, second.outgoing.reply_to) == ("everybody", None)
     assert first.outgoing.reply_to is not None
@@ -57,12 +61,12 @@ async def test_an_operator_message_in_a_shared_session_is_attributed_to_no_user(
 async def test_an_operator_command_runs_and_is_answered_in_the_chat(
     harness: GatewayHarness,
 ) -> None:
-    """Also one that nobody of that chat may give: whoever runs the gateway may."""
+    """Also a command that no user of that chat may give."""
     harness.model.say("hello")
     harness.say("hi")
     await harness.texts(1)
     old = await harness.only_session()
-    accepted = await said(harness, old, "/new")
+    accepted = await send_as_operator(harness, old, "/new")
     assert (await harness.end_of(accepted)).state is InboxState.ANSWERED
     assert await harness.texts(2) == ["hello", "A new conversation begins."]
     row = await harness.store.session(old)
@@ -75,14 +79,14 @@ async def test_an_operator_command_runs_and_is_answered_in_the_chat(
 async def test_an_operator_message_before_a_crash_is_answered_by_the_next_start(
     harness: GatewayHarness, until: Until
 ) -> None:
-    """K2: it is durable when whoever said it is told so."""
+    """K2: it is durable when it is acknowledged."""
     harness.model.say("hello", "there you are")
     harness.say("hi")
     await harness.texts(1)
     await until(harness.all_delivered)
     session_id = await harness.only_session()
     harness.gateway.lanes.hold(allow_subagents=False)
-    await said(harness, session_id, "and now?")
+    await send_as_operator(harness, session_id, "and now?")
     await harness.die()
     await harness.start()
     await until(lambda: len(harness.service.ledger().sent) == 2)
@@ -104,9 +108,9 @@ async def test_subagent_and_unconfigured_sessions_accept_no_operator_message(
     await harness.texts(1)
     row = await harness.store.session(await harness.only_session())
     assert row is not None
-    child = msgspec.structs.replace(row, route="house:default:dm:x:")
+    subagent_session = msgspec.structs.replace(row, route="house:default:dm:x:")
     with pytest.raises(EndpointError, match="the session that started it"):
-        await session_source(harness.gateway, child)
-    gone = msgspec.structs.replace(row, id="s_other", route="elsewhere:default:dm:home:")
+        await session_source(harness.gateway, subagent_session)
+    unconfigured = msgspec.structs.replace(row, id="s_other", route="elsewhere:default:dm:home:")
     with pytest.raises(EndpointError, match="not configured any more"):
-        await session_source(harness.gateway, gone)
+        await session_source(harness.gateway, unconfigured)

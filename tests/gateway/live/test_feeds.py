@@ -1,4 +1,4 @@
-"""Feeds: what a reader of a session is told, what waits, and what a slow one costs."""
+"""Session feeds: which events a reader gets and when, and the memory bound of a slow reader."""
 
 import asyncio
 
@@ -7,31 +7,31 @@ from holdfast.core.messages.events import TextStreamed, ToolProgressed, ToolStar
 from holdfast.gateway.live.feeds import SessionFeeds
 from holdfast.gateway.live.live_step import LiveStep
 
-HERE, ELSEWHERE = SessionId("here"), SessionId("elsewhere")
+SESSION, OTHER_SESSION = SessionId("here"), SessionId("elsewhere")
 
 
 async def test_a_reader_gets_only_events_of_its_own_session() -> None:
     feeds = SessionFeeds()
-    with feeds.read_session(HERE) as feed:
-        feeds.publish(ELSEWHERE, TextStreamed("no"))
-        feeds.session_committed(ELSEWHERE)
-        feeds.session_changed(ELSEWHERE)
+    with feeds.read_session(SESSION) as feed:
+        feeds.publish(OTHER_SESSION, TextStreamed("no"))
+        feeds.session_committed(OTHER_SESSION)
+        feeds.session_changed(OTHER_SESSION)
         assert not feed.wake.is_set()
-        feeds.publish(HERE, TextStreamed("yes"))
+        feeds.publish(SESSION, TextStreamed("yes"))
         assert feed.wake.is_set() and feed.pieces == [TextStreamed("yes")]
-    feeds.publish(HERE, TextStreamed("gone"))
+    feeds.publish(SESSION, TextStreamed("gone"))
     assert feed.pieces == [TextStreamed("yes")]
 
 
 async def test_the_first_piece_wakes_a_reader_at_once_and_the_next_are_batched() -> None:
     feeds = SessionFeeds()
-    with feeds.read_session(HERE) as feed:
-        feeds.publish(HERE, TextStreamed("a"))
+    with feeds.read_session(SESSION) as feed:
+        feeds.publish(SESSION, TextStreamed("a"))
         assert feed.wake.is_set()
         feed.wake.clear()
         assert feed.take_pieces() == [TextStreamed("a")]
-        feeds.publish(HERE, TextStreamed("b"))
-        feeds.publish(HERE, TextStreamed("c"))
+        feeds.publish(SESSION, TextStreamed("b"))
+        feeds.publish(SESSION, TextStreamed("c"))
         assert not feed.wake.is_set()
         async with asyncio.timeout(30):
             await feed.wake.wait()
@@ -40,51 +40,51 @@ async def test_the_first_piece_wakes_a_reader_at_once_and_the_next_are_batched()
 
 async def test_a_commit_wakes_a_reader_without_waiting_for_pieces() -> None:
     feeds = SessionFeeds()
-    with feeds.read_session(HERE) as feed:
+    with feeds.read_session(SESSION) as feed:
         feed.take_pieces()
-        feeds.publish(HERE, TextStreamed("a"))
+        feeds.publish(SESSION, TextStreamed("a"))
         assert not feed.wake.is_set()
-        feeds.session_committed(HERE)
+        feeds.session_committed(SESSION)
         assert feed.wake.is_set() and feed.committed
 
 
 async def test_a_reader_that_takes_nothing_uses_bounded_memory() -> None:
     feeds = SessionFeeds()
-    with feeds.read_session(HERE) as feed:
+    with feeds.read_session(SESSION) as feed:
         for number in range(100_000):
-            feeds.publish(HERE, TextStreamed(str(number)))
+            feeds.publish(SESSION, TextStreamed(str(number)))
         assert feed.stale and len(feed.pieces) == 0
         feed.take_pieces()
         feed.stale = False
-        feeds.publish(HERE, TextStreamed("on it goes"))
+        feeds.publish(SESSION, TextStreamed("on it goes"))
         assert feed.pieces == [TextStreamed("on it goes")]
 
 
 async def test_closing_ends_every_reader_and_accepts_no_new_one() -> None:
     feeds = SessionFeeds()
-    with feeds.read_session(HERE) as feed, feeds.read_changes() as changes:
+    with feeds.read_session(SESSION) as feed, feeds.read_changes() as changes:
         feeds.close()
         assert feed.closed and changes.closed and feed.wake.is_set() and changes.wake.is_set()
-    with feeds.read_session(HERE) as late:
+    with feeds.read_session(SESSION) as late:
         assert late.closed
 
 
 async def test_a_deleted_session_is_announced_and_ends_its_readers() -> None:
     feeds = SessionFeeds()
-    with feeds.read_session(HERE) as feed, feeds.read_changes() as changes:
-        feeds.session_changed(HERE)
-        feeds.session_deleted(HERE)
-        assert feed.closed and changes.deleted == [HERE] and not changes.sessions
+    with feeds.read_session(SESSION) as feed, feeds.read_changes() as changes:
+        feeds.session_changed(SESSION)
+        feeds.session_deleted(SESSION)
+        assert feed.closed and changes.deleted == [SESSION] and not changes.sessions
 
 
 async def test_shutdown_listeners_end_when_the_gateway_stops() -> None:
     feeds = SessionFeeds()
-    with feeds.listen_for_shutdown() as attending:
-        feeds.session_changed(HERE)
+    with feeds.listen_for_shutdown() as listener:
+        feeds.session_changed(SESSION)
         feeds.gateway_changed()
-        assert not attending.wake.is_set(), "that is told to others"
+        assert not listener.wake.is_set(), "a shutdown listener gets no other event"
         feeds.close()
-        assert attending.closed and attending.wake.is_set()
+        assert listener.closed and listener.wake.is_set()
     with feeds.listen_for_shutdown() as late:
         assert late.closed
 

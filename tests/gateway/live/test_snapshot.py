@@ -1,4 +1,4 @@
-"""How the house stands: what status says of turns, queues, deliveries and platforms is so."""
+"""The status snapshot of a gateway: turns, queues, deliveries and platforms."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -23,43 +23,48 @@ from holdfast.server.status.gateway_status import RUNNING, GatewayStatus
 from holdfast.testing.simulated.events import Faults
 
 
-def stands(harness: GatewayHarness) -> GatewaySnapshot:
-    """What the gateway says, as the fields of a snapshot: one that it does not have raises."""
+def snapshot_of(harness: GatewayHarness) -> GatewaySnapshot:
+    """The snapshot as a struct: an unknown field raises an error."""
     return GatewaySnapshot(**harness.gateway.snapshot())
 
 
 def only_turn(harness: GatewayHarness) -> TurnStatus:
-    (turn,) = stands(harness).open_turns
+    (turn,) = snapshot_of(harness).open_turns
     return turn
 
 
-def simulated(harness: GatewayHarness) -> AccountStatus:
-    (platform,) = [p for p in stands(harness).platforms if p.name == "simulated"]
+def simulated_status(harness: GatewayHarness) -> AccountStatus:
+    (platform,) = [p for p in snapshot_of(harness).platforms if p.name == "simulated"]
     return platform
 
 
 async def test_an_idle_gateway_reports_nothing_open(harness: GatewayHarness) -> None:
-    facts = stands(harness)
-    assert (facts.open_turns, facts.more_turns, facts.in_flight, facts.queued) == ((), 0, 0, 0)
-    assert (facts.outbox, facts.outbox_since, facts.queued_since) == (0, None, None)
-    assert set(facts.turns.values()) == {0}
+    snapshot = snapshot_of(harness)
+    assert (snapshot.open_turns, snapshot.more_turns, snapshot.in_flight, snapshot.queued) == (
+        (),
+        0,
+        0,
+        0,
+    )
+    assert (snapshot.outbox, snapshot.outbox_since, snapshot.queued_since) == (0, None, None)
+    assert set(snapshot.turns.values()) == {0}
 
 
 async def test_an_open_turn_shows_its_step_its_start_and_its_running_tool(
     harness: GatewayHarness, call: Call
 ) -> None:
-    lever = harness.held_tools[ReplayClass.SAFE]
-    lever.go.clear()
+    held_tool = harness.held_tools[ReplayClass.SAFE]
+    held_tool.go.clear()
     harness.model.say([call("safe")])
     accepted = await harness.accept("pull it", chat="here")
-    await lever.wait_until_started(1)
+    await held_tool.wait_until_started(1)
     turn = only_turn(harness)
     assert (turn.state, turn.platform, turn.chat) == ("running", "api", "here")
     assert (turn.step, turn.tools) == (2, ("safe",))
     assert accepted.row.accepted_at <= turn.started_at <= harness.clock.now()
-    facts = stands(harness)
-    assert facts.turns["running"] == 1 and facts.agents.mid_turn == 1
-    lever.go.set()
+    snapshot = snapshot_of(harness)
+    assert snapshot.turns["running"] == 1 and snapshot.agents.mid_turn == 1
+    held_tool.go.set()
     await harness.model.wait_for_request(2)
     assert only_turn(harness).tools == ()
     harness.model.say("done")
@@ -71,9 +76,9 @@ async def test_queued_messages_are_counted_with_their_age(harness: GatewayHarnes
     await harness.model.wait_for_request(1)
     second = await harness.accept("two", busy_mode=BusyMode.QUEUE)
     await harness.accept("three", busy_mode=BusyMode.QUEUE)
-    facts = stands(harness)
-    assert (facts.in_flight, facts.queued) == (3, 2)
-    assert facts.queued_since == second.row.accepted_at
+    snapshot = snapshot_of(harness)
+    assert (snapshot.in_flight, snapshot.queued) == (3, 2)
+    assert snapshot.queued_since == second.row.accepted_at
     assert only_turn(harness).queued == 2
     harness.model.say("1", "2", "3")
     await harness.end_of(first)
@@ -83,10 +88,10 @@ async def test_all_turns_are_counted_and_the_oldest_listed(harness: GatewayHarne
     number = MAX_LISTED + 20
     accepted = [await harness.accept("hi", chat=f"c{n}") for n in range(number)]
     await harness.model.wait_for_request(number)
-    facts = stands(harness)
-    assert facts.turns["running"] == number
-    assert (len(facts.open_turns), facts.more_turns) == (MAX_LISTED, 20)
-    ages = [turn.started_at for turn in facts.open_turns]
+    snapshot = snapshot_of(harness)
+    assert snapshot.turns["running"] == number
+    assert (len(snapshot.open_turns), snapshot.more_turns) == (MAX_LISTED, 20)
+    ages = [turn.started_at for turn in snapshot.open_turns]
     assert ages == sorted(ages)
     harness.model.say(*["yes"] * number)
     await asyncio.gather(*map(harness.end_of, accepted))
@@ -99,65 +104,68 @@ async def test_a_stuck_delivery_shows_since_when_it_is_pending(
     harness.model.say("an answer")
     before = harness.clock.now()
     harness.say("hi")
-    await until(lambda: stands(harness).outbox == 1)
-    since = stands(harness).outbox_since
+    await until(lambda: snapshot_of(harness).outbox == 1)
+    since = snapshot_of(harness).outbox_since
     assert since is not None and before <= since <= harness.clock.now()
     harness.service.set_faults(Faults())
     await harness.sent(1)
-    await until(lambda: stands(harness).outbox_since is None)
+    await until(lambda: snapshot_of(harness).outbox_since is None)
 
 
 async def test_round_trips_prove_that_a_platform_is_connected(
     harness: GatewayHarness, until: Until
 ) -> None:
     """Law 9: connecting, a poll that brings something, and a receipt each prove it."""
-    connected = simulated(harness).last_ok_at
+    connected = simulated_status(harness).last_ok_at
     assert connected is not None and connected <= harness.clock.now()
-    assert simulated(harness).backlog == "until_acked" and not simulated(harness).built_in
+    assert (
+        simulated_status(harness).backlog == "until_acked"
+        and not simulated_status(harness).built_in
+    )
     harness.model.say("an answer")
     harness.say("hi")
     await harness.model.wait_for_request(1)
-    polled = simulated(harness).last_ok_at
+    polled = simulated_status(harness).last_ok_at
     assert polled is not None and polled > connected
     await harness.sent(1)
-    await until(lambda: (simulated(harness).last_ok_at or 0) > polled)
+    await until(lambda: (simulated_status(harness).last_ok_at or 0) > polled)
 
 
 async def test_built_in_platforms_count_as_connected_and_a_failed_one_shows_its_error(
     tmp_path: Any,
 ) -> None:
-    class Shut:
+    class RefusingPlatform:
         name = "shut"
         account = "a"
         capabilities = Capabilities(backlog=Backlog.NONE)
 
         def connect(self, intake: Intake) -> Any:
-            raise ConnectionError("there is nobody")
+            raise ConnectionError("no such host")
 
         async def send(self, outbound: Outbound) -> Receipt:
-            raise AssertionError("nothing is owed there")
+            raise AssertionError("nothing is sent there")
 
     harness = GatewayHarness(tmp_path / "state.db")
-    harness.extra_platforms = [Shut()]
+    harness.extra_platforms = [RefusingPlatform()]
     async with AsyncExitStack() as stack:
         await harness.start()
         stack.push_async_callback(harness.stop)
-        platforms = {platform.name: platform for platform in stands(harness).platforms}
+        platforms = {platform.name: platform for platform in snapshot_of(harness).platforms}
         now = harness.clock.now()
-        assert set(platforms) == {"shut", "simulated", "api"}, "the doors inside are nobody's"
+        assert set(platforms) == {"shut", "simulated", "api"}, "internal platforms are not listed"
         assert platforms["api"].built_in and platforms["api"].connected(now)
         assert not platforms["shut"].connected(now) and platforms["shut"].error
 
 
 @pytest.mark.parametrize(
-    ("kind", "words"),
+    ("kind", "notice"),
     [(StopKind.RESTART, "It is restarting now."), (StopKind.STOP, "It is shutting down now.")],
 )
 async def test_the_status_command_shows_a_pending_stop_or_restart(
-    harness: GatewayHarness, kind: StopKind, words: str
+    harness: GatewayHarness, kind: StopKind, notice: str
 ) -> None:
     await harness.stop()
-    lifecycle = RestartController(StopRequest(), check=_fit, wait_until_idle=_never_quiet)
+    lifecycle = RestartController(StopRequest(), check=_accept_restart, wait_until_idle=_never_idle)
     harness.lifecycle = lifecycle
     await harness.start()
 
@@ -170,18 +178,18 @@ async def test_the_status_command_shows_a_pending_stop_or_restart(
         await lifecycle.restart(order, when_idle=True)
         assert "A restart waits until no turn runs." in await status()
     lifecycle.stop(order)
-    assert words in await status()
+    assert notice in await status()
 
 
-async def _fit(soon: bool) -> None:
-    """A successor could start."""
+async def _accept_restart(soon: bool) -> None:
+    """Accept every restart."""
 
 
-async def _never_quiet() -> None:
+async def _never_idle() -> None:
     await asyncio.Event().wait()
 
 
-class _Later:
+class _LaterClock:
     """The same clock, minutes later."""
 
     def __init__(self, clock: Clock) -> None:
@@ -197,14 +205,14 @@ class _Later:
 async def test_an_orphaned_message_is_reported_and_answered_by_the_next_start(
     harness: GatewayHarness,
 ) -> None:
-    """G3: the ledger balances only if whatever is open has somebody who brings it to its end."""
-    facts = GatewayStatus(clock=_Later(harness.clock), stop_order=lambda: None)
-    facts.use_store(harness.store)
-    facts.track_owned(harness.gateway.open_message_ids)
-    facts.enter_phase(RUNNING)
+    """G3: the ledger balances only if each open message has an owner that will end it."""
+    status = GatewayStatus(clock=_LaterClock(harness.clock), stop_order=lambda: None)
+    status.use_store(harness.store)
+    status.track_owned(harness.gateway.open_message_ids)
+    status.enter_phase(RUNNING)
     worked_on = await harness.accept("hi", chat="worked on")
     await harness.model.wait_for_request(1)
-    assert (await facts.fresh_snapshot()).orphaned == 0
+    assert (await status.fresh_snapshot()).orphaned == 0
 
     source = Source(platform="api", chat_id="lost", user_id="owner", chat_type=ChatType.DM)
     lost = await harness.store.accept(
@@ -213,11 +221,11 @@ async def test_an_orphaned_message_is_reported_and_answered_by_the_next_start(
         principal=worked_on.row.principal,
         at=harness.clock.now(),
     )
-    told = await facts.fresh_snapshot()
-    assert (told.orphaned, told.orphaned_since) == (1, lost.row.accepted_at)
+    snapshot = await status.fresh_snapshot()
+    assert (snapshot.orphaned, snapshot.orphaned_since) == (1, lost.row.accepted_at)
     harness.model.say("yes")
     await harness.end_of(worked_on)
-    assert (await facts.fresh_snapshot()).orphaned == 1
+    assert (await status.fresh_snapshot()).orphaned == 1
     await harness.stop()
     harness.model.say("you too")
     await harness.start()

@@ -1,4 +1,4 @@
-"""What a delivery that is owed waits for, as whoever looks at the outbox is told."""
+"""What a pending delivery waits for, as the outbox reports it."""
 
 from collections import deque
 
@@ -15,7 +15,7 @@ def queue(*names: str) -> deque[QueuedDelivery | BestEffortOutput]:
     return deque(QueuedDelivery(id=DeliveryId(name), address=CHAT, text="hi") for name in names)
 
 
-def looked(
+def status_of(
     name: str, *, connected: bool = True, until: float | None = None
 ) -> DeliveryStatus | None:
     return delivery_status(
@@ -24,16 +24,16 @@ def looked(
 
 
 def test_a_delivery_waits_for_its_account_its_predecessors_and_the_rate_limit() -> None:
-    """I3: the order within a chat is kept, and a platform that asks for peace gets it."""
-    assert looked("first") == DeliveryStatus(blocked_by=DeliveryBlocker.NOTHING)
-    assert looked("first", until=99.0) == DeliveryStatus(
+    """I3: the order within a chat is kept, and rate limits are obeyed."""
+    assert status_of("first") == DeliveryStatus(blocked_by=DeliveryBlocker.NOTHING)
+    assert status_of("first", until=99.0) == DeliveryStatus(
         blocked_by=DeliveryBlocker.RATE_LIMIT, until=99.0
     )
-    assert looked("second", until=99.0) == DeliveryStatus(blocked_by=DeliveryBlocker.CHAT)
-    assert looked("first", connected=False, until=99.0) == DeliveryStatus(
+    assert status_of("second", until=99.0) == DeliveryStatus(blocked_by=DeliveryBlocker.CHAT)
+    assert status_of("first", connected=False, until=99.0) == DeliveryStatus(
         blocked_by=DeliveryBlocker.ACCOUNT
     )
 
 
 def test_an_ended_delivery_has_no_status() -> None:
-    assert looked("third") is None
+    assert status_of("third") is None

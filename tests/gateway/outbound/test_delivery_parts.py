@@ -1,4 +1,4 @@
-"""I2, I4: what is known of the parts of a delivery, and when that is forgotten."""
+"""I2, I4: what is stored of the parts of a delivery, and when it is deleted."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.deliveries import among_editors, ended, shown
+from tests.support.deliveries import restart_with_edits, wait_for_deliveries, wait_until_shown
 from tests.support.gateway_harness import GatewayHarness
-from tests.support.store_chat import Chat
+from tests.support.store_chat import StoreChat
 
 from holdfast.core.config.settings import PlatformSettings, Settings
 from holdfast.core.messages.outbox import DeliveryKind, DeliveryPart, DeliveryState
@@ -30,8 +30,8 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
 
 
 @pytest.fixture
-def chat(store: SqliteStore) -> Chat:
-    return Chat(store)
+def chat(store: SqliteStore) -> StoreChat:
+    return StoreChat(store)
 
 
 async def parts_of(store: SqliteStore) -> list[tuple[Any, ...]]:
@@ -42,9 +42,8 @@ async def parts_of(store: SqliteStore) -> list[tuple[Any, ...]]:
     )
 
 
-async def posted(store: SqliteStore, name: str, *, at: float, settled: bool = True) -> None:
-    """A delivery of two messages, as a platform took them; the second is under way, or both are
-    there."""
+async def send_two_parts(store: SqliteStore, name: str, *, at: float, settled: bool = True) -> None:
+    """Send a delivery of two parts; the second one is in flight unless `settled`."""
     for number in (1, 2):
         await store.begin_part(name, number, at=at)
         if number == 1 or settled:
@@ -57,30 +56,30 @@ async def posted(store: SqliteStore, name: str, *, at: float, settled: bool = Tr
         await store.settle_delivery(name, DeliveryState.SENT, at=at, platform_message_id="1")
 
 
-async def test_parts_go_with_their_session(store: SqliteStore, chat: Chat) -> None:
-    """I4: also those of an answer to a command, which names the message and no session."""
+async def test_parts_go_with_their_session(store: SqliteStore, chat: StoreChat) -> None:
+    """I4: also the parts of a command reply, which names its message and no session."""
     row, command = await chat.say(), await chat.say("/help")
-    await chat.begin(row)
+    await chat.begin_turn(row)
     reply = chat.reply(row, text="long")
     help_ = chat.reply(command, id="h", kind=DeliveryKind.COMMAND, text="long")
     help_ = msgspec.structs.replace(help_, session_id=None, turn_id=None)
     other = msgspec.structs.replace(help_, id="o", inbox_id=None)
-    await store.end_turn(chat.ending(row, deliveries=(reply, help_, other)))
+    await store.end_turn(chat.turn_end(row, deliveries=(reply, help_, other)))
     for name in ("d", "h", "o"):
-        await posted(store, name, at=5.0)
+        await send_two_parts(store, name, at=5.0)
     assert len(await parts_of(store)) == 6
     await store.delete_session("s", inbox_ids=[row.row.id, command.row.id])
     assert await parts_of(store) == [("o", 1, None), ("o", 2, None)]
 
 
 async def test_parts_in_flight_outlive_their_session_without_its_id(
-    store: SqliteStore, chat: Chat
+    store: SqliteStore, chat: StoreChat
 ) -> None:
-    """I2: whoever sends them settles them; and then time takes them."""
+    """I2: the sender settles them, and then they are pruned by age."""
     row = await chat.say()
-    await chat.begin(row)
-    await store.end_turn(chat.ending(row, deliveries=(chat.reply(row, text="long"),)))
-    await posted(store, "d", at=5.0, settled=False)
+    await chat.begin_turn(row)
+    await store.end_turn(chat.turn_end(row, deliveries=(chat.reply(row, text="long"),)))
+    await send_two_parts(store, "d", at=5.0, settled=False)
     await store.delete_session("s", inbox_ids=[row.row.id])
     assert await parts_of(store) == [("d", 1, None), ("d", 2, None)]
     second = DeliveryPart(number=2, state=DeliveryState.SENT, platform_message_id="2")
@@ -91,21 +90,23 @@ async def test_parts_in_flight_outlive_their_session_without_its_id(
 
 
 async def test_parts_are_pruned_with_their_delivery_and_not_before(
-    store: SqliteStore, chat: Chat
+    store: SqliteStore, chat: StoreChat
 ) -> None:
-    """I2, I4: what is owed, and what is young, keeps all that is known of it."""
-    old, owed, young = (chat.reply(None, id=name, text="long") for name in ("old", "owed", "young"))
-    await store.add_deliveries([old, owed], at=1 * DAY)
+    """I2, I4: pending and recent deliveries keep their parts."""
+    old, pending, young = (
+        chat.reply(None, id=name, text="long") for name in ("old", "owed", "young")
+    )
+    await store.add_deliveries([old, pending], at=1 * DAY)
     await store.add_deliveries([young], at=40 * DAY)
-    await posted(store, "old", at=1 * DAY)
-    await posted(store, "owed", at=1 * DAY, settled=False)
-    await posted(store, "young", at=40 * DAY)
+    await send_two_parts(store, "old", at=1 * DAY)
+    await send_two_parts(store, "owed", at=1 * DAY, settled=False)
+    await send_two_parts(store, "young", at=40 * DAY)
     assert await store.prune_outbox(before=30 * DAY) == 1
     assert [name for name, *_ in await parts_of(store)] == ["owed", "owed", "young", "young"]
 
 
 async def test_deliveries_with_an_unknown_outcome_are_pruned_like_the_rest(
-    store: SqliteStore, chat: Chat
+    store: SqliteStore, chat: StoreChat
 ) -> None:
     """I2: five hundred of them in front would keep all others from being pruned. That a start
     finds one unknown still makes it no younger."""
@@ -130,13 +131,13 @@ async def test_deliveries_with_an_unknown_outcome_are_pruned_like_the_rest(
 async def test_a_reply_whose_platform_can_no_longer_edit_is_resent_once_and_marked(
     harness: GatewayHarness,
 ) -> None:
-    """I4: what stands half said cannot be changed; the successor says all of it, and says so."""
-    await among_editors(harness)
+    """I4: the partial message cannot be edited; the successor sends the whole text, marked."""
+    await restart_with_edits(harness)
     reply = ManualReply()
     harness.model.say(reply)
     harness.say("tell me")
     reply.say("Once")
-    await shown(harness, "Once")
+    await wait_until_shown(harness, "Once")
     async with asyncio.timeout(30):
         while not _message_id(await harness.store.open_turns()):
             await asyncio.sleep(0.005)
@@ -144,7 +145,7 @@ async def test_a_reply_whose_platform_can_no_longer_edit_is_resent_once_and_mark
     harness.service.info = msgspec.structs.replace(harness.service.info, edit=False)
     harness.model.say("Once upon a time")
     await harness.start()
-    await ended(harness, DeliveryState.SENT)
+    await wait_for_deliveries(harness, DeliveryState.SENT)
     half, whole = harness.service.ledger().sent
     assert (half.text, whole.text) == ("Once", "Once upon a time")
     assert (half.outgoing.maybe_repeated, whole.outgoing.maybe_repeated) == (False, True)
@@ -154,13 +155,13 @@ async def test_a_reply_whose_platform_can_no_longer_edit_is_resent_once_and_mark
 async def test_a_resent_reply_without_a_receipt_is_not_sent_a_third_time(
     harness: GatewayHarness,
 ) -> None:
-    """I2, I4: unknown is an outcome, for what was shown and cannot be changed too."""
-    await among_editors(harness)
+    """I2, I4: unknown is a final outcome, also for a partial message that cannot be edited."""
+    await restart_with_edits(harness)
     reply = ManualReply()
     harness.model.say(reply)
     harness.say("tell me")
     reply.say("Once")
-    await shown(harness, "Once")
+    await wait_until_shown(harness, "Once")
     async with asyncio.timeout(30):
         while not _message_id(await harness.store.open_turns()):
             await asyncio.sleep(0.005)
@@ -169,13 +170,13 @@ async def test_a_resent_reply_without_a_receipt_is_not_sent_a_third_time(
     harness.service.set_faults(Faults(lost_receipts=9))
     harness.model.say("Once upon a time", "next")
     await harness.start()
-    await ended(harness, DeliveryState.UNKNOWN)
+    await wait_for_deliveries(harness, DeliveryState.UNKNOWN)
     assert len(harness.service.ledger().sent) == 2
     harness.service.set_faults(Faults())
     await harness.die()
     await harness.start()
     harness.say("and now?")
-    await shown(harness, "next", message=2)
+    await wait_until_shown(harness, "next", message=2)
     assert [sent.text for sent in harness.service.ledger().sent] == [
         "Once",
         "Once upon a time",
@@ -191,8 +192,8 @@ def _message_id(turns: list[Any]) -> str | None:
 async def test_a_half_open_connection_costs_a_streamed_reply_nothing(
     harness: GatewayHarness,
 ) -> None:
-    """I2, I3, I4: edits that nobody answers are made again; one message, with all its words, and
-    what comes behind it waits for its turn."""
+    """I2, I3, I4: unanswered edits are repeated; there is one message with the whole text, and
+    later deliveries wait for it."""
     await harness.stop()
     harness.service = ChatService(edit=True, edit_interval=0.02, backlog=Backlog.UNTIL_ACKED)
     allowed = PlatformSettings(allow=("ann",))
@@ -206,7 +207,7 @@ async def test_a_half_open_connection_costs_a_streamed_reply_nothing(
     harness.model.say(reply, "next")
     harness.say("tell me", account="frail")
     reply.say("Once")
-    await shown(harness, "Once")
+    await wait_until_shown(harness, "Once")
     harness.service.set_faults(Faults(half_open=True))
     reply.say(" upon")
     reply.say(" a time")
@@ -216,9 +217,9 @@ async def test_a_half_open_connection_costs_a_streamed_reply_nothing(
     harness.say("and now?", account="frail")
     assert (await harness.store.outbox_counts())[DeliveryState.FAILED] == 0
     harness.service.set_faults(Faults())
-    await shown(harness, "Once upon a time")
-    await shown(harness, "next", message=1)
-    await ended(harness, DeliveryState.SENT, 2)
+    await wait_until_shown(harness, "Once upon a time")
+    await wait_until_shown(harness, "next", message=1)
+    await wait_for_deliveries(harness, DeliveryState.SENT, 2)
     assert [sent.outgoing.maybe_repeated for sent in harness.service.ledger().sent] == [
         False,
         False,

@@ -1,4 +1,4 @@
-"""Chapter I: only the outbox talks to platforms, in order, and says what it does not know."""
+"""The outbox: replies are sent once and in order, and unknown outcomes are reported (I1 to I3)."""
 
 from tests.support.gateway_harness import GatewayHarness, Until
 
@@ -69,7 +69,7 @@ async def test_an_idempotent_platform_gets_it_exactly_once(harness: GatewayHarne
 
 
 async def test_flood_control_is_obeyed_and_loses_nothing(harness: GatewayHarness) -> None:
-    """I2, I3: 429 waits as told; replies are never dropped."""
+    """I2, I3: a 429 delays the reply as requested; replies are never dropped."""
     harness.service.set_faults(Faults(floods=2, retry_after=0.05))
     harness.model.say("hello")
     harness.say("hi")

@@ -1,12 +1,12 @@
-"""I2: a door that fails in a way of its own has an unknown outcome, and its chat goes on."""
+"""I2: an unexpected error of a platform is an unknown outcome, and its chat continues."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.support.deliveries import ended
-from tests.support.two_accounts import Two
+from tests.support.deliveries import wait_for_deliveries
+from tests.support.two_accounts import TwoAccountsHarness
 
 from holdfast.core.errors import AccountDisconnected, SendRejected
 from holdfast.core.ids import InboxId
@@ -18,8 +18,8 @@ from holdfast.testing.simulated.service import ChatService
 KEY = "12345:a-key-of-a-pretend-bot"
 
 
-class Odd(SimulatedPlatform):
-    """A door that raises what its port does not name, as often as it is told to."""
+class FailingPlatform(SimulatedPlatform):
+    """A platform that raises exceptions which its port does not name."""
 
     def __init__(self, service: ChatService) -> None:
         super().__init__(service, account="work", longest_delay=0.02)
@@ -37,67 +37,71 @@ class Odd(SimulatedPlatform):
 
 
 @pytest.fixture
-async def odd(tmp_path: Path) -> AsyncIterator[Two]:
-    two = Two(tmp_path / "state.db")
-    yield two
-    await two.stop()
+async def two_accounts(tmp_path: Path) -> AsyncIterator[TwoAccountsHarness]:
+    harness = TwoAccountsHarness(tmp_path / "state.db")
+    yield harness
+    await harness.stop()
 
 
 @pytest.mark.parametrize("length", [None, 10])
 async def test_a_platform_error_leaves_no_chat_without_a_reply(
-    odd: Two, length: int | None
+    two_accounts: TwoAccountsHarness, length: int | None
 ) -> None:
-    """I2: nobody knows whether it arrived, so it is sent once more and says so; where that fails
-    too it ends as unknown, and what comes after it is sent as ever."""
-    odd.work = ChatService(max_length=length)
-    door = Odd(odd.work)
-    odd.extra_platforms = [door]
-    await odd.start()
-    odd.model.say("of one part or of two", "lost", "next")
-    door.faults = [ValueError("a bug")]
-    odd.say_at_work("one")
-    await ended(odd, DeliveryState.SENT)
-    assert odd.work.ledger().sent[0].outgoing.maybe_repeated
-    door.faults = [OSError("wrapped by nobody"), AccountDisconnected("told in the wrong place")]
-    odd.say_at_work("two")
-    await ended(odd, DeliveryState.UNKNOWN)
-    odd.say_at_work("three")
-    await ended(odd, DeliveryState.SENT, 2)
-    assert odd.work.ledger().sent[-1].outgoing.text == "next"
+    """I2: the outcome is unknown, so it is resent once, marked; if that fails too it ends as
+    unknown, and the next delivery is sent as usual."""
+    two_accounts.work = ChatService(max_length=length)
+    platform = FailingPlatform(two_accounts.work)
+    two_accounts.extra_platforms = [platform]
+    await two_accounts.start()
+    two_accounts.model.say("of one part or of two", "lost", "next")
+    platform.faults = [ValueError("a bug")]
+    two_accounts.say_to_work("one")
+    await wait_for_deliveries(two_accounts, DeliveryState.SENT)
+    assert two_accounts.work.ledger().sent[0].outgoing.maybe_repeated
+    platform.faults = [OSError("wrapped by nobody"), AccountDisconnected("told in the wrong place")]
+    two_accounts.say_to_work("two")
+    await wait_for_deliveries(two_accounts, DeliveryState.UNKNOWN)
+    two_accounts.say_to_work("three")
+    await wait_for_deliveries(two_accounts, DeliveryState.SENT, 2)
+    assert two_accounts.work.ledger().sent[-1].outgoing.text == "next"
 
 
 @pytest.mark.parametrize("length", [None, 10])
-async def test_platform_errors_are_redacted(odd: Two, length: int | None) -> None:
+async def test_platform_errors_are_redacted(
+    two_accounts: TwoAccountsHarness, length: int | None
+) -> None:
     """Law 13: the address of a vendor may hold the key, and libraries like to quote it."""
-    odd.secrets = [Secret(KEY)]
-    odd.work = ChatService(max_length=length)
-    door = Odd(odd.work)
-    door.faults = [SendRejected(f"POST /bot{KEY}/send")]
-    odd.extra_platforms = [door]
-    await odd.start()
-    odd.model.say("too long for one message")
-    odd.say_at_work("hello?")
-    await ended(odd, DeliveryState.FAILED)
-    (answer,) = await odd.store.deliveries_for_message(InboxId(1))
+    two_accounts.secrets = [Secret(KEY)]
+    two_accounts.work = ChatService(max_length=length)
+    platform = FailingPlatform(two_accounts.work)
+    platform.faults = [SendRejected(f"POST /bot{KEY}/send")]
+    two_accounts.extra_platforms = [platform]
+    await two_accounts.start()
+    two_accounts.model.say("too long for one message")
+    two_accounts.say_to_work("hello?")
+    await wait_for_deliveries(two_accounts, DeliveryState.FAILED)
+    (answer,) = await two_accounts.store.deliveries_for_message(InboxId(1))
     assert answer.error.endswith("POST /bot[redacted]/send")
-    odd.gateway.accounts.connection_lost(
+    two_accounts.gateway.accounts.connection_lost(
         "simulated", "work", AccountDisconnected(f"GET /bot{KEY}/updates")
     )
     async with asyncio.timeout(30):
-        while not (told := odd.facts().error):
+        while not (error := two_accounts.status_of().error):
             await asyncio.sleep(0)
-    assert told == "GET /bot[redacted]/updates"
-    await odd.stop()
-    kept = b"".join(each.read_bytes() for each in odd.path.parent.glob("state.db*"))
-    assert KEY.encode() not in kept
+    assert error == "GET /bot[redacted]/updates"
+    await two_accounts.stop()
+    stored = b"".join(each.read_bytes() for each in two_accounts.path.parent.glob("state.db*"))
+    assert KEY.encode() not in stored
 
 
-async def test_a_failing_typing_indicator_does_not_block_the_reply(odd: Two) -> None:
-    odd.work = ChatService(typing=True)
-    door = Odd(odd.work)
-    odd.extra_platforms = [door]
-    await odd.start()
-    odd.model.say("here")
-    odd.say_at_work("hello?")
-    assert await odd.sent_at_work(1) == ["here"]
-    assert door.typed.is_set()
+async def test_a_failing_typing_indicator_does_not_block_the_reply(
+    two_accounts: TwoAccountsHarness,
+) -> None:
+    two_accounts.work = ChatService(typing=True)
+    platform = FailingPlatform(two_accounts.work)
+    two_accounts.extra_platforms = [platform]
+    await two_accounts.start()
+    two_accounts.model.say("here")
+    two_accounts.say_to_work("hello?")
+    assert await two_accounts.work_texts(1) == ["here"]
+    assert platform.typed.is_set()

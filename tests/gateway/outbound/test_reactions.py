@@ -1,4 +1,4 @@
-"""Busy: where messages can be marked, one that waits bears a sign until its turn begins."""
+"""Reactions: a queued message has the waiting reaction until its turn begins."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -31,37 +31,37 @@ from holdfast.testing.simulated.service import ChatService
 
 
 @pytest.fixture
-async def chat(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
-    """A gateway whose platform marks messages, and lets them wait."""
+async def harness(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
+    """A gateway whose platform has reactions, in busy mode `queue`."""
     harness = GatewayHarness(tmp_path / "state.db")
-    await in_mode(harness, BusyMode.QUEUE, reactions=True)
+    await start_in_mode(harness, BusyMode.QUEUE, reactions=True)
     yield harness
     await harness.stop()
 
 
-async def in_mode(harness: GatewayHarness, mode: BusyMode, **about: Any) -> None:
+async def start_in_mode(harness: GatewayHarness, mode: BusyMode, **capabilities: Any) -> None:
     gateway = GatewaySettings(busy_mode=mode)
     harness.settings = msgspec.structs.replace(harness.settings, gateway=gateway)
-    harness.service = ChatService(**about)
+    harness.service = ChatService(**capabilities)
     await harness.start()
 
 
-async def until_shows(harness: GatewayHarness, fact: Callable[[Ledger], object]) -> Ledger:
+async def wait_for_ledger(harness: GatewayHarness, fact: Callable[[Ledger], object]) -> Ledger:
     async with asyncio.timeout(30):
         while not fact(ledger := harness.service.ledger()):
             await asyncio.sleep(0.005)
     return ledger
 
 
-async def marked(harness: GatewayHarness, *messages: str) -> None:
-    """Until exactly these bear a sign."""
-    await until_shows(
+async def wait_for_reactions(harness: GatewayHarness, *messages: str) -> None:
+    """Wait until exactly these messages have a reaction."""
+    await wait_for_ledger(
         harness, lambda ledger: [s.message_id for s in ledger.said if s.reactions] == list(messages)
     )
 
 
-async def until_decided(harness: GatewayHarness, message: str) -> None:
-    """Until the log has what becomes of it."""
+async def wait_for_decision(harness: GatewayHarness, message: str) -> None:
+    """Wait until the busy decision about a message is saved."""
     async with asyncio.timeout(30):
         while not [
             row
@@ -71,31 +71,32 @@ async def until_decided(harness: GatewayHarness, message: str) -> None:
             await asyncio.sleep(0.005)
 
 
-def tried(harness: GatewayHarness) -> list[tuple[str, str | None]]:
+def attempts(harness: GatewayHarness) -> list[tuple[str, str | None]]:
     return [(each.message_id, each.emoji) for each in harness.service.ledger().reactions]
 
 
-async def queued(harness: GatewayHarness, number: int) -> None:
+async def wait_for_queued(harness: GatewayHarness, number: int) -> None:
     async with asyncio.timeout(30):
         while sum(lane.queued for lane in harness.gateway.lanes) < number:
             await asyncio.sleep(0.005)
 
 
-async def test_a_queued_message_has_a_reaction_until_its_turn_begins(chat: GatewayHarness) -> None:
-    """Its own message bears the sign, behind the reply that is on its way; nothing else does, and
-    no row is owed for it."""
-    chat.say("one")
-    await chat.model.wait_for_request(1)
-    second, third = chat.say("two"), chat.say("three")
-    await marked(chat, second, third)
-    assert await chat.store.undelivered_rows() == []
-    chat.model.say("1")
-    await chat.model.wait_for_request(2)
-    await marked(chat, third)
-    chat.model.say("2", "3")
-    assert await chat.texts(3) == ["1", "2", "3"]
-    await marked(chat)
-    assert tried(chat) == [
+async def test_a_queued_message_has_a_reaction_until_its_turn_begins(
+    harness: GatewayHarness,
+) -> None:
+    """Only the queued messages have the reaction, and it has no delivery."""
+    harness.say("one")
+    await harness.model.wait_for_request(1)
+    second, third = harness.say("two"), harness.say("three")
+    await wait_for_reactions(harness, second, third)
+    assert await harness.store.undelivered_rows() == []
+    harness.model.say("1")
+    await harness.model.wait_for_request(2)
+    await wait_for_reactions(harness, third)
+    harness.model.say("2", "3")
+    assert await harness.texts(3) == ["1", "2", "3"]
+    await wait_for_reactions(harness)
+    assert attempts(harness) == [
         (second, WAITING_REACTION),
         (third, WAITING_REACTION),
         (second, None),
@@ -104,145 +105,150 @@ async def test_a_queued_message_has_a_reaction_until_its_turn_begins(chat: Gatew
 
 
 async def test_a_steer_has_a_reaction_until_the_turn_takes_it(
-    chat: GatewayHarness, call: Call
+    harness: GatewayHarness, call: Call
 ) -> None:
-    await chat.stop()
-    await in_mode(chat, BusyMode.STEER, reactions=True)
-    lever = chat.held_tools[ReplayClass.SAFE]
-    lever.go.clear()
-    chat.model.say([call("safe")])
-    chat.say("paint it")
-    await lever.wait_until_started(1)
-    steer = chat.say("in green")
-    await marked(chat, steer)
-    lever.go.set()
-    await chat.model.wait_for_request(2)
-    await marked(chat)
-    chat.model.say("green it is")
-    assert await chat.texts(1) == ["green it is"]
+    await harness.stop()
+    await start_in_mode(harness, BusyMode.STEER, reactions=True)
+    held_tool = harness.held_tools[ReplayClass.SAFE]
+    held_tool.go.clear()
+    harness.model.say([call("safe")])
+    harness.say("paint it")
+    await held_tool.wait_until_started(1)
+    steer = harness.say("in green")
+    await wait_for_reactions(harness, steer)
+    held_tool.go.set()
+    await harness.model.wait_for_request(2)
+    await wait_for_reactions(harness)
+    harness.model.say("green it is")
+    assert await harness.texts(1) == ["green it is"]
 
 
-async def test_an_interrupting_message_gets_no_reaction(chat: GatewayHarness) -> None:
-    await chat.stop()
-    await in_mode(chat, BusyMode.INTERRUPT, reactions=True)
-    chat.say("one")
-    await chat.model.wait_for_request(1)
-    chat.say("two")
-    await chat.model.wait_for_request(2)
-    chat.model.say("done")
-    assert await chat.texts(1) == ["done"]
-    assert tried(chat) == []
+async def test_an_interrupting_message_gets_no_reaction(harness: GatewayHarness) -> None:
+    await harness.stop()
+    await start_in_mode(harness, BusyMode.INTERRUPT, reactions=True)
+    harness.say("one")
+    await harness.model.wait_for_request(1)
+    harness.say("two")
+    await harness.model.wait_for_request(2)
+    harness.model.say("done")
+    assert await harness.texts(1) == ["done"]
+    assert attempts(harness) == []
 
 
 @pytest.mark.parametrize("command", ["/stop", "/new"])
-async def test_a_dropped_message_loses_its_reaction(chat: GatewayHarness, command: str) -> None:
-    chat.say("one")
-    await chat.model.wait_for_request(1)
-    second = chat.say("two")
-    await marked(chat, second)
-    chat.say(command)
-    await chat.sent(1)
-    await marked(chat)
-    assert tried(chat) == [(second, WAITING_REACTION), (second, None)]
+async def test_a_dropped_message_loses_its_reaction(harness: GatewayHarness, command: str) -> None:
+    harness.say("one")
+    await harness.model.wait_for_request(1)
+    second = harness.say("two")
+    await wait_for_reactions(harness, second)
+    harness.say(command)
+    await harness.sent(1)
+    await wait_for_reactions(harness)
+    assert attempts(harness) == [(second, WAITING_REACTION), (second, None)]
 
 
-async def test_the_busy_notice_is_sent_besides_the_reaction(chat: GatewayHarness) -> None:
-    await chat.stop()
-    await in_mode(chat, BusyMode.QUEUE, reactions=True, busy_notices=True)
-    chat.say("one")
-    await chat.model.wait_for_request(1)
-    second = chat.say("two")
-    (told,) = await chat.texts(1)
-    assert told.startswith("I am still busy.")
-    await marked(chat, second)
-    chat.model.say("1", "2")
-    await chat.sent(3)
+async def test_the_busy_notice_is_sent_besides_the_reaction(harness: GatewayHarness) -> None:
+    await harness.stop()
+    await start_in_mode(harness, BusyMode.QUEUE, reactions=True, busy_notices=True)
+    harness.say("one")
+    await harness.model.wait_for_request(1)
+    second = harness.say("two")
+    (notice,) = await harness.texts(1)
+    assert notice.startswith("I am still busy.")
+    await wait_for_reactions(harness, second)
+    harness.model.say("1", "2")
+    await harness.sent(3)
 
 
-async def test_a_quiet_chat_gets_no_reactions(chat: GatewayHarness) -> None:
-    await chat.stop()
+async def test_a_quiet_chat_gets_no_reactions(harness: GatewayHarness) -> None:
+    await harness.stop()
     chats = {"library": ChatSettings(quiet=True)}
     platform = PlatformSettings(allow=("ann",), chats=chats)
-    chat.settings = Settings(platforms={"simulated": platform})
-    await in_mode(chat, BusyMode.QUEUE, reactions=True)
+    harness.settings = Settings(platforms={"simulated": platform})
+    await start_in_mode(harness, BusyMode.QUEUE, reactions=True)
     second = {}
-    for number, place in enumerate(("library", "pub"), start=1):
-        chat.say("one", chat=place)
-        await chat.model.wait_for_request(number)
-        second[place] = chat.say("two", chat=place)
-        await queued(chat, number)
-    await marked(chat, second["pub"])
-    chat.model.say("1", "1", "2", "2")
-    await chat.sent(4)
-    await marked(chat)
-    assert {message for message, _ in tried(chat)} == {second["pub"]}
+    for number, chat in enumerate(("library", "pub"), start=1):
+        harness.say("one", chat=chat)
+        await harness.model.wait_for_request(number)
+        second[chat] = harness.say("two", chat=chat)
+        await wait_for_queued(harness, number)
+    await wait_for_reactions(harness, second["pub"])
+    harness.model.say("1", "1", "2", "2")
+    await harness.sent(4)
+    await wait_for_reactions(harness)
+    assert {message for message, _ in attempts(harness)} == {second["pub"]}
 
 
-async def test_a_platform_that_declares_no_reactions_gets_none(chat: GatewayHarness) -> None:
-    await chat.stop()
-    await in_mode(chat, BusyMode.QUEUE)
-    chat.say("one")
-    await chat.model.wait_for_request(1)
-    chat.say("two")
-    await queued(chat, 1)
-    chat.model.say("1", "2")
-    assert await chat.texts(2) == ["1", "2"]
-    assert tried(chat) == []
+async def test_a_platform_that_declares_no_reactions_gets_none(harness: GatewayHarness) -> None:
+    await harness.stop()
+    await start_in_mode(harness, BusyMode.QUEUE)
+    harness.say("one")
+    await harness.model.wait_for_request(1)
+    harness.say("two")
+    await wait_for_queued(harness, 1)
+    harness.model.say("1", "2")
+    assert await harness.texts(2) == ["1", "2"]
+    assert attempts(harness) == []
 
 
 async def test_a_refused_reaction_is_not_retried_and_delays_no_other(
-    chat: GatewayHarness,
+    harness: GatewayHarness,
 ) -> None:
-    chat.say("one")
-    await chat.model.wait_for_request(1)
-    chat.service.set_faults(Faults(rejected_reactions=1))
-    second = chat.say("two")
-    ledger = await until_shows(chat, lambda ledger: ledger.reactions)
+    harness.say("one")
+    await harness.model.wait_for_request(1)
+    harness.service.set_faults(Faults(rejected_reactions=1))
+    second = harness.say("two")
+    ledger = await wait_for_ledger(harness, lambda ledger: ledger.reactions)
     failed = ReactAttempt(message_id=second, emoji=WAITING_REACTION, verdict=VendorVerdict.REFUSED)
     assert ledger.reactions == (failed,)
-    third = chat.say("three")
-    await marked(chat, third)
-    chat.model.say("1", "2", "3")
-    assert await chat.texts(3) == ["1", "2", "3"]
-    await marked(chat)
-    assert tried(chat) == [(second, WAITING_REACTION), (third, WAITING_REACTION), (third, None)]
+    third = harness.say("three")
+    await wait_for_reactions(harness, third)
+    harness.model.say("1", "2", "3")
+    assert await harness.texts(3) == ["1", "2", "3"]
+    await wait_for_reactions(harness)
+    assert attempts(harness) == [
+        (second, WAITING_REACTION),
+        (third, WAITING_REACTION),
+        (third, None),
+    ]
 
 
 async def test_flood_control_of_reactions_delays_reactions_and_no_reply(
-    chat: GatewayHarness,
+    harness: GatewayHarness,
 ) -> None:
-    """I3: though it spoke of minutes."""
-    chat.say("one")
-    await chat.model.wait_for_request(1)
-    chat.service.set_faults(Faults(floods=1, retry_after=600.0))
-    second = chat.say("two")
-    ledger = await until_shows(chat, lambda ledger: ledger.reactions)
+    """I3: although the wait was ten minutes."""
+    harness.say("one")
+    await harness.model.wait_for_request(1)
+    harness.service.set_faults(Faults(floods=1, retry_after=600.0))
+    second = harness.say("two")
+    ledger = await wait_for_ledger(harness, lambda ledger: ledger.reactions)
     failed = ReactAttempt(message_id=second, emoji=WAITING_REACTION, verdict=VendorVerdict.FLOOD)
     assert ledger.reactions == (failed,)
-    chat.say("three")
-    await queued(chat, 2)
-    chat.model.say("1", "2", "3")
-    assert await chat.texts(3) == ["1", "2", "3"]
-    assert tried(chat) == [(second, WAITING_REACTION)]
+    harness.say("three")
+    await wait_for_queued(harness, 2)
+    harness.model.say("1", "2", "3")
+    assert await harness.texts(3) == ["1", "2", "3"]
+    assert attempts(harness) == [(second, WAITING_REACTION)]
 
 
-async def test_flood_control_of_the_whole_account_stops_reactions_too(chat: GatewayHarness) -> None:
-    """They are dropped then, and come to nobody's mind later."""
-    chat.say("one")
-    await chat.model.wait_for_request(1)
-    chat.service.set_faults(Faults(account_floods=1, retry_after=2.0))
-    second = chat.say("two")
-    await until_shows(chat, lambda ledger: ledger.reactions)
-    chat.say("three")
-    await queued(chat, 2)
-    chat.model.say("1", "2", "3")
-    assert await chat.texts(3) == ["1", "2", "3"]
-    assert tried(chat) == [(second, WAITING_REACTION)]
+async def test_flood_control_of_the_whole_account_stops_reactions_too(
+    harness: GatewayHarness,
+) -> None:
+    """They are dropped, and not sent later."""
+    harness.say("one")
+    await harness.model.wait_for_request(1)
+    harness.service.set_faults(Faults(account_floods=1, retry_after=2.0))
+    second = harness.say("two")
+    await wait_for_ledger(harness, lambda ledger: ledger.reactions)
+    harness.say("three")
+    await wait_for_queued(harness, 2)
+    harness.model.say("1", "2", "3")
+    assert await harness.texts(3) == ["1", "2", "3"]
+    assert attempts(harness) == [(second, WAITING_REACTION)]
 
 
-class Deaf(SimulatedPlatform):
-    """A door that never answers where a sign is concerned, or raises what its port does not
-    name."""
+class HangingReactPlatform(SimulatedPlatform):
+    """A platform whose reaction calls hang, or raise an exception that its port does not name."""
 
     def __init__(self, service: ChatService, *, error: Exception | None = None) -> None:
         """Without an error it hangs."""
@@ -262,31 +268,33 @@ class Deaf(SimulatedPlatform):
 async def test_a_platform_that_fails_at_reactions_still_sends_replies(
     tmp_path: Path, error: Exception | None
 ) -> None:
-    """Where nobody knows whether a sign stands it is taken back; and each call is made once."""
+    """A reaction with an unknown outcome is removed, and each call is made once."""
     two_accounts = TwoAccountsHarness(tmp_path / "state.db")
     two_accounts.work = ChatService(reactions=True)
-    door = Deaf(two_accounts.work, error=error)
-    two_accounts.extra_platforms = [door]
-    await in_mode(two_accounts, BusyMode.QUEUE)
+    platform = HangingReactPlatform(two_accounts.work, error=error)
+    two_accounts.extra_platforms = [platform]
+    await start_in_mode(two_accounts, BusyMode.QUEUE)
     two_accounts.say_to_work("one")
     await two_accounts.model.wait_for_request(1)
     two_accounts.say_to_work("two")
-    await queued(two_accounts, 1)
+    await wait_for_queued(two_accounts, 1)
     two_accounts.model.say("1", "2")
     assert await two_accounts.work_texts(2) == ["1", "2"]
-    await until_asked(door, 2)
+    await wait_for_requests(platform, 2)
     await two_accounts.stop()
-    assert door.requests == [WAITING_REACTION, None]
+    assert platform.requests == [WAITING_REACTION, None]
 
 
-async def until_asked(door: "Deaf | Pressed", number: int) -> None:
+async def wait_for_requests(
+    platform: "HangingReactPlatform | ThrottledReactPlatform", number: int
+) -> None:
     async with asyncio.timeout(30):
-        while len(door.requests) < number:
+        while len(platform.requests) < number:
             await asyncio.sleep(0.01)
 
 
-class Pressed(SimulatedPlatform):
-    """A door whose vendor wants to wait before the first sign is taken back."""
+class ThrottledReactPlatform(SimulatedPlatform):
+    """A platform that throttles the first removal of a reaction."""
 
     def __init__(self, service: ChatService) -> None:
         super().__init__(service, account="work", longest_delay=0.02)
@@ -301,140 +309,140 @@ class Pressed(SimulatedPlatform):
 
 
 async def test_a_throttled_reaction_removal_is_retried_once(tmp_path: Path) -> None:
-    """Who sees it would take it for a message that waits: it is tried once more, when it may be."""
+    """A reaction that stayed would show a message as queued, so its removal is retried."""
     two_accounts = TwoAccountsHarness(tmp_path / "state.db")
     two_accounts.work = ChatService(reactions=True)
-    door = Pressed(two_accounts.work)
-    two_accounts.extra_platforms = [door]
-    await in_mode(two_accounts, BusyMode.QUEUE)
+    platform = ThrottledReactPlatform(two_accounts.work)
+    two_accounts.extra_platforms = [platform]
+    await start_in_mode(two_accounts, BusyMode.QUEUE)
     two_accounts.say_to_work("one")
     await two_accounts.model.wait_for_request(1)
     two_accounts.say_to_work("two")
-    await until_asked(door, 1)
+    await wait_for_requests(platform, 1)
     two_accounts.model.say("1", "2")
-    await until_asked(door, 3)
-    assert [sign for _, sign in door.requests] == [WAITING_REACTION, None, None]
+    await wait_for_requests(platform, 3)
+    assert [emoji for _, emoji in platform.requests] == [WAITING_REACTION, None, None]
     await two_accounts.stop()
     assert not any(said.reactions for said in two_accounts.work.ledger().said)
 
 
 async def test_a_hanging_platform_gets_one_reaction_request_at_a_time(tmp_path: Path) -> None:
-    """I3: however many messages wait, and whoever else is to be told something there."""
+    """I3: however many messages are queued, and whatever else is sent there."""
     two_accounts = TwoAccountsHarness(tmp_path / "state.db")
     two_accounts.work = ChatService(reactions=True)
-    door = Deaf(two_accounts.work)
-    two_accounts.extra_platforms = [door]
-    await in_mode(two_accounts, BusyMode.QUEUE)
+    platform = HangingReactPlatform(two_accounts.work)
+    two_accounts.extra_platforms = [platform]
+    await start_in_mode(two_accounts, BusyMode.QUEUE)
     two_accounts.say_to_work("one")
     await two_accounts.model.wait_for_request(1)
     for number in range(5):
         two_accounts.say_to_work(f"more {number}")
-    await queued(two_accounts, 5)
+    await wait_for_queued(two_accounts, 5)
     async with asyncio.timeout(30):
         while (
             not two_accounts.gateway.services.reactions._cool_down_until
         ):  # it was waited for, and for long enough
             await asyncio.sleep(0.05)
     await asyncio.sleep(0.1)
-    assert door.requests == [WAITING_REACTION]
+    assert platform.requests == [WAITING_REACTION]
     answers = [str(number) for number in range(6)]
     two_accounts.model.say(*answers)
     assert await two_accounts.work_texts(6) == answers
-    await until_asked(door, 2)
+    await wait_for_requests(platform, 2)
     await two_accounts.stop()
-    assert door.requests == [WAITING_REACTION, None]
+    assert platform.requests == [WAITING_REACTION, None]
 
 
 async def test_a_reaction_left_by_a_crash_is_removed_by_the_next_start(
-    chat: GatewayHarness,
+    harness: GatewayHarness,
 ) -> None:
-    """What was decided of the message is the trace of it; its platform is asked once connected."""
-    chat.say("one")
-    await chat.model.wait_for_request(1)
-    second = chat.say("two")
-    await marked(chat, second)
-    await until_decided(chat, second)
-    await chat.die()
-    chat.model.say("1", "2")
-    await chat.start()
-    assert await chat.texts(2) == ["1", "2"]
-    await marked(chat)
-    assert tried(chat)[-1] == (second, None)
+    """The saved busy decision tells of it; the reaction is removed once the platform connects."""
+    harness.say("one")
+    await harness.model.wait_for_request(1)
+    second = harness.say("two")
+    await wait_for_reactions(harness, second)
+    await wait_for_decision(harness, second)
+    await harness.die()
+    harness.model.say("1", "2")
+    await harness.start()
+    assert await harness.texts(2) == ["1", "2"]
+    await wait_for_reactions(harness)
+    assert attempts(harness)[-1] == (second, None)
 
 
 async def test_a_reaction_is_removed_also_when_no_turn_was_open_at_the_crash(
-    chat: GatewayHarness,
+    harness: GatewayHarness,
 ) -> None:
     """The process died between the end of one turn and the beginning of the next."""
-    chat.model.say("1")
-    first = chat.say("one")
-    await chat.sent(1)
-    chat.service.react(ReactRequest(message_id=first, emoji=WAITING_REACTION))
+    harness.model.say("1")
+    first = harness.say("one")
+    await harness.sent(1)
+    harness.service.react(ReactRequest(message_id=first, emoji=WAITING_REACTION))
     source = Source(platform="simulated", chat_id="home", user_id="ann", chat_type=ChatType.DM)
     late = Inbound(source=source, event_id="late", message_id=first, text="two")
     route, principal = build_session_key(source), PrincipalId("simulated:ann")
-    at = chat.clock.now()
-    kept = await chat.store.accept(late, route=route, principal=principal, at=at)
-    assert kept.route_session is not None
-    await chat.store.record_busy_decision(
-        kept.row.id, session_id=kept.route_session, decision=BusyMode.QUEUE
+    at = harness.clock.now()
+    accepted = await harness.store.accept(late, route=route, principal=principal, at=at)
+    assert accepted.route_session is not None
+    await harness.store.record_busy_decision(
+        accepted.row.id, session_id=accepted.route_session, decision=BusyMode.QUEUE
     )
-    await chat.die()
-    chat.model.say("2")
-    await chat.start()
-    assert await chat.texts(2) == ["1", "2"]
-    await marked(chat)
-    assert tried(chat) == [(first, WAITING_REACTION), (first, None)]
+    await harness.die()
+    harness.model.say("2")
+    await harness.start()
+    assert await harness.texts(2) == ["1", "2"]
+    await wait_for_reactions(harness)
+    assert attempts(harness) == [(first, WAITING_REACTION), (first, None)]
 
 
 async def test_a_reaction_left_by_a_crash_is_removed_from_a_message_dropped_later(
-    chat: GatewayHarness, call: Call
+    harness: GatewayHarness, call: Call
 ) -> None:
-    """Also where no turn goes on that it would wait for: this one waits for a person."""
-    await chat.stop()
-    chat.extra_tools, chat.judge = [InstantShell()], AlwaysDangerousJudge()
-    await in_mode(chat, BusyMode.QUEUE, reactions=True)
-    chat.say("one")
-    await chat.model.wait_for_request(1)
-    second = chat.say("two")
-    await marked(chat, second)
-    await until_decided(chat, second)
-    chat.model.say([call("shell", '{"command": "rm -r notes"}')])
-    await chat.sent(1)  # the question
-    await chat.die()
-    await chat.start()
-    assert tried(chat) == [(second, WAITING_REACTION)]
-    chat.say("/stop")
-    await marked(chat)
-    assert tried(chat)[-1] == (second, None)
+    """Also where its turn is not resumed, because it waits for an approval."""
+    await harness.stop()
+    harness.extra_tools, harness.judge = [InstantShell()], AlwaysDangerousJudge()
+    await start_in_mode(harness, BusyMode.QUEUE, reactions=True)
+    harness.say("one")
+    await harness.model.wait_for_request(1)
+    second = harness.say("two")
+    await wait_for_reactions(harness, second)
+    await wait_for_decision(harness, second)
+    harness.model.say([call("shell", '{"command": "rm -r notes"}')])
+    await harness.sent(1)  # the question
+    await harness.die()
+    await harness.start()
+    assert attempts(harness) == [(second, WAITING_REACTION)]
+    harness.say("/stop")
+    await wait_for_reactions(harness)
+    assert attempts(harness)[-1] == (second, None)
 
 
 async def test_a_subagent_result_puts_no_reaction_on_an_old_message(
-    chat: GatewayHarness,
+    harness: GatewayHarness,
 ) -> None:
-    """It comes in where it was asked for, under the name of the message that asked."""
-    chat.model.say("1")
-    first = chat.say("one")
-    await chat.sent(1)
-    chat.say("two")
-    await chat.model.wait_for_request(2)
+    """The result has the message id of the request."""
+    harness.model.say("1")
+    first = harness.say("one")
+    await harness.sent(1)
+    harness.say("two")
+    await harness.model.wait_for_request(2)
     source = Source(platform="simulated", chat_id="home", user_id="ann", chat_type=ChatType.DM)
-    brought = Inbound(
+    result = Inbound(
         source=source, event_id="child", message_id=first, text="done", note=True, mergeable=False
     )
-    await chat.gateway.intake.accept(brought)
-    await queued(chat, 1)
-    chat.model.say("2", "3")
-    await chat.sent(3)
-    assert tried(chat) == []
+    await harness.gateway.intake.accept(result)
+    await wait_for_queued(harness, 1)
+    harness.model.say("2", "3")
+    await harness.sent(3)
+    assert attempts(harness) == []
 
 
 async def test_an_api_message_gets_no_reaction(
-    chat: GatewayHarness,
+    harness: GatewayHarness,
 ) -> None:
-    first = await chat.accept("one")
-    await chat.model.wait_for_request(1)
-    second = await chat.accept("two")
-    chat.model.say("1", "2")
-    assert [(await chat.end_of(one)).text for one in (first, second)] == ["1", "2"]
-    assert tried(chat) == []
+    first = await harness.accept("one")
+    await harness.model.wait_for_request(1)
+    second = await harness.accept("two")
+    harness.model.say("1", "2")
+    assert [(await harness.end_of(one)).text for one in (first, second)] == ["1", "2"]
+    assert attempts(harness) == []

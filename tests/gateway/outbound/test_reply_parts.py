@@ -1,4 +1,4 @@
-"""Fitting: a reply is as many messages as its platform can show of it, in its own units."""
+"""Splitting: a reply is split by the length limit of its platform, in the units of the platform."""
 
 from contextlib import nullcontext
 from typing import Any
@@ -14,10 +14,10 @@ from holdfast.gateway.outbound.sender import split_for_platform
 from holdfast.platforms.text import discord
 
 
-class Door:
+class PlainPlatform:
     """A platform that shows texts as they are."""
 
-    name = "door"
+    name = "plain"
     account = "default"
 
     def __init__(self, limit: int | None, unit: LengthUnit = LengthUnit.CHARACTERS) -> None:
@@ -30,46 +30,48 @@ class Door:
         raise AssertionError("nothing is sent here")
 
 
-class Rendered(Door):
-    """One that shows Markdown in a form of its own."""
+class RenderingPlatform(PlainPlatform):
+    """A platform that renders Markdown."""
 
     def fits(self, text: str) -> bool:
         return discord.fits(text, limit=self.capabilities.max_length or 0)
 
 
 def test_a_reply_without_a_limit_is_one_message() -> None:
-    assert split_for_platform("word " * 5000, Door(None)) == ("word " * 5000,)
+    assert split_for_platform("word " * 5000, PlainPlatform(None)) == ("word " * 5000,)
 
 
 def test_a_reply_is_split_in_the_units_of_the_platform() -> None:
     """I3: Telegram counts most emoji twice, IRC counts bytes."""
     text = "😀 ok " * 40
     for unit, most in ((LengthUnit.UTF16, 60), (LengthUnit.BYTES, 60)):
-        parts = split_for_platform(text, Door(60, unit))
+        parts = split_for_platform(text, PlainPlatform(60, unit))
         assert all(message_length(part, unit) <= most for part in parts)
         assert "".join(parts).split() == text.split()
 
 
 def test_a_reply_is_split_by_its_rendered_length() -> None:
     text = "snake_case_word " * 6  # each underscore is escaped there
-    assert len(split_for_platform(text, Door(100))) == 1
-    parts = split_for_platform(text, Rendered(100))
+    assert len(split_for_platform(text, PlainPlatform(100))) == 1
+    parts = split_for_platform(text, RenderingPlatform(100))
     assert len(parts) == 2 and all(len(discord.render(part)) <= 100 for part in parts)
 
 
 def test_invisible_markup_does_not_count_for_the_split() -> None:
     text = "![](https://e.org/p.png) " + "**b** " * 10
 
-    class Bare(Rendered):
+    class MarkupFreePlatform(RenderingPlatform):
         def fits(self, text: str) -> bool:
             return len(text.replace("*", "")) <= 70
 
-    assert len(split_for_platform(text, Door(70))) > 1
-    assert split_for_platform(text, Bare(70)) == (text,)
+    assert len(split_for_platform(text, PlainPlatform(70))) > 1
+    assert split_for_platform(text, MarkupFreePlatform(70)) == (text,)
 
 
 @QUICK
 @given(markdown)
 def test_every_process_splits_a_reply_alike(text: str) -> None:
-    """I4: what was begun by one is gone on with by another, part by part."""
-    assert split_for_platform(text, Rendered(80)) == split_for_platform(text, Rendered(80))
+    """I4: a reply that one process began is continued by another, part by part."""
+    assert split_for_platform(text, RenderingPlatform(80)) == split_for_platform(
+        text, RenderingPlatform(80)
+    )

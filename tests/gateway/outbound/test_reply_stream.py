@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 from tests.support.approvals import HeldShell, PrefixJudge
-from tests.support.deliveries import among_editors, ended, shown
+from tests.support.deliveries import restart_with_edits, wait_for_deliveries, wait_until_shown
 from tests.support.gateway_harness import Call, GatewayHarness, Until
 
 from holdfast.core.config.settings import ChatSettings, GatewaySettings, PlatformSettings, Settings
@@ -24,20 +24,20 @@ from holdfast.testing.simulated.service import ChatService
 async def test_a_reply_grows_in_one_message_and_ends_in_its_final_text(
     harness: GatewayHarness,
 ) -> None:
-    """I4: one delivery, whose row is there before its first piece."""
-    await among_editors(harness)
+    """I4: one delivery, whose row is committed before its first piece."""
+    await restart_with_edits(harness)
     reply = ManualReply()
     harness.model.say(reply)
     harness.say("tell me")
     reply.say("Once upon")
-    await shown(harness, "Once upon")
+    await wait_until_shown(harness, "Once upon")
     assert (await harness.store.outbox_counts())[DeliveryState.STREAMING] == 1
     reply.say(" a time")
-    await shown(harness, "Once upon a time")
+    await wait_until_shown(harness, "Once upon a time")
     reply.say(", the end.")
     reply.end()
-    await shown(harness, "Once upon a time, the end.")
-    await ended(harness, DeliveryState.SENT)
+    await wait_until_shown(harness, "Once upon a time, the end.")
+    await wait_for_deliveries(harness, DeliveryState.SENT)
     (answer,) = await harness.store.deliveries_for_message(1)
     (sent,) = harness.service.ledger().sent
     assert (answer.id, answer.platform_message_id) == (sent.outgoing.delivery_id, sent.message_id)
@@ -46,11 +46,11 @@ async def test_a_reply_grows_in_one_message_and_ends_in_its_final_text(
 
 async def test_a_reply_that_is_whole_at_once_is_sent_in_one_piece(harness: GatewayHarness) -> None:
     """I4: an edit that shows nothing new is not worth a message."""
-    await among_editors(harness, edit_interval=5.0)
+    await restart_with_edits(harness, edit_interval=5.0)
     harness.model.say("hello there")
     harness.say("hi")
     assert await harness.texts(1) == ["hello there"]
-    await ended(harness, DeliveryState.SENT)
+    await wait_for_deliveries(harness, DeliveryState.SENT)
     assert harness.service.ledger().edits == ()
 
 
@@ -72,7 +72,7 @@ async def test_streaming_can_be_switched_off_for_a_platform(harness: GatewayHarn
     """`platforms.NAME.stream = false`."""
     platform = PlatformSettings(allow=("ann",), stream=False)
     harness.settings = Settings(platforms={"simulated": platform})
-    await among_editors(harness, edit_interval=0.0)
+    await restart_with_edits(harness, edit_interval=0.0)
     reply = ManualReply()
     harness.model.say(reply)
     harness.say("hi")
@@ -88,7 +88,7 @@ async def test_edits_are_paced_and_only_the_newest_text_is_shown(
     harness: GatewayHarness,
 ) -> None:
     """I3: edits are paced under the platform's limit, and coalesced."""
-    await among_editors(harness, edit_interval=0.2)
+    await restart_with_edits(harness, edit_interval=0.2)
     reply = ManualReply()
     harness.model.say(reply)
     harness.say("count")
@@ -96,7 +96,7 @@ async def test_edits_are_paced_and_only_the_newest_text_is_shown(
         reply.say(f"{number} ")
         await asyncio.sleep(0.01)
     reply.end()
-    await shown(harness, "".join(f"{number} " for number in range(60)))
+    await wait_until_shown(harness, "".join(f"{number} " for number in range(60)))
     ledger = harness.service.ledger()
     assert len(ledger.sent) == 1
     times = [edit.at for edit in ledger.edits]
@@ -108,96 +108,99 @@ async def test_text_before_a_tool_call_is_replaced_by_the_text_after_it(
     harness: GatewayHarness, call: Call
 ) -> None:
     """I4: one message, though the turn took two steps."""
-    await among_editors(harness)
+    await restart_with_edits(harness)
     first, second = ManualReply(), ManualReply()
     harness.model.say(first, second)
     harness.say("look it up")
     first.say("I will look.")
-    await shown(harness, "I will look.")
+    await wait_until_shown(harness, "I will look.")
     first.end(call(ReplayClass.SAFE))
     second.say("Found")
-    await shown(harness, "Found")
+    await wait_until_shown(harness, "Found")
     second.say(" it.")
     second.end()
-    await shown(harness, "Found it.")
-    await ended(harness, DeliveryState.SENT)
+    await wait_until_shown(harness, "Found it.")
+    await wait_for_deliveries(harness, DeliveryState.SENT)
     assert len(harness.service.ledger().sent) == 1
 
 
 async def test_a_running_tool_is_named_below_the_text_and_not_in_the_reply(
     harness: GatewayHarness, call: Call
 ) -> None:
-    """I4: what is being done is shown in the message that grows, and gives way to what is said."""
-    await among_editors(harness)
-    lever, (first, second) = harness.held_tools[ReplayClass.SAFE], (ManualReply(), ManualReply())
-    lever.go.clear()
+    """I4: progress is shown in the streamed message, and is replaced by the text."""
+    await restart_with_edits(harness)
+    held_tool, (first, second) = (
+        harness.held_tools[ReplayClass.SAFE],
+        (ManualReply(), ManualReply()),
+    )
+    held_tool.go.clear()
     harness.model.say(first, second)
     harness.say("look it up")
     first.say("I will look.")
-    await shown(harness, "I will look.")
+    await wait_until_shown(harness, "I will look.")
     first.end(call(ReplayClass.SAFE, '{"path": "a`b.txt", "lines": 3}'))
-    await shown(harness, "I will look.\n\n▸ safe `a'b.txt`")
-    lever.go.set()
-    await shown(harness, "I will look.")
+    await wait_until_shown(harness, "I will look.\n\n▸ safe `a'b.txt`")
+    held_tool.go.set()
+    await wait_until_shown(harness, "I will look.")
     second.say("Found it.")
     second.end()
-    await shown(harness, "Found it.")
-    await ended(harness, DeliveryState.SENT)
+    await wait_until_shown(harness, "Found it.")
+    await wait_for_deliveries(harness, DeliveryState.SENT)
     assert len(harness.service.ledger().sent) == 1
 
 
 async def test_a_stopped_turn_keeps_its_text_and_drops_its_progress(
     harness: GatewayHarness, call: Call
 ) -> None:
-    """I4, F9: the last words of a message are never those of its progress."""
-    await among_editors(harness)
-    lever, first = harness.held_tools[ReplayClass.SAFE], ManualReply()
-    lever.go.clear()
+    """I4, F9: the final text of a message never contains progress."""
+    await restart_with_edits(harness)
+    held_tool, first = harness.held_tools[ReplayClass.SAFE], ManualReply()
+    held_tool.go.clear()
     harness.model.say(first)
     harness.say("look it up")
     first.say("I will look.")
-    await shown(harness, "I will look.")
+    await wait_until_shown(harness, "I will look.")
     first.end(call(ReplayClass.SAFE))
-    await shown(harness, "I will look.\n\n▸ safe")
+    await wait_until_shown(harness, "I will look.\n\n▸ safe")
     harness.say("/stop")
-    await ended(harness, DeliveryState.SENT, 2)
+    await wait_for_deliveries(harness, DeliveryState.SENT, 2)
     text = harness.service.ledger().sent[0].text
     assert text.startswith("I will look.\n\n(") and "▸" not in text
 
 
 async def test_a_quiet_chat_gets_replies_only(harness: GatewayHarness, call: Call) -> None:
-    """Neither typing nor progress, neither notices nor news of a stop; another chat has them."""
+    """Neither typing nor progress nor notices; another chat has them."""
     chats = {"library": ChatSettings(quiet=True)}
     platform = PlatformSettings(allow=("ann",), chats=chats, restart_notices=True)
     gateway = GatewaySettings(busy_mode=BusyMode.QUEUE)
     harness.settings = Settings(platforms={"simulated": platform}, gateway=gateway)
-    await among_editors(harness, typing=True, busy_notices=True, restart_notices=True)
-    lever = harness.held_tools[ReplayClass.SAFE]
-    lever.go.clear()
+    await restart_with_edits(harness, typing=True, busy_notices=True, restart_notices=True)
+    held_tool = harness.held_tools[ReplayClass.SAFE]
+    held_tool.go.clear()
     for chat in ("library", "pub"):
         reply = ManualReply()
         harness.model.say(reply)
         harness.say("look it up", chat=chat)
         reply.say("Looking.")
         reply.end(call(ReplayClass.SAFE))
-        await lever.wait_until_started(1 if chat == "library" else 2)
+        await held_tool.wait_until_started(1 if chat == "library" else 2)
         harness.say("and then?", chat=chat)
     async with asyncio.timeout(30):
         while len(harness.service.ledger().sent) < 2 or not harness.service.ledger().typing:
             await asyncio.sleep(0.005)
     await harness.stop()
     ledger = harness.service.ledger()
-    heard = {sent.outgoing.chat_id for sent in ledger.sent}
-    assert heard | {typing.chat_id for typing in ledger.typing} == {"pub"}
+    reached = {sent.outgoing.chat_id for sent in ledger.sent}
+    assert reached | {typing.chat_id for typing in ledger.typing} == {"pub"}
 
 
 async def test_the_quiet_setting_of_a_chat_survives_a_restart(
     harness: GatewayHarness,
 ) -> None:
-    """G5: `/quiet` goes before the configuration, and is kept with its answer."""
+    """G5: `/quiet` overrides the configuration, and is saved with its reply."""
     quiet = PlatformSettings(allow=("ann",), quiet=True)
     harness.settings = Settings(platforms={"simulated": quiet})
-    await among_editors(harness, edit=False, typing=True)
+    await restart_with_edits(harness, edit=False, typing=True)
     for number, (word, told) in enumerate(
         (
             ("", "answers, and nothing else (as it is configured)"),
@@ -233,12 +236,12 @@ async def test_a_turn_interrupted_by_a_crash_edits_the_message_it_had_begun(
     harness: GatewayHarness,
 ) -> None:
     """I4: the platform's message id is durable as soon as it is known."""
-    await among_editors(harness)
+    await restart_with_edits(harness)
     reply, again = ManualReply(), ManualReply()
     harness.model.say(reply)
     harness.say("tell me")
     reply.say("Once")
-    await shown(harness, "Once")
+    await wait_until_shown(harness, "Once")
     async with asyncio.timeout(30):
         while not (await _stream(harness)).platform_message_id:
             await asyncio.sleep(0.005)
@@ -246,9 +249,9 @@ async def test_a_turn_interrupted_by_a_crash_edits_the_message_it_had_begun(
     harness.model.say(again)
     await harness.start()
     again.say("Twice told")
-    await shown(harness, "Twice told")
+    await wait_until_shown(harness, "Twice told")
     again.end()
-    await ended(harness, DeliveryState.SENT)
+    await wait_for_deliveries(harness, DeliveryState.SENT)
     (sent,) = harness.service.ledger().sent
     assert sent.text == "Twice told"
 
@@ -262,12 +265,12 @@ async def test_a_final_text_unsent_at_a_crash_is_an_edit_of_the_stream(
     harness: GatewayHarness,
 ) -> None:
     """H4, I4: the end is committed, the platform was away: the successor edits, and sends none."""
-    await among_editors(harness)
+    await restart_with_edits(harness)
     reply = ManualReply()
     harness.model.say(reply)
     harness.say("tell me")
     reply.say("Once")
-    await shown(harness, "Once")
+    await wait_until_shown(harness, "Once")
     await harness.service.wait_for_ledger(sent=1, wait=5)
     harness.service.set_faults(Faults(disconnected=True))
     reply.say(" more")
@@ -278,8 +281,8 @@ async def test_a_final_text_unsent_at_a_crash_is_an_edit_of_the_stream(
     await harness.die()
     harness.service.set_faults(Faults())
     await harness.start()
-    await shown(harness, "Once more")
-    await ended(harness, DeliveryState.SENT)
+    await wait_until_shown(harness, "Once more")
+    await wait_for_deliveries(harness, DeliveryState.SENT)
     assert len(harness.service.ledger().sent) == 1
 
 
@@ -287,17 +290,17 @@ async def test_a_first_piece_without_a_receipt_is_resent_once_and_marked(
     harness: GatewayHarness,
 ) -> None:
     """I2, I4: never two messages for one reply unless the second says so, and it has all words."""
-    await among_editors(harness)
+    await restart_with_edits(harness)
     harness.service.set_faults(Faults(lost_receipts=1))
     reply = ManualReply()
     harness.model.say(reply)
     harness.say("tell me")
     reply.say("Once")
-    await shown(harness, "Once")
+    await wait_until_shown(harness, "Once")
     reply.say(" upon a time")
     reply.end()
-    await shown(harness, "Once upon a time", message=1)
-    await ended(harness, DeliveryState.SENT)
+    await wait_until_shown(harness, "Once upon a time", message=1)
+    await wait_for_deliveries(harness, DeliveryState.SENT)
     first, second = harness.service.ledger().sent
     assert (first.outgoing.maybe_repeated, second.outgoing.maybe_repeated) == (False, True)
     assert first.edits == ()
@@ -307,33 +310,33 @@ async def test_an_idempotent_vendor_shows_a_reply_once_after_a_lost_receipt(
     harness: GatewayHarness,
 ) -> None:
     """I2, I4: the delivery id says where the message is, and it is edited there."""
-    await among_editors(harness, idempotent_send=True)
+    await restart_with_edits(harness, idempotent_send=True)
     harness.service.set_faults(Faults(lost_receipts=1))
     reply = ManualReply()
     harness.model.say(reply)
     harness.say("tell me")
     reply.say("Once")
-    await shown(harness, "Once")
+    await wait_until_shown(harness, "Once")
     reply.say(" upon a time")
     reply.end()
-    await shown(harness, "Once upon a time")
-    await ended(harness, DeliveryState.SENT)
+    await wait_until_shown(harness, "Once upon a time")
+    await wait_for_deliveries(harness, DeliveryState.SENT)
     assert len(harness.service.ledger().sent) == 1
 
 
 async def test_a_rejected_final_edit_is_retried_as_an_edit(harness: GatewayHarness) -> None:
-    """I4: what stands half said is never said again beside itself."""
-    await among_editors(harness)
+    """I4: a partial message is edited, and no second one is sent beside it."""
+    await restart_with_edits(harness)
     reply = ManualReply()
     harness.model.say(reply)
     harness.say("tell me")
     reply.say("Once")
-    await shown(harness, "Once")
+    await wait_until_shown(harness, "Once")
     harness.service.set_faults(Faults(rejected_edits=2))
     reply.say(" upon a time")
     reply.end()
-    await shown(harness, "Once upon a time")
-    await ended(harness, DeliveryState.SENT)
+    await wait_until_shown(harness, "Once upon a time")
+    await wait_for_deliveries(harness, DeliveryState.SENT)
     assert len(harness.service.ledger().sent) == 1
 
 
@@ -341,28 +344,28 @@ async def test_a_final_edit_that_is_never_accepted_fails_visibly(
     harness: GatewayHarness,
 ) -> None:
     """I2, I4: failed, with the platform's reason, and the chat goes on."""
-    await among_editors(harness)
+    await restart_with_edits(harness)
     reply = ManualReply()
     harness.model.say(reply, "next")
     harness.say("tell me")
     reply.say("Once")
-    await shown(harness, "Once")
+    await wait_until_shown(harness, "Once")
     harness.service.set_faults(Faults(rejected_edits=100))
     reply.say(" upon a time")
     reply.end()
-    await ended(harness, DeliveryState.FAILED)
+    await wait_for_deliveries(harness, DeliveryState.FAILED)
     (answer,) = await harness.store.deliveries_for_message(1)
     assert "cannot be edited" in answer.error
     harness.service.set_faults(Faults())  # or they would hold of what grows next, too
     harness.say("and now?")
-    await shown(harness, "next", message=1)
+    await wait_until_shown(harness, "next", message=1)
 
 
 async def test_a_refused_first_piece_leaves_the_reply_to_be_sent_whole(
     harness: GatewayHarness,
 ) -> None:
     """I4: nothing was delivered, so the final text goes as a message of its own."""
-    await among_editors(harness)
+    await restart_with_edits(harness)
     harness.service.set_faults(Faults(refusals=1))
     reply = ManualReply()
     harness.model.say(reply)
@@ -373,26 +376,26 @@ async def test_a_refused_first_piece_leaves_the_reply_to_be_sent_whole(
             await asyncio.sleep(0.005)
     reply.say(" upon a time")
     reply.end()
-    await shown(harness, "Once upon a time")
-    await ended(harness, DeliveryState.SENT)
+    await wait_until_shown(harness, "Once upon a time")
+    await wait_for_deliveries(harness, DeliveryState.SENT)
     assert [sent.outgoing.maybe_repeated for sent in harness.service.ledger().sent] == [False]
 
 
 async def test_flood_control_drops_progress_and_not_the_reply(harness: GatewayHarness) -> None:
     """I3: progress is dropped under pressure, replies never; the wait is obeyed."""
-    await among_editors(harness)
+    await restart_with_edits(harness)
     reply = ManualReply()
     harness.model.say(reply)
     harness.say("tell me")
     reply.say("a")
-    await shown(harness, "a")
+    await wait_until_shown(harness, "a")
     harness.service.set_faults(Faults(floods=2, retry_after=0.3))
     for piece in "bcdefgh":
         reply.say(piece)
         await asyncio.sleep(0.02)
     reply.end()
-    await shown(harness, "abcdefgh")
-    await ended(harness, DeliveryState.SENT)
+    await wait_until_shown(harness, "abcdefgh")
+    await wait_for_deliveries(harness, DeliveryState.SENT)
     ledger = harness.service.ledger()
     assert len(ledger.sent) == 1
     assert [e.verdict for e in ledger.edits].count(VendorVerdict.FLOOD) == 2
@@ -402,92 +405,92 @@ async def test_flood_control_drops_progress_and_not_the_reply(harness: GatewayHa
 async def test_a_stopped_reply_says_so_in_its_own_message(
     harness: GatewayHarness,
 ) -> None:
-    """I4, F9: what stands in the chat and will never be an answer says so."""
-    await among_editors(harness)
+    """I4, F9: a partial message that will never be a reply says so."""
+    await restart_with_edits(harness)
     reply = ManualReply()
     harness.model.say(reply)
     harness.say("tell me")
     reply.say("Once upon")
-    await shown(harness, "Once upon")
+    await wait_until_shown(harness, "Once upon")
     harness.say("/stop")
-    await shown(harness, "Once upon\n\n(stopped by its user)")
-    await ended(harness, DeliveryState.SENT, 2)
+    await wait_until_shown(harness, "Once upon\n\n(stopped by its user)")
+    await wait_for_deliveries(harness, DeliveryState.SENT, 2)
     assert len(harness.service.ledger().sent) == 2
 
 
-class Unheard(SimulatedPlatform):
-    """A door whose receipts are on their way for as long as a test likes."""
+class SlowReceiptPlatform(SimulatedPlatform):
+    """A platform that returns its receipts only when a test allows it."""
 
     def __init__(self, service: ChatService) -> None:
         super().__init__(service, account="slow")
-        self.heard = asyncio.Event()
+        self.may_answer = asyncio.Event()
 
     async def send(self, outbound: Outbound) -> Receipt:
         receipt = await super().send(outbound)
-        await self.heard.wait()
+        await self.may_answer.wait()
         return receipt
 
 
 async def test_a_reply_stopped_before_its_first_receipt_keeps_its_text(
     harness: GatewayHarness, until: Until
 ) -> None:
-    """I4, F9: people read them, though the platform has not said so yet."""
+    """I4, F9: users have read it, although its receipt has not arrived yet."""
     await harness.stop()
     harness.service = ChatService(edit=True, edit_interval=0.01)
     allowed = PlatformSettings(allow=("ann",))
     accounts = msgspec.structs.replace(allowed, accounts={"slow": allowed})
     harness.settings = Settings(platforms={"simulated": accounts})
-    harness.extra_platforms = [door := Unheard(harness.service)]
+    harness.extra_platforms = [platform := SlowReceiptPlatform(harness.service)]
     await harness.start()
     reply = ManualReply()
     harness.model.say(reply)
     harness.say("tell me", account="slow")
     reply.say("Once upon")
-    await shown(harness, "Once upon")
+    await wait_until_shown(harness, "Once upon")
     harness.say("/stop", account="slow")
 
     async def is_stopped() -> bool:
         return (await harness.ledger()).get("superseded") == 1
 
     await until(is_stopped)
-    door.heard.set()
-    await shown(harness, "Once upon\n\n(stopped by its user)")
+    platform.may_answer.set()
+    await wait_until_shown(harness, "Once upon\n\n(stopped by its user)")
 
 
 async def test_a_delivery_does_not_wait_for_a_streaming_reply_in_its_chat(
     harness: GatewayHarness,
 ) -> None:
-    """I3: a stream holds up nobody."""
-    await among_editors(harness)
+    """I3: a stream delays no other delivery."""
+    await restart_with_edits(harness)
     reply = ManualReply()
     harness.model.say(reply)
     harness.say("tell me")
     reply.say("Once")
-    await shown(harness, "Once")
+    await wait_until_shown(harness, "Once")
     harness.say("/help")
     await harness.sent(2)
     reply.say(" upon")
-    await shown(harness, "Once upon")
+    await wait_until_shown(harness, "Once upon")
     reply.end()
-    await ended(harness, DeliveryState.SENT, 2)
+    await wait_for_deliveries(harness, DeliveryState.SENT, 2)
 
 
 async def test_no_secret_passes_in_the_pieces_of_a_stream(harness: GatewayHarness) -> None:
     """Law 13: neither in what is shown, nor across the edge of two parts."""
     harness.secrets = [Secret("hunter2hunter2")]
-    await among_editors(harness, max_length=30)
+    await restart_with_edits(harness, max_length=30)
     reply = ManualReply()
     harness.model.say(reply)
     harness.say("what is it?")
     reply.say("It is ")
-    await shown(harness, "It is ")
+    await wait_until_shown(harness, "It is ")
     for piece in ("hunt", "er2hun", "ter2", " and more of it"):
         reply.say(piece)
         await asyncio.sleep(0.03)
-    await shown(harness, "It is [redacted] and more of ")
+    await wait_until_shown(harness, "It is [redacted] and more of ")
     reply.say(" hunter2hunter2")
     reply.end()
-    await ended(harness, DeliveryState.SENT)
+    await wait_for_deliveries(harness, DeliveryState.SENT)
     ledger = harness.service.ledger()
     everything = [*(e.text for e in ledger.edits), *(s.outgoing.text for s in ledger.sent)]
     assert not [text for text in everything if "hunt" in text]
@@ -496,14 +499,14 @@ async def test_no_secret_passes_in_the_pieces_of_a_stream(harness: GatewayHarnes
 async def test_a_secret_is_redacted_before_a_reply_is_split(
     harness: GatewayHarness,
 ) -> None:
-    """Law 13: the gate stands before the cut, or half a secret would pass on either side of it."""
+    """Law 13: redaction comes before splitting, or each part could contain half a secret."""
     await harness.stop()
     harness.secrets = [Secret("correct horse battery staple")]
     harness.service = ChatService(max_length=30)
     await harness.start()
     harness.model.say("The phrase is correct horse battery staple, as it always was.")
     harness.say("what is it?")
-    await ended(harness, DeliveryState.SENT)
+    await wait_for_deliveries(harness, DeliveryState.SENT)
     sent = "".join(each.text for each in harness.service.ledger().sent)
     assert sent == "The phrase is [redacted], as it always was."
 
@@ -512,16 +515,16 @@ async def test_a_reply_longer_than_a_message_is_several_numbered_parts(
     harness: GatewayHarness,
 ) -> None:
     """I4: in order, each sent once; the first is the one that grew."""
-    await among_editors(harness, max_length=20)
+    await restart_with_edits(harness, max_length=20)
     text = "one two three four five six seven eight nine ten"
     reply = ManualReply()
     harness.model.say(reply)
     harness.say("count")
     reply.say("one two")
-    await shown(harness, "one two")
+    await wait_until_shown(harness, "one two")
     reply.say(text.removeprefix("one two"))
     reply.end()
-    await ended(harness, DeliveryState.SENT)
+    await wait_for_deliveries(harness, DeliveryState.SENT)
     sent = harness.service.ledger().sent
     assert "".join(each.text for each in sent) == text
     assert all(len(each.text) <= 20 for each in sent)
@@ -532,13 +535,13 @@ async def test_a_reply_longer_than_a_message_is_several_numbered_parts(
 async def test_trailing_whitespace_beyond_the_limit_adds_no_message(
     harness: GatewayHarness,
 ) -> None:
-    """I3: the space is left away, and what is said is not refused for it."""
+    """I3: the whitespace is dropped, and the text is not refused for it."""
     await harness.stop()
     harness.service = ChatService(max_length=10)
     await harness.start()
     harness.model.say("a word" + "\n" * 40)
     harness.say("hi")
-    await ended(harness, DeliveryState.SENT)
+    await wait_for_deliveries(harness, DeliveryState.SENT)
     assert [each.text.strip() for each in harness.service.ledger().sent] == ["a word"]
 
 
@@ -556,7 +559,7 @@ async def test_a_long_reply_continues_after_a_crash_at_its_unsent_part(
     await harness.die()
     harness.service.set_faults(Faults())
     await harness.start()
-    await ended(harness, DeliveryState.SENT)
+    await wait_for_deliveries(harness, DeliveryState.SENT)
     sent = harness.service.ledger().sent
     texts = [each.text.strip() for each in sent]
     assert list(dict.fromkeys(texts)) == ["aaaaaaaaa", "bbbbbbbbb", "ccccccccc"]
@@ -565,8 +568,8 @@ async def test_a_long_reply_continues_after_a_crash_at_its_unsent_part(
 
 
 async def test_typing_is_shown_while_a_turn_runs_and_has_no_row(harness: GatewayHarness) -> None:
-    """I3, I4: it passes the gate like all that is sent, and is owed to nobody."""
-    await among_editors(harness, edit=False, typing=True)
+    """I3, I4: it passes the send gate like every output, and has no delivery."""
+    await restart_with_edits(harness, edit=False, typing=True)
     harness.say("think", thread="t")
     await harness.model.wait_for_request(1)
     async with asyncio.timeout(30):
@@ -582,8 +585,8 @@ async def test_typing_is_shown_while_a_turn_runs_and_has_no_row(harness: Gateway
 async def test_flood_control_of_typing_delays_the_reply_as_long_as_requested(
     harness: GatewayHarness,
 ) -> None:
-    """I3: one gate stands in front of everything, and what is dropped there is not repeated."""
-    await among_editors(harness, edit=False, typing=True)
+    """I3: one gate is in front of every output, and what is dropped there is not repeated."""
+    await restart_with_edits(harness, edit=False, typing=True)
     harness.service.set_faults(Faults(floods=1, retry_after=0.2))
     harness.model.say("done")
     harness.say("quick")
@@ -594,15 +597,15 @@ async def test_flood_control_of_typing_delays_the_reply_as_long_as_requested(
 
 
 async def test_a_reply_whose_turn_fails_says_so_in_its_own_message(harness: GatewayHarness) -> None:
-    """I4: the reason goes where the answer was begun, and there is no second message."""
-    await among_editors(harness)
+    """I4: the reason replaces the partial reply, and there is no second message."""
+    await restart_with_edits(harness)
     reply = ManualReply()
     harness.model.say(reply)
     harness.say("tell me")
     reply.say("Once upon")
-    await shown(harness, "Once upon")
+    await wait_until_shown(harness, "Once upon")
     reply.fail(ModelFailed("the model will not go on", fault=ModelFault.AUTH))
-    await ended(harness, DeliveryState.SENT)
+    await wait_for_deliveries(harness, DeliveryState.SENT)
     (sent,) = harness.service.ledger().sent
     assert sent.text.startswith("This could not be answered:")
     assert "the model will not go on" in sent.text
@@ -611,30 +614,30 @@ async def test_a_reply_whose_turn_fails_says_so_in_its_own_message(harness: Gate
 async def test_an_interrupted_reply_says_so_and_the_next_message_has_its_own(
     harness: GatewayHarness,
 ) -> None:
-    """G4, I4: what was begun is no answer any more; the next one is."""
+    """G4, I4: the interrupted reply says so, and the next message has its own reply."""
     gateway = GatewaySettings(busy_mode=BusyMode.INTERRUPT)
     harness.settings = msgspec.structs.replace(harness.settings, gateway=gateway)
-    await among_editors(harness)
+    await restart_with_edits(harness)
     first, second = ManualReply(), ManualReply()
     harness.model.say(first, second)
     harness.say("tell me")
     first.say("Once upon")
-    await shown(harness, "Once upon")
+    await wait_until_shown(harness, "Once upon")
     harness.say("no, something else")
-    await shown(harness, "Once upon\n\n(interrupted by the next message)")
+    await wait_until_shown(harness, "Once upon\n\n(interrupted by the next message)")
     second.say("Something")
-    await shown(harness, "Something", message=1)
+    await wait_until_shown(harness, "Something", message=1)
     second.say(" else.")
     second.end()
-    await shown(harness, "Something else.", message=1)
-    await ended(harness, DeliveryState.SENT, 2)
+    await wait_until_shown(harness, "Something else.", message=1)
+    await wait_for_deliveries(harness, DeliveryState.SENT, 2)
     assert await harness.ledger() == {"answered": 1, "merged": 1}
 
 
 async def test_a_reply_that_waits_for_an_approval_continues_in_its_message(
     harness: GatewayHarness, call: Call
 ) -> None:
-    """I4, J3: the question stands below what was said before it, and the answer above."""
+    """I4, J3: the question is a message below the streamed reply."""
     await harness.stop()
     harness.extra_tools = [HeldShell()]
     harness.judge = PrefixJudge()
@@ -644,34 +647,34 @@ async def test_a_reply_that_waits_for_an_approval_continues_in_its_message(
     harness.model.say(first, second)
     harness.say("clean up")
     first.say("I will delete it.")
-    await shown(harness, "I will delete it.")
+    await wait_until_shown(harness, "I will delete it.")
     first.end(call("shell", '{"command": "rm -rf build"}'))
     await harness.sent(2)
     harness.say("/approve")
     second.say("Deleted")
-    await shown(harness, "Deleted")
+    await wait_until_shown(harness, "Deleted")
     second.say(".")
     second.end()
-    await shown(harness, "Deleted.")
-    await ended(harness, DeliveryState.SENT, 3)
+    await wait_until_shown(harness, "Deleted.")
+    await wait_for_deliveries(harness, DeliveryState.SENT, 3)
     assert len(harness.service.ledger().sent) == 3
 
 
 async def test_an_edit_without_an_answer_counts_as_possibly_made(
     harness: GatewayHarness, call: Call
 ) -> None:
-    """I2, I4: it may have been made, so the last words are shown whatever was shown before."""
-    await among_editors(harness)
+    """I2, I4: it may have been made, so the final text is sent whatever was shown before."""
+    await restart_with_edits(harness)
     first, second = ManualReply(), ManualReply()
     harness.model.say(first, second)
     harness.say("tell me")
     first.say("Yes")
-    await shown(harness, "Yes")
+    await wait_until_shown(harness, "Yes")
     harness.service.set_faults(Faults(lost_edits=1))
     first.say(", or no")
-    await shown(harness, "Yes, or no")
+    await wait_until_shown(harness, "Yes, or no")
     first.end(call(ReplayClass.SAFE))
     second.say("Yes")
     second.end()
-    await ended(harness, DeliveryState.SENT)
+    await wait_for_deliveries(harness, DeliveryState.SENT)
     assert [sent.text for sent in harness.service.ledger().sent] == ["Yes"]

@@ -1,4 +1,4 @@
-"""I, the last yards of a reply: what was owed first goes first, and some things never go out."""
+"""Sending: deliveries keep their order, and expired notices and secrets are never sent (I2, I3)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,8 +18,8 @@ from holdfast.testing.simulated.events import ALWAYS, Faults
 HOME = Address(platform="simulated", account="default", chat_id="home")
 
 
-class Reluctant(SqliteStore):
-    """A store that holds the end of every turn until it is let go."""
+class HeldTurnEndStore(SqliteStore):
+    """A store that holds the end of every turn until a test releases it."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -32,9 +32,9 @@ class Reluctant(SqliteStore):
 
 
 @pytest.fixture
-async def reluctant(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
+async def held_harness(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     harness = GatewayHarness(tmp_path / "state.db")
-    harness.open_store = Reluctant
+    harness.open_store = HeldTurnEndStore
     await harness.start()
     yield harness
     await harness.stop()
@@ -45,7 +45,7 @@ async def answered(harness: GatewayHarness, number: int) -> bool:
 
 
 async def test_delayed_replies_are_sent_in_order(harness: GatewayHarness, until: Until) -> None:
-    """I3: of three that wait, none overtakes another."""
+    """I3: none of three pending replies overtakes another."""
     harness.service.set_faults(Faults(floods=ALWAYS, retry_after=0.02))
     for number in (1, 2, 3):
         harness.say(f"question {number}")
@@ -56,7 +56,7 @@ async def test_delayed_replies_are_sent_in_order(harness: GatewayHarness, until:
 
 
 async def test_an_expired_notice_is_not_sent(harness: GatewayHarness, until: Until) -> None:
-    """D1, I2: it ends as failed, and says why; what is owed behind it goes out."""
+    """D1, I2: it ends as failed, with a reason; the next delivery is sent."""
     now = harness.clock.now()
     notice = NewDelivery(
         id=DeliveryId("dlv_late"),
@@ -81,7 +81,7 @@ async def settled(harness: GatewayHarness, state: DeliveryState) -> bool:
 async def test_a_secret_in_a_model_reply_is_redacted_before_it_is_sent(
     harness: GatewayHarness,
 ) -> None:
-    """Law 13: the gate stands in front of the platform, whoever wrote the text."""
+    """Law 13: every text is redacted before it reaches the platform."""
     await harness.stop()
     harness.secrets = [Secret("sk-0123456789abcdef")]
     await harness.start()
@@ -91,10 +91,10 @@ async def test_a_secret_in_a_model_reply_is_redacted_before_it_is_sent(
 
 
 async def test_a_cancelled_lane_still_completes_the_end_of_its_turn(
-    reluctant: GatewayHarness, until: Until
+    held_harness: GatewayHarness, until: Until
 ) -> None:
-    """H1, C3: a lane that a stop cancels has made its closing write all the same."""
-    harness = reluctant
+    """H1, C3: a lane that a stop cancels still completes its closing write."""
+    harness = held_harness
     harness.say("hi")
     harness.model.say("hello")
     await harness.store.ending.wait()
