@@ -14,7 +14,14 @@ from holdfast.core.config.settings import MemorySettings
 from holdfast.core.ids import PrincipalId, SessionKey
 from holdfast.core.messages.source import ChatType, Source, build_session_key
 from holdfast.core.messages.transcript import ToolMessage, ToolOutcome
-from holdfast.core.people.memory import NoteTopic, OwnerId, fence_text, memory_owner, to_single_line
+from holdfast.core.people.memory import (
+    NoteEditOutcome,
+    NoteTopic,
+    OwnerId,
+    fence_text,
+    memory_owner,
+    to_single_line,
+)
 from holdfast.core.secrets import Secret
 
 ANN = OwnerId("person:simulated:default:ann")
@@ -166,8 +173,10 @@ async def test_a_full_notebook_tells_the_model_to_consolidate(
 async def test_the_number_of_a_removed_note_is_never_reused(harness: GatewayHarness) -> None:
     notes = harness.gateway.services.memory.notes
     first = await notes.apply(notes.add(OWNER, "first"))
+    assert first.note is not None
     await notes.apply(notes.remove(OWNER, first.note.id))
     second = await notes.apply(notes.add(OWNER, "second"))
+    assert second.note is not None
     assert second.note.id == first.note.id + 1
 
 
@@ -281,7 +290,8 @@ async def test_concurrent_notes_stay_within_the_size_limit(harness: GatewayHarne
     notes = harness.gateway.services.memory.notes
     edits = [notes.add(OWNER, f"{n:02} " + "x" * 17, topic=NoteTopic.WORLD) for n in range(20)]
     outcomes = [edited.outcome for edited in await asyncio.gather(*map(notes.apply, edits))]
-    assert outcomes.count("done") == 5 and outcomes.count("full") == 15
+    assert outcomes.count(NoteEditOutcome.DONE) == 5
+    assert outcomes.count(NoteEditOutcome.FULL) == 15
     assert (await harness.store.notebook(OWNER)).used == 100
 
 

@@ -321,7 +321,7 @@ async def test_a_run_that_waits_behind_a_turn_is_stopped_alone(
     harness.say("think")
     await harness.model.wait_for_request(1)
     advance(harness, MINUTE)
-    await until(lambda: 1 in harness.gateway.job_executor)
+    await until(lambda: JobId(1) in harness.gateway.job_executor)
     harness.say("/queue and this")
     session = await harness.only_session()
     lane = harness.gateway.lanes.get(session)

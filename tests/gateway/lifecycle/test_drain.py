@@ -175,7 +175,9 @@ async def test_an_agent_gets_the_reason_for_its_interruption_once(
     harness.model.say([call("never")])
     harness.say("work")
     await tool.wait_until_started(1)
-    agent = next(iter(harness.gateway.lanes)).running_turn.agent
+    turn = next(iter(harness.gateway.lanes)).running_turn
+    assert turn is not None
+    agent = turn.agent
     reasons: list[str] = []
     interrupt = agent._interrupt
     assert interrupt is not None
@@ -201,6 +203,7 @@ async def test_a_restart_gives_its_own_reason_to_agents(harness: GatewayHarness)
     harness.say("work")
     await harness.model.wait_for_request(1)
     turn = next(iter(harness.gateway.lanes)).running_turn
+    assert turn is not None
     await restart_gateway(harness, now=True)
     assert turn.interrupt_reason == "Gateway restarting"
 

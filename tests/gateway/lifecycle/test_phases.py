@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -17,7 +16,9 @@ from tests.support.stops import (
     wait_for_open_turns,
 )
 
+from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.ports.capabilities import Capabilities
+from holdfast.core.ports.platform import Intake
 from holdfast.core.turns.stop import StopKind
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.app import Gateway
@@ -185,8 +186,11 @@ class HangingPlatform:
     def __init__(self) -> None:
         self.reached = asyncio.Event()
 
-    def connect(self, intake: Any) -> "HangingPlatform":
+    def connect(self, intake: Intake) -> "HangingPlatform":
         return self
+
+    async def send(self, outbound: Outbound) -> Receipt:
+        raise AssertionError("it never connects")
 
     async def __aenter__(self) -> None:
         self.reached.set()

@@ -95,6 +95,7 @@ async def test_a_reconnect_of_an_account_cancels_no_turn(harness: GatewayHarness
     await harness.model.wait_for_request(1)
     lane = next(iter(harness.gateway.lanes))
     turn = lane.running_turn
+    assert turn is not None
     harness.service.set_faults(Faults(disconnected=True))
     harness.model.say("worked")
     async with asyncio.timeout(30):

@@ -1,5 +1,6 @@
 """Tests of the deletion of a session: rows in every table, the index, the WAL, its subagents."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,11 @@ def _value(table: str, name: str, kind: str, session_id: SessionId, word: str) -
     return {"TEXT": f"{word} {table} {name}", "INTEGER": 99, "REAL": 5.0}.get(kind)
 
 
+def count_rows(cursor: apsw.Cursor, *, table: str, session_id: SessionId) -> Any:
+    query = f"SELECT count(*) FROM {table} WHERE session_id = ?"
+    return cursor.execute(query, (session_id,)).get
+
+
 def bytes_of(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
 
@@ -76,11 +82,7 @@ async def test_no_word_of_a_deleted_session_is_left_in_any_file(
     await teardown.delete_session(gateway.services, gateway.lanes, gateway.teardown, session)
 
     for table in tables:
-        count = await harness.store._submit(
-            lambda cursor, table=table: (
-                cursor.execute(f"SELECT count(*) FROM {table} WHERE session_id = ?", (session,)).get
-            )
-        )
+        count = await harness.store._submit(partial(count_rows, table=table, session_id=session))
         assert count == 0, table
     assert WORD.encode() not in bytes_of(harness.path.parent)
     assert await harness.store.search(SearchQuery(words=WORD)) == []

@@ -20,8 +20,6 @@ from holdfast.core.turns.stop import StopOrder
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.store.sqlite.store import SqliteStore
 
-NOT_MERGEABLE = {"mergeable": False}
-
 
 class RecordingStore(SqliteStore):
     """A store that records the order of its writes, can delay `accept`, and refuses commands while
@@ -34,7 +32,7 @@ class RecordingStore(SqliteStore):
         self.may_accept.set()
         self.full = False
 
-    async def accept(self, *arguments: Any, **more: Any) -> Any:
+    async def accept(self, *arguments: Any, **more: Any) -> Any:  # type: ignore[override]  # it is only awaited
         self.writes.append("accept")
         await self.may_accept.wait()
         return await super().accept(*arguments, **more)
@@ -157,7 +155,7 @@ async def test_a_busy_decision_holds_for_the_next_process(
     harness: GatewayHarness, decided: BusyMode, ledger: dict[str, int]
 ) -> None:
     """G4, H3: even if the configuration has changed; a message is decided about once."""
-    first = await harness.accept("one", **NOT_MERGEABLE)
+    first = await harness.accept("one", mergeable=False)
     await harness.model.wait_for_request(1)
     second = await accept_only(harness, first, "two")
     session = await harness.only_session()
@@ -238,14 +236,17 @@ async def test_a_new_command_from_before_the_start_ends_the_messages_queued_befo
 class RecordingLifecycle:
     """A process lifecycle that records the restarts it is asked for."""
 
-    order: StopOrder | None = None
-    waiting: StopOrder | None = None
+    stop_order: StopOrder | None = None
+    pending_restart: StopOrder | None = None
 
     def __init__(self) -> None:
         self.orders: list[StopOrder] = []
 
     async def restart(self, order: StopOrder, *, when_idle: bool = False) -> None:
         self.orders.append(order)
+
+    def stop(self, order: StopOrder) -> None:
+        raise AssertionError("only restarts are expected")
 
 
 async def test_a_restart_from_before_this_start_is_not_executed(harness: GatewayHarness) -> None:
@@ -276,7 +277,7 @@ COMMANDS = {
 
 def effects(path: Path, commands: Iterable[str]) -> list[int]:
     with open_read_only(path) as db:
-        return [int(db.execute(COMMANDS[each]).fetchall()[0][0]) for each in commands]
+        return [int(str(db.execute(COMMANDS[each]).fetchall()[0][0])) for each in commands]
 
 
 async def test_a_command_whose_commit_fails_has_no_effect(

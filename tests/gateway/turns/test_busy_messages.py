@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.gateway.turns.turn_helpers import running_turn
 from tests.support.gateway_harness import Call, GatewayHarness, ManualClock, Until
 
 from holdfast.core.config.settings import GatewaySettings
@@ -35,6 +36,11 @@ async def restart_with_mode(harness: GatewayHarness, mode: BusyMode) -> None:
     gateway = GatewaySettings(busy_mode=mode)
     harness.settings = msgspec.structs.replace(harness.settings, gateway=gateway)
     await harness.start()
+
+
+def manual_clock(harness: GatewayHarness) -> ManualClock:
+    assert isinstance(harness.clock, ManualClock)
+    return harness.clock
 
 
 def only_lane(harness: GatewayHarness) -> Lane:
@@ -95,7 +101,7 @@ async def test_an_interrupt_notice_is_sent_at_most_once_in_thirty_seconds(
     notifying.say("three")
     await notifying.model.wait_for_request(3)
     assert await notifying.texts(1) == ["I stopped what I was doing and turn to this."]
-    notifying.clock.at += 30
+    manual_clock(notifying).at += 30
     notifying.say("four")
     await notifying.model.wait_for_request(4)
     notifying.model.say("done")
@@ -200,7 +206,7 @@ async def test_a_busy_notice_expires(notifying: GatewayHarness) -> None:
     (sent,) = await notifying.sent(1)
     assert sent.outgoing.thread_id == "t1"
     rows = [row for row in await notifying.store.undelivered_rows() if row.expires_at is not None]
-    assert all(row.expires_at == notifying.clock.at + 60 for row in rows)
+    assert all(row.expires_at == manual_clock(notifying).at + 60 for row in rows)
     notifying.model.say("1", "2")
     await notifying.sent(3)
 
@@ -295,7 +301,7 @@ async def test_a_message_does_not_interrupt_a_running_compaction(
     """Interrupt becomes queue: the summary would be lost with the turn."""
     harness.say("one")
     await harness.model.wait_for_request(1)
-    only_lane(harness).running_turn.context.compacting = True
+    running_turn(only_lane(harness)).context.compacting = True
     harness.say("two")
     await asyncio.wait_for(wait_for_queued(only_lane(harness), 1), 30)
     harness.model.say("1", "2")
@@ -400,6 +406,7 @@ async def test_steer_adds_to_the_running_turn(harness: GatewayHarness, call: Cal
     assert (await harness.end_of(first)).text == "done, in green"
     assert harness.model.requests[1].messages[-1] == UserMessage(text="in green")
     row = await harness.store.inbox_row(steer.row.id)
+    assert row is not None
     assert row.state is InboxState.MERGED
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.support.gateway_harness import Call, GatewayHarness
 from holdfast.core.errors import TransientStoreError
 from holdfast.core.messages.inbox import BusyMode, InboxState
 from holdfast.core.messages.transcript import ToolMessage, ToolOutcome
+from holdfast.core.turns.tool import ReplayClass
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.scripted_model import USAGE
 
@@ -49,32 +51,41 @@ class FullDiskStore(SqliteStore):
         return failed
 
 
+class FullDiskHarness(GatewayHarness):
+    """A harness on a `FullDiskStore`."""
+
+    store: FullDiskStore
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.open_store = FullDiskStore
+
+
 @pytest.fixture
-async def full_disk(harness: GatewayHarness) -> GatewayHarness:
-    """The harness, on a `FullDiskStore`."""
-    await harness.stop()
-    harness.open_store = FullDiskStore
+async def full_disk(tmp_path: Path) -> AsyncIterator[FullDiskHarness]:
+    harness = FullDiskHarness(tmp_path / "state.db")
     await harness.start()
-    return harness
+    yield harness
+    await harness.stop()
 
 
 @pytest.mark.parametrize("kind", ["reply", "started", "finished"])
 async def test_a_turn_waits_for_disk_space_and_then_continues(
-    full_disk: GatewayHarness, call: Call, kind: str
+    full_disk: FullDiskHarness, call: Call, kind: str
 ) -> None:
     """K2, H1: the refused step is written later, and nothing is done twice."""
     full_disk.store.refusals[kind] = 1
     full_disk.model.say([call("never")], "done")
     end = await full_disk.end_of(await full_disk.accept("work"))
     assert (end.state, end.text) == (InboxState.ANSWERED, "done")
-    assert len(full_disk.held_tools["never"].started) == 1
+    assert len(full_disk.held_tools[ReplayClass.NEVER].started) == 1
     assert len(full_disk.model.requests) == 2
     transcript = await full_disk.transcript(await full_disk.only_session())
     assert [m.outcome for m in transcript if isinstance(m, ToolMessage)] == [ToolOutcome.OK]
 
 
 async def test_a_reply_that_waited_for_disk_space_is_counted_once(
-    full_disk: GatewayHarness, call: Call
+    full_disk: FullDiskHarness, call: Call
 ) -> None:
     """K2: the usage of the turn is the usage of the model."""
     full_disk.store.refusals["reply"] = 2
@@ -84,10 +95,10 @@ async def test_a_reply_that_waited_for_disk_space_is_counted_once(
 
 
 async def test_a_steer_that_waited_for_disk_space_reaches_the_model(
-    full_disk: GatewayHarness, call: Call
+    full_disk: FullDiskHarness, call: Call
 ) -> None:
     """G4: it is stored once there is space, before the model is asked again."""
-    tool = full_disk.held_tools["safe"]
+    tool = full_disk.held_tools[ReplayClass.SAFE]
     tool.go.clear()
     full_disk.model.say([call("safe")], "faster it is")
     first = await full_disk.accept("work")
@@ -102,7 +113,7 @@ async def test_a_steer_that_waited_for_disk_space_reaches_the_model(
 
 @pytest.mark.parametrize("kind", ["reply", "started", "finished"])
 async def test_a_turn_that_waits_for_disk_space_can_be_stopped(
-    full_disk: GatewayHarness, call: Call, kind: str
+    full_disk: FullDiskHarness, call: Call, kind: str
 ) -> None:
     """F9, H7: it ends with the steps in the store, and the next request is valid."""
     full_disk.store.refusals[kind] = 1000

@@ -62,11 +62,11 @@ class GatedStore(SqliteStore):
         await self.read_gate.wait()
         return await super().context(*arguments, **more)
 
-    async def apply_command(self, *arguments: Any, **more: Any) -> Any:
+    async def apply_command(self, *arguments: Any, **more: Any) -> Any:  # type: ignore[override]  # it is only awaited
         await self.command_gate.wait()
         return await super().apply_command(*arguments, **more)
 
-    async def end_turn_and_suspend(self, *arguments: Any, **more: Any) -> Any:
+    async def end_turn_and_suspend(self, *arguments: Any, **more: Any) -> Any:  # type: ignore[override]  # it is only awaited
         await self.suspend_gate.wait()
         return await super().end_turn_and_suspend(*arguments, **more)
 

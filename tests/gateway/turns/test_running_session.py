@@ -4,12 +4,12 @@ import ast
 import asyncio
 from pathlib import Path
 
+from tests.gateway.turns.turn_helpers import running_turn, session_of
 from tests.support.gateway_harness import GatewayHarness, Until
 
 import holdfast
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import BusyMode
-from holdfast.gateway.turns.turn import Turn
 
 PACKAGE = Path(holdfast.__file__).parent
 
@@ -45,7 +45,7 @@ async def test_a_turn_that_ends_releases_everything_it_owns(
     running = await harness.accept("one")
     await harness.model.wait_for_request(1)
     (lane,) = harness.gateway.lanes
-    turn: Turn = lane.running_turn
+    turn = running_turn(lane)
     agent = turn.agent
     harness.model.say("done")
     await harness.end_of(running)
@@ -58,16 +58,16 @@ async def test_a_turn_that_ends_releases_everything_it_owns(
 async def test_releasing_is_idempotent_and_leaves_others_alone(harness: GatewayHarness) -> None:
     """B2: also for an unknown session and an empty id."""
     harness.model.say("1", "2")
-    one = await harness.end_of(await harness.accept("hi"))
-    two = await harness.end_of(await harness.accept("hi", chat="other"))
+    one = session_of(await harness.end_of(await harness.accept("hi")))
+    two = session_of(await harness.end_of(await harness.accept("hi", chat="other")))
     cache, closing = harness.gateway.services.cache, harness.gateway.teardown
-    agent = cache._entries[one.session_id].agent
-    for session_id in (SessionId(""), SessionId("s_unknown"), one.session_id, one.session_id):
+    agent = cache._entries[one].agent
+    for session_id in (SessionId(""), SessionId("s_unknown"), one, one):
         cache.drop(session_id)
         await closing.close(session_id)
     cache.release(agent)
     cache.release(agent)
-    assert (one.session_id in cache, two.session_id in cache) == (False, True)
+    assert (one in cache, two in cache) == (False, True)
     assert harness.model.leased == 1
 
 
@@ -75,11 +75,17 @@ async def test_sessions_can_be_released_concurrently(harness: GatewayHarness) ->
     """B2: one session by many callers, and many sessions at once."""
     harness.model.say(*(["hello"] * 6))
     asked = [await harness.accept("hi", chat=f"c{n}") for n in range(6)]
-    sessions = [(await harness.end_of(one)).session_id for one in asked]
+    sessions = [session_of(await harness.end_of(one)) for one in asked]
     closed, open_sessions = sessions[:3], sessions[3:]
     await asyncio.gather(*(harness.gateway.teardown.close(s) for s in closed * 20))
     cache = harness.gateway.services.cache
     assert [s in cache for s in closed + open_sessions] == [False] * 3 + [True] * 3
+
+
+async def model_override(harness: GatewayHarness) -> str | None:
+    row = await harness.store.session(await harness.only_session())
+    assert row is not None
+    return row.model_override
 
 
 async def test_session_choices_survive_turns_eviction_and_restarts(
@@ -97,11 +103,11 @@ async def test_session_choices_survive_turns_eviction_and_restarts(
     await harness.stop()
     await harness.start()
     session_id = await harness.only_session()
-    assert (await harness.store.session(session_id)).model_override == "another"
+    assert await model_override(harness) == "another"
     assert await harness.store.busy_mode(session_id) is BusyMode.QUEUE
     await harness.end_of(await harness.accept("/model default"))
     await harness.end_of(await harness.accept("/busy default"))
-    assert (await harness.store.session(session_id)).model_override is None
+    assert await model_override(harness) is None
     assert await harness.store.busy_mode(session_id) is None
 
 

@@ -2,15 +2,16 @@
 
 import asyncio
 import gc
-from typing import Any
+from typing import NoReturn
 from weakref import WeakSet
 
 import msgspec
 import pytest
-from tests.gateway.turns.turn_helpers import tool_results
+from tests.gateway.turns.turn_helpers import session_of, tool_results, turn_of
 from tests.support.gateway_harness import Call, GatewayHarness, Until
 
 from holdfast.core.config.settings import AgentSettings
+from holdfast.core.messages.events import MessageEnded, TextStreamed
 from holdfast.core.messages.inbox import BusyMode, InboxState
 from holdfast.core.messages.transcript import NoteMessage, ToolMessage, ToolOutcome, UserMessage
 from holdfast.core.secrets import Secret
@@ -18,19 +19,29 @@ from holdfast.core.turns.projection import project, projection_problems
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import StepKind
 from holdfast.gateway.turns.turn import Turn
+from holdfast.testing.scripted_model import ScriptedModel
 from holdfast.testing.simulated.events import Faults
+
+
+class UnleasableModel(ScriptedModel):
+    """A model that no agent can lease."""
+
+    def lease(self, override: str | None = None) -> NoReturn:
+        raise ValueError("no such model")
 
 
 async def test_a_turn_with_tools_commits_each_step(harness: GatewayHarness, call: Call) -> None:
     """H1: model reply, call started and finished, final reply, in that order."""
     harness.model.say([call("safe")], [call("never")], "all done")
     ended = await harness.end_of(await harness.accept("go"))
-    steps = await harness.store.steps(ended.turn_id)
+    steps = await harness.store.steps(turn_of(ended))
     kinds = [StepKind.MODEL, StepKind.TOOL, StepKind.MODEL, StepKind.TOOL, StepKind.MODEL]
     assert [step.kind for step in steps] == kinds
     assert all(step.finished_at is not None for step in steps)
     assert ended.usage.input_tokens == 30
-    assert (await harness.store.turn(ended.turn_id)).usage == ended.usage
+    turn = await harness.store.turn(turn_of(ended))
+    assert turn is not None
+    assert turn.usage == ended.usage
 
 
 async def test_calls_get_ids_of_our_own_that_are_never_used_twice(
@@ -42,7 +53,7 @@ async def test_calls_get_ids_of_our_own_that_are_never_used_twice(
     ended = await harness.end_of(await harness.accept("go"))
     calls = harness.held_tools[ReplayClass.SAFE].started
     assert len(set(calls)) == 3
-    messages = await harness.transcript(ended.session_id)
+    messages = await harness.transcript(session_of(ended))
     assert {m.call_id for m in messages if isinstance(m, ToolMessage)} == set(calls)
 
 
@@ -80,7 +91,7 @@ async def test_a_call_that_a_crash_left_open_is_settled_by_its_class(
     await harness.start()
     ended = await harness.end_of(accepted)
     assert ended.text == "done"
-    result = tool_results(await harness.transcript(ended.session_id))[0]
+    result = tool_results(await harness.transcript(session_of(ended)))[0]
     match replay:
         case ReplayClass.ATTACH:
             assert (result.text, len(tool.started)) == ("the true result", 1)
@@ -149,6 +160,7 @@ async def test_an_interrupt_takes_effect_at_once(harness: GatewayHarness, call: 
     harness.say("go")
     await tool.wait_until_started(1)
     lane = harness.gateway.lanes.get(await harness.only_session())
+    assert lane is not None
     lane.stop([], [])
     for _ in range(20):
         await asyncio.sleep(0)
@@ -170,7 +182,7 @@ async def test_a_stop_of_the_gateway_gives_killed_calls_a_result_and_leaves_the_
     await harness.start()
     ended = await harness.end_of(accepted)
     assert ended.text == "done"
-    outcomes = [r.outcome for r in tool_results(await harness.transcript(ended.session_id))]
+    outcomes = [r.outcome for r in tool_results(await harness.transcript(session_of(ended)))]
     assert outcomes == [ToolOutcome.CANCELLED, ToolOutcome.OK]
     assert len(tool.started) == 1
 
@@ -205,6 +217,7 @@ async def test_a_completed_turn_resets_the_interruption_count(harness: GatewayHa
         harness.model.say("done")
         await harness.sent(round_ + 1)
     session = await harness.store.session(await harness.only_session())
+    assert session is not None
     assert session.interruptions == 0
 
 
@@ -246,11 +259,11 @@ async def test_invalid_calls_are_reported_to_the_model(harness: GatewayHarness, 
     harness.model.say([call("nosuch"), call("safe", "{broken"), call("safe", "[1]")], "sorry")
     ended = await harness.end_of(await harness.accept("go"))
     assert ended.state is InboxState.ANSWERED
-    results = tool_results(await harness.transcript(ended.session_id))
+    results = tool_results(await harness.transcript(session_of(ended)))
     assert [r.outcome for r in results] == [ToolOutcome.ERROR] * 3
     assert "safe" in results[0].text
     assert "JSON" in results[1].text
-    assert projection_problems(project(await harness.transcript(ended.session_id))) == []
+    assert projection_problems(project(await harness.transcript(session_of(ended)))) == []
 
 
 async def test_secrets_in_a_tools_output_reach_neither_store_nor_model(
@@ -270,7 +283,7 @@ async def test_secrets_in_a_tools_output_reach_neither_store_nor_model(
     harness.model.say("done")
     await harness.start()
     ended = await harness.end_of(accepted)
-    (result,) = tool_results(await harness.transcript(ended.session_id))
+    (result,) = tool_results(await harness.transcript(session_of(ended)))
     assert result.text == "it says: [redacted]!"
 
 
@@ -301,8 +314,9 @@ async def test_a_late_subscriber_gets_the_text_streamed_before(
     await tool.wait_until_started(1)
     tool.go.set()
     events = await harness.events_of(accepted)
-    text = "".join(e.text for e in events if type(e).__name__ == "TextStreamed")
+    text = "".join(e.text for e in events if isinstance(e, TextStreamed))
     assert text.strip() == "a few words"
+    assert isinstance(events[-1], MessageEnded)
     assert events[-1].text == "a few words"
 
 
@@ -310,14 +324,14 @@ async def test_a_session_without_an_agent_fails_its_messages_and_nothing_else(
     harness: GatewayHarness,
 ) -> None:
     """G3: the sender is told why no agent could be built; other sessions continue."""
-    built = harness.model.lease
+    model = harness.model
     await harness.stop()
-    harness.model.lease = _no_model
+    harness.model = UnleasableModel()
     await harness.start()
     first = await harness.end_of(await harness.accept("hi"))
     assert (first.state, "no such model" in first.text) == (InboxState.FAILED, True)
     await harness.stop()
-    harness.model.lease = built
+    harness.model = model
     await harness.start()
     harness.model.say("hello")
     assert (await harness.end_of(await harness.accept("hi"))).text == "hello"
@@ -334,15 +348,11 @@ async def test_an_interrupted_turn_whose_agent_cannot_be_built_fails(
     accepted = await harness.accept("go")
     await tool.wait_until_started(1)
     await harness.die()
-    harness.model.lease = _no_model
+    harness.model = UnleasableModel()
     await harness.start()
     ended = await harness.end_of(accepted)
     assert ended.state is InboxState.FAILED
-    assert projection_problems(project(await harness.transcript(ended.session_id))) == []
-
-
-def _no_model(override: str | None = None) -> Any:
-    raise ValueError("no such model")
+    assert projection_problems(project(await harness.transcript(session_of(ended)))) == []
 
 
 async def test_an_ended_turn_is_freed_without_garbage_collection(

@@ -174,7 +174,7 @@ class HeldEndStore(SqliteStore):
         super().__init__(path)
         self.ending, self.go = asyncio.Event(), asyncio.Event()
 
-    async def end_turn(self, *arguments: Any, **more: Any) -> Any:
+    async def end_turn(self, *arguments: Any, **more: Any) -> Any:  # type: ignore[override]  # it is only awaited
         self.ending.set()
         await self.go.wait()
         return await super().end_turn(*arguments, **more)
@@ -201,7 +201,7 @@ async def test_a_turn_that_new_has_ended_is_not_resumed(harness: GatewayHarness)
     assert len(harness.model.requests) == 1
 
 
-class CommitObserver:
+class TurnCommitObserver:
     """Records what another process would find after each commit: the state of the turn and the
     outcomes of its calls."""
 
@@ -226,7 +226,7 @@ async def test_the_commit_that_ends_a_turn_has_the_result_of_every_open_call(
 ) -> None:
     """H7: no other process ever finds the end without the results, or a result without the end."""
     await harness.stop()
-    observer = CommitObserver(harness.path)
+    observer = TurnCommitObserver(harness.path)
     harness.open_store = partial(SqliteStore, crash=observer)
     await harness.start()
     tool = harness.held_tools[ReplayClass.NEVER]

@@ -6,9 +6,13 @@ from collections.abc import Iterable
 from tests.support.gateway_harness import GatewayHarness
 from tests.support.stops import stop_gateway
 
+from holdfast.core.ids import SessionId, TurnId
+from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.transcript import Message, ToolMessage
 from holdfast.core.turns.stop import StopKind
 from holdfast.gateway.lifespan import RunningGateway
+from holdfast.gateway.turns.lane import Lane
+from holdfast.gateway.turns.turn import Turn
 
 LONG_TIMEOUT = 60.0  # seconds: no test waits that long
 
@@ -29,3 +33,18 @@ async def start_parking(
 
 def tool_results(messages: Iterable[Message]) -> list[ToolMessage]:
     return [message for message in messages if isinstance(message, ToolMessage)]
+
+
+def session_of(ended: MessageEnded) -> SessionId:
+    assert ended.session_id is not None
+    return ended.session_id
+
+
+def turn_of(ended: MessageEnded) -> TurnId:
+    assert ended.turn_id is not None
+    return ended.turn_id
+
+
+def running_turn(lane: Lane) -> Turn:
+    assert lane.running_turn is not None
+    return lane.running_turn
