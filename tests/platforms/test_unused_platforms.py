@@ -29,7 +29,7 @@ print(json.dumps(seen))
 """
 
 
-def test_a_door_that_is_not_enabled_is_not_imported(tmp_path: Path) -> None:
+def test_a_platform_that_is_not_enabled_is_not_imported(tmp_path: Path) -> None:
     """Without a table not even its settings; with one that is switched off, those alone."""
     names = [name for name in BUILT_IN_PLUGINS if name not in ALWAYS_OPEN]
     done = subprocess.run(

@@ -177,7 +177,7 @@ class AlwaysReportsAlive(CorrectPlatform):
         (AlwaysReportsAlive, "a_half_open_connection_is_not_reported_as_alive"),
     ],
 )
-async def test_a_door_that_breaks_a_promise_fails_its_check(
+async def test_a_platform_that_breaks_a_promise_fails_its_check(
     broken_type: type[CorrectPlatform], promise: str
 ) -> None:
     (check,) = [each for each in CHECKS if str(each) == promise]
@@ -228,7 +228,7 @@ class Echo:
         writer.close()
 
 
-async def test_a_proxy_makes_the_faults_of_a_line() -> None:
+async def test_a_proxy_simulates_connection_faults() -> None:
     echo = Echo()
     server = await asyncio.start_server(echo.serve, "127.0.0.1", 0)
     async with server, FaultProxy(server.sockets[0].getsockname()[1]) as proxy:

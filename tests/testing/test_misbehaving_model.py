@@ -39,12 +39,12 @@ def tool(name: str = "t", **rest: Any) -> dict[str, Any]:
     return {"type": "function", "function": {"name": name, "parameters": {}, **rest}}
 
 
-def test_a_sound_conversation_is_read() -> None:
+def test_a_valid_conversation_is_accepted() -> None:
     found = read(SYSTEM, USER, calls(call("a"), call("b")), {**RESULT, "tool_call_id": "b"}, RESULT)
     assert found == RequestSummary("m", True, "hi", 1, "ok", 1)
 
 
-def test_a_note_of_the_gateway_is_nothing_that_was_asked() -> None:
+def test_a_note_of_the_gateway_is_not_a_user_message() -> None:
     """F6: a resumed turn meets the script it had before it was cut."""
     note = {"role": "user", "content": "[System note: a restart]"}
     found = read(USER, calls(call()), RESULT, note)
@@ -118,18 +118,18 @@ def test_directives_make_steps_and_other_brackets_are_just_text() -> None:
 
 
 @pytest.mark.parametrize("text", ["[fault nope]", "[status soon]", "[latency x]", "[times]"])
-def test_a_directive_that_cannot_be_read_is_refused(text: str) -> None:
+def test_an_invalid_directive_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest, match="directive"):
         parse_directives(text)
 
 
-def test_a_directive_counts_as_often_as_it_says() -> None:
+def test_a_directive_applies_as_often_as_it_says() -> None:
     script = ReplyScript()
     asked = RequestSummary("m", True, "[status 500] [times 2]", 0, None, 1)
     assert [script.choose(asked) is not None for _ in range(3)] == [True, True, False]
 
 
-def test_a_posted_step_is_used_as_often_as_it_says_by_whom_it_matches() -> None:
+def test_a_posted_step_applies_as_often_as_it_says_to_matching_requests() -> None:
     script = ReplyScript()
     script.post([ScriptedReply(match="x", times=2, text="1")])
     asked = [RequestSummary("m", True, text, 0, None, 1) for text in ("a", "x", "ax", "x")]

@@ -44,7 +44,7 @@ async def test_the_official_client_understands_it(keyed_model: ModelProcess) -> 
             await client.chat.completions.create(model="m", messages=broken)
 
 
-def test_it_keeps_its_own_ledger(keyed_model: ModelProcess) -> None:
+def test_it_has_its_own_ledger(keyed_model: ModelProcess) -> None:
     for n in range(3):
         ask(keyed_model, f"hi {n}")
     with pytest.raises(HTTPError):
@@ -54,7 +54,7 @@ def test_it_keeps_its_own_ledger(keyed_model: ModelProcess) -> None:
     assert [r["messages"][0]["content"] for r in ledger["requests"]] == ["hi 2", " "]
 
 
-def test_a_script_that_is_none_is_refused(keyed_model: ModelProcess) -> None:
+def test_an_invalid_script_is_refused(keyed_model: ModelProcess) -> None:
     with pytest.raises(HTTPError) as refused:
         keyed_model.script({"falt": "cut"})
     assert refused.value.code == 400
@@ -62,7 +62,7 @@ def test_a_script_that_is_none_is_refused(keyed_model: ModelProcess) -> None:
     refused.value.close()
 
 
-async def test_it_dies_with_its_owner() -> None:
+async def test_it_ends_with_its_parent_process() -> None:
     program = (
         "import time\n"
         "from holdfast.testing.misbehaving_model.process import ModelProcess\n"

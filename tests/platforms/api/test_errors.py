@@ -75,7 +75,7 @@ WRONG: list[tuple[str, dict[str, Any], str, str | None]] = [
 
 
 @pytest.mark.parametrize(("path", "body", "why", "param"), WRONG)
-async def test_a_request_that_does_not_fit_is_told_where(
+async def test_an_invalid_request_is_refused_with_the_path_of_the_error(
     http: aiohttp.ClientSession, path: str, body: dict[str, Any], why: str, param: str | None
 ) -> None:
     async with http.post(path, json=body) as response:
@@ -97,7 +97,7 @@ async def test_a_request_that_does_not_fit_is_told_where(
         b'{"messages": [], "tools": ' + b"[" * 20_000 + b"]" * 20_000 + b"}",
     ],
 )
-async def test_what_is_no_json_is_said_to_be_none(http: aiohttp.ClientSession, body: bytes) -> None:
+async def test_a_body_that_is_not_json_is_refused(http: aiohttp.ClientSession, body: bytes) -> None:
     async with http.post(CHAT, data=body) as response:
         error = (await response.json())["error"]
     assert (response.status, error["code"]) == (400, "invalid_json")
@@ -111,7 +111,7 @@ async def test_a_body_too_large_is_refused_with_the_limit(http: aiohttp.ClientSe
     assert "33,554,432 bytes" in error["message"]
 
 
-async def test_a_large_body_is_read_beside_the_loop_and_judged_the_same(
+async def test_a_large_body_is_parsed_in_a_thread_with_the_same_result(
     http: aiohttp.ClientSession,
 ) -> None:
     body = {"messages": [{"role": "user", "content": "x" * 1_000_000}], "n": 3}
@@ -122,7 +122,7 @@ async def test_a_large_body_is_read_beside_the_loop_and_judged_the_same(
 
 @pytest.mark.parametrize("name", ["X-Holdfast-Session", "X-Holdfast-Message-Id"])
 @pytest.mark.parametrize("value", ["", "x" * 201, "a\tb"])
-async def test_a_name_that_is_none_is_refused(
+async def test_an_invalid_session_or_message_id_is_refused(
     http: aiohttp.ClientSession, name: str, value: str
 ) -> None:
     async with http.post(CHAT, json={"messages": HI}, headers={name: value}) as response:
@@ -130,7 +130,7 @@ async def test_a_name_that_is_none_is_refused(
     assert (response.status, error["param"]) == (400, name)
 
 
-async def test_a_response_has_one_past_not_two(http: aiohttp.ClientSession) -> None:
+async def test_a_response_cannot_have_two_histories(http: aiohttp.ClientSession) -> None:
     body = {"input": "x", "previous_response_id": "resp_1"}
     async with http.post(RESPONSES, json=body, headers={"X-Holdfast-Session": "s"}) as response:
         assert response.status == 400
@@ -140,7 +140,7 @@ async def test_a_response_has_one_past_not_two(http: aiohttp.ClientSession) -> N
             assert response.status == 404, unknown
 
 
-async def test_a_request_cut_in_the_middle_of_its_body_is_nothing(
+async def test_a_request_interrupted_in_its_body_is_ignored(
     shared_gateway: GatewayProcess,
 ) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", shared_gateway.port)

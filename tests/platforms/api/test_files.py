@@ -23,7 +23,7 @@ async def post(http: aiohttp.ClientSession, where: str, body: Body, **headers: s
         return {"status": response.status, **answer}
 
 
-async def test_a_file_of_a_message_is_kept_and_its_text_is_read(
+async def test_a_file_of_a_message_is_stored_and_its_text_is_extracted(
     client: openai.OpenAI, shared_gateway: GatewayProcess
 ) -> None:
     """As the vendor's client sends it, in both APIs; without a session the past is told besides."""
@@ -78,7 +78,7 @@ async def test_the_same_request_again_is_the_same_message(
         ([{"type": "file"}], "comes with its data"),
     ],
 )
-async def test_what_is_no_file_is_refused_with_its_place(
+async def test_an_invalid_file_is_refused_with_its_path_in_the_request(
     http: aiohttp.ClientSession, content: list[Body], told: str
 ) -> None:
     body = {"messages": [{"role": "user", "content": content}]}
@@ -88,7 +88,7 @@ async def test_what_is_no_file_is_refused_with_its_place(
     assert answer["error"]["param"] == "messages[0].content[0]"
 
 
-async def test_only_people_give_files(http: aiohttp.ClientSession) -> None:
+async def test_only_user_messages_may_have_files(http: aiohttp.ClientSession) -> None:
     body = {"messages": [{"role": "system", "content": [part()]}, {"role": "user", "content": "x"}]}
     answer = await post(http, "/v1/chat/completions", body)
     assert (answer["status"], "not supported" in answer["error"]["message"]) == (400, True)

@@ -90,7 +90,9 @@ async def test_the_same_id_in_two_sessions_is_two_messages(shared_gateway: Gatew
     assert (text_of(one), text_of(two)) == ("You said: one of two", "You said: two of two")
 
 
-async def test_whoever_gave_no_id_is_told_one_that_attaches(shared_gateway: GatewayProcess) -> None:
+async def test_a_request_without_an_id_gets_one_that_can_be_used_to_attach(
+    shared_gateway: GatewayProcess,
+) -> None:
     async with aiohttp.ClientSession(shared_gateway.address, headers=shared_gateway.auth) as http:
         body = {"input": "no id given"}
         async with http.post("/v1/responses", json=body) as response:
@@ -117,7 +119,7 @@ async def test_a_client_that_leaves_loses_nothing(
     assert len(shared_gateway.model_requests(name)) == 1
 
 
-async def test_a_stream_that_is_joined_late_is_told_from_its_beginning(
+async def test_a_stream_joined_late_starts_from_the_beginning(
     shared_gateway: GatewayProcess,
 ) -> None:
     text = "[delay 0.1] [text one two three four five six seven eight nine ten eleven]"
@@ -149,7 +151,7 @@ def _silent(text: str) -> dict[str, Any]:
     return {"match": text, "fault": "silence"}
 
 
-async def test_answers_outlive_kill_9_and_are_given_once(new_gateway: NewGateway) -> None:
+async def test_replies_survive_kill_9_and_are_delivered_once(new_gateway: NewGateway) -> None:
     """G2, H3, H4: a duplicate after the restart attaches to what is stored or resumed."""
     gateway = new_gateway().start()
     first = await ask(gateway, "told before the kill", message_id="m1", session="s")
@@ -171,7 +173,7 @@ async def test_answers_outlive_kill_9_and_are_given_once(new_gateway: NewGateway
     assert (ledger["accepted"], ledger["answered"]) == (2, 2)
 
 
-async def test_a_stop_in_the_middle_of_a_turn_carries_clients_over(new_gateway: NewGateway) -> None:
+async def test_clients_survive_a_stop_in_the_middle_of_a_turn(new_gateway: NewGateway) -> None:
     """A client that named its message never notices; one that did not is told the name."""
     gateway = new_gateway(HOLDFAST_GATEWAY_PORT=str(own_port())).start()
     async with gateway.async_client(max_retries=8) as client:

@@ -131,7 +131,7 @@ def test_a_branch_from_an_earlier_response_knows_nothing_of_the_other(
     assert "left branch" not in str(asked)
 
 
-def test_a_response_that_failed_is_kept_and_has_nothing_after_it(client: openai.OpenAI) -> None:
+def test_a_failed_response_is_stored_and_cannot_be_continued(client: openai.OpenAI) -> None:
     seen = []
     with pytest.raises(openai.APIError, match="could not be answered"):
         for event in client.responses.create(model="holdfast", input="[status 400]", stream=True):
@@ -201,7 +201,7 @@ def test_each_error_has_the_class_that_the_client_gives_it(
 
 
 @pytest.mark.parametrize(("status", "why"), [(400, "refused the request"), (401, "API key")])
-def test_a_model_that_refuses_is_told_to_the_client_and_to_the_ledger(
+def test_a_model_error_is_reported_to_the_client_and_the_ledger(
     shared_gateway: GatewayProcess, status: int, why: str
 ) -> None:
     """G3: failed, told why. The client's own retries do not ask again."""
@@ -219,7 +219,7 @@ def test_a_model_that_refuses_is_told_to_the_client_and_to_the_ledger(
 
 
 @pytest.mark.parametrize("split", ["", "[delay 0.01] "])
-def test_a_secret_is_never_streamed_nor_told(
+def test_a_secret_is_in_no_stream_and_no_response(
     client: openai.OpenAI, shared_gateway: GatewayProcess, split: str
 ) -> None:
     """Law 13: the gate knows a secret's value, also where it comes in pieces."""

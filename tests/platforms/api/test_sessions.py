@@ -30,7 +30,7 @@ def conversation(request: Body) -> list[str]:
     return [message["content"] for message in request["messages"][1:]]
 
 
-async def test_a_session_keeps_its_history_and_takes_the_last_message_alone(
+async def test_a_session_has_its_own_history_and_reads_only_the_last_message(
     http: aiohttp.ClientSession, shared_gateway: GatewayProcess
 ) -> None:
     await chat(http, "I am at sea", session="kept")
@@ -56,7 +56,9 @@ async def test_sessions_do_not_see_each_other(
 ) -> None:
     await chat(http, "a secret of one", session="one")
     await chat(http, "asked in the other", session="other")
-    assert conversation(shared_gateway.model_requests("asked in the other")[0]) == ["asked in the other"]
+    assert conversation(shared_gateway.model_requests("asked in the other")[0]) == [
+        "asked in the other"
+    ]
 
 
 async def test_without_a_session_the_request_is_the_whole_conversation(
@@ -82,7 +84,7 @@ async def test_without_a_session_the_request_is_the_whole_conversation(
     assert "Answer like a pirate." in system and "Be brief." in system
 
 
-async def test_calls_of_a_told_past_are_not_carried_out(
+async def test_tool_calls_of_a_given_history_are_not_executed(
     http: aiohttp.ClientSession, shared_gateway: GatewayProcess
 ) -> None:
     """H2: what a client tells of its past is nothing that our agent began."""
@@ -105,7 +107,7 @@ async def test_calls_of_a_told_past_are_not_carried_out(
     assert "No result of this call is recorded" in result["content"]
 
 
-async def test_a_told_past_with_calls_and_results_is_one_the_model_takes(
+async def test_a_given_history_with_calls_and_results_is_a_valid_model_request(
     http: aiohttp.ClientSession, shared_gateway: GatewayProcess
 ) -> None:
     body = {
@@ -170,16 +172,18 @@ async def test_commands_of_a_session_are_answered_by_the_gateway(
     assert not shared_gateway.model_requests("/hlep")
 
 
-async def test_new_begins_a_conversation_that_knows_nothing_of_the_old(
+async def test_new_starts_a_conversation_without_the_old_history(
     http: aiohttp.ClientSession, shared_gateway: GatewayProcess
 ) -> None:
     await chat(http, "before the new one", session="renewed")
     assert await chat(http, "/new", session="renewed") == (200, "A new conversation begins.")
     await chat(http, "after the new one", session="renewed")
-    assert conversation(shared_gateway.model_requests("after the new one")[0]) == ["after the new one"]
+    assert conversation(shared_gateway.model_requests("after the new one")[0]) == [
+        "after the new one"
+    ]
 
 
-async def test_model_chooses_for_this_session_alone(
+async def test_model_applies_to_this_session_only(
     http: aiohttp.ClientSession, shared_gateway: GatewayProcess
 ) -> None:
     await chat(http, "by the usual one", session="chooser")
@@ -225,7 +229,7 @@ async def test_stop_from_another_connection_ends_the_turn_and_what_waits(
     assert after["accepted"] == before["accepted"] + 4
 
 
-async def test_commands_at_any_instant_leave_nobody_waiting(
+async def test_commands_at_any_time_leave_no_request_waiting(
     http: aiohttp.ClientSession, shared_gateway: GatewayProcess
 ) -> None:
     """G3, G4: every message and every command ends, and no lane stays behind."""
@@ -262,7 +266,7 @@ async def test_new_ends_the_turn_that_runs_and_what_waits_behind_it(
     assert not shared_gateway.model_requests("never begun")
 
 
-async def test_a_stop_in_the_instant_of_the_answer_hurts_nobody(
+async def test_a_stop_at_the_moment_of_the_reply_ends_the_turn_once(
     http: aiohttp.ClientSession, shared_gateway: GatewayProcess
 ) -> None:
     """H7: the turn ends once, by whichever was first."""

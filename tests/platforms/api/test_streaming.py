@@ -116,9 +116,7 @@ async def streamed(address: str) -> AsyncIterator[aiohttp.ClientResponse]:
         yield response
 
 
-async def test_a_silent_stream_is_kept_open_with_comments(
-    intake: ScriptedIntake, open_api: Open
-) -> None:
+async def test_an_idle_stream_sends_comments(intake: ScriptedIntake, open_api: Open) -> None:
     async with open_api(keepalive_interval=0.05) as address, streamed(address) as response:
         assert response.headers["Content-Type"].startswith("text/event-stream")
         lines: list[bytes] = []
@@ -129,7 +127,7 @@ async def test_a_silent_stream_is_kept_open_with_comments(
     assert b"at last" in rest and rest.endswith(b"data: [DONE]\n\n")
 
 
-async def test_openai_s_client_hears_through_the_comments(
+async def test_the_openai_client_ignores_the_comments(
     intake: ScriptedIntake, open_api: Open
 ) -> None:
     async with (
@@ -167,7 +165,7 @@ async def _drain(client: openai.AsyncOpenAI, api: str) -> None:
         pass
 
 
-async def test_a_client_that_leaves_is_watched_for_no_longer(
+async def test_a_disconnected_client_is_no_longer_subscribed(
     intake: ScriptedIntake, open_api: Open
 ) -> None:
     async with open_api(keepalive_interval=0.02) as address:
@@ -181,7 +179,7 @@ async def test_a_client_that_leaves_is_watched_for_no_longer(
                 await asyncio.sleep(0.02)
 
 
-async def test_a_client_that_reads_nothing_is_let_go(
+async def test_a_client_that_reads_nothing_is_disconnected(
     intake: ScriptedIntake, open_api: Open
 ) -> None:
     async with open_api(keepalive_interval=0.05, write_timeout=0.2) as address:
@@ -244,7 +242,7 @@ STREAMS: list[tuple[str, Sequence[TurnEvent], str]] = [
 
 
 @pytest.mark.parametrize(("name", "events", "told"), STREAMS, ids=[case[0] for case in STREAMS])
-def test_an_answer_is_told_so_that_nothing_is_unsaid(
+def test_a_streamed_reply_only_ever_grows(
     name: str, events: Sequence[TurnEvent], told: str
 ) -> None:
     telling = AnswerText()

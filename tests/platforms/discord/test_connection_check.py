@@ -12,7 +12,9 @@ from holdfast.platforms.discord.plugin import PLUGIN, DiscordSettings
 from holdfast.system.clock import SystemClock
 
 
-async def test_a_token_is_tried_and_nothing_is_kept(vendor: FakeDiscord, tmp_path: Path) -> None:
+async def test_a_token_is_checked_without_writing_a_file(
+    vendor: FakeDiscord, tmp_path: Path
+) -> None:
     def opening(token: str) -> PluginContext[DiscordSettings]:
         return PluginContext(
             account="default",

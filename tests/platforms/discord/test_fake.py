@@ -41,7 +41,7 @@ async def running(vendor: FakeDiscord) -> AsyncIterator[Bot]:
             await holding
 
 
-async def test_the_library_talks_with_it_in_every_way_that_the_door_does(
+async def test_the_library_understands_every_call_that_the_platform_makes(
     vendor: FakeDiscord,
 ) -> None:
     async with running(vendor) as bot:
@@ -82,7 +82,7 @@ async def test_the_library_knows_its_servers_threads_and_commands(vendor: FakeDi
         assert vendor.callbacks == [{"id": str(press.id), "type": 6}]
 
 
-async def test_the_library_resumes_and_is_told_what_it_missed(vendor: FakeDiscord) -> None:
+async def test_the_library_resumes_and_gets_the_events_it_missed(vendor: FakeDiscord) -> None:
     async with running(vendor) as bot:
         vendor.close_connections(4000)
         vendor.sessions["s"].dispatch = None

@@ -29,7 +29,7 @@ async def harness(tmp_path: Path, vendor: FakeDiscord) -> AsyncIterator[Platform
         yield harness
 
 
-async def test_a_person_is_answered_in_one_message_that_grows(
+async def test_a_reply_streams_into_one_message(
     harness: PlatformGatewayHarness, vendor: FakeDiscord
 ) -> None:
     """I4: stream, edits and final text are one message."""
@@ -45,7 +45,7 @@ async def test_a_person_is_answered_in_one_message_that_grows(
     assert len(vendor.sent) == 1
 
 
-async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_its_start(
+async def test_a_message_sent_while_the_gateway_was_down_is_answered_once_after_the_start(
     harness: PlatformGatewayHarness, vendor: FakeDiscord
 ) -> None:
     """G1, G2, H3: a chat that is known, and one of a server; nothing that was answered before."""
@@ -61,7 +61,7 @@ async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_i
     assert (await harness.ledger()) == {"answered": 2}
 
 
-async def test_a_reply_whose_receipt_was_lost_is_there_once_and_unmarked(
+async def test_a_reply_without_a_receipt_arrives_once_and_unmarked(
     harness: PlatformGatewayHarness, vendor: FakeDiscord
 ) -> None:
     """I2: unknown → settled by its nonce."""
@@ -72,7 +72,7 @@ async def test_a_reply_whose_receipt_was_lost_is_there_once_and_unmarked(
     assert vendor.texts() == ["hello"]
 
 
-async def test_a_press_on_a_button_lets_the_command_run(
+async def test_pressing_a_button_lets_the_command_run(
     harness: PlatformGatewayHarness, vendor: FakeDiscord
 ) -> None:
     """J3: by somebody who was asked."""
@@ -88,7 +88,7 @@ async def test_a_press_on_a_button_lets_the_command_run(
     assert len(harness.shell.started) == 1
 
 
-async def test_in_a_server_it_answers_who_names_it_in_their_thread(
+async def test_in_a_server_a_mention_gets_a_reply_in_its_thread(
     harness: PlatformGatewayHarness, vendor: FakeDiscord
 ) -> None:
     """Groups: when meant, and nobody else."""
@@ -102,7 +102,7 @@ async def test_in_a_server_it_answers_who_names_it_in_their_thread(
     assert vendor.messages[TEXT] == []
 
 
-async def test_a_slash_command_is_answered_as_any_other(
+async def test_a_slash_command_gets_the_same_reply_as_a_typed_command(
     harness: PlatformGatewayHarness, vendor: FakeDiscord
 ) -> None:
     vendor.interact(2, {"id": "1", "name": "usage", "type": 1})
@@ -110,7 +110,7 @@ async def test_a_slash_command_is_answered_as_any_other(
     assert "token" in vendor.texts()[0]
 
 
-async def test_files_are_kept_and_one_that_is_gone_is_named(
+async def test_files_are_stored_and_a_missing_one_is_named(
     harness: PlatformGatewayHarness, vendor: FakeDiscord
 ) -> None:
     """Attachments: stored under the session."""

@@ -14,7 +14,7 @@ from holdfast.platforms.discord.history import DiscordCheckpoint
 from holdfast.testing.intake import RecordingIntake
 
 
-async def test_every_page_is_fetched_in_order_and_what_is_said_meanwhile_comes_after(
+async def test_every_history_page_is_fetched_in_order_before_new_messages(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     """G1: 100 messages are given at once, the newest first."""
@@ -28,7 +28,7 @@ async def test_every_page_is_fetched_in_order_and_what_is_said_meanwhile_comes_a
     assert [each.text for each in intake.attempted] == [str(number) for number in range(231)]
 
 
-async def test_channels_and_threads_of_servers_are_looked_into_where_something_was_said(
+async def test_the_history_of_server_channels_and_threads_with_new_messages_is_read(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     await write_checkpoint(tmp_path, vendor)
@@ -40,7 +40,7 @@ async def test_channels_and_threads_of_servers_are_looked_into_where_something_w
     assert f"GET /channels/{TEXT}/messages" not in vendor.calls
 
 
-async def test_what_is_durable_is_not_fetched_again(vendor: FakeDiscord, tmp_path: Path) -> None:
+async def test_a_durable_message_is_not_fetched_again(vendor: FakeDiscord, tmp_path: Path) -> None:
     """G1: the cursor of a channel commits with the row, and is where the next look begins."""
     await write_checkpoint(tmp_path, vendor)
     intake = RecordingIntake()
@@ -51,7 +51,7 @@ async def test_what_is_durable_is_not_fetched_again(vendor: FakeDiscord, tmp_pat
     assert [each.text for each in intake.attempted] == ["one", "two"]
 
 
-async def test_a_bot_that_is_new_does_not_answer_what_was_said_before_it_came(
+async def test_a_new_bot_ignores_messages_from_before_it_joined(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     vendor.say("long ago", channel=TEXT)
@@ -62,7 +62,7 @@ async def test_a_bot_that_is_new_does_not_answer_what_was_said_before_it_came(
     assert [each.text for each in intake.attempted] == ["now"]
 
 
-async def test_a_server_that_is_new_is_not_looked_into_beyond_the_bots_coming(
+async def test_the_history_of_a_new_server_is_read_from_the_time_the_bot_joined(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     await write_checkpoint(tmp_path, vendor)
@@ -75,7 +75,7 @@ async def test_a_server_that_is_new_is_not_looked_into_beyond_the_bots_coming(
     assert [each.text for each in intake.attempted] == ["to you"]
 
 
-async def test_a_chat_is_known_before_its_first_message_is_handed_over(
+async def test_a_chat_is_recorded_before_its_first_message_reaches_intake(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     """G1: killed in between, the next life finds it; Discord tells no bot which chats it has."""
@@ -89,7 +89,7 @@ async def test_a_chat_is_known_before_its_first_message_is_handed_over(
     assert [each.text for each in intake.accepted] == ["hello"]
 
 
-async def test_a_chat_in_which_only_a_command_was_given_is_known_too(
+async def test_a_chat_with_only_a_slash_command_is_recorded_too(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     async with new_platform(vendor, tmp_path).connect(RecordingIntake()):
@@ -102,7 +102,7 @@ async def test_a_chat_in_which_only_a_command_was_given_is_known_too(
     assert [each.text for each in intake.accepted] == ["hello"]
 
 
-async def test_a_history_that_is_not_given_now_is_asked_for_again_and_one_refused_is_left(
+async def test_a_failed_history_request_is_retried_and_a_forbidden_one_is_not(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     await write_checkpoint(tmp_path, vendor)
@@ -118,7 +118,7 @@ async def test_a_history_that_is_not_given_now_is_asked_for_again_and_one_refuse
     assert [each.text for each in intake.attempted] == ["one"]
 
 
-async def test_what_was_looked_at_and_was_not_meant_is_not_fetched_for_ever(
+async def test_messages_not_addressed_to_the_bot_are_not_fetched_again(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     """The mark moves when all is taken; a minute is kept back for what may be on its way."""
@@ -134,7 +134,7 @@ async def test_what_was_looked_at_and_was_not_meant_is_not_fetched_for_ever(
     assert record.until == snowflake_before(int(said["id"]), seconds=60)
 
 
-async def test_the_mark_does_not_pass_over_what_could_not_be_kept(
+async def test_the_checkpoint_does_not_pass_a_message_that_could_not_be_stored(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     old = snowflake_before(int(vendor.snowflake()), seconds=3600)
@@ -148,15 +148,13 @@ async def test_the_mark_does_not_pass_over_what_could_not_be_kept(
     assert (await DiscordCheckpoint.load(path, start=0)).until == old
 
 
-async def test_a_record_that_makes_no_sense_is_begun_anew(
-    vendor: FakeDiscord, tmp_path: Path
-) -> None:
+async def test_an_invalid_checkpoint_file_is_replaced(vendor: FakeDiscord, tmp_path: Path) -> None:
     (tmp_path / f"{BOT['id']}.json").write_bytes(b"{")
     record = await DiscordCheckpoint.load(tmp_path / f"{BOT['id']}.json", start=7)
     assert (record.until, record.dms) == (7, ())
 
 
-async def test_a_message_that_makes_no_sense_does_not_hold_up_what_follows_it(
+async def test_an_invalid_message_does_not_block_the_next_one(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     await write_checkpoint(tmp_path, vendor)
@@ -168,7 +166,7 @@ async def test_a_message_that_makes_no_sense_does_not_hold_up_what_follows_it(
     assert [each.text for each in intake.attempted] == ["next"]
 
 
-async def test_a_record_that_cannot_be_written_holds_the_message_back_until_it_can(
+async def test_a_message_waits_until_the_checkpoint_can_be_written(
     tmp_path: Path,
 ) -> None:
     """G1: a chat that nobody would find again is not answered before it is known."""

@@ -23,7 +23,7 @@ class OnDiscord(StandaloneGateway):
         return self.process
 
 
-async def test_a_gateway_that_was_killed_as_it_took_a_message_answers_it_once(
+async def test_a_gateway_killed_while_it_accepted_a_message_answers_it_once(
     tmp_path: Path, vendor: FakeDiscord
 ) -> None:
     """G1, G2: Discord tells it nobody again; the history does, and it counts once. What was said

@@ -34,7 +34,7 @@ async def received(vendor: FakeDiscord, folder: Path, *said: dict[str, Any]) -> 
         return await intake.wait_for_attempts(len(said))
 
 
-async def test_a_chat_of_two_a_channel_and_a_thread_are_three_places(
+async def test_a_direct_message_a_channel_and_a_thread_have_distinct_sources(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     said = [{"text": "a"}, {"text": "b", "channel": TEXT}, {"text": "c", "channel": THREAD}]
@@ -55,7 +55,7 @@ async def test_a_chat_of_two_a_channel_and_a_thread_are_three_places(
         ({"text": "tell <@1002>, <@!9000>", "mentions": [BOT, BOB]}, "tell @Bob, @holdfast"),
     ],
 )
-async def test_who_names_the_bot_means_it_and_people_have_names(
+async def test_a_mention_addresses_the_bot_and_user_ids_become_names(
     vendor: FakeDiscord, tmp_path: Path, more: dict[str, Any], text: str
 ) -> None:
     """Groups: by the platform's own mark, by a role that is the bot's alone too."""
@@ -63,7 +63,7 @@ async def test_who_names_the_bot_means_it_and_people_have_names(
     assert (found.text, found.mentioned) == (text, True)
 
 
-async def test_what_is_said_to_others_does_not_name_the_bot(
+async def test_a_mention_of_others_does_not_address_the_bot(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     said = {"text": "<@1002> lunch?", "channel": TEXT, "mentions": [BOB], "mention_roles": ["77"]}
@@ -71,7 +71,7 @@ async def test_what_is_said_to_others_does_not_name_the_bot(
     assert (found.text, found.mentioned) == ("@Bob lunch?", False)
 
 
-async def test_a_reply_quotes_what_it_answers_and_says_whose_that_is(
+async def test_a_reply_quotes_the_original_and_says_whether_it_is_ours(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     ours = vendor.write(TEXT, BOT, "Paris")
@@ -86,7 +86,7 @@ async def test_a_reply_quotes_what_it_answers_and_says_whose_that_is(
     assert (other.text, other.ours, other.user_name) == ("Rome", False, "Bob")
 
 
-async def test_programs_are_told_from_people_and_what_nobody_said_is_passed_over(
+async def test_bots_are_distinguished_from_people_and_system_messages_are_skipped(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     said = [
@@ -99,7 +99,9 @@ async def test_programs_are_told_from_people_and_what_nobody_said_is_passed_over
     assert [each.source.author for each in found] == [Author.BOT, Author.BOT, Author.PERSON]
 
 
-async def test_what_has_no_words_is_said_in_words(vendor: FakeDiscord, tmp_path: Path) -> None:
+async def test_a_message_without_text_is_described_as_text(
+    vendor: FakeDiscord, tmp_path: Path
+) -> None:
     # resources/message#message-snapshot-object
     lists: dict[str, Any] = {"attachments": [], "embeds": [], "mentions": [], "mention_roles": []}
     rest = {"type": 0, "timestamp": WHEN, "edited_timestamp": None, "flags": 0}
@@ -110,9 +112,7 @@ async def test_what_has_no_words_is_said_in_words(vendor: FakeDiscord, tmp_path:
     assert [each.text for each in found] == ["[Sticker: Wave]", "[Forwarded: the plan]"]
 
 
-async def test_a_picture_that_is_found_behind_a_link_is_no_edit(
-    vendor: FakeDiscord, tmp_path: Path
-) -> None:
+async def test_a_link_preview_is_not_an_edit(vendor: FakeDiscord, tmp_path: Path) -> None:
     """G2: an edit is another event; an update that edits nothing is none."""
     intake = RecordingIntake()
     async with new_platform(vendor, tmp_path).connect(intake):
@@ -124,7 +124,7 @@ async def test_a_picture_that_is_found_behind_a_link_is_no_edit(
     assert (one.cursor is None, other.cursor is None) == (False, True)
 
 
-async def test_a_file_is_handed_in_also_without_words(vendor: FakeDiscord, tmp_path: Path) -> None:
+async def test_a_file_without_text_reaches_intake(vendor: FakeDiscord, tmp_path: Path) -> None:
     intake = RecordingIntake()
     async with new_platform(vendor, tmp_path).connect(intake):
         vendor.say(attachments=[vendor.upload("plan.txt", b"the plan")])
@@ -141,7 +141,7 @@ class ChannelFailingIntake(RecordingIntake):
         return await super().accept(inbound, attachments)
 
 
-async def test_a_channel_that_cannot_be_kept_holds_up_no_other(
+async def test_a_channel_whose_messages_cannot_be_stored_blocks_no_other(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     """I3: order is kept within a chat, and chats do not wait for each other."""
@@ -154,9 +154,7 @@ async def test_a_channel_that_cannot_be_kept_holds_up_no_other(
     assert [each.text for each in intake.accepted] == ["elsewhere", "one", "two"]
 
 
-async def test_a_thread_that_nobody_told_of_is_asked_for(
-    vendor: FakeDiscord, tmp_path: Path
-) -> None:
+async def test_an_unknown_thread_is_looked_up(vendor: FakeDiscord, tmp_path: Path) -> None:
     intake = RecordingIntake()
     async with new_platform(vendor, tmp_path).connect(intake):
         vendor.dispatch(
@@ -168,7 +166,7 @@ async def test_a_thread_that_nobody_told_of_is_asked_for(
     assert f"GET /channels/{THREAD}" in vendor.calls
 
 
-async def test_a_line_that_breaks_is_resumed_and_nothing_is_missed_or_told_twice(
+async def test_a_lost_connection_is_resumed_without_loss_or_duplicates(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     """G1: Discord tells what was missed, and no history is asked for."""
@@ -185,7 +183,7 @@ async def test_a_line_that_breaks_is_resumed_and_nothing_is_missed_or_told_twice
     assert not [each for each in vendor.calls if each.startswith("GET /channels")]
 
 
-async def test_a_session_that_cannot_be_resumed_is_followed_by_a_look_into_the_history(
+async def test_a_session_that_cannot_be_resumed_is_followed_by_reading_the_history(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     """G1: backlog = history_since(cursor), also after a gap within one life of the door."""
@@ -205,7 +203,7 @@ async def test_a_session_that_cannot_be_resumed_is_followed_by_a_look_into_the_h
     ]
 
 
-async def test_a_token_that_is_reset_parks_the_account(vendor: FakeDiscord, tmp_path: Path) -> None:
+async def test_a_reset_token_blocks_the_account(vendor: FakeDiscord, tmp_path: Path) -> None:
     intake = RecordingIntake()
     async with new_platform(vendor, tmp_path).connect(intake):
         vendor.close_connections(4004)
@@ -213,7 +211,7 @@ async def test_a_token_that_is_reset_parks_the_account(vendor: FakeDiscord, tmp_
     assert isinstance(intake.disconnects[0], ConnectRefused)
 
 
-async def test_a_line_that_never_holds_is_left_to_whoever_mends_lines(
+async def test_a_connection_that_keeps_failing_is_reported_as_lost(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     """Supervision: the library would take it up again at once, for ever."""
@@ -225,7 +223,7 @@ async def test_a_line_that_never_holds_is_left_to_whoever_mends_lines(
     assert isinstance(intake.disconnects[0], AccountDisconnected)
 
 
-async def test_a_bot_that_may_not_read_messages_says_where_to_switch_it_on(
+async def test_a_missing_message_content_intent_is_refused_with_a_remedy(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     vendor.content_allowed = False
@@ -237,7 +235,7 @@ async def test_a_bot_that_may_not_read_messages_says_where_to_switch_it_on(
         pass
 
 
-async def test_an_event_that_the_library_cannot_read_ends_the_line_and_says_so(
+async def test_an_event_that_the_library_cannot_read_ends_the_connection(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     """Supervision: the next line finds whatever was said meanwhile."""

@@ -21,7 +21,7 @@ from holdfast.testing.intake import RecordingIntake
 from holdfast.testing.simulated.events import ALWAYS
 
 
-async def test_an_answer_goes_into_its_thread_under_its_message_and_notifies_nobody_else(
+async def test_a_reply_is_sent_to_its_thread_and_mentions_no_other_user(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     where = address(TEXT, thread_id=THREAD, reply_to="123")
@@ -38,7 +38,7 @@ async def test_an_answer_goes_into_its_thread_under_its_message_and_notifies_nob
     assert f"POST /channels/{THREAD}/typing" in vendor.calls
 
 
-async def test_a_message_whose_receipt_was_lost_is_there_once(
+async def test_a_message_without_a_receipt_arrives_once(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     """I2: exactly once, by a nonce that is enforced."""
@@ -54,7 +54,7 @@ async def test_a_message_whose_receipt_was_lost_is_there_once(
     assert vendor.texts() == ["hello", "hello"]
 
 
-async def test_a_flood_of_the_whole_bot_is_told_from_one_of_a_channel(
+async def test_a_global_rate_limit_is_distinguished_from_one_of_a_channel(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     platform = new_platform(vendor, tmp_path)
@@ -66,18 +66,14 @@ async def test_a_flood_of_the_whole_bot_is_told_from_one_of_a_channel(
             assert (told.value.retry_after, told.value.whole_account) == (0.25, everywhere)
 
 
-async def test_a_message_that_is_gone_cannot_be_changed(
-    vendor: FakeDiscord, tmp_path: Path
-) -> None:
+async def test_a_deleted_message_cannot_be_edited(vendor: FakeDiscord, tmp_path: Path) -> None:
     platform = new_platform(vendor, tmp_path)
     async with platform.connect(RecordingIntake()):
         with pytest.raises(SendRejected, match="Unknown Message"):
             await platform.edit(change("77", "hello"))
 
 
-async def test_a_token_that_was_reset_leaves_the_message_ours(
-    vendor: FakeDiscord, tmp_path: Path
-) -> None:
+async def test_a_reset_token_keeps_the_message_pending(vendor: FakeDiscord, tmp_path: Path) -> None:
     platform = new_platform(vendor, tmp_path)
     async with platform.connect(RecordingIntake()):
         await platform.probe()
@@ -86,7 +82,9 @@ async def test_a_token_that_was_reset_leaves_the_message_ours(
             await platform.send(outbound("hello"))
 
 
-async def test_a_file_is_sent_with_its_name_and_words(vendor: FakeDiscord, tmp_path: Path) -> None:
+async def test_a_file_is_sent_with_its_name_and_caption(
+    vendor: FakeDiscord, tmp_path: Path
+) -> None:
     platform = new_platform(vendor, tmp_path)
     async with platform.connect(RecordingIntake()):
         file = OutboundFile(name="plän.txt", data=b"the plan")
@@ -97,7 +95,7 @@ async def test_a_file_is_sent_with_its_name_and_words(vendor: FakeDiscord, tmp_p
     assert vendor.files["plän.txt"] == b"the plan"
 
 
-async def test_a_press_is_acknowledged_when_it_is_durable_and_not_before(
+async def test_a_button_press_is_acknowledged_when_it_is_durable_and_not_before(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     """G1: commit, then acknowledge."""
@@ -123,7 +121,7 @@ async def test_a_press_is_acknowledged_when_it_is_durable_and_not_before(
     assert vendor.callbacks == [{"id": pressed["id"], "type": 6}]
 
 
-async def test_a_slash_command_is_said_with_its_words_where_it_was_given(
+async def test_a_slash_command_becomes_a_message_of_its_chat(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     intake = RecordingIntake()
@@ -145,7 +143,7 @@ async def test_a_slash_command_is_said_with_its_words_where_it_was_given(
 @pytest.mark.parametrize(
     ("error", "told"), [(NotAllowed("no"), "may not"), (IntakeClosed("no"), "Try again")]
 )
-async def test_who_presses_in_vain_is_told_so_alone_and_it_is_not_done_later(
+async def test_a_rejected_button_press_gets_a_private_response_and_is_not_retried(
     vendor: FakeDiscord, tmp_path: Path, error: NotAllowed | IntakeClosed, told: str
 ) -> None:
     intake = RecordingIntake()
@@ -158,7 +156,7 @@ async def test_who_presses_in_vain_is_told_so_alone_and_it_is_not_done_later(
     assert (callback["data"]["flags"], intake.accepted) == (64, [])
 
 
-async def test_the_commands_are_offered_to_whoever_types_a_slash(
+async def test_the_commands_are_registered_as_slash_commands(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     async with new_platform(vendor, tmp_path, menu=True).connect(RecordingIntake()):

@@ -32,7 +32,7 @@ token = "env:TWO"
     ]
 
 
-async def test_a_library_that_is_not_installed_parks_the_account_and_is_named(
+async def test_a_library_that_is_not_installed_blocks_the_account_and_is_named(
     vendor: FakeDiscord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "discord", None)  # what Python has of a module that is not

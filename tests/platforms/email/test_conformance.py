@@ -10,7 +10,7 @@ from holdfast.testing.conformance import CHECKS, ConformanceCheck
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)
-async def test_the_door_keeps_its_promises(
+async def test_the_platform_passes_the_conformance_suite(
     mail_server: MailServer, tmp_path: Path, check: ConformanceCheck
 ) -> None:
     async with email_harness(mail_server, tmp_path) as harness:

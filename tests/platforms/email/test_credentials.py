@@ -121,7 +121,7 @@ async def test_mail_is_read_and_answered_with_one_token(oauth_mailbox: OAuthMail
     }
 
 
-async def test_a_program_may_ask_in_its_own_name(oauth_mailbox: OAuthMailbox) -> None:
+async def test_an_app_can_log_in_with_client_credentials(oauth_mailbox: OAuthMailbox) -> None:
     """Microsoft: an app that an administrator has let into the mailbox has no refresh token."""
     known = await check_account(
         oauth_mailbox.plugin_context(
@@ -137,7 +137,7 @@ async def test_a_program_may_ask_in_its_own_name(oauth_mailbox: OAuthMailbox) ->
     assert asked["scope"] == "https://outlook.office365.com/.default"
 
 
-async def test_a_refresh_that_is_refused_parks_the_account_with_what_to_do(
+async def test_a_refused_token_refresh_blocks_the_account_with_a_remedy(
     oauth_mailbox: OAuthMailbox,
 ) -> None:
     oauth_mailbox.tokens.refresh_tokens.clear()
@@ -150,7 +150,7 @@ async def test_a_refresh_that_is_refused_parks_the_account_with_what_to_do(
     assert "platforms.email" in no.value.remedy
 
 
-async def test_a_token_server_that_is_not_well_is_asked_again(oauth_mailbox: OAuthMailbox) -> None:
+async def test_a_failing_token_server_is_retried(oauth_mailbox: OAuthMailbox) -> None:
     for oauth_mailbox.tokens.status in (500, 503, 429):
         with pytest.raises(AccountDisconnected, match=f"answered {oauth_mailbox.tokens.status}"):
             await oauth_mailbox.credentials(FixedClock()).current()
@@ -166,7 +166,7 @@ async def test_a_token_server_that_is_not_well_is_asked_again(oauth_mailbox: OAu
         await gone.current()
 
 
-async def test_a_token_serves_until_shortly_before_its_end(oauth_mailbox: OAuthMailbox) -> None:
+async def test_a_token_is_used_until_shortly_before_it_expires(oauth_mailbox: OAuthMailbox) -> None:
     """Providers write its life as a number or as a text."""
     clock = FixedClock()
     for oauth_mailbox.tokens.expires_in in (3600, "3600"):
@@ -180,7 +180,7 @@ async def test_a_token_serves_until_shortly_before_its_end(oauth_mailbox: OAuthM
     assert len(oauth_mailbox.tokens.requests) == 4
 
 
-async def test_a_token_that_was_withdrawn_is_asked_for_anew_and_a_new_one_is_not(
+async def test_a_revoked_token_is_replaced_and_a_new_one_is_not(
     oauth_mailbox: OAuthMailbox,
 ) -> None:
     clock = FixedClock()
@@ -193,7 +193,7 @@ async def test_a_token_that_was_withdrawn_is_asked_for_anew_and_a_new_one_is_not
     assert keys.report_refused(second)
 
 
-async def test_a_mailbox_that_is_not_the_tokens_own_is_refused_with_what_to_do(
+async def test_a_token_of_another_mailbox_is_refused_with_a_remedy(
     oauth_mailbox: OAuthMailbox,
 ) -> None:
     """Real Dovecot: it says no behind an explanation that wants an empty answer."""
@@ -205,7 +205,7 @@ async def test_a_mailbox_that_is_not_the_tokens_own_is_refused_with_what_to_do(
     assert oauth_mailbox.tokens.requests and "a1" not in str(no.value)
 
 
-async def test_a_sender_whose_token_is_refused_parks_the_account(
+async def test_a_token_that_smtp_refuses_blocks_the_account(
     oauth_mailbox: OAuthMailbox,
 ) -> None:
     """Microsoft: SMTP may be switched off for a mailbox that IMAP is on for."""
@@ -220,7 +220,7 @@ async def test_a_sender_whose_token_is_refused_parks_the_account(
     assert "SMTP" in loss.remedy
 
 
-async def test_the_refresh_token_that_follows_another_is_kept_until_a_new_one_is_set(
+async def test_a_rotated_refresh_token_is_stored_until_a_new_one_is_configured(
     oauth_mailbox: OAuthMailbox,
 ) -> None:
     """Microsoft: each lives for 90 days from when it was given, and each use gives another."""
@@ -250,7 +250,7 @@ async def test_the_refresh_token_that_follows_another_is_kept_until_a_new_one_is
         ({"password": "env:P"}, "two ways to log in"),
     ],
 )
-def test_a_half_set_login_is_named_with_what_to_do(change: dict[str, str], told: str) -> None:
+def test_an_incomplete_login_is_named_with_a_remedy(change: dict[str, str], told: str) -> None:
     whole = EmailSettings(
         address="bot@example.org",
         token_url="https://example.org/token",

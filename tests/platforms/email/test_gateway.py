@@ -104,7 +104,7 @@ async def test_another_mail_is_another_conversation(harness: EmailGatewayHarness
     assert "Subject: One\n\nfirst" not in said
 
 
-async def test_what_was_written_while_the_gateway_was_down_is_answered_once(
+async def test_a_mail_received_while_the_gateway_was_down_is_answered_once(
     harness: EmailGatewayHarness,
 ) -> None:
     """G1, G2, H3: killed, and nothing is lost or repeated; the answer knows its thread."""
@@ -120,7 +120,7 @@ async def test_what_was_written_while_the_gateway_was_down_is_answered_once(
     assert (await harness.ledger()) == {"answered": 2}
 
 
-async def test_a_mail_whose_receipt_was_lost_comes_again_under_its_name_and_says_so(
+async def test_a_mail_without_a_receipt_is_sent_again_with_its_message_id_and_marked(
     harness: EmailGatewayHarness,
 ) -> None:
     """I2: unknown → resent once, marked; by its name programs know it for the same mail."""
@@ -135,7 +135,7 @@ async def test_a_mail_whose_receipt_was_lost_comes_again_under_its_name_and_says
     assert len({each["Message-ID"] for each in harness.mails()}) == 1
 
 
-async def test_programs_and_strangers_get_no_answer(harness: EmailGatewayHarness) -> None:
+async def test_programs_and_unknown_senders_get_no_reply(harness: EmailGatewayHarness) -> None:
     """Loops and default deny: nothing is sent to whoever is not allowed, not even a code."""
     harness.model.say("hello")
     eve = harness.mail_server.new_address("eve")
@@ -147,7 +147,7 @@ async def test_programs_and_strangers_get_no_answer(harness: EmailGatewayHarness
     assert len(harness.model.requests) == 1
 
 
-async def test_a_command_waits_for_a_word_by_mail(harness: EmailGatewayHarness) -> None:
+async def test_a_command_is_approved_by_mail(harness: EmailGatewayHarness) -> None:
     """J3: where there are no buttons, a word is as good; what it is written above is cut off."""
     harness.model.say([ToolCall(id=CallId("c1"), name="shell", arguments=RM)], "done")
     await harness.deliver_mail("clean up", subject="Disk")

@@ -14,7 +14,7 @@ from holdfast.core.config.settings import DEFAULT_ACCOUNT
 _KEYS = ("imap_host", "imap_port", "imap_security", "smtp_host", "smtp_port", "smtp_security")
 
 
-async def test_a_gateway_that_was_killed_when_it_had_a_mail_answers_it_once(
+async def test_a_gateway_killed_after_it_accepted_a_mail_answers_it_once(
     tmp_path: Path, mail_server: MailServer
 ) -> None:
     """G1, G2: the row is durable, and how far was read commits with it."""

@@ -14,7 +14,7 @@ On Mon, 16 Nov 2026 at 10:02, Bot <bot@example.org> wrote:
 """
 
 
-def test_what_stands_above_a_quoted_mail_is_what_was_written() -> None:
+def test_the_text_above_a_quoted_mail_is_the_message() -> None:
     written = split_reply(ANSWERED, is_reply=True)
     assert written.text == "Yes, please."
     assert written.quoted == "Shall I order it?\nIt costs 12 EUR."
@@ -29,7 +29,7 @@ def test_what_stands_above_a_quoted_mail_is_what_was_written() -> None:
         "On 2026-11-16, the Bot of the house, who is\ncalled so, Bot\n<bot@example.org> wrote:",
     ],
 )
-def test_the_line_that_says_whose_a_quote_is_goes_with_it(attribution: str) -> None:
+def test_the_attribution_line_belongs_to_the_quote(attribution: str) -> None:
     written = split_reply(f"Yes.\n\n{attribution}\n> Shall I?\n", is_reply=True)
     assert (written.text, written.quoted) == ("Yes.", "Shall I?")
 
@@ -38,7 +38,7 @@ def test_a_sentence_before_a_quote_stays() -> None:
     assert split_reply("I mean this:\n> Shall I?\n", is_reply=True).text == "I mean this:"
 
 
-def test_what_stands_below_a_quote_is_what_was_written() -> None:
+def test_the_text_below_a_quote_is_the_message() -> None:
     written = split_reply("Bot wrote on 2026-11-16:\n> Shall I?\n\nYes.\n-- \nAnn\n", is_reply=True)
     assert (written.text, written.quoted) == ("Yes.", "Shall I?")
 
@@ -48,7 +48,7 @@ def test_answers_between_quotes_stay_with_what_they_answer() -> None:
     assert split_reply(text, is_reply=True).text == text
 
 
-def test_what_outlook_puts_below_is_cut_off_at_its_heading() -> None:
+def test_a_quote_of_outlook_is_removed_at_its_heading() -> None:
     text = (
         "Thanks!\n\n________________________________\nFrom: Bot <bot@example.org>\n"
         "Sent: Monday, 16 November 2026 10:02\nTo: Ann\nSubject: Order\n\nShall I order it?\n"
@@ -60,13 +60,13 @@ def test_what_outlook_puts_below_is_cut_off_at_its_heading() -> None:
     assert split_reply(german, is_reply=True).text == "Ja."
 
 
-def test_what_is_forwarded_is_what_the_mail_is_about() -> None:
+def test_a_forwarded_mail_is_part_of_the_message() -> None:
     text = "Please read:\n\n> From: Bob\n> dinner at eight?\n"
     assert split_reply(text, is_reply=False).text == text.strip()
 
 
 @pytest.mark.parametrize("sign", ["-- \nAnn\n+49 30 1234", "--\nAnn", "Sent from my iPhone"])
-def test_a_signature_is_not_said(sign: str) -> None:
+def test_a_signature_is_removed(sign: str) -> None:
     assert split_reply(f"Yes.\n\n{sign}\n", is_reply=False).text == "Yes."
 
 
@@ -78,11 +78,11 @@ def test_a_signature_is_not_said(sign: str) -> None:
         "Envoyé le dossier hier",
     ],
 )
-def test_what_only_looks_like_a_signature_is_said(text: str) -> None:
+def test_text_that_only_looks_like_a_signature_stays(text: str) -> None:
     assert split_reply(text, is_reply=False).text == text
 
 
-def test_a_mail_of_nothing_but_a_quote_keeps_it() -> None:
+def test_a_mail_with_only_a_quote_contains_it() -> None:
     written = split_reply("> Shall I?\n", is_reply=True)
     assert (written.text, written.quoted) == ("", "Shall I?")
 

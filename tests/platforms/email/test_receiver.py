@@ -73,7 +73,7 @@ def box(mail_server: MailServer, tmp_path: Path) -> BotMailbox:
     return BotMailbox(mail_server, tmp_path)
 
 
-async def test_what_was_there_before_the_first_look_is_old_and_all_that_follows_is_new(
+async def test_mail_from_before_the_first_connection_is_skipped_and_later_mail_is_not(
     box: BotMailbox,
 ) -> None:
     """G1: also what comes while nobody looks, before anything was ever taken."""
@@ -85,9 +85,7 @@ async def test_what_was_there_before_the_first_look_is_old_and_all_that_follows_
         await box.wait_for_texts("while away")
 
 
-async def test_what_is_passed_over_is_looked_at_once(
-    box: BotMailbox, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_skipped_mail_is_read_once(box: BotMailbox, caplog: pytest.LogCaptureFixture) -> None:
     """Loops and forgeries: a bounce, our own mail, what nobody vouches for and what cannot be
     read at all are no rows, and hold up nobody; the mark says that they are behind us."""
     async with box.connected():
@@ -110,7 +108,7 @@ async def test_what_is_passed_over_is_looked_at_once(
         assert why in caplog.text
 
 
-async def test_a_server_that_numbers_its_mail_anew_brings_nothing_twice(box: BotMailbox) -> None:
+async def test_a_new_uidvalidity_delivers_no_mail_twice(box: BotMailbox) -> None:
     """G1, G2: another UIDVALIDITY; what was taken is known by its headers."""
     async with box.connected():
         await box.deliver_mail("one")
@@ -138,7 +136,7 @@ class UnavailableFilesIntake(RecordingIntake):
         return await super().accept(inbound)
 
 
-async def test_of_a_mail_that_is_too_large_the_beginning_is_read(box: BotMailbox) -> None:
+async def test_only_the_beginning_of_a_mail_that_is_too_large_is_read(box: BotMailbox) -> None:
     """Attachments: beyond the limit no file, and the text all the same."""
     box.intake = intake = UnavailableFilesIntake()
     message = mail("look", by=box.ann, to=box.bot)
@@ -150,7 +148,7 @@ async def test_of_a_mail_that_is_too_large_the_beginning_is_read(box: BotMailbox
     assert intake.reasons == ("plän.png: its mail is too large",)
 
 
-async def test_a_mail_of_headers_alone_is_passed_over_and_no_other(
+async def test_a_mail_with_too_many_headers_is_skipped_and_no_other(
     box: BotMailbox, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Bombs: of headers, too, only so many are asked for."""
@@ -165,7 +163,7 @@ async def test_a_mail_of_headers_alone_is_passed_over_and_no_other(
     assert "more headers than any program writes" in caplog.text
 
 
-async def test_one_who_writes_too_much_is_not_answered_and_others_are(
+async def test_a_sender_over_the_hourly_limit_gets_no_reply_and_others_do(
     box: BotMailbox, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Loops: a program that passes for a person."""
@@ -177,7 +175,7 @@ async def test_one_who_writes_too_much_is_not_answered_and_others_are(
     assert "writes so much" in caplog.text
 
 
-def test_the_guard_lets_somebody_go_on_after_an_hour() -> None:
+def test_the_loop_limiter_accepts_a_sender_again_after_an_hour() -> None:
     guard = LoopLimiter(hourly_limit=1)
     guard.record("ann@localhost", at=1000.0)
     assert guard.is_over_limit("ann@localhost", at=4599.0)
@@ -185,7 +183,7 @@ def test_the_guard_lets_somebody_go_on_after_an_hour() -> None:
     assert not guard.is_over_limit("ann@localhost", at=4600.0)
 
 
-async def test_of_a_stranger_nothing_is_kept(box: BotMailbox) -> None:
+async def test_nothing_is_stored_for_an_unknown_sender(box: BotMailbox) -> None:
     box.intake.fail_next(NotAllowed("not on the list"))
     async with box.connected():
         await box.deliver_mail("let me in")
@@ -220,7 +218,7 @@ async def encrypted_settings(
 
 
 @pytest.mark.parametrize("by", [ConnectionSecurity.TLS, ConnectionSecurity.STARTTLS])
-async def test_both_lines_are_secret(box: BotMailbox, by: ConnectionSecurity) -> None:
+async def test_both_connections_are_encrypted(box: BotMailbox, by: ConnectionSecurity) -> None:
     async with (
         encrypted_settings(box.mail_server, by=by) as settings,
         box.connected(**settings) as platform,
@@ -232,7 +230,7 @@ async def test_both_lines_are_secret(box: BotMailbox, by: ConnectionSecurity) ->
         await platform.probe()
 
 
-async def test_a_stranger_in_between_is_noticed(box: BotMailbox) -> None:
+async def test_an_untrusted_certificate_is_rejected(box: BotMailbox) -> None:
     """A certificate that nobody vouches for ends it, before any password is said."""
     async with encrypted_settings(box.mail_server, by=ConnectionSecurity.TLS) as settings:
         with pytest.raises(AccountDisconnected, match="certificate"):
@@ -240,7 +238,7 @@ async def test_a_stranger_in_between_is_noticed(box: BotMailbox) -> None:
                 pass
 
 
-async def test_a_password_that_only_the_other_server_takes_is_refused_for_good(
+async def test_a_password_that_smtp_rejects_is_refused_permanently(
     box: BotMailbox,
 ) -> None:
     async with encrypted_settings(
@@ -252,7 +250,7 @@ async def test_a_password_that_only_the_other_server_takes_is_refused_for_good(
     assert "platforms.email.password" in told.value.remedy
 
 
-async def test_what_setup_asks_is_tried_and_nothing_is_taken(box: BotMailbox) -> None:
+async def test_setup_checks_the_account_without_writing_a_file(box: BotMailbox) -> None:
     def plugin_context(password: str) -> PluginContext[EmailSettings]:
         return PluginContext(
             account="default",
@@ -269,13 +267,13 @@ async def test_what_setup_asks_is_tried_and_nothing_is_taken(box: BotMailbox) ->
     assert list(box.folder.iterdir()) == []
 
 
-async def test_a_folder_that_is_not_there_is_named(box: BotMailbox) -> None:
+async def test_a_missing_folder_is_named(box: BotMailbox) -> None:
     with pytest.raises(ConnectRefused, match="no folder 'Nowhere'"):
         async with box.connected(folder="Nowhere"):
             pass
 
 
-async def test_a_quiet_line_proves_itself_again_and_again(box: BotMailbox) -> None:
+async def test_an_idle_connection_is_checked_regularly(box: BotMailbox) -> None:
     """Law 9: IDLE is ended and begun anew, which is a round trip, long before a server hangs up;
     and what is written meanwhile is heard."""
     async with box.connected(idle_seconds=0.1):
@@ -286,7 +284,7 @@ async def test_a_quiet_line_proves_itself_again_and_again(box: BotMailbox) -> No
     assert box.intake.disconnects == []
 
 
-async def test_news_that_came_beside_another_answer_is_not_waited_for(box: BotMailbox) -> None:
+async def test_new_mail_announced_beside_another_answer_is_noticed(box: BotMailbox) -> None:
     """G1: a server says once that there is more, and with any answer; a line that idles behind
     that would hear nothing until somebody writes again."""
     await box.deliver_mail("one")
@@ -302,7 +300,7 @@ async def test_news_that_came_beside_another_answer_is_not_waited_for(box: BotMa
         assert await mailbox.uids_since(1) == [2]
 
 
-async def test_a_mail_that_the_server_does_not_give_holds_up_nobody_for_ever(
+async def test_a_mail_that_the_server_cannot_deliver_is_skipped_after_several_attempts(
     box: BotMailbox, caplog: pytest.LogCaptureFixture
 ) -> None:
     """G1: Dovecot hangs up over a mail that it cannot read; what came behind is taken at last."""
@@ -325,7 +323,7 @@ async def test_a_mail_that_the_server_does_not_give_holds_up_nobody_for_ever(
     assert "Skipped mail" in caplog.text
 
 
-async def test_a_server_that_says_nothing_by_itself_is_asked(box: BotMailbox) -> None:
+async def test_a_server_without_idle_is_polled(box: BotMailbox) -> None:
     """Without IDLE; here somebody stirs before the minute is over."""
     answers: list[None] = []
     sock = await email_client.open_socket("127.0.0.1", box.mail_server.ports["imap"])
@@ -345,7 +343,7 @@ async def test_a_server_that_says_nothing_by_itself_is_asked(box: BotMailbox) ->
 
 
 @pytest.mark.parametrize("by", [ConnectionSecurity.PLAIN, ConnectionSecurity.TLS])
-async def test_an_attempt_that_nobody_wants_any_more_ends_at_once(
+async def test_a_cancelled_connection_attempt_ends_at_once(
     box: BotMailbox, by: ConnectionSecurity
 ) -> None:
     """C1: a stop waits for no server, and for no thread that waits for one."""

@@ -51,7 +51,7 @@ async def smtp_proxy(mail_server: MailServer) -> AsyncIterator[SmtpProxy]:
         yield smtp_proxy
 
 
-async def test_a_server_that_does_not_take_it_well_says_what_is_known_of_its_fate(
+async def test_each_smtp_failure_says_whether_the_mail_was_sent(
     mail_server: MailServer, smtp_proxy: SmtpProxy, tmp_path: Path
 ) -> None:
     """I2: 4xx → later; 5xx → never; cut before the mail was said → not sent; cut behind its final
@@ -78,7 +78,7 @@ async def test_a_server_that_does_not_take_it_well_says_what_is_known_of_its_fat
     )  # of the last, and of what was called spam
 
 
-async def test_doubt_is_settled_in_the_folder_of_sent_mail(mail_server: MailServer) -> None:
+async def test_an_unknown_outcome_is_resolved_in_the_sent_folder(mail_server: MailServer) -> None:
     """I2: exactly once where the server itself keeps what it has sent; by its name, or by our mark
     where the server has given it another one."""
     bot = mail_server.new_address("bot")
@@ -104,7 +104,7 @@ async def test_doubt_is_settled_in_the_folder_of_sent_mail(mail_server: MailServ
     assert len(waited) == 3  # a server may take a moment to put it there
 
 
-async def test_a_password_that_holds_no_longer_is_told_and_the_mail_stays_ours(
+async def test_a_changed_password_is_reported_and_the_mail_stays_pending(
     mail_server: MailServer, smtp_proxy: SmtpProxy, tmp_path: Path
 ) -> None:
     """I2: nothing was said, and no further try helps until somebody has mended it."""
@@ -122,7 +122,7 @@ async def test_a_password_that_holds_no_longer_is_told_and_the_mail_stays_ours(
     assert PASSWORD not in str(intake.disconnects[0])
 
 
-def test_who_can_be_asked_says_so() -> None:
+def test_lookup_is_declared_only_where_the_server_stores_sent_copies() -> None:
     """I2: declared, so that nothing is marked as repeated that is not."""
     by_server = msgspec.structs.replace(SETTINGS, copies=SentCopies.SERVER)
     assert capabilities_of(by_server).lookup
@@ -145,7 +145,7 @@ async def test_a_mail_whose_copy_is_there_is_not_sent_again(
     assert copy["Message-ID"] == first.platform_message_id
 
 
-def test_an_answer_is_shown_under_what_it_answers() -> None:
+def test_a_reply_references_the_mail_it_answers() -> None:
     thread = EmailThread(subject="Grüße\r\nBcc: eve@example.org", references=("<1@x>", "<2@x>"))
     sent = compose(outbound("yes", address("ann@x", "a" * 24)), thread, settings=SETTINGS, at=0.0)
     read = message_from_bytes(sent.source)
@@ -155,7 +155,7 @@ def test_an_answer_is_shown_under_what_it_answers() -> None:
     assert read["Message-ID"] == f"<hf.d1.{'a' * 24}@localhost>"
 
 
-def test_a_mail_that_answers_nothing_has_a_subject_of_its_own_words() -> None:
+def test_a_mail_outside_a_thread_has_a_subject_from_its_text() -> None:
     text = "# The disk is full\n\n" + "Look: " * 50
     sent = compose(outbound(text, address("ann@x")), None, settings=SETTINGS, at=0.0)
     assert b"\r\nSubject: The disk is full\r\n" in sent.source
@@ -165,7 +165,7 @@ def test_a_mail_that_answers_nothing_has_a_subject_of_its_own_words() -> None:
     assert b"application/pdf" in bare.source
 
 
-def test_no_word_of_an_agent_becomes_a_header_and_every_line_is_short_enough() -> None:
+def test_no_text_of_an_agent_becomes_a_header_and_every_line_is_short_enough() -> None:
     """RFC 5322 2.1.1: 998 bytes a line; a lone dot, From at its beginning and half an emoji are
     words like any other."""
     text = f"Bcc: eve@example.org\n\n.\nFrom here {'x' * 5000} \ud83e"

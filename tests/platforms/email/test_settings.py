@@ -36,14 +36,14 @@ allow = ["ann@example.org"]
         (('authserv_id = "mx', 'idle_seconds = 1800\nauthserv_id = "mx'), "idle_seconds"),
     ],
 )
-def test_a_wrong_setting_is_named_with_what_to_do(
+def test_a_wrong_setting_is_named_with_a_remedy(
     tmp_path: Path, change: tuple[str, str], told: str
 ) -> None:
     with pytest.raises(ConfigError, match=told):
         load(write_config(tmp_path / "home", WHOLE.replace(*change)), ENVIRON)
 
 
-def test_a_mailbox_is_opened_quiet_and_closed_to_strangers(tmp_path: Path) -> None:
+def test_a_mailbox_sends_no_notices_and_no_pairing_codes_by_default(tmp_path: Path) -> None:
     """D5: notices are off here, and so are pairing codes, which would answer spam."""
     config = load(write_config(tmp_path / "home", WHOLE), ENVIRON)
     (platform,) = open_platforms(config, clock=SystemClock(), new_id=lambda prefix: prefix)
@@ -54,7 +54,7 @@ def test_a_mailbox_is_opened_quiet_and_closed_to_strangers(tmp_path: Path) -> No
     assert (settings.effective_imap_port(), settings.effective_smtp_port()) == (993, 465)
 
 
-def test_a_line_is_asked_for_life_before_a_server_hangs_up() -> None:
+def test_idle_is_renewed_before_the_server_disconnects() -> None:
     """RFC 2177: after half an hour at the latest; and silence is noticed soon after that."""
     settings = EmailSettings(enabled=False)
     assert settings.idle_seconds < capabilities_of(settings).heartbeat_interval < 29 * 60

@@ -10,7 +10,7 @@ from holdfast.testing.conformance import CHECKS, ConformanceCheck
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)
-async def test_the_door_keeps_its_promises_on_a_real_server(
+async def test_the_platform_passes_the_conformance_suite_on_a_real_server(
     ngircd: Ngircd, new_nick: Callable[[str], str], check: ConformanceCheck
 ) -> None:
     async with irc_on_ngircd(ngircd, new_nick) as harness:
@@ -18,6 +18,8 @@ async def test_the_door_keeps_its_promises_on_a_real_server(
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)
-async def test_the_door_keeps_its_promises_where_a_history_is_kept(check: ConformanceCheck) -> None:
+async def test_the_platform_passes_the_conformance_suite_with_a_server_history(
+    check: ConformanceCheck,
+) -> None:
     async with irc_with_history() as harness:
         await check(harness)

@@ -28,7 +28,7 @@ async def harness(tmp_path: Path, server: FakeIrcServer) -> AsyncIterator[Platfo
         yield made
 
 
-async def test_on_a_real_server_who_is_allowed_is_answered_and_decides_by_words(
+async def test_on_a_real_server_an_allowed_user_gets_replies_and_approves_by_text(
     tmp_path: Path, port: int, new_nick: Callable[[str], str]
 ) -> None:
     """J3: there are no buttons; authorisation goes by the whole of nick, user and host."""
@@ -54,7 +54,7 @@ async def test_on_a_real_server_who_is_allowed_is_answered_and_decides_by_words(
     assert approval.state is ApprovalState.APPROVED
 
 
-async def test_in_a_channel_who_names_the_bot_is_answered_and_nobody_else(
+async def test_in_a_channel_only_a_mention_gets_a_reply(
     harness: PlatformGatewayHarness, server: FakeIrcServer
 ) -> None:
     """Groups: the agent knows who speaks."""
@@ -69,7 +69,7 @@ async def test_in_a_channel_who_names_the_bot_is_answered_and_nobody_else(
     assert (asked.speaker, asked.text) == ("ann", "are you there?")
 
 
-async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_its_start(
+async def test_a_message_sent_while_the_gateway_was_down_is_answered_once_after_the_start(
     harness: PlatformGatewayHarness, server: FakeIrcServer
 ) -> None:
     """G1, G2: also in a channel, from the history that the server keeps."""
@@ -87,7 +87,7 @@ async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_i
     assert (await harness.ledger()) == {"answered": 3}
 
 
-async def test_a_reply_whose_receipt_was_lost_is_sent_once_more_and_says_so(
+async def test_a_reply_without_a_receipt_is_sent_once_more_and_marked(
     harness: PlatformGatewayHarness, server: FakeIrcServer
 ) -> None:
     """I2: nobody can be asked whether a line has arrived."""
@@ -98,7 +98,7 @@ async def test_a_reply_whose_receipt_was_lost_is_sent_once_more_and_says_so(
     await harness.wait_for_deliveries(DeliveryState.SENT, 1)
 
 
-async def test_a_long_reply_goes_on_in_further_messages_and_ends_where_it_ends(
+async def test_a_long_reply_is_sent_completely_in_several_messages(
     harness: PlatformGatewayHarness, server: FakeIrcServer
 ) -> None:
     """Chunking: a message is a few lines, so that little is repeated where one is in doubt."""

@@ -35,7 +35,7 @@ def open_platform(server: FakeIrcServer, tmp_path: Path) -> NewPlatform:
     return make
 
 
-async def test_it_logs_in_by_sasl_before_it_is_let_in(
+async def test_it_logs_in_by_sasl_before_registration_ends(
     server: FakeIrcServer, open_platform: NewPlatform
 ) -> None:
     """https://ircv3.net/specs/extensions/sasl-3.1: a long password comes in pieces."""
@@ -76,7 +76,7 @@ async def test_a_channel_is_one_chat_however_the_server_writes_it(
     assert [each.source.chat_id for each in heard] == ["#team", "#team", chat, "#ops[1]"]
 
 
-async def test_credentials_that_do_not_hold_are_refused_for_good(
+async def test_wrong_credentials_are_refused_permanently(
     open_platform: NewPlatform,
 ) -> None:
     """A bad password parks the account: trying again changes nothing."""
@@ -87,7 +87,7 @@ async def test_credentials_that_do_not_hold_are_refused_for_good(
     assert "wrong" not in str(refused.value)
 
 
-async def test_a_password_that_nobody_asks_for_is_not_passed_over(
+async def test_a_password_is_an_error_when_the_server_has_no_sasl(
     server: FakeIrcServer, open_platform: NewPlatform
 ) -> None:
     server.offered = ALL - {"sasl"}
@@ -96,7 +96,7 @@ async def test_a_password_that_nobody_asks_for_is_not_passed_over(
             pass
 
 
-async def test_a_person_is_their_account_and_nobody_passes_for_them_by_their_nick(
+async def test_a_user_is_identified_by_account_and_not_by_nick(
     server: FakeIrcServer, open_platform: NewPlatform
 ) -> None:
     """https://ircv3.net/specs/extensions/account-tag; bots: bot-mode; replies: the reply tag."""
@@ -118,7 +118,7 @@ async def test_a_person_is_their_account_and_nobody_passes_for_them_by_their_nic
     assert so.source.author is Author.PERSON
 
 
-async def test_an_answer_goes_to_the_nick_that_the_account_has_now(
+async def test_a_reply_goes_to_the_current_nick_of_the_account(
     server: FakeIrcServer, open_platform: NewPlatform
 ) -> None:
     platform, intake = open_platform(), RecordingIntake()
@@ -134,7 +134,7 @@ async def test_an_answer_goes_to_the_nick_that_the_account_has_now(
 
 
 @pytest.mark.parametrize("less", [set(), {"labeled-response"}, {"echo-message"}])
-async def test_a_receipt_says_that_the_server_has_taken_every_line(
+async def test_a_receipt_means_that_the_server_accepted_every_line(
     server: FakeIrcServer, open_platform: NewPlatform, less: set[str]
 ) -> None:
     """I2: its echo, known by its label; its echo; else the answer to a PING behind it."""
@@ -155,7 +155,7 @@ async def test_a_receipt_says_that_the_server_has_taken_every_line(
     assert "four" not in server.texts()
 
 
-async def test_a_line_of_which_nothing_is_said_is_in_doubt(
+async def test_a_line_without_a_response_has_an_unknown_outcome(
     server: FakeIrcServer, open_platform: NewPlatform
 ) -> None:
     """I2: a timeout after it was written → unknown."""
@@ -166,7 +166,7 @@ async def test_a_line_of_which_nothing_is_said_is_in_doubt(
             await platform.send(outbound("hello", "ann"))
 
 
-async def test_a_line_that_breaks_is_told_and_what_was_on_it_is_in_doubt(
+async def test_a_lost_connection_is_reported_and_its_pending_send_is_unknown(
     server: FakeIrcServer, open_platform: NewPlatform
 ) -> None:
     """I2: written and not confirmed → unknown; what is sent again says so."""
@@ -182,7 +182,7 @@ async def test_a_line_that_breaks_is_told_and_what_was_on_it_is_in_doubt(
     assert isinstance(intake.disconnects[0], AccountDisconnected)
 
 
-async def test_who_leaves_lets_nobody_wait(
+async def test_disconnecting_ends_a_pending_send(
     server: FakeIrcServer, open_platform: NewPlatform
 ) -> None:
     """C8: a send that has no answer yet ends with the connection."""
@@ -195,7 +195,7 @@ async def test_who_leaves_lets_nobody_wait(
         await sending
 
 
-async def test_a_sign_of_typing_is_shown_where_the_server_passes_it_on(
+async def test_typing_is_shown_where_the_server_relays_it(
     server: FakeIrcServer, open_platform: NewPlatform
 ) -> None:
     """https://ircv3.net/specs/client-tags/typing"""
@@ -211,7 +211,7 @@ async def test_a_sign_of_typing_is_shown_where_the_server_passes_it_on(
         assert not platform.capabilities.typing
 
 
-async def test_what_was_said_while_nobody_listened_is_found_in_the_history(
+async def test_messages_sent_while_disconnected_are_found_in_the_history(
     server: FakeIrcServer, open_platform: NewPlatform
 ) -> None:
     """G1: alone and in channels, page by page, and nothing from before the first time."""
@@ -238,7 +238,7 @@ async def test_what_was_said_while_nobody_listened_is_found_in_the_history(
     assert {f"alone {number}" for number in range(5)} <= set(texts)
 
 
-async def test_a_server_that_lists_no_chats_is_asked_about_every_channel(
+async def test_the_history_of_every_channel_is_requested_when_the_server_lists_no_chats(
     server: FakeIrcServer, open_platform: NewPlatform
 ) -> None:
     server.lists_chats = False
@@ -250,7 +250,7 @@ async def test_a_server_that_lists_no_chats_is_asked_about_every_channel(
         await until(lambda: [each.text for each in intake.accepted] == ["missed"])
 
 
-async def test_what_is_played_back_unasked_is_not_taken_for_news(
+async def test_an_unrequested_playback_is_not_taken_for_new_messages(
     server: FakeIrcServer, open_platform: NewPlatform
 ) -> None:
     """https://ircv3.net/specs/batches/chathistory: some servers bring it at each JOIN."""
@@ -269,7 +269,7 @@ async def test_what_is_played_back_unasked_is_not_taken_for_news(
     assert [each.text for each in intake.attempted] == ["new"]
 
 
-async def test_the_same_words_of_the_same_instant_are_one_event_where_they_have_no_name(
+async def test_messages_without_an_id_with_the_same_text_and_time_are_one_event(
     server: FakeIrcServer, open_platform: NewPlatform
 ) -> None:
     """G2: bouncers may not be able to provide ids of messages."""

@@ -47,7 +47,7 @@ def platform(port: int, bot: str, channel: str, tmp_path: Path) -> IrcPlatform:
     return new_platform(settings_for(port, nick=bot, channels=(channel,)), tmp_path, ping=0.05)
 
 
-async def test_what_is_said_alone_or_in_a_channel_is_handed_over_in_its_order(
+async def test_private_and_channel_messages_reach_intake_in_order(
     platform: IrcPlatform, ann: IrcUser, bot: str, channel: str
 ) -> None:
     """Groups: who is named is meant; colours and questions of programs are no words."""
@@ -89,7 +89,7 @@ async def test_what_is_said_alone_or_in_a_channel_is_handed_over_in_its_order(
         ("!", "!"),
     ],
 )
-async def test_commands_need_no_slash_which_clients_keep_for_themselves(
+async def test_commands_may_start_with_an_exclamation_mark(
     platform: IrcPlatform, ann: IrcUser, bot: str, said: str, text: str
 ) -> None:
     intake = RecordingIntake()
@@ -99,7 +99,7 @@ async def test_commands_need_no_slash_which_clients_keep_for_themselves(
     assert heard.text == text.format(bot=bot)
 
 
-async def test_a_command_in_a_channel_that_names_nobody_is_for_another_bot(
+async def test_an_unaddressed_command_in_a_channel_is_not_a_command(
     platform: IrcPlatform, ann: IrcUser, bot: str, channel: str
 ) -> None:
     intake = RecordingIntake()
@@ -111,7 +111,7 @@ async def test_a_command_in_a_channel_that_names_nobody_is_for_another_bot(
     assert [each.text for each in heard] == ["!help", "/help"]
 
 
-async def test_what_cannot_be_kept_now_is_tried_until_it_is(
+async def test_a_message_that_cannot_be_stored_is_retried_until_it_is(
     platform: IrcPlatform, ann: IrcUser, bot: str
 ) -> None:
     """G1: nobody brings it again, so it is not let go."""
@@ -125,7 +125,7 @@ async def test_what_cannot_be_kept_now_is_tried_until_it_is(
     assert [each.text for each in intake.accepted] == ["one", "two"]
 
 
-async def test_a_message_arrives_whole_in_lines_that_the_server_does_not_cut(
+async def test_a_message_arrives_complete_in_lines_that_the_server_does_not_truncate(
     port: int, bot: str, ann: IrcUser, tmp_path: Path
 ) -> None:
     """Chunking: 512 bytes with the prefix that others get, and the longest name of a channel."""
@@ -148,7 +148,7 @@ async def test_a_message_arrives_whole_in_lines_that_the_server_does_not_cut(
     assert ann.texts()[-3:] == ["\x02one\x02", "• two", "• \x1dthree\x1d"]
 
 
-async def test_an_answer_follows_who_is_called_otherwise_meanwhile(
+async def test_a_reply_follows_a_changed_nick(
     port: int, ann: IrcUser, bot: str, channel: str, new_nick: NewNick, tmp_path: Path
 ) -> None:
     """Also after so long that the server is asked who that is."""
@@ -168,7 +168,7 @@ async def test_an_answer_follows_who_is_called_otherwise_meanwhile(
         await until(lambda: ann.texts() == ["after 0", "after 3600"])
 
 
-async def test_what_is_for_one_person_is_not_given_to_whoever_has_the_nick_now(
+async def test_a_reply_is_not_sent_to_a_new_owner_of_the_nick(
     port: int, platform: IrcPlatform, new_nick: NewNick
 ) -> None:
     """A nick belongs to nobody: after a restart, the server is asked who that is."""
@@ -187,7 +187,7 @@ async def test_what_is_for_one_person_is_not_given_to_whoever_has_the_nick_now(
             assert mallory.texts() == []
 
 
-async def test_who_is_not_there_and_what_is_no_target_are_refused(platform: IrcPlatform) -> None:
+async def test_an_absent_user_and_an_invalid_target_are_refused(platform: IrcPlatform) -> None:
     """I2: a complaint of the server comes before its answer to a PING."""
     async with platform.connect(RecordingIntake()):
         for chat in ("nobody!~no@body.example", "nobody", "two,targets", "a b", "#a\r\nQUIT"):
@@ -196,7 +196,7 @@ async def test_who_is_not_there_and_what_is_no_target_are_refused(platform: IrcP
         await platform.probe()
 
 
-async def test_what_a_channel_does_not_take_is_refused(
+async def test_a_message_that_a_channel_does_not_accept_is_refused(
     port: int, platform: IrcPlatform, ann: IrcUser, new_nick: NewNick
 ) -> None:
     """I2; a channel that lets nobody in keeps the bot from no other."""
@@ -226,7 +226,7 @@ async def test_a_locked_channel_is_joined_with_its_key(
         await until(lambda: ann.texts() == ["hello"])
 
 
-async def test_a_line_that_breaks_behind_a_message_leaves_it_in_doubt(
+async def test_a_connection_lost_after_a_message_leaves_the_outcome_unknown(
     port: int, ann: IrcUser, bot: str, channel: str, tmp_path: Path
 ) -> None:
     """I2: it was written, and the answer to the PING behind it never came."""
@@ -243,7 +243,7 @@ async def test_a_line_that_breaks_behind_a_message_leaves_it_in_doubt(
     await until(lambda: ann.texts() == ["hello"])
 
 
-async def test_a_nick_that_is_taken_is_had_again_once_it_is_free(
+async def test_a_nick_in_use_is_reclaimed_once_it_is_free(
     port: int, platform: IrcPlatform, bot: str, ann: IrcUser
 ) -> None:
     intake = RecordingIntake()
@@ -256,7 +256,7 @@ async def test_a_nick_that_is_taken_is_had_again_once_it_is_free(
             await asyncio.sleep(0.02)
 
 
-async def test_a_channel_it_was_thrown_out_of_is_joined_again(
+async def test_a_channel_is_rejoined_after_a_kick(
     platform: IrcPlatform, ann: IrcUser, bot: str, channel: str
 ) -> None:
     ann.do("JOIN", channel)
@@ -267,7 +267,9 @@ async def test_a_channel_it_was_thrown_out_of_is_joined_again(
         await until(lambda: ann.verbs().count("JOIN") == 3)
 
 
-async def test_over_tls_a_server_proves_who_it_is(ngircd: Ngircd, bot: str, tmp_path: Path) -> None:
+async def test_the_certificate_of_the_server_is_verified(
+    ngircd: Ngircd, bot: str, tmp_path: Path
+) -> None:
     known = settings_for(ngircd.tls_port, nick=bot, tls=True, ca_file=str(ngircd.certificate))
     unknown = settings_for(ngircd.tls_port, nick=bot, tls=True)
     intake = RecordingIntake()
@@ -278,9 +280,7 @@ async def test_over_tls_a_server_proves_who_it_is(ngircd: Ngircd, bot: str, tmp_
             pass
 
 
-async def test_a_server_that_asks_for_a_password_refuses_another_for_good(
-    bot: str, tmp_path: Path
-) -> None:
+async def test_a_wrong_server_password_is_refused_permanently(bot: str, tmp_path: Path) -> None:
     with running(tmp_path, password=SERVER_PASSWORD) as guarded:
         settings = settings_for(guarded.port, nick=bot)
         async with new_platform(settings, tmp_path, server_password=SERVER_PASSWORD).connect(
@@ -295,7 +295,7 @@ async def test_a_server_that_asks_for_a_password_refuses_another_for_good(
     assert "platforms.irc.server_password" in refused.value.remedy
 
 
-async def test_a_server_that_is_not_there_is_tried_again(tmp_path: Path) -> None:
+async def test_an_unreachable_server_is_retried(tmp_path: Path) -> None:
     with pytest.raises(AccountDisconnected, match="cannot be reached"):
         async with new_platform(settings_for(1), tmp_path).connect(RecordingIntake()):
             pass

@@ -20,7 +20,7 @@ _LAST = st.text(st.characters(codec="utf-8", exclude_characters="\x00\r\n"))
 
 
 @given(tag=_VALUE, last=_LAST)
-def test_what_is_written_is_read_as_it_was_meant(tag: str, last: str) -> None:
+def test_a_formatted_line_parses_to_the_same_message(tag: str, last: str) -> None:
     """https://ircv3.net/specs/extensions/message-tags#escaping-values"""
     heard = parse_line(format_line("PRIVMSG", "#team", last, tags={"+note": tag, "label": "x"}))
     assert heard is not None
@@ -29,14 +29,14 @@ def test_what_is_written_is_read_as_it_was_meant(tag: str, last: str) -> None:
 
 
 @pytest.mark.parametrize("ending", ["\r", "\n", "\x00"])
-def test_what_would_be_a_second_command_is_written_in_no_line(ending: str) -> None:
+def test_no_formatted_line_contains_a_second_command(ending: str) -> None:
     for params in (("#team", f"hi{ending}QUIT :bye"), (f"#team{ending}", "hi")):
         with pytest.raises(ValueError, match="line end"):
             format_line("PRIVMSG", *params)
 
 
 @given(st.binary(max_size=80))
-def test_no_bytes_of_a_server_are_beyond_reading(raw: bytes) -> None:
+def test_any_bytes_of_a_server_can_be_parsed(raw: bytes) -> None:
     heard = parse_line(raw)
     assert heard is None or heard.command
 
@@ -58,12 +58,12 @@ def test_no_bytes_of_a_server_are_beyond_reading(raw: bytes) -> None:
         (b"\r\n", None),
     ],
 )  # fmt: skip
-def test_a_line_is_read_by_its_grammar(raw: bytes, heard: IrcMessage | None) -> None:
+def test_a_line_is_parsed_by_the_grammar(raw: bytes, heard: IrcMessage | None) -> None:
     """https://modern.ircdocs.horse/#message-format"""
     assert parse_line(raw) == heard
 
 
-def test_names_are_told_apart_as_the_server_does() -> None:
+def test_names_are_compared_by_the_casemapping_of_the_server() -> None:
     """https://modern.ircdocs.horse/#casemapping-parameter"""
     assert IrcNames({}).is_same("Ann[1]~", "ann{1}^")
     assert not IrcNames({"CASEMAPPING": "ascii"}).is_same("ann[1]", "ann{1}")
@@ -87,12 +87,12 @@ def test_names_are_told_apart_as_the_server_does() -> None:
         ("bot's idea", True, "bot's idea"),
     ],
 )
-def test_a_nick_is_named_by_a_word_of_its_own(text: str, named: bool, rest: str) -> None:
+def test_a_nick_is_mentioned_only_as_a_whole_word(text: str, named: bool, rest: str) -> None:
     names = IrcNames({})
     assert (names.mentions(text, "bot"), names.strip_nick(text, "bot")) == (named, rest)
 
 
-def test_colours_are_no_words_and_an_action_is_one() -> None:
+def test_colours_are_removed_and_an_action_is_kept() -> None:
     """https://modern.ircdocs.horse/formatting and https://modern.ircdocs.horse/ctcp"""
     assert (
         strip_formatting("\x0304,1a\x03 \x04FF00FFb\x0f \x02\x1d\x1f\x1e\x11\x16c", nick="ann")
@@ -103,12 +103,12 @@ def test_colours_are_no_words_and_an_action_is_one() -> None:
     assert strip_formatting("\x01VERSION\x01", nick="ann") is None
 
 
-def test_what_is_no_single_target_is_none() -> None:
+def test_an_invalid_target_is_rejected() -> None:
     assert all(is_valid_target(name) for name in ("#team", "ann", "ann!~a@b", "[x]"))
     assert not any(is_valid_target(name) for name in ("", "a b", "a,b", ":a", "a\r\nQUIT", "a\x00"))
 
 
-async def test_a_server_is_never_sent_more_than_it_bears() -> None:
+async def test_the_flood_limit_of_the_server_is_never_exceeded() -> None:
     """RFC 1459, 8.10: some at once, then one in so many seconds, and as many again after a rest."""
     now, sent = 0.0, []
 
@@ -130,7 +130,7 @@ async def test_a_server_is_never_sent_more_than_it_bears() -> None:
     assert sent[6:] == [66.0, 66.0, 66.0, 68.0]
 
 
-def test_a_stamp_sorts_as_the_time_it_names() -> None:
+def test_timestamps_sort_by_time() -> None:
     """https://ircv3.net/specs/extensions/server-time"""
     assert format_timestamp(0.001) == "1970-01-01T00:00:00.001Z"
     assert (

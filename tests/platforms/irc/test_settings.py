@@ -49,7 +49,7 @@ TABLE = '[platforms.irc]\nhost = "irc.example.org"\n'
         (f'{TABLE}chanels = ["#a"]\n', "channels"),
     ],
 )
-def test_a_wrong_setting_is_named_with_what_to_do(tmp_path: Path, text: str, told: str) -> None:
+def test_a_wrong_setting_is_named_with_a_remedy(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         load(write_config(tmp_path / "home", text), {"PW": "x"})
 
@@ -61,7 +61,7 @@ def test_a_channel_may_be_written_in_large_letters(tmp_path: Path) -> None:
     assert (list(settings.chats), settings.home) == (["#team"], "#ops")
 
 
-def test_what_is_sent_to_a_channel_belongs_to_its_chat_however_it_is_written(
+def test_a_channel_has_one_chat_id_in_any_spelling(
     tmp_path: Path,
 ) -> None:
     """One chat has one queue and one session, whoever names it: a person, a job or the file."""
@@ -101,7 +101,7 @@ enabled = false
     assert credential_identities(config)["irc", "oftc"] == ("irc", "irc.oftc.net", "hold")
 
 
-async def test_credentials_are_tried_and_nothing_is_joined(
+async def test_credentials_are_checked_without_joining_a_channel(
     server: FakeIrcServer, tmp_path: Path
 ) -> None:
     settings = settings_for(server.port, channels=("#team",))

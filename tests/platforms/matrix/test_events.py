@@ -30,7 +30,7 @@ def heard(said: MatrixMessage, **more: Any) -> MessageContext:
     return MessageContext(message=said, room_id="!room:example.org", **given)
 
 
-def test_a_message_says_who_where_and_what() -> None:
+def test_a_message_has_its_sender_chat_and_text() -> None:
     inbound = READER.parse(heard(message(body="hello")))
     source = inbound.source
     assert (inbound.text, inbound.event_id, inbound.message_id) == ("hello", "$one", "$one")
@@ -60,7 +60,7 @@ def test_a_message_says_who_where_and_what() -> None:
         ),
     ],
 )
-def test_who_names_the_account_means_it(content: dict[str, Any], text: str | None) -> None:
+def test_a_mention_of_the_account_addresses_it(content: dict[str, Any], text: str | None) -> None:
     inbound = READER.parse(heard(message(**content)))
     assert inbound.mentioned
     assert inbound.text == (content["body"] if text is None else text)
@@ -75,7 +75,7 @@ def test_who_names_the_account_means_it(content: dict[str, Any], text: str | Non
         {"body": "all of you", "m.mentions": {"room": True}},
     ],
 )
-def test_who_names_somebody_else_does_not(content: dict[str, Any]) -> None:
+def test_a_mention_of_another_user_does_not_address_the_account(content: dict[str, Any]) -> None:
     inbound = READER.parse(heard(message(**content)))
     assert (inbound.mentioned, inbound.text) == (False, content["body"])
 
@@ -87,7 +87,7 @@ def test_a_command_may_have_an_exclamation_mark_in_front() -> None:
     assert said == ["/stop", "/model fast", "!important: read this", "! stop", "/stop"]
 
 
-def test_what_has_no_words_is_said_in_words() -> None:
+def test_a_message_without_text_is_described_as_text() -> None:
     emote = message(msgtype="m.emote", body="waves")
     place = message(msgtype="m.location", body="the pub", geo_uri="geo:51.5,0.1")
     sticker = message(type="m.sticker", body="a duck")
@@ -95,19 +95,19 @@ def test_what_has_no_words_is_said_in_words() -> None:
     assert texts == ["* Ann waves", "[Location: geo:51.5,0.1 the pub]", "[Sticker: a duck]"]
 
 
-def test_the_name_of_a_file_is_not_what_was_said_with_it() -> None:
+def test_a_file_name_is_not_a_caption() -> None:
     bare = message(msgtype="m.image", body="duck.png", url="mxc://x/y")
     same = message(msgtype="m.image", body="duck.png", filename="duck.png", url="mxc://x/y")
     told = message(msgtype="m.image", body="a duck", filename="duck.png", url="mxc://x/y")
     assert [READER.parse(heard(each)).text for each in (bare, same, told)] == ["", "", "a duck"]
 
 
-def test_a_notice_is_the_word_of_a_program() -> None:
+def test_a_notice_is_from_a_bot() -> None:
     """Groups: never converses with bots in a loop."""
     assert READER.parse(heard(message(msgtype="m.notice", body="beep"))).source.author is Author.BOT
 
 
-def test_a_reply_quotes_what_it_answers_and_leaves_out_the_stand_in_of_older_clients() -> None:
+def test_a_reply_quotes_the_original_without_the_fallback_of_older_clients() -> None:
     relation = {"m.in_reply_to": {"event_id": "$zero"}}
     body = "> <@bot:example.org> it is me\n> really\n\nI see"
     said = message(body=body, **{"m.relates_to": relation})
@@ -121,7 +121,7 @@ def test_a_reply_quotes_what_it_answers_and_leaves_out_the_stand_in_of_older_cli
     assert (unknown.message_id, unknown.ours) == ("$zero", False)
 
 
-def test_what_a_thread_names_for_older_clients_is_no_reply() -> None:
+def test_the_reply_fallback_of_a_thread_is_not_a_reply() -> None:
     thread = {"rel_type": "m.thread", "event_id": "$root", "m.in_reply_to": {"event_id": "$last"}}
     falling = message(body="hi", **{"m.relates_to": {**thread, "is_falling_back": True}})
     meant = message(body="hi", **{"m.relates_to": thread})
@@ -130,7 +130,7 @@ def test_what_a_thread_names_for_older_clients_is_no_reply() -> None:
     assert other.quoted is not None
 
 
-def test_an_edit_is_about_its_original_and_belongs_where_that_stands() -> None:
+def test_an_edit_refers_to_its_original_and_its_thread() -> None:
     """G2: an event of its own."""
     edit = message(
         event_id="$two",
@@ -147,7 +147,7 @@ def test_an_edit_is_about_its_original_and_belongs_where_that_stands() -> None:
     assert inbound.source.thread_id == "$root"
 
 
-def test_an_event_that_makes_no_sense_is_passed_over() -> None:
+def test_an_invalid_event_is_skipped() -> None:
     wrong = {"type": "m.room.message", "event_id": "$one", "sender": "@ann:example.org"}
     assert parse_message({**wrong, "content": {"body": 5}}) is None
     assert parse_message({**wrong, "event_id": None, "content": {}}) is None

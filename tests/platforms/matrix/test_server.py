@@ -67,11 +67,13 @@ async def harness(
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)
-async def test_a_promise_of_every_platform(check: ConformanceCheck, harness: MatrixHarness) -> None:
+async def test_the_platform_passes_the_conformance_suite(
+    check: ConformanceCheck, harness: MatrixHarness
+) -> None:
     await check(harness)
 
 
-async def test_it_goes_with_whom_it_knows_and_hears_what_was_said_since_the_invitation(
+async def test_invitations_of_allowed_users_are_accepted_with_the_messages_since_then(
     synapse: Synapse, bot: Account, ann: MatrixUser, bob: MatrixUser, folder: Path
 ) -> None:
     """Invites: from allowed people; a stranger's group is declined, and a chat of two taken."""
@@ -128,7 +130,7 @@ async def upgraded(host: MatrixUser, room: str) -> str:
     return str((await host.call("POST", f"rooms/{quote(room)}/upgrade", body))["replacement_room"])
 
 
-async def test_a_room_that_does_not_say_what_it_follows_is_a_chat_of_its_own(
+async def test_a_room_without_a_predecessor_is_a_chat_of_its_own(
     synapse: Synapse,
     bot: Account,
     ann: MatrixUser,
@@ -186,7 +188,7 @@ async def test_an_edit_belongs_to_the_thread_of_what_it_changes(
     assert intake.accepted[-1].text == "after"
 
 
-async def test_a_device_is_kept_over_restarts_and_over_a_token_that_was_revoked(
+async def test_the_device_survives_restarts_and_a_revoked_token(
     synapse: Synapse, bot: Account, ann: MatrixUser, client: MatrixUser, folder: Path
 ) -> None:
     """A login by a password is made once; what it gave can be read by nobody else."""
@@ -206,7 +208,7 @@ async def test_a_device_is_kept_over_restarts_and_over_a_token_that_was_revoked(
     assert ours["device_id"] in [each["device_id"] for each in devices["devices"]]
 
 
-async def test_a_wrong_password_parks_the_account_and_says_what_to_set(
+async def test_a_wrong_password_blocks_the_account_with_a_remedy(
     synapse: Synapse, bot: Account, tmp_path: Path
 ) -> None:
     wrong = Account(name=bot.name.replace("bot", "nobody"), token="")
@@ -234,7 +236,7 @@ async def test_setup_learns_whose_credentials_those_are_and_leaves_no_device(
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_people_see_that_what_they_said_was_taken(
+async def test_an_accepted_message_gets_a_read_receipt(
     synapse: Synapse, bot: Account, ann: MatrixUser, client: MatrixUser, folder: Path
 ) -> None:
     room = await ann.create_room(bot.name, direct=True)
@@ -245,7 +247,7 @@ async def test_people_see_that_what_they_said_was_taken(
         await until(lambda: ann.has_read(room, bot.name, said))
 
 
-async def test_an_encrypted_room_is_read_and_answered_so_that_only_its_people_can(
+async def test_messages_in_an_encrypted_room_are_decrypted_and_replies_are_encrypted(
     synapse: Synapse, bot: Account, folder: Path, eve: EncryptingUser
 ) -> None:
     """E2EE: text, edit and file, over a restart that keeps the device and its keys."""
@@ -272,7 +274,7 @@ async def test_an_encrypted_room_is_read_and_answered_so_that_only_its_people_ca
     assert {oct(each.stat().st_mode & 0o777) for each in folder.iterdir()} == {"0o600"}
 
 
-async def test_a_sign_on_a_sealed_message_is_put_and_taken_back_in_clear(
+async def test_a_reaction_to_an_encrypted_message_is_set_and_removed_unencrypted(
     synapse: Synapse, bot: Account, client: MatrixUser, folder: Path, eve: EncryptingUser
 ) -> None:
     """E2EE: https://spec.matrix.org/latest/client-server-api/#event-annotations-and-reactions: the
@@ -291,7 +293,7 @@ async def test_a_sign_on_a_sealed_message_is_put_and_taken_back_in_clear(
         assert await client.reactions(room, said.message_id, by=bot.name) == []
 
 
-async def test_a_message_whose_keys_are_late_is_told_of_and_read_when_they_come(
+async def test_a_message_whose_keys_are_late_is_announced_and_decrypted_when_they_arrive(
     synapse: Synapse, bot: Account, folder: Path, eve: EncryptingUser
 ) -> None:
     """E2EE: over a restart, too, and in spite of what was heard since."""
@@ -358,7 +360,7 @@ async def gateway_harness(
         yield made
 
 
-async def test_a_person_is_answered_in_one_message_that_grows(
+async def test_a_reply_streams_into_one_message(
     gateway_harness: PlatformGatewayHarness, ann: MatrixUser, bot: Account, chat: str
 ) -> None:
     """I4: stream, edits and final text are one message."""
@@ -373,7 +375,7 @@ async def test_a_person_is_answered_in_one_message_that_grows(
     await gateway_harness.wait_for_deliveries(DeliveryState.SENT, 1)
 
 
-async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_its_start(
+async def test_a_message_sent_while_the_gateway_was_down_is_answered_once_after_the_start(
     gateway_harness: PlatformGatewayHarness, ann: MatrixUser, bot: Account, chat: str
 ) -> None:
     """G1, G2, H3: also where it died before it could say how far it had come."""
@@ -389,7 +391,7 @@ async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_i
     assert await gateway_harness.ledger() == {"answered": 2}
 
 
-async def test_a_reply_whose_receipt_was_lost_is_there_once(
+async def test_a_reply_without_a_receipt_arrives_once(
     gateway_harness: PlatformGatewayHarness,
     proxy: MatrixFaultProxy,
     ann: MatrixUser,

@@ -31,19 +31,19 @@ HOME = '[platforms.matrix]\nhomeserver = "https://example.org"\nuser = "@bot:exa
         (HOME + 'password = "env:A"\ntoken = "env:A"\n', "exclude each other"),
     ],
 )
-def test_what_is_missing_is_named_with_what_to_write(text: str, told: str, tmp_path: Path) -> None:
+def test_a_missing_setting_is_named_with_a_remedy(text: str, told: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=told):
         load(write_config(tmp_path / "home", text), {"A": "secret"})
 
 
-def test_each_account_is_one_of_its_own(tmp_path: Path) -> None:
+def test_each_account_has_its_own_platform(tmp_path: Path) -> None:
     other = '[platforms.matrix.accounts.work]\nhomeserver = "https://x.org"\nuser = "@w:x.org"\n'
     text = f'{HOME}password = "env:A"\n{other}token = "env:A"\n'
     accounts = [each.account for each in open_accounts(tmp_path / "home", text, {"A": "secret"})]
     assert accounts == ["default", "work"]
 
 
-def test_a_library_that_is_not_installed_parks_the_account_and_is_named(
+def test_a_library_that_is_not_installed_blocks_the_account_and_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "nio", None)  # what Python has of a module that is not
@@ -54,7 +54,7 @@ def test_a_library_that_is_not_installed_parks_the_account_and_is_named(
     assert "pip install 'holdfast[matrix]'" in told.value.remedy
 
 
-async def test_a_server_that_is_not_there_may_be_back_later(tmp_path: Path) -> None:
+async def test_an_unreachable_server_is_retried(tmp_path: Path) -> None:
     platform = new_platform(
         "http://127.0.0.1:1", Account(name="@bot:localhost", token=""), tmp_path
     )
@@ -64,7 +64,7 @@ async def test_a_server_that_is_not_there_may_be_back_later(tmp_path: Path) -> N
     assert not isinstance(told.value, ConnectRefused)
 
 
-def test_a_place_is_later_than_another_by_its_number() -> None:
+def test_sync_positions_are_ordered_by_number() -> None:
     """The tokens of a server cannot be compared."""
     place = SyncPosition(number=9, since="s9_1")
     assert SyncPosition.parse(str(place)) == place
@@ -73,7 +73,7 @@ def test_a_place_is_later_than_another_by_its_number() -> None:
     assert [SyncPosition.parse(each) for each in (None, "", "s9", "x s9")] == [None] * 4
 
 
-async def test_what_cannot_be_read_yet_is_kept_over_restarts_and_not_for_ever(
+async def test_undecrypted_messages_are_stored_over_restarts_for_a_limited_time(
     tmp_path: Path,
 ) -> None:
     record = await MatrixCheckpoint.load(tmp_path / "record.json")

@@ -67,7 +67,7 @@ def app(vendor: FakeSlack, base_url: str, tmp_path: Path) -> SlackApp:
     return SlackApp(vendor, base_url, tmp_path / "slack")
 
 
-async def test_what_slack_no_longer_brings_is_fetched_from_the_history_in_order(
+async def test_messages_that_slack_no_longer_delivers_are_fetched_from_the_history_in_order(
     app: SlackApp,
 ) -> None:
     """G1: in the chat of two, in a channel, and in the thread that was spoken in there."""
@@ -93,7 +93,7 @@ async def test_what_slack_no_longer_brings_is_fetched_from_the_history_in_order(
     assert all(each.mentioned for each in missed[2:4])
 
 
-async def test_what_was_taken_is_not_taken_again_and_what_was_said_behind_it_is(
+async def test_stored_messages_are_not_accepted_again_and_later_ones_are(
     app: SlackApp,
 ) -> None:
     """G2: the history names messages as events do, so intake knows them."""
@@ -110,7 +110,7 @@ async def test_what_was_taken_is_not_taken_again_and_what_was_said_behind_it_is(
     assert app.texts[-2:] == ["second", "third"] and app.texts.count("second") == 1
 
 
-async def test_after_a_restart_slack_is_asked_for_nothing(app: SlackApp) -> None:
+async def test_a_short_restart_reads_no_history(app: SlackApp) -> None:
     """It brings by itself what nobody took for a minute: live words wait for no history."""
     async with app.connected():
         app.vendor.say("one")
@@ -122,14 +122,14 @@ async def test_after_a_restart_slack_is_asked_for_nothing(app: SlackApp) -> None
     assert not [call for call in app.vendor.calls if call.startswith("conversations.")]
 
 
-async def test_an_app_that_is_new_asks_for_no_history(app: SlackApp) -> None:
+async def test_a_new_app_reads_no_history(app: SlackApp) -> None:
     async with app.connected():
         app.vendor.say("hello")
         await until(lambda: app.texts == ["hello"])
     assert not [call for call in app.vendor.calls if call.startswith("conversations.")]
 
 
-async def test_a_history_is_read_through_a_flood_and_over_several_pages(app: SlackApp) -> None:
+async def test_a_history_is_read_over_several_pages_and_a_rate_limit(app: SlackApp) -> None:
     await app.first_contact()
     for number in range(230):
         app.say_undelivered(f"{number}")
@@ -139,7 +139,7 @@ async def test_a_history_is_read_through_a_flood_and_over_several_pages(app: Sla
     assert [text for text in app.texts if text.isdigit()] == [str(n) for n in range(230)]
 
 
-async def test_a_chat_that_may_not_be_read_holds_up_no_other(app: SlackApp) -> None:
+async def test_a_chat_that_may_not_be_read_blocks_no_other(app: SlackApp) -> None:
     await app.first_contact()
     app.say_undelivered(f"<@{BOT_USER}> other", chat=CHANNEL, by=BOB)
     app.vendor.faults.add("conversations.history", SlackError("missing_scope", needed="im:history"))
@@ -147,7 +147,7 @@ async def test_a_chat_that_may_not_be_read_holds_up_no_other(app: SlackApp) -> N
         await until(lambda: any(text.endswith("other") for text in app.texts))
 
 
-async def test_a_history_nested_without_end_holds_up_no_other(app: SlackApp) -> None:
+async def test_a_deeply_nested_history_blocks_no_other(app: SlackApp) -> None:
     await app.first_contact()
     app.say_undelivered("deep", blocks=DEEP)
     app.say_undelivered(f"<@{BOT_USER}> other", chat=CHANNEL, by=BOB)
@@ -158,7 +158,7 @@ async def test_a_history_nested_without_end_holds_up_no_other(app: SlackApp) -> 
     assert app.intake.disconnects == []
 
 
-async def test_a_history_that_is_not_answered_breaks_the_line_and_moves_no_mark(
+async def test_a_failed_history_request_ends_the_connection_and_keeps_the_checkpoint(
     app: SlackApp,
 ) -> None:
     await app.first_contact()
@@ -171,7 +171,7 @@ async def test_a_history_that_is_not_answered_breaks_the_line_and_moves_no_mark(
         await until(lambda: "second" in app.texts)
 
 
-async def test_a_message_of_the_history_that_makes_no_sense_is_passed_over(app: SlackApp) -> None:
+async def test_an_invalid_message_in_the_history_is_skipped(app: SlackApp) -> None:
     await app.first_contact()
     app.say_undelivered("odd", files=[7])
     app.say_undelivered("second")
@@ -180,7 +180,7 @@ async def test_a_message_of_the_history_that_makes_no_sense_is_passed_over(app: 
     assert "odd" not in app.texts
 
 
-async def test_what_the_store_does_not_take_is_handed_over_again(app: SlackApp) -> None:
+async def test_a_message_that_the_store_rejects_is_retried(app: SlackApp) -> None:
     await app.first_contact()
     app.say_undelivered("second")
     app.intake.fail_next(StoreError("disk full"))
@@ -188,7 +188,7 @@ async def test_what_the_store_does_not_take_is_handed_over_again(app: SlackApp) 
         await until(lambda: "second" in app.texts)
 
 
-async def test_events_that_are_posted_wait_for_what_was_missed(
+async def test_posted_events_wait_for_the_backlog(
     vendor: FakeSlack, base_url: str, tmp_path: Path
 ) -> None:
     app = SlackApp(vendor, base_url, tmp_path)
@@ -203,7 +203,7 @@ async def test_events_that_are_posted_wait_for_what_was_missed(
     assert app.texts[-2:] == ["second", "third"]
 
 
-async def test_a_record_that_makes_no_sense_is_begun_anew(tmp_path: Path) -> None:
+async def test_an_invalid_checkpoint_file_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "heard.json"
     path.write_text('{"until": "soon"}')
     record = await SlackCheckpoint.load(path, now=7.0)
@@ -217,9 +217,7 @@ async def test_a_record_that_makes_no_sense_is_begun_anew(tmp_path: Path) -> Non
     assert (len(written["threads"]), written["threads"][-1]) == (50, ["D1", "59"])
 
 
-async def test_the_vendors_own_client_reads_the_history_the_same_way(
-    vendor: FakeSlack, base_url: str
-) -> None:
+async def test_the_vendors_client_reads_the_fake_history(vendor: FakeSlack, base_url: str) -> None:
     """The pretend history is not shaped to our code: the vendor's client pages through it."""
     said = [vendor.say(str(number)) for number in range(5)]
     client = AsyncWebClient(token=vendor.token, base_url=f"{base_url}/")

@@ -30,7 +30,7 @@ def opening(base_url: str, **secrets: str) -> PluginContext[SlackSettings]:
     )
 
 
-async def test_both_tokens_are_tried_and_no_socket_is_opened(
+async def test_both_tokens_are_checked_without_opening_a_socket(
     vendor: FakeSlack, base_url: str
 ) -> None:
     assert PLUGIN.check is not None
@@ -42,7 +42,7 @@ async def test_both_tokens_are_tried_and_no_socket_is_opened(
         await PLUGIN.check(opening(base_url, token="xoxb-wrong", app_token=vendor.app_token))
 
 
-async def test_what_the_app_was_not_granted_is_named_with_what_does_not_work(
+async def test_each_missing_scope_is_named_with_what_does_not_work(
     vendor: FakeSlack, base_url: str
 ) -> None:
     """By what Slack says in the headers of its answers."""
@@ -59,7 +59,7 @@ async def test_what_the_app_was_not_granted_is_named_with_what_does_not_work(
         await PLUGIN.check(right)
 
 
-async def test_a_check_of_an_account_that_runs_says_what_it_lacks_now(
+async def test_a_check_of_a_connected_account_names_its_missing_scopes(
     vendor: FakeSlack, base_url: str
 ) -> None:
     platform = new_platform(vendor, base_url)

@@ -62,7 +62,7 @@ async def test_an_envelope_is_acknowledged_once_it_is_durable_and_not_before(
     assert len(vendor.acks) == 1
 
 
-async def test_a_mention_in_a_channel_is_one_message_though_two_events_tell_of_it(
+async def test_a_mention_with_two_events_is_one_message(
     vendor: FakeSlack, base_url: str, intake: RecordingIntake
 ) -> None:
     """G2: `message` and `app_mention` have event ids of their own, and are about one message."""
@@ -77,7 +77,7 @@ async def test_a_mention_in_a_channel_is_one_message_though_two_events_tell_of_i
     assert inbound.source.thread_id == said["ts"]
 
 
-async def test_a_name_alone_is_said_too(
+async def test_a_mention_alone_is_a_message_too(
     vendor: FakeSlack, base_url: str, intake: RecordingIntake
 ) -> None:
     async with connected(vendor, base_url, intake):
@@ -85,7 +85,7 @@ async def test_a_name_alone_is_said_too(
     assert [each.text for each in intake.accepted] == ["@holdfast"]
 
 
-async def test_a_thread_is_a_place_of_its_own_and_knows_whose_it_is(
+async def test_a_thread_has_its_own_id_and_knows_its_author(
     vendor: FakeSlack, base_url: str, intake: RecordingIntake
 ) -> None:
     """Groups: what is said under a message of ours answers it."""
@@ -102,7 +102,7 @@ async def test_a_thread_is_a_place_of_its_own_and_knows_whose_it_is(
     assert not any(each.mentioned for each in intake.accepted)
 
 
-async def test_without_threads_a_channel_is_one_place(
+async def test_without_threads_a_channel_is_one_conversation(
     vendor: FakeSlack, base_url: str, intake: RecordingIntake
 ) -> None:
     async with connected(vendor, base_url, intake, threads=False):
@@ -110,7 +110,7 @@ async def test_without_threads_a_channel_is_one_place(
     assert intake.accepted[0].source.thread_id is None
 
 
-async def test_only_what_somebody_has_changed_is_a_change(
+async def test_only_an_edit_by_a_user_is_an_edit(
     vendor: FakeSlack, base_url: str, intake: RecordingIntake
 ) -> None:
     """G2: Slack also tells that a link was unfurled; nobody said anything by that."""
@@ -126,7 +126,7 @@ async def test_only_what_somebody_has_changed_is_a_change(
     assert [each.text for each in intake.attempted] == ["see https://example.org", "see nothing"]
 
 
-async def test_bots_are_told_from_people_and_we_do_not_hear_ourselves(
+async def test_bots_are_distinguished_from_people_and_our_own_messages_are_skipped(
     vendor: FakeSlack, base_url: str, intake: RecordingIntake
 ) -> None:
     """Loops: what the account itself wrote comes back to it, and so does each of its changes."""
@@ -138,7 +138,7 @@ async def test_bots_are_told_from_people_and_we_do_not_hear_ourselves(
     assert {each.source.author for each in intake.attempted} == {Author.BOT}
 
 
-async def test_a_press_is_said_by_who_pressed_in_the_thread_of_its_message(
+async def test_a_button_press_is_a_message_of_its_user_in_the_thread(
     vendor: FakeSlack, base_url: str, intake: RecordingIntake
 ) -> None:
     """Buttons: each press is an event of its own, acknowledged after the commit."""
@@ -163,7 +163,7 @@ async def test_a_press_is_said_by_who_pressed_in_the_thread_of_its_message(
         ("/holdfast", "", "/help"),
     ],
 )
-async def test_a_slash_command_is_a_command_or_said_to_the_agent(
+async def test_a_slash_command_is_a_command_or_a_message_to_the_agent(
     vendor: FakeSlack, base_url: str, intake: RecordingIntake, command: str, text: str, said: str
 ) -> None:
     async with connected(vendor, base_url, intake):
@@ -172,7 +172,7 @@ async def test_a_slash_command_is_a_command_or_said_to_the_agent(
     assert intake.accepted[0].source.chat_id == dm(ANN)
 
 
-async def test_a_command_that_is_not_allowed_says_so_and_one_that_cannot_be_kept_failed(
+async def test_a_refused_command_gets_a_reason_and_one_that_cannot_be_stored_fails(
     vendor: FakeSlack, base_url: str, intake: RecordingIntake
 ) -> None:
     """Slack brings a command once and tells its giver that it failed, where nobody answers."""
@@ -189,7 +189,7 @@ async def test_a_command_that_is_not_allowed_says_so_and_one_that_cannot_be_kept
     assert [each.text for each in intake.accepted] == ["hello"]
 
 
-async def test_a_command_does_not_wait_behind_what_cannot_be_kept_yet(
+async def test_a_command_does_not_wait_for_an_event_that_cannot_be_stored_yet(
     vendor: FakeSlack, base_url: str, intake: RecordingIntake
 ) -> None:
     """Commands: three seconds are all that Slack gives them, whatever becomes of an event."""
@@ -205,7 +205,7 @@ async def test_a_command_does_not_wait_behind_what_cannot_be_kept_yet(
     assert [each.text for each in intake.accepted] == ["/stop", "here"]
 
 
-async def test_files_are_handed_over_and_one_that_is_not_to_be_had_holds_up_nobody(
+async def test_files_reach_intake_also_those_that_need_a_lookup(
     vendor: FakeSlack, base_url: str, intake: RecordingIntake
 ) -> None:
     """Attachments in: also those of another workspace, whose event has only their name."""
@@ -217,7 +217,7 @@ async def test_files_are_handed_over_and_one_that_is_not_to_be_had_holds_up_nobo
     assert intake.attachments == [("plan.txt", b"the plan"), (f"file-{shared['id']}", b"shared")]
 
 
-async def test_the_token_goes_to_nobody_but_slack(vendor: FakeSlack, base_url: str) -> None:
+async def test_the_token_is_sent_only_to_slack(vendor: FakeSlack, base_url: str) -> None:
     client = SlackClient(Secret(vendor.token), base_url=base_url)
     async with client.open(lambda: None, lambda error: None):
         for url in ("http://127.0.0.1:1/x", "https://slack.com.example.org/x", "https://x.org/x"):
@@ -225,7 +225,7 @@ async def test_the_token_goes_to_nobody_but_slack(vendor: FakeSlack, base_url: s
                 await client.download(url, max_bytes=9)
 
 
-async def test_a_socket_that_slack_replaces_is_opened_anew_and_nothing_is_lost(
+async def test_a_socket_that_slack_replaces_is_reopened_without_loss(
     vendor: FakeSlack, base_url: str, web_api: FakeWebApi, intake: RecordingIntake
 ) -> None:
     async with connected(vendor, base_url, intake):
@@ -238,7 +238,7 @@ async def test_a_socket_that_slack_replaces_is_opened_anew_and_nothing_is_lost(
     assert intake.disconnects == []
 
 
-async def test_a_line_that_breaks_and_a_mode_that_is_switched_off_are_told(
+async def test_a_lost_socket_and_a_disabled_socket_mode_are_reported(
     vendor: FakeSlack, base_url: str, web_api: FakeWebApi, intake: RecordingIntake
 ) -> None:
     async with new_platform(vendor, base_url).connect(intake):
@@ -257,7 +257,7 @@ async def test_a_line_that_breaks_and_a_mode_that_is_switched_off_are_told(
     ]
 
 
-async def test_a_half_open_socket_falls_silent_and_a_living_one_does_not(
+async def test_a_half_open_socket_reports_no_activity(
     vendor: FakeSlack, base_url: str, web_api: FakeWebApi, intake: RecordingIntake
 ) -> None:
     """Law 9: each answer to a ping is a proof, and no other sign is needed."""
@@ -295,7 +295,7 @@ async def test_a_half_open_socket_falls_silent_and_a_living_one_does_not(
         ),
     ],
 )
-async def test_what_a_person_has_to_mend_is_refused_with_what_and_where(
+async def test_a_configuration_error_at_slack_is_refused_with_a_remedy(
     vendor: FakeSlack,
     base_url: str,
     intake: RecordingIntake,
@@ -330,5 +330,5 @@ async def test_an_app_that_may_not_write_is_refused_with_the_scope(
         ("a &amp;lt; b &lt; c", "a &lt; b < c"),
     ],
 )
-def test_words_are_read_as_people_read_them(written: str, read: str) -> None:
+def test_message_text_is_converted_to_plain_text(written: str, read: str) -> None:
     assert plain_text(written, own_user_id=BOT_USER) == read

@@ -70,7 +70,7 @@ async def test_an_event_that_is_posted_twice_counts_once(
     assert (len(intake.attempted), len(intake.accepted)) == (3, 1)
 
 
-async def test_presses_and_commands_are_forms_and_a_stranger_reads_why_not(
+async def test_button_presses_and_commands_are_forms_and_an_unknown_sender_gets_a_reason(
     vendor: FakeSlack, platform: SlackPlatform, url: str
 ) -> None:
     intake = RecordingIntake()
@@ -102,7 +102,7 @@ async def posts(http: aiohttp.ClientSession, url: str, body: bytes, headers: Jso
         return response.status
 
 
-async def test_what_is_not_signed_or_was_signed_long_ago_is_sent_away(
+async def test_a_request_that_is_unsigned_or_was_signed_long_ago_is_rejected(
     vendor: FakeSlack, platform: SlackPlatform, url: str
 ) -> None:
     """The window of five minutes; a stamp that is none is no error of ours."""
@@ -122,7 +122,7 @@ async def test_what_is_not_signed_or_was_signed_long_ago_is_sent_away(
     assert intake.attempted == []
 
 
-async def test_what_is_in_hand_when_the_line_is_left_stays_with_slack(
+async def test_an_event_in_progress_at_disconnect_stays_at_slack(
     vendor: FakeSlack, platform: SlackPlatform, url: str
 ) -> None:
     """G1, C8: neither durable nor acknowledged; and nobody goes on working at it."""
@@ -138,7 +138,7 @@ async def test_what_is_in_hand_when_the_line_is_left_stays_with_slack(
     assert slow.attempted == []
 
 
-async def test_a_token_that_is_revoked_later_is_told_as_soon_as_it_is_met(
+async def test_a_token_revoked_later_is_reported_at_the_first_failed_call(
     vendor: FakeSlack, platform: SlackPlatform
 ) -> None:
     """Whoever sends meets it first: the account is parked without waiting for a sign of life."""
@@ -150,5 +150,5 @@ async def test_a_token_that_is_revoked_later_is_told_as_soon_as_it_is_met(
     assert isinstance(intake.disconnects[0], ConnectRefused)
 
 
-async def test_a_door_with_a_socket_has_no_route(vendor: FakeSlack, base_url: str) -> None:
+async def test_a_socket_mode_platform_has_no_route(vendor: FakeSlack, base_url: str) -> None:
     assert list(new_platform(vendor, base_url).routes()) == []

@@ -37,7 +37,7 @@ async def socket(vendor: FakeSlack, client: AsyncWebClient) -> AsyncIterator[Soc
     await asyncio.sleep(0)  # its tasks end by themselves
 
 
-async def test_a_message_is_posted_changed_and_found_in_the_history(
+async def test_a_message_is_posted_edited_and_found_in_the_history(
     vendor: FakeSlack, client: AsyncWebClient
 ) -> None:
     metadata = {"event_type": "mine", "event_payload": {"id": "d1"}}
@@ -50,7 +50,7 @@ async def test_a_message_is_posted_changed_and_found_in_the_history(
     assert "metadata" not in bare["messages"][0]
 
 
-async def test_refusals_and_floods_are_told_as_the_client_expects(
+async def test_refusals_and_rate_limits_have_the_form_that_the_client_expects(
     vendor: FakeSlack, client: AsyncWebClient
 ) -> None:
     with pytest.raises(SlackApiError) as refused:
@@ -67,7 +67,7 @@ async def test_refusals_and_floods_are_told_as_the_client_expects(
     assert unknown.value.response["error"] == "invalid_auth"
 
 
-async def test_a_message_bears_a_sign_once_until_it_is_taken_back(
+async def test_a_reaction_can_be_added_once_and_removed(
     vendor: FakeSlack, client: AsyncWebClient
 ) -> None:
     place = {"channel": dm(ANN), "timestamp": str(vendor.say("hello")["ts"]), "name": "eyes"}
@@ -125,7 +125,7 @@ async def test_an_envelope_comes_over_the_socket_until_it_is_acknowledged(
     assert vendor.sockets == 2
 
 
-def test_posts_are_signed_as_the_vendors_verifier_wants(vendor: FakeSlack) -> None:
+def test_posts_are_signed_as_the_vendors_verifier_expects(vendor: FakeSlack) -> None:
     vendor.say(f"<@{BOT_USER}> hi", chat=CHANNEL)
     vendor.command("/holdfast", "stop")
     assert [each["payload"].get("event", {}).get("type") for each in vendor.waiting] == [

@@ -31,7 +31,7 @@ async def harness(
         yield harness
 
 
-async def test_a_reply_grows_in_one_message_and_its_event_is_acknowledged(
+async def test_a_reply_streams_into_one_message_and_its_event_is_acknowledged(
     harness: PlatformGatewayHarness, vendor: FakeSlack
 ) -> None:
     """G1, I4: stream, edits and final text are one message."""
@@ -66,7 +66,7 @@ async def test_a_mention_is_answered_once_in_a_thread_that_is_the_conversation(
     assert len(harness.model.requests) == 2
 
 
-async def test_a_reply_whose_receipt_was_lost_is_looked_up_and_not_sent_again(
+async def test_a_reply_without_a_receipt_is_looked_up_and_not_sent_again(
     harness: PlatformGatewayHarness, vendor: FakeSlack
 ) -> None:
     """I2: unknown → settled by the look-up that the door declares."""
@@ -77,7 +77,7 @@ async def test_a_reply_whose_receipt_was_lost_is_looked_up_and_not_sent_again(
     assert vendor.texts() == ["hello"]
 
 
-async def test_a_press_on_a_button_lets_the_command_run(
+async def test_pressing_a_button_lets_the_command_run(
     harness: PlatformGatewayHarness, vendor: FakeSlack
 ) -> None:
     """J3: by somebody who was asked, acknowledged when the press is durable."""
@@ -93,7 +93,7 @@ async def test_a_press_on_a_button_lets_the_command_run(
     assert not vendor.waiting
 
 
-async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_its_start(
+async def test_a_message_sent_while_the_gateway_was_down_is_answered_once_after_the_start(
     harness: PlatformGatewayHarness, vendor: FakeSlack
 ) -> None:
     """G1, G2: an event that was committed before the crash comes again, and counts once."""

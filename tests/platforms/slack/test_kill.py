@@ -11,7 +11,7 @@ from tests.platforms.slack.fake import ANN, SIGNING_SECRET, FakeSlack
 from tests.platforms.slack.fake_events_api import posting
 
 
-async def test_a_gateway_that_was_killed_before_it_could_acknowledge_answers_once(
+async def test_a_gateway_killed_before_it_acknowledged_an_event_answers_once(
     tmp_path: Path, vendor: FakeSlack, base_url: str
 ) -> None:
     """G1, G2: committed over its own listener and not answered; Slack posts it again."""

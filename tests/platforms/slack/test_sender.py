@@ -38,7 +38,7 @@ async def lookup(vendor: FakeSlack, base_url: str) -> AsyncIterator[SlackDeliver
         yield SlackDeliveryLookup(client, sleep=at_once)
 
 
-async def test_a_message_has_its_form_in_blocks_and_its_words_beside_them(
+async def test_a_message_has_blocks_and_a_plain_text(
     vendor: FakeSlack, platform: SlackPlatform
 ) -> None:
     buttons = (Button(label="Yes" * 40, value="/approve 1"), Button(label="No", value="/deny 1"))
@@ -51,7 +51,7 @@ async def test_a_message_has_its_form_in_blocks_and_its_words_beside_them(
     assert [each["value"] for each in buttons["elements"]] == ["/approve 1", "/deny 1"]
 
 
-async def test_blocks_that_are_refused_leave_the_words_and_the_buttons(
+async def test_refused_blocks_are_replaced_by_text_and_buttons(
     vendor: FakeSlack, platform: SlackPlatform
 ) -> None:
     vendor.faults.add("chat.postMessage", SlackError("invalid_blocks"))
@@ -64,7 +64,7 @@ async def test_blocks_that_are_refused_leave_the_words_and_the_buttons(
 @pytest.mark.parametrize(
     "fault", [ConnectionFault.RESET_AFTER, ConnectionFault.ERROR_AFTER, ConnectionFault.TEXT_AFTER]
 )
-async def test_an_answer_that_is_none_leaves_it_open_and_the_history_settles_it(
+async def test_an_invalid_response_leaves_the_outcome_unknown_and_the_history_resolves_it(
     vendor: FakeSlack, platform: SlackPlatform, lookup: SlackDeliveryLookup, fault: ConnectionFault
 ) -> None:
     """I2: unknown, and settled by a look-up: the message carries its delivery, unseen."""
@@ -78,7 +78,7 @@ async def test_an_answer_that_is_none_leaves_it_open_and_the_history_settles_it(
     assert platform.capabilities.lookup
 
 
-async def test_a_delivery_in_a_thread_and_one_behind_many_others_are_found(
+async def test_a_delivery_in_a_thread_and_one_on_a_later_page_are_found(
     vendor: FakeSlack, platform: SlackPlatform, lookup: SlackDeliveryLookup
 ) -> None:
     """I2: replies are not in the history of their channel; the history comes in pages."""
@@ -92,7 +92,7 @@ async def test_a_delivery_in_a_thread_and_one_behind_many_others_are_found(
     assert await lookup.find_delivery(DeliveryId("d1"), address())
 
 
-async def test_a_file_is_brought_and_then_shown_with_its_words_and_can_be_found(
+async def test_a_file_is_uploaded_and_shared_with_its_text_and_can_be_looked_up(
     vendor: FakeSlack, platform: SlackPlatform, lookup: SlackDeliveryLookup
 ) -> None:
     """Attachments out, I2: a file has no metadata, and carries its delivery in its words."""
@@ -108,7 +108,7 @@ async def test_a_file_is_brought_and_then_shown_with_its_words_and_can_be_found(
 
 
 @pytest.mark.parametrize("fault", [ConnectionFault.RESET_AFTER, ConnectionFault.ERROR_AFTER])
-async def test_a_file_that_nobody_was_shown_is_still_ours_to_send(
+async def test_a_file_that_was_not_shared_yet_stays_pending(
     vendor: FakeSlack, platform: SlackPlatform, fault: ConnectionFault
 ) -> None:
     vendor.faults.add("files.getUploadURLExternal", fault)
@@ -126,7 +126,7 @@ async def test_a_file_that_nobody_was_shown_is_still_ours_to_send(
         ("account_inactive", NotConnected),
     ],
 )
-async def test_each_refusal_says_what_is_known_of_the_message(
+async def test_each_error_code_says_whether_the_message_was_sent(
     vendor: FakeSlack, platform: SlackPlatform, error: str, kind: type[Exception]
 ) -> None:
     """I2: by Slack's own words, for its status is 200."""
@@ -142,7 +142,7 @@ async def test_a_missing_permission_is_named(vendor: FakeSlack, platform: SlackP
         await platform.send(outbound("", file=PLAN))
 
 
-async def test_what_is_not_ours_or_gone_cannot_be_changed(
+async def test_a_foreign_or_deleted_message_cannot_be_edited(
     vendor: FakeSlack, platform: SlackPlatform
 ) -> None:
     hers = vendor.say("hello")
@@ -151,7 +151,7 @@ async def test_what_is_not_ours_or_gone_cannot_be_changed(
             await platform.edit(change(message, "changed", chat=dm(ANN)))
 
 
-async def test_without_its_scope_there_are_no_signs_and_nothing_else_is_missing(
+async def test_without_the_scope_there_are_no_reactions_and_all_else_works(
     vendor: FakeSlack, base_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Told as any other scope that the app lacks."""
@@ -172,7 +172,7 @@ async def test_without_its_scope_there_are_no_signs_and_nothing_else_is_missing(
     assert "lacks the scope reactions:write" in caplog.text
 
 
-async def test_without_the_history_a_repetition_says_that_it_may_be_one(
+async def test_without_history_access_a_resent_message_is_marked(
     vendor: FakeSlack, base_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """I2: a door declares only what settles doubt; what the app lacks stands in the log."""

@@ -27,7 +27,7 @@ TABLE = '[platforms.slack]\ntoken = "env:BOT"\n'
         (f'{TABLE}app_token = "env:APP"\nmax_file_mb = 5000\n', "max_file_mb"),
     ],
 )
-def test_a_wrong_setting_is_named_with_what_to_do(tmp_path: Path, text: str, told: str) -> None:
+def test_a_wrong_setting_is_named_with_a_remedy(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         load(write_config(tmp_path / "home", text), ENVIRON)
 

@@ -56,7 +56,7 @@ async def test_a_long_poll_ends_with_the_first_update(vendor: FakeTelegram, ptb:
     assert (update.message.text, update.message.from_user.id) == ("hello", ANN["id"])
 
 
-async def test_who_polls_is_turned_away_by_who_polls_after(vendor: FakeTelegram, ptb: Bot) -> None:
+async def test_a_second_poller_disconnects_the_first(vendor: FakeTelegram, ptb: Bot) -> None:
     first = asyncio.create_task(ptb.get_updates(timeout=30))
     await _called(vendor, "getupdates", 1)
     async with Bot(vendor.token, base_url=ptb.base_url.removesuffix(vendor.token)) as other:
@@ -67,7 +67,7 @@ async def test_who_polls_is_turned_away_by_who_polls_after(vendor: FakeTelegram,
         assert len(await second) == 1
 
 
-async def test_a_bot_has_one_reaction_on_a_message_and_takes_it_back(
+async def test_a_bot_has_one_reaction_on_a_message_and_can_remove_it(
     vendor: FakeTelegram, ptb: Bot
 ) -> None:
     message = vendor.say("hello")
@@ -82,7 +82,7 @@ async def test_a_bot_has_one_reaction_on_a_message_and_takes_it_back(
     assert vendor.reactions[place] == []
 
 
-async def test_updates_that_were_not_asked_for_are_not_queued(
+async def test_update_types_that_are_not_requested_are_not_queued(
     vendor: FakeTelegram, ptb: Bot
 ) -> None:
     await ptb.get_updates(allowed_updates=["callback_query"])
@@ -95,7 +95,7 @@ async def test_updates_that_were_not_asked_for_are_not_queued(
     assert vendor.answered[0]["text"] == "done"
 
 
-async def test_a_message_stands_in_its_topic_with_entities_buttons_and_what_it_replies_to(
+async def test_a_message_has_its_topic_entities_buttons_and_reply(
     vendor: FakeTelegram, ptb: Bot
 ) -> None:
     family = vendor.group(forum=True)
@@ -117,7 +117,7 @@ async def test_a_message_stands_in_its_topic_with_entities_buttons_and_what_it_r
         await ptb.send_message(family["id"], "x", reply_parameters=ReplyParameters(999))
 
 
-async def test_a_message_of_4096_units_is_taken_and_one_of_more_is_not(
+async def test_a_message_of_4096_units_is_accepted_and_a_longer_one_is_not(
     vendor: FakeTelegram, ptb: Bot
 ) -> None:
     chat = vendor.dm()["id"]
@@ -136,7 +136,7 @@ async def test_a_message_of_4096_units_is_taken_and_one_of_more_is_not(
     assert len(vendor.sent) == 1
 
 
-async def test_an_edit_that_changes_nothing_is_refused_and_so_is_one_of_what_is_gone(
+async def test_an_edit_that_changes_nothing_and_an_edit_of_a_missing_message_are_refused(
     vendor: FakeTelegram, ptb: Bot
 ) -> None:
     chat = vendor.dm()["id"]
@@ -154,7 +154,7 @@ async def test_an_edit_that_changes_nothing_is_refused_and_so_is_one_of_what_is_
         await ptb.delete_message(chat, sent.message_id)
 
 
-async def test_files_go_both_ways(vendor: FakeTelegram, ptb: Bot) -> None:
+async def test_files_are_received_and_sent(vendor: FakeTelegram, ptb: Bot) -> None:
     given = vendor.upload("notes.txt", b"what people wrote", mime="text/plain")
     vendor.say("look", document=given)
     (update,) = await ptb.get_updates()
@@ -180,7 +180,7 @@ async def test_files_go_both_ways(vendor: FakeTelegram, ptb: Bot) -> None:
 
 # The library announces that a later version of it counts in other units.
 @pytest.mark.filterwarnings("ignore:.*retry_after")
-async def test_refusals_come_as_the_vendor_words_them(vendor: FakeTelegram, ptb: Bot) -> None:
+async def test_refusals_have_the_wording_of_the_vendor(vendor: FakeTelegram, ptb: Bot) -> None:
     chat = vendor.dm()["id"]
     vendor.faults.add("sendMessage", flood(7))
     with pytest.raises(RetryAfter, match="7"):
@@ -200,7 +200,7 @@ async def test_refusals_come_as_the_vendor_words_them(vendor: FakeTelegram, ptb:
 @pytest.mark.parametrize(
     "how", [ConnectionFault.RESET_AFTER, ConnectionFault.RESET_BEFORE, ConnectionFault.ERROR_AFTER]
 )
-async def test_a_line_breaks_before_or_after_the_message_was_taken(
+async def test_a_connection_breaks_before_or_after_the_message_is_accepted(
     vendor: FakeTelegram, ptb: Bot, how: ConnectionFault
 ) -> None:
     chat = vendor.dm()["id"]
@@ -210,7 +210,9 @@ async def test_a_line_breaks_before_or_after_the_message_was_taken(
     assert len(vendor.sent) == (how is not ConnectionFault.RESET_BEFORE)
 
 
-async def test_a_webhook_is_posted_to_until_it_answers_well(vendor: FakeTelegram, ptb: Bot) -> None:
+async def test_an_update_is_posted_until_the_webhook_returns_200(
+    vendor: FakeTelegram, ptb: Bot
+) -> None:
     got: list[tuple[str, str]] = []
 
     async def hook(request: aiohttp.web.Request) -> aiohttp.web.Response:

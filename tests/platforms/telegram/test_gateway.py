@@ -38,7 +38,7 @@ async def harness(
         yield harness
 
 
-async def test_a_person_is_answered_and_the_update_is_confirmed(
+async def test_a_user_gets_a_reply_and_the_update_is_confirmed(
     harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
     harness.model.say("Hello **Ann**")
@@ -50,7 +50,7 @@ async def test_a_person_is_answered_and_the_update_is_confirmed(
     await harness.wait_for_deliveries(DeliveryState.SENT, 1)
 
 
-async def test_a_reply_grows_in_one_message(
+async def test_a_reply_streams_into_one_message(
     harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
     """I4: stream, edits and final text are one message."""
@@ -66,7 +66,7 @@ async def test_a_reply_grows_in_one_message(
     assert len(vendor.sent) == 1
 
 
-async def test_a_message_that_waits_bears_a_sign_until_its_turn(
+async def test_a_queued_message_has_a_reaction_until_its_turn_starts(
     harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
     reply = ManualReply()
@@ -82,7 +82,7 @@ async def test_a_message_that_waits_bears_a_sign_until_its_turn(
     await until(lambda: vendor.reactions[place] == [])
 
 
-async def test_a_long_answer_comes_in_messages_that_telegram_takes(
+async def test_a_long_reply_is_split_into_messages_that_telegram_accepts(
     harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
     words = " ".join(["🦆🦆🦆🦆"] * 1200)
@@ -93,7 +93,7 @@ async def test_a_long_answer_comes_in_messages_that_telegram_takes(
     assert " ".join(vendor.texts()) == words
 
 
-async def test_what_was_said_while_the_gateway_was_down_is_answered_after_its_start(
+async def test_a_message_sent_while_the_gateway_was_down_is_answered_after_the_start(
     harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
     """G1, H3: nothing is dropped at connect."""
@@ -104,7 +104,7 @@ async def test_what_was_said_while_the_gateway_was_down_is_answered_after_its_st
     await harness.wait_for_texts("here I am")
 
 
-async def test_an_update_that_comes_again_after_a_crash_is_answered_once(
+async def test_an_update_delivered_again_after_a_crash_is_answered_once(
     harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
     """G2: it was committed, and killed before it could be confirmed."""
@@ -121,7 +121,7 @@ async def test_an_update_that_comes_again_after_a_crash_is_answered_once(
     assert (await harness.ledger()) == {"answered": 2}
 
 
-async def test_a_reply_whose_receipt_was_lost_is_sent_once_more_and_says_so(
+async def test_a_reply_without_a_receipt_is_sent_once_more_and_marked(
     harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
     """I2: unknown → resent once, marked."""
@@ -131,7 +131,7 @@ async def test_a_reply_whose_receipt_was_lost_is_sent_once_more_and_says_so(
     await harness.wait_for_texts("hello", "(This may have reached you before.)\n\nhello")
 
 
-async def test_a_press_on_a_button_lets_the_command_run(
+async def test_pressing_a_button_lets_the_command_run(
     harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
     """J3: by somebody who was asked; the button is answered when the press is durable."""
@@ -148,7 +148,7 @@ async def test_a_press_on_a_button_lets_the_command_run(
     assert len(harness.shell.started) == 1
 
 
-async def test_an_edit_is_said_again_as_a_correction(
+async def test_an_edited_message_gets_a_new_reply(
     harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
     harness.model.say("Paris is in France.", "Bern is in Switzerland.")
@@ -158,7 +158,7 @@ async def test_an_edit_is_said_again_as_a_correction(
     await harness.wait_for_texts("Paris is in France.", "Bern is in Switzerland.")
 
 
-async def test_an_album_is_one_turn_with_its_files_in_the_workspace_and_its_pictures_seen(
+async def test_an_album_is_one_turn_with_files_in_the_workspace_and_pictures_for_the_model(
     harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
     """Attachments: stored under the session, pictures to models that see."""
@@ -176,7 +176,7 @@ async def test_an_album_is_one_turn_with_its_files_in_the_workspace_and_its_pict
     assert paths == ["uploads/photo-1.jpg", "uploads/plan.txt"]
 
 
-async def test_a_file_that_cannot_be_had_is_named_and_its_message_answered(
+async def test_a_file_that_is_gone_is_named_and_its_message_is_answered(
     harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
     harness.model.say("a pity")
@@ -186,7 +186,7 @@ async def test_a_file_that_cannot_be_had_is_named_and_its_message_answered(
     assert "[Attached, and not here: a_1_.pdf (" in request.messages[-1].text
 
 
-async def test_a_file_that_cannot_be_fetched_yet_is_fetched_when_it_can(
+async def test_a_file_download_is_retried(
     harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
     vendor.faults.add("getFile", ConnectionFault.RESET_BEFORE)
@@ -197,7 +197,7 @@ async def test_a_file_that_cannot_be_fetched_yet_is_fetched_when_it_can(
     assert "uploads/plan.txt" in request.messages[-1].text
 
 
-async def test_a_file_that_can_never_be_fetched_holds_up_nobody(
+async def test_a_file_that_can_never_be_downloaded_does_not_block_its_message(
     harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
     vendor.faults.add("getFile", *[ConnectionFault.RESET_BEFORE] * 20)
@@ -226,7 +226,7 @@ async def test_an_agent_sends_a_file_of_its_workspace(
     await harness.wait_for_deliveries(DeliveryState.SENT, 2)
 
 
-async def test_a_file_that_is_owed_at_a_crash_is_sent_by_the_successor(
+async def test_a_file_pending_at_a_crash_is_sent_after_the_restart(
     harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
     """I2: the row of a file is settled as any other; killed at the send, it says that it may be a
@@ -252,7 +252,7 @@ async def test_a_file_that_is_owed_at_a_crash_is_sent_by_the_successor(
         ("uploads/keys.txt", "holds a secret"),
     ],
 )
-async def test_what_cannot_be_sent_is_told_to_the_agent(
+async def test_the_agent_gets_the_reason_why_a_file_cannot_be_sent(
     harness: PlatformGatewayHarness, vendor: FakeTelegram, path: str, why: str
 ) -> None:
     await harness.stop()
@@ -265,7 +265,7 @@ async def test_what_cannot_be_sent_is_told_to_the_agent(
     assert why in told.text
 
 
-async def test_a_chat_that_takes_no_files_is_told_to_the_agent(
+async def test_the_agent_is_informed_that_a_chat_accepts_no_files(
     harness: PlatformGatewayHarness,
 ) -> None:
     harness.model.say(sending("uploads/plan.txt"), "fetch it there")
@@ -273,7 +273,7 @@ async def test_a_chat_that_takes_no_files_is_told_to_the_agent(
     assert "takes no files" in harness.model.requests[-1].messages[-1].text
 
 
-async def test_in_a_group_it_answers_who_names_it_under_their_message_in_their_topic(
+async def test_in_a_group_a_mention_gets_a_reply_in_its_topic(
     harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
     """Groups: when meant, and nobody else."""

@@ -32,7 +32,7 @@ async def gateway(
             await asyncio.to_thread(gateway.stop)
 
 
-async def test_a_gateway_that_was_killed_before_it_could_confirm_answers_once(
+async def test_a_gateway_killed_before_it_confirmed_an_update_answers_once(
     vendor: FakeTelegram, gateway: StandaloneGateway
 ) -> None:
     """G1, G2: committed and not confirmed; the successor has it, and confirms it."""
@@ -72,7 +72,7 @@ async def test_updates_are_posted_to_the_gateways_own_listener(
     assert "getupdates" not in vendor.calls
 
 
-async def test_the_owner_sends_words_and_files_from_the_shell(
+async def test_the_owner_sends_texts_and_files_from_the_command_line(
     vendor: FakeTelegram, gateway: StandaloneGateway, tmp_path: Path
 ) -> None:
     """Proactive: owed durably before the command returns, sent as all else is, and what cannot be

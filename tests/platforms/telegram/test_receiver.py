@@ -24,7 +24,7 @@ from holdfast.testing.intake import RecordingIntake
 from holdfast.testing.simulated.events import ALWAYS
 
 
-async def test_what_was_said_while_nobody_listened_is_handed_over_and_then_confirmed(
+async def test_messages_sent_while_disconnected_reach_intake_and_are_then_confirmed(
     vendor: FakeTelegram, base_url: str
 ) -> None:
     """G1: what arrives while the gateway is down is still at the platform."""
@@ -42,7 +42,7 @@ async def test_what_was_said_while_nobody_listened_is_handed_over_and_then_confi
     assert intake.confirmations[0] == ("telegram", "default")
 
 
-async def test_nothing_is_confirmed_before_intake_has_it(
+async def test_nothing_is_confirmed_before_intake_has_stored_it(
     vendor: FakeTelegram, base_url: str
 ) -> None:
     """G1: commit, then acknowledge."""
@@ -59,7 +59,7 @@ async def test_nothing_is_confirmed_before_intake_has_it(
 
 
 @pytest.mark.parametrize("trouble", [StoreError("disk full"), IntakeClosed("stopping")])
-async def test_what_cannot_be_kept_comes_again_and_in_order(
+async def test_a_message_that_cannot_be_stored_comes_again_and_in_order(
     vendor: FakeTelegram, base_url: str, trouble: Any
 ) -> None:
     intake = RecordingIntake()
@@ -71,7 +71,7 @@ async def test_what_cannot_be_kept_comes_again_and_in_order(
     assert [each.text for each in intake.attempted] == ["one", "one", "two"]
 
 
-async def test_a_stranger_is_confirmed_and_holds_up_nobody(
+async def test_a_message_of_an_unknown_sender_is_confirmed_and_blocks_no_other(
     vendor: FakeTelegram, base_url: str
 ) -> None:
     intake = RecordingIntake()
@@ -83,9 +83,7 @@ async def test_a_stranger_is_confirmed_and_holds_up_nobody(
     assert [each.text for each in intake.accepted] == ["hello"]
 
 
-async def test_an_update_that_makes_no_sense_is_passed_over(
-    vendor: FakeTelegram, base_url: str
-) -> None:
+async def test_an_invalid_update_is_skipped(vendor: FakeTelegram, base_url: str) -> None:
     intake = RecordingIntake()
     vendor.updates.put("message", {"message_id": "not a number"})
     vendor.updates.put("message", {**vendor.say("hello"), "new_chat_members": [BOB], "text": ""})
@@ -94,9 +92,7 @@ async def test_an_update_that_makes_no_sense_is_passed_over(
     assert [each.text for each in intake.accepted] == ["hello"]
 
 
-async def test_an_update_nested_without_end_stops_no_other(
-    vendor: FakeTelegram, base_url: str
-) -> None:
+async def test_a_deeply_nested_update_blocks_no_other(vendor: FakeTelegram, base_url: str) -> None:
     """It comes in one answer with others, which are taken; what can be read of it is, too."""
     intake = RecordingIntake()
     vendor.say("one")
@@ -107,7 +103,7 @@ async def test_an_update_nested_without_end_stops_no_other(
     assert [each.text for each in intake.accepted] == ["one", "two", "three"]
 
 
-async def test_updates_go_on_behind_the_last_one_that_is_durable(
+async def test_polling_continues_after_the_last_durable_update(
     vendor: FakeTelegram, base_url: str
 ) -> None:
     """G1: cursor and inbox rows commit together, so a successor asks for what comes after."""
@@ -123,7 +119,9 @@ async def test_updates_go_on_behind_the_last_one_that_is_durable(
     assert intake.accepted[0].cursor.name == f"updates of {vendor.me['id']}"
 
 
-async def test_numbers_that_begin_anew_lose_nothing(vendor: FakeTelegram, base_url: str) -> None:
+async def test_no_update_is_lost_when_update_ids_start_over(
+    vendor: FakeTelegram, base_url: str
+) -> None:
     """After a week without updates the vendor numbers the next ones at random."""
     intake, platform = RecordingIntake(), new_platform(vendor, base_url)
     vendor.say("one")
@@ -157,7 +155,7 @@ async def read(vendor: FakeTelegram, base_url: str) -> list[Inbound]:
         return await intake.wait_for_attempts(wanted)
 
 
-async def test_a_group_tells_its_topic_who_speaks_and_whether_the_bot_is_named(
+async def test_a_group_message_has_its_topic_its_sender_and_whether_the_bot_is_mentioned(
     vendor: FakeTelegram, base_url: str
 ) -> None:
     family = vendor.group(forum=True)
@@ -176,7 +174,7 @@ async def test_a_group_tells_its_topic_who_speaks_and_whether_the_bot_is_named(
     assert topical.quoted is None
 
 
-async def test_a_reply_tells_what_it_answers_and_whose_that_was(
+async def test_a_reply_quotes_the_original_and_its_author(
     vendor: FakeTelegram, base_url: str
 ) -> None:
     family = vendor.group()
@@ -213,7 +211,7 @@ async def test_a_command_is_ours_unless_it_names_another_bot(
     assert (anybodys.text, anybodys.mentioned, anybodys.commands) == ("/stop", False, True)
 
 
-async def test_who_writes_as_the_group_is_the_group_and_no_bot(
+async def test_an_anonymous_admin_is_the_group_and_not_a_bot(
     vendor: FakeTelegram, base_url: str
 ) -> None:
     family, news = vendor.group(), vendor.channel()
@@ -231,7 +229,7 @@ async def test_who_writes_as_the_group_is_the_group_and_no_bot(
     assert (post.source.chat_type, post.source.user_id) == (ChatType.CHANNEL, str(news["id"]))
 
 
-async def test_files_of_all_kinds_are_handed_in_and_albums_told_as_one(
+async def test_files_of_all_kinds_reach_intake_and_an_album_is_one_group(
     vendor: FakeTelegram, base_url: str
 ) -> None:
     intake = RecordingIntake()
@@ -251,7 +249,9 @@ async def test_files_of_all_kinds_are_handed_in_and_albums_told_as_one(
     ]
 
 
-async def test_a_place_and_a_contact_are_said_in_words(vendor: FakeTelegram, base_url: str) -> None:
+async def test_a_location_and_a_contact_are_described_as_text(
+    vendor: FakeTelegram, base_url: str
+) -> None:
     vendor.say(location={"latitude": 52.5, "longitude": 13.4})
     vendor.say(contact={"phone_number": "+49 30", "first_name": "Cy"})
     vendor.say(sticker={"emoji": "🦆", "file_id": "s", "type": "regular"})
@@ -280,7 +280,7 @@ async def test_a_button_is_answered_after_its_press_is_durable(
     assert ["text" in each for each in vendor.answered] == [False, True]
 
 
-async def test_a_wrong_token_is_refused_for_good_and_says_what_to_do(
+async def test_a_wrong_token_is_refused_permanently_with_a_remedy(
     vendor: FakeTelegram, base_url: str
 ) -> None:
     platform = new_platform(vendor, base_url)
@@ -292,7 +292,7 @@ async def test_a_wrong_token_is_refused_for_good_and_says_what_to_do(
     assert "platforms.telegram.token" in told.value.remedy
 
 
-async def test_a_token_that_is_revoked_later_ends_the_line(
+async def test_a_token_revoked_later_ends_the_connection(
     vendor: FakeTelegram, base_url: str
 ) -> None:
     intake = RecordingIntake()
@@ -304,7 +304,7 @@ async def test_a_token_that_is_revoked_later_ends_the_line(
     assert isinstance(intake.disconnects[0], ConnectRefused)
 
 
-async def test_another_poller_is_told_of(vendor: FakeTelegram, base_url: str) -> None:
+async def test_a_second_poller_is_reported(vendor: FakeTelegram, base_url: str) -> None:
     """Two gateways on one token: who loses says so."""
     first, second = RecordingIntake(), RecordingIntake()
     async with new_platform(vendor, base_url).connect(first):
@@ -316,7 +316,7 @@ async def test_another_poller_is_told_of(vendor: FakeTelegram, base_url: str) ->
     assert "another program receives" in str(lost)
 
 
-async def test_a_webhook_of_ours_is_taken_down_and_one_of_others_is_named(
+async def test_our_webhook_is_deleted_and_a_foreign_one_is_reported(
     vendor: FakeTelegram, base_url: str
 ) -> None:
     intake = RecordingIntake()
@@ -341,7 +341,7 @@ async def test_a_webhook_of_ours_is_taken_down_and_one_of_others_is_named(
         BotApiError(500, "Internal Server Error"),
     ],
 )
-async def test_a_broken_poll_is_a_lost_line_and_loses_no_update(
+async def test_a_failed_poll_ends_the_connection_and_loses_no_update(
     vendor: FakeTelegram, base_url: str, trouble: Any
 ) -> None:
     intake, platform = RecordingIntake(), new_platform(vendor, base_url)
@@ -356,7 +356,9 @@ async def test_a_broken_poll_is_a_lost_line_and_loses_no_update(
     assert [each.text for each in intake.accepted] == ["hello"]
 
 
-async def test_a_poll_that_is_throttled_waits_as_told(vendor: FakeTelegram, base_url: str) -> None:
+async def test_a_rate_limited_poll_waits_as_long_as_required(
+    vendor: FakeTelegram, base_url: str
+) -> None:
     intake = RecordingIntake()
     vendor.faults.add("getUpdates", flood(0))
     vendor.say("hello")
@@ -373,7 +375,7 @@ async def test_the_menu_shows_the_commands(vendor: FakeTelegram, base_url: str) 
     assert "restart" not in names
 
 
-async def test_a_vendor_that_is_down_is_not_connected_to(vendor: FakeTelegram) -> None:
+async def test_connecting_to_a_vendor_that_is_down_fails(vendor: FakeTelegram) -> None:
     async with FakeBotApi(vendor).serving() as url:
         pass
     with pytest.raises(AccountDisconnected, match="cannot be reached"):

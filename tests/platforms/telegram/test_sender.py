@@ -44,7 +44,7 @@ async def platform(vendor: FakeTelegram, base_url: str) -> AsyncIterator[Telegra
         yield platform
 
 
-async def test_a_message_is_sent_with_its_marks_and_its_receipt_names_it(
+async def test_a_message_is_sent_with_formatting_and_the_receipt_has_its_id(
     vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     receipt = await platform.send(
@@ -57,7 +57,7 @@ async def test_a_message_is_sent_with_its_marks_and_its_receipt_names_it(
     assert marks == {"bold": (6, 4), "code": (12, 4), "text_link": (21, 4)}
 
 
-async def test_an_answer_stands_in_its_topic_under_what_it_answers_with_its_buttons(
+async def test_a_reply_is_sent_to_its_topic_as_a_reply_with_buttons(
     vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     family = vendor.group(forum=True)
@@ -78,7 +78,7 @@ async def test_an_answer_stands_in_its_topic_under_what_it_answers_with_its_butt
     assert vendor.actions[0]["message_thread_id"] == 7
 
 
-async def test_a_sign_on_what_is_no_message_there_is_refused(
+async def test_a_reaction_to_an_unknown_message_is_refused(
     vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     """A press, a command of the operator: nothing else is harmed by it."""
@@ -91,14 +91,14 @@ async def test_a_sign_on_what_is_no_message_there_is_refused(
         await platform.react(address(), str(said["message_id"]), WAITING_REACTION)
 
 
-async def test_an_answer_to_what_was_deleted_is_sent_all_the_same(
+async def test_a_reply_to_a_deleted_message_is_still_sent(
     vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     await platform.send(_at(outbound("hello"), address(reply_to="999")))
     assert vendor.texts() == ["hello"]
 
 
-async def test_a_message_that_may_have_arrived_before_says_so(
+async def test_a_message_that_may_be_a_duplicate_is_marked(
     vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     """I2: resent once, marked as possibly repeated; the mark has room in the longest message."""
@@ -111,7 +111,7 @@ async def test_a_message_that_may_have_arrived_before_says_so(
 @pytest.mark.parametrize(
     "how", [ConnectionFault.RESET_AFTER, ConnectionFault.ERROR_AFTER, ConnectionFault.RESET_BEFORE]
 )
-async def test_a_line_that_breaks_after_the_words_were_written_leaves_it_open(
+async def test_a_connection_lost_after_the_request_leaves_the_outcome_unknown(
     vendor: FakeTelegram, platform: TelegramPlatform, how: ConnectionFault
 ) -> None:
     """I2: a timeout, reset or 5xx after the body was written → unknown."""
@@ -120,7 +120,7 @@ async def test_a_line_that_breaks_after_the_words_were_written_leaves_it_open(
         await platform.send(outbound("hello"))
 
 
-async def test_a_vendor_that_cannot_be_reached_was_sent_nothing(vendor: FakeTelegram) -> None:
+async def test_an_unreachable_vendor_was_sent_nothing(vendor: FakeTelegram) -> None:
     """I2: connect failure → still pending."""
     platform = new_platform(vendor, "http://127.0.0.1:9")
     with pytest.raises(NotConnected, match="not connected"):
@@ -136,7 +136,7 @@ async def _nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
     writer.close()
 
 
-async def test_no_fault_of_the_line_tells_the_token(vendor: FakeTelegram) -> None:
+async def test_no_connection_error_contains_the_token(vendor: FakeTelegram) -> None:
     """Law 13: what is said of a fault stands in the status, in the outbox and in prompts."""
     async with await asyncio.start_server(_nonsense, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
@@ -151,7 +151,7 @@ async def test_no_fault_of_the_line_tells_the_token(vendor: FakeTelegram) -> Non
                 assert vendor.token not in str(told_of_a_file.value)
 
 
-async def test_flood_control_says_how_long_to_wait(
+async def test_a_rate_limit_says_how_long_to_wait(
     vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     """I2: 429 → wait as told."""
@@ -162,7 +162,7 @@ async def test_flood_control_says_how_long_to_wait(
     assert vendor.sent == []
 
 
-async def test_what_is_refused_says_why(vendor: FakeTelegram, platform: TelegramPlatform) -> None:
+async def test_a_refused_message_says_why(vendor: FakeTelegram, platform: TelegramPlatform) -> None:
     """I2: another 4xx → failed."""
     with pytest.raises(SendRejected, match="chat not found"):
         await platform.send(outbound("hello", chat=99))
@@ -171,7 +171,7 @@ async def test_what_is_refused_says_why(vendor: FakeTelegram, platform: Telegram
         await platform.send(outbound("hello"))
 
 
-async def test_a_revoked_token_fails_no_message(
+async def test_a_revoked_token_does_not_fail_the_message(
     vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     """It says nothing about the message, which waits until there is a token again."""
@@ -180,7 +180,7 @@ async def test_a_revoked_token_fails_no_message(
         await platform.send(outbound("hello"))
 
 
-async def test_marks_that_are_not_understood_are_left_out(
+async def test_formatting_that_the_vendor_rejects_is_left_out(
     vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     vendor.faults.add("sendMessage", bad("can't parse entities: unsupported start tag"))
@@ -190,7 +190,7 @@ async def test_marks_that_are_not_understood_are_left_out(
     assert vendor.texts() == ["**bye**"]
 
 
-async def test_a_text_that_is_too_long_only_as_it_is_shown_is_said_as_it_was_written(
+async def test_a_text_that_is_too_long_only_when_rendered_is_sent_unrendered(
     vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     wide = "a" * 40
@@ -200,7 +200,7 @@ async def test_a_text_that_is_too_long_only_as_it_is_shown_is_said_as_it_was_wri
     assert len(vendor.texts()[0]) <= 4096
 
 
-async def test_a_group_that_became_another_chat_is_followed(
+async def test_a_group_that_became_a_supergroup_is_followed(
     vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     """https://core.telegram.org/bots/api#responseparameters: `migrate_to_chat_id`."""
@@ -215,7 +215,7 @@ async def test_a_group_that_became_another_chat_is_followed(
     assert vendor.sent[0]["chat"]["id"] == new["id"]
 
 
-async def test_an_edit_changes_the_message_and_twice_is_once(
+async def test_an_edit_changes_the_message_and_repeating_it_changes_nothing(
     vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     """I2: edits are idempotent."""
@@ -230,9 +230,7 @@ async def test_an_edit_changes_the_message_and_twice_is_once(
         await platform.edit(change(name, "Hello!"))
 
 
-async def test_a_file_goes_out_as_what_it_is(
-    vendor: FakeTelegram, platform: TelegramPlatform
-) -> None:
+async def test_a_file_is_sent_by_its_type(vendor: FakeTelegram, platform: TelegramPlatform) -> None:
     files = {"chart.png": PNG, "hello.ogg": b"OggS", 'résumé "x".pdf': b"%PDF"}
     for name, data in files.items():
         await platform.send(outbound("see *here*", file=OutboundFile(name=name, data=data)))
@@ -243,7 +241,7 @@ async def test_a_file_goes_out_as_what_it_is(
     assert [data for _, data in vendor.files.values()] == list(files.values())
 
 
-async def test_a_picture_that_telegram_will_not_show_goes_out_as_a_file(
+async def test_a_picture_that_telegram_rejects_is_sent_as_a_file(
     vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     vendor.faults.add("sendPhoto", bad("PHOTO_INVALID_DIMENSIONS"))
@@ -255,7 +253,9 @@ async def test_a_picture_that_telegram_will_not_show_goes_out_as_a_file(
         await platform.send(outbound("", file=OutboundFile(name="a.txt", data=b"a")))
 
 
-async def test_a_door_declares_what_telegram_can_do(vendor: FakeTelegram, base_url: str) -> None:
+async def test_the_platform_declares_what_telegram_can_do(
+    vendor: FakeTelegram, base_url: str
+) -> None:
     platform: Any = new_platform(vendor, base_url)
     can = platform.capabilities
     assert (can.backlog, can.length_unit) == (Backlog.UNTIL_ACKED, LengthUnit.UTF16)

@@ -25,7 +25,7 @@ ENVIRON = {"ONE": "123456:one", "TWO": "123457:two"}
         ('[platforms.telegram]\ntoken = "env:ONE"\npoll_seconds = 99\n', "poll_seconds"),
     ],
 )
-def test_a_wrong_setting_is_named_with_what_to_do(tmp_path: Path, text: str, told: str) -> None:
+def test_a_wrong_setting_is_named_with_a_remedy(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         load(write_config(tmp_path / "home", text), ENVIRON)
 
@@ -49,7 +49,7 @@ enabled = false
     assert route.path == "/hooks/telegram/work"
 
 
-async def test_a_bot_that_cannot_hear_what_it_is_to_answer_says_so(
+async def test_privacy_mode_that_hides_group_messages_is_logged(
     vendor: FakeTelegram, base_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Privacy mode: Telegram gives a bot only commands and replies, unless it is switched off."""

@@ -58,7 +58,7 @@ async def test_an_update_is_posted_again_until_it_is_durable(
     assert [each.cursor for each in intake.accepted] == [None, None]
 
 
-async def test_a_stranger_is_answered_well_and_not_repeated(
+async def test_a_message_of_an_unknown_sender_is_acknowledged_and_not_posted_again(
     vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     intake = RecordingIntake()
@@ -69,7 +69,7 @@ async def test_a_stranger_is_answered_well_and_not_repeated(
     assert len(intake.attempted) == 1
 
 
-async def test_what_does_not_know_the_secret_is_sent_away(
+async def test_a_request_without_the_secret_is_rejected(
     vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     intake = RecordingIntake()
@@ -86,7 +86,7 @@ async def test_what_does_not_know_the_secret_is_sent_away(
     assert vendor.webhook["url"] == OUTSIDE + PATH
 
 
-async def test_a_door_that_is_not_connected_leaves_updates_with_telegram(
+async def test_a_disconnected_platform_leaves_updates_at_telegram(
     vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     intake = RecordingIntake()
@@ -99,7 +99,7 @@ async def test_a_door_that_is_not_connected_leaves_updates_with_telegram(
     assert [each.text for each in intake.accepted] == ["while away"]
 
 
-async def test_a_webhook_of_somebody_else_is_not_taken_over(
+async def test_a_webhook_of_another_program_is_not_replaced(
     vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     vendor.webhook = {"url": "https://other.example.org/bot"}
@@ -110,7 +110,7 @@ async def test_a_webhook_of_somebody_else_is_not_taken_over(
     assert vendor.webhook == {"url": "https://other.example.org/bot"}
 
 
-async def test_a_webhook_that_is_taken_away_is_noticed(vendor: FakeTelegram, base_url: str) -> None:
+async def test_a_deleted_webhook_is_noticed(vendor: FakeTelegram, base_url: str) -> None:
     """Law 9: connected means a round trip, and that it is still us whom Telegram posts to."""
     token = Secret(vendor.token)
     api = TelegramClient(token, base_url=base_url)
@@ -129,5 +129,5 @@ async def test_a_webhook_that_is_taken_away_is_noticed(vendor: FakeTelegram, bas
     assert len(proofs) == 4
 
 
-async def test_a_polled_door_has_no_route(vendor: FakeTelegram, base_url: str) -> None:
+async def test_a_polling_platform_has_no_route(vendor: FakeTelegram, base_url: str) -> None:
     assert list(new_platform(vendor, base_url).routes()) == []

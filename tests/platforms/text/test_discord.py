@@ -136,5 +136,5 @@ def test_read_by_discord_it_is_what_a_reader_of_the_markdown_sees(text: str) -> 
         ("---", "────────────"),
     ],
 )
-def test_what_becomes_of_what(markdown: str, shown: str) -> None:
+def test_elements_are_rendered_as_documented(markdown: str, shown: str) -> None:
     assert render(markdown) == shown

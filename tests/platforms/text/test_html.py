@@ -123,7 +123,7 @@ def test_both_bodies_are_what_a_reader_of_the_markdown_sees(text: str) -> None:
         ("<b>no</b> *i*", "&lt;b&gt;no&lt;/b&gt; <em>i</em>"),
     ],
 )
-def test_what_becomes_of_what_within_a_line(markdown: str, html: str) -> None:
+def test_inline_elements_are_rendered_as_documented(markdown: str, html: str) -> None:
     assert matrix.render_matrix(markdown).html == (f"<p>{html}</p>" if html else "")
 
 
@@ -142,11 +142,11 @@ def test_what_becomes_of_what_within_a_line(markdown: str, html: str) -> None:
         ("---", "<hr>"),
     ],
 )
-def test_what_becomes_of_what_by_blocks(markdown: str, html: str) -> None:
+def test_block_elements_are_rendered_as_documented(markdown: str, html: str) -> None:
     assert matrix.render_matrix(markdown).html == html
 
 
-def test_a_mail_without_marks_has_no_html_and_one_with_them_has_both() -> None:
+def test_a_mail_without_formatting_has_no_html_and_one_with_it_has_both() -> None:
     assert email.render_email("Dear all,\n\nyes.") == PlainAndHtml(plain="Dear all,\n\nyes.")
     shown = email.render_email("see [this](https://e.org)")
     assert shown.plain == "see this (https://e.org)"

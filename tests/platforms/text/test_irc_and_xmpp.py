@@ -41,13 +41,13 @@ def test_without_its_codes_it_is_what_a_reader_of_the_markdown_sees(text: str, l
 @pytest.mark.parametrize(
     "text", ["hi&#13;QUIT", "hi&#x0D;QUIT", "**hi&#13;QUIT**", "hi&#13;&#10;QUIT", "hi&#12;QUIT"]
 )
-def test_a_line_end_that_is_spelt_by_its_number_ends_a_line_and_no_command(text: str) -> None:
+def test_an_escaped_line_break_ends_a_line_and_no_command(text: str) -> None:
     """Whatever an agent was made to say, none of it becomes a command of the protocol."""
     assert [re.sub(f"[{CODES}]", "", line) for line in irc.render(text)] == ["hi", "QUIT"]
     assert not re.search("[\r\x0c]", irc.render("| a |\n|---|\n| b&#13;c ![d&#13;e](f) |")[-1])
 
 
-def test_what_becomes_of_what_on_irc() -> None:
+def test_elements_are_rendered_as_documented_on_irc() -> None:
     assert irc.render("**b** and *i* and `c`\n\n- [s](https://e.org)\n\n> q") == (
         "\x02b\x02 and \x1di\x1d and c",
         "• s (https://e.org)",
@@ -55,7 +55,7 @@ def test_what_becomes_of_what_on_irc() -> None:
     )
 
 
-def test_a_long_line_of_irc_is_broken_between_words_and_goes_on_in_its_style() -> None:
+def test_a_long_irc_line_is_broken_between_words_and_keeps_its_style() -> None:
     lines = irc.render("**" + "many words " * 20 + "end**", limit=60)
     assert len(lines) > 3
     assert all(line.startswith("\x02") and line.endswith("\x02") for line in lines)
@@ -131,11 +131,13 @@ def test_read_by_a_client_it_is_what_a_reader_of_the_markdown_sees(text: str) ->
         ("> a **b**", "> a *b*", True),
     ],
 )
-def test_what_becomes_of_what_on_xmpp(markdown: str, body: str, styled: bool) -> None:
+def test_elements_are_rendered_as_documented_on_xmpp(
+    markdown: str, body: str, styled: bool
+) -> None:
     assert xmpp.render(markdown) == xmpp.XmppText(body=body, styled=styled)
 
 
-def test_plain_text_has_everything_but_the_marks() -> None:
+def test_plain_text_has_everything_but_the_formatting() -> None:
     assert layout.render_plain("# Head\n\n1. **b**\n   - [s](https://e.org)\n\n> q\n> > r") == (
         "Head\n\n1. b\n   ◦ s (https://e.org)\n\n> q\n>\n> > r"
     )

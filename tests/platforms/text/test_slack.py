@@ -75,7 +75,7 @@ def test_no_text_is_refused(text: str) -> None:
 
 @QUICK
 @given(markdown)
-def test_its_words_are_what_a_reader_of_the_markdown_sees(text: str) -> None:
+def test_its_text_is_what_a_reader_of_the_markdown_sees(text: str) -> None:
     assert visible_characters(words_of(render(text).blocks[0])) == visible_text(
         text, addresses=False
     )
@@ -96,7 +96,7 @@ def test_its_words_are_what_a_reader_of_the_markdown_sees(text: str) -> None:
         ("> a\n> b\n\nc", "> a\n> b\n\nc"),
     ],
 )
-def test_what_becomes_of_what(markdown: str, text: str) -> None:
+def test_elements_are_rendered_as_documented(markdown: str, text: str) -> None:
     assert render(markdown).text == text
 
 

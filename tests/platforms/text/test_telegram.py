@@ -91,7 +91,7 @@ def test_its_text_is_what_a_reader_of_the_markdown_sees(text: str) -> None:
         ("[a]: https://e.org", "[a]: https://e.org", []),
     ],
 )
-def test_what_becomes_of_what(markdown: str, text: str, entities: list[str]) -> None:
+def test_elements_are_rendered_as_documented(markdown: str, text: str, entities: list[str]) -> None:
     shown = render(markdown)
     units = shown.text.encode("utf-16-le")
     assert shown.text == text
@@ -101,7 +101,7 @@ def test_what_becomes_of_what(markdown: str, text: str, entities: list[str]) -> 
     ] == entities
 
 
-def test_more_marks_than_a_message_may_have_leave_the_links() -> None:
+def test_a_message_with_too_much_formatting_keeps_its_links() -> None:
     shown = render("**b** *i* " * 80 + "[end](https://e.org)")
     check(shown, 4096)
     assert shown.entities[-1].url == "https://e.org"

@@ -31,7 +31,7 @@ from holdfast.platforms.webhook.plugin import SignatureScheme, WebhookSettings
 from holdfast.testing.intake import RecordingIntake
 
 
-async def test_a_message_is_posted_with_its_place_and_a_key_that_is_always_the_same(
+async def test_a_message_is_posted_with_its_chat_and_a_stable_idempotency_key(
     receiver: FakeReceiver, url: str
 ) -> None:
     """I2: the delivery id is the Idempotency-Key, in every attempt at it."""
@@ -61,7 +61,7 @@ async def test_a_message_is_posted_with_its_place_and_a_key_that_is_always_the_s
     assert len(receiver.headers) == 3
 
 
-async def test_a_file_is_posted_with_its_words(receiver: FakeReceiver, url: str) -> None:
+async def test_a_file_is_posted_with_its_text(receiver: FakeReceiver, url: str) -> None:
     platform, data = new_platform(url), b"\x00\xff" * 200_000
     async with platform.connect(RecordingIntake()):
         await platform.send(outbound("as asked", file=OutboundFile(name="a.bin", data=data)))
@@ -89,7 +89,9 @@ async def test_a_file_is_posted_with_its_words(receiver: FakeReceiver, url: str)
         (504, OutcomeUnknown),
     ],
 )
-def test_each_answer_says_what_became_of_a_post(status: int, error: type[SendError] | None) -> None:
+def test_each_status_code_says_whether_the_post_was_accepted(
+    status: int, error: type[SendError] | None
+) -> None:
     """I2."""
     found = classify_response(status, {})
     assert (None if found is None else type(found)) is error or isinstance(found, error or ())
@@ -98,7 +100,7 @@ def test_each_answer_says_what_became_of_a_post(status: int, error: type[SendErr
 @pytest.mark.parametrize(
     ("given", "seconds"), [("7", 7.0), ("", 5.0), ("99999", 3600.0), ("Fri, 31 Dec", 5.0)]
 )
-def test_a_wait_is_as_long_as_told_within_reason(given: str, seconds: float) -> None:
+def test_retry_after_is_honoured_within_limits(given: str, seconds: float) -> None:
     found = classify_response(429, {"Retry-After": given})
     assert isinstance(found, Throttled)
     assert found.retry_after == seconds
@@ -118,7 +120,7 @@ async def test_a_redirect_is_not_followed(receiver: FakeReceiver, url: str) -> N
     assert receiver.messages == receiver.pings == []
 
 
-async def test_a_name_that_leads_into_our_own_network_is_not_connected_to(
+async def test_a_host_name_of_a_private_network_is_not_connected_to(
     receiver: FakeReceiver, url: str
 ) -> None:
     """SSRF: judged is the address that is connected to, whatever it is called."""
@@ -135,7 +137,7 @@ async def test_a_name_that_leads_into_our_own_network_is_not_connected_to(
     assert receiver.headers == []
 
 
-async def test_an_address_that_is_none_is_not_connected_to() -> None:
+async def test_an_invalid_address_is_not_connected_to() -> None:
     """I2: nothing was written, so it is still ours to send."""
     platform = new_platform("https://127.1/inbox", allow_private=False)
     async with platform.connect(RecordingIntake()):
@@ -143,9 +145,7 @@ async def test_an_address_that_is_none_is_not_connected_to() -> None:
             await platform.send(outbound("hello"))
 
 
-async def test_a_receiver_is_asked_whether_it_is_there_and_knows_us(
-    receiver: FakeReceiver, url: str
-) -> None:
+async def test_the_receiver_is_pinged_at_connect(receiver: FakeReceiver, url: str) -> None:
     """Law 9: connected is proof. A secret that does not hold parks the account."""
     intake, platform = RecordingIntake(), new_platform(url)
     async with platform.connect(intake):
@@ -159,7 +159,7 @@ async def test_a_receiver_is_asked_whether_it_is_there_and_knows_us(
     assert "platforms.webhook.secret" in told.value.remedy
 
 
-async def test_a_secret_that_holds_no_longer_is_noticed_and_loses_no_message(
+async def test_a_rejected_secret_is_reported_and_loses_no_message(
     receiver: FakeReceiver, url: str
 ) -> None:
     intake, platform = RecordingIntake(), new_platform(url)
@@ -175,7 +175,7 @@ async def test_a_secret_that_holds_no_longer_is_noticed_and_loses_no_message(
     assert receiver.texts() == ["hello"]
 
 
-async def test_pings_go_on_while_it_is_connected(receiver: FakeReceiver, url: str) -> None:
+async def test_pings_continue_while_connected(receiver: FakeReceiver, url: str) -> None:
     intake, platform = RecordingIntake(), new_platform(url, ping_every=0.01)
     async with platform.connect(intake):
         await until(lambda: len(intake.confirmations) >= 3)
@@ -184,7 +184,7 @@ async def test_pings_go_on_while_it_is_connected(receiver: FakeReceiver, url: st
     assert len(receiver.pings) >= 3
 
 
-async def test_a_receiver_that_wants_no_pings_gets_none(receiver: FakeReceiver, url: str) -> None:
+async def test_no_pings_are_sent_when_they_are_disabled(receiver: FakeReceiver, url: str) -> None:
     intake, platform = RecordingIntake(), new_platform(url, ping_every=0)
     async with platform.connect(intake):
         assert receiver.pings == intake.confirmations == []
@@ -192,7 +192,7 @@ async def test_a_receiver_that_wants_no_pings_gets_none(receiver: FakeReceiver, 
         assert intake.confirmations
 
 
-async def test_a_receiver_that_is_away_is_not_in_the_way_of_hooks(
+async def test_an_unreachable_receiver_does_not_block_hooks(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """What is posted here is taken; what is to be sent waits."""
@@ -209,7 +209,7 @@ async def test_a_receiver_that_is_away_is_not_in_the_way_of_hooks(
     assert [each.action for each in caplog.records] == ["webhook_endpoint_unreachable"]  # type: ignore[attr-defined]
 
 
-async def test_an_account_without_hooks_is_away_with_its_receiver(
+async def test_an_account_without_hooks_is_disconnected_with_its_receiver(
     receiver: FakeReceiver, url: str
 ) -> None:
     """Law 9: there is nothing else to be connected to. It is told, so that it is tried again."""
@@ -225,7 +225,7 @@ async def test_an_account_without_hooks_is_away_with_its_receiver(
     assert isinstance(intake.disconnects[0], AccountDisconnected)
 
 
-async def test_without_a_receiver_answers_are_fetched(receiver: FakeReceiver) -> None:
+async def test_without_a_receiver_replies_are_fetchable(receiver: FakeReceiver) -> None:
     platform = new_platform()
     assert platform.capabilities.fetchable and not platform.capabilities.restart_notices
     async with platform.connect(RecordingIntake()):
@@ -234,14 +234,14 @@ async def test_without_a_receiver_answers_are_fetched(receiver: FakeReceiver) ->
             await platform.send(outbound("hello"))
 
 
-def test_a_receiver_that_does_not_look_at_keys_is_told_of_repetitions() -> None:
+def test_a_receiver_without_idempotency_gets_marked_repetitions() -> None:
     """I2: resent once, and marked, where nobody could tell it apart."""
     assert new_platform("https://example.org/").capabilities.idempotent_send
     non_idempotent = new_platform("https://example.org/", idempotent=False)
     assert not non_idempotent.capabilities.can_resolve_unknown
 
 
-async def test_what_a_gateway_posts_is_taken_by_a_hook_of_another_once() -> None:
+async def test_a_post_of_one_gateway_is_accepted_once_by_a_hook_of_another() -> None:
     """Both ends agree on signature, id, files and pings."""
     hook = {
         "scheme": SignatureScheme.STANDARD,

@@ -11,7 +11,7 @@ from holdfast.testing.conformance import CHECKS, ConformanceCheck, PlatformHarne
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)
 @pytest.mark.parametrize("start", [idempotent_receiver, non_idempotent_receiver, post_only])
-async def test_the_door_keeps_its_promises(
+async def test_the_platform_passes_the_conformance_suite(
     start: Callable[[], AbstractAsyncContextManager[PlatformHarness]], check: ConformanceCheck
 ) -> None:
     async with start() as harness:

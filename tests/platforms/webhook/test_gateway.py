@@ -94,7 +94,7 @@ async def test_an_event_that_is_posted_again_after_a_restart_is_answered_once(
     assert await harness.ledger() == {"answered": 1}
 
 
-async def test_an_answer_whose_receipt_was_lost_arrives_exactly_once(opened: Open) -> None:
+async def test_a_reply_without_a_receipt_arrives_exactly_once(opened: Open) -> None:
     """I2: an idempotency key → exactly once, over breaks and faults of the receiver."""
     harness = await opened()
     harness.receiver.faults = [ConnectionFault.RESET_AFTER, (503, {}), ConnectionFault.RESET_BEFORE]
@@ -105,7 +105,7 @@ async def test_an_answer_whose_receipt_was_lost_arrives_exactly_once(opened: Ope
     assert len(harness.receiver.headers) == 4
 
 
-async def test_an_answer_that_was_cut_by_a_crash_arrives_exactly_once(opened: Open) -> None:
+async def test_a_reply_interrupted_by_a_crash_arrives_exactly_once(opened: Open) -> None:
     harness = await opened()
     harness.receiver.faults = [ConnectionFault.RESET_AFTER, *[(503, {})] * 50]
     harness.model.say("hello")
@@ -118,7 +118,7 @@ async def test_an_answer_that_was_cut_by_a_crash_arrives_exactly_once(opened: Op
     assert harness.receiver.texts() == ["hello"]
 
 
-async def test_a_hook_has_the_toolsets_that_it_is_given_and_its_neighbours_have_all(
+async def test_a_hook_has_its_configured_toolsets_and_others_have_all(
     opened: Open,
 ) -> None:
     """Permissions: what the model is shown is all that it can call; A1: a person who goes on in
@@ -139,7 +139,7 @@ async def test_a_hook_has_the_toolsets_that_it_is_given_and_its_neighbours_have_
     assert sent[0].outgoing.chat_id == "ann"
 
 
-async def test_a_hook_cannot_say_yes_to_its_own_question(opened: Open) -> None:
+async def test_a_hook_cannot_approve_its_own_command(opened: Open) -> None:
     """Law 12: one that may not command is text, a plain yes too."""
     harness = await opened(template="{say}")
     harness.model.say([ToolCall(id=CallId("c1"), name="shell", arguments=RM)], "done")
@@ -153,7 +153,7 @@ async def test_a_hook_cannot_say_yes_to_its_own_question(opened: Open) -> None:
     assert harness.shell.started == []
 
 
-async def test_a_hook_that_may_not_speak_as_somebody_is_refused(opened: Open) -> None:
+async def test_a_hook_that_posts_as_a_user_who_is_not_allowed_is_refused(opened: Open) -> None:
     """Law 12: who it speaks as must be let in where it speaks."""
     harness = await opened(platform="simulated", chat="eve", user="eve")
     assert (await harness.client.post(EVENT))[0] == 403
@@ -168,7 +168,7 @@ async def test_two_gateways_do_not_answer_each_other(opened: Open) -> None:
     assert await harness.ledger() == {}
 
 
-async def test_a_receiver_that_is_away_gets_what_it_is_owed_when_it_is_back(
+async def test_a_failing_receiver_gets_pending_replies_when_it_recovers(
     opened: Open,
 ) -> None:
     """What is posted meanwhile is taken, and its answer waits."""
@@ -180,7 +180,7 @@ async def test_a_receiver_that_is_away_gets_what_it_is_owed_when_it_is_back(
     await harness.wait_for_texts("hello")
 
 
-async def test_without_a_receiver_answers_are_kept_where_they_are_read(opened: Open) -> None:
+async def test_without_a_receiver_replies_are_stored_for_the_page_and_the_api(opened: Open) -> None:
     """Committed means sent: the page and the API have them."""
     harness = await opened(to="")
     harness.model.say("kept")
@@ -204,7 +204,7 @@ async def test_files_of_a_post_are_in_the_workspace(opened: Open) -> None:
     assert found.path == "uploads/plan.txt"
 
 
-async def test_hooks_that_are_paused_leave_posts_with_their_senders(opened: Open) -> None:
+async def test_a_paused_account_rejects_posts_with_503(opened: Open) -> None:
     """Also where no receiver is: a flood of posts can be shut out without a restart."""
     harness = await opened(to="")
     harness.model.say("back")
@@ -216,7 +216,7 @@ async def test_hooks_that_are_paused_leave_posts_with_their_senders(opened: Open
     await harness.wait_for_deliveries(DeliveryState.SENT, 1)
 
 
-async def test_a_turn_that_was_cut_goes_on_with_the_toolsets_of_its_hook(opened: Open) -> None:
+async def test_an_interrupted_turn_resumes_with_the_toolsets_of_its_hook(opened: Open) -> None:
     """H3: what it is confined to is kept with its message."""
     harness = await opened(toolsets=("web",))
     harness.model.say(ManualReply(), "finished")

@@ -41,7 +41,7 @@ async def hook(intake: RecordingIntake, **settings: Any) -> AsyncIterator[HookCl
         yield client
 
 
-async def test_a_post_is_a_message_in_the_words_of_its_template(intake: RecordingIntake) -> None:
+async def test_a_post_becomes_a_message_by_its_template(intake: RecordingIntake) -> None:
     template = "{issue.title} was {action} (#{issue.number})"
     async with hook(intake, template=template, thread="{issue.number}") as client:
         status, told = await client.post(EVENT)
@@ -55,7 +55,7 @@ async def test_a_post_is_a_message_in_the_words_of_its_template(intake: Recordin
     assert inbound.busy_mode is BusyMode.QUEUE
 
 
-async def test_a_post_is_answered_well_only_when_it_is_durable(intake: RecordingIntake) -> None:
+async def test_a_post_is_accepted_only_when_it_is_durable(intake: RecordingIntake) -> None:
     """G1: commit, then acknowledge. What cannot be kept is for its sender to post again."""
     intake.fail_next(StoreError("disk full"), IntakeClosed("stopping"))
     async with hook(intake) as client:
@@ -76,7 +76,7 @@ class SlowIntake(RecordingIntake):
         return await super().accept(inbound, attachments)
 
 
-async def test_what_is_in_hand_when_the_account_goes_is_not_acknowledged() -> None:
+async def test_a_post_in_progress_at_disconnect_is_not_acknowledged() -> None:
     """G1: it was not durable yet, as far as anybody knows."""
     slow, platform = SlowIntake(delay=ALWAYS), new_platform()
     async with hook_client(platform) as client:
@@ -100,7 +100,7 @@ async def test_a_post_that_comes_again_is_one_event(intake: RecordingIntake) -> 
     assert len(intake.accepted) == 2
 
 
-async def test_an_id_in_the_body_tells_deliveries_apart(intake: RecordingIntake) -> None:
+async def test_an_id_in_the_body_identifies_deliveries(intake: RecordingIntake) -> None:
     async with hook(intake, id="{id}") as client:
         for body in ({"id": "e1", "try": 1}, {"id": "e1", "try": 2}, {"id": "é" * 500}):
             await client.post(body)
@@ -109,7 +109,7 @@ async def test_an_id_in_the_body_tells_deliveries_apart(intake: RecordingIntake)
     assert all(len(each.event_id) < 200 for each in intake.accepted)
 
 
-async def test_who_bears_a_token_names_deliveries_by_a_header(intake: RecordingIntake) -> None:
+async def test_with_a_bearer_token_a_header_identifies_deliveries(intake: RecordingIntake) -> None:
     async with hook(intake, scheme=SignatureScheme.BEARER) as client:
         bears = {"Authorization": f"Bearer {SECRET}"}
         for key in ("k1", "k1", "k2"):
@@ -118,7 +118,7 @@ async def test_who_bears_a_token_names_deliveries_by_a_header(intake: RecordingI
 
 
 @pytest.mark.parametrize("forged", [{}, signed(b"another body"), signed(b"{}", secret="guessed")])
-async def test_a_stranger_is_sent_away_and_hears_nothing(
+async def test_an_unauthenticated_post_is_rejected_without_details(
     intake: RecordingIntake, forged: dict[str, str]
 ) -> None:
     """Nothing of such a body is read: what is wrong with it is told to those who are known."""
@@ -132,7 +132,7 @@ async def test_a_stranger_is_sent_away_and_hears_nothing(
     assert intake.attempted == []
 
 
-async def test_a_hook_takes_posts_and_nothing_else(intake: RecordingIntake) -> None:
+async def test_a_hook_accepts_only_post_requests(intake: RecordingIntake) -> None:
     async with hook(intake) as client:
         async with client.http.get(PATH) as response:
             assert response.status == 405
@@ -164,7 +164,7 @@ async def test_a_body_that_is_too_large_is_not_read(intake: RecordingIntake) -> 
         (b"<x/>", "text/xml", "this hook accepts application/json"),
     ],
 )
-async def test_what_makes_no_sense_is_told_to_who_is_known(
+async def test_an_invalid_body_is_explained_to_an_authenticated_sender(
     intake: RecordingIntake, body: bytes, kind: str, told: str
 ) -> None:
     template = "{issue.title} {@X-Kind}"
@@ -196,7 +196,7 @@ async def test_however_deep_a_body_is_nested_it_is_read_or_refused(
             assert status in (202, 422)
 
 
-async def test_a_header_that_is_no_text_is_made_one(intake: RecordingIntake) -> None:
+async def test_a_header_that_is_not_text_is_converted(intake: RecordingIntake) -> None:
     """Else it could be kept by no store, and would come again for ever."""
     body = b"{}"
     async with hook(intake, template="{@X-Odd}", thread="{@X-Odd}") as client:
@@ -219,7 +219,7 @@ async def raw(client: HookClient, body: bytes, *headers: bytes) -> bytes:
     return answer
 
 
-async def test_plain_text_and_forms_are_read_too(intake: RecordingIntake) -> None:
+async def test_plain_text_and_forms_are_accepted_too(intake: RecordingIntake) -> None:
     async with hook(intake, template="{*}") as client:
         await client.post("héllo".encode(), Content_Type="text/plain; charset=utf-8")
         await client.post(b"a=1&b=%20x&a=2", Content_Type="application/x-www-form-urlencoded")
@@ -231,7 +231,7 @@ async def test_plain_text_and_forms_are_read_too(intake: RecordingIntake) -> Non
     ]
 
 
-async def test_only_the_events_that_are_wanted_are_taken(intake: RecordingIntake) -> None:
+async def test_only_configured_events_are_accepted(intake: RecordingIntake) -> None:
     """A ping of GitHub is answered well, and said to nobody."""
     async with hook(intake, template="{action}", events=("issues",)) as client:
         ping = await client.post({"zen": "Design for failure."}, X_GitHub_Event="ping")
@@ -245,7 +245,7 @@ async def test_only_the_events_that_are_wanted_are_taken(intake: RecordingIntake
     assert [each.text for each in intake.accepted] == ["opened"]
 
 
-async def test_who_may_not_is_told_that_and_no_more(intake: RecordingIntake) -> None:
+async def test_a_refused_post_gets_a_403_without_details(intake: RecordingIntake) -> None:
     """403 to a hook that may not speak there; what is not meant is not to be posted again."""
     intake.fail_next(NotAllowed("'7' may not talk: add the id to allow"), NotAddressed("a loop"))
     async with hook(intake) as client:
@@ -255,7 +255,7 @@ async def test_who_may_not_is_told_that_and_no_more(intake: RecordingIntake) -> 
     assert "allow" not in told["error"]
 
 
-async def test_a_hook_speaks_into_the_chat_of_a_person_and_says_that_it_is_one(
+async def test_a_hook_can_post_into_the_chat_of_a_user_and_is_marked(
     intake: RecordingIntake,
 ) -> None:
     """Permissions: the route, whose word it is, and which toolsets its turn has."""
@@ -274,14 +274,14 @@ async def test_a_hook_speaks_into_the_chat_of_a_person_and_says_that_it_is_one(
     assert (inbound.commands, inbound.toolsets) == (False, ("web",))
 
 
-async def test_a_hook_that_may_command_commands(intake: RecordingIntake) -> None:
+async def test_a_hook_that_may_give_commands_can(intake: RecordingIntake) -> None:
     elsewhere = {"platform": "telegram", "chat": "12", "user": "34"}
     async with hook(intake, template="{a}", commands=True, **elsewhere) as client:
         await client.post({"a": "/stop"})
     assert [(each.text, each.commands) for each in intake.accepted] == [("/stop", True)]
 
 
-async def test_a_long_body_is_cut_where_a_model_would_have_to_read_all_of_it(
+async def test_a_long_body_is_truncated_for_the_model(
     intake: RecordingIntake,
 ) -> None:
     async with hook(intake, max_kb=1000) as client:
@@ -290,7 +290,7 @@ async def test_a_long_body_is_cut_where_a_model_would_have_to_read_all_of_it(
     assert inbound.text.endswith("x\n[368000 characters more were posted]")
 
 
-async def test_more_than_its_share_is_told_when_to_come_again(intake: RecordingIntake) -> None:
+async def test_a_hook_over_its_rate_limit_gets_429(intake: RecordingIntake) -> None:
     """What goes round between two programs ends here; who may not post does not use it up."""
     async with hook(intake, per_minute=2) as client:
         for number in range(2):
@@ -299,7 +299,7 @@ async def test_more_than_its_share_is_told_when_to_come_again(intake: RecordingI
     assert answers == [202, 202, 429]
 
 
-def test_a_minute_later_there_is_room_again() -> None:
+def test_the_rate_limit_window_is_one_minute() -> None:
     class StoppedClock(Clock):
         at = 0.0
 

@@ -55,14 +55,14 @@ def loaded(tmp_path: Path, text: str) -> Config:
         (HOOK.replace("env:HOOK", "hunter2hunter2"), "a secret written out"),
     ],
 )
-def test_what_cannot_be_is_refused_with_what_to_do(tmp_path: Path, text: str, told: str) -> None:
+def test_an_invalid_setting_is_refused_with_a_remedy(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(ConfigError) as refused:
         loaded(tmp_path, text)
     assert told in str(refused.value)
     assert "hunter2" not in str(refused.value)
 
 
-def test_a_hook_is_let_in_by_being_there(tmp_path: Path) -> None:
+def test_a_configured_hook_is_allowed(tmp_path: Path) -> None:
     """Law 12: its table is the permission, for who it speaks as and for nobody else."""
     text = f"""[platforms.webhook]
 allow = ["ann"]
@@ -91,7 +91,7 @@ def test_each_account_has_hooks_of_its_own_with_the_secrets_of_its_table(tmp_pat
     assert [platform.capabilities.fetchable for platform in doors] == [True, False]
 
 
-def test_the_password_of_an_address_is_shown_nowhere_and_still_used(tmp_path: Path) -> None:
+def test_the_password_in_a_url_is_redacted_and_still_used(tmp_path: Path) -> None:
     """Law 13: neither by `config show`, an error, a difference nor a log, and it is not lost by
     saving what was shown."""
     key, url = "platforms.webhook.url", "https://me:hunter2hunter2@example.org/in"
@@ -125,7 +125,7 @@ def test_the_password_of_an_address_is_shown_nowhere_and_still_used(tmp_path: Pa
     assert (change.old, change.new) == (hidden, "https://me:***@example.org/there")
 
 
-async def test_a_receiver_is_asked_before_an_account_is_written_down(
+async def test_the_receiver_is_checked_before_an_account_is_saved(
     tmp_path: Path, receiver: FakeReceiver, url: str
 ) -> None:
     """`holdfast setup` tries what it was told, and says whom without a password."""

@@ -30,12 +30,12 @@ POSTED = WebhookPost(body=BODY, headers={"X-Event": "issues"})
         ("{{{action}}}", "{opened}"),
     ],
 )
-def test_a_field_is_put_in_as_it_is(text: str, filled: str) -> None:
+def test_a_field_is_inserted_unchanged(text: str, filled: str) -> None:
     """What a field holds is no template: braces in it are braces."""
     assert parse_template(text).fill(POSTED) == filled
 
 
-def test_all_that_is_missing_is_named_at_once() -> None:
+def test_all_missing_fields_are_named_at_once() -> None:
     template = parse_template(
         "{issue.title.x} {body} {issue.labels.9} {issue.labels.x} {@X-Other} {body}"
     )
@@ -51,12 +51,12 @@ def test_all_that_is_missing_is_named_at_once() -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "}", "a { b", "{}", "{ |x}", "{a{b}}", "{@}"])
-def test_what_is_no_template_is_refused_with_its_place(text: str) -> None:
+def test_an_invalid_template_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"brace stands alone|names no field"):
         parse_template(text)
 
 
-def test_nothing_of_python_is_within_reach() -> None:
+def test_a_template_cannot_reach_python_attributes() -> None:
     for name in ("__class__", "issue.__class__", "issue.keys", "0.__init__.__globals__"):
         with pytest.raises(MissingFields):
             parse_template(f"{{{name}}}").fill(POSTED)
@@ -70,7 +70,7 @@ JSON = st.recursive(
 
 
 @given(text=st.text(alphabet="{}|.@ab0*", max_size=20), body=JSON)
-def test_no_template_and_no_body_do_more_than_fill_or_say_why_not(text: str, body: object) -> None:
+def test_any_template_fills_or_raises_a_known_error(text: str, body: object) -> None:
     try:
         parse_template(text).fill(WebhookPost(body=body, headers={"a": "b"}))
     except (ValueError, MissingFields):

@@ -26,7 +26,7 @@ async def refused(server: Prosody, folder: Path, **settings: Any) -> ConnectErro
     return told.value
 
 
-async def test_a_line_that_cannot_be_encrypted_is_not_opened(
+async def test_a_connection_that_cannot_be_encrypted_is_refused(
     server: Prosody, tmp_path: Path
 ) -> None:
     """The password is not said, whatever the server would take."""
@@ -36,7 +36,7 @@ async def test_a_line_that_cannot_be_encrypted_is_not_opened(
     assert "tls = false" in told.remedy
 
 
-async def test_a_certificate_is_believed_only_from_who_may_vouch_for_it(
+async def test_a_certificate_is_trusted_only_from_a_known_authority(
     server: Prosody, tmp_path: Path
 ) -> None:
     """It may be renewed by others, so it is tried again."""
@@ -52,7 +52,7 @@ async def test_a_certificate_is_believed_only_from_who_may_vouch_for_it(
     assert "ca_file" in nothing.remedy
 
 
-async def test_a_domain_that_the_server_does_not_serve_is_refused_for_good(
+async def test_a_domain_that_the_server_does_not_serve_is_refused_permanently(
     server: Prosody, tmp_path: Path
 ) -> None:
     told = await refused(server, tmp_path, jid="bot@elsewhere.example")
@@ -60,13 +60,13 @@ async def test_a_domain_that_the_server_does_not_serve_is_refused_for_good(
     assert "bot@elsewhere.example" in str(told)
 
 
-async def test_where_nobody_listens_it_may_be_better_later(server: Prosody, tmp_path: Path) -> None:
+async def test_an_unreachable_port_is_retried(server: Prosody, tmp_path: Path) -> None:
     told = await refused(server, tmp_path, port=9)
     assert not isinstance(told, ConnectRefused)
     assert "127.0.0.1:9 cannot be reached" in str(told)
 
 
-async def test_who_is_let_go_for_another_of_the_same_name_says_so(
+async def test_a_connection_replaced_by_another_reports_the_account_in_use(
     server: Prosody, tmp_path: Path
 ) -> None:
     """Two gateways, one account: the first hears why its line was closed."""
@@ -79,7 +79,7 @@ async def test_who_is_let_go_for_another_of_the_same_name_says_so(
     assert f"{BOT}/holdfast" in str(loss)
 
 
-async def test_credentials_are_tried_without_a_presence_or_another_line_being_closed(
+async def test_credentials_are_checked_without_presence_or_closing_another_connection(
     server: Prosody, tmp_path: Path
 ) -> None:
     """`holdfast setup` asks whose account that is; the gateway may be connected meanwhile."""
@@ -104,7 +104,7 @@ async def test_credentials_are_tried_without_a_presence_or_another_line_being_cl
     assert not (tmp_path / "none").exists()
 
 
-async def test_nothing_that_was_said_is_held_for_longer_than_until_the_server_has_it(
+async def test_sent_stanzas_are_released_once_the_server_acknowledges_them(
     server: Prosody,
 ) -> None:
     """A line may be idle for weeks, but for the signs of life that it asks for."""
@@ -116,7 +116,7 @@ async def test_nothing_that_was_said_is_held_for_longer_than_until_the_server_ha
         await until(lambda: not line.plugin["xep_0198"].unacked_queue)
 
 
-def test_a_server_that_cannot_check_passwords_now_is_asked_again() -> None:
+def test_a_temporary_login_failure_is_retried() -> None:
     told = login_error(BOT, ["temporary-auth-failure"], encrypted=True, table="platforms.xmpp")
     assert not isinstance(told, ConnectRefused)
     wrong = login_error(
@@ -126,7 +126,7 @@ def test_a_server_that_cannot_check_passwords_now_is_asked_again() -> None:
     assert "platforms.xmpp.accounts.two.jid" in wrong.remedy
 
 
-async def test_a_library_that_is_not_installed_parks_the_account_and_is_named(
+async def test_a_library_that_is_not_installed_blocks_the_account_and_is_named(
     server: Prosody, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "slixmpp", None)  # what Python has of a module that is not

@@ -39,7 +39,7 @@ async def harness(
         yield made
 
 
-async def test_a_person_is_answered_in_one_message_that_grows(
+async def test_a_reply_streams_into_one_message(
     harness: PlatformGatewayHarness, ann: XmppUser
 ) -> None:
     """I4: stream, edits and final text are one message."""
@@ -54,7 +54,7 @@ async def test_a_person_is_answered_in_one_message_that_grows(
     await harness.wait_for_deliveries(DeliveryState.SENT, 1)
 
 
-async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_its_start(
+async def test_a_message_sent_while_the_gateway_was_down_is_answered_once_after_the_start(
     harness: PlatformGatewayHarness, ann: XmppUser, room: str
 ) -> None:
     """G1, G2, H3: in a chat of two and in a room; nothing that was answered before."""
@@ -72,7 +72,7 @@ async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_i
     assert (await harness.ledger()) == {"answered": 2}
 
 
-async def test_a_reply_whose_receipt_was_lost_is_there_once_and_unmarked(
+async def test_a_reply_without_a_receipt_arrives_once_and_unmarked(
     harness: PlatformGatewayHarness, ann: XmppUser, server: Prosody
 ) -> None:
     """I2: unknown → looked up in the archive."""
@@ -84,7 +84,7 @@ async def test_a_reply_whose_receipt_was_lost_is_there_once_and_unmarked(
     assert ann.texts() == ["hello"]
 
 
-async def test_a_dangerous_command_is_decided_by_words_and_the_room_is_told_who_speaks(
+async def test_a_dangerous_command_is_approved_by_text_and_a_room_message_has_its_speaker(
     harness: PlatformGatewayHarness, ann: XmppUser, room: str
 ) -> None:
     """J3: there are no buttons. Groups: in a room the agent knows by whom it is asked."""

@@ -32,9 +32,7 @@ async def connect_once(server: Prosody, folder: Path) -> None:
         pass
 
 
-async def test_a_message_is_said_by_its_writer(
-    server: Prosody, ann: XmppUser, tmp_path: Path
-) -> None:
+async def test_a_message_has_its_sender(server: Prosody, ann: XmppUser, tmp_path: Path) -> None:
     intake = RecordingIntake()
     async with new_platform(server, tmp_path).connect(intake):
         name = ann.write("hello")
@@ -45,7 +43,7 @@ async def test_a_message_is_said_by_its_writer(
     assert (source.chat_type, source.author) == (ChatType.DM, Author.PERSON)
 
 
-async def test_what_no_archive_has_is_held_by_the_door_until_it_is_kept(
+async def test_a_message_that_is_not_archived_is_buffered_until_it_is_stored(
     server: Prosody, tmp_path: Path
 ) -> None:
     """G1: the store takes nothing, and the line is another one by the time that it does."""
@@ -66,7 +64,7 @@ async def test_what_no_archive_has_is_held_by_the_door_until_it_is_kept(
     assert len({each.event_id for each in intake.started}) == 2
 
 
-async def test_who_asks_to_see_the_bot_may_and_is_asked_for_nothing(
+async def test_a_presence_subscription_is_approved_and_not_requested_back(
     server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     told: list[str] = []
@@ -83,7 +81,7 @@ async def test_who_asks_to_see_the_bot_may_and_is_asked_for_nothing(
     assert set(told) == {"available"}
 
 
-async def test_every_page_of_the_archive_is_taken_in_order_and_what_is_said_meanwhile_after_it(
+async def test_every_archive_page_is_read_in_order_before_new_messages(
     server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """G1, G2: a page has 50 messages; what is found there and also said live is taken once."""
@@ -99,7 +97,7 @@ async def test_every_page_of_the_archive_is_taken_in_order_and_what_is_said_mean
     assert [each.text for each in intake.attempted] == ["0", *map(str, range(65))]
 
 
-async def test_what_was_looked_at_is_not_fetched_again(
+async def test_an_archived_message_is_not_fetched_again(
     server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """G1: the id in the archive is the cursor; the mark beside it passes what nobody kept."""
@@ -115,7 +113,7 @@ async def test_what_was_looked_at_is_not_fetched_again(
     assert len({each.event_id for each in intake.attempted}) == 4
 
 
-async def test_an_account_that_is_new_here_does_not_answer_what_was_said_before_it_came(
+async def test_a_new_account_ignores_messages_from_before_it_connected(
     server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     ann.write("long ago")
@@ -128,7 +126,7 @@ async def test_an_account_that_is_new_here_does_not_answer_what_was_said_before_
     assert [each.text for each in intake.attempted] == ["now"]
 
 
-async def test_an_archive_that_was_begun_anew_is_taken_from_the_time_of_the_last_look(
+async def test_a_reset_archive_is_read_from_the_time_of_the_checkpoint(
     server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     await connect_once(server, tmp_path)
@@ -144,7 +142,7 @@ async def test_an_archive_that_was_begun_anew_is_taken_from_the_time_of_the_last
         await until(lambda: intake.attempted and intake.attempted[-1].text == "missed")
 
 
-async def test_a_file_of_marks_that_makes_no_sense_is_begun_anew(tmp_path: Path) -> None:
+async def test_an_invalid_checkpoint_file_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "marks.json").write_bytes(b"{")
     marks = await ArchiveCheckpoints.load(tmp_path / "marks.json")
     assert marks.position_for(BOT, cursor="2026-11-16T12:00:00Z a1") == "2026-11-16T12:00:00Z a1"
@@ -156,7 +154,7 @@ async def test_a_file_of_marks_that_makes_no_sense_is_begun_anew(tmp_path: Path)
     )
 
 
-async def test_in_a_room_who_speaks_is_known_and_whom_it_names(
+async def test_a_room_message_has_its_sender_and_whether_the_bot_is_mentioned(
     server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """Groups: mentioned, replied to, quoted; nothing of ourselves, nothing whispered."""
@@ -191,7 +189,7 @@ def address_of(room: str) -> Address:
     return Address(platform="xmpp", account="default", chat_id=room)
 
 
-async def test_what_was_said_in_a_room_meanwhile_is_found_in_its_archive(
+async def test_room_messages_sent_while_disconnected_are_found_in_the_archive(
     server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """G1: of everybody but ourselves, by their addresses, and once."""
@@ -211,7 +209,7 @@ async def test_what_was_said_in_a_room_meanwhile_is_found_in_its_archive(
     assert missed.event_id.startswith(f"{BOT} in {room}/")
 
 
-async def test_nobody_speaks_for_another_by_writing_their_address_into_a_message(
+async def test_a_forged_address_in_a_message_is_ignored(
     server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """Authorisation goes by these ids: said now, and found in the archive."""
@@ -238,7 +236,7 @@ async def test_nobody_speaks_for_another_by_writing_their_address_into_a_message
     ]
 
 
-def test_who_was_in_a_room_goes_by_what_only_the_room_can_say() -> None:
+def test_the_sender_in_a_room_is_identified_by_data_of_the_room() -> None:
     """A name is whose it is now; what was said before is by whom the room tells apart."""
     room = XmppRoom("club@rooms", on_lost=lambda error: None)
     room.handle_presence(XmppPresence(sender="club@rooms/ann", real_jid="eve@b", occupant_id="o2"))
@@ -250,7 +248,7 @@ def test_who_was_in_a_room_goes_by_what_only_the_room_can_say() -> None:
     assert room.author_jid(gone, is_live=False) == "club@rooms/bob"
 
 
-async def test_a_room_that_does_not_let_the_account_in_holds_up_nobody(
+async def test_a_room_that_cannot_be_joined_blocks_no_other_chat(
     server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     intake = RecordingIntake()
@@ -263,7 +261,7 @@ async def test_a_room_that_does_not_let_the_account_in_holds_up_nobody(
         await intake.wait_for_attempts(1)
 
 
-async def test_two_of_one_name_are_told_apart(
+async def test_a_nick_in_use_in_a_room_is_replaced(
     server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """Somebody has the name of the bot: it goes by another, and hears that."""
@@ -277,7 +275,7 @@ async def test_two_of_one_name_are_told_apart(
     assert (heard.text, heard.mentioned, heard.source.user_id) == ("hello", True, ANN)
 
 
-async def test_a_file_is_fetched_from_where_its_link_leads(
+async def test_a_file_is_downloaded_from_its_link(
     server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """Attachments"""
@@ -319,7 +317,7 @@ async def test_a_link_to_anywhere_else_is_not_followed(url: str) -> None:
         ("me@bother.org", False, "me@bother.org"),
     ],
 )
-def test_who_is_named(body: str, named: bool, text: str) -> None:
+def test_a_mention_is_split_from_the_text(body: str, named: bool, text: str) -> None:
     assert split_mention(body, "bot") == (named, text)
 
 
@@ -328,7 +326,7 @@ def read(xml: str) -> Inbound | None:
     return reader.parse_chat_message(parse_message(fromstring(xml)), None)
 
 
-def test_what_a_server_says_is_of_no_person_and_what_has_no_words_is_nothing() -> None:
+def test_a_server_message_has_no_human_author_and_an_empty_one_is_skipped() -> None:
     notice = read('<message xmlns="jabber:client" from="localhost"><body>update</body></message>')
     assert notice is not None
     assert notice.source.author is Author.BOT
@@ -337,9 +335,7 @@ def test_what_a_server_says_is_of_no_person_and_what_has_no_words_is_nothing() -
 
 
 @pytest.mark.parametrize(("start", "end"), [("0", "9" * 5000), ("x", "2"), ("3", "1"), ("-1", "2")])
-def test_what_a_stranger_calls_a_quote_is_only_words_where_it_makes_no_sense(
-    start: str, end: str
-) -> None:
+def test_an_invalid_quote_range_is_ignored(start: str, end: str) -> None:
     """A message that cannot be read would come out of the archive for ever."""
     told = parse_message(
         fromstring(
@@ -353,7 +349,7 @@ def test_what_a_stranger_calls_a_quote_is_only_words_where_it_makes_no_sense(
     assert (told.body, told.reply.quoted) == ("> hm\nyes", "")
 
 
-def test_an_id_in_an_archive_is_believed_from_whose_archive_it_is_alone() -> None:
+def test_an_archive_id_is_trusted_only_from_the_owner_of_the_archive() -> None:
     """XEP-0359, 5: anybody can write one."""
     told = parse_message(
         fromstring(

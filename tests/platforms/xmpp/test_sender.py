@@ -15,7 +15,7 @@ from holdfast.core.ports.capabilities import WAITING_REACTION, Backlog
 from holdfast.testing.intake import RecordingIntake
 
 
-async def test_marks_are_those_of_styling_and_a_text_that_could_be_mistaken_says_so(
+async def test_formatting_uses_message_styling_and_ambiguous_text_is_marked_unstyled(
     server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """Formatting: XEP-0393."""
@@ -30,7 +30,7 @@ async def test_marks_are_those_of_styling_and_a_text_that_could_be_mistaken_says
     assert plain.xml.find(unstyled) is not None
 
 
-async def test_a_change_is_a_correction_of_the_first_message_however_often(
+async def test_every_edit_corrects_the_first_message(
     server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """I2, I4: XEP-0308; each has an id of its own."""
@@ -45,7 +45,7 @@ async def test_a_change_is_a_correction_of_the_first_message_however_often(
     assert ann.texts() == ["Hello you"]
 
 
-async def test_who_writes_is_shown_and_kept_in_no_archive(
+async def test_typing_is_shown_and_not_archived(
     server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     platform = new_platform(server, tmp_path)
@@ -57,7 +57,7 @@ async def test_who_writes_is_shown_and_kept_in_no_archive(
     assert composing.xml.find("{urn:xmpp:hints}no-store") is not None
 
 
-async def test_what_xml_forbids_ends_no_line(
+async def test_characters_that_xml_forbids_do_not_end_the_connection(
     server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     platform = new_platform(server, tmp_path)
@@ -69,7 +69,7 @@ async def test_what_xml_forbids_ends_no_line(
     assert intake.disconnects == []
 
 
-async def test_a_room_shows_what_was_said_and_only_that_is_a_receipt(
+async def test_the_echo_of_the_room_is_the_receipt(
     server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """I2: and an answer names what it answers by the name that the room gave that (XEP-0461)."""
@@ -90,7 +90,7 @@ async def test_a_room_shows_what_was_said_and_only_that_is_a_receipt(
     assert (reply["to"], reply["id"]) == (f"{room}/ann", asked.cursor.value.split()[-1])
 
 
-async def test_a_sign_in_a_room_goes_by_the_name_that_the_room_gave_the_message(
+async def test_a_reaction_in_a_room_uses_the_id_that_the_room_assigned(
     server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """XEP-0444; a room that gives none has no signs."""
@@ -116,7 +116,7 @@ async def test_a_sign_in_a_room_goes_by_the_name_that_the_room_gave_the_message(
     assert all(each.xml.find("{urn:xmpp:hints}store") is not None for each in ann.reactions)
 
 
-async def test_a_room_without_an_archive_cannot_be_asked_so_what_may_be_repeated_says_so(
+async def test_a_resent_message_is_marked_in_a_room_without_an_archive(
     server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """I2: resent once, and marked."""
@@ -131,7 +131,7 @@ async def test_a_room_without_an_archive_cannot_be_asked_so_what_may_be_repeated
     assert ann.texts() == ["_(This may have reached you before.)_\n\nhello"]
 
 
-async def test_who_is_put_out_of_a_room_says_nothing_more_there_and_who_is_forgotten_comes_back(
+async def test_a_kick_refuses_sends_and_a_destroyed_room_is_joined_again(
     server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     room = f"{new_id('club')}@rooms.localhost"
@@ -153,7 +153,7 @@ async def test_who_is_put_out_of_a_room_says_nothing_more_there_and_who_is_forgo
     assert room in str(intake.disconnects[0])
 
 
-async def test_a_file_is_left_at_the_server_and_its_link_is_said(
+async def test_a_file_is_uploaded_to_the_server_and_its_link_is_sent(
     server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """Attachments: XEP-0363; only where the server has a place for them."""
@@ -171,7 +171,7 @@ async def test_a_file_is_left_at_the_server_and_its_link_is_said(
         assert await answer.read() == b"the plan"
 
 
-async def test_a_server_without_archive_and_acks_still_takes_messages_and_says_less(
+async def test_a_server_without_archive_and_acks_still_accepts_messages(
     server: Prosody, tmp_path: Path
 ) -> None:
     """I2: what it answers to the next question is the receipt; doubt is not to be settled."""
@@ -189,7 +189,7 @@ async def test_a_server_without_archive_and_acks_still_takes_messages_and_says_l
     assert intake.attempted == []
 
 
-async def test_a_line_that_is_cut_leaves_it_open_what_arrived_and_the_archive_knows(
+async def test_a_connection_that_is_cut_leaves_an_unknown_outcome_that_the_archive_resolves(
     server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """I2: unknown → looked up: of our own messages alone, and by the id of the delivery."""

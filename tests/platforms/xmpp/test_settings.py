@@ -22,23 +22,23 @@ ACCOUNT = '[platforms.xmpp]\njid = "bot@example.org"\npassword = "env:ONE"\n'
         (ACCOUNT + 'tls = false\nhost = "10.0.0.7"\n', "on this machine"),
     ],
 )
-def test_what_is_missing_or_unsafe_is_named(text: str, told: str, tmp_path: Path) -> None:
+def test_a_missing_or_unsafe_setting_is_named(text: str, told: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=told):
         load(write_config(tmp_path / "home", text), {"ONE": "secret-one"})
 
 
-def test_a_line_may_be_plain_to_this_machine_alone() -> None:
+def test_an_unencrypted_connection_is_allowed_only_to_this_machine() -> None:
     for host in ("127.0.0.1", "::1", "localhost"):
         XmppSettings(jid="bot@example.org", password="env:ONE", host=host, tls=False)
 
 
-def test_each_account_is_one_of_its_own(tmp_path: Path) -> None:
+def test_each_account_has_its_own_platform(tmp_path: Path) -> None:
     text = f'{ACCOUNT}[platforms.xmpp.accounts.work]\njid = "b@work.org"\npassword = "env:TWO"\n'
     doors = open_accounts(tmp_path / "home", text, {"ONE": "secret-one", "TWO": "secret-two"})
     assert [(each.name, each.account) for each in doors] == [("xmpp", "default"), ("xmpp", "work")]
 
 
-def test_in_rooms_it_goes_by_the_name_of_its_address_unless_it_is_given_another() -> None:
+def test_the_room_nick_defaults_to_the_name_of_the_address() -> None:
     named = XmppSettings(jid="bot@example.org", password="env:ONE", nick="robin")
     assert named.nickname == "robin"
     assert XmppSettings(jid="bot@example.org", password="env:ONE").nickname == "bot"

@@ -11,7 +11,7 @@ from holdfast.testing.conformance import CHECKS, ConformanceCheck, PlatformHarne
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)
 @pytest.mark.parametrize("start", [in_process, minimal, over_http])
-async def test_the_door_keeps_its_promises(
+async def test_the_platform_passes_the_conformance_suite(
     start: Callable[[], AbstractAsyncContextManager[PlatformHarness]], check: ConformanceCheck
 ) -> None:
     async with start() as harness:
@@ -19,7 +19,7 @@ async def test_the_door_keeps_its_promises(
 
 
 @pytest.mark.parametrize("check", [each for each in vars(inbound).values() if each in CHECKS])
-async def test_a_door_hears_as_it_promises_where_nothing_is_kept_for_it(
+async def test_the_platform_passes_the_inbound_checks_without_a_backlog(
     check: ConformanceCheck,
 ) -> None:
     async with without_backlog() as harness:

@@ -73,7 +73,7 @@ async def until_acked(service: ChatService, number: int) -> None:
         await asyncio.sleep(0.005)
 
 
-async def test_what_was_said_while_nobody_listened_is_handed_over_at_connect(
+async def test_messages_sent_while_disconnected_reach_intake_at_connect(
     open_platform: Any,
 ) -> None:
     """G1: what arrives while the gateway is down is still at the platform."""
@@ -86,7 +86,7 @@ async def test_what_was_said_while_nobody_listened_is_handed_over_at_connect(
     assert [inbound.text for inbound in handed] == ["one", "two"]
 
 
-async def test_an_update_carries_where_it_came_from_and_how_far_the_stream_is(
+async def test_an_update_has_its_source_and_its_cursor(
     open_platform: Any,
 ) -> None:
     service, intake = ChatService(first_update_id=71), RecordingIntake()
@@ -118,7 +118,7 @@ async def test_one_account_does_not_get_the_updates_of_another(open_platform: An
     assert [inbound.text for inbound in intake.attempted] == ["yours"]
 
 
-async def test_nothing_is_acknowledged_before_intake_has_it(open_platform: Any) -> None:
+async def test_nothing_is_acknowledged_before_intake_has_stored_it(open_platform: Any) -> None:
     """G1: commit, then acknowledge."""
     service, intake = ChatService(), RecordingIntake(delay=ALWAYS)
     say(service, "slow")
@@ -133,7 +133,7 @@ async def test_nothing_is_acknowledged_before_intake_has_it(open_platform: Any) 
     assert [inbound.text for inbound in quick.accepted] == ["slow"]
 
 
-async def test_a_store_that_cannot_write_gets_the_update_again_and_in_order(
+async def test_an_update_that_cannot_be_stored_is_delivered_again_in_order(
     open_platform: Any,
 ) -> None:
     service, intake = ChatService(), RecordingIntake()
@@ -146,7 +146,7 @@ async def test_a_store_that_cannot_write_gets_the_update_again_and_in_order(
     assert [inbound.text for inbound in intake.accepted] == ["one", "two"]
 
 
-async def test_pauses_grow_while_nothing_can_be_kept_and_start_small_again_after() -> None:
+async def test_the_backoff_grows_while_nothing_can_be_stored_and_is_reset_after() -> None:
     service, intake, pauses = ChatService(), RecordingIntake(), []
 
     async def note(pause: float) -> None:
@@ -167,7 +167,9 @@ async def test_pauses_grow_while_nothing_can_be_kept_and_start_small_again_after
     assert pauses == [1, 2, 4, 4, 1]
 
 
-async def test_a_stranger_is_dropped_and_does_not_hold_up_the_others(open_platform: Any) -> None:
+async def test_a_message_of_an_unknown_sender_is_dropped_and_blocks_no_other(
+    open_platform: Any,
+) -> None:
     service, intake = ChatService(), RecordingIntake()
     intake.fail_next(NotAllowed("ann is not on the list"))
     say(service, "let me in")
@@ -203,7 +205,7 @@ async def test_a_delayed_update_comes_late_and_is_not_lost(open_platform: Any) -
     assert [inbound.text for inbound in intake.accepted] == ["early", "late"]
 
 
-async def test_a_cut_line_is_taken_up_again_by_itself(open_platform: Any) -> None:
+async def test_a_lost_connection_is_reopened(open_platform: Any) -> None:
     service, intake = ChatService(), RecordingIntake()
     async with open_platform(service, longest_delay=0.05) as platform, platform.connect(intake):
         service.set_faults(Faults(disconnected=True))
@@ -217,7 +219,7 @@ async def test_a_cut_line_is_taken_up_again_by_itself(open_platform: Any) -> Non
     assert [attempt.verdict for attempt in service.ledger().attempts] == [VendorVerdict.UNREACHABLE]
 
 
-async def test_a_sent_message_stands_in_its_chat_and_its_receipt_names_it(
+async def test_a_sent_message_is_in_its_chat_and_the_receipt_has_its_id(
     open_platform: Any,
 ) -> None:
     service = ChatService()
@@ -230,7 +232,7 @@ async def test_a_sent_message_stands_in_its_chat_and_its_receipt_names_it(
     assert not sent.duplicate
 
 
-async def test_flood_control_says_how_long_to_wait_and_takes_nothing(open_platform: Any) -> None:
+async def test_a_rate_limit_says_how_long_to_wait_and_nothing_is_sent(open_platform: Any) -> None:
     """I2: 429 → wait as told."""
     service = ChatService()
     service.set_faults(Faults(floods=1, retry_after=7.0))
@@ -243,7 +245,7 @@ async def test_flood_control_says_how_long_to_wait_and_takes_nothing(open_platfo
     assert len(service.ledger().sent) == 1
 
 
-async def test_a_refused_message_is_refused_for_good(open_platform: Any) -> None:
+async def test_a_refused_message_is_refused_permanently(open_platform: Any) -> None:
     """I2: another 4xx → failed."""
     service = ChatService(max_length=5)
     service.set_faults(Faults(refusals=1))
@@ -256,7 +258,7 @@ async def test_a_refused_message_is_refused_for_good(open_platform: Any) -> None
 
 
 @pytest.mark.parametrize("cut", list(CutStyle))
-async def test_a_lost_receipt_leaves_the_outcome_unknown_though_it_was_taken(
+async def test_a_lost_receipt_leaves_the_outcome_of_a_sent_message_unknown(
     open_platform: Any, cut: CutStyle
 ) -> None:
     """I2: a timeout or reset after the body was written → unknown."""
@@ -284,7 +286,7 @@ async def test_a_lost_message_looks_to_its_sender_just_like_a_lost_receipt(
     assert service.ledger().sent == ()
 
 
-async def test_with_idempotency_keys_a_repeated_delivery_is_taken_once(open_platform: Any) -> None:
+async def test_with_idempotency_keys_a_repeated_delivery_is_sent_once(open_platform: Any) -> None:
     """I2: idempotency key → exactly once."""
     service = ChatService(idempotent_send=True)
     service.set_faults(Faults(lost_receipts=1))
@@ -301,7 +303,7 @@ async def test_with_idempotency_keys_a_repeated_delivery_is_taken_once(open_plat
     ]
 
 
-async def test_what_became_of_a_delivery_can_be_asked(open_platform: Any) -> None:
+async def test_the_outcome_of_a_delivery_can_be_looked_up(open_platform: Any) -> None:
     """I2: look-up → exactly once."""
     service = ChatService(lookup=True)
     service.set_faults(Faults(lost_receipts=1))
@@ -319,7 +321,7 @@ async def test_what_became_of_a_delivery_can_be_asked(open_platform: Any) -> Non
     assert receipt.platform_message_id == service.ledger().sent[0].message_id
 
 
-async def test_a_door_declares_what_its_vendor_can_do(open_platform: Any) -> None:
+async def test_the_platform_declares_what_its_vendor_can_do(open_platform: Any) -> None:
     service = ChatService(max_length=4096)
     async with open_platform(service) as platform, platform.connect(RecordingIntake()):
         assert platform.capabilities.backlog is Backlog.UNTIL_ACKED
@@ -327,7 +329,7 @@ async def test_a_door_declares_what_its_vendor_can_do(open_platform: Any) -> Non
         assert not platform.capabilities.idempotent_send
 
 
-async def test_a_vendor_that_comes_up_late_is_found_and_asked_what_it_can_do() -> None:
+async def test_a_vendor_that_starts_late_is_connected_to_and_its_capabilities_are_read() -> None:
     async with serve(ChatService()) as base_url:
         port = int(base_url.rpartition(":")[2])
     service, intake = ChatService(idempotent_send=True), RecordingIntake()
@@ -343,7 +345,7 @@ async def test_a_vendor_that_comes_up_late_is_found_and_asked_what_it_can_do() -
 
 
 @pytest.mark.parametrize("over", ["http", "in process"])
-async def test_a_bot_that_is_not_let_in_hears_why(over: str) -> None:
+async def test_a_refused_bot_gets_the_reason(over: str) -> None:
     service, intake = ChatService(), RecordingIntake()
     async with serve(service) as base_url:
         remote = over == "http"
@@ -366,12 +368,12 @@ async def test_a_bot_that_is_not_let_in_hears_why(over: str) -> None:
             await platform.probe()
 
 
-async def test_a_door_that_is_not_connected_sends_nothing() -> None:
+async def test_a_disconnected_platform_sends_nothing() -> None:
     with pytest.raises(NotConnected):
         await RemoteSimulatedPlatform("http://127.0.0.1:9").send(outbound("hello"))
 
 
-async def test_people_are_told_which_switch_does_not_exist() -> None:
+async def test_an_unknown_fault_option_is_named() -> None:
     async with serve(ChatService()) as base_url, aiohttp.ClientSession() as http:
         async with http.post(f"{base_url}/faults", data=b'{"faults": {"flods": 1}}') as response:
             assert response.status == 400
@@ -380,7 +382,7 @@ async def test_people_are_told_which_switch_does_not_exist() -> None:
             assert response.status == 400
 
 
-async def test_people_say_break_and_read_over_http() -> None:
+async def test_the_http_api_sends_messages_sets_faults_and_returns_the_ledger() -> None:
     service, intake = ChatService(), RecordingIntake()
     async with serve(service) as base_url, aiohttp.ClientSession() as http:
         people = PeopleClient(base_url, http=http)
@@ -404,7 +406,7 @@ def change(message_id: str, text: str) -> MessageEdit:
     )
 
 
-async def test_an_edit_changes_what_stands_in_the_chat_and_twice_is_once(
+async def test_an_edit_changes_the_message_in_the_chat_and_repeating_it_changes_nothing(
     open_platform: Any,
 ) -> None:
     """I2: edits are idempotent; the ledger keeps each of them."""
@@ -419,7 +421,7 @@ async def test_an_edit_changes_what_stands_in_the_chat_and_twice_is_once(
     assert [edit.text for edit in service.ledger().edits] == ["Hello", "Hello", "Hello!"]
 
 
-async def test_edits_are_rejected_flooded_and_lost_on_demand(open_platform: Any) -> None:
+async def test_edits_can_be_refused_rate_limited_and_lost(open_platform: Any) -> None:
     service = ChatService(edit=True, max_length=10)
     async with open_platform(service) as platform, platform.connect(RecordingIntake()):
         name = (await platform.send(outbound("one"))).platform_message_id
@@ -440,7 +442,7 @@ async def test_edits_are_rejected_flooded_and_lost_on_demand(open_platform: Any)
     assert service.ledger().sent[0].text == "two"
 
 
-async def test_a_vendor_without_edits_says_so(open_platform: Any) -> None:
+async def test_a_vendor_without_edits_declares_it(open_platform: Any) -> None:
     service = ChatService()
     async with open_platform(service) as platform, platform.connect(RecordingIntake()):
         name = (await platform.send(outbound("one"))).platform_message_id
@@ -449,7 +451,7 @@ async def test_a_vendor_without_edits_says_so(open_platform: Any) -> None:
             await platform.edit(change(name, "two"))
 
 
-async def test_a_sign_stands_on_what_was_said_and_each_try_is_in_the_ledger(
+async def test_a_reaction_is_on_its_message_and_each_attempt_is_in_the_ledger(
     open_platform: Any,
 ) -> None:
     service = ChatService(reactions=True)
@@ -479,7 +481,9 @@ async def test_typing_is_in_the_ledger(open_platform: Any) -> None:
     assert [(each.chat_id, each.thread_id) for each in service.ledger().typing] == [("home", "t")]
 
 
-async def test_a_persons_edit_is_another_event_about_the_same_message(open_platform: Any) -> None:
+async def test_an_edit_by_a_user_is_another_event_about_the_same_message(
+    open_platform: Any,
+) -> None:
     """G2: an edit is another event; what was deleted is acknowledged and handed to nobody."""
     service, intake = ChatService(), RecordingIntake()
     async with open_platform(service) as platform, platform.connect(intake):
@@ -520,7 +524,7 @@ async def test_a_message_is_overtaken_by_one_of_another_chat_and_never_by_its_ow
     assert [each.text for each in handed[3:]] == ["four", "five"]
 
 
-async def test_a_message_that_nobody_overtakes_is_given_all_the_same(open_platform: Any) -> None:
+async def test_a_message_that_no_other_overtakes_is_still_delivered(open_platform: Any) -> None:
     service, intake = ChatService(), RecordingIntake()
     service.set_faults(Faults(reorders=1))
     async with open_platform(service) as platform, platform.connect(intake):
@@ -528,7 +532,7 @@ async def test_a_message_that_nobody_overtakes_is_given_all_the_same(open_platfo
         await intake.wait_for_attempts(1)
 
 
-async def test_a_half_open_line_says_nothing_until_somebody_loses_patience(
+async def test_a_half_open_connection_is_silent_until_a_timeout(
     open_platform: Any,
 ) -> None:
     """Nothing comes through in either direction; whole again, nothing is missing."""
@@ -548,7 +552,7 @@ async def test_a_half_open_line_says_nothing_until_somebody_loses_patience(
     assert service.ledger().sent == ()
 
 
-async def test_what_a_bot_missed_is_fetched_where_there_is_a_history(open_platform: Any) -> None:
+async def test_missed_messages_are_fetched_where_there_is_a_history(open_platform: Any) -> None:
     """G1: `history_since` the last message that is durable; a new bot begins with what is new."""
     service, intake = ChatService(backlog=Backlog.HISTORY), RecordingIntake()
     say(service, "before its time")
@@ -564,7 +568,7 @@ async def test_what_a_bot_missed_is_fetched_where_there_is_a_history(open_platfo
     assert [each.text for each in handed] == ["one", "two", "three"]
 
 
-async def test_what_a_bot_missed_is_gone_where_nothing_is_kept(open_platform: Any) -> None:
+async def test_missed_messages_are_lost_without_a_backlog(open_platform: Any) -> None:
     """G1: `none`: what is said to a bot that is away is never given, and the ledger shows it."""
     service, intake = ChatService(backlog=Backlog.NONE), RecordingIntake()
     async with open_platform(service, poll_wait=0.05) as platform:

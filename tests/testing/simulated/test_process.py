@@ -32,7 +32,7 @@ async def simulated_service(*options: str) -> AsyncIterator[str]:
         assert await process.wait() == 0
 
 
-async def test_the_service_keeps_what_a_door_left_for_the_door_that_comes_next() -> None:
+async def test_the_service_delivers_unacknowledged_messages_to_the_next_connection() -> None:
     """G1: nothing is dropped at connect."""
     async with simulated_service("--port", "0") as base_url, aiohttp.ClientSession() as http:
         people = PeopleClient(base_url, http=http)
@@ -47,7 +47,7 @@ async def test_the_service_keeps_what_a_door_left_for_the_door_that_comes_next()
             await people.say("between two lives")
 
 
-async def test_the_switches_of_the_command_line_reach_the_door() -> None:
+async def test_the_command_line_options_reach_the_platform() -> None:
     async with simulated_service("--idempotent-send", "--max-length", "100") as base_url:
         platform = RemoteSimulatedPlatform(base_url)
         async with platform.connect(RecordingIntake()):
@@ -55,7 +55,7 @@ async def test_the_switches_of_the_command_line_reach_the_door() -> None:
             assert platform.capabilities.max_length == 100
 
 
-async def test_a_service_started_anew_never_gives_an_old_update_id_again() -> None:
+async def test_a_restarted_service_never_reuses_an_update_id() -> None:
     ids = []
     for _ in range(2):
         async with simulated_service() as base_url, aiohttp.ClientSession() as http:
