@@ -34,8 +34,8 @@ sys.exit(boot(Path(sys.argv[1]), command=command, backoff=backoff))
 """
 
 
-class Container:
-    """Owns a boot and the understudies that it starts instead of gateways."""
+class ContainerBoot:
+    """Owns a boot process and the stand-ins that it starts instead of gateways."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -56,38 +56,38 @@ class Container:
             self.process = subprocess.Popen([*inside, *argv], stderr=errors, env=environ)
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return self.errors.read_text()
 
     @property
-    def lives(self) -> int:
-        file = Path(f"{self.plan}.lives")
+    def runs(self) -> int:
+        file = Path(f"{self.plan}.runs")
         return len(file.read_text().splitlines()) if file.exists() else 0
 
     async def until(self, text: str, *, times: int = 1) -> None:
         async with asyncio.timeout(30):
-            while self.said.count(text) < times:
+            while self.output.count(text) < times:
                 await asyncio.sleep(0.01)
 
     def signal(self, which: signal.Signals) -> None:
         assert self.process is not None
         self.process.send_signal(which)
 
-    def ended(self) -> int:
+    def wait_for_exit(self) -> int:
         assert self.process is not None
         return self.process.wait(30)
 
-    def leave(self) -> None:
+    def end(self) -> None:
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()  # its gateway goes with it
             self.process.wait(30)
 
 
 @pytest.fixture
-def container(tmp_path: Path) -> Iterator[Container]:
-    made = Container(tmp_path)
+def container(tmp_path: Path) -> Iterator[ContainerBoot]:
+    made = ContainerBoot(tmp_path)
     yield made
-    made.leave()
+    made.end()
 
 
 def recorded(state: IntentState, *, restart: str | None = None) -> Intent:
@@ -105,7 +105,7 @@ def recorded(state: IntentState, *, restart: str | None = None) -> Intent:
         (recorded(IntentState.STOPPED), False),
     ],
 )
-def test_a_boot_starts_what_was_running_and_not_what_somebody_stopped(
+def test_a_boot_starts_a_running_home_and_not_a_stopped_one(
     intent: Intent | None, starts: bool
 ) -> None:
     """E3: an open restart and a leftover start or drain count as running; so does a new home."""
@@ -113,23 +113,23 @@ def test_a_boot_starts_what_was_running_and_not_what_somebody_stopped(
 
 
 async def test_a_gateway_that_ends_is_started_again_and_signals_reach_it(
-    container: Container,
+    container: ContainerBoot,
 ) -> None:
     """E1, E3: 75 at once, a failure after growing waits; the container's end is the gateway's."""
     container.start("75", "1", "9", "ready", "ready")
     await container.until("the gateway is ready")
-    assert container.lives == 4
-    assert "started again in 0.05 s" in container.said
-    assert "started again in 0.1 s" in container.said
+    assert container.runs == 4
+    assert "started again in 0.05 s" in container.output
+    assert "started again in 0.1 s" in container.output
     container.signal(signal.SIGUSR1)
     await container.until("the gateway is ready", times=2)
-    assert "SIGUSR1 is passed on" in container.said
+    assert "SIGUSR1 is passed on" in container.output
     container.signal(signal.SIGTERM)
     assert container.wait_for_exit() == 0
-    assert (container.lives, container.said.count("ended with 0")) == (5, 1)
+    assert (container.runs, container.output.count("ended with 0")) == (5, 1)
 
 
-async def test_a_stopped_home_stays_down_until_it_is_started(container: Container) -> None:
+async def test_a_stopped_home_stays_down_until_it_is_started(container: ContainerBoot) -> None:
     """E3: also one whose configuration has to be mended; the container goes on, idle."""
     stop = StopOrder(kind=StopKind.STOP, by=StopRequester.CLI, at=1.0)
     IntentFile(container.paths.intent, now=lambda: 1.0).record_stopping(stop, "")
@@ -138,7 +138,7 @@ async def test_a_stopped_home_stays_down_until_it_is_started(container: Containe
     assert ask_container_supervisor(container.paths, "state") == "idle"
     assert ask_container_supervisor(container.paths, "start") == "starting"
     await container.until("its configuration has to be mended")
-    assert container.lives == 1
+    assert container.runs == 1
     container.signal(signal.SIGHUP)
     await container.until("the gateway is ready")
     assert ask_container_supervisor(container.paths, "start") == "running"
@@ -147,21 +147,21 @@ async def test_a_stopped_home_stays_down_until_it_is_started(container: Containe
     assert ask_container_supervisor(container.paths, "state") is None
 
 
-async def test_an_idle_container_ends_when_it_is_told(container: Container) -> None:
+async def test_an_idle_container_ends_on_a_signal(container: ContainerBoot) -> None:
     container.start("78")
     await container.until("nothing is started")
     container.signal(signal.SIGINT)
     assert container.wait_for_exit() == 0
 
 
-async def test_the_first_process_of_a_container_reaps_what_is_left_to_it(
-    container: Container,
+async def test_the_first_process_of_a_container_reaps_orphans(
+    container: ContainerBoot,
 ) -> None:
     """As pid 1 must: an orphan that ends is no zombie for the rest of the container's life."""
     if shutil.which("bwrap") is None:
-        pytest.skip("needs bubblewrap, for a process world of its own")
-    world = ("bwrap", "--dev-bind", "/", "/", "--unshare-pid", "--as-pid-1", "--proc", "/proc")
-    container.start("orphan", inside=world)
+        pytest.skip("needs bubblewrap, for a process namespace")
+    namespace = ("bwrap", "--dev-bind", "/", "/", "--unshare-pid", "--as-pid-1", "--proc", "/proc")
+    container.start("orphan", inside=namespace)
     await container.until("the gateway is ready")
     assert container.process is not None
     [boot] = children(container.process.pid)
@@ -191,7 +191,7 @@ async def succession(tmp_path: Path) -> AsyncIterator[GatewaySuccession]:
 async def test_a_container_keeps_its_gateway_and_its_address_through_kill_restart_and_stop(
     succession: GatewaySuccession,
 ) -> None:
-    """E1, E3, E4: the real one: its sockets outlive each life, and a stop is for good."""
+    """E1, E3, E4: the real one: its sockets outlive each process, and a stop is for good."""
     boot = await succession.launch("gateway", "boot")
     await succession.until(lambda: "the gateway is ready" in boot.stderr)
     address = _holder(succession).address
@@ -199,15 +199,15 @@ async def test_a_container_keeps_its_gateway_and_its_address_through_kill_restar
     await asyncio.to_thread(kill, _holder(succession))
     assert await succession.ask(address, "hello", message_id="m-2")  # it waits, and is not refused
     before = _holder(succession).pid
-    code, said = await succession.run_command("gateway", "restart")
-    assert code == 0, said
+    code, output = await succession.run_command("gateway", "restart")
+    assert code == 0, output
     assert _holder(succession).pid != before
     assert await succession.ask(address, "hello", message_id="m-3")
-    code, said = await succession.run_command("gateway", "stop")
-    assert code == 0, said
+    code, output = await succession.run_command("gateway", "stop")
+    assert code == 0, output
     await succession.until(lambda: "nothing is started: it was stopped" in boot.stderr)
-    code, said = await succession.run_command("gateway", "start")
-    assert code == 0, said
+    code, output = await succession.run_command("gateway", "start")
+    assert code == 0, output
     await succession.until(lambda: boot.stderr.count("the gateway is ready") == 4)
     boot.signal(signal.SIGTERM)
     assert await boot.wait_for_exit() == 0

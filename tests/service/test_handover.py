@@ -108,7 +108,7 @@ async def test_a_successor_takes_over_sockets_and_work_and_tools_inherit_neither
     assert (last["parked"], last["interrupted"]) == (1, 0)
 
 
-async def test_a_gateway_that_a_supervisor_keeps_is_restarted_by_it(tmp_path: Path) -> None:
+async def test_a_supervised_gateway_is_restarted_by_its_supervisor(tmp_path: Path) -> None:
     """E1: `--replace` does not take it out of its supervisor's hands."""
     async with open_succession(tmp_path / "home", gateway='supervisor = "s6"') as succession:
         first = await succession.start()
@@ -120,7 +120,7 @@ async def test_a_gateway_that_a_supervisor_keeps_is_restarted_by_it(tmp_path: Pa
         )
 
 
-async def test_a_gateway_that_does_not_answer_is_ended_once_it_is_proven(
+async def test_an_unresponsive_gateway_is_killed_once_it_is_identified(
     succession: GatewaySuccession,
 ) -> None:
     """E4: SIGTERM first, and SIGKILL when that does not help, as for one that stands still."""
@@ -133,7 +133,7 @@ async def test_a_gateway_that_does_not_answer_is_ended_once_it_is_proven(
     assert await succession.ask(second.address, "hello", message_id="m-1")
 
 
-async def test_a_gateway_without_a_control_socket_is_asked_by_a_signal(
+async def test_a_gateway_without_a_control_socket_is_stopped_by_a_signal(
     succession: GatewaySuccession,
 ) -> None:
     """E4: one that lost its socket still stops as it should, when it is signalled."""
@@ -144,7 +144,7 @@ async def test_a_gateway_without_a_control_socket_is_asked_by_a_signal(
     assert "SIGKILL" not in second.stderr
 
 
-async def test_who_could_not_start_or_cannot_prove_whom_it_replaces_leaves_the_live_one_alone(
+async def test_a_successor_that_cannot_start_or_identify_the_holder_leaves_it_running(
     succession: GatewaySuccession,
 ) -> None:
     """E4: a broken configuration is found out before anybody is asked to go; and a process that
@@ -197,7 +197,7 @@ async def test_a_successor_that_dies_while_it_waits_is_followed_by_another(
     assert holder.pid not in (first.pid, second.pid)
 
 
-async def test_a_restart_is_refused_where_the_successor_would_not_start_and_else_goes_on_by_itself(
+async def test_a_restart_is_refused_if_the_successor_would_not_start_and_otherwise_completes(
     succession: GatewaySuccession,
 ) -> None:
     """E1: the reason comes with place and remedy, and the gateway goes on; once it is mended, a

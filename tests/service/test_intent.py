@@ -26,7 +26,7 @@ def file(tmp_path: Path) -> IntentFile:
         (StopKind.REPLACE, IntentState.STOPPED, IntentState.STOPPED, True),
     ],
 )
-def test_the_next_boot_starts_it_unless_somebody_stopped_it(
+def test_the_next_boot_starts_the_gateway_unless_it_was_stopped(
     file: IntentFile, kind: StopKind, leaving: IntentState, left: IntentState, starts: bool
 ) -> None:
     """E3: wherever the process is killed on its way, the file says what was meant."""
@@ -45,7 +45,9 @@ def test_the_next_boot_starts_it_unless_somebody_stopped_it(
     assert found is not None and (found.state, found.should_start, found.at) == (left, starts, 7.0)
 
 
-def test_it_is_its_owners_alone_and_damage_is_no_intent(file: IntentFile, tmp_path: Path) -> None:
+def test_the_intent_file_is_private_and_a_damaged_one_is_ignored(
+    file: IntentFile, tmp_path: Path
+) -> None:
     path = tmp_path / "gateway_state"
     file.record_running()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -54,6 +56,6 @@ def test_it_is_its_owners_alone_and_damage_is_no_intent(file: IntentFile, tmp_pa
     assert file.read() is None
 
 
-def test_a_disk_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_an_unwritable_intent_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(HoldfastError, match=r"nowhere/gateway_state cannot be written"):
         IntentFile(tmp_path / "nowhere" / "gateway_state", now=lambda: 0.0).record_running()

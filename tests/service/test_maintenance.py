@@ -84,7 +84,9 @@ def backups_of(
     )
 
 
-async def test_one_is_made_soon_after_the_first_start_and_then_every_day(tmp_path: Path) -> None:
+async def test_a_backup_is_made_soon_after_the_first_start_and_then_every_day(
+    tmp_path: Path,
+) -> None:
     time = Time()
     start, maker = time.at, Maker(time, count=3)
     backups = backups_of(tmp_path, time, maker)
@@ -93,7 +95,7 @@ async def test_one_is_made_soon_after_the_first_start_and_then_every_day(tmp_pat
     assert backups.status.name == "3.tar.gz" and backups.status.bytes == 7
 
 
-def test_a_restart_does_not_put_the_next_one_off(tmp_path: Path) -> None:
+def test_a_restart_does_not_postpone_the_next_backup(tmp_path: Path) -> None:
     """Due by the newest on the shelf, not by when this process came."""
     home = make_home(tmp_path)
     newest = make_backup(home)
@@ -108,7 +110,7 @@ def test_a_restart_does_not_put_the_next_one_off(tmp_path: Path) -> None:
     assert 3.9 * HOUR < after < 4.1 * HOUR
 
 
-async def test_one_that_cannot_be_made_is_told_and_tried_again_within_the_hour(
+async def test_a_failed_backup_is_reported_and_retried_within_the_hour(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     time = Time()
@@ -122,7 +124,7 @@ async def test_one_that_cannot_be_made_is_told_and_tried_again_within_the_hour(
     await task
 
 
-async def test_what_was_seen_of_the_shelf_before_is_not_told_after(tmp_path: Path) -> None:
+async def test_a_slow_refresh_does_not_overwrite_a_newer_status(tmp_path: Path) -> None:
     """A look that takes its time, and one that begins when somebody has made a backup."""
     time, begun, go = Time(), threading.Event(), threading.Event()
 
@@ -151,7 +153,7 @@ async def test_what_was_seen_of_the_shelf_before_is_not_told_after(tmp_path: Pat
     assert backups.status.name == "made.tar.gz"
 
 
-def test_one_that_somebody_else_made_counts(tmp_path: Path) -> None:
+def test_a_manual_backup_counts_as_the_last_one(tmp_path: Path) -> None:
     """K4: it is the last one from then on, and the next is due by it; removed, it is not."""
     home = make_home(tmp_path)
 
@@ -173,7 +175,7 @@ def test_one_that_somebody_else_made_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("jump", [-400 * 24 * HOUR, 400 * 24 * HOUR])
-async def test_a_clock_that_jumps_delays_none_for_longer_than_usual(
+async def test_a_clock_jump_delays_no_backup_beyond_the_interval(
     tmp_path: Path, jump: float
 ) -> None:
     """K4: set back by a year, the next one is not a year away."""
@@ -183,7 +185,7 @@ async def test_a_clock_that_jumps_delays_none_for_longer_than_usual(
     assert sum(time.sleeps) <= 600 + 4 * 24 * HOUR and len(time.sleeps) > 4
 
 
-async def test_a_gap_in_the_conversations_is_waited_for(tmp_path: Path) -> None:
+async def test_a_backup_waits_until_no_turn_runs(tmp_path: Path) -> None:
     time = Time()
     gap, maker = asyncio.Event(), Maker(time, count=1)
 
@@ -210,7 +212,7 @@ async def test_a_gap_in_the_conversations_is_waited_for(tmp_path: Path) -> None:
     assert len(maker.made) == 1
 
 
-async def test_where_none_are_wanted_none_is_made(tmp_path: Path) -> None:
+async def test_no_backup_is_made_when_backups_are_off(tmp_path: Path) -> None:
     time = Time()
     backups = backups_of(tmp_path, time, Maker(time, count=0), every_hours=0)
     await backups.run()
@@ -222,7 +224,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
     yield make_home(tmp_path)
 
 
-def test_a_program_that_fails_tells_why(home: Path) -> None:
+def test_a_failed_backup_command_reports_its_error(home: Path) -> None:
     """No gateway serves the home, and this process has its lock: what it prints is the error."""
     program = BackupCommand(home, folder=home / "backups", keep=2, environ={})
     with HomeLock(home), pytest.raises(HoldfastError, match="is in use"):
@@ -230,7 +232,7 @@ def test_a_program_that_fails_tells_why(home: Path) -> None:
 
 
 @pytest.mark.parametrize("torn", [False, True])
-async def test_a_store_that_was_left_is_looked_through(
+async def test_a_store_is_checked_after_an_unclean_stop(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, torn: bool
 ) -> None:
     """K3: beside serving, after an unclean death; damage stops the writing."""

@@ -104,7 +104,7 @@ async def reloading(tmp_path: Path) -> AsyncIterator[Reloading]:
         await harness.stop()
 
 
-async def test_what_stands_in_the_file_is_put_into_force_with_a_number_of_its_own(
+async def test_a_changed_file_becomes_active_under_a_new_version_number(
     reloading: Reloading,
 ) -> None:
     """Law 15: each is kept with who brought it; a file that says the same is the same."""
@@ -123,7 +123,7 @@ async def test_what_stands_in_the_file_is_put_into_force_with_a_number_of_its_ow
     assert reloading.codes == {}
 
 
-async def test_a_change_right_after_the_start_does_not_hide_what_the_process_began_with(
+async def test_a_change_right_after_the_start_does_not_hide_the_initial_version(
     reloading: Reloading,
 ) -> None:
     """Law 15: and what it began with says what was changed in the file while nobody ran."""
@@ -150,7 +150,7 @@ async def test_a_change_right_after_the_start_does_not_hide_what_the_process_beg
     )
 
 
-async def test_a_file_that_cannot_be_used_is_told_loudly_and_changes_nothing(
+async def test_an_invalid_file_is_reported_and_changes_nothing(
     reloading: Reloading, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Law 15: the last good one runs on; it is told until it is right, and in the log once."""
@@ -176,7 +176,7 @@ async def test_a_file_that_cannot_be_used_is_told_loudly_and_changes_nothing(
     assert reloading.harness.gateway.services.settings.agent.max_steps == 8
 
 
-async def test_whatever_is_put_in_the_place_of_the_file_is_a_problem_of_the_file_alone(
+async def test_anything_in_place_of_the_file_is_a_problem_of_the_file_alone(
     reloading: Reloading,
 ) -> None:
     """Law 15: nothing is waited for, no error but ours comes of it, and what is in force stays."""
@@ -200,7 +200,7 @@ async def test_whatever_is_put_in_the_place_of_the_file_is_a_problem_of_the_file
     assert len(await reloading.harness.store.configurations(limit=10)) == 2
 
 
-async def test_who_writes_the_file_and_is_refused_leaves_no_problem_of_it(
+async def test_a_refused_write_of_the_file_leaves_no_problem_behind(
     reloading: Reloading,
 ) -> None:
     """They put back what stood there, and nobody may look at it again."""
@@ -239,7 +239,7 @@ async def test_a_file_that_becomes_a_link_is_followed_to_where_it_leads(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
-async def test_what_is_saved_while_a_process_starts_is_not_passed_over(
+async def test_a_file_saved_during_the_start_is_not_missed(
     reloading: Reloading, until: Until
 ) -> None:
     """Between the reading of the file and the watch on it lies the whole start."""
@@ -254,7 +254,7 @@ async def test_what_is_saved_while_a_process_starts_is_not_passed_over(
         await asyncio.wait([task])
 
 
-async def test_what_needs_a_restart_waits_for_it_and_holds_up_nothing_else(
+async def test_a_setting_that_needs_a_restart_waits_and_delays_no_other(
     reloading: Reloading,
 ) -> None:
     """The table of effects is kept: also where the key is set back before anybody restarts."""
@@ -274,7 +274,7 @@ async def test_what_needs_a_restart_waits_for_it_and_holds_up_nothing_else(
     assert reloading.codes == {}
 
 
-async def test_accounts_are_added_changed_and_let_go_of_each_by_itself(
+async def test_accounts_are_added_changed_and_removed_independently(
     reloading: Reloading, until: Until
 ) -> None:
     """What the gateway reads of an account disturbs no connection; what its door was opened with
@@ -306,7 +306,7 @@ async def test_accounts_are_added_changed_and_let_go_of_each_by_itself(
     assert redact("old-old-secret new-new-secret") == "[redacted] [redacted]"
 
 
-async def test_tools_go_by_the_accounts_that_lead_outside(
+async def test_send_tools_depend_on_the_external_accounts(
     reloading: Reloading, until: Until
 ) -> None:
     """An agent is offered what can be done here: also after a change of something else, and from

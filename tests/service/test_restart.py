@@ -1,4 +1,4 @@
-"""How a real process restarts: who is asked for the next one, and when nobody is."""
+"""How a real process restarts: which supervisor starts the next one, and without any."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from holdfast.server.local.control_client import read_status
 from holdfast.system import exit_codes
 from holdfast.system.lock import read_holder
 
-AGAIN = exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE
+RESTART_EXIT = exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE
 
 # What systemd does when it is asked: it queues the work, and its own SIGTERM comes at once.
 SYSTEMCTL = """#!/bin/sh
@@ -27,7 +27,7 @@ exit {code}
 
 
 def fake_systemctl(gateway: StandaloneGateway, *, code: int) -> Path:
-    """First on the gateway's PATH, and on nobody else's."""
+    """A `systemctl` that is first on the gateway's PATH."""
     folder = gateway.home / "bin"
     folder.mkdir()
     program = folder / "systemctl"
@@ -60,17 +60,17 @@ def test_under_systemd_the_unit_is_restarted_and_the_exit_is_clean(
     assert (stop.order.kind, stop.order.by) == (StopKind.RESTART, StopRequester.SIGNAL)
 
 
-def test_a_systemd_that_cannot_be_asked_is_told_by_the_exit_code(make_gateway: MakeGateway) -> None:
+def test_the_exit_code_requests_a_restart_when_systemctl_fails(make_gateway: MakeGateway) -> None:
     """E1: 75, which the unit takes as an order to start it again."""
     gateway = make_gateway(supervisor="systemd")
     fake_systemctl(gateway, code=1)
     gateway.variables["HOLDFAST_UNIT"] = "holdfast-test.service"
-    assert gateway.start().stop(signal.SIGUSR1) == AGAIN
+    assert gateway.start().stop(signal.SIGUSR1) == RESTART_EXIT
     (line,) = gateway.log_records("successor_request_failed")
     assert "systemctl --no-block restart holdfast-test.service` failed with 1" in line["message"]
 
 
-def test_without_a_supervisor_the_successor_is_started_and_listens_where_it_did(
+def test_without_a_supervisor_the_successor_listens_at_the_same_address(
     make_gateway: MakeGateway,
 ) -> None:
     """E1, D4: by SIGUSR1, and the end of this life is a row that the next one closes."""
@@ -88,13 +88,13 @@ def test_without_a_supervisor_the_successor_is_started_and_listens_where_it_did(
     assert (stop.parked, stop.interrupted) == (1, 0)
     assert stop.ready_at is not None
     assert gateway.intent()["state"] == "running"
-    told = gateway.cli("gateway", "stop", "--json")
-    assert told.returncode == exit_codes.OK, told.stderr
+    stopped = gateway.cli("gateway", "stop", "--json")
+    assert stopped.returncode == exit_codes.OK, stopped.stderr
     assert read_holder(gateway.home) is None and gateway.intent()["state"] == "stopped"
     assert gateway.cli("gateway", "stop").returncode == exit_codes.GATEWAY_DOWN
 
 
-def test_a_restart_into_a_broken_configuration_is_refused_and_the_gateway_goes_on(
+def test_a_restart_with_an_invalid_configuration_is_refused_and_the_gateway_keeps_running(
     gateway: StandaloneGateway,
 ) -> None:
     """The reason is told where it was asked for: on the terminal, in the log, over HTTP."""
@@ -113,7 +113,7 @@ def test_a_restart_into_a_broken_configuration_is_refused_and_the_gateway_goes_o
     gateway.wait_for_exit()
 
 
-def test_a_restart_when_idle_waits_for_the_last_turn_and_is_not_asked_for_twice(
+def test_a_restart_when_idle_waits_for_the_last_turn_and_a_second_request_is_refused(
     make_gateway: MakeGateway,
 ) -> None:
     """`--when-idle`: the gateway goes on meanwhile and takes messages, and then cuts nobody."""
@@ -130,7 +130,7 @@ def test_a_restart_when_idle_waits_for_the_last_turn_and_is_not_asked_for_twice(
     assert again.returncode == exit_codes.FAILED and "waits already" in again.stdout
     assert gateway.answer(gateway.say("hello", name="short"))["state"] == "answered"
     gateway.ask("POST", f"/sessions/{long}/stop")
-    assert gateway.wait_for_exit() == AGAIN
+    assert gateway.wait_for_exit() == RESTART_EXIT
     (stop,) = gateway.stop_rows()
     assert (stop.parked, stop.interrupted) == (0, 0)
 
@@ -143,14 +143,14 @@ def test_a_stop_in_the_middle_of_a_restart_leaves_no_gateway(make_gateway: MakeG
     gateway.wait_for_running_turns()
     gateway.send_signal(signal.SIGUSR1)
     gateway.wait_for_phase("drain")
-    told = gateway.cli("gateway", "stop", "--json")
-    assert told.returncode == exit_codes.OK, told.stderr
+    stopped = gateway.cli("gateway", "stop", "--json")
+    assert stopped.returncode == exit_codes.OK, stopped.stderr
     assert gateway.wait_for_exit() == exit_codes.OK
     assert read_holder(gateway.home) is None and gateway.status()["state"] == "down"
     assert gateway.intent()["state"] == "stopped" and gateway.intent()["restart"] is None
 
 
-def test_a_stop_is_heard_before_the_control_socket_is_there(gateway: StandaloneGateway) -> None:
+def test_a_stop_works_before_the_control_socket_exists(gateway: StandaloneGateway) -> None:
     """`gateway stop` says the same by a signal: an operator's word, so that it stays down."""
     gateway.launch("opening the store:hang")
     gateway.wait_for_phase("opening the store")
@@ -159,19 +159,19 @@ def test_a_stop_is_heard_before_the_control_socket_is_there(gateway: StandaloneG
     assert gateway.intent()["state"] == "stopped"
 
 
-class Ear:
-    """A supervisor's socket, and all that was said to it."""
+class NotifySocket:
+    """A supervisor's notify socket, and the messages it got."""
 
     def __init__(self, name: str) -> None:
-        self.heard: list[str] = []
+        self.messages: list[str] = []
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(name)
         self._thread = threading.Thread(target=self._listen)
         self._thread.start()
 
     def _listen(self) -> None:
-        while (said := self.socket.recv(4096)) != b"enough":
-            self.heard += said.decode().split("\n")
+        while (message := self.socket.recv(4096)) != b"enough":
+            self.messages += message.decode().split("\n")
 
     def close(self) -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
@@ -180,26 +180,32 @@ class Ear:
         self.socket.close()
 
 
-def test_the_supervisor_hears_that_it_is_ready_turns_and_stops(gateway: StandaloneGateway) -> None:
+def test_the_supervisor_is_notified_of_ready_watchdog_and_stopping(
+    gateway: StandaloneGateway,
+) -> None:
     """`Type=notify` with a watchdog: fed by the event loop, and by nothing else."""
     name = f"holdfast-test-{os.getpid()}"
-    with closing(Ear(f"\0{name}")) as ear:
+    with closing(NotifySocket(f"\0{name}")) as supervisor:
         gateway.variables |= {"NOTIFY_SOCKET": f"@{name}", "WATCHDOG_USEC": "200000"}
         gateway.start("drain:block")
-        gateway.until(lambda: ear.heard.count("WATCHDOG=1") > 3 and "READY=1" in ear.heard)
+        gateway.until(
+            lambda: supervisor.messages.count("WATCHDOG=1") > 3 and "READY=1" in supervisor.messages
+        )
         assert gateway.process is not None
-        assert f"MAINPID={gateway.process.pid}" in ear.heard
-        assert ear.heard.index("STATUS=opening the store") < ear.heard.index("READY=1")
-        before = ear.heard[: ear.heard.index("READY=1")]
-        told = [each for each in before if each.startswith("STATUS=")]
-        assert told[-2:] == ["STATUS=telling who waits", "STATUS=running"]
-        assert told.count("STATUS=running") == 1, "it said so before it took messages"
-        assert "STOPPING=1" not in ear.heard
+        assert f"MAINPID={gateway.process.pid}" in supervisor.messages
+        assert supervisor.messages.index("STATUS=opening the store") < supervisor.messages.index(
+            "READY=1"
+        )
+        before = supervisor.messages[: supervisor.messages.index("READY=1")]
+        statuses = [each for each in before if each.startswith("STATUS=")]
+        assert statuses[-2:] == ["STATUS=telling who waits", "STATUS=running"]
+        assert statuses.count("STATUS=running") == 1, "it said so before it took messages"
+        assert "STOPPING=1" not in supervisor.messages
         gateway.send_signal()
-        gateway.until(lambda: "STATUS=stopping (signal): drain" in ear.heard)
-        assert "STOPPING=1" in ear.heard
+        gateway.until(lambda: "STATUS=stopping (signal): drain" in supervisor.messages)
+        assert "STOPPING=1" in supervisor.messages
         # The loop stands still, and the process is otherwise well: five feedings are left out.
         assert gateway.status()["snapshot"]["phase"] == "drain"
-        fed = ear.heard.count("WATCHDOG=1")
+        fed = supervisor.messages.count("WATCHDOG=1")
         time.sleep(0.5)
-        assert ear.heard.count("WATCHDOG=1") == fed
+        assert supervisor.messages.count("WATCHDOG=1") == fed

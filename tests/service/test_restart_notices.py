@@ -1,4 +1,4 @@
-"""Who hears of a restart, with real processes: by the command line, in a chat, after a crash."""
+"""Notices of a restart, with real processes: by the command line, in a chat, after a crash."""
 
 import asyncio
 import json
@@ -11,34 +11,34 @@ from holdfast.system import exit_codes
 from holdfast.testing.simulated.events import BotMessage
 
 RESTART = exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE
-MORE = """
+NOTICE_SETTINGS = """
 operators = ["ann"]
 home = "hall"
 
 [log]"""
 
 
-def settle(process_harness: ProcessHarness) -> None:
-    """Ann runs it from the chats, people hear of it in the hall, and the test starts it again."""
+def configure(process_harness: ProcessHarness) -> None:
+    """Ann is an operator, `hall` is the home channel, and the test is the supervisor."""
     config = process_harness.paths.config_file.read_text()
-    config = config.replace("\n[log]", MORE).replace(
+    config = config.replace("\n[log]", NOTICE_SETTINGS).replace(
         "[gateway]", '[gateway]\nsupervisor = "s6"\npark_timeout = 0'
     )
     process_harness.paths.config_file.write_text(config)
 
 
-async def heard(process_harness: ProcessHarness, number: int) -> list[BotMessage]:
-    """All that chats have got, once it is so much."""
+async def wait_for_sent(process_harness: ProcessHarness, number: int) -> list[BotMessage]:
+    """The bot's messages, once there are so many."""
     ledger = await process_harness.people.ledger(sent=number, wait=20)
     assert len(ledger.sent) >= number, [each.outgoing.text for each in ledger.sent]
     return list(ledger.sent)
 
 
-def told(sent: list[BotMessage]) -> list[tuple[str, str, str | None]]:
+def summarise(sent: list[BotMessage]) -> list[tuple[str, str, str | None]]:
     return [(s.outgoing.chat_id, s.outgoing.text, s.outgoing.reply_to) for s in sent]
 
 
-async def restart_by_hand(process_harness: ProcessHarness) -> None:
+async def restart_by_cli(process_harness: ProcessHarness) -> None:
     """`holdfast gateway restart` returns when the successor, which its supervisor starts, is
     ready."""
     asked = await asyncio.create_subprocess_exec(
@@ -53,20 +53,20 @@ async def restart_by_hand(process_harness: ProcessHarness) -> None:
     assert json.loads(out)["restarted"]
 
 
-async def test_a_restart_is_told_to_whom_it_concerns_once(
+async def test_each_affected_chat_is_notified_of_a_restart_once(
     new_process_harness: NewProcessHarness,
 ) -> None:
-    """D1, D2, D3, D4: by the command line home and the chat at work hear of it, in a chat that
-    chat alone does; each once."""
+    """D1, D2, D3, D4: a restart by the command line notifies the home channel and the chat with
+    a running turn, one from a chat notifies that chat alone; each once."""
     async with new_process_harness("--restart-notices") as process_harness:
-        settle(process_harness)
+        configure(process_harness)
         await process_harness.start()
         slowly = {"match": "slowly", "delay": 0.2, "text": "word " * 500}
         process_harness.model.script(slowly, {"match": "slowly", "text": "there it is"})
         await process_harness.people.say("slowly", chat="work")
         await process_harness.wait_for_running_turn()
-        await restart_by_hand(process_harness)
-        first = told(await heard(process_harness, 4))
+        await restart_by_cli(process_harness)
+        first = summarise(await wait_for_sent(process_harness, 4))
         working = [text for chat, text, _ in first if chat == "work"]
         assert working == [
             "The gateway is restarting. What I am working on here is interrupted; I will try to "
@@ -81,7 +81,7 @@ async def test_a_restart_is_told_to_whom_it_concerns_once(
         await process_harness.wait_for_exit(RESTART)
         await process_harness.start()
         await process_harness.wait_until_settled()
-        assert told(await heard(process_harness, 6))[4:] == [
+        assert summarise(await wait_for_sent(process_harness, 6))[4:] == [
             ("ops", "Restarting …", asked),
             ("ops", "The gateway is back.", asked),
         ]
@@ -90,24 +90,24 @@ async def test_a_restart_is_told_to_whom_it_concerns_once(
 async def test_a_restart_accepted_before_a_crash_restarts_no_successor(
     new_process_harness: NewProcessHarness,
 ) -> None:
-    """Law 8: the one that accepted it is gone; those after it drop it, and home hears of the
-    crash, and of none that follows closely."""
+    """Law 8: the process that accepted it is gone; its successors drop it. The home channel is
+    notified of the crash, and not of one that follows closely."""
     async with new_process_harness("--restart-notices") as process_harness:
-        settle(process_harness)
+        configure(process_harness)
         await process_harness.start(CrashPoint.ACCEPT_COMMITTED)
         await process_harness.people.say("/restart")
         await process_harness.wait_for_crash()
         await process_harness.start()
         ledger = await process_harness.wait_until_settled()
         assert (await process_harness.status())["inbox_counts"]["superseded"] == 1
-        assert told(list(ledger.sent)) == [
+        assert summarise(list(ledger.sent)) == [
             ("hall", "The gateway was interrupted and is back.", None)
         ]
         await process_harness.kill()
         await process_harness.start()
         await process_harness.people.say("still here?")
-        await heard(process_harness, 2)
-        assert told(list((await process_harness.wait_until_settled()).sent))[1:] == [
+        await wait_for_sent(process_harness, 2)
+        assert summarise(list((await process_harness.wait_until_settled()).sent))[1:] == [
             ("home", "You said: still here?", None)
         ]
         assert process_harness.alive

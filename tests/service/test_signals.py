@@ -1,4 +1,4 @@
-"""Signals of this very process: kept until somebody listens, told in order, and let be at last."""
+"""Signal handlers: signals are queued until the loop listens, delivered in order, then restored."""
 
 import asyncio
 import signal
@@ -10,50 +10,50 @@ from holdfast.service.signals import SignalHandlers
 TERM, INT, USR1 = signal.SIGTERM, signal.SIGINT, signal.SIGUSR1
 
 
-async def told(heard: list[signal.Signals], count: int) -> list[signal.Signals]:
+async def wait_for(received: list[signal.Signals], count: int) -> list[signal.Signals]:
     async with asyncio.timeout(30):
-        while len(heard) < count:
+        while len(received) < count:
             await asyncio.sleep(0)
-    return heard
+    return received
 
 
-async def test_what_came_before_the_loop_is_told_by_it() -> None:
+async def test_signals_before_the_event_loop_are_delivered_by_it() -> None:
     """C1: a stop works at any point of a start, and before it."""
-    heard: list[signal.Signals] = []
+    received: list[signal.Signals] = []
     with SignalHandlers() as signals:
         signal.raise_signal(USR1)
         signal.raise_signal(TERM)
-        assert not heard
-        signals.listen(asyncio.get_running_loop(), heard.append)
-        assert await told(heard, 2) == [USR1, TERM]
+        assert not received
+        signals.listen(asyncio.get_running_loop(), received.append)
+        assert await wait_for(received, 2) == [USR1, TERM]
         signal.raise_signal(INT)
-        assert await told(heard, 3) == [USR1, TERM, INT]
+        assert await wait_for(received, 3) == [USR1, TERM, INT]
 
 
-async def test_a_restart_is_no_wish_to_hurry_however_often_it_is_asked_for() -> None:
-    """Three of SIGUSR1 end nobody."""
-    heard: list[signal.Signals] = []
+async def test_repeated_restart_signals_do_not_force_a_stop() -> None:
+    """Four times SIGUSR1 does not end the process."""
+    received: list[signal.Signals] = []
     with SignalHandlers() as signals:
-        signals.listen(asyncio.get_running_loop(), heard.append)
+        signals.listen(asyncio.get_running_loop(), received.append)
         for _ in range(4):
             signal.raise_signal(USR1)
-        assert await told(heard, 4) == [USR1] * 4
+        assert await wait_for(received, 4) == [USR1] * 4
 
 
-async def test_once_a_supervisor_is_asked_none_counts_any_more() -> None:
+async def test_signals_are_ignored_after_the_supervisor_was_asked() -> None:
     """E1: its own SIGTERM must not look like a second signal, nor like a third."""
-    heard: list[signal.Signals] = []
+    received: list[signal.Signals] = []
     with SignalHandlers() as signals:
-        signals.listen(asyncio.get_running_loop(), heard.append)
+        signals.listen(asyncio.get_running_loop(), received.append)
         signals.ignore()
         for _ in range(4):
             signal.raise_signal(TERM)
         await asyncio.sleep(0)
-        assert not heard
+        assert not received
 
 
 @pytest.mark.parametrize("which", [TERM, INT, USR1, signal.SIGHUP])
-def test_what_was_there_before_is_there_again(which: signal.Signals) -> None:
+def test_previous_signal_handlers_are_restored(which: signal.Signals) -> None:
     before = signal.getsignal(which)
     with SignalHandlers():
         assert signal.getsignal(which) is not before

@@ -12,7 +12,7 @@ from holdfast.service.start import LaunchOptions
 from holdfast.system import exit_codes
 from holdfast.system.lock import HomeLock, read_holder
 
-C1 = (
+C1_PHASES = (
     "record intent",
     "close intake",
     "notify",
@@ -31,7 +31,7 @@ C1 = (
     "record state",
     "release the lock",
 )
-OURS = (
+PROCESS_PHASES = (
     "record intent",
     "stop accepting",
     "close the listeners",
@@ -44,7 +44,7 @@ OURS = (
 )
 
 
-def test_the_phases_come_in_their_order_and_a_signal_is_a_reason(
+def test_the_stop_phases_run_in_order_and_the_signal_is_recorded_as_the_reason(
     gateway: StandaloneGateway,
 ) -> None:
     """C1: by name, each once. C7: the store is whole in its file. E4: nothing is left behind.
@@ -55,9 +55,9 @@ def test_the_phases_come_in_their_order_and_a_signal_is_a_reason(
     ):
         assert gateway.start().intent()["state"] == "running"
         assert gateway.stop(which) == exit_codes.OK
-        went = gateway.phases()
-        assert [phase for phase in went if phase in C1] == list(C1)
-        assert len(set(went)) == len(went)
+        phases = gateway.phases()
+        assert [phase for phase in phases if phase in C1_PHASES] == list(C1_PHASES)
+        assert len(set(phases)) == len(phases)
         assert not gateway.paths.db.with_name("state.db-wal").exists()
         assert read_holder(gateway.home) is None and not list(gateway.paths.run.iterdir())
         assert gateway.intent()["state"] == state
@@ -73,11 +73,13 @@ def test_a_phase_that_fails_or_hangs_skips_no_other(make_gateway: MakeGateway, h
     """C1: every second phase of the process does not do its work; all the others do theirs, and
     the next start finds nothing amiss."""
     gateway = make_gateway(supervisor="s6")
-    for broken in (OURS[0::2], OURS[1::2]):
+    for broken in (PROCESS_PHASES[0::2], PROCESS_PHASES[1::2]):
         gateway.start(",".join(f"{phase}:{how}" for phase in broken))
         assert gateway.answer(gateway.say("hello", id=broken[0]))["state"] == "answered"
         code = gateway.stop(signal.SIGUSR1)
-        assert [phase for phase in gateway.phases() if phase in OURS] == list(OURS)
+        assert [phase for phase in gateway.phases() if phase in PROCESS_PHASES] == list(
+            PROCESS_PHASES
+        )
         told = str(gateway.log_records("phase_failed" if how == "fail" else "phase_late"))
         assert all(f"Stopping: '{phase}'" in told for phase in broken)
         asked = "ask for a successor" not in broken
@@ -86,7 +88,7 @@ def test_a_phase_that_fails_or_hangs_skips_no_other(make_gateway: MakeGateway, h
         assert gateway.intent()["state"] == ("stopped" if recorded else "running")
 
 
-STARTING = (
+START_PHASES = (
     "opening the store",
     "looking back",
     "choosing a model",
@@ -99,23 +101,23 @@ STARTING = (
 )
 
 
-@pytest.mark.parametrize("point", STARTING)
+@pytest.mark.parametrize("point", START_PHASES)
 def test_a_stop_works_at_any_point_of_a_start(gateway: StandaloneGateway, point: str) -> None:
     """C1: the signal comes in that very instant. Parts that were never entered are skipped."""
-    assert live(gateway, f"{point}:term") == exit_codes.OK
+    assert run_here(gateway, f"{point}:term") == exit_codes.OK
     assert gateway.intent()["state"] == "running"
     assert not gateway.log_records("phase_failed"), gateway.log()
     assert gateway.phases()[0] == "record intent" and gateway.phases()[-1] == "ask for a successor"
     assert read_holder(gateway.home) is None
 
 
-def live(gateway: StandaloneGateway, stall: str) -> int:
-    """One life in this very process: its signals are its own, and it starts the quicker."""
+def run_here(gateway: StandaloneGateway, stall: str) -> int:
+    """Run a gateway in the test's own process, which starts faster."""
     config = load(gateway.home, gateway.environment(HOLDFAST_STALL_AT=stall))
     return run(config, LaunchOptions(lock=HomeLock(gateway.home)))
 
 
-def test_a_start_that_never_ends_is_left(gateway: StandaloneGateway) -> None:
+def test_a_start_that_hangs_can_be_stopped(gateway: StandaloneGateway) -> None:
     """C1: in a process, by a signal from outside."""
     gateway.launch("opening the listeners:hang")
     gateway.wait_for_phase("opening the listeners")
@@ -124,11 +126,11 @@ def test_a_start_that_never_ends_is_left(gateway: StandaloneGateway) -> None:
     assert "close intake" not in gateway.phases() and "close the store" in gateway.phases()
 
 
-def test_a_second_signal_hurries_and_a_stop_cuts_and_counts_what_runs(
+def test_a_second_signal_ends_the_drain_and_interrupts_the_running_turns(
     make_gateway: MakeGateway,
 ) -> None:
-    """C1, C2, F5: the drain of a minute ends with the second signal; the turn is marked, cut, and
-    goes on when the gateway does."""
+    """C1, C2, F5: the drain of a minute ends with the second signal; the turn is marked,
+    interrupted, and resumed by the next start."""
     gateway = make_gateway(drain=60).start()
     message = gateway.say("run sleep 600")
     gateway.wait_for_running_turns()
@@ -142,7 +144,7 @@ def test_a_second_signal_hurries_and_a_stop_cuts_and_counts_what_runs(
     assert [stop.ready_at is not None for stop in gateway.stop_rows()] == [True]
 
 
-def test_a_third_signal_ends_it_at_once_even_where_the_loop_stands_still(
+def test_a_third_signal_ends_the_process_at_once_even_if_the_loop_is_blocked(
     gateway: StandaloneGateway,
 ) -> None:
     """The phase blocks the event loop, so that nothing but the kernel's signal is heard."""
@@ -171,14 +173,14 @@ def test_a_stop_that_hangs_is_ended_with_the_stack_of_every_task_and_thread(
     assert "Thread 'status'" in line["message"] and "Task " in line["message"]
 
 
-def test_an_interpreter_that_stands_still_is_ended_too(gateway: StandaloneGateway) -> None:
+def test_a_frozen_interpreter_is_ended_too(gateway: StandaloneGateway) -> None:
     """No thread of Python's can run, so that only the backstop in C is left."""
     gateway.start("flush outbox:freeze,0.5")
     assert gateway.stop() == exit_codes.FAILED
     assert not gateway.log_records("stop_timed_out")
 
 
-def test_a_crash_is_found_out_by_the_next_start(gateway: StandaloneGateway) -> None:
+def test_the_next_start_records_a_crash(gateway: StandaloneGateway) -> None:
     """D4, F8: every end of a process is a row, also one that nobody could write."""
     gateway.start().say("run touch began; sleep 600")
     # A lane runs a moment before its turn is in the store; a command that runs comes after that.

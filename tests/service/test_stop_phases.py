@@ -89,7 +89,7 @@ def stop_of(harness: GatewayHarness, home: Path, starting: asyncio.Task[Any]) ->
     )
 
 
-async def test_a_phase_that_does_not_let_go_is_left_behind() -> None:
+async def test_a_phase_that_ignores_cancellation_is_abandoned() -> None:
     """C1: its deadline counts, also where the phase swallows its own cancellation."""
     ended = asyncio.Event()
 

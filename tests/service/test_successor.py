@@ -1,4 +1,4 @@
-"""The line between a gateway and its understudy: a verdict, a cue, or the end."""
+"""The channel between a gateway and its standby successor: verdict, release or dismissal."""
 
 import asyncio
 import os
@@ -10,51 +10,51 @@ from holdfast.core.errors import RestartRefused
 from holdfast.service.successor import StandbyChannel, StandbySuccessor
 
 
-def line() -> tuple[StandbySuccessor, StandbyChannel]:
+def open_channel() -> tuple[StandbySuccessor, StandbyChannel]:
     ours, theirs = socket.socketpair()
     return StandbySuccessor(ours), StandbyChannel(theirs.detach())
 
 
-async def test_one_that_would_start_waits_for_its_cue() -> None:
-    understudy, cue = line()
-    cue.report(schema=9)
-    assert await understudy.would_start(schema=9, timeout=30)
-    waiting = asyncio.create_task(asyncio.to_thread(cue.wait_for_release))
-    assert understudy.release()
+async def test_a_standby_that_would_start_waits_for_its_release() -> None:
+    standby, channel = open_channel()
+    channel.report(schema=9)
+    assert await standby.would_start(schema=9, timeout=30)
+    waiting = asyncio.create_task(asyncio.to_thread(channel.wait_for_release))
+    assert standby.release()
     assert await waiting
-    understudy.dismiss()
+    standby.dismiss()
 
 
-async def test_one_that_is_not_wanted_after_all_goes() -> None:
-    understudy, cue = line()
-    cue.report(schema=9)
-    assert await understudy.would_start(schema=9, timeout=30)
-    understudy.dismiss()
-    assert not cue.wait_for_release()
+async def test_a_dismissed_standby_exits() -> None:
+    standby, channel = open_channel()
+    channel.report(schema=9)
+    assert await standby.would_start(schema=9, timeout=30)
+    standby.dismiss()
+    assert not channel.wait_for_release()
 
 
-async def test_what_keeps_it_from_starting_is_the_refusal() -> None:
-    understudy, cue = line()
-    cue.report(error="gateway.prot: there is no such key")
+async def test_the_error_of_a_standby_is_the_reason_for_the_refusal() -> None:
+    standby, channel = open_channel()
+    channel.report(error="gateway.prot: there is no such key")
     with pytest.raises(RestartRefused, match="there is no such key"):
-        await understudy.would_start(schema=9, timeout=30)
-    understudy.dismiss()
-    assert not cue.wait_for_release()
+        await standby.would_start(schema=9, timeout=30)
+    standby.dismiss()
+    assert not channel.wait_for_release()
 
 
-async def test_one_that_knows_older_tables_is_asked_by_somebody_who_can_say_so() -> None:
-    understudy, cue = line()
-    cue.report(schema=8)
-    assert not await understudy.would_start(schema=9, timeout=30)
-    understudy.dismiss()
-    assert not cue.wait_for_release()
+async def test_a_standby_with_an_older_schema_gives_no_verdict() -> None:
+    standby, channel = open_channel()
+    channel.report(schema=8)
+    assert not await standby.would_start(schema=9, timeout=30)
+    standby.dismiss()
+    assert not channel.wait_for_release()
 
 
-async def test_one_that_dies_or_says_nothing_gives_no_verdict() -> None:
-    understudy, cue = line()
-    assert not await understudy.would_start(schema=9, timeout=0.01)
-    understudy.dismiss()
-    assert not cue.wait_for_release()
+async def test_a_standby_that_dies_or_does_not_report_gives_no_verdict() -> None:
+    standby, channel = open_channel()
+    assert not await standby.would_start(schema=9, timeout=0.01)
+    standby.dismiss()
+    assert not channel.wait_for_release()
     ours, theirs = socket.socketpair()
     os.close(theirs.detach())
     dead = StandbySuccessor(ours)

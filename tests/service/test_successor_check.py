@@ -35,20 +35,20 @@ async def refusal(home: Path, *, schema: int = 0, before: str = "") -> str:
     return str(refused.value)
 
 
-async def test_a_home_that_is_in_order_is_fit_and_is_not_touched(home: Path) -> None:
+async def test_a_valid_home_passes_the_check_unchanged(home: Path) -> None:
     async with SqliteStore(home / "state.db"):
         before = sorted(home.iterdir())
         await successor.check_successor(home, environ=environ(home), schema=len(load_migrations()))
         assert sorted(home.iterdir()) == before
 
 
-async def test_a_store_that_is_newer_than_the_code_on_disk_is_told(home: Path) -> None:
+async def test_a_store_newer_than_the_code_is_reported(home: Path) -> None:
     """K5: also where the newer version stands only in the log, as the running gateway knows."""
     newer = len(load_migrations()) + 1
     assert f"has schema version {newer}" in await refusal(home, schema=newer)
 
 
-async def test_a_configuration_that_is_wrong_is_told_with_its_place_and_its_remedy(
+async def test_an_invalid_configuration_is_reported_with_its_location_and_its_remedy(
     home: Path,
 ) -> None:
     (home / "holdfast.toml").write_text('[memory]\nproviders = ["notse"]\n')
@@ -57,7 +57,7 @@ async def test_a_configuration_that_is_wrong_is_told_with_its_place_and_its_reme
     assert "not installed" in told
 
 
-async def test_code_that_does_not_import_is_told(home: Path, tmp_path: Path) -> None:
+async def test_code_that_does_not_import_is_reported(home: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "apsw.py").write_text("raise ImportError('half an upgrade')")
@@ -66,7 +66,7 @@ async def test_code_that_does_not_import_is_told(home: Path, tmp_path: Path) -> 
     assert "install it again" in told
 
 
-async def test_a_successor_that_cannot_even_say_so_is_quoted(home: Path) -> None:
+async def test_the_output_of_a_crashed_successor_is_quoted(home: Path) -> None:
     with pytest.raises(RestartRefused, match="no such interpreter"):
         await successor.check_successor(
             home,
@@ -97,7 +97,7 @@ def running(argument: str) -> list[str]:
     return found
 
 
-def test_a_successor_gets_the_environment_without_what_was_meant_for_us_alone() -> None:
+def test_a_successor_gets_the_environment_without_variables_of_this_process() -> None:
     ours = {"LISTEN_FDS": "1", "LISTEN_PID": "7", "NOTIFY_SOCKET": "/x", "WATCHDOG_USEC": "1"}
     kept = {"PATH": "/bin", "OPENAI_API_KEY": "k", "HOLDFAST_HOME": "/h"}
     assert successor.successor_environ({**ours, **kept}) == kept

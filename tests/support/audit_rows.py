@@ -3,14 +3,9 @@
 import msgspec
 from tests.support.gateway_harness import GatewayHarness
 
-from holdfast.core.people.audit import (
-    AuditFilter,
-    AuditRow,
-)
+from holdfast.core.people.audit import AuditFilter, AuditRow
 
 ANN = "simulated:default:ann"
-
-
 ALL_ROWS = AuditFilter(after=0)
 
 

@@ -3,18 +3,16 @@
 import itertools
 from typing import Any
 
+from holdfast.core.ids import DeliveryId, PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.messages.inbox import Accepted, Inbound, InboxEnd, InboxState
 from holdfast.core.messages.outbox import Address, DeliveryKind, NewDelivery
 from holdfast.core.messages.source import Source
-from holdfast.core.messages.transcript import (
-    UserMessage,
-)
+from holdfast.core.messages.transcript import UserMessage
 from holdfast.core.ports.store import Store
 from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnState
 
-ROUTE = "sim:default:dm:c:"
-
-
+SESSION, TURN, DELIVERY = SessionId("s"), TurnId("t"), DeliveryId("d")
+ROUTE = SessionKey("sim:default:dm:c:")
 ADDRESS = Address(platform="sim", account="default", chat_id="c")
 
 
@@ -34,15 +32,15 @@ class StoreChat:
             text=text,
             **more,
         )
-        return await self.store.accept(inbound, route=ROUTE, principal="p", at=1.0)
+        return await self.store.accept(inbound, route=ROUTE, principal=PrincipalId("p"), at=1.0)
 
     async def begin_turn(
         self, *rows: Accepted, turn: str = "t", session: str = "s", **more: Any
     ) -> None:
         await self.store.begin_turn(
             BeginTurn(
-                turn_id=turn,
-                session_id=session,
+                turn_id=TurnId(turn),
+                session_id=SessionId(session),
                 route=more.pop("route", ROUTE),
                 inbox_ids=tuple(accepted.row.id for accepted in rows),
                 messages=tuple(UserMessage(text=row.row.inbound.text) for row in rows),
@@ -57,22 +55,22 @@ class StoreChat:
         state = more.pop("state", InboxState.ANSWERED)
         ends = tuple(InboxEnd(inbox_id=row.row.id, state=state) for row in rows)
         return EndTurn(
-            turn_id=turn,
-            session_id=session,
+            turn_id=TurnId(turn),
+            session_id=SessionId(session),
             state=more.pop("turn_state", TurnState.ANSWERED),
             inbox_ends=more.pop("inbox_ends", ends),
             at=3.0,
             **more,
         )
 
-    def reply(self, row: Accepted | None, *, id: str = "d", turn: str = "t", **more: Any):
+    def reply(self, row: Accepted | None, *, id: str = "d", turn: str = "t", **more: Any) -> NewDelivery:
         return NewDelivery(
-            id=id,
+            id=DeliveryId(id),
             address=ADDRESS,
             kind=more.pop("kind", DeliveryKind.REPLY),
             text=more.pop("text", None),
-            session_id="s",
-            turn_id=turn,
+            session_id=SESSION,
+            turn_id=TurnId(turn),
             inbox_id=row.row.id if row else None,
             **more,
         )

@@ -21,7 +21,7 @@ def claims(tmp_path: Path) -> Make:
     return make
 
 
-async def test_one_holds_an_account_and_the_next_hears_who(claims: Make) -> None:
+async def test_a_locked_account_is_refused_with_the_name_of_the_holder(claims: Make) -> None:
     first = claims("/home/ann", default=("telegram", "secret-token"))
     second = claims("/home/bob", bot=("telegram", "secret-token"))
     async with first.claim("telegram", "default"):
@@ -33,7 +33,7 @@ async def test_one_holds_an_account_and_the_next_hears_who(claims: Make) -> None
         pass
 
 
-async def test_what_has_no_identity_is_shared_and_another_token_is_another_account(
+async def test_accounts_without_identity_are_shared_and_each_token_is_an_account(
     claims: Make, tmp_path: Path
 ) -> None:
     first = claims("/home/ann", default=("telegram", "one"))
@@ -44,7 +44,7 @@ async def test_what_has_no_identity_is_shared_and_another_token_is_another_accou
         pass
 
 
-async def test_no_credential_is_written_down(claims: Make, tmp_path: Path) -> None:
+async def test_no_credential_is_written_to_disk(claims: Make, tmp_path: Path) -> None:
     async with claims("/home/ann", default=("telegram", "secret-token")).claim(
         "telegram", "default"
     ):
@@ -53,7 +53,7 @@ async def test_no_credential_is_written_down(claims: Make, tmp_path: Path) -> No
         assert file.stat().st_mode & 0o077 == 0
 
 
-async def test_a_claim_that_nobody_waits_for_any_more_is_given_back(claims: Make) -> None:
+async def test_a_cancelled_lock_attempt_is_released(claims: Make) -> None:
     """A door whose time is up while the disk is slow leaves no lock behind."""
     ours = claims("/home/ann", default=("telegram", "token"))
     claiming = asyncio.ensure_future(ours.claim("telegram", "default").__aenter__())
@@ -70,7 +70,7 @@ async def test_a_claim_that_nobody_waits_for_any_more_is_given_back(claims: Make
                 await asyncio.sleep(0.01)
 
 
-async def test_where_nothing_can_be_claimed_the_account_is_used_all_the_same(
+async def test_an_account_is_used_when_locks_are_unavailable(
     claims: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "claims").write_text("a file where the folder should be")
@@ -78,9 +78,7 @@ async def test_where_nothing_can_be_claimed_the_account_is_used_all_the_same(
         assert "Cannot lock" in caplog.text
 
 
-async def test_a_file_that_somebody_removed_keeps_nobody_out_and_nobody_in(
-    claims: Make, tmp_path: Path
-) -> None:
+async def test_a_removed_lock_file_can_be_locked_again(claims: Make, tmp_path: Path) -> None:
     ours = claims("/home/ann", default=("telegram", "token"))
     async with ours.claim("telegram", "default"):
         (file,) = (tmp_path / "claims").iterdir()

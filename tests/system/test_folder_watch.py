@@ -18,7 +18,7 @@ async def noticed(watch: FileWatch) -> None:
     watch.changed.clear()
 
 
-async def test_a_file_is_noticed_however_it_comes_to_be_another(tmp_path: Path) -> None:
+async def test_every_kind_of_file_change_is_noticed(tmp_path: Path) -> None:
     """Written in place, replaced by another as editors do it, taken away, and led to by a link."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -40,7 +40,7 @@ async def test_a_file_is_noticed_however_it_comes_to_be_another(tmp_path: Path) 
         await noticed(watch)
 
 
-async def test_nobody_is_woken_for_what_stands_beside_it(tmp_path: Path) -> None:
+async def test_changes_of_other_files_wake_no_watcher(tmp_path: Path) -> None:
     """A home is written to all the time: by the store, the lock, and whoever logs."""
     mine, other = tmp_path / "mine", tmp_path / "other"
     with FileWatch([mine]) as watch, FileWatch([other]) as beside:
@@ -51,7 +51,7 @@ async def test_nobody_is_woken_for_what_stands_beside_it(tmp_path: Path) -> None
         assert not watch.changed.is_set()
 
 
-async def test_what_cannot_be_watched_says_why_and_leaves_nothing_open(tmp_path: Path) -> None:
+async def test_a_failed_watch_reports_its_reason_and_leaves_nothing_open(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     with (
         pytest.raises(WatchUnavailable, match="No such file"),

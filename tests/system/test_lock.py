@@ -54,7 +54,7 @@ def test_a_second_start_is_told_who_holds_the_home_and_what_to_do(tmp_path: Path
     assert caught.value.holder.pid == process.pid
 
 
-def test_a_killed_holder_blocks_nobody(tmp_path: Path) -> None:
+def test_a_killed_holder_does_not_block_the_home(tmp_path: Path) -> None:
     """E4: the lock dies with its process; what it wrote stays and means nothing."""
     with holding(tmp_path) as process:
         os.kill(process.pid, signal.SIGKILL)
@@ -67,7 +67,7 @@ def test_a_killed_holder_blocks_nobody(tmp_path: Path) -> None:
     assert holder.pid == os.getpid()
 
 
-def test_a_child_that_outlives_the_holder_does_not_keep_the_lock(tmp_path: Path) -> None:
+def test_a_child_process_that_outlives_the_holder_does_not_keep_the_lock(tmp_path: Path) -> None:
     """E4: no child inherits it, or a background process would block the successor."""
     lock = HomeLock(tmp_path)
     lock.acquire()
@@ -80,7 +80,7 @@ def test_a_child_that_outlives_the_holder_does_not_keep_the_lock(tmp_path: Path)
             child.kill()
 
 
-def test_a_lock_that_nobody_has_a_name_for_is_tried_again(tmp_path: Path) -> None:
+def test_a_lock_without_a_named_holder_is_tried_again(tmp_path: Path) -> None:
     """E4: a holder that is killed while it bears a process leaves that the lock, for a moment."""
     left = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(left, fcntl.LOCK_EX)
@@ -90,7 +90,7 @@ def test_a_lock_that_nobody_has_a_name_for_is_tried_again(tmp_path: Path) -> Non
         gone.join()
 
 
-def test_removing_the_lock_file_lets_nobody_in(tmp_path: Path) -> None:
+def test_removing_the_lock_file_does_not_release_the_lock(tmp_path: Path) -> None:
     """E4: an operator who takes the file for a stale one starts no second gateway."""
     with holding(tmp_path):
         (tmp_path / "gateway.lock").unlink()
@@ -103,14 +103,14 @@ def test_a_home_that_is_not_there_is_refused_in_a_sentence(tmp_path: Path) -> No
         HomeLock(tmp_path / "gone").acquire()
 
 
-def test_rubbish_in_the_lock_file_blocks_nobody(tmp_path: Path) -> None:
+def test_invalid_text_in_the_lock_file_does_not_block_the_home(tmp_path: Path) -> None:
     (tmp_path / "gateway.lock").write_bytes(b"\xff{ not json")
     assert read_holder(tmp_path) is None
     with HomeLock(tmp_path):
         pass
 
 
-def test_a_pid_that_was_given_out_again_is_not_taken_for_the_holder(tmp_path: Path) -> None:
+def test_a_reused_pid_is_not_taken_for_the_holder(tmp_path: Path) -> None:
     with HomeLock(tmp_path):
         written = (tmp_path / "gateway.lock").read_bytes()
         assert read_holder(tmp_path) is not None

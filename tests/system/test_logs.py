@@ -50,7 +50,7 @@ def test_a_program_gets_one_json_object_a_line(tmp_path: Path) -> None:
     assert lines((tmp_path / "logs" / "g.log").read_text()) == [line]
 
 
-def test_no_terminal_obeys_what_a_log_quotes(tmp_path: Path) -> None:
+def test_logged_escape_sequences_are_not_sent_to_a_terminal(tmp_path: Path) -> None:
     """Whoever kicks a bot out of a channel says why, and the log says it after them."""
     stream = Terminal()
     with logging_to(tmp_path / "g.log", LogSettings(), redact=redact, stream=stream):
@@ -102,7 +102,7 @@ def test_a_traceback_is_a_field_of_its_own(tmp_path: Path) -> None:
     assert "ValueError: of no use" in line["exception"]
 
 
-def test_the_level_is_ours_alone(tmp_path: Path) -> None:
+def test_the_log_level_applies_to_our_loggers_only(tmp_path: Path) -> None:
     stream = io.StringIO()
     settings = LogSettings(level=LogLevel.DEBUG)
     with logging_to(tmp_path / "g.log", settings, redact=redact, stream=stream):
@@ -124,14 +124,14 @@ def test_the_file_is_rotated_private_and_bounded(tmp_path: Path) -> None:
     assert all(path.stat().st_size <= 1_000_000 for path in file.parent.iterdir())
 
 
-def test_no_file_where_none_is_wanted(tmp_path: Path) -> None:
+def test_no_log_file_is_written_when_it_is_off(tmp_path: Path) -> None:
     settings = LogSettings(files=0)
     with logging_to(tmp_path / "logs" / "g.log", settings, redact=redact, stream=io.StringIO()):
         logger.info("Hello.")
     assert not (tmp_path / "logs").exists()
 
 
-def test_a_stuck_log_holds_nobody_up_and_owns_to_what_it_dropped(tmp_path: Path) -> None:
+def test_a_stuck_log_blocks_nothing_and_reports_dropped_lines(tmp_path: Path) -> None:
     stream = Stuck()
     with logging_to(tmp_path / "g.log", LogSettings(), redact=redact, stream=stream):
         for number in range(logs.QUEUE_LENGTH + 500):

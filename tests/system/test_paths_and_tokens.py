@@ -10,9 +10,9 @@ import pytest
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.secrets import Secret
-from holdfast.system.runtime import tuned_gc
 from holdfast.system.clock import IdGenerator, SystemClock
 from holdfast.system.paths import Paths, private_dir
+from holdfast.system.runtime import tuned_gc
 from holdfast.system.tokens import api_token
 
 
@@ -72,7 +72,7 @@ def test_a_token_file_open_to_others_is_closed(tmp_path: Path) -> None:
     assert paths.api_token.stat().st_mode & 0o777 == 0o600
 
 
-def test_all_who_make_the_token_at_once_get_the_same_one(tmp_path: Path) -> None:
+def test_concurrent_creators_of_the_token_get_the_same_one(tmp_path: Path) -> None:
     paths = Paths(tmp_path)
     found: list[Secret] = []
     start = threading.Barrier(8)
@@ -126,7 +126,7 @@ def test_the_longest_home_that_fits_keeps_its_sockets(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory away")
-def test_a_socket_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
+def test_a_socket_directory_of_another_user_is_refused(tmp_path: Path) -> None:
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     os.chown(theirs, 12345, 12345)
@@ -141,7 +141,7 @@ def test_a_socket_directory_that_is_a_link_is_refused(tmp_path: Path) -> None:
         private_dir(tmp_path / "link")
 
 
-def test_what_a_start_made_is_not_looked_through_again() -> None:
+def test_objects_of_the_start_are_exempt_from_garbage_collection() -> None:
     """Collection rests during the start, is rare afterwards, and is as before at the end."""
     before = (gc.get_threshold(), gc.get_freeze_count(), gc.isenabled())
     with tuned_gc() as started:

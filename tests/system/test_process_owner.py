@@ -60,7 +60,7 @@ def holder_of(home: Path) -> LockHolder:
 @pytest.mark.parametrize(
     ("manner", "code"), [("polite", -signal.SIGTERM), ("stubborn", -signal.SIGKILL)]
 )
-def test_the_holder_is_proven_and_ended_as_gently_as_it_lets_us(
+def test_the_holder_is_identified_and_ended_by_the_mildest_signal_that_works(
     tmp_path: Path, manner: str, code: int
 ) -> None:
     """E4: SIGTERM, and SIGKILL for one that does not go."""
@@ -76,7 +76,7 @@ def test_the_holder_is_proven_and_ended_as_gently_as_it_lets_us(
         pass
 
 
-def test_a_process_that_does_not_hold_the_lock_is_not_proven_by_a_file(tmp_path: Path) -> None:
+def test_a_lock_file_alone_does_not_identify_the_holder(tmp_path: Path) -> None:
     """E4: the file may name anybody."""
     with holding(tmp_path), subprocess.Popen(["sleep", "60"]) as bystander:
         try:
@@ -90,7 +90,7 @@ def test_a_process_that_does_not_hold_the_lock_is_not_proven_by_a_file(tmp_path:
             bystander.kill()
 
 
-def test_the_holder_of_another_home_is_not_proven(tmp_path: Path) -> None:
+def test_the_holder_of_another_home_is_not_identified(tmp_path: Path) -> None:
     mine, theirs = tmp_path / "mine", tmp_path / "theirs"
     mine.mkdir()
     theirs.mkdir()
@@ -98,14 +98,14 @@ def test_the_holder_of_another_home_is_not_proven(tmp_path: Path) -> None:
         verify_holder(mine, holder_of(theirs))
 
 
-def test_a_process_that_has_gone_or_whose_pid_is_anothers_is_nobody(tmp_path: Path) -> None:
+def test_an_ended_process_and_a_reused_pid_are_not_the_holder(tmp_path: Path) -> None:
     with holding(tmp_path):
         holder = holder_of(tmp_path)
         assert verify_holder(tmp_path, msgspec.structs.replace(holder, start_time=1)) is None
     assert verify_holder(tmp_path, holder) is None
 
 
-def test_who_waits_for_the_lock_has_it_when_the_holder_dies(tmp_path: Path) -> None:
+def test_a_waiting_process_gets_the_lock_when_the_holder_dies(tmp_path: Path) -> None:
     """E4: the kernel wakes whoever waits; nothing is looked at again and again."""
     lock = HomeLock(tmp_path)
     with holding(tmp_path) as process:
@@ -118,7 +118,7 @@ def test_who_waits_for_the_lock_has_it_when_the_holder_dies(tmp_path: Path) -> N
     lock.release()
 
 
-def test_waits_between_failing_starts_grow_and_begin_again_after_good_health() -> None:
+def test_the_restart_backoff_grows_and_resets_after_a_healthy_run() -> None:
     """Starts that fail again and again back off."""
     backoff = RestartBackoff()
     assert [backoff.next_wait(1.0) for _ in range(8)] == [1, 2, 4, 8, 16, 32, 60, 60]

@@ -40,7 +40,7 @@ def record(message: str, *, at: float, **extra: Any) -> logging.LogRecord:
     return logging.makeLogRecord(fields)
 
 
-def test_the_log_brings_its_lines_and_no_secret_with_them(tmp_path: Path) -> None:
+def test_the_recent_log_has_the_logged_lines_without_secrets(tmp_path: Path) -> None:
     recent = RecentLog(lambda text: text.replace("hunter2", "[secret]"))
     with logged(recent, tmp_path) as written:
         log.info("The word is %s.", "hunter2", extra={"action": "told", "each": ["hunter2"]})
@@ -71,7 +71,7 @@ def test_lines_are_found_by_level_session_and_words(
     assert said(recent.before(None, wanted, limit=10)) == found
 
 
-def test_pages_lead_back_without_a_gap_or_a_repeat() -> None:
+def test_pages_go_back_without_a_gap_or_a_repeat() -> None:
     recent = RecentLog(str)
     for number in range(7):
         recent.handle(record(str(number), at=5.0))  # all in one millisecond
@@ -91,7 +91,7 @@ def test_numbers_grow_over_restarts_and_while_the_clock_is_set_back() -> None:
     assert numbers == sorted(set(numbers)) and len(numbers) == 3
 
 
-def test_who_comes_from_the_process_before_is_told_that_its_end_is_not_here() -> None:
+def test_a_reader_from_the_previous_process_is_notified_of_missed_lines() -> None:
     before, after = RecentLog(str), RecentLog(str)
     before.handle(record("the last that was read", at=100.0))
     after.handle(record("first words", at=103.0))
@@ -101,7 +101,7 @@ def test_who_comes_from_the_process_before_is_told_that_its_end_is_not_here() ->
         assert reader.take(limit=9) == ([], False)
 
 
-def test_what_is_kept_is_bounded_by_lines_and_by_their_length() -> None:
+def test_the_recent_log_is_bounded_by_lines_and_by_length() -> None:
     few, short = RecentLog(str, lines=5), RecentLog(str, chars=2_000)
     for number in range(50):
         few.handle(record(str(number), at=number))
@@ -111,7 +111,7 @@ def test_what_is_kept_is_bounded_by_lines_and_by_their_length() -> None:
     assert 0 < sum(len(line.text) for line in kept) <= 2_000
 
 
-def test_a_slow_reader_is_called_once_and_told_that_it_missed_lines() -> None:
+def test_a_slow_reader_is_called_once_and_notified_of_missed_lines() -> None:
     recent, calls = RecentLog(str, lines=5), []
     recent.handle(record("before", at=1.0))
     with recent.subscribe(ALL, after=recent.newest, on_lines=lambda: calls.append(1)) as reader:
@@ -129,7 +129,7 @@ def test_a_slow_reader_is_called_once_and_told_that_it_missed_lines() -> None:
     assert len(calls) == 2
 
 
-def test_a_line_that_cannot_be_written_down_ends_nothing(
+def test_a_line_that_cannot_be_formatted_does_not_break_the_log(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Nameless:

@@ -60,7 +60,7 @@ def output_of(launcher: GatewayLauncher, program: str) -> str:
     return text
 
 
-def test_sockets_of_a_starter_are_adopted_and_no_child_gets_them(
+def test_passed_sockets_are_adopted_and_not_inherited_by_child_processes(
     paths: Paths, bound: socket.socket
 ) -> None:
     """E4: a successor has them at once; what it starts inherits neither socket nor variable."""
@@ -78,11 +78,11 @@ def test_sockets_that_were_meant_for_another_process_are_not_touched() -> None:
 
 
 @pytest.mark.parametrize("count", ["", "x", "-1", "²"])
-def test_a_number_of_sockets_that_is_none_adopts_nothing(count: str) -> None:
+def test_an_invalid_number_of_sockets_adopts_nothing(count: str) -> None:
     assert sockets.adopt_inherited({"LISTEN_FDS": count, "LISTEN_PID": "7"}, pid=7) == []
 
 
-def test_what_a_gateway_wants_kept_is_given_to_the_one_after_it(paths: Paths) -> None:
+def test_stored_sockets_are_passed_to_the_next_gateway(paths: Paths) -> None:
     """The way of systemd's descriptor store, for those who have none."""
     keep = (
         "import os, socket\n"
@@ -101,7 +101,7 @@ def test_what_a_gateway_wants_kept_is_given_to_the_one_after_it(paths: Paths) ->
         assert json.loads(output_of(launcher, ADOPT))["addresses"] == [["127.0.0.1", port]]
 
 
-async def test_an_inherited_socket_is_used_where_it_listens_as_configured(
+async def test_an_inherited_socket_is_used_if_its_address_matches(
     bound: socket.socket,
 ) -> None:
     port = sockets.bound_address(bound)[1]
@@ -111,7 +111,7 @@ async def test_an_inherited_socket_is_used_where_it_listens_as_configured(
         mine.close()
 
 
-async def test_a_second_copy_of_an_inherited_socket_is_closed_without_a_word(
+async def test_a_second_copy_of_an_inherited_socket_is_closed_silently(
     bound: socket.socket, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A supervisor that is told twice keeps two."""
@@ -136,7 +136,7 @@ async def test_an_inherited_socket_that_listens_elsewhere_is_closed_with_a_warni
     assert f"listening socket at 127.0.0.1 port {where[1]}" in caplog.text
 
 
-async def test_a_gateway_that_is_reached_by_a_name_listens_at_one_port_for_all_it_means() -> None:
+async def test_a_host_name_listens_on_one_port_for_all_its_addresses() -> None:
     made = await open_listening_sockets(GatewaySettings(host="localhost", port=0), port_chosen=True)
     try:
         assert len({sockets.bound_address(each)[1] for each in made}) == 1
@@ -145,7 +145,7 @@ async def test_a_gateway_that_is_reached_by_a_name_listens_at_one_port_for_all_i
             each.close()
 
 
-def test_listening_sockets_pass_to_a_successor_and_it_is_known_to_be_there(
+def test_listening_sockets_pass_to_a_successor_that_confirms_them(
     paths: Paths, bound: socket.socket
 ) -> None:
     """E4: the same socket with two owners: when the first closes it, nobody is refused."""
@@ -163,7 +163,7 @@ def test_listening_sockets_pass_to_a_successor_and_it_is_known_to_be_there(
     os.close(successor)
 
 
-def test_nothing_is_handed_to_a_socket_outside_of_the_home(
+def test_no_socket_is_sent_to_a_path_outside_of_the_home(
     tmp_path: Path, bound: socket.socket
 ) -> None:
     paths, theirs = Paths(tmp_path / "mine"), Paths(tmp_path / "theirs")
@@ -173,7 +173,7 @@ def test_nothing_is_handed_to_a_socket_outside_of_the_home(
         send_sockets(reception.path, make_note(paths.home, address=""), [bound], paths=paths)
 
 
-def test_nothing_is_handed_to_a_socket_that_others_may_open(
+def test_no_socket_is_sent_to_a_path_that_others_may_open(
     paths: Paths, bound: socket.socket
 ) -> None:
     with HandoverReceiver(paths) as reception:
@@ -182,7 +182,7 @@ def test_nothing_is_handed_to_a_socket_that_others_may_open(
             send_sockets(reception.path, make_note(paths.home, address=""), [bound], paths=paths)
 
 
-def test_a_link_to_a_socket_is_not_dialled(paths: Paths, bound: socket.socket) -> None:
+def test_a_link_to_a_socket_is_not_followed(paths: Paths, bound: socket.socket) -> None:
     with HandoverReceiver(paths) as reception:
         link = paths.run / "1.next"
         link.symlink_to(reception.path)
@@ -190,7 +190,7 @@ def test_a_link_to_a_socket_is_not_dialled(paths: Paths, bound: socket.socket) -
             send_sockets(link, make_note(paths.home, address=""), [bound], paths=paths)
 
 
-def test_a_successor_takes_nothing_from_a_process_that_does_not_hold_the_home(
+def test_a_successor_accepts_nothing_from_a_process_that_does_not_hold_the_home(
     paths: Paths, bound: socket.socket
 ) -> None:
     with HandoverReceiver(paths) as reception, ThreadPoolExecutor(1) as beside:
@@ -209,7 +209,7 @@ def test_a_successor_that_gives_up_waits_no_longer(paths: Paths) -> None:
             taking.result()
 
 
-def test_a_program_that_is_not_there_is_told_in_a_sentence(paths: Paths) -> None:
+def test_a_missing_program_is_reported_in_a_sentence(paths: Paths) -> None:
     reading, writing = os.pipe()
     with GatewayLauncher(str(paths.home)) as launcher, open(reading) as output:
         pid = launcher.start(["/no/such/python"], {}, output=writing)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.service.supervisors.conftest import HOLDFAST, REPO, Machine
+from tests.service.supervisors.machine import HOLDFAST, REPO, Machine
 
 from holdfast.core.config.settings import GatewaySettings
 from holdfast.server.local.control_client import GatewayDown, read_status
@@ -78,7 +78,7 @@ def test_what_the_image_copies_is_there_and_reaches_the_build() -> None:
     assert ignored(".venv")
 
 
-def test_the_image_runs_the_boot_as_nobody_special() -> None:
+def test_the_image_runs_the_boot_as_an_unprivileged_user() -> None:
     """E3: the container's boot; the issue: a non-root user, a volume, a healthcheck."""
     user, _, group = last("USER").partition(":")
     assert user.isdigit() and group.isdigit() and 0 not in (int(user), int(group))

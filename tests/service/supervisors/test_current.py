@@ -29,7 +29,9 @@ from holdfast.service.supervisors.current import (
         ({"XPC_SERVICE_NAME": "application.com.apple.Terminal.1"}, 10, "zsh", S.NONE),
     ],
 )
-def test_it_is_found_out(environ: dict[str, str], pid: int, parent: str, who: S) -> None:
+def test_the_supervisor_is_detected_from_environment_and_parent(
+    environ: dict[str, str], pid: int, parent: str, who: S
+) -> None:
     """E1: what was merely inherited from somebody's service is not taken for our own."""
     assert detect_supervisor(S.AUTO, environ, pid=pid, parent=parent) is who
     assert detect_supervisor(S.S6, environ, pid=pid, parent=parent) is S.S6
@@ -62,13 +64,13 @@ def test_it_is_found_out(environ: dict[str, str], pid: int, parent: str, who: S)
         ({}, "", None),
     ],
 )
-def test_its_unit_is_known_by_its_own_word_or_by_the_kernels(
+def test_the_unit_is_read_from_the_environment_or_the_cgroup(
     environ: dict[str, str], cgroup: str, found: CurrentUnit | None
 ) -> None:
     assert current_unit(environ, cgroup=cgroup) == found
 
 
-async def test_a_systemd_that_cannot_be_asked_says_why() -> None:
+async def test_a_failed_systemctl_call_reports_its_reason() -> None:
     with pytest.raises(SupervisorUnreachable, match="name of its unit is not known"):
         await request_systemd_restart(None, {})
     with pytest.raises(

@@ -24,7 +24,7 @@ FILE = Path("/home/ann/.config/systemd/user/holdfast.service")
 TEXT = systemd_unit.render_unit(UNIT, version=252)
 
 
-def test_what_was_just_written_fits() -> None:
+def test_a_freshly_written_unit_has_no_drift() -> None:
     assert systemd_problems(TEXT, unit=UNIT) == []
 
 
@@ -43,7 +43,7 @@ def test_what_was_just_written_fits() -> None:
         ("KillMode=mixed", "", "KillMode=mixed", False),
     ],
 )
-def test_each_disagreement_is_told(before: str, after: str, told: str, broken: bool) -> None:
+def test_each_difference_is_reported(before: str, after: str, told: str, broken: bool) -> None:
     """E2: a stop timeout too short, another program, another home, exit codes that are missing."""
     assert before in TEXT
     (found,) = systemd_problems(TEXT.replace(before, after), unit=UNIT)
@@ -51,7 +51,7 @@ def test_each_disagreement_is_told(before: str, after: str, told: str, broken: b
     assert found.broken is broken
 
 
-def test_the_sentence_names_the_file_and_the_command_that_mends_it() -> None:
+def test_the_drift_message_names_the_file_and_the_command_that_repairs_it() -> None:
     """E2."""
     found = systemd_problems(TEXT.replace("TimeoutStopSec=90", "TimeoutStopSec=5"), unit=UNIT)
     (told,) = describe_drift(found, unit=UNIT, file=FILE)
@@ -68,11 +68,11 @@ def test_the_sentence_names_the_file_and_the_command_that_mends_it() -> None:
         TEXT.replace(" gateway run", " \\\n  # as a comment\n  gateway run"),
     ],
 )
-def test_other_ways_to_write_the_same_fit_too(same: str) -> None:
+def test_equivalent_spellings_are_no_drift(same: str) -> None:
     assert systemd_problems(same, unit=UNIT) == []
 
 
-def test_a_property_list_is_held_against_it_likewise() -> None:
+def test_a_property_list_is_compared_in_the_same_way() -> None:
     """E2."""
     document = parse_plist(render_plist(UNIT))
     assert launchd_problems(document, unit=UNIT) == []
@@ -89,7 +89,7 @@ def _where(tmp_path: Path) -> SupervisorBackends:
     return SupervisorBackends(environ={"HOME": str(tmp_path), "PATH": ""}, user_id=0, run=nobody)
 
 
-def test_the_drift_of_a_home_reads_files_and_calls_nobody(tmp_path: Path) -> None:
+def test_the_drift_of_a_home_reads_files_and_runs_no_program(tmp_path: Path) -> None:
     """E2: a longer drain than the unit was written for."""
     home, settings = tmp_path / ".holdfast", GatewaySettings()
     where = _where(tmp_path)
@@ -104,7 +104,7 @@ def test_the_drift_of_a_home_reads_files_and_calls_nobody(tmp_path: Path) -> Non
     assert f"{stop_seconds_needed(longer):g} s" in told
 
 
-def test_what_systemctl_edit_put_over_it_counts(tmp_path: Path) -> None:
+def test_drop_in_files_of_systemctl_edit_count(tmp_path: Path) -> None:
     home, where = tmp_path / ".holdfast", _where(tmp_path)
     longer = GatewaySettings(restart_drain_timeout=300)
     unit = needed_unit(home, GatewaySettings(), environ=where.environ, scope=UnitScope.USER)

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from tests.service.supervisors.conftest import Machine, Systemd
+from tests.service.supervisors.machine import FakeSystemd, Machine
 
 from holdfast.service.supervisors import systemd_unit
 
@@ -16,20 +16,20 @@ RELOAD = ["systemctl", "--user", "daemon-reload"]
 ENABLE = ["systemctl", "--user", "enable", "holdfast.service"]
 
 
-def test_a_unit_is_written_for_this_home_and_enabled(quiet_systemd: Systemd) -> None:
+def test_a_unit_is_written_for_this_home_and_enabled(systemd_in_process: FakeSystemd) -> None:
     """E2: the command that the warning names exists."""
-    machine = quiet_systemd.machine
+    machine = systemd_in_process.machine
     told = machine.call("gateway", "install", "--user").stdout
     assert systemd_unit.parse_home(machine.unit.read_text()) == machine.home
     assert machine.calls == [RELOAD, ENABLE]
     assert str(machine.unit) in told
     assert "loginctl enable-linger ann" in told
     assert "holdfast gateway start" in told
-    assert quiet_systemd.show()["UnitFileState"] == "enabled"
+    assert systemd_in_process.show()["UnitFileState"] == "enabled"
 
 
-def test_a_unit_that_is_as_it_should_be_is_left_alone(quiet_systemd: Systemd) -> None:
-    machine = quiet_systemd.machine
+def test_an_unchanged_unit_is_left_alone(systemd_in_process: FakeSystemd) -> None:
+    machine = systemd_in_process.machine
     machine.call("gateway", "install", "--user")
     before = machine.unit.stat().st_mtime_ns
     told = machine.call("gateway", "install", "--user", "--force").stdout
@@ -38,9 +38,9 @@ def test_a_unit_that_is_as_it_should_be_is_left_alone(quiet_systemd: Systemd) ->
     assert machine.calls == [RELOAD, ENABLE]
 
 
-def test_a_unit_that_is_different_is_shown_and_needs_force(quiet_systemd: Systemd) -> None:
+def test_a_unit_that_is_different_is_shown_and_needs_force(systemd_in_process: FakeSystemd) -> None:
     """E2: `holdfast gateway install --force` mends what disagrees."""
-    machine = quiet_systemd.machine
+    machine = systemd_in_process.machine
     machine.call("gateway", "install", "--user")
     machine.variables["HOLDFAST_GATEWAY_RESTART_DRAIN_TIMEOUT"] = "300"
     refused = machine.call("gateway", "install", "--user", code=1)
@@ -69,8 +69,8 @@ def test_nothing_is_written_where_no_systemd_listens(machine: Machine) -> None:
     assert not machine.unit.exists()
 
 
-def test_two_homes_have_two_units_and_find_each_its_own(quiet_systemd: Systemd) -> None:
-    machine = quiet_systemd.machine
+def test_two_homes_have_two_units_and_find_each_its_own(systemd_in_process: FakeSystemd) -> None:
+    machine = systemd_in_process.machine
     other = machine.root / "ann" / "my bot %1"
     machine.call("gateway", "install", "--user")
     machine.call("gateway", "install", "--user", "--home", str(other))
@@ -82,8 +82,8 @@ def test_two_homes_have_two_units_and_find_each_its_own(quiet_systemd: Systemd) 
     assert [file.name for file in machine.units.iterdir()] == ["holdfast.service"]
 
 
-def test_a_name_that_another_home_has_is_refused(quiet_systemd: Systemd) -> None:
-    machine = quiet_systemd.machine
+def test_a_name_that_another_home_has_is_refused(systemd_in_process: FakeSystemd) -> None:
+    machine = systemd_in_process.machine
     machine.call("gateway", "install", "--user", "--name", "bot")
     other = str(machine.root / "ann" / "bot")
     refused = machine.call("gateway", "install", "--user", "--home", other, "--force", code=1)
@@ -93,8 +93,8 @@ def test_a_name_that_another_home_has_is_refused(quiet_systemd: Systemd) -> None
     assert "is up to date" in machine.call("gateway", "install", "--user").stdout
 
 
-def test_only_what_we_wrote_is_removed(quiet_systemd: Systemd) -> None:
-    machine = quiet_systemd.machine
+def test_only_a_unit_that_we_wrote_is_removed(systemd_in_process: FakeSystemd) -> None:
+    machine = systemd_in_process.machine
     machine.units.mkdir(parents=True)
     machine.unit.write_text(f"[Service]\nExecStart=/bin/true --home {machine.home}\n")
     refused = machine.call("gateway", "uninstall", code=1)
@@ -102,21 +102,23 @@ def test_only_what_we_wrote_is_removed(quiet_systemd: Systemd) -> None:
     assert machine.unit.exists()
 
 
-def test_what_was_never_installed_is_told(quiet_systemd: Systemd) -> None:
+def test_uninstalling_a_missing_unit_says_so(systemd_in_process: FakeSystemd) -> None:
     for words in (["uninstall"], ["start"]):
-        refused = quiet_systemd.machine.call("gateway", *words, code=1)
+        refused = systemd_in_process.machine.call("gateway", *words, code=1)
         assert "holdfast gateway install" in refused.stderr
 
 
-def test_variables_that_the_service_will_not_see_are_told(quiet_systemd: Systemd) -> None:
-    machine = quiet_systemd.machine
+def test_variables_that_the_service_will_not_see_are_reported(
+    systemd_in_process: FakeSystemd,
+) -> None:
+    machine = systemd_in_process.machine
     machine.variables["HOLDFAST_AGENT_MAX_STEPS"] = "7"
     told = machine.call("gateway", "install", "--user").stdout
     assert "HOLDFAST_AGENT_MAX_STEPS" in told
     assert str(machine.home / ".env") in told
 
 
-def test_a_system_unit_runs_as_who_was_named(machine: Machine) -> None:
+def test_a_system_unit_runs_as_the_named_user(machine: Machine) -> None:
     told = machine.call("gateway", "install", "--system", "--run-as", "daemon", "--dry-run").stdout
     assert systemd_unit.get_value(told, "User") == "daemon"
     assert systemd_unit.get_value(told, "StateDirectory") == "holdfast"
@@ -127,9 +129,11 @@ def test_a_system_unit_runs_as_who_was_named(machine: Machine) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a system unit is installed by root")
-def test_a_system_unit_is_written_found_mended_and_removed(quiet_systemd: Systemd) -> None:
+def test_a_system_unit_is_written_found_repaired_and_removed(
+    systemd_in_process: FakeSystemd,
+) -> None:
     """E2: by the very command that the warning names, without its name or scope."""
-    machine = quiet_systemd.machine
+    machine = systemd_in_process.machine
     home = machine.root / "srv" / "it's a bot"
     named = ("--home", str(home))
     machine.call("gateway", "install", "--system", "--run-as", "daemon", "--name", "b", *named)
@@ -148,14 +152,16 @@ def test_a_system_unit_is_written_found_mended_and_removed(quiet_systemd: System
 
 
 @pytest.mark.parametrize("words", [("--user", "--run-as", "daemon"), ("--name", "a b")])
-def test_wishes_that_make_no_sense_are_refused(machine: Machine, words: tuple[str, ...]) -> None:
+def test_invalid_install_options_are_refused(machine: Machine, words: tuple[str, ...]) -> None:
     machine.call("gateway", "install", *words, code=1)
     assert machine.calls == []
 
 
-def test_the_doctor_holds_the_unit_against_the_configuration(quiet_systemd: Systemd) -> None:
+def test_the_doctor_compares_the_unit_with_the_configuration(
+    systemd_in_process: FakeSystemd,
+) -> None:
     """E2: doctor's check is the same function."""
-    machine = quiet_systemd.machine
+    machine = systemd_in_process.machine
     machine.call("gateway", "install", "--user")
     skipped = [word for name in ("model", "sandbox") for word in ("--skip", name)]
     machine.home.mkdir(exist_ok=True)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.service.supervisors.conftest import FAKES, SPEED, Machine
+from tests.service.supervisors.machine import FAKES, SPEED, Machine
 
 from holdfast.server.local.control_client import GatewayDown, read_status
 from holdfast.service.supervisors.launchd import parse_plist, plist_home, render_plist
@@ -28,7 +28,7 @@ UNIT = Unit(
 LAUNCHD = {"XPC_SERVICE_NAME": "holdfast", "HOLDFAST_UNIT": "holdfast"}
 
 
-def test_the_property_list_says_what_a_restart_and_a_stop_stand_on() -> None:
+def test_the_property_list_has_the_keys_that_restart_and_stop_need() -> None:
     """E1: started again after any exit but 0, not at once, with time to clean up."""
     document = plistlib.loads(render_plist(UNIT))
     assert document["ProgramArguments"] == list(UNIT.command)
@@ -49,7 +49,7 @@ def test_any_home_is_read_back_as_it_was_written(name: str) -> None:
     assert plist_home(parse_plist(render_plist(written))) == place
 
 
-def test_what_is_no_property_list_says_nothing() -> None:
+def test_an_invalid_property_list_is_read_as_nothing() -> None:
     assert parse_plist(b"[Service]\n") == {}
     assert parse_plist(plistlib.dumps([1])) == {}
 
@@ -68,7 +68,7 @@ def test_what_is_no_property_list_says_nothing() -> None:
         ),
     ],
 )
-def test_only_launchd_is_told_otherwise_of_a_wrong_configuration(
+def test_an_invalid_configuration_exits_differently_only_under_launchd(
     code: int, environ: dict[str, str], told: int
 ) -> None:
     """E1: 78 is what no supervisor restarts; launchd restarts whatever is not 0."""
@@ -102,7 +102,7 @@ def running(machine: Machine, *, but: int = 0) -> int:
     return int(found["pid"]) if found is not None and ready else 0
 
 
-def test_a_gateway_lives_under_launchd(mac: Machine) -> None:
+def test_a_gateway_is_started_restarted_and_stopped_by_launchd(mac: Machine) -> None:
     """E1: loaded and started; a restart ends with 75 and is started again; so is a killed one; an
     operator's stop ends with 0, is unloaded, and stays down."""
     plist = mac.root / "ann/Library/LaunchAgents/holdfast.plist"

@@ -8,7 +8,7 @@ from pathlib import Path
 from holdfast.service.supervisors.current import SdNotifier, WatchdogKeepalive, keepalive_interval
 
 
-def test_a_socket_in_the_file_system_hears_it_with_descriptors(tmp_path: Path) -> None:
+def test_a_socket_in_the_file_system_gets_messages_and_descriptors(tmp_path: Path) -> None:
     path = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear, socket.socket() as kept:
         ear.bind(str(path))
@@ -25,14 +25,14 @@ def test_a_socket_in_the_file_system_hears_it_with_descriptors(tmp_path: Path) -
         notifier.notify("READY=1")
 
 
-def test_nobody_and_somebody_who_has_gone_are_told_nothing(tmp_path: Path) -> None:
+def test_a_missing_notify_socket_is_ignored(tmp_path: Path) -> None:
     for name in ("", "relative", str(tmp_path / "gone"), "@nobody-listens-here"):
         notifier = SdNotifier({"NOTIFY_SOCKET": name})
         notifier.notify("READY=1")
         notifier.close()
 
 
-def test_one_that_does_not_read_holds_nobody_up(tmp_path: Path) -> None:
+def test_a_notify_socket_that_is_not_read_blocks_nothing(tmp_path: Path) -> None:
     path = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
         ear.bind(str(path))
@@ -43,7 +43,7 @@ def test_one_that_does_not_read_holds_nobody_up(tmp_path: Path) -> None:
         notifier.close()
 
 
-async def test_the_watchdog_is_fed_while_the_loop_turns_and_not_otherwise(tmp_path: Path) -> None:
+async def test_the_watchdog_is_fed_only_while_the_event_loop_runs(tmp_path: Path) -> None:
     path = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
         ear.bind(str(path))
@@ -56,7 +56,7 @@ async def test_the_watchdog_is_fed_while_the_loop_turns_and_not_otherwise(tmp_pa
         notifier.close()
 
 
-def test_it_is_fed_twice_as_often_as_asked_and_only_where_it_is_us_who_is_watched() -> None:
+def test_the_watchdog_is_fed_at_half_the_interval_and_only_for_this_process() -> None:
     assert keepalive_interval({"WATCHDOG_USEC": "120000000"}, pid=5) == 60
     assert keepalive_interval({"WATCHDOG_USEC": "2000000", "WATCHDOG_PID": "5"}, pid=5) == 1
     assert keepalive_interval({"WATCHDOG_USEC": "2000000", "WATCHDOG_PID": "4"}, pid=5) is None

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import msgspec
 import pytest
-from tests.service.supervisors.conftest import HOLDFAST, Machine, Systemd
+from tests.service.supervisors.machine import HOLDFAST, FakeSystemd, Machine
 
 from holdfast.service.intent import Intent
 from holdfast.system.lock import read_holder
@@ -21,11 +21,11 @@ COMMAND = "run echo began > began; until [ -e go ]; do sleep 0.05; done; echo do
 
 
 @pytest.fixture
-def kept(systemd: Systemd) -> Systemd:
+def kept(systemd: FakeSystemd) -> FakeSystemd:
     """Installed and started, which returns when the gateway said that it is ready."""
     systemd.machine.call("gateway", "install", "--user")
     systemd.machine.call("gateway", "start")
-    assert systemd.is_running(), systemd.machine.said
+    assert systemd.is_running(), systemd.machine.diagnostics
     return systemd
 
 
@@ -51,14 +51,14 @@ def let_go(machine: Machine, asking: "subprocess.Popen[str]") -> str:
     (began,) = machine.paths.workspaces.glob("*/began")
     began.with_name("go").touch()
     answer, errors = asking.communicate(timeout=100)
-    assert asking.returncode == 0, f"{answer}{errors}{machine.said}"
+    assert asking.returncode == 0, f"{answer}{errors}{machine.diagnostics}"
     return answer
 
 
 def address_of(machine: Machine) -> str:
     """Where it listens: a port that nobody chose, so another one if the socket was not kept."""
     holder = read_holder(machine.home)
-    assert holder is not None, machine.said
+    assert holder is not None, machine.diagnostics
     return holder.address
 
 
@@ -66,7 +66,9 @@ def intent(machine: Machine) -> Intent:
     return msgspec.json.decode(machine.paths.intent.read_bytes(), type=Intent)
 
 
-def test_a_restart_asks_systemd_parks_what_runs_and_the_successor_goes_on(kept: Systemd) -> None:
+def test_a_restart_asks_systemd_parks_turns_and_the_successor_resumes_them(
+    kept: FakeSystemd,
+) -> None:
     """E1: asked, exit 0, the unit is started again; the runner lives on in its scope; C2: the turn
     parks and is answered once, without a note."""
     machine, before, address = kept.machine, kept.pid, address_of(kept.machine)
@@ -85,15 +87,15 @@ def test_a_restart_asks_systemd_parks_what_runs_and_the_successor_goes_on(kept: 
     assert not any(event.startswith("swept") for event in machine.events), machine.events
 
 
-def test_where_systemd_does_not_answer_things_go_on_without_it(kept: Systemd) -> None:
+def test_runners_and_restarts_work_when_systemd_calls_fail(kept: FakeSystemd) -> None:
     """E1: if systemd-run fails, the runner starts without it and the log says what that costs; if
     asking for a restart fails, exit code 75 asks, and RestartForceExitStatus makes it count."""
     machine, before = kept.machine, kept.pid
     machine.refuse("systemd-run")
     machine.refuse("restart")
     assert "42" in machine.call("ask", "run echo $((6 * 7))").stdout
-    machine.until_logged("runner_without_scope")
-    machine.until_logged("a restart or crash of the gateway kills it")
+    machine.wait_for_log("runner_without_scope")
+    machine.wait_for_log("a restart or crash of the gateway kills it")
     machine.call("gateway", "restart")
     machine.until(lambda: kept.is_running(but=before))
     assert "exited 75" in machine.events
@@ -101,7 +103,7 @@ def test_where_systemd_does_not_answer_things_go_on_without_it(kept: Systemd) ->
     assert swept, "a runner without a scope ends with the unit: that is what a scope is for"
 
 
-def test_a_killed_gateway_is_started_again_and_its_runner_is_still_there(kept: Systemd) -> None:
+def test_a_killed_gateway_is_started_again_and_its_runner_is_still_there(kept: FakeSystemd) -> None:
     """E1: neither a restart nor a crash of the unit kills a runner; J2: it is attached to."""
     machine, before = kept.machine, kept.pid
     with a_long_command(machine) as asking:
@@ -112,7 +114,7 @@ def test_a_killed_gateway_is_started_again_and_its_runner_is_still_there(kept: S
     assert int(kept.show()["NRestarts"]) == 1
 
 
-def test_an_operators_stop_is_one_and_stays_one(kept: Systemd) -> None:
+def test_an_operators_stop_keeps_the_gateway_down(kept: FakeSystemd) -> None:
     """E3: recorded as stopped; exit 0; nothing starts it again, and `start` does. A SIGTERM that
     no operator of ours sent leaves `running` for the next boot."""
     machine, before = kept.machine, kept.pid
@@ -125,14 +127,16 @@ def test_an_operators_stop_is_one_and_stays_one(kept: Systemd) -> None:
     machine.call("gateway", "start")
     machine.until(lambda: kept.is_running(but=before))
     assert "active (running)" in machine.call("gateway", "status").stdout
-    assert "login?key=" not in machine.said, "no link that logs somebody in lies in a journal"
+    assert "login?key=" not in machine.diagnostics, (
+        "no link that logs somebody in lies in a journal"
+    )
     stopping = ["systemctl", "--user", "stop", "holdfast.service"]
     subprocess.run(stopping, env=machine.environ, check=True)
     assert kept.show()["ActiveState"] == "inactive"
     assert intent(machine).should_start
 
 
-def test_a_wrong_configuration_is_not_tried_again(systemd: Systemd) -> None:
+def test_a_wrong_configuration_is_not_tried_again(systemd: FakeSystemd) -> None:
     """E1: exit 78, which no supervisor restarts."""
     machine = systemd.machine
     machine.call("gateway", "install", "--user")
@@ -142,10 +146,10 @@ def test_a_wrong_configuration_is_not_tried_again(systemd: Systemd) -> None:
     shown = systemd.show()
     assert (shown["ActiveState"], shown["NRestarts"]) == ("failed", "0")
     assert "exited 78" in machine.events
-    assert "did you mean `port`" in machine.said
+    assert "did you mean `port`" in machine.diagnostics
 
 
-def test_a_start_that_fails_is_tried_again_until_an_operator_stops_it(systemd: Systemd) -> None:
+def test_a_start_that_fails_is_tried_again_until_an_operator_stops_it(systemd: FakeSystemd) -> None:
     """The issue: starts that fail again and again wait, and are never given up silently."""
     machine = systemd.machine
     with socket.socket() as taken:
@@ -163,7 +167,7 @@ def test_a_start_that_fails_is_tried_again_until_an_operator_stops_it(systemd: S
     assert "exited 1" in machine.events
 
 
-def test_a_unit_that_disagrees_is_told_at_start_and_in_status(kept: Systemd) -> None:
+def test_unit_drift_is_reported_at_start_and_in_status(kept: FakeSystemd) -> None:
     """E2: naming the command that mends it, which does."""
     machine = kept.machine
     text = machine.unit.read_text()
@@ -171,7 +175,7 @@ def test_a_unit_that_disagrees_is_told_at_start_and_in_status(kept: Systemd) -> 
     told = machine.call("gateway", "status").stdout
     assert "holdfast gateway install --force" in told
     machine.call("gateway", "restart")
-    machine.until_logged("unit_drift")
+    machine.wait_for_log("unit_drift")
     machine.call("gateway", "install", "--user", "--force")
     assert "holdfast gateway install" not in machine.call("gateway", "status").stdout
     machine.call("gateway", "uninstall")

@@ -96,7 +96,7 @@ def test_any_program_is_read_back_as_it_was_written(program: Path) -> None:
 @pytest.mark.skipif(not LIBRARY.exists(), reason="systemd 252's library is not here")
 @settings(deadline=None)
 @given(words=st.lists(homes.map(str), min_size=1, max_size=4))
-def test_systemds_own_code_takes_our_words_apart_as_we_do(words: list[str]) -> None:
+def test_systemd_splits_our_command_line_as_we_do(words: list[str]) -> None:
     line = " ".join(systemd_words.quote(word) for word in words)
     found = [word.replace("%%", "%") for word in _extracted(line)]
     assert found == words == systemd_words.split_words(line)
@@ -131,19 +131,19 @@ def test_the_real_systemd_finds_nothing_wrong(tmp_path: Path, name: str, scope: 
 
 
 @needs_systemd
-def test_the_real_systemd_would_have_said_so(tmp_path: Path) -> None:
+def test_the_real_systemd_reports_an_invalid_unit(tmp_path: Path) -> None:
     """The check above can fail: a quote that is left open is found."""
     text = systemd_unit.render_unit(UNIT, version=OLD).replace("--home ", '--home "')
     assert "quoting" in verified(text, tmp_path)
 
 
 @pytest.mark.parametrize("home", ["/srv/new\nline", "/srv/end ", "/srv/end\\", "/srv/\udcff"])
-def test_a_home_that_no_unit_can_keep_is_refused(home: str) -> None:
+def test_a_home_path_that_no_unit_can_hold_is_refused(home: str) -> None:
     with pytest.raises(HoldfastError, match="Choose another --home"):
         systemd_unit.render_unit(unit(home=Path(home)), version=OLD)
 
 
-def test_the_lines_that_a_restart_and_a_stop_stand_on_are_there() -> None:
+def test_the_unit_has_the_lines_that_restart_and_stop_need() -> None:
     """E1: exit codes, readiness, the watchdog, the kept descriptors, and time to clean up."""
     text = systemd_unit.render_unit(UNIT, version=NEWEST)
     wanted = {
@@ -191,7 +191,7 @@ def test_a_drain_without_end_gives_a_stop_without_end() -> None:
         (NEWEST, "bot", {"RestartSec": "2"}),
     ],
 )
-def test_failing_starts_wait_as_long_as_the_installed_systemd_can_make_them(
+def test_failing_starts_back_off_as_far_as_the_installed_systemd_allows(
     version: int, user: str, waits: dict[str, str]
 ) -> None:
     text = systemd_unit.render_unit(unit(user=user, scope=UnitScope.SYSTEM), version=version)
@@ -216,7 +216,7 @@ def test_a_system_unit_has_a_user_a_state_directory_and_waits_for_the_network() 
     ]
 
 
-def test_nothing_that_would_break_bubblewrap_is_asked_for() -> None:
+def test_the_unit_has_no_option_that_breaks_bubblewrap() -> None:
     """Namespaces, mounts, /proc and the host's name are what a sandbox is made of."""
     text = systemd_unit.render_unit(unit(scope=UnitScope.SYSTEM), version=NEWEST)
     breaking = (
@@ -248,7 +248,7 @@ exec setpriv --no-new-privs --reuid 65534 --regid 65534 --clear-groups bwrap --u
     os.geteuid() != 0 or any(map(lambda name: shutil.which(name) is None, ("bwrap", "setpriv"))),
     reason="needs root, bubblewrap and setpriv",
 )
-def test_bubblewrap_works_inside_what_the_unit_does_ask_for() -> None:
+def test_bubblewrap_works_under_the_options_of_the_unit() -> None:
     """ProtectSystem=full and NoNewPrivileges=yes, made by hand around an unprivileged user."""
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-ec", CONFINED], capture_output=True, text=True, check=False
@@ -279,6 +279,6 @@ def test_homes_without_a_letter_have_different_units_too() -> None:
 
 
 @pytest.mark.parametrize("wanted", ["a b", "a/b", "-", "x" * 100])
-def test_a_name_that_is_none_is_refused(wanted: str) -> None:
+def test_an_invalid_unit_name_is_refused(wanted: str) -> None:
     with pytest.raises(HoldfastError, match="--name"):
         unit_name(Path("/srv/bot"), default_homes=[], requested=wanted)

@@ -30,7 +30,7 @@ def write(unit: Path, seconds: int) -> None:
         os.utime(unit, ns=(changed, changed))
 
 
-def test_a_unit_is_read_when_it_comes_changes_and_goes_and_not_between(tmp_path: Path) -> None:
+def test_a_unit_is_read_only_when_it_appears_changes_or_disappears(tmp_path: Path) -> None:
     """E2: what was mended is believed at once."""
     watched = watch(tmp_path)
     assert watched.drift() == []
