@@ -68,14 +68,14 @@ async def converse(people: PeopleClient, texts: list[str]) -> None:
         print(f"bot, in {sent.outgoing.chat_id}: {sent.outgoing.text}")
 
 
-def furnish(home: str, *, vendor: str) -> None:
+def create_home(home: str, *, vendor: str) -> None:
     Path(home, "holdfast.toml").write_text(CONFIG.format(vendor=vendor))
 
 
 async def run(texts: list[str], *, home: str) -> None:
     async with running("holdfast.testing.simulated") as line, aiohttp.ClientSession() as http:
         vendor = json.loads(line)["base_url"]
-        furnish(home, vendor=vendor)
+        create_home(home, vendor=vendor)
         async with running("holdfast.cli", "run", home=home):
             await converse(PeopleClient(vendor, http=http), texts)
 

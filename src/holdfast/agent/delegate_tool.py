@@ -24,7 +24,7 @@ from holdfast.core.turns.tool import (
 )
 from holdfast.tools.arguments import decode, make_schema
 
-_MAX_REPLY_CHARS = 16_000  # characters of one child's; its session has the rest
+_MAX_REPLY_CHARS = 16_000  # characters of one reply; the subagent's session has the rest
 _FAILURE_TEXT = {
     SubagentState.FAILED: "failed",
     SubagentState.STOPPED: "was stopped before it was done",
@@ -45,12 +45,12 @@ class DelegateArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 class DelegateTool:
-    """A call has its children by its own id, so that whoever makes it again, also after a
+    """A call has its subagents by its own id, so that whoever makes it again, also after a
     restart, waits for the same ones."""
 
     schema = make_schema(
         DELEGATE_TOOL,
-        "Give tasks to child agents. They run in parallel in this workspace and know only what "
+        "Give tasks to subagents. They run in parallel in this workspace and know only what "
         "you tell them. Returns their final replies; in the background it returns at once and "
         "the replies come later. tools: the toolsets they get (default: yours).",
         DelegateArguments,
@@ -88,7 +88,7 @@ class DelegateTool:
 def _to_task(requested: TaskArguments, allowed: Sequence[str]) -> SubagentTask:
     for name in requested.tools or ():
         if name not in allowed:
-            raise ToolFailed(f"a child cannot get {name!r}; it can get: {', '.join(allowed)}")
+            raise ToolFailed(f"a subagent cannot get {name!r}; it can get: {', '.join(allowed)}")
     text = (
         f"{requested.task}\n\nContext:\n{requested.context}"
         if requested.context
@@ -123,6 +123,5 @@ def _render_result(result: SubagentResult) -> str:
         return text
     why = f": {result.why}" if result.why else ""
     last = f" The last it said: {text}" if text else ""
-    return (
-        f"[This child {_FAILURE_TEXT[result.state]}{why}. What it did may have had effects.{last}]"
-    )
+    ended = f"This subagent {_FAILURE_TEXT[result.state]}{why}."
+    return f"[{ended} What it did may have had effects.{last}]"

@@ -25,7 +25,7 @@ def settings_schema() -> inspect.StructType:
 
 def check_settings(raw: RawConfig) -> None:
     """Raise for the first key that is unknown, missing, of the wrong type or out of its range. What
-    stands under `platforms` is for the doors to say."""
+    is under `platforms` is for the plugins to say."""
     check_table(raw, settings_schema(), (), {k: v for k, v in raw.tree.items() if k != "platforms"})
 
 

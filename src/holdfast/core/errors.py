@@ -28,7 +28,7 @@ class ModelError(HoldfastError):
 
 
 class RunnerError(HoldfastError):
-    """The workbench could not be started or reached."""
+    """The runner could not be started or reached."""
 
 
 class SendError(HoldfastError):

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 SUBAGENT_INSTRUCTIONS = (
-    "You are a child agent: another agent gave you the one task below and sees nothing of your "
+    "You are a subagent: another agent gave you the one task below and sees nothing of your "
     "work but your final reply. Do the task and no more, ask nobody, and reply with the result: "
     "what you found or did, where it is, and what is open."
 )
@@ -257,12 +257,12 @@ class DelegateService:
     ) -> list[Inbound]:
         """The messages that start them; none is started if one too many is asked for."""
         if self._requester.depth:
-            raise ToolFailed("a child cannot work in the background: leave that out, and wait")
+            raise ToolFailed("a subagent cannot work in the background: leave that out, and wait")
         await self._subagents.callbacks()
         limit = self._limits.max_background
         others = self._subagents.in_background(self._requester.session_id)
         if sum(each.call_id != call_id for each in others) + len(tasks) > limit:
-            raise ToolFailed(f"{len(others)} children work in the background; {limit} are allowed")
+            raise ToolFailed(f"{len(others)} subagents work in the background; {limit} are allowed")
         model = await self._model_override()
         return [
             self._build_message(call_id, index, task, SubagentKind.BACKGROUND, model)
@@ -320,7 +320,7 @@ class DelegateService:
 
     def _check_depth(self) -> None:
         if self._requester.depth >= self._limits.depth:
-            raise ToolFailed("a child this deep cannot have children: do it yourself")
+            raise ToolFailed("a subagent this deep cannot have subagents: do it yourself")
 
     async def _model_override(self) -> str | None:
         session = await self._subagents.store.session(self._requester.session_id)

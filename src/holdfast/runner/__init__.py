@@ -1,4 +1,4 @@
-"""The workbench: the sandboxed program that runs a session's commands, and its client.
+"""The runner: the sandboxed program that runs a session's commands, and its client.
 
 What the walls do not do. With `network = "full"` a command reaches whatever this machine
 reaches, the gateway's listener on loopback included, which therefore asks for a token. Memory

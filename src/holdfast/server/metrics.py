@@ -143,7 +143,7 @@ def _background_work(workload: Workload, now: GatewaySnapshot) -> Iterator[str]:
     yield from family("holdfast_jobs", "Jobs by state.", "state", jobs)
     runs = {"waiting": workload.waiting_runs, "running": now.runs}
     yield from family("holdfast_job_runs", "Runs of jobs that have not ended.", "state", runs)
-    yield from family("holdfast_subagents", "Child agents at work.", "kind", now.subagents)
+    yield from family("holdfast_subagents", "Subagents at work.", "kind", now.subagents)
 
 
 def _live(now: GatewaySnapshot) -> Iterator[str]:

@@ -14,7 +14,7 @@ from holdfast.core.ports.platform import Intake
 
 
 class RecordingIntake(Intake):
-    """Owns what a door handed over. `fail_next` makes it refuse, `delay` makes it slow."""
+    """Owns what a platform delivered. `fail_next` makes it refuse, `delay` makes it slow."""
 
     def __init__(self, *, delay: float = 0.0) -> None:
         self.delay = delay

@@ -65,7 +65,7 @@ class MemoryTool:
         return None
 
     async def _owner(self, context: ToolContext) -> OwnerId:
-        """Of the conversation; a child's words are told in the one that it works for."""
+        """Of the conversation; a subagent's words are told in the one that it works for."""
         store = self._notes.store
         subagent = await store.subagent(context.session_id)
         session = await store.session(

@@ -177,7 +177,7 @@ _CONTROL_CHARACTERS[ord("\r")] = ""
 
 
 def sanitize(text: str) -> str:
-    """Text of models and strangers without what a terminal would obey."""
+    """Untrusted text without what a terminal would obey."""
     return text.translate(_CONTROL_CHARACTERS)
 
 

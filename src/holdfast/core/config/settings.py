@@ -171,14 +171,14 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class DelegateSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[delegate]`: how many children an agent may have, and how far they go."""
+    """`[delegate]`: how many subagents an agent may have, and how far they go."""
 
-    depth: Count = 2  # 1: children have no children of their own
+    depth: Count = 2  # 1: subagents have no subagents of their own
     max_tasks: Count = 32  # of one call
     parallel: Count = 8  # of those at the same time; the others wait
     max_background: Count = 8  # of one conversation
     max_steps: Count = 50
-    time_limit: Seconds = 3600  # that a child is waited for; 0: no limit
+    time_limit: Seconds = 3600  # that a subagent is waited for; 0: no limit
 
 
 class JobSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -20,9 +20,9 @@ _NEAR_LIMIT = 0.95  # clients split a long paste at a word, a little before thei
 class AdmissionReason(StrEnum):
     """Why a message is admitted as it is."""
 
-    REQUESTED = "told"  # by the message, by its session or by the config
-    OTHER_PERSONS_TURN = "others_turn"  # the turn is another person's, or another chat's
-    SUBAGENTS = "children"  # child agents work for the turn, and would be lost with it
+    REQUESTED = "requested"  # by the message, by its session or by the config
+    OTHER_PERSONS_TURN = "other_persons_turn"  # the turn is another person's, or another chat's
+    SUBAGENTS = "subagents"  # they work for the turn, and would be lost with it
     COMPACTING = "compacting"  # the history is being summarised
 
 
@@ -45,7 +45,7 @@ def admit(row: InboxRow, *, running: RunningTurn, configured: BusyMode) -> BusyD
 
     What was decided before stands; else the message itself has the first word, the config the
     last. Only messages of one route and one person merge, so nobody interrupts or steers the
-    turn of another; and what children or a summary have begun is waited for.
+    turn of another; and what subagents or a summary have begun is waited for.
     """
     if row.decision is not None:
         return BusyDecision(mode=row.decision)

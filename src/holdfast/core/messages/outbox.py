@@ -27,7 +27,7 @@ class DeliveryKind(StrEnum):
     CODE = "code"  # a pairing code: its text is deleted once it is sent
     FILE = "file"  # of the workspace, sent by the agent
     MESSAGE = "message"  # proactive: no message asked for it
-    SHUTDOWN_NOTICE = "farewell"  # sent only by the process that stops, never by a successor
+    SHUTDOWN_NOTICE = "farewell"  # stored; sent only by the process that stops
 
 
 class Button(msgspec.Struct, frozen=True, kw_only=True):

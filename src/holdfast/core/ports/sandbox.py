@@ -10,7 +10,7 @@ from holdfast.core.ids import CallId
 
 
 class SandboxRefused(RunnerError):
-    """The workbench is well and did not do it; the text says why, for the model to read."""
+    """The runner works and refused; the text says why, for the model to read."""
 
 
 class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,10 +80,10 @@ class FileSearchResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sandbox(Protocol):
-    """One session's workbench; started on first use, found again by a successor.
+    """One session's runner; started on first use, found again by a successor.
 
     Every method raises `SandboxRefused` with a reason for the model, or `RunnerError` when
-    the workbench cannot be started or reached.
+    the runner cannot be started or reached.
     """
 
     async def run(

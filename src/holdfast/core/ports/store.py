@@ -561,7 +561,7 @@ class StoreReader(Protocol):
         ...
 
     async def subagents_below(self, session_id: SessionId) -> list[Subagent]:
-        """The session's children and theirs, oldest first."""
+        """The session's subagents and theirs, oldest first."""
         ...
 
     async def subagents_usage(self, session_id: SessionId) -> Usage:

@@ -57,7 +57,7 @@ def search_scope(route: SessionKey, principal: PrincipalId) -> SearchScope:
     """What may be found from a conversation on this route.
 
     What is found is read by all who read the chat it is told in. So a private chat finds all
-    that is its person's, and a chat of several only its own past. A child does not know in
+    that is its person's, and a chat of several only its own past. A subagent does not know in
     which chat its reply is told, and finds only its own.
     """
     platform, _, kind, _ = parse_route(route)

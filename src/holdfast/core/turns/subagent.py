@@ -43,7 +43,7 @@ class Subagent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: SubagentKind
     principal: PrincipalId  # the person it works for
     title: str
-    depth: int  # 1: works for a conversation, 2: for a child of it
+    depth: int  # 1: works for a conversation, 2: for a subagent of it
     max_steps: int
     toolsets: tuple[str, ...]
     # The session whose sandbox it shares. Stored as `bench`.
@@ -54,7 +54,7 @@ class Subagent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SubagentTask(msgspec.Struct, frozen=True, kw_only=True):
-    """What a child is to do; None: as it is usual."""
+    """What a subagent is to do; None: as it is usual."""
 
     text: str
     toolsets: tuple[str, ...] | None = None
@@ -75,7 +75,7 @@ class SubagentState(StrEnum):
 
 
 class SubagentResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How a child ended: its reply, or why there is none and what it had said by then."""
+    """How a subagent ended: its reply, or why there is none and what it had said by then."""
 
     title: str
     state: SubagentState
@@ -84,12 +84,12 @@ class SubagentResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Delegation(Protocol):
-    """What a turn may ask of children. Each call id asks once: a call that is made again, by
-    whatever process, finds the children it already has."""
+    """What a turn may ask of subagents. Each call id asks once: a call that is made again, by
+    whatever process, finds the subagents it already has."""
 
     @property
     def toolsets(self) -> tuple[str, ...]:
-        """What may be given to a child, which is never more than the asker has."""
+        """What may be given to a subagent, which is never more than the asker has."""
         ...
 
     async def run_and_wait(
@@ -100,7 +100,7 @@ class Delegation(Protocol):
         ...
 
     async def run_in_background(self, call_id: CallId, tasks: Sequence[SubagentTask]) -> list[str]:
-        """The titles of children that work in the background from now on.
+        """The titles of subagents that work in the background from now on.
 
         Raises `ToolFailed` where no more of them may be had.
         """

@@ -50,7 +50,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     call_id: CallId
     sandbox: "Sandbox"
     workspace: SessionId | None = None  # whose workspace is used; None: the session's own
-    delegation: "Delegation | None" = None  # None: this call can have no children
+    delegation: "Delegation | None" = None  # None: this call can have no subagents
     jobs: "JobPort | None" = None  # None: this call can have no jobs
     sender: "MessageSender | None" = None  # None: this call can give no files to people
     progress: Callable[[str], None] = lambda _: None

@@ -34,7 +34,7 @@ class PlatformRegistry:
         self._reachable_at: dict[tuple[str, str], float] = {}
         self._alive_at: dict[tuple[str, str], float] = {}  # on the clock that nobody sets
         self._statuses: dict[tuple[str, str], ConnectionStatus] = {}
-        # Told when a door says that its line is gone.
+        # Called when a platform says that its connection is gone.
         self.on_lost: Callable[[str, str, ConnectError], None] = lambda *_: None
 
     def __iter__(self) -> Iterator[Platform]:
@@ -63,8 +63,8 @@ class PlatformRegistry:
         self._reachable_at[name, account] = self._clock.now()
 
     def mark_alive(self, name: str, account: str) -> None:
-        """Its door says that its line lives. That something could be sent says less: what people
-        write may come another way, and that one may be dead."""
+        """Its platform says that its connection is alive. That something could be sent says less:
+        what people write may come another way, and that one may be dead."""
         self._alive_at[name, account] = self._clock.monotonic()
         self.mark_reachable(name, account)
 
@@ -81,7 +81,7 @@ class PlatformRegistry:
         self._statuses[platform.name, platform.account] = status
 
     def statuses(self) -> tuple[AccountStatus, ...]:
-        """Of every door that leads outside."""
+        """Of every platform but the internal ones."""
         return tuple(self.status_of(p) for p in self if p.name != INTERNAL_PLATFORM)
 
     def status_of(self, platform: Platform) -> AccountStatus:

@@ -45,7 +45,7 @@ class AccountSupervisor:
         return f"{self.platform.name}:{self.platform.account}"
 
     async def run(self) -> None:
-        """Until `leave`. Never fails: whatever a door does is its account's trouble."""
+        """Until `leave`. Never fails: what a platform does affects its account alone."""
         while not self._ending:
             self._wake.clear()
             self._switch_platform()
@@ -179,7 +179,7 @@ class AccountSupervisor:
         self._set_status(AccountState.BLOCKED, why=_error_text(error), remedy=remedy)
 
     def _record_failure(self, error: BaseException, pause: float) -> None:
-        # A bug in a door looks like any other failure from here; its trace is what finds it.
+        # A bug in a platform looks like any other failure here; the stack trace finds it.
         known = isinstance(error, ConnectError | SendError | OSError)
         log.warning(
             "%s is not connected: %s. The next try is in %.1f s.",

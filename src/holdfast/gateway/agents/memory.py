@@ -116,7 +116,7 @@ class MemoryManager:
 
     def with_memory_sync(self, rows: Sequence[InboxRow], end: EndTurn) -> EndTurn:
         """The end, with what it owes to those who remember turns: that it was answered, unless it
-        is a child's, whose words are its parent's. It commits with the end."""
+        is a subagent's, whose words are its parent's. It commits with the end."""
         names = tuple(one.name for one in self._providers if one.wants(MemoryHook.SYNC_TURN))
         if not names or end.answer is None or rows[0].inbound.subagent is not None:
             return end

@@ -191,7 +191,7 @@ class ApprovalGate:
 
     @property
     def _people_row(self) -> InboxRow:
-        """Where people are: a child works in a session of its own, for those of another."""
+        """Where people are: a subagent works in its own session, for the people of another."""
         subagent = self._row.inbound.subagent
         if subagent is None:
             return self._row

@@ -111,7 +111,7 @@ class StatusCommand:
         if request.session_id is None:
             return
         for subagent in self._services.subagents.of_session(request.session_id):
-            yield f"Child agent ({_KIND_TEXTS[subagent.kind]}): {subagent.title}"
+            yield f"Subagent ({_KIND_TEXTS[subagent.kind]}): {subagent.title}"
 
 
 class UsageCommand:
@@ -147,7 +147,7 @@ class UsageCommand:
         total = await store.session_usage(session_id) + subagents + (running or Tokens())
         lines.append(f"This conversation: {format_tokens(total)}")
         if subagents != Tokens():
-            lines.append(f"Of that, its child agents: {format_tokens(subagents)}")
+            lines.append(f"Of that, its subagents: {format_tokens(subagents)}")
         if auxiliary := await store.auxiliary_usage(session_id):
             tasks, used = " and ".join(sorted(auxiliary)), sum(auxiliary.values(), Tokens())
             lines.append(f"Beside it, for its {tasks}: {format_tokens(used)}")

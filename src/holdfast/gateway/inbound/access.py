@@ -30,7 +30,7 @@ WINDOW = 3600.0  # seconds
 class Role(StrEnum):
     """The role of a person at one account and in one of its chats."""
 
-    UNKNOWN = "stranger"
+    UNKNOWN = "unknown"
     USER = "user"
     OPERATOR = "operator"
 

@@ -86,7 +86,7 @@ class AttachmentIntake:
         self._sessions = sessions
         self._live_settings = live_settings
         self._document_reader = document_reader
-        self._redact = redact  # why a door could not fetch a file, and what a document says
+        self._redact = redact  # why a platform could not fetch a file, and what a document says
         self._store_file = store_file
 
     async def attach(self, inbound: Inbound, attached: Sequence[Attachment]) -> Inbound:

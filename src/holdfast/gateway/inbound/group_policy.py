@@ -106,7 +106,7 @@ def _chat_key(source: Source) -> tuple[str, str, str]:
 
 def is_addressed(inbound: Inbound, answers: GroupReplyMode) -> bool:
     """Whether a message in a group is for the agent. One that calls another bot's command by that
-    bot's name never is, unless the door says that the name is ours."""
+    bot's name never is, unless the platform says that the name is ours."""
     command = _command_name(inbound)
     if command is not None and "@" in command:
         return inbound.mentioned
@@ -176,7 +176,7 @@ class InboundPolicy:
 
     async def _check_group(self, inbound: Inbound, principal: Principal) -> None:
         if inbound.source.author is Author.OPERATOR:
-            raise NotAllowed("a door brings the words of others, never those of the operator")
+            raise NotAllowed("a platform brings the words of others, never those of the operator")
         try:
             self._groups.check(inbound, now=self._clock.now())
         except LoopDetected:

@@ -48,7 +48,7 @@ class GatewayIntake:
 
     def close(self) -> None:
         """From now on nothing is accepted: the platforms keep it. What is on its way into the
-        log is acknowledged once it is there, and is the next start's to run. Only the children
+        log is acknowledged once it is there, and is the next start's to run. Only the subagents
         of turns that may still finish are let in, until `shut`."""
         self._open = False
 
@@ -78,7 +78,7 @@ class GatewayIntake:
         return accepted
 
     async def accept_authorised(self, inbound: Inbound, principal: PrincipalId) -> Accepted:
-        """Accept what was authorised, or what is the house's own word. Where the gateway is
+        """Accept what was authorised, or what the gateway itself wrote. Where the gateway is
         about to stop, it is kept for the next start."""
         self._services.crash(CrashPoint.ACCEPT_SUBMITTED)
         accepting = asyncio.ensure_future(

@@ -370,7 +370,7 @@ class PairingService:
     async def revoke(
         self, name: str, *, by: str, commit: "CommitDecision | None" = None
     ) -> PairingDecision:
-        """From the commit on they are a stranger; what runs for them runs to its end."""
+        """From the commit on they are an unknown sender; what runs for them runs to its end."""
         async with self._deciding:
             names = [each.principal for each in self.paired_users.users()]
             who = _find_principal(name, names, otherwise="was let in by a code")

@@ -23,7 +23,7 @@ class NoSuchChat(HoldfastError):
 
 
 class ChatAddressBook:
-    """Owns nothing: doors say what there is."""
+    """Finds the address of a chat that a person or an agent names. Owns nothing."""
 
     def __init__(self, platforms: PlatformRegistry) -> None:
         self._platforms = platforms

@@ -14,7 +14,7 @@ from holdfast.gateway.services import Services
 from holdfast.gateway.turns.lanes import Lanes
 
 NOTICE_EXPIRES_AFTER = (
-    60.0  # seconds that a farewell is worth saying; the next process never says it
+    60.0  # seconds that a shutdown notice is worth sending; the next process never sends it
 )
 MIN_CRASH_INTERVAL = 600.0  # seconds between two that home channels hear of
 _STOPS_READ = 1000  # stops among which the last crash that was told is looked for
@@ -46,7 +46,7 @@ class LifecycleNotices:
 
     @contextmanager
     def answering(self, order: StopOrder) -> Iterator[None]:
-        """While this is open, somebody answers whoever gave the order in a chat: the farewell
+        """While this is open, the order is answered in the chat it came from: the shutdown notice
         waits for that, so that nothing overtakes it and it goes out before the gateway does."""
         answered = self._answering[order] = asyncio.Event()
         try:
@@ -180,7 +180,7 @@ def _crash_was_notified(row: StopRow) -> bool:
 
 
 def _address_of(row: InboxRow) -> Address:
-    """The chat and thread of a message; of a child's work, those of whom it works for."""
+    """The chat and thread of a message; of a subagent's task, those of its conversation."""
     subagent = row.inbound.subagent
     source: Source = subagent.chat if subagent is not None else row.inbound.source
     return Address(

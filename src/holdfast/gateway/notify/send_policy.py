@@ -20,7 +20,7 @@ from holdfast.gateway.outbound.delivery import reply_address
 
 class SendPolicy:
     """Owns nothing: the configuration says where agents may speak, homes where people are told
-    things, doors what there is. Who may is known once the house is built."""
+    things, platforms what there is. Who may is known once the gateway is built."""
 
     def __init__(self, address_book: ChatAddressBook) -> None:
         self._address_book = address_book

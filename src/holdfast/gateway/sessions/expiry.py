@@ -267,7 +267,7 @@ class Expiry:
         return True
 
     async def in_use(self, session_id: SessionId) -> bool:
-        """Whether a turn, a child or a process of it runs."""
+        """Whether a turn, a subagent or a process of it runs."""
         lane, subagents = self._lanes.get(session_id), self._services.subagents
         if lane is not None or subagents.in_background(session_id):
             return True

@@ -34,7 +34,7 @@ from holdfast.gateway.turns.transcript_notes import interruption_note
 log = logging.getLogger(__name__)
 
 _PROCESS_LIST_TIMEOUT = (
-    5.0  # seconds a workbench has to say what runs; one that is silent counts as busy
+    5.0  # seconds a runner has to say what runs; one that is silent counts as busy
 )
 
 ListProcesses = Callable[[SessionId], Awaitable[Sequence[ProcessRow]]]
@@ -89,7 +89,7 @@ class SessionStore:
             return
         due = self._reset_due(route_target, row.inbound.source, now=row.accepted_at)
         if row.inbound.note and route_target.can_continue:
-            due = None  # it belongs there: a child of that session has brought it
+            due = None  # it belongs there: a subagent of that session has brought it
         if due is None:
             fresh = self._unannounced_reset(route_target)
             self._lanes.admit(row, known=known, reset=fresh, pending_note=note)

@@ -95,7 +95,7 @@ class DormantTurn:
             self._approvals, writes=services.store, clock=services.clock, interrupted=called
         )
         for session_id in {approval.asked_in for approval in self._approvals.all}:
-            services.feeds.session_changed(session_id)  # a child's people look at another session
+            services.feeds.session_changed(session_id)  # people see a subagent's in another session
 
     async def end(self, why: str = "") -> Callable[[], Awaitable[None]]:
         """End it without an agent: as stopped, or as failed for this reason. What is returned

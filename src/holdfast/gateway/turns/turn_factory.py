@@ -53,7 +53,7 @@ class TurnFactory:
         """Of what holds now: it may be built again, when that is another than was asked for."""
         services, subagent = self._services, first.inbound.subagent
         self._settings = services.settings
-        if subagent is None:  # what a child does is its parent's to remember
+        if subagent is None:  # its parent remembers what a subagent does
             services.memory.enable_session(self._session_id, first)
         return await services.agent_factory.build(
             self._session_id,

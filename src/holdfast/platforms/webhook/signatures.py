@@ -16,7 +16,7 @@ _MAX_TIME_DIGITS = 16  # digits
 
 
 class InvalidSignature(HoldfastError):
-    """Nobody who knows the secret has posted this; the text tells a stranger nothing."""
+    """Nobody who knows the secret has posted this; the text tells an unknown sender nothing."""
 
 
 class SignatureExpired(HoldfastError):

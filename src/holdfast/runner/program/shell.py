@@ -111,7 +111,7 @@ class ShellTerminal:
 
 
 class ShellTerminals:
-    """Owns the session's own terminal, and those of the children that share its workspace."""
+    """Owns the session's own terminal, and those of the subagents that share its workspace."""
 
     def __init__(self, spool: Spool, *, home: str, environment: dict[str, str]) -> None:
         self._spool, self._home = spool, home

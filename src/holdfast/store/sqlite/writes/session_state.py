@@ -133,7 +133,7 @@ def clear_pending_note(cursor: apsw.Cursor, session_id: SessionId) -> None:
 
 def recently_active_sessions(cursor: apsw.Cursor, since: float) -> list[SessionId]:
     """Those that could be gone on with and are not marked: a mark says that they shall be. One
-    with an open turn is its turn's to decide, and a child is its parent's."""
+    with an open turn is its turn's to decide, and a subagent is its parent's."""
     found = cursor.execute(
         "SELECT id FROM sessions WHERE active_at >= ? AND NOT suspended AND ended_at IS NULL"
         f" AND resume_pending IS NOT 1 AND route NOT GLOB '{INTERNAL_PLATFORM}:*' AND NOT EXISTS"
