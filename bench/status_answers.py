@@ -29,7 +29,7 @@ def longest_answers(directory: Path, *, model_url: str) -> dict[str, float]:
     return {
         "starting": ask("opening the store:hang", _in_phase("opening the store")),
         "stopping": ask("interrupt:hang", _in_phase("interrupt"), stop=True),
-        "hanging": ask("running:block", lambda found: found["seen"] > HANG_SECONDS),
+        "hanging": ask("running:block", lambda found: found["snapshot_age"] > HANG_SECONDS),
     }
 
 

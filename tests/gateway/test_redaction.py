@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.platforms.text.test_discord import stripped as read_by_discord
-from tests.platforms.text.test_html import words_of as words_of_html
-from tests.platforms.text.test_slack import words_of as words_of_block
+from tests.platforms.text.discord_reader import discord_text
+from tests.platforms.text.html_reader import html_text
+from tests.platforms.text.slack_reader import block_text
 
 from holdfast.core.ids import CallId
 from holdfast.core.messages.events import (
@@ -108,9 +108,9 @@ def test_no_renderer_and_no_split_reassembles_a_secret(data: st.DataObject, limi
 def _rendered(parts: tuple[str, ...]) -> list[str]:
     return [
         "".join(telegram.render(part).text for part in parts),
-        "".join(read_by_discord(discord.render(part)) for part in parts),
-        "".join(words_of_block(slack.render(part).blocks[0]) for part in parts),
-        "".join(words_of_html(html.render_matrix(part).html) for part in parts),
+        "".join(discord_text(discord.render(part)) for part in parts),
+        "".join(block_text(slack.render(part).blocks[0]) for part in parts),
+        "".join(html_text(html.render_matrix(part).html) for part in parts),
         "".join("".join(irc.render(part)) for part in parts),
         "".join(xmpp.render(part).body for part in parts),
         "".join(layout.render_plain(part) for part in parts),

@@ -1,4 +1,4 @@
-"""A platform that is not enabled costs nothing: its modules and libraries are not loaded."""
+"""Tests that the modules of a platform that is not enabled are not imported."""
 
 import json
 import subprocess

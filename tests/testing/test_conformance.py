@@ -1,4 +1,4 @@
-"""The conformance suite itself: a platform that breaks a promise fails its check."""
+"""Tests the conformance suite itself: a platform that breaks a promise fails its check."""
 
 import ast
 import asyncio

@@ -1,4 +1,4 @@
-"""The misbehaving model is as strict as the strictest provider, and does what a script says."""
+"""Tests the misbehaving model: strict validation, and faults from a script."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The misbehaving model is a server that any OpenAI client can talk to, and dies with its owner."""
+"""Tests the server of the misbehaving model with an OpenAI client."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The scripted model gives a turn that is gone on with the script it had before the cut."""
+"""Tests that the scripted model gives a resumed turn the script it had before the interruption."""
 
 from typing import Any
 

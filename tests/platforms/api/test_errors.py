@@ -1,4 +1,4 @@
-"""What the API refuses: each with a clear error that names the place, and nothing accepted."""
+"""Tests that the API refuses invalid requests with an error that names the field."""
 
 import asyncio
 import io

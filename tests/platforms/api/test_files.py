@@ -1,4 +1,4 @@
-"""Files over the API: parts of a message, read as documents like what comes by any other door."""
+"""Tests files in API messages: they are stored and read like files of any other platform."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""Message ids over the API: asked twice is answered once, whoever left or died in between."""
+"""Tests message ids of the API: a repeated request gets the same reply, also after a crash."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""The official OpenAI client against a real gateway: both APIs, streamed and not, and errors."""
+"""Tests the official OpenAI client against a real gateway: both APIs, streaming and errors."""
 
 import base64
 from typing import Any

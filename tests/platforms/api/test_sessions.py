@@ -1,4 +1,4 @@
-"""Sessions over the API: who keeps the history, in which order, and what a slash means."""
+"""Tests sessions of the API: history, order of messages and slash commands."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""Streams over the API: kept open, told so that nothing said is unsaid, and never in the way."""
+"""Tests API streams: keepalive comments, text that only grows, and slow or absent readers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence

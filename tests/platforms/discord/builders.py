@@ -1,4 +1,4 @@
-"""A Discord door to the pretend vendor, and what tests hand it to send."""
+"""Builds a Discord platform for the fake vendor, and the messages that tests send with it."""
 
 import asyncio
 from collections.abc import Callable

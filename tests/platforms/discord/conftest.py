@@ -1,4 +1,4 @@
-"""A pretend Discord for each test."""
+"""Fixtures: a fake Discord for each test."""
 
 from collections.abc import AsyncIterator
 

@@ -1,6 +1,6 @@
-"""A pretend Discord: its people, channels and messages, and the sessions that hear of them.
+"""A fake Discord: its users, channels, messages, and the gateway sessions of a bot.
 
-https://discord.com/developers/docs is what each behaviour here goes by; a comment names the page.
+Each behaviour follows https://discord.com/developers/docs; a comment names the page.
 """
 
 import time

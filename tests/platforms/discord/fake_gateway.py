@@ -1,4 +1,4 @@
-"""The pretend gateway: https://discord.com/developers/docs/topics/gateway."""
+"""The gateway of the fake Discord: https://discord.com/developers/docs/topics/gateway."""
 
 import asyncio
 import json

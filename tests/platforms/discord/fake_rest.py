@@ -1,4 +1,4 @@
-"""The pretend Discord over REST and its gateway, on loopback."""
+"""The REST API of the fake Discord and its gateway, on loopback."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What goes wrong at the pretend Discord: refusals in the vendor's own words, and broken lines."""
+"""Errors of the fake Discord, in the vendor's own wording."""
 
 from typing import Any
 

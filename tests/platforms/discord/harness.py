@@ -1,4 +1,4 @@
-"""The pretend Discord as the conformance suite meets it."""
+"""The conformance harness for Discord, with the fake vendor."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""The gateway as a program whose Discord is elsewhere: its library has no setting for that."""
+"""Runs the gateway against the fake Discord, whose address the library has no setting for."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What every door promises, of the one to Discord."""
+"""Runs the conformance suite on the Discord platform."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager

@@ -1,4 +1,4 @@
-"""Discord says whose token that is."""
+"""Tests the check of a Discord token."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The vendor's own library against the pretend Discord: what it accepts was not shaped to us."""
+"""Tests the fake Discord with the vendor's own library, discord.py."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""A gateway with a bot: from what people write in Discord to what they read there."""
+"""Tests a gateway with a Discord bot, from incoming message to reply."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What was said while nobody listened: found in the history of each channel, once and in order."""
+"""Tests that messages sent while disconnected are read from the history, in order (G1)."""
 
 from pathlib import Path
 

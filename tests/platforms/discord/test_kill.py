@@ -1,4 +1,4 @@
-"""A real gateway with a bot: killed in the instant in which a message was its own."""
+"""Tests a gateway with a Discord bot that is killed when a message is committed (G1, G2)."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What a bot hears: read in our words, each channel in its order, and the line that brings it."""
+"""Tests how Discord events become inbound messages, and how the connection is supervised."""
 
 from collections.abc import Sequence
 from pathlib import Path

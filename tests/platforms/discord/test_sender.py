@@ -1,4 +1,4 @@
-"""What a bot says and is pressed: messages, edits, files, buttons, commands and their fates."""
+"""Tests sending to Discord: messages, edits, files, buttons, commands and failures."""
 
 from pathlib import Path
 

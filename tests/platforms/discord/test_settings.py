@@ -1,4 +1,4 @@
-"""What can be set about a bot, and what is told where something is missing."""
+"""Tests the settings of a Discord account and their error messages."""
 
 import sys
 from pathlib import Path

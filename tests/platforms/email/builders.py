@@ -1,4 +1,4 @@
-"""An e-mail door to the post office, and the mail that tests write to it."""
+"""Builds an email platform for the mail server, and the mails that tests deliver to it."""
 
 import asyncio
 from collections.abc import Callable, Mapping

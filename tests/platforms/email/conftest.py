@@ -1,4 +1,4 @@
-"""One post office for all tests of a worker, with people of its own for each."""
+"""Fixtures: one mail server for all tests of a worker."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The post office as the conformance suite meets it, with a mailbox for the bot."""
+"""The conformance harness for email, with a mailbox on the real mail server."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

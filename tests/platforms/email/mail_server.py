@@ -1,4 +1,4 @@
-"""A post office: a real Dovecot and a real OpenSMTPD on loopback, in a folder of their own."""
+"""A mail server: a real Dovecot and a real OpenSMTPD on loopback, in a folder of their own."""
 
 import imaplib
 import os

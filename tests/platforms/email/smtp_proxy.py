@@ -1,4 +1,4 @@
-"""A relay in front of an SMTP server, which can answer in its place, or hang up."""
+"""A proxy in front of an SMTP server that can answer with errors or disconnect."""
 
 import asyncio
 import ssl

@@ -1,4 +1,4 @@
-"""What every door promises, of the one to a mailbox on real servers."""
+"""Runs the conformance suite on the email platform, with real servers."""
 
 from pathlib import Path
 

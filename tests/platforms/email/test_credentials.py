@@ -1,4 +1,4 @@
-"""A mailbox without a password: tokens over real HTTP, taken by a real Dovecot and over SMTP."""
+"""Tests OAuth logins: tokens over real HTTP, used with a real Dovecot and over SMTP."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

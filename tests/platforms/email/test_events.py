@@ -1,4 +1,4 @@
-"""A mail in our words: whoever wrote it, with whatever program, and whatever it pretends."""
+"""Tests how a mail becomes an inbound message: threads, senders, encodings and limits."""
 
 import random
 import sys

@@ -1,4 +1,4 @@
-"""A gateway with a mailbox: from what people write to what they get, on real servers."""
+"""Tests a gateway with a mailbox, from incoming mail to reply, on real servers."""
 
 import asyncio
 import json

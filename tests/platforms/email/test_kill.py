@@ -1,4 +1,4 @@
-"""A real gateway with a mailbox: killed when a mail was committed, and nothing more."""
+"""Tests a gateway with a mailbox that is killed when a mail is committed (G1, G2)."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What somebody has written this time is told from what they quote and sign with."""
+"""Tests that new text is separated from quotes and signatures."""
 
 import pytest
 

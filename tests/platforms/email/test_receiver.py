@@ -1,4 +1,4 @@
-"""A mailbox on real servers: where reading goes on, what is passed over, how lines are kept."""
+"""Tests receiving mail from real servers: checkpoints, skipped mail and connections."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Sending: what a person gets, and what is known of a mail that the server did not take well."""
+"""Tests sending mail: headers, and the outcome of each failure."""
 
 import asyncio
 from collections.abc import AsyncIterator

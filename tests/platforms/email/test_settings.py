@@ -1,4 +1,4 @@
-"""What can be set about a mailbox: checked as strictly as the rest, and safe where nothing is."""
+"""Tests the settings of a mailbox: strict checks and safe defaults."""
 
 from pathlib import Path
 

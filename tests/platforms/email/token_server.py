@@ -1,7 +1,7 @@
-"""A token server over real HTTP: it gives access tokens, and says to Dovecot whose they are.
+"""An OAuth token server over real HTTP, which also tells Dovecot whose a token is.
 
-https://www.rfc-editor.org/rfc/rfc6749 (sections 4.4, 5 and 6) for what is asked and answered,
-https://www.rfc-editor.org/rfc/rfc7662 for what it says of a token.
+https://www.rfc-editor.org/rfc/rfc6749 (sections 4.4, 5 and 6) for requests and responses,
+https://www.rfc-editor.org/rfc/rfc7662 for token introspection.
 """
 
 from collections.abc import AsyncIterator, Mapping

@@ -1,4 +1,4 @@
-"""An IRC door to a server of a test, and what tests send."""
+"""Builds an IRC platform for a test server, and the messages that tests send with it."""
 
 import asyncio
 from collections.abc import Callable

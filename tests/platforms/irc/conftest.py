@@ -1,4 +1,4 @@
-"""One real ngircd for all tests, a server of IRCv3 for each, and nicks that nobody had before."""
+"""Fixtures: one real ngircd for all tests, a fake IRCv3 server for each, and unused nicks."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import count

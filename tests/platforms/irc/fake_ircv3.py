@@ -1,6 +1,6 @@
-"""A server of IRCv3 in the test's process, for what ngircd has not: SASL, tags, echoes, history.
+"""A fake IRCv3 server with what ngircd lacks: SASL, tags, echoes and a history.
 
-Each behaviour cites what it follows. It has one client, the bot; people speak by `say`.
+Each behaviour cites its specification. The bot is the only client; users write with `say`.
 """
 
 import asyncio

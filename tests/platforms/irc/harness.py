@@ -1,4 +1,4 @@
-"""Grounds: a bot on a real ngircd, and one on a server of IRCv3 that keeps a history."""
+"""The conformance harnesses for IRC: on a real ngircd and on a fake IRCv3 server."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager

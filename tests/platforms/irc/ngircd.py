@@ -1,4 +1,4 @@
-"""A real ngircd, and people who are on it."""
+"""A real ngircd, and users who are connected to it."""
 
 import asyncio
 import shutil

@@ -1,4 +1,4 @@
-"""What every door promises, of the one to IRC: on a real ngircd, and where a history is kept."""
+"""Runs the conformance suite on the IRC platform: on a real ngircd, and with a server history."""
 
 from collections.abc import Callable
 

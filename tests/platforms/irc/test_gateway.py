@@ -1,4 +1,4 @@
-"""A gateway with a nick: from what people write on IRC to what they read there."""
+"""Tests a gateway on IRC, from incoming message to reply."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a server of IRCv3 adds: who somebody is, what became of a line, and what was said before."""
+"""Tests IRCv3 features: accounts, delivery confirmation, and the server's history."""
 
 import asyncio
 from collections.abc import Callable

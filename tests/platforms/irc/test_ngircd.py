@@ -1,4 +1,4 @@
-"""A bot on a real server: what it hears, what it says, and what it does about trouble."""
+"""Tests the IRC platform on a real server: receiving, sending and failures."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

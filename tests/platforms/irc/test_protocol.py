@@ -1,4 +1,4 @@
-"""The small parts of a line: words, names, colours and the limiter at which lines may go."""
+"""Tests the parts of the IRC protocol: lines, names, formatting and the flood limiter."""
 
 import pytest
 from hypothesis import given

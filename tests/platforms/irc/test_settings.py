@@ -1,4 +1,4 @@
-"""What can be set about a nick: checked as strictly as the rest, opened for each account, tried."""
+"""Tests the settings of an IRC account, and the check of its credentials."""
 
 from pathlib import Path
 

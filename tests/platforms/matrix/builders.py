@@ -1,4 +1,4 @@
-"""A Matrix door to the real server, and what tests hand it to send."""
+"""Builds a Matrix platform for the real server, and the messages that tests send with it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

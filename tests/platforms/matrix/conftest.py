@@ -1,4 +1,4 @@
-"""One Synapse and the same people for all tests of this door, and an account of its own in each."""
+"""Fixtures: one Synapse with the same users for all tests, and a new bot account for each."""
 
 from collections.abc import AsyncIterator, Iterator
 from itertools import count

@@ -1,6 +1,6 @@
-"""A person whose client encrypts: the vendor's own library, as people would use it.
+"""A Matrix user whose client encrypts, built on the vendor's own library.
 
-In a process of its own: the library binds its tables to one file at a time, whoever uses it.
+It runs in its own process: the library binds its tables to one file at a time.
 """
 
 import asyncio

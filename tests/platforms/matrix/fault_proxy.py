@@ -1,5 +1,4 @@
-"""A gate in front of the homeserver: it makes the trouble that a healthy server does not, and sees
-how far its client has come."""
+"""A proxy in front of the homeserver that makes faults and counts acknowledged messages."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The ground of this door: a real Synapse behind a gate, with new rooms for each check."""
+"""The conformance harness for Matrix: a real Synapse behind a fault proxy."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A real Synapse on loopback: the homeserver that this door is tested with."""
+"""A real Synapse on loopback."""
 
 import base64
 import fcntl

@@ -1,4 +1,4 @@
-"""What was heard in a room, in our words: events as clients send them."""
+"""Tests how Matrix events become inbound messages."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The door to Matrix over a real Synapse. All of it is one file, so that one server does for it."""
+"""Tests the Matrix platform on a real Synapse. It is one file, so that one server is enough."""
 
 import asyncio
 from collections.abc import AsyncIterator

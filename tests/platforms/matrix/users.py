@@ -1,4 +1,4 @@
-"""People in Matrix, as the tests move them: each with a client of their own."""
+"""Users of a Matrix homeserver, each with a client of their own."""
 
 from itertools import count
 from typing import Any, Self

@@ -1,4 +1,4 @@
-"""A Slack door to the pretend vendor, on a listener where it needs one, and what tests send."""
+"""Builds a Slack platform for the fake vendor, its listener, and the messages that tests send."""
 
 import asyncio
 import shutil

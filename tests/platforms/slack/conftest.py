@@ -1,4 +1,4 @@
-"""A pretend Slack for each test."""
+"""Fixtures: a fake Slack for each test."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""The pretend Slack: a workspace with its people, chats, messages, files, and an app in it."""
+"""A fake Slack: a workspace with users, chats, messages, files, and an app in it."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""Posting: the pretend Slack brings envelopes by HTTP, signed, until they are answered with 2xx."""
+"""The Events API of the fake Slack: signed posts, repeated until the response is 2xx."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""Sockets of the pretend Slack: envelopes are brought until they are acknowledged."""
+"""Socket Mode of the fake Slack: envelopes are sent until they are acknowledged."""
 
 import asyncio
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""The pretend Web API: the methods that apps call, over real HTTP, as the vendor documents them."""
+"""The Web API of the fake Slack: the methods that apps call, over real HTTP, as documented."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

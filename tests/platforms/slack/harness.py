@@ -1,4 +1,4 @@
-"""The pretend Slack as the conformance suite meets it, by socket and posted."""
+"""The conformance harnesses for Slack: with Socket Mode and with the Events API."""
 
 import html
 from collections.abc import AsyncIterator, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The rules of the pretend Web API: which messages Slack refuses, as it documents them."""
+"""The rules of the fake Web API: which messages Slack refuses, as it documents them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

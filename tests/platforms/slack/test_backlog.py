@@ -1,4 +1,4 @@
-"""What was said in Slack for longer than it brings events again is fetched, in order and once."""
+"""Tests that messages which Slack no longer delivers are read from the history (G1)."""
 
 import json
 from collections.abc import AsyncIterator

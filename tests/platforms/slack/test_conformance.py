@@ -1,4 +1,4 @@
-"""What every door promises, of the one to Slack."""
+"""Runs the conformance suite on the Slack platform."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager

@@ -1,4 +1,4 @@
-"""Slack says whose tokens those are, and which of them is wrong."""
+"""Tests the check of Slack tokens and scopes."""
 
 import re
 from pathlib import Path

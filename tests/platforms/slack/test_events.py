@@ -1,4 +1,4 @@
-"""What people do in Slack, as the gateway is told of it, over the socket."""
+"""Tests how Socket Mode events become inbound messages."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

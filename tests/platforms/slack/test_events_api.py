@@ -1,4 +1,4 @@
-"""Events that Slack posts: signed, answered well once they are durable, and counted once."""
+"""Tests the Events API: signatures, acknowledgement after the commit, and duplicates."""
 
 import asyncio
 import json

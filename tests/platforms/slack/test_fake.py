@@ -1,4 +1,4 @@
-"""The pretend Slack is one that slack-sdk understands: calls, refusals, files and the socket."""
+"""Tests the fake Slack with the vendor's own library, slack-sdk."""
 
 import asyncio
 import logging

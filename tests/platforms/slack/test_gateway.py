@@ -1,4 +1,4 @@
-"""A gateway with an app: from what people write in Slack to what they read there."""
+"""Tests a gateway with a Slack app, from incoming message to reply."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

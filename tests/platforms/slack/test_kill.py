@@ -1,4 +1,4 @@
-"""A real gateway with an app: killed before it could acknowledge an event, and posted to."""
+"""Tests a gateway with a Slack app that is killed before it acknowledges an event."""
 
 import asyncio
 import json

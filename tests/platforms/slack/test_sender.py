@@ -1,4 +1,4 @@
-"""What the gateway sends to Slack, and what it knows of it when something goes wrong."""
+"""Tests sending to Slack, and the outcome of each failure."""
 
 from collections.abc import AsyncIterator
 

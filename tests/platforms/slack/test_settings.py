@@ -1,4 +1,4 @@
-"""What can be set about an app: checked as strictly as the rest, and opened for each account."""
+"""Tests the settings of a Slack account."""
 
 import sys
 from pathlib import Path

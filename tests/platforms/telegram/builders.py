@@ -1,4 +1,4 @@
-"""A Telegram door to the pretend vendor, and what tests hand it to send."""
+"""Builds a Telegram platform for the fake vendor, and the messages that tests send with it."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A pretend Telegram for each test."""
+"""Fixtures: a fake Telegram for each test."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""The pretend Telegram: its people, chats, messages, files, and the queue of a bot's updates."""
+"""A fake Telegram: its users, chats, messages, files, and the queue of a bot's updates."""
 
 import asyncio
 from collections.abc import Sequence

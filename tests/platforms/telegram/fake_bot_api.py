@@ -1,4 +1,4 @@
-"""The pretend Bot API: the methods that bots call, over real HTTP, as the vendor documents them."""
+"""The Bot API of the fake Telegram: the methods that bots call, over real HTTP, as documented."""
 
 import asyncio
 import json

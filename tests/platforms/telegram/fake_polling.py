@@ -1,4 +1,4 @@
-"""getUpdates at the pretend Bot API: one poller at a time, and what it has confirmed."""
+"""getUpdates of the fake Bot API: one poller at a time."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Webhooks of the pretend Bot API: updates are posted until they are answered with 2xx."""
+"""Webhooks of the fake Bot API: updates are posted until the response is 2xx."""
 
 import asyncio
 import re

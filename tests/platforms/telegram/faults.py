@@ -1,4 +1,4 @@
-"""What goes wrong at the pretend Bot API: refusals in the vendor's own words, and broken lines."""
+"""Errors of the fake Bot API, in the vendor's own wording."""
 
 from collections import deque
 from collections.abc import Mapping

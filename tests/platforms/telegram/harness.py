@@ -1,4 +1,4 @@
-"""The pretend Telegram as the conformance suite meets it, polled and posted."""
+"""The conformance harnesses for Telegram: with polling and with a webhook."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""What the vendor checks in a message before it takes it, each rule with where it is written."""
+"""The rules of the fake Bot API: what Telegram checks in a message, each with its source."""
 
 import re
 from collections.abc import Mapping, Sequence

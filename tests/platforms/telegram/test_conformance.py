@@ -1,4 +1,4 @@
-"""What every door promises, of the one to Telegram."""
+"""Runs the conformance suite on the Telegram platform."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager

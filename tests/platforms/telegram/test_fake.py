@@ -1,4 +1,4 @@
-"""The pretend Bot API is one that python-telegram-bot understands: updates, sends and refusals."""
+"""Tests the fake Bot API with the library python-telegram-bot."""
 
 import asyncio
 from collections.abc import AsyncIterator

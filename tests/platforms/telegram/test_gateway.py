@@ -1,4 +1,4 @@
-"""A gateway with a bot: from what people write in Telegram to what they read there."""
+"""Tests a gateway with a Telegram bot, from incoming message to reply."""
 
 import json
 from collections.abc import AsyncIterator

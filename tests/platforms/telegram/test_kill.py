@@ -1,4 +1,4 @@
-"""A real gateway with a bot: killed before it could confirm a message, and posted to."""
+"""Tests a gateway with a Telegram bot in its own process: kills, webhooks and `holdfast send`."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Updates come in: each is durable before it is confirmed, and says who wrote what, where."""
+"""Tests how polled updates become inbound messages that are durable before confirmation."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Messages go out: each call says what is known of its fate, and none is sent twice unmarked."""
+"""Tests sending to Telegram, and the outcome of each failure."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What can be set about a bot: checked as strictly as the rest, and opened for each account."""
+"""Tests the settings of a Telegram account."""
 
 import logging
 from pathlib import Path

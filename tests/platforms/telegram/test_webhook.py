@@ -1,4 +1,4 @@
-"""Updates by webhook: posted to the gateway's listener, answered well once they are durable."""
+"""Tests updates by webhook: the response is 200 only after the commit."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

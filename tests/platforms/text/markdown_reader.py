@@ -1,6 +1,6 @@
-"""A reader of Markdown: the signs that somebody would see who has it shown as HTML.
+"""Reads Markdown: returns the characters that are visible when it is shown as HTML.
 
-It goes by the HTML that the parser's own renderer makes, not by the tree of the code under test.
+It uses the HTML of the parser's own renderer, not the tree of the code under test.
 What the platforms add (numbers, addresses, bullets) is added here by the rules of `docs/text.md`.
 """
 

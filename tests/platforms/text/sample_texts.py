@@ -1,4 +1,4 @@
-"""Texts: Markdown as models write it, and as nobody would."""
+"""Hypothesis strategies for Markdown, valid and invalid."""
 
 from hypothesis import settings
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""IRC's and XMPP's text: never a line too long or a sign too many, and nothing of it lost."""
+"""Tests rendering for IRC and XMPP: line lengths, allowed characters, same visible text."""
 
 import re
 
@@ -64,7 +64,7 @@ def test_a_long_irc_line_is_broken_between_words_and_keeps_its_style() -> None:
     }
 
 
-def stripped(body: str) -> str:
+def xmpp_text(body: str) -> str:
     """A body without the marks that a client finds by
     https://xmpp.org/extensions/xep-0393.html#span-dir: one opens at the beginning, behind space or
     behind another that opens, and before no space; it closes before the end of the line and
@@ -117,7 +117,7 @@ def test_no_stanza_is_refused(text: str) -> None:
 @given(markdown)
 def test_read_by_a_client_it_is_what_a_reader_of_the_markdown_sees(text: str) -> None:
     shown = xmpp.render(text)
-    words = stripped(shown.body) if shown.styled else shown.body
+    words = xmpp_text(shown.body) if shown.styled else shown.body
     assert visible_characters(words) == visible_text(text, addresses=True)
 
 

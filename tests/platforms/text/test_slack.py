@@ -1,4 +1,4 @@
-"""Slack's text: blocks that are never refused, whose words are what a reader would see."""
+"""Tests rendering for Slack: valid blocks with the same visible text."""
 
 import re
 from typing import Any
@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from tests.platforms.text.markdown_reader import visible_characters, visible_text
 from tests.platforms.text.sample_texts import QUICK, anything, markdown
+from tests.platforms.text.slack_reader import block_text
 
 from holdfast.core.text.splitting import split_message
 from holdfast.platforms.text.slack import fits, render
@@ -41,18 +42,6 @@ def _check_leaves(leaves: list[dict[str, Any]]) -> None:
         assert set(leaf.get("style", {"bold": True})) <= STYLES
 
 
-def words_of(block: dict[str, Any]) -> str:
-    found = []
-    for element in block["elements"]:
-        if element["type"] != "rich_text_list":
-            found += [leaf["text"] for leaf in element["elements"]]
-            continue
-        for number, section in enumerate(element["elements"], element.get("offset", 0) + 1):
-            found.append(f"{number}." if element["style"] == "ordered" else "")
-            found += [leaf["text"] for leaf in section["elements"]]
-    return "".join(found)
-
-
 def check_mrkdwn(text: str) -> None:
     """https://docs.slack.dev/messaging/formatting-message-text: three signs are escaped, and what
     stands between `<` and `>` is an address, with its words behind a bar."""
@@ -76,7 +65,7 @@ def test_no_text_is_refused(text: str) -> None:
 @QUICK
 @given(markdown)
 def test_its_text_is_what_a_reader_of_the_markdown_sees(text: str) -> None:
-    assert visible_characters(words_of(render(text).blocks[0])) == visible_text(
+    assert visible_characters(block_text(render(text).blocks[0])) == visible_text(
         text, addresses=False
     )
 
@@ -108,4 +97,4 @@ def test_a_list_is_one_of_slacks_own() -> None:
         {"type": "text", "text": "b", "style": {"bold": True}}
     ]
     assert (second["style"], second["indent"]) == ("bullet", 1)
-    assert words_of(render("0. a\n1. b").blocks[0]) == "0. a1.b"
+    assert block_text(render("0. a\n1. b").blocks[0]) == "0. a1.b"

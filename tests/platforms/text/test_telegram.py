@@ -1,4 +1,4 @@
-"""Telegram's text: never refused, and without its entities it is what a reader would see."""
+"""Tests rendering for Telegram: valid entities with the same visible text."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""A webhook door with one hook, and what tests post to it and hand it to send."""
+"""Builds a webhook platform with one hook, and what tests post to it and send with it."""
 
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""A receiver of webhooks for each test."""
+"""Fixtures: a fake receiver of webhooks for each test."""
 
 from collections.abc import AsyncIterator
 

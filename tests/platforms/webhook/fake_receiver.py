@@ -1,5 +1,5 @@
-"""A receiver of webhooks on a real listener: it looks at signatures, takes each key once, and can
-fail as receivers do."""
+"""A fake receiver of webhooks on a real listener: it verifies signatures, accepts each key once,
+and can fail."""
 
 import json
 from collections.abc import AsyncIterator

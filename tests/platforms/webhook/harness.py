@@ -1,4 +1,4 @@
-"""Programs that post to hooks, and a receiver, as the conformance suite meets them."""
+"""The conformance harnesses for webhooks: programs that post to hooks, and a fake receiver."""
 
 import asyncio
 import base64

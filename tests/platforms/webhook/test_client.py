@@ -1,4 +1,4 @@
-"""Sending: what is posted to a receiver, and what its answer means."""
+"""Tests posting to a receiver, and the outcome of each response."""
 
 import base64
 import logging

@@ -1,4 +1,4 @@
-"""What every door promises, of the one to programs."""
+"""Runs the conformance suite on the webhook platform."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager

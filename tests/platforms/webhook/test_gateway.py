@@ -1,4 +1,4 @@
-"""A gateway with hooks: from what a program posts to what its receiver is posted."""
+"""Tests a gateway with hooks, from a post to the reply at the receiver."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack

@@ -1,4 +1,4 @@
-"""Hooks: what is posted is taken once, by who may, and answered well only when it is durable."""
+"""Tests hooks: authentication, acknowledgement after the commit, and duplicates."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

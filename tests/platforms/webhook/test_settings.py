@@ -1,4 +1,4 @@
-"""The settings of webhooks: what is refused, with a word on what to do."""
+"""Tests the settings of webhooks and their error messages."""
 
 from functools import partial
 from pathlib import Path

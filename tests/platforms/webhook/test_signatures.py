@@ -1,4 +1,4 @@
-"""Signatures: what vendors document of theirs, word for word, and what is none."""
+"""Tests signatures with the examples that vendors document."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""Templates: fields of a body put into words, whatever is posted and whatever is written."""
+"""Tests templates that turn the fields of a body into a message."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""An XMPP door to the real server, and what tests hand it to send."""
+"""Builds an XMPP platform for the real server, and the messages that tests send with it."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""One Prosody for all tests of the door; each has people and rooms of its own to begin with."""
+"""Fixtures: one Prosody for all tests, and a user who is online."""
 
 from collections.abc import AsyncIterator, Iterator
 

@@ -1,4 +1,4 @@
-"""A real Prosody as the conformance suite meets it: accounts and a room are made for each check."""
+"""The conformance harness for XMPP: a real Prosody, new accounts and a room for each check."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager

@@ -1,4 +1,4 @@
-"""A real Prosody in a folder of its own, with a bot and two people, and faults on demand."""
+"""A real Prosody in a folder of its own, with a bot and two users, and faults on demand."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What every door promises, of the one to a real XMPP server."""
+"""Runs the conformance suite on the XMPP platform, with a real server."""
 
 import pytest
 from tests.platforms.xmpp.harness import prosody_harness

@@ -1,4 +1,4 @@
-"""The line to an XMPP server: encrypted or refused, and told from one that will never hold."""
+"""Tests the connection to an XMPP server: encryption, credentials and errors."""
 
 import sys
 from pathlib import Path

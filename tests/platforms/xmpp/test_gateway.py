@@ -1,4 +1,4 @@
-"""A gateway with an account: from what people write over XMPP to what they read there."""
+"""Tests a gateway with an XMPP account, from incoming message to reply."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

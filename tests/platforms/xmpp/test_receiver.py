@@ -1,4 +1,4 @@
-"""What people write over XMPP, in our words: live, and out of the archives."""
+"""Tests how XMPP messages become inbound messages, live and from the archive."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What an account says over XMPP: how it is shown, and what is known of what became of it."""
+"""Tests sending over XMPP: formatting, receipts, rooms and files."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What can be set about an account, and what is told where something is missing or unsafe."""
+"""Tests the settings of an XMPP account and their error messages."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""People of an XMPP server: each a client of the vendor's library, with what they read."""
+"""Users of an XMPP server, each a client built on the vendor's library."""
 
 import asyncio
 import ssl

@@ -1,4 +1,4 @@
-"""The simulated vendor as the conformance suite meets it, in this process and over HTTP."""
+"""The conformance harness for the simulated platform, in this process and over HTTP."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager

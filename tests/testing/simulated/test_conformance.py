@@ -1,4 +1,4 @@
-"""What every door promises, of the one to the simulated vendor."""
+"""Runs the conformance suite on the simulated platform."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager

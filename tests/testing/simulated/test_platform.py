@@ -1,4 +1,4 @@
-"""What the simulated platform promises, in the vendor's process and over HTTP alike."""
+"""Tests the simulated platform, in one process and over HTTP."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The simulated service as a process of its own, which outlives whoever talks to it."""
+"""Tests the simulated service as a process of its own."""
 
 import asyncio
 import signal
