@@ -182,7 +182,7 @@ class LongResultTool:
     toolset = "test"
     danger = Danger.NONE
     replay = ReplayClass.SAFE
-    schema = ToolSchema(name="loud", description="x", parameters={"type": "object"})
+    schema = ToolSchema(name="long_result", description="x", parameters={"type": "object"})
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
         return ToolOutput(text=f"result of {context.call_id} ".ljust(3_000, "!"))
@@ -200,9 +200,9 @@ async def test_the_oldest_tool_results_are_omitted_if_summaries_are_off(
     harness.extra_tools = [LongResultTool()]
     await harness.start()
     for _ in range(6):
-        harness.model.say([call("loud")])
+        harness.model.say([call("long_result")])
     harness.model.say("done")
-    ended = await harness.end_of(await harness.accept("be loud"))
+    ended = await harness.end_of(await harness.accept("make long results"))
     assert ended.text == "done"
     results = [m for m in harness.model.requests[-1].messages if isinstance(m, ToolMessage)]
     left_out = [message.text == RESULT_OMITTED for message in results]

@@ -206,7 +206,7 @@ async def test_due_times_that_were_missed_follow_the_policy(
 async def test_a_due_time_that_is_barely_past_was_not_missed(
     harness: GatewayHarness, send: SendCommand, until: Until
 ) -> None:
-    """J4: a restart at nine o'clock costs a job that skips nothing."""
+    """J4: a short restart does not make a job miss its time."""
     await send('/cron add "every day at 9" missed=skip look')
     await harness.stop()
     clock(harness).at += 9 * HOUR + 30
@@ -219,7 +219,7 @@ async def test_a_due_time_that_is_barely_past_was_not_missed(
 async def test_a_clock_that_is_set_back_repeats_nothing(
     harness: GatewayHarness, send: SendCommand, until: Until
 ) -> None:
-    """J4: what was due has been run; the next is the next."""
+    """J4: a due time that has run is not due again."""
     await send('/cron add "every day at 9" look')
     harness.model.say("looked", "again")
     advance(harness, 9 * HOUR)

@@ -1,7 +1,7 @@
 """Tests of races in a lane: commands and messages that arrive between two of its steps."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,13 @@ from tests.support.gateway_harness import Call, Until
 
 from holdfast.core.config.settings import CrashRecovery, GatewaySettings
 from holdfast.core.errors import HoldfastError, StoreError
-from holdfast.core.messages.inbox import BusyMode, InboxState
+from holdfast.core.messages.inbox import Accepted, BusyMode, InboxState
 from holdfast.core.people.approval import ApprovalState
-from holdfast.core.turns.model import FallbackUsed
+from holdfast.core.turns.model import FallbackUsed, ModelEvent, ModelRequest
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import LaneState
 from holdfast.store.sqlite.store import SqliteStore
-from holdfast.testing.scripted_model import ScriptedModel
+from holdfast.testing.scripted_model import ScriptedClient, ScriptedModel
 from holdfast.testing.simulated.events import Faults
 from holdfast.testing.simulated.platform import SimulatedPlatform
 
@@ -87,7 +87,7 @@ class FailoverModel(ScriptedModel):
         self.unavailable = False
         self.failovers = 0
 
-    def lease(self, override: str | None = None) -> Any:
+    def lease(self, override: str | None = None) -> "FailoverClient":  # type: ignore[override]  # it has what a client has
         if self.unavailable:
             raise HoldfastError("the model is away")
         client = super().lease(override)
@@ -95,12 +95,14 @@ class FailoverModel(ScriptedModel):
 
 
 class FailoverClient:
-    def __init__(self, model: FailoverModel, client: Any) -> None:
+    """A client that reports a fallback before the events of the real one."""
+
+    def __init__(self, model: FailoverModel, client: ScriptedClient) -> None:
         self.name = client.name
         self._model = model
         self._client = client
 
-    async def stream(self, request: Any) -> AsyncIterator[Any]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         if self._model.failovers:
             self._model.failovers -= 1
             yield FallbackUsed("The first is ill.", "second")
@@ -122,7 +124,7 @@ class RaceHarness(ApprovalHarness):
         self.open_store = GatedStore
         self.model = FailoverModel()
 
-    async def start_waiting_turn(self, call: Call, text: str = "clean up", **more: Any) -> Any:
+    async def start_waiting_turn(self, call: Call, text: str = "clean up", **more: Any) -> Accepted:
         """Accept a message and return it once its turn waits for an approval."""
         self.model.say([call("shell", RM)])
         accepted = await self.accept(text, **more)

@@ -32,7 +32,7 @@ class Providers:
     second: ModelProcess
     harness: GatewayHarness
 
-    def asked(self) -> tuple[list[Any], list[Any]]:
+    def requests(self) -> tuple[list[Any], list[Any]]:
         return self.first.requests()["requests"], self.second.requests()["requests"]
 
     def counts(self) -> tuple[int, int]:
@@ -104,7 +104,7 @@ async def test_the_fallback_answers_and_the_first_model_is_asked_again_next_turn
 async def test_the_fallback_keeps_the_rest_of_the_turn_and_drops_its_own_cache_entry_only(
     providers: Providers, until: Until
 ) -> None:
-    """A5: softly, after the running turn; no other entry is touched."""
+    """A5: after the running turn; no other entry is touched."""
     harness = providers.harness
     cache = harness.gateway.services.cache
     await harness.end_of(await harness.accept("hello", chat="other"))
@@ -149,7 +149,7 @@ async def test_a_steer_does_not_bring_the_first_model_back(
     tool.go.set()
     assert (await harness.end_of(asked)).text == "steered and done"
     assert providers.counts() == (1, 2)
-    assert "mind the gap" in json.dumps(providers.asked()[1][-1])
+    assert "mind the gap" in json.dumps(providers.requests()[1][-1])
 
 
 async def test_the_user_gets_one_fallback_notice_before_the_answer(providers: Providers) -> None:
@@ -200,7 +200,7 @@ async def test_reasoning_of_one_provider_is_never_sent_to_another(providers: Pro
     providers.second.script({"reasoning": "second-thought", "text": "taken over"})
     assert (await harness.end_of(await harness.accept("work"))).text == "taken over"
     assert (await harness.end_of(await harness.accept("and?"))).text == "back"
-    first, second = providers.asked()
+    first, second = providers.requests()
     assert "first-thought" not in json.dumps(second)
     assert "second-thought" not in json.dumps(first)
     assert "first-thought" in json.dumps(first[-1])
@@ -224,7 +224,7 @@ async def test_a_model_of_the_same_name_at_another_address_gets_no_signed_reason
         second.script({"reasoning": "other-deep", "text": "taken over"})
         assert (await harness.end_of(await harness.accept("work"))).text == "taken over"
         await harness.end_of(await harness.accept("and?"))
-        asked_first, asked_second = providers.asked()
+        asked_first, asked_second = providers.requests()
         assert "deep" not in json.dumps(asked_second)
         assert "other-deep" not in json.dumps(asked_first)
         assert providers.refused() == 0

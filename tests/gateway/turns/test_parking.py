@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -28,8 +27,9 @@ from tests.support.two_models import auxiliary_model, small_harness
 
 from holdfast.agent.delegate_tool import DelegateTool
 from holdfast.core.config.settings import AuxiliarySettings, DelegateSettings
+from holdfast.core.ids import CallId
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.messages.transcript import ToolOutcome, UserMessage
+from holdfast.core.messages.transcript import ToolCall, ToolOutcome, UserMessage
 from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.core.turns.stop import StopKind, TurnExitReason
 from holdfast.core.turns.tool import ReplayClass
@@ -88,7 +88,7 @@ class DetachRecordingRunners(NoRunners):
 
     def __init__(self, harness: GatewayHarness) -> None:
         super().__init__()
-        self.cancelled_before: list[Any] = []
+        self.cancelled_before: list[CallId] = []
         self._tool = harness.held_tools[ReplayClass.ATTACH]
 
     async def detach(self) -> None:
@@ -306,7 +306,7 @@ async def delegating_harness(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     await harness.stop()
 
 
-def delegate_call(call: Call, text: str) -> Any:
+def delegate_call(call: Call, text: str) -> ToolCall:
     return call("delegate", json.dumps({"tasks": [{"task": text}]}))
 
 
@@ -341,7 +341,7 @@ async def test_subagents_park_and_their_parents_attach_to_them(
 async def test_a_turn_can_start_subagents_while_it_drains(
     delegating_harness: GatewayHarness, call: Call
 ) -> None:
-    """C2: a drain waits for turns to finish, and some need help for that."""
+    """C2: a drain waits for turns to finish, and some need subagents for that."""
     assert isinstance(delegating_harness.model, PerConversationModel)
     await restart_with_timeouts(delegating_harness, drain=LONG_TIMEOUT, park=LONG_TIMEOUT)
     delegating_harness.say("work")

@@ -66,7 +66,9 @@ class UnconfirmedStepStore(SqliteStore):
 
 
 @pytest.fixture
-async def slow(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[GatewayHarness]:
+async def unconfirmed(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> AsyncIterator[GatewayHarness]:
     harness = GatewayHarness(tmp_path / "state.db")
     harness.open_store = partial(UnconfirmedStepStore, kind=request.param)
     await harness.start()
@@ -80,27 +82,30 @@ def work_done(harness: GatewayHarness) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize(
-    ("slow", "expected"), [*EXPECTED_WORK.items()], indirect=["slow"], ids=[*EXPECTED_WORK]
+    ("unconfirmed", "expected"),
+    [*EXPECTED_WORK.items()],
+    indirect=["unconfirmed"],
+    ids=[*EXPECTED_WORK],
 )
 async def test_no_step_begins_before_the_previous_one_is_durable(
-    slow: GatewayHarness, call: Call, expected: tuple[int, int, int]
+    unconfirmed: GatewayHarness, call: Call, expected: tuple[int, int, int]
 ) -> None:
     """H1, I1: a reply, a call started, a call finished and the end, each waited for."""
-    assert isinstance(slow.store, UnconfirmedStepStore)
-    slow.model.say([call("never")], "done")
-    slow.say("work")
-    await slow.store.committed.wait()
-    await slow.store.let_others_run()
-    assert work_done(slow) == expected
-    slow.store.go.set()
-    assert await slow.texts(1) == ["done"]
-    assert work_done(slow) == (2, 1, 1)
+    assert isinstance(unconfirmed.store, UnconfirmedStepStore)
+    unconfirmed.model.say([call("never")], "done")
+    unconfirmed.say("work")
+    await unconfirmed.store.committed.wait()
+    await unconfirmed.store.let_others_run()
+    assert work_done(unconfirmed) == expected
+    unconfirmed.store.go.set()
+    assert await unconfirmed.texts(1) == ["done"]
+    assert work_done(unconfirmed) == (2, 1, 1)
 
 
 async def test_a_reply_that_was_committed_is_not_asked_for_again(
     harness: GatewayHarness, call: Call
 ) -> None:
-    """H1: its calls run from where they were; the model is paid once."""
+    """H1: its remaining calls run; the model is not asked twice."""
     tool = harness.held_tools[ReplayClass.NEVER]
     tool.go.clear()
     harness.model.say([call("safe"), call("never"), call("attach")])
