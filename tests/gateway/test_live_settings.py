@@ -3,12 +3,14 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from tests.support.gateway_harness import Call, GatewayHarness, Until
+from tests.support.replies import session_of
 from tests.support.two_accounts import GatedPlatform, TwoAccountsHarness
 
 from holdfast.core.config.changes import ChangeEffect, change_effect
@@ -96,13 +98,13 @@ async def test_an_agent_is_rebuilt_when_its_settings_change_during_its_construct
     harness.model.say("one", "two", "three")
     ended = await harness.end_of(await harness.accept("hello"))
     cache, before = harness.gateway.services.cache, harness.gateway.services.settings
-    cache.drop(ended.session_id)
+    cache.drop(session_of(ended))
     store.asked.clear()
     store.go.clear()
     second = await harness.accept("again")
     await store.asked.wait()
     apply_settings(harness, settings_with(harness, agent={"instructions": "Rhyme."}))
-    cache.drop(ended.session_id)  # as a command does during the construction
+    cache.drop(session_of(ended))  # as a command does during the construction
     store.go.set()
     await harness.end_of(second)
     assert "Rhyme." in harness.model.requests[1].system
@@ -118,7 +120,7 @@ async def test_a_change_that_does_not_affect_agents_rebuilds_none(
     """A2, A4: the cache of prompts keeps hitting over any number of such changes."""
     harness.model.say("one", "two")
     ended = await harness.end_of(await harness.accept("hello"))
-    agent = harness.gateway.services.cache.find(ended.session_id)
+    agent = harness.gateway.services.cache.find(session_of(ended))
     assert agent is not None
     prompt, hits = agent.prompt, harness.gateway.services.cache.hits
     apply_settings(
@@ -132,7 +134,7 @@ async def test_a_change_that_does_not_affect_agents_rebuilds_none(
         ),
     )
     await harness.end_of(await harness.accept("and now?"))
-    assert harness.gateway.services.cache.find(ended.session_id) is agent
+    assert harness.gateway.services.cache.find(session_of(ended)) is agent
     assert agent.prompt is prompt
     assert harness.gateway.services.cache.hits == hits + 1
     assert harness.model.requests[1].reasoning == "low", "what each message sets afresh (A3)"
@@ -142,11 +144,11 @@ async def test_a_new_api_key_of_the_same_model_rebuilds_agents(harness: GatewayH
     """A1: the signature includes the whole key, of the model and of its fallbacks."""
     harness.model.say("one", "two", "three")
     ended = await harness.end_of(await harness.accept("hello"))
-    seen = [harness.gateway.services.cache.find(ended.session_id)]
+    seen = [harness.gateway.services.cache.find(session_of(ended))]
     for keys in ({"api_key": Secret("a" * 40)}, {"fallback_keys": [Secret("b" * 40)]}):
         apply_settings(harness, harness.gateway.services.settings, **keys)
         await harness.end_of(await harness.accept("again"))
-        seen.append(harness.gateway.services.cache.find(ended.session_id))
+        seen.append(harness.gateway.services.cache.find(session_of(ended)))
     assert len({id(agent) for agent in seen}) == 3
 
 
@@ -166,6 +168,7 @@ HOME, WORK, ELSEWHERE = (
     Address(platform="simulated", account=account, chat_id=chat)
     for account, chat in (("default", "home"), ("work", "office"), ("default", "elsewhere"))
 )
+LOGGER = logging.getLogger("holdfast")
 Read = Callable[[Gateway, Turn], Any]
 # Of each section a key that needs no restart, its new value, and how a gateway and a turn that
 # starts after the reload show it.
@@ -181,7 +184,7 @@ APPLIED: dict[str, tuple[Any, Read]] = {
     "cache.max_agents": (5, lambda gateway, turn: gateway.services.cache.status.max_agents),
     "delegate.max_background": (
         3,
-        lambda gateway, turn: turn.context.delegation._limits.max_background,
+        lambda gateway, turn: vars(turn.context.delegation)["_limits"].max_background,
     ),
     "jobs.max_per_person": (3, lambda gateway, turn: gateway.services.jobs.max_per_person),
     "memory.max_chars": (500, lambda gateway, turn: gateway.services.memory.notes.max_chars),
@@ -221,7 +224,6 @@ APPLIED: dict[str, tuple[Any, Read]] = {
         },
     ),
 }
-LOGGER = logging.getLogger("holdfast")
 
 
 def may_talk(gateway: Gateway, source: Source) -> bool:
@@ -278,14 +280,16 @@ async def two_accounts(tmp_path: Path) -> AsyncIterator[TwoAccountsHarness]:
     await harness.stop()
 
 
+def is_connected(harness: TwoAccountsHarness, account: str) -> bool:
+    return harness.status_of(account).state is AccountState.CONNECTED
+
+
 async def test_a_replaced_account_loses_nothing_and_leaves_the_others_connected(
     two_accounts: TwoAccountsHarness, until: Until
 ) -> None:
     """The other account keeps its connection, a turn continues, and its reply waits."""
     for account in ("default", "work"):
-        await until(
-            lambda account=account: two_accounts.status_of(account).state is AccountState.CONNECTED
-        )
+        await until(partial(is_connected, two_accounts, account))
     since = two_accounts.status_of("default").since
     kept = two_accounts.gateway.services.platforms.find(HOME)
     two_accounts.say_to_work("hello")

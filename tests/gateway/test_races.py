@@ -1,23 +1,23 @@
 """Races that the state machine found: each test recreates one of them."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from tests.support.gateway_harness import Call, GatewayHarness, Until
+from tests.support.gateway_harness import Call, GatewayHarness, NoRunners, Until
 
 from holdfast.agent.agent import Agent
 from holdfast.core.config.settings import CrashRecovery, GatewaySettings
 from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import BusyMode, InboxState
-from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.messages.outbox import DeliveryState, Outbound, Receipt
 from holdfast.core.messages.transcript import ToolMessage, ToolOutcome, UserMessage
 from holdfast.core.ports.capabilities import Capabilities
-from holdfast.core.sessions.session import ProcessRow
+from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.agents.cache import AgentCache
 from holdfast.gateway.app import Gateway
 from holdfast.gateway.commands.reply import RETRY_WAITS
@@ -83,36 +83,37 @@ async def _nothing() -> None:
     return
 
 
-class HookedRunners:
+class HookedRunners(NoRunners):
     """No runners; a test can run code in the phase that ends them."""
 
-    name = "runner"
-
     def __init__(self) -> None:
-        self.on_end_all = _nothing
+        super().__init__()
+        self.on_end_all: Callable[[], Awaitable[None]] = _nothing
 
-    def sandbox(self, session_id: SessionId, *, shell: str = "") -> None:
-        return None
-
-    async def adopt(self, known: Any, *, needed: Any) -> list[SessionId]:
-        return []
-
-    async def end_session(self, session_id: SessionId) -> None: ...
-    async def detach(self) -> None: ...
     async def end_all(self) -> None:
         await self.on_end_all()
 
-    async def processes(self, session_id: SessionId) -> list[ProcessRow]:
-        return []
+
+class RefusingHarness(GatewayHarness):
+    """A gateway with a store that can refuse writes, and hooked runners."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.open_store = RefusingStore
+        self.runners = self.hooked_runners = HookedRunners()
+
+    @property
+    def refusing_store(self) -> RefusingStore:
+        assert isinstance(self.store, RefusingStore)
+        return self.store
 
 
 @pytest.fixture
-async def refusing_harness(harness: GatewayHarness) -> GatewayHarness:
-    """The harness with a store that can refuse writes."""
-    await harness.stop()
-    harness.open_store, harness.runners = RefusingStore, HookedRunners()
+async def refusing_harness(tmp_path: Path) -> AsyncIterator[RefusingHarness]:
+    harness = RefusingHarness(tmp_path / "state.db")
     await harness.start()
-    return harness
+    yield harness
+    await harness.stop()
 
 
 def _tasks(*prefixes: str) -> list[str]:
@@ -120,10 +121,10 @@ def _tasks(*prefixes: str) -> list[str]:
 
 
 async def test_a_receipt_that_cannot_be_saved_is_retried_and_nothing_is_resent(
-    refusing_harness: GatewayHarness, until: Until
+    refusing_harness: RefusingHarness, until: Until
 ) -> None:
     """I2: no reply is sent twice without a mark, also where the disk was full for a moment."""
-    refusing_harness.store.refused["settle_delivery"] = 1
+    refusing_harness.refusing_store.refused["settle_delivery"] = 1
     refusing_harness.model.say("once")
     refusing_harness.say("hello")
 
@@ -135,10 +136,10 @@ async def test_a_receipt_that_cannot_be_saved_is_retried_and_nothing_is_resent(
 
 
 async def test_a_message_that_commits_while_the_gateway_stops_is_left_to_the_next_start(
-    refusing_harness: GatewayHarness,
+    refusing_harness: RefusingHarness,
 ) -> None:
     """C1, C6: nothing is started after the phase that ended everything, and nothing is lost."""
-    store, gateway = refusing_harness.store, refusing_harness.gateway
+    store, gateway = refusing_harness.refusing_store, refusing_harness.gateway
     store.accepting.clear()
     accepting = asyncio.create_task(refusing_harness.accept("late"))
     while not (await store.inbox_counts())[InboxState.QUEUED]:
@@ -150,21 +151,21 @@ async def test_a_message_that_commits_while_the_gateway_stops_is_left_to_the_nex
         assert len(gateway.lanes) == 0
         assert await refusing_harness.events_of(accepted) == []
 
-    refusing_harness.runners.on_end_all = late  # after "interrupt" and "let watchers go"
+    refusing_harness.hooked_runners.on_end_all = late  # after "interrupt" and "let watchers go"
     await refusing_harness.stop()
     assert accepting.done()
     assert refusing_harness.model.leased == 0
-    refusing_harness.runners.on_end_all = _nothing
+    refusing_harness.hooked_runners.on_end_all = _nothing
     refusing_harness.model.say("answered")
     await refusing_harness.start()
     assert (await refusing_harness.end_of(accepting.result())).text == "answered"
 
 
 async def test_a_command_that_commits_after_the_last_phase_is_left_to_the_next_start(
-    refusing_harness: GatewayHarness,
+    refusing_harness: RefusingHarness,
 ) -> None:
     """C6, G5: no task is left to execute it; its row is, and the next start executes it."""
-    store = refusing_harness.store
+    store = refusing_harness.refusing_store
     store.accepting.clear()
     accepting = asyncio.create_task(refusing_harness.accept("/status"))
     while not (await store.inbox_counts())[InboxState.QUEUED]:
@@ -200,7 +201,7 @@ async def test_an_agent_evicted_in_a_sessions_first_turn_is_rebuilt_with_its_mes
     harness: GatewayHarness,
 ) -> None:
     """A12: an eviction between two turns of a new session loses none of its messages."""
-    queue = {"busy_mode": BusyMode.QUEUE, "mergeable": False}
+    queue: dict[str, Any] = {"busy_mode": BusyMode.QUEUE, "mergeable": False}
     await harness.accept("one", **queue)
     await harness.model.wait_for_request(1)
     second = await harness.accept("two", **queue)
@@ -236,10 +237,10 @@ async def test_an_agent_that_is_dropped_while_it_is_built_is_built_again() -> No
 
 
 async def test_a_reply_that_cannot_be_saved_leaves_no_result_without_its_call(
-    refusing_harness: GatewayHarness, call: Call
+    refusing_harness: RefusingHarness, call: Call
 ) -> None:
     """H7: a turn that fails because a step was not saved ends with its saved steps."""
-    refusing_harness.store.refused["record_reply"] = 1
+    refusing_harness.refusing_store.refused["record_reply"] = 1
     refusing_harness.model.say([call("safe")], "better now")
     accepted = await refusing_harness.accept("work")
     assert (await refusing_harness.end_of(accepted)).state is InboxState.FAILED
@@ -253,10 +254,10 @@ async def test_a_reply_that_cannot_be_saved_leaves_no_result_without_its_call(
 
 
 async def test_a_result_that_cannot_be_saved_is_recorded_as_cancelled(
-    refusing_harness: GatewayHarness, call: Call
+    refusing_harness: RefusingHarness, call: Call
 ) -> None:
     """H7: the call is saved, so it gets a result, and not one that says it never started."""
-    refusing_harness.store.refused["record_finished"] = 1
+    refusing_harness.refusing_store.refused["record_finished"] = 1
     refusing_harness.model.say([call("never")])
     await refusing_harness.end_of(await refusing_harness.accept("work"))
     messages = await refusing_harness.transcript(await refusing_harness.only_session())
@@ -264,20 +265,20 @@ async def test_a_result_that_cannot_be_saved_is_recorded_as_cancelled(
 
 
 async def test_one_of_several_results_that_cannot_be_saved_reports_the_store_error(
-    refusing_harness: GatewayHarness, call: Call
+    refusing_harness: RefusingHarness, call: Call
 ) -> None:
     """K2: with the error of the store, also where calls ran concurrently."""
-    refusing_harness.store.refused["record_finished"] = 1
+    refusing_harness.refusing_store.refused["record_finished"] = 1
     refusing_harness.model.say([call("safe"), call("safe")])
     end = await refusing_harness.end_of(await refusing_harness.accept("go"))
     assert end.text == "This could not be answered: the disk is full"
 
 
 async def test_a_steer_that_cannot_be_saved_runs_next(
-    refusing_harness: GatewayHarness, call: Call
+    refusing_harness: RefusingHarness, call: Call
 ) -> None:
     """G3: the turn it was to steer fails, and the message gets its own reply."""
-    held_tool = refusing_harness.held_tools["safe"]
+    held_tool = refusing_harness.held_tools[ReplayClass.SAFE]
     held_tool.go.clear()
     refusing_harness.model.say([call("safe")])
     first = await refusing_harness.accept("work")
@@ -285,7 +286,7 @@ async def test_a_steer_that_cannot_be_saved_runs_next(
     steer = await refusing_harness.accept("faster", busy_mode=BusyMode.STEER)
     waiting = asyncio.create_task(refusing_harness.end_of(steer))
     await asyncio.sleep(0)
-    refusing_harness.store.refused["record_steer"] = 1
+    refusing_harness.refusing_store.refused["record_steer"] = 1
     refusing_harness.model.say("answered by itself")
     held_tool.go.set()
     assert (await refusing_harness.end_of(first)).state is InboxState.FAILED
@@ -293,7 +294,7 @@ async def test_a_steer_that_cannot_be_saved_runs_next(
 
 
 async def test_a_start_that_fails_leaves_nothing_running(
-    refusing_harness: GatewayHarness, until: Until
+    refusing_harness: RefusingHarness, until: Until
 ) -> None:
     """C1: a failed start ends what it began, and the next start continues from the store."""
     refusing_harness.say("answer me")
@@ -344,6 +345,9 @@ class UnreachablePlatform:
     def connect(self, intake: Any) -> Any:
         raise ConnectionError("no such host")
 
+    async def send(self, outbound: Outbound) -> Receipt:
+        raise AssertionError("nothing is sent here")
+
 
 async def test_a_platform_that_cannot_connect_does_not_block_the_others(
     harness: GatewayHarness,
@@ -378,15 +382,15 @@ async def test_a_crashed_background_task_stops_the_gateway_with_an_error(
 
 @pytest.mark.parametrize("how", ["stop", "/new"])
 async def test_a_queued_message_that_could_not_be_dropped_is_answered(
-    refusing_harness: GatewayHarness, how: str
+    refusing_harness: RefusingHarness, how: str
 ) -> None:
     """G3: a message that was removed from its lane is not lost with the failed write."""
-    queue = {"busy_mode": BusyMode.QUEUE, "mergeable": False}
+    queue: dict[str, Any] = {"busy_mode": BusyMode.QUEUE, "mergeable": False}
     await refusing_harness.accept("first", **queue)
     await refusing_harness.model.wait_for_request(1)
     waiting = await refusing_harness.accept("second", **queue)
     services, lanes = refusing_harness.gateway.services, refusing_harness.gateway.lanes
-    refusing_harness.store.refused["settle_command"] = 1 + len(RETRY_WAITS)
+    refusing_harness.refusing_store.refused["settle_command"] = 1 + len(RETRY_WAITS)
     refusing_harness.model.say("answered", "answered")
     if how == "stop":
         (lane,) = lanes
@@ -399,21 +403,21 @@ async def test_a_queued_message_that_could_not_be_dropped_is_answered(
 
 
 async def test_a_command_that_the_store_refuses_is_retried(
-    refusing_harness: GatewayHarness,
+    refusing_harness: RefusingHarness,
 ) -> None:
     """G5: a disk that is full for a moment delays it; it is not left to the next start."""
-    refusing_harness.store.refused["settle_command"] = 1
+    refusing_harness.refusing_store.refused["settle_command"] = 1
     ended = await refusing_harness.end_of(await refusing_harness.accept("/new"))
     assert (ended.state, ended.text) == (InboxState.ANSWERED, "A new conversation begins.")
 
 
 async def test_a_message_while_new_waits_for_the_store_belongs_to_the_new_session(
-    refusing_harness: GatewayHarness,
+    refusing_harness: RefusingHarness,
 ) -> None:
     """G4: the session is decided when the message arrives, however long the disk takes."""
     refusing_harness.model.say("hello", "fresh")
     first = await refusing_harness.end_of(await refusing_harness.accept("one"))
-    refusing_harness.store.refused["settle_command"] = 1
+    refusing_harness.refusing_store.refused["settle_command"] = 1
     new = await refusing_harness.accept("/new")
     second = await refusing_harness.end_of(await refusing_harness.accept("two"))
     await refusing_harness.end_of(new)

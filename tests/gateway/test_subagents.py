@@ -25,7 +25,7 @@ from holdfast.core.messages.transcript import (
     ToolOutcome,
     UserMessage,
 )
-from holdfast.core.turns.model import ModelFailed
+from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.core.turns.subagent import SubagentKind
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import LaneState, TurnState
@@ -171,7 +171,7 @@ async def test_a_failed_subagent_is_reported_and_its_parent_continues(
     harness: GatewayHarness, call: Call
 ) -> None:
     """The failure of a subagent never ends its parent; the reply of the other one is there."""
-    model_for(harness, "bad").say(ModelFailed("the model is ill", fault="refused"))
+    model_for(harness, "bad").say(ModelFailed("the model is ill", fault=ModelFault.AUTH))
     model_for(harness, "good").say("well")
     model_for(harness, "begin").say([call("delegate", tasks("bad", "good"))], "half")
     end = await harness.end_of(await harness.accept("begin"))

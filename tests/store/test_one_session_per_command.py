@@ -22,6 +22,9 @@ async def test_a_command_touches_one_session(
         opened.append(SessionTrackingStore(path))
         return opened[-1]
 
+    async def is_open() -> bool:
+        return bool(await harness.store.open_turns())
+
     await harness.stop()
     harness.open_store, harness.extra_tools, harness.judge = (
         open_store,
@@ -45,7 +48,7 @@ async def test_a_command_touches_one_session(
         await harness.sent(len(harness.service.ledger().sent) + 1)
     harness.say("hello again")
     await harness.model.wait_for_request(6)
-    await until(harness.store.open_turns)  # the model is asked while its beginning is on its way
+    await until(is_open)  # the model is called while the begin of the turn is being committed
     await harness.die()
     harness.model.say("again")
     await harness.start()
@@ -66,7 +69,8 @@ async def test_the_tracking_store_detects_a_command_that_touches_two_sessions(
     tmp_path: Path,
 ) -> None:
     """K2: the check itself can fail."""
-    async with SessionTrackingStore(tmp_path / "state.db") as store:
+    store = SessionTrackingStore(tmp_path / "state.db")
+    async with store:
         for name in ("one", "two"):
             await store.open_session(SessionId(name), route=SessionKey(name), at=1.0)
         assert _of_several([store]) == set()

@@ -4,9 +4,18 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.support.store_chat import ADDRESS, ROUTE, StoreChat
+from tests.support.store_chat import ADDRESS, DELIVERY, ROUTE, SESSION, TURN, StoreChat
 
 from holdfast.core.errors import StoreError
+from holdfast.core.ids import (
+    CallId,
+    DeliveryId,
+    InboxId,
+    PrincipalId,
+    SessionId,
+    SessionKey,
+    TurnId,
+)
 from holdfast.core.messages.inbox import BusyMode, Cursor, Inbound, InboxEnd, InboxState
 from holdfast.core.messages.outbox import DeliveryKind, DeliveryState, NewDelivery
 from holdfast.core.messages.source import ChatType, Source
@@ -59,7 +68,9 @@ async def test_an_accepted_message_is_queued_as_it_came(store: Store, chat: Stor
         instructions="short",
         cursor=Cursor(name="offset", value="41"),
     )
-    accepted = await store.accept(inbound, route="r", principal="p", at=1.5)
+    accepted = await store.accept(
+        inbound, route=SessionKey("r"), principal=PrincipalId("p"), at=1.5
+    )
     assert not accepted.duplicate
     assert accepted.route_session is None
     assert accepted.row.inbound == inbound
@@ -84,19 +95,25 @@ async def test_the_same_event_id_on_another_account_is_another_event(store: Stor
     for platform, account in (("sim", "a"), ("sim", "b"), ("other", "a")):
         source = Source(platform=platform, account=account, chat_id="c", user_id="u")
         inbound = Inbound(source=source, event_id="e", message_id="m", text="hi")
-        ids.append((await store.accept(inbound, route="r", principal="p", at=1.0)).row.id)
+        ids.append(
+            (
+                await store.accept(
+                    inbound, route=SessionKey("r"), principal=PrincipalId("p"), at=1.0
+                )
+            ).row.id
+        )
     assert sorted(set(ids)) == ids
 
 
 async def test_a_decision_binds_a_queued_row(store: Store, chat: StoreChat) -> None:
     """G4: the decision is persisted with the session it was made for."""
     row = await chat.say()
-    await store.record_busy_decision(row.row.id, session_id="s", decision=BusyMode.QUEUE)
+    await store.record_busy_decision(row.row.id, session_id=SESSION, decision=BusyMode.QUEUE)
     (queued,) = await store.queued_messages()
     assert (queued.session_id, queued.decision) == ("s", BusyMode.QUEUE)
     await chat.begin_turn(row)
     with pytest.raises(StoreError, match="not queued"):
-        await store.record_busy_decision(row.row.id, session_id="s", decision=BusyMode.STEER)
+        await store.record_busy_decision(row.row.id, session_id=SESSION, decision=BusyMode.STEER)
 
 
 async def test_a_turn_begins_with_session_route_messages_and_rows(
@@ -105,13 +122,13 @@ async def test_a_turn_begins_with_session_route_messages_and_rows(
     """H1, A4: one commit; the prompt is frozen with the session."""
     row = await chat.say("hello")
     await chat.begin_turn(row, prompt="be kind")
-    session = await store.session("s")
+    session = await store.session(SESSION)
     assert session is not None
     assert (session.prompt, session.route, session.messages) == ("be kind", ROUTE, 1)
     assert (session.interruptions, session.suspended, session.ended_at) == (0, False, None)
     assert await store.route(ROUTE) == "s"
     assert (await chat.say()).route_session == "s"
-    (record,) = await store.transcript("s")
+    (record,) = await store.transcript(SESSION)
     assert (record.seq, record.turn_id, record.message) == (1, "t", UserMessage(text="hello"))
     running = await store.inbox_row(row.row.id)
     assert running is not None
@@ -123,7 +140,7 @@ async def test_the_first_prompt_of_a_session_is_kept(store: Store, chat: StoreCh
     await chat.begin_turn(turn="t1", prompt="first")
     await store.end_turn(chat.turn_end(turn="t1"))
     await chat.begin_turn(turn="t2", prompt="second")
-    session = await store.session("s")
+    session = await store.session(SESSION)
     assert session is not None
     assert session.prompt == "first"
 
@@ -133,7 +150,7 @@ async def test_a_session_has_one_open_turn(store: Store, chat: StoreChat) -> Non
     await chat.begin_turn(turn="t1")
     with pytest.raises(StoreError, match="open turn"):
         await chat.begin_turn(turn="t2", session="s")
-    assert await store.turn("t2") is None
+    assert await store.turn(TurnId("t2")) is None
     await chat.begin_turn(turn="t3", session="another", route="r2")
 
 
@@ -152,10 +169,10 @@ async def test_a_suspended_session_loses_its_route_to_the_next(
     """F4, F7: its route is free, its count is reset, its history stays."""
     row = await chat.say()
     await chat.begin_turn(row)
-    await store.resume_turn("t", session_id="s", note=NoteMessage(text="cut"), at=3.0)
+    await store.resume_turn(TURN, session_id=SESSION, note=NoteMessage(text="cut"), at=3.0)
     end = chat.turn_end(row, state=InboxState.FAILED, turn_state=TurnState.FAILED)
     await store.end_turn_and_suspend(end)
-    session = await store.session("s")
+    session = await store.session(SESSION)
     assert session is not None
     assert (session.suspended, session.interruptions, session.messages) == (True, 0, 2)
     later = await chat.say()
@@ -169,30 +186,31 @@ async def test_every_step_is_saved_in_order(store: Store, chat: StoreChat) -> No
     row, steer = await chat.say("do it"), await chat.say("and quickly")
     await chat.begin_turn(row)
     asked = AssistantMessage(
-        calls=(ToolCall(id="c1", name="terminal", arguments="{}"),),
+        calls=(ToolCall(id=CallId("c1"), name="terminal", arguments="{}"),),
         reasoning=(Reasoning(text="hm", opaque="xyz"),),
         model="m",
     )
-    where = {"session_id": "s", "at": 3.0}
     used = Usage(input_tokens=10, output_tokens=2)
-    await store.record_reply("t", message=asked, usage=used, **where)
-    await store.record_started("t", call_ids=["c1"], **where)
-    result = ToolMessage(call_id="c1", name="terminal", text="done")
-    await store.record_finished("t", message=result, **where)
+    await store.record_reply(TURN, message=asked, usage=used, session_id=SESSION, at=3.0)
+    await store.record_started(TURN, call_ids=[CallId("c1")], session_id=SESSION, at=3.0)
+    result = ToolMessage(call_id=CallId("c1"), name="terminal", text="done")
+    await store.record_finished(TURN, message=result, session_id=SESSION, at=3.0)
     steer_message = UserMessage(text="and quickly")
-    await store.record_steer("t", inbox_id=steer.row.id, message=steer_message, **where)
+    await store.record_steer(
+        TURN, inbox_id=steer.row.id, message=steer_message, session_id=SESSION, at=3.0
+    )
     final = AssistantMessage(text="did it")
     whole = Usage(input_tokens=25, output_tokens=5)
     await store.end_turn(chat.turn_end(row, messages=(final,), usage=whole))
 
-    said = [record.message for record in await store.transcript("s")]
-    assert said == [UserMessage(text="do it"), asked, result, steer_message, final]
-    steps = await store.steps("t")
+    messages = [record.message for record in await store.transcript(SESSION)]
+    assert messages == [UserMessage(text="do it"), asked, result, steer_message, final]
+    steps = await store.steps(TURN)
     assert [step.kind for step in steps] == ["model", "tool", "steer", "model"]
     assert [step.message_seq for step in steps] == [2, 3, 4, 5]
     assert [step.call_id for step in steps] == [None, "c1", None, None]
     assert steps[-1].usage == Usage(input_tokens=15, output_tokens=3)
-    turn = await store.turn("t")
+    turn = await store.turn(TURN)
     assert turn is not None
     assert (turn.state, turn.usage, turn.ended_at) == (TurnState.ANSWERED, whole, 3.0)
     steered = await store.inbox_row(steer.row.id)
@@ -207,11 +225,13 @@ async def test_an_open_turn_has_all_that_a_resume_needs(store: Store, chat: Stor
     used = Usage(input_tokens=3, cached_tokens=2)
     for number in range(2):
         message = AssistantMessage(text=f"step {number}")
-        await store.record_reply("t", session_id="s", message=message, usage=used, at=3.0)
-    await store.record_started("t", session_id="s", call_ids=["c1", "c2"], at=3.0)
-    await store.record_started("t", session_id="s", call_ids=["c2"], at=3.5)
-    result = ToolMessage(call_id="c1", name="read", text="x", outcome=ToolOutcome.ERROR)
-    await store.record_finished("t", session_id="s", message=result, at=4.0)
+        await store.record_reply(TURN, session_id=SESSION, message=message, usage=used, at=3.0)
+    await store.record_started(
+        TURN, session_id=SESSION, call_ids=[CallId("c1"), CallId("c2")], at=3.0
+    )
+    await store.record_started(TURN, session_id=SESSION, call_ids=[CallId("c2")], at=3.5)
+    result = ToolMessage(call_id=CallId("c1"), name="read", text="x", outcome=ToolOutcome.ERROR)
+    await store.record_finished(TURN, session_id=SESSION, message=result, at=4.0)
 
     (open_turn,) = await store.open_turns()
     assert open_turn.turn.id == "t"
@@ -219,7 +239,7 @@ async def test_an_open_turn_has_all_that_a_resume_needs(store: Store, chat: Stor
     assert open_turn.started_calls == {"c2"}
     assert open_turn.usage == Usage(input_tokens=6, cached_tokens=4)
     assert open_turn.model_steps == 2
-    assert len(await store.steps("t")) == 4
+    assert len(await store.steps(TURN)) == 4
     assert await store.queued_messages() == []
 
 
@@ -229,14 +249,14 @@ async def test_a_resumed_turn_counts_an_interruption_and_a_reply_clears_it(
     """F6, F7: the note is a record of its own; a completed turn clears the counter."""
     await chat.begin_turn()
     note = NoteMessage(text="[System note: a restart cut the last turn]")
-    await store.resume_turn("t", session_id="s", note=note, at=3.0)
-    session = await store.session("s")
+    await store.resume_turn(TURN, session_id=SESSION, note=note, at=3.0)
+    session = await store.session(SESSION)
     assert session is not None
     assert session.interruptions == 1
-    assert [record.message for record in await store.transcript("s")] == [note]
-    assert [step.kind for step in await store.steps("t")] == [StepKind.NOTE]
+    assert [record.message for record in await store.transcript(SESSION)] == [note]
+    assert [step.kind for step in await store.steps(TURN)] == [StepKind.NOTE]
     await store.end_turn(chat.turn_end())
-    session = await store.session("s")
+    session = await store.session(SESSION)
     assert session is not None
     assert session.interruptions == 0
 
@@ -246,9 +266,9 @@ async def test_an_unanswered_turn_keeps_its_interruption_count(
 ) -> None:
     """F7: only a completed turn clears the counter."""
     await chat.begin_turn()
-    await store.resume_turn("t", session_id="s", note=NoteMessage(text="cut"), at=3.0)
+    await store.resume_turn(TURN, session_id=SESSION, note=NoteMessage(text="cut"), at=3.0)
     await store.end_turn(chat.turn_end(turn_state=TurnState.INTERRUPTED))
-    session = await store.session("s")
+    session = await store.session(SESSION)
     assert session is not None
     assert session.interruptions == 1
 
@@ -257,13 +277,17 @@ async def test_the_end_of_a_turn_closes_its_open_calls(store: Store, chat: Store
     """H7: each gets its result in the commit that ends the turn."""
     await chat.begin_turn()
     asked = AssistantMessage(
-        calls=tuple(ToolCall(id=each, name="x", arguments="{}") for each in ("c1", "c2"))
+        calls=tuple(ToolCall(id=CallId(each), name="x", arguments="{}") for each in ("c1", "c2"))
     )
-    await store.record_reply("t", session_id="s", message=asked, usage=Usage(), at=3.0)
-    await store.record_started("t", session_id="s", call_ids=["c1", "c2"], at=3.0)
-    cut = ToolMessage(call_id="c1", name="x", text="cancelled", outcome=ToolOutcome.CANCELLED)
+    await store.record_reply(TURN, session_id=SESSION, message=asked, usage=Usage(), at=3.0)
+    await store.record_started(
+        TURN, session_id=SESSION, call_ids=[CallId("c1"), CallId("c2")], at=3.0
+    )
+    cut = ToolMessage(
+        call_id=CallId("c1"), name="x", text="cancelled", outcome=ToolOutcome.CANCELLED
+    )
     await store.end_turn(chat.turn_end(messages=(cut,), turn_state=TurnState.INTERRUPTED))
-    steps = (await store.steps("t"))[1:]
+    steps = (await store.steps(TURN))[1:]
     assert [(step.call_id, step.message_seq) for step in steps] == [("c1", 2), ("c2", None)]
     assert all(step.finished_at == 3.0 for step in steps)
     assert await store.open_turns() == []
@@ -274,10 +298,12 @@ async def test_the_end_of_a_turn_has_no_result_of_a_call_that_was_never_saved(
 ) -> None:
     """H7: the turn may end with a reply in memory that the disk had no room for."""
     await chat.begin_turn()
-    cut = ToolMessage(call_id="c1", name="x", text="not started", outcome=ToolOutcome.NOT_STARTED)
+    cut = ToolMessage(
+        call_id=CallId("c1"), name="x", text="not started", outcome=ToolOutcome.NOT_STARTED
+    )
     await store.end_turn(chat.turn_end(messages=(cut,), turn_state=TurnState.INTERRUPTED))
-    assert await store.transcript("s") == []
-    assert await store.steps("t") == []
+    assert await store.transcript(SESSION) == []
+    assert await store.steps(TURN) == []
 
 
 async def test_a_turn_ends_once(store: Store, chat: StoreChat) -> None:
@@ -288,16 +314,21 @@ async def test_a_turn_ends_once(store: Store, chat: StoreChat) -> None:
     with pytest.raises(StoreError, match="not open"):
         await store.end_turn(chat.turn_end(messages=(AssistantMessage(text="again"),)))
     for late in (
-        store.record_reply("t", session_id="s", message=AssistantMessage(), usage=Usage(), at=4.0),
-        store.record_started("t", session_id="s", call_ids=["c"], at=4.0),
-        store.record_finished(
-            "t", session_id="s", message=ToolMessage(call_id="c", name="x", text=""), at=4.0
+        store.record_reply(
+            TURN, session_id=SESSION, message=AssistantMessage(), usage=Usage(), at=4.0
         ),
-        store.resume_turn("t", session_id="s", note=NoteMessage(text="n"), at=4.0),
+        store.record_started(TURN, session_id=SESSION, call_ids=[CallId("c")], at=4.0),
+        store.record_finished(
+            TURN,
+            session_id=SESSION,
+            message=ToolMessage(call_id=CallId("c"), name="x", text=""),
+            at=4.0,
+        ),
+        store.resume_turn(TURN, session_id=SESSION, note=NoteMessage(text="n"), at=4.0),
     ):
         with pytest.raises(StoreError, match="not open"):
             await late
-    assert len(await store.transcript("s")) == 1
+    assert len(await store.transcript(SESSION)) == 1
     assert len(await store.undelivered_rows()) == 1
 
 
@@ -345,7 +376,7 @@ async def test_a_reply_without_a_text_has_the_last_text_of_its_turn(
     row = await chat.say()
     await chat.begin_turn(row)
     await store.record_reply(
-        "t", session_id="s", message=AssistantMessage(text="first"), usage=Usage(), at=3.0
+        TURN, session_id=SESSION, message=AssistantMessage(text="first"), usage=Usage(), at=3.0
     )
     final = AssistantMessage(text="last \x00 ☃")
     await store.end_turn(chat.turn_end(row, messages=(final,), deliveries=(chat.reply(row),)))
@@ -361,7 +392,7 @@ async def test_a_merged_message_has_the_answers_of_what_it_merged_into(
     first, second, third, steer = [await chat.say(str(number)) for number in range(4)]
     await chat.begin_turn(first, second, third)
     await store.record_steer(
-        "t", session_id="s", inbox_id=steer.row.id, message=UserMessage(text="3"), at=3.0
+        TURN, session_id=SESSION, inbox_id=steer.row.id, message=UserMessage(text="3"), at=3.0
     )
     merged = InboxState.MERGED
     ends = (
@@ -376,22 +407,22 @@ async def test_a_merged_message_has_the_answers_of_what_it_merged_into(
         assert [answer.text for answer in await store.deliveries_for_message(row.row.id)] == [
             "all done"
         ]
-    assert await store.deliveries_for_message(404) == []
+    assert await store.deliveries_for_message(InboxId(404)) == []
 
 
 async def test_a_delivery_is_attempted_and_settled(store: Store, chat: StoreChat) -> None:
     """I2: the attempt is committed before the send; the receipt ends it."""
     await store.add_deliveries([chat.reply(None, text="x"), chat.reply(None, id="e")], at=2.0)
-    await store.begin_attempt("d", at=3.0)
+    await store.begin_attempt(DELIVERY, at=3.0)
     attempted, other = await store.undelivered_rows()
     assert (attempted.state, attempted.attempts, attempted.outcome_unknown) == ("sending", 1, False)
     assert (other.state, other.text) == (DeliveryState.PENDING, "")
-    await store.settle_delivery("d", DeliveryState.SENT, at=4.0, platform_message_id="77")
+    await store.settle_delivery(DELIVERY, DeliveryState.SENT, at=4.0, platform_message_id="77")
     assert [row.id for row in await store.undelivered_rows()] == ["e"]
     with pytest.raises(StoreError, match="settled already"):
-        await store.begin_attempt("d", at=5.0)
+        await store.begin_attempt(DELIVERY, at=5.0)
     with pytest.raises(StoreError, match="settled already"):
-        await store.settle_delivery("d", DeliveryState.FAILED, at=5.0)
+        await store.settle_delivery(DELIVERY, DeliveryState.FAILED, at=5.0)
     ledger = await store.outbox_counts()
     assert (ledger[DeliveryState.SENT], ledger[DeliveryState.PENDING]) == (1, 1)
 
@@ -404,18 +435,18 @@ async def test_an_attempt_without_an_outcome_stays_unknown(store: Store, chat: S
         (row,) = await store.undelivered_rows()
         return row.outcome_unknown, row.resends, row.attempts
 
-    await store.begin_attempt("d", at=3.0)
-    await store.settle_delivery("d", DeliveryState.PENDING, at=3.0, error="not connected")
+    await store.begin_attempt(DELIVERY, at=3.0)
+    await store.settle_delivery(DELIVERY, DeliveryState.PENDING, at=3.0, error="not connected")
     assert await outcome() == (False, 0, 1)
-    await store.begin_attempt("d", at=3.0)
-    await store.settle_delivery("d", DeliveryState.UNKNOWN, at=3.0, error="no receipt")
+    await store.begin_attempt(DELIVERY, at=3.0)
+    await store.settle_delivery(DELIVERY, DeliveryState.UNKNOWN, at=3.0, error="no receipt")
     assert await outcome() == (True, 0, 2)
-    await store.begin_attempt("d", at=3.0)
+    await store.begin_attempt(DELIVERY, at=3.0)
     assert await outcome() == (True, 1, 3)
-    await store.settle_delivery("d", DeliveryState.PENDING, at=3.0, error="429")
+    await store.settle_delivery(DELIVERY, DeliveryState.PENDING, at=3.0, error="429")
     assert await outcome() == (True, 0, 3)
-    await store.begin_attempt("d", at=3.0)
-    await store.begin_attempt("d", at=3.0)  # by a successor: the first never got an outcome
+    await store.begin_attempt(DELIVERY, at=3.0)
+    await store.begin_attempt(DELIVERY, at=3.0)  # by a successor: the first never got an outcome
     assert await outcome() == (True, 2, 5)
 
 
@@ -438,21 +469,25 @@ async def test_a_command_commits_its_effect_with_the_end_of_its_row(
     command = await chat.say("/new")
     later = await chat.say()
     answer = NewDelivery(
-        id="n", address=ADDRESS, kind=DeliveryKind.COMMAND, text="fresh", inbox_id=command.row.id
+        id=DeliveryId("n"),
+        address=ADDRESS,
+        kind=DeliveryKind.COMMAND,
+        text="fresh",
+        inbox_id=command.row.id,
     )
     effect = CommandEffect(
         inbox_ends=(InboxEnd(inbox_id=command.row.id, state=InboxState.ANSWERED),),
         deliveries=(answer,),
-        session_id="s",
+        session_id=SESSION,
         route=ROUTE,
-        new_session="s2",
+        new_session=SessionId("s2"),
         supersede_before=command.row.id,
         at=5.0,
     )
     settled = await store.apply_command(effect)
     assert settled.superseded == (waiting.row.id,)
     assert await store.route(ROUTE) == "s2"
-    old, new = await store.session("s"), await store.session("s2")
+    old, new = await store.session(SESSION), await store.session(SessionId("s2"))
     assert old is not None and old.ended_at == 5.0
     assert new is not None and (new.prompt, new.ended_at) == ("", None)
     assert [row.id for row in await store.queued_messages()] == [later.row.id]
@@ -464,23 +499,27 @@ async def test_a_command_commits_its_effect_with_the_end_of_its_row(
 async def test_a_model_override_is_saved_with_its_session(store: Store, chat: StoreChat) -> None:
     """J5, B3: set before the first turn too, and cleared by an empty name."""
 
-    async def override(model: str, *, route: str | None = ROUTE, session: str = "s") -> None:
+    async def override(model: str, *, route: SessionKey | None = ROUTE, session: str = "s") -> None:
         effect = CommandEffect(
-            inbox_ends=(), session_id=session, route=route, model_override=model, at=1.0
+            inbox_ends=(),
+            session_id=SessionId(session),
+            route=route,
+            model_override=model,
+            at=1.0,
         )
         await store.apply_command(effect)
 
     with pytest.raises(StoreError, match="no session"):
         await override("big", route=None, session="nobody")
     await override("big")
-    session = await store.session("s")
+    session = await store.session(SESSION)
     assert session is not None and session.model_override == "big"
     assert await store.route(ROUTE) == "s"
     await chat.begin_turn(prompt="later")
-    session = await store.session("s")
+    session = await store.session(SESSION)
     assert session is not None and (session.prompt, session.model_override) == ("later", "big")
     await override("", route=None)
-    session = await store.session("s")
+    session = await store.session(SESSION)
     assert session is not None and session.model_override is None
 
 
@@ -499,36 +538,33 @@ async def test_sessions_are_listed_the_most_recently_active_first(
 async def test_runners_and_processes_are_saved(store: Store) -> None:
     """J2: identity is pid and start time; a process's end overwrites its row."""
     runner = RunnerRow(
-        session_id="s", pid=7, start_time=99, outer_pid=6, sandboxed=True, started_at=1.0
+        session_id=SESSION, pid=7, start_time=99, outer_pid=6, sandboxed=True, started_at=1.0
     )
     await store.save_runner(runner)
     assert await store.runners() == [runner]
-    process = ProcessRow(session_id="s", id="p1", command="sleep 9", started_at=2.0)
+    process = ProcessRow(session_id=SESSION, id="p1", command="sleep 9", started_at=2.0)
     await store.save_process(process)
     assert (await store.workload()).processes == 1
     ended = ProcessRow(
-        session_id="s", id="p1", command="sleep 9", started_at=2.0, ended_at=3.0, exit_code=0
+        session_id=SESSION, id="p1", command="sleep 9", started_at=2.0, ended_at=3.0, exit_code=0
     )
     await store.save_process(ended)
     assert (await store.workload()).processes == 0
-    assert await store.processes("s") == [ended]
-    assert await store.processes("other") == []
-    await store.end_runner("s")
+    assert await store.processes(SESSION) == [ended]
+    assert await store.processes(SessionId("other")) == []
+    await store.end_runner(SESSION)
     assert await store.runners() == []
 
 
 async def test_unknown_ids_are_not_found(store: Store) -> None:
     """G3: a read of an unknown id returns nothing and raises no error."""
-    assert await store.session("x") is None
-    assert await store.turn("x") is None
-    assert await store.inbox_row(1) is None
-    assert await store.route("x") is None
+    assert await store.session(SessionId("x")) is None
+    assert await store.turn(TurnId("x")) is None
+    assert await store.inbox_row(InboxId(1)) is None
+    assert await store.route(SessionKey("x")) is None
     assert await store.meta("x") is None
     assert await store.cursor("a", "b", "c") is None
-    assert await store.transcript("x") == []
-    assert (
-        await store.open_turns()
-        == await store.queued_messages()
-        == await store.undelivered_rows()
-        == []
-    )
+    assert await store.transcript(SessionId("x")) == []
+    assert await store.open_turns() == []
+    assert await store.queued_messages() == []
+    assert await store.undelivered_rows() == []

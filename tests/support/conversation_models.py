@@ -1,8 +1,6 @@
 """A model that has a script of its own for each conversation."""
 
-from holdfast.core.messages.transcript import (
-    UserMessage,
-)
+from holdfast.core.messages.transcript import UserMessage
 from holdfast.core.turns.model import ModelRequest
 from holdfast.testing.scripted_model import ScriptedModel, ScriptLine
 

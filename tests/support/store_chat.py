@@ -63,7 +63,9 @@ class StoreChat:
             **more,
         )
 
-    def reply(self, row: Accepted | None, *, id: str = "d", turn: str = "t", **more: Any) -> NewDelivery:
+    def reply(
+        self, row: Accepted | None, *, id: str = "d", turn: str = "t", **more: Any
+    ) -> NewDelivery:
         return NewDelivery(
             id=DeliveryId(id),
             address=ADDRESS,

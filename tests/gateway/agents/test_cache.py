@@ -10,16 +10,20 @@ from typing import Any
 import msgspec
 import pytest
 from tests.support.gateway_harness import Call, GatewayHarness, ManualClock, Until
+from tests.support.replies import last_message, last_reply, session_of
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.prompt import agent_signature
 from holdfast.core.ids import SessionId
+from holdfast.core.messages.events import TextStreamed
+from holdfast.core.messages.inbox import Accepted
 from holdfast.core.messages.source import ChatType
-from holdfast.core.messages.transcript import UserMessage
+from holdfast.core.messages.transcript import ToolMessage, UserMessage
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import LaneState, TurnState
 from holdfast.gateway.agents.cache import AgentCache
+from holdfast.gateway.turns.turn import Turn
 from holdfast.testing.scripted_model import ScriptedModel
 from holdfast.tools.registry import ToolRegistry
 
@@ -416,11 +420,11 @@ async def test_effort_and_subscribers_are_set_per_message_on_the_same_agent(
     """A3: neither evicted nor rebuilt, and the system prompt stays the same object."""
     harness.model.say("one", "two", "three")
     first = await harness.accept("hi")
-    assert "one " in [event.text for event in await harness.events_of(first) if is_text(event)]
+    assert "one " in await streamed_texts(harness, first)
     agent = cached_agent(harness, await harness.only_session())
     prompt = agent.prompt
     second = await harness.accept("hi", effort="high")
-    assert "two " in [event.text for event in await harness.events_of(second) if is_text(event)]
+    assert "two " in await streamed_texts(harness, second)
     await harness.end_of(await harness.accept("hi"))
     assert cached_agent(harness, await harness.only_session()) is agent
     assert agent.prompt is prompt
@@ -429,8 +433,9 @@ async def test_effort_and_subscribers_are_set_per_message_on_the_same_agent(
     assert efforts == ["medium", "high", "medium"]
 
 
-def is_text(event: Any) -> bool:
-    return type(event).__name__ == "TextStreamed"
+async def streamed_texts(harness: GatewayHarness, accepted: Accepted) -> list[str]:
+    events = await harness.events_of(accepted)
+    return [event.text for event in events if isinstance(event, TextStreamed)]
 
 
 async def test_model_ends_the_entry_after_the_running_turn_and_no_other(
@@ -446,10 +451,10 @@ async def test_model_ends_the_entry_after_the_running_turn_and_no_other(
     assert agent.client is not None
     harness.model.say("from the old one", "from the new one")
     ended = await harness.end_of(running)
-    assert (await harness.transcript(ended.session_id))[-1].model == "scripted"
+    assert (await last_reply(harness, ended)).model == "scripted"
     await until(lambda: agent.client is None)
     after = await harness.end_of(await harness.accept("hi"))
-    assert (await harness.transcript(after.session_id))[-1].model == "another"
+    assert (await last_reply(harness, after)).model == "another"
     assert len(harness.gateway.services.cache) == 2
     assert harness.gateway.snapshot()["agents"].misses == 3
 
@@ -460,14 +465,14 @@ async def test_new_ends_its_own_entry_and_no_other(harness: GatewayHarness, unti
     one = await harness.end_of(await harness.accept("hi"))
     two = await harness.end_of(await harness.accept("hi", chat="other"))
     await wait_for_idle_lanes(harness)
-    agent = cached_agent(harness, one.session_id)
+    agent = cached_agent(harness, session_of(one))
     await harness.end_of(await harness.accept("/new"))
     await until(lambda: agent.client is None)
     cache = harness.gateway.services.cache
-    assert [one.session_id in cache, two.session_id in cache] == [False, True]
+    assert [session_of(ended) in cache for ended in (one, two)] == [False, True]
 
 
-def only_turn(harness: GatewayHarness) -> Any:
+def only_turn(harness: GatewayHarness) -> Turn:
     (turn,) = [lane.running_turn for lane in harness.gateway.lanes if lane.running_turn]
     return turn
 
@@ -542,8 +547,11 @@ async def test_an_agent_can_be_interrupted_and_its_user_is_told_why(
     assert agent.interrupt("the machine is needed for something else")
     ended = await harness.end_of(accepted)
     assert "the machine is needed for something else" in ended.text
-    assert (await harness.store.turn(ended.turn_id)).state is TurnState.FAILED
-    assert (await harness.transcript(ended.session_id))[-1].outcome == "cancelled"
+    assert ended.turn_id is not None
+    turn = await harness.store.turn(ended.turn_id)
+    assert turn is not None and turn.state is TurnState.FAILED
+    result = await last_message(harness, ended)
+    assert isinstance(result, ToolMessage) and result.outcome == "cancelled"
     await wait_for_idle_lanes(harness)
     assert not agent.interrupt("nothing runs")
     harness.model.say("fine")

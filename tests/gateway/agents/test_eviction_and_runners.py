@@ -6,11 +6,11 @@ import os
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.support.gateway_harness import Call, Clock, GatewayHarness, Until
 
+from holdfast.agent.agent import Agent
 from holdfast.core.config.settings import RunnerSettings
 from holdfast.core.ids import SessionId
 from holdfast.core.sessions.session import RunnerRow
@@ -21,28 +21,33 @@ from holdfast.tools.terminal import ProcessTool, TerminalTool
 MARK = f"86400.{os.getpid()}"
 
 
-async def _nothing(_: Any) -> None:
+async def _nothing(_: object) -> None:
     return
 
 
-@pytest.fixture
-async def harness(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
+class RunnerHarness(GatewayHarness):
     """A gateway whose agents have a real terminal."""
+
+    def __init__(self, path: Path, home: Path) -> None:
+        super().__init__(path)
+        self.started_runners: list[RunnerRow] = []
+        self.real_runners = Runners(
+            home, RunnerSettings(), clock=Clock(), on_started=self._record, on_ended=_nothing
+        )
+        self.runners = self.real_runners  # type: ignore[assignment]  # instead of none
+        self.extra_tools = [TerminalTool(limit=60), ProcessTool()]
+
+    async def _record(self, row: RunnerRow) -> None:
+        self.started_runners.append(row)
+
+
+@pytest.fixture
+async def harness(tmp_path: Path) -> AsyncIterator[RunnerHarness]:
     if shutil.which("bwrap") is None:
         pytest.skip("needs bubblewrap: apt install bubblewrap")
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
-    started: list[RunnerRow] = []
-
-    async def keep(row: RunnerRow) -> None:
-        started.append(row)
-
-    harness: GatewayHarness = GatewayHarness(tmp_path / "state.db")
-    harness.runners = Runners(
-        home, RunnerSettings(), clock=Clock(), on_started=keep, on_ended=_nothing
-    )
-    harness.extra_tools = [TerminalTool(limit=60), ProcessTool()]
-    harness.started_runners = started
+    harness = RunnerHarness(tmp_path / "state.db", home)
     await harness.start()
     yield harness
     await harness.stop()
@@ -55,8 +60,7 @@ async def run(harness: GatewayHarness, call: Call, command: str, *, tool: str = 
         arguments["action"] = "start"
     harness.model.say([call(tool, json.dumps(arguments))], "done")
     await harness.end_of(await harness.accept("go"))
-    result: str = harness.model.requests[-1].messages[-1].text
-    return result
+    return harness.model.requests[-1].messages[-1].text
 
 
 def is_running(mark: str) -> bool:
@@ -76,21 +80,21 @@ async def prepare(harness: GatewayHarness, call: Call, until: Until) -> SessionI
     await run(harness, call, "mkdir -p deep/er && cd deep/er && export COLOUR=green")
     await run(harness, call, f"exec sleep {MARK}", tool="process")
     await until(lambda: is_running(MARK))
-    session_id: SessionId = await harness.only_session()
-    return session_id
+    return await harness.only_session()
 
 
-async def evict(harness: GatewayHarness, until: Until) -> Any:
+async def evict(harness: GatewayHarness, until: Until) -> Agent:
     await until(lambda: len(harness.gateway.lanes) == 0)
     cache = harness.gateway.services.cache
     agent = next(iter(cache._entries.values())).agent
-    assert cache.sweep(cache.next_sweep()) == 1
+    due = cache.next_sweep()
+    assert due is not None and cache.sweep(due) == 1
     await until(lambda: agent.client is None)
     return agent
 
 
 async def test_eviction_leaves_terminal_and_processes_and_the_user_notices_nothing(
-    harness: GatewayHarness, call: Call, until: Until
+    harness: RunnerHarness, call: Call, until: Until
 ) -> None:
     """A10, A12: the next message builds a fresh agent for the same session, which finds the same
     directory, variables and running processes. Only the client is new."""
@@ -100,14 +104,14 @@ async def test_eviction_leaves_terminal_and_processes_and_the_user_notices_nothi
     assert (evicted.client, evicted.messages) == (None, [])
     assert await run(harness, call, "basename $PWD; echo $COLOUR") == "er\ngreen"
     assert await harness.only_session() == session_id
-    (process,) = await harness.runners.processes(session_id)
+    (process,) = await harness.real_runners.processes(session_id)
     assert process.exit_code is None and process.ended_at is None
     assert len(harness.started_runners) == 1, "the runner itself was not restarted"
 
 
 @pytest.mark.parametrize("how", ["/new", "/reset", "agent.close", "closing, nothing cached"])
 async def test_the_end_of_a_session_ends_its_processes(
-    harness: GatewayHarness, call: Call, until: Until, how: str
+    harness: RunnerHarness, call: Call, until: Until, how: str
 ) -> None:
     """A5, A11: whether an agent is cached or not, and after `release_clients()` too."""
     session_id = await prepare(harness, call, until)
@@ -123,7 +127,7 @@ async def test_the_end_of_a_session_ends_its_processes(
 
 
 async def test_a_cached_agent_is_closed_with_all_that_its_session_holds(
-    harness: GatewayHarness, call: Call, until: Until
+    harness: RunnerHarness, call: Call, until: Until
 ) -> None:
     """A11, A13: agent closed, client given back, entry gone; twice is once."""
     session_id = await prepare(harness, call, until)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.support.gateway_harness import Call, GatewayHarness
+from tests.support.replies import last_reply, session_of
 
 from holdfast.core.config.settings import PlatformSettings, Settings
 from holdfast.core.ids import PrincipalId
@@ -67,8 +68,10 @@ async def test_stop_ends_the_turn_for_good(harness: GatewayHarness, call: Call) 
     stop = await harness.accept("/stop", busy_mode=BusyMode.QUEUE)
     assert (await harness.end_of(stop)).text == "Stopped."
     row = await harness.store.inbox_row(accepted.row.id)
-    assert row.state is InboxState.SUPERSEDED
-    assert (await harness.store.turn(row.turn_id)).state is TurnState.SUPERSEDED
+    assert row is not None and row.state is InboxState.SUPERSEDED
+    assert row.turn_id is not None
+    turn = await harness.store.turn(row.turn_id)
+    assert turn is not None and turn.state is TurnState.SUPERSEDED
     await harness.stop()
     await harness.start()
     assert await harness.ledger() == {"superseded": 1, "answered": 1}
@@ -110,7 +113,7 @@ async def test_new_begins_another_conversation(harness: GatewayHarness) -> None:
     assert first.session_id != second.session_id
     assert [m.text for m in harness.model.requests[1].messages] == ["who am I?"]
     assert harness.runners.ended == [first.session_id]
-    assert len(await harness.transcript(first.session_id)) == 2
+    assert len(await harness.transcript(session_of(first))) == 2
 
 
 async def test_a_message_right_after_new_belongs_to_the_new_session(
@@ -145,22 +148,22 @@ async def test_a_model_is_shown_chosen_and_saved(harness: GatewayHarness) -> Non
     assert shown.text == "The model is scripted (local): a test."
     await harness.end_of(await harness.accept("/model other-model"))
     ended = await harness.end_of(await harness.accept("hello"))
-    assert (await harness.transcript(ended.session_id))[-1].model == "other-model"
+    assert (await last_reply(harness, ended)).model == "other-model"
     await harness.stop()
     await harness.start()
     ended = await harness.end_of(await harness.accept("hello"))
-    assert (await harness.transcript(ended.session_id))[-1].model == "other-model"
+    assert (await last_reply(harness, ended)).model == "other-model"
     await harness.end_of(await harness.accept("/model default"))
     harness.model.say("hi")
     ended = await harness.end_of(await harness.accept("hello"))
-    assert (await harness.transcript(ended.session_id))[-1].model == "scripted"
+    assert (await last_reply(harness, ended)).model == "scripted"
 
 
 async def test_model_before_the_first_message_counts(harness: GatewayHarness) -> None:
     await harness.end_of(await harness.accept("/model early"))
     harness.model.say("hi")
     ended = await harness.end_of(await harness.accept("hello"))
-    assert (await harness.transcript(ended.session_id))[-1].model == "early"
+    assert (await last_reply(harness, ended)).model == "early"
 
 
 async def test_status_answers_while_a_turn_runs(harness: GatewayHarness) -> None:
@@ -183,7 +186,9 @@ async def test_a_stop_from_before_this_start_is_not_carried_out(harness: Gateway
     await harness.model.wait_for_request(1)
     source = work.row.inbound.source
     stop = Inbound(source=source, event_id="late", message_id="late", text="/stop")
-    accepted_row = await harness.store.accept(stop, route=work.row.route, principal="api", at=1.0)
+    accepted_row = await harness.store.accept(
+        stop, route=work.row.route, principal=PrincipalId("api"), at=1.0
+    )
     await harness.die()
     harness.model.say("worked")
     await harness.start()

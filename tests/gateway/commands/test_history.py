@@ -531,7 +531,7 @@ async def test_a_lane_that_was_only_paused_does_not_keep_a_route(
 ) -> None:
     """G4: after a command in the session that /new is about to begin, the store has the route."""
     lanes, route = harness.gateway.lanes, SessionKey("simulated:default:dm:home:")
-    settled = lanes.point_route(route, SessionId("s_fresh"))
+    settled: Any = lanes.point_route(route, SessionId("s_fresh"))
     barrier = lanes.pause_lane(SessionId("s_fresh"))
     assert barrier is not None
     await barrier.wait_until_paused()
@@ -545,7 +545,8 @@ async def test_a_route_is_not_restored_to_a_removed_lane(harness: GatewayHarness
     """G4: where a /new could not be saved and the turn before it has ended, the store knows."""
     lanes, route = harness.gateway.lanes, SessionKey("simulated:default:dm:home:")
     lanes.point_route(route, SessionId("s_gone"))
-    lanes.point_route(route, SessionId("s_fresh"))(undo=True)
+    settled: Any = lanes.point_route(route, SessionId("s_fresh"))
+    settled(undo=True)
     assert lanes.session_of(route) is None
 
 

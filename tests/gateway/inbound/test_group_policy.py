@@ -89,7 +89,7 @@ def test_bots_and_the_account_itself_are_never_answered(kind: ChatType) -> None:
 
 def test_allowed_bots_get_a_few_replies_between_two_human_messages() -> None:
     """Two gateways that answer each other stop; all bots of a chat count together."""
-    policy = policy_with(harness=ChatSettings(bots=2), hall=ChatSettings())
+    policy = policy_with(club=ChatSettings(bots=2), hall=ChatSettings())
     bots = [accepts(policy, author=Author.BOT, user_id=f"bot{n % 2}") for n in range(5)]
     assert bots == [True, True, False, False, False]
     assert accepts(policy)

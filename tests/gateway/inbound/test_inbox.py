@@ -7,6 +7,7 @@ from functools import partial
 import msgspec
 import pytest
 from tests.support.gateway_harness import Call, GatewayHarness, Until
+from tests.support.replies import session_of
 from tests.support.stops import wait_for_open_turns
 
 from holdfast.core.config.settings import GatewaySettings
@@ -80,7 +81,7 @@ async def test_a_failed_turn_reports_the_reason_and_leaves_no_error_in_the_trans
     ended = await harness.end_of(accepted)
     assert ended.state is InboxState.FAILED
     assert "check model.api_key" in ended.text
-    assert await harness.transcript(ended.session_id) == [UserMessage(text="hi")]
+    assert await harness.transcript(session_of(ended)) == [UserMessage(text="hi")]
     assert await harness.ledger() == {"failed": 1}
 
 

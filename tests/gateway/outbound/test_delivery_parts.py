@@ -12,6 +12,7 @@ from tests.support.gateway_harness import GatewayHarness
 from tests.support.store_chat import StoreChat
 
 from holdfast.core.config.settings import PlatformSettings, Settings
+from holdfast.core.ids import DeliveryId, SessionId
 from holdfast.core.messages.outbox import DeliveryKind, DeliveryPart, DeliveryState
 from holdfast.core.ports.capabilities import Backlog
 from holdfast.store.sqlite.store import SqliteStore
@@ -45,15 +46,17 @@ async def parts_of(store: SqliteStore) -> list[tuple[Any, ...]]:
 async def send_two_parts(store: SqliteStore, name: str, *, at: float, settled: bool = True) -> None:
     """Send a delivery of two parts; the second one is in flight unless `settled`."""
     for number in (1, 2):
-        await store.begin_part(name, number, at=at)
+        await store.begin_part(DeliveryId(name), number, at=at)
         if number == 1 or settled:
             part = DeliveryPart(
                 number=number, state=DeliveryState.SENT, platform_message_id=f"{number}"
             )
-            await store.settle_part(name, part, at=at)
+            await store.settle_part(DeliveryId(name), part, at=at)
     if settled:
-        await store.begin_attempt(name, at=at)
-        await store.settle_delivery(name, DeliveryState.SENT, at=at, platform_message_id="1")
+        await store.begin_attempt(DeliveryId(name), at=at)
+        await store.settle_delivery(
+            DeliveryId(name), DeliveryState.SENT, at=at, platform_message_id="1"
+        )
 
 
 async def test_parts_go_with_their_session(store: SqliteStore, chat: StoreChat) -> None:
@@ -68,7 +71,7 @@ async def test_parts_go_with_their_session(store: SqliteStore, chat: StoreChat) 
     for name in ("d", "h", "o"):
         await send_two_parts(store, name, at=5.0)
     assert len(await parts_of(store)) == 6
-    await store.delete_session("s", inbox_ids=[row.row.id, command.row.id])
+    await store.delete_session(SessionId("s"), inbox_ids=[row.row.id, command.row.id])
     assert await parts_of(store) == [("o", 1, None), ("o", 2, None)]
 
 
@@ -80,11 +83,13 @@ async def test_parts_in_flight_outlive_their_session_without_its_id(
     await chat.begin_turn(row)
     await store.end_turn(chat.turn_end(row, deliveries=(chat.reply(row, text="long"),)))
     await send_two_parts(store, "d", at=5.0, settled=False)
-    await store.delete_session("s", inbox_ids=[row.row.id])
+    await store.delete_session(SessionId("s"), inbox_ids=[row.row.id])
     assert await parts_of(store) == [("d", 1, None), ("d", 2, None)]
     second = DeliveryPart(number=2, state=DeliveryState.SENT, platform_message_id="2")
-    await store.settle_part("d", second, at=6.0)
-    await store.settle_delivery("d", DeliveryState.SENT, at=6.0, platform_message_id="1")
+    await store.settle_part(DeliveryId("d"), second, at=6.0)
+    await store.settle_delivery(
+        DeliveryId("d"), DeliveryState.SENT, at=6.0, platform_message_id="1"
+    )
     assert await store.prune_outbox(before=7.0) == 1
     assert await parts_of(store) == []
 
@@ -116,11 +121,11 @@ async def test_deliveries_with_an_unknown_outcome_are_pruned_like_the_rest(
     for name in names:
         store.begin_attempt(name, at=1 * DAY)
         store.settle_delivery(name, DeliveryState.UNKNOWN, at=1 * DAY)
-    await store.begin_attempt("last", at=1 * DAY)
-    await store.settle_delivery("last", DeliveryState.SENT, at=1 * DAY)
-    await store.settle_delivery("u0", DeliveryState.UNKNOWN, at=40 * DAY, error="still")
-    await store.begin_attempt("u1", at=40 * DAY)
-    await store.settle_delivery("u1", DeliveryState.UNKNOWN, at=40 * DAY)
+    await store.begin_attempt(DeliveryId("last"), at=1 * DAY)
+    await store.settle_delivery(DeliveryId("last"), DeliveryState.SENT, at=1 * DAY)
+    await store.settle_delivery(DeliveryId("u0"), DeliveryState.UNKNOWN, at=40 * DAY, error="still")
+    await store.begin_attempt(DeliveryId("u1"), at=40 * DAY)
+    await store.settle_delivery(DeliveryId("u1"), DeliveryState.UNKNOWN, at=40 * DAY)
     total = 0
     while gone := await store.prune_outbox(before=30 * DAY):
         total += gone

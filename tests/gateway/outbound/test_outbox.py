@@ -1,7 +1,10 @@
 """The outbox: replies are sent once and in order, and unknown outcomes are reported (I1 to I3)."""
 
+from functools import partial
+
 from tests.support.gateway_harness import GatewayHarness, Until
 
+from holdfast.core.ids import InboxId
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.testing.simulated.events import Faults
 
@@ -12,7 +15,7 @@ async def test_a_reply_is_sent_once_with_its_receipt(harness: GatewayHarness, un
     harness.say("hi")
     (sent,) = await harness.sent(1)
     await until(lambda: _settled(harness, DeliveryState.SENT, 1))
-    (answer,) = await harness.store.deliveries_for_message(1)
+    (answer,) = await harness.store.deliveries_for_message(InboxId(1))
     assert answer.platform_message_id == sent.message_id
     assert answer.attempts == 1
 
@@ -82,7 +85,7 @@ async def test_a_refused_reply_fails_visibly(harness: GatewayHarness, until: Unt
     harness.model.say("hello", "again")
     harness.say("hi")
     await until(lambda: _settled(harness, DeliveryState.FAILED, 1))
-    (answer,) = await harness.store.deliveries_for_message(1)
+    (answer,) = await harness.store.deliveries_for_message(InboxId(1))
     assert "refused" in answer.error
     harness.say("still there?")
     assert await harness.texts(1) == ["again"]
@@ -98,7 +101,7 @@ async def test_a_disconnected_platform_gets_its_replies_in_order_later(
         if text == "2":
             harness.service.set_faults(Faults(disconnected=True))
         harness.model.say(f"answer {text}")
-        await until(lambda text=text: _messages(harness, answered=int(text)))
+        await until(partial(_messages, harness, answered=int(text)))
     await harness.stop()
     harness.service.set_faults(Faults())
     await harness.start()

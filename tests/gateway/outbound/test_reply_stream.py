@@ -10,6 +10,7 @@ from tests.support.deliveries import restart_with_edits, wait_for_deliveries, wa
 from tests.support.gateway_harness import Call, GatewayHarness, Until
 
 from holdfast.core.config.settings import ChatSettings, GatewaySettings, PlatformSettings, Settings
+from holdfast.core.ids import InboxId
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.messages.outbox import DeliveryState, Outbound, Receipt
 from holdfast.core.secrets import Secret
@@ -38,7 +39,7 @@ async def test_a_reply_grows_in_one_message_and_ends_in_its_final_text(
     reply.end()
     await wait_until_shown(harness, "Once upon a time, the end.")
     await wait_for_deliveries(harness, DeliveryState.SENT)
-    (answer,) = await harness.store.deliveries_for_message(1)
+    (answer,) = await harness.store.deliveries_for_message(InboxId(1))
     (sent,) = harness.service.ledger().sent
     assert (answer.id, answer.platform_message_id) == (sent.outgoing.delivery_id, sent.message_id)
     assert answer.text == "Once upon a time, the end."
@@ -354,7 +355,7 @@ async def test_a_final_edit_that_is_never_accepted_fails_visibly(
     reply.say(" upon a time")
     reply.end()
     await wait_for_deliveries(harness, DeliveryState.FAILED)
-    (answer,) = await harness.store.deliveries_for_message(1)
+    (answer,) = await harness.store.deliveries_for_message(InboxId(1))
     assert "cannot be edited" in answer.error
     harness.service.set_faults(Faults())  # or they would hold of what grows next, too
     harness.say("and now?")

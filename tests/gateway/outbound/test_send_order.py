@@ -2,8 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.support.gateway_harness import GatewayHarness, Until
@@ -25,10 +25,13 @@ class HeldTurnEndStore(SqliteStore):
         super().__init__(path)
         self.ending, self.go = asyncio.Event(), asyncio.Event()
 
-    async def end_turn(self, end: EndTurn) -> Any:
+    def end_turn(self, end: EndTurn) -> asyncio.Future[None]:
+        return asyncio.ensure_future(self._end_when_released(end))
+
+    async def _end_when_released(self, end: EndTurn) -> None:
         self.ending.set()
         await self.go.wait()
-        return await super().end_turn(end)
+        await super().end_turn(end)
 
 
 @pytest.fixture
@@ -50,7 +53,7 @@ async def test_delayed_replies_are_sent_in_order(harness: GatewayHarness, until:
     for number in (1, 2, 3):
         harness.say(f"question {number}")
         harness.model.say(f"answer {number}")
-        await until(lambda number=number: answered(harness, number))
+        await until(partial(answered, harness, number))
     harness.service.set_faults(Faults())
     assert await harness.texts(3) == ["answer 1", "answer 2", "answer 3"]
 
@@ -94,15 +97,16 @@ async def test_a_cancelled_lane_still_completes_the_end_of_its_turn(
     held_harness: GatewayHarness, until: Until
 ) -> None:
     """H1, C3: a lane that a stop cancels still completes its closing write."""
-    harness = held_harness
+    harness, store = held_harness, held_harness.store
+    assert isinstance(store, HeldTurnEndStore)
     harness.say("hi")
     harness.model.say("hello")
-    await harness.store.ending.wait()
+    await store.ending.wait()
     (lane,) = harness.gateway.lanes
     await until(lambda: lane.closing_write is not None)  # which is all that it waits for
     assert lane.task is not None
     lane.task.cancel()
     await asyncio.wait([lane.task])
-    harness.store.go.set()
+    store.go.set()
     assert await harness.texts(1) == ["hello"]
     await until(lambda: answered(harness, 1))

@@ -13,27 +13,27 @@ from tests.support.deliveries import (
 from tests.support.gateway_harness import GatewayHarness, Until
 
 from holdfast.core.errors import StoreError
-from holdfast.core.ids import DeliveryId
+from holdfast.core.ids import DeliveryId, InboxId
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.scripted_model import ManualReply
 from holdfast.testing.simulated.events import Faults, VendorVerdict
 
 
-@pytest.mark.parametrize("fault", ["lost_receipts", "lost_messages"])
+@pytest.mark.parametrize("faults", [Faults(lost_receipts=2), Faults(lost_messages=2)])
 async def test_a_delivery_that_can_be_looked_up_arrives_once_and_unmarked(
-    harness: GatewayHarness, fault: str
+    harness: GatewayHarness, faults: Faults
 ) -> None:
     """I2: if it arrived it is not resent; otherwise it is sent for the first time."""
     await restart_with_chat_service(harness, lookup=True)
-    harness.service.set_faults(Faults(**{fault: 2}))
+    harness.service.set_faults(faults)
     harness.model.say("hello", "next")
     harness.say("hi")
     await wait_until_shown(harness, "hello")
     harness.say("and?")
     await wait_until_shown(harness, "next", message=1)
     await wait_for_deliveries(harness, DeliveryState.SENT, 2)
-    (answer,) = await harness.store.deliveries_for_message(1)
+    (answer,) = await harness.store.deliveries_for_message(InboxId(1))
     sent = harness.service.ledger().sent
     assert answer.platform_message_id == sent[0].message_id
     assert [(each.text, each.outgoing.maybe_repeated) for each in sent] == [
@@ -112,6 +112,7 @@ async def test_a_store_failure_between_two_attempts_keeps_the_unknown_outcome(
     await wait_for_deliveries(harness, DeliveryState.SENT)
     sent = harness.service.ledger().sent
     assert [each.outgoing.maybe_repeated for each in sent] == [False, True]
+    assert isinstance(harness.store, FailingAttemptStore)
     assert harness.store.attempts_begun == 3
 
 

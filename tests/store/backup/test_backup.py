@@ -133,8 +133,12 @@ def test_a_changed_backup_is_invalid_and_not_restored(home: Path, spoil: str) ->
     middle = len(body) // 2
     if spoil == "flip":
         body[middle] ^= 0xFF
-    cut = {"cut": body[:middle], "cut the end": body[:-600], "novel": b"once upon a time"}
-    backup.write_bytes(cut.get(spoil, body))
+    changed: dict[str, bytes | bytearray] = {
+        "cut": body[:middle],
+        "cut the end": body[:-600],
+        "novel": b"once upon a time",
+    }
+    backup.write_bytes(changed.get(spoil, body))
     content = (home / "state.db").read_bytes()
     with directory.staging_folder(home / "backups") as staging, pytest.raises(InvalidBackup):
         create.verify_backup(backup, staging, progress=lambda done: None)
@@ -285,10 +289,10 @@ def test_a_restore_keeps_the_previous_database_readable(home: Path) -> None:
     leave_in_wal(home, "late", "in the log")
     restored = restore(home, backup)
     assert read_meta(home, "since") is None and read_meta(home, "late") is None
-    [log, copies] = sorted(restored.previous_files, key=len, reverse=True)
-    assert log == f"{copies}-wal"
-    old = apsw.Connection(str(home / copies))
-    previous = dict(old.execute("SELECT key, value FROM meta").fetchall())
+    [wal, database] = sorted(restored.previous_files, key=len, reverse=True)
+    assert wal == f"{database}-wal"
+    old = apsw.Connection(str(home / database))
+    previous = {key: value for key, value in old.execute("SELECT key, value FROM meta")}
     old.close()
     assert previous == {"since": "the backup", "late": "in the log"}
 

@@ -61,7 +61,7 @@ def home_with_backup(tmp_path: Path) -> tuple[Path, Path]:
 def test_a_kill_at_any_step_leaves_the_old_or_the_new_state(tmp_path: Path) -> None:
     """K4: once the plan is written, the next process that opens the store executes it."""
     home, backup = home_with_backup(tmp_path)
-    seen = []
+    seen: list[bool] = []
     for nth in range(1, 50):
         ran = run_restore(home, backup, killed_at=nth)
         if ran.returncode == 0:

@@ -134,7 +134,7 @@ async def test_the_index_is_updated_in_the_background(
             return False
         db = apsw.Connection(str(index), flags=apsw.SQLITE_OPEN_READONLY)
         try:
-            return db.execute("SELECT count(*) FROM entries").get == 2
+            return bool(db.execute("SELECT count(*) FROM entries").get == 2)
         except apsw.Error:  # it is being made
             return False
         finally:

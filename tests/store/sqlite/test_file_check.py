@@ -8,6 +8,7 @@ import apsw
 import pytest
 
 from holdfast.core.errors import StoreUnusable
+from holdfast.core.ids import SessionId
 from holdfast.store.sqlite.file_check import APPLICATION_ID
 from holdfast.store.sqlite.schema import Migration, apply_migration, load_migrations
 from holdfast.store.sqlite.store import SqliteStore
@@ -202,7 +203,7 @@ async def test_writing_stops_when_damage_is_found(tmp_path: Path) -> None:
         with pytest.raises(StoreUnusable, match="damaged"):
             await store.set_meta("key", "value")
         with pytest.raises(StoreUnusable, match="damaged"):
-            await store.end_runner("elsewhere")
+            await store.end_runner(SessionId("elsewhere"))
     assert path.read_bytes() == whole
 
 

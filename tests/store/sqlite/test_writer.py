@@ -6,13 +6,15 @@ import stat
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.errors import StoreError
-from holdfast.core.messages.inbox import Inbound, InboxState
+from holdfast.core.ids import DeliveryId, InboxId, PrincipalId, SessionId, SessionKey, TurnId
+from holdfast.core.messages.inbox import Accepted, Inbound, InboxState
 from holdfast.core.messages.source import Source, build_session_key
 from holdfast.core.messages.transcript import UserMessage
 from holdfast.core.ops.backup import CopyProgress
@@ -31,14 +33,20 @@ def message(number: int, chat: str = "c") -> Inbound:
     return Inbound(source=source, event_id=f"{chat}-{number}", message_id=str(number), text="hi")
 
 
-def accept(store: SqliteStore, inbound: Inbound):
-    return store.accept(inbound, route=build_session_key(inbound.source), principal="u", at=1.0)
+def accept(store: SqliteStore, inbound: Inbound) -> asyncio.Future[Accepted]:
+    return store.accept(
+        inbound, route=build_session_key(inbound.source), principal=PrincipalId("u"), at=1.0
+    )
 
 
 async def test_concurrent_writes_share_a_commit(tmp_path: Path) -> None:
     """K2: concurrent writers share an fsync."""
     commits: list[CrashPoint] = []
-    async with SqliteStore(tmp_path / "state.db", crash=commits.append) as store:
+
+    def crash(point: CrashPoint) -> None:
+        commits.append(point)
+
+    async with SqliteStore(tmp_path / "state.db", crash=crash) as store:
         await asyncio.gather(*(accept(store, message(n)) for n in range(500)))
     assert commits.count(CrashPoint.BEFORE_COMMIT) == commits.count(CrashPoint.AFTER_COMMIT)
     assert commits.count(CrashPoint.AFTER_COMMIT) < 100
@@ -87,9 +95,9 @@ async def test_a_failed_write_does_not_undo_its_neighbour(tmp_path: Path) -> Non
 
     async with SqliteStore(tmp_path / "state.db", crash=crash) as store:
         first = store.set_meta("before", "1")
-        after_the_gate = [
+        after_the_gate: list[asyncio.Future[Any]] = [
             store.set_meta("good", "1"),
-            store.begin_attempt("no such delivery", at=1.0),
+            store.begin_attempt(DeliveryId("no such delivery"), at=1.0),
             accept(store, message(1)),
             store.set_meta("bad", "\ud800"),
             store.set_meta("last", "1"),
@@ -108,6 +116,7 @@ async def test_a_failed_write_does_not_undo_its_neighbour(tmp_path: Path) -> Non
         assert await store.meta("good") == await store.meta("last") == "1"
         assert await store.meta("bad") is None
         assert (await store.inbox_counts())[InboxState.QUEUED] == 1
+        assert isinstance(outcomes[2], Accepted)
         assert await store.inbox_row(outcomes[2].row.id) == outcomes[2].row
 
 
@@ -116,20 +125,20 @@ async def test_a_write_that_fails_half_way_is_undone(
 ) -> None:
     """K2: its first statements are undone with its last."""
     begin = BeginTurn(
-        turn_id="t",
-        session_id="s",
-        route="r",
-        inbox_ids=(404,),  # found missing only after session, turn and message are written
+        turn_id=TurnId("t"),
+        session_id=SessionId("s"),
+        route=SessionKey("r"),
+        inbox_ids=(InboxId(404),),  # found missing only after session, turn and message are written
         messages=(UserMessage(text="hi"),),
         prompt="p",
         at=1.0,
     )
     with pytest.raises(StoreError, match="404"):
         await store.begin_turn(begin)
-    assert await store.session("s") is None
-    assert await store.route("r") is None
-    assert await store.turn("t") is None
-    assert await store.transcript("s") == []
+    assert await store.session(SessionId("s")) is None
+    assert await store.route(SessionKey("r")) is None
+    assert await store.turn(TurnId("t")) is None
+    assert await store.transcript(SessionId("s")) == []
 
 
 async def test_cancelling_an_awaiter_does_not_cancel_its_write(store: SqliteStore) -> None:
@@ -300,7 +309,8 @@ async def test_a_copy_takes_no_lock_from_the_store(store: SqliteStore, tmp_path:
 
 async def settled_locks(files: list[Path]) -> list[int]:
     """The locks that stay: a checkpoint takes another one for a moment."""
-    found, before = [locks_of(file) for file in files], []
+    found: list[int] = [locks_of(file) for file in files]
+    before: list[int] = []
     while found != before:
         await asyncio.sleep(0.2)
         found, before = [locks_of(file) for file in files], found
@@ -313,11 +323,11 @@ async def test_a_cancelled_copy_ends_at_once(store: SqliteStore, tmp_path: Path)
         await store.set_meta(f"key {number}", "x" * 200_000)
     begun = asyncio.Event()
     loop = asyncio.get_running_loop()
-    copying = asyncio.ensure_future(
-        store.copy_to(
-            tmp_path / "copy.db", progress=lambda copied: loop.call_soon_threadsafe(begun.set)
-        )
-    )
+
+    def progress(copied: CopyProgress) -> None:
+        loop.call_soon_threadsafe(begun.set)
+
+    copying = asyncio.ensure_future(store.copy_to(tmp_path / "copy.db", progress=progress))
     await begun.wait()
     copying.cancel()
     with pytest.raises(asyncio.CancelledError):
