@@ -1,4 +1,4 @@
-"""The law of the audit: every tool step that ended has exactly one row, and no row is without."""
+"""The invariant of the audit: every ended tool step has exactly one row, and every row a step."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ def audit_violations(db: apsw.Cursor) -> Iterator[str]:
         (str(turn), str(call))
         for turn, call in db.execute(
             "SELECT turn, json_extract(facts, '$.call') FROM audit WHERE kind = 'tool.call'"
-            # Of one that was deleted the steps are gone, and what was done in it is not.
+            # The steps of a deleted session are gone, its audit rows are not.
             " AND session NOT IN (SELECT session FROM audit WHERE kind = 'session.deleted')"
         )
     )

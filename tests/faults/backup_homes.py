@@ -1,4 +1,4 @@
-"""A home to be backed up and put back, without a process of its own."""
+"""Makes homes, backups and restores without a gateway process."""
 
 import asyncio
 import time
@@ -18,15 +18,15 @@ from holdfast.store.sqlite.store import SqliteStore
 
 
 async def write_turns(path: Path, *, turns: int, sessions: int = 1, words: int = 5) -> None:
-    """So many answered turns, as a gateway leaves them."""
+    """Write answered turns, as a gateway leaves them."""
     async with SqliteStore(path) as store:
         for number in range(turns):
             chat = f"c{number % sessions}"
             source = Source(platform="api", chat_id=chat, user_id="me")
             route = build_session_key(source)
             session_id, turn_id = SessionId(f"s_{chat}"), TurnId(f"t_{number}")
-            said = f"question {number} " * (1 + words * (number % 7))
-            inbound = Inbound(source=source, event_id=str(number), message_id="1", text=said)
+            text = f"question {number} " * (1 + words * (number % 7))
+            inbound = Inbound(source=source, event_id=str(number), message_id="1", text=text)
             accepted = await store.accept(
                 inbound, route=route, principal=PrincipalId("me"), at=float(number)
             )
@@ -36,7 +36,7 @@ async def write_turns(path: Path, *, turns: int, sessions: int = 1, words: int =
                     session_id=session_id,
                     route=route,
                     inbox_ids=(accepted.row.id,),
-                    messages=(UserMessage(text=said),),
+                    messages=(UserMessage(text=text),),
                     prompt="Be kind.",
                     at=float(number),
                 )
@@ -52,9 +52,9 @@ async def write_turns(path: Path, *, turns: int, sessions: int = 1, words: int =
             )
 
 
-def make_home(place: Path, *, turns: int = 3) -> Path:
+def make_home(folder: Path, *, turns: int = 3) -> Path:
     """A conversation, an attachment, a file of an agent, a configuration and a key."""
-    home = place / "home"
+    home = folder / "home"
     home.mkdir(mode=0o700)
     (home / "holdfast.toml").write_text('[model]\nprovider = "demo"\n')
     (home / ".env").write_text("OPENAI_API_KEY=sk-0123456789\n")
@@ -68,13 +68,13 @@ def make_home(place: Path, *, turns: int = 3) -> Path:
 
 def make_backup(home: Path, *, workspaces: bool = False, secrets: bool = False) -> Path:
     folder = home / "backups"
-    with directory.staging_folder(folder) as room:
-        copy_closed_database(home / "state.db", room / "state.db", progress=lambda copied: None)
-        wanted = create.BackupSpec(
+    with directory.staging_folder(folder) as staging:
+        copy_closed_database(home / "state.db", staging / "state.db", progress=lambda copied: None)
+        spec = create.BackupSpec(
             version="0.1.0", at=time.time(), workspaces=workspaces, secrets=secrets
         )
         return create.create_backup(
-            home, room / "state.db", folder, wanted, progress=lambda done: None
+            home, staging / "state.db", folder, spec, progress=lambda done: None
         )
 
 
@@ -94,7 +94,7 @@ def write_meta(home: Path, **values: str) -> None:
 
 
 def leave_in_wal(home: Path, key: str, value: str) -> None:
-    """As a killed process leaves it: committed, and not folded in."""
+    """As a killed process leaves it: committed to the WAL, without a checkpoint."""
     db = apsw.Connection(str(home / "state.db"))
     db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     db.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (key, value))

@@ -1,4 +1,4 @@
-"""Tearing the file of a store, and looking at what is in it."""
+"""Damages the file of a store, and reads its rows."""
 
 import random
 from pathlib import Path
@@ -10,11 +10,11 @@ Rows = dict[str, set[str]]
 
 
 def damage_pages(path: Path, *pages: int, chance: random.Random) -> None:
-    """Overwrite whole pages with noise or with nothing."""
+    """Overwrite whole pages with random bytes or zeros."""
     body = bytearray(path.read_bytes())
     for page in pages:
-        torn = chance.randbytes(PAGE) if chance.random() < 0.5 else bytes(PAGE)
-        body[page * PAGE : (page + 1) * PAGE] = torn
+        damaged = chance.randbytes(PAGE) if chance.random() < 0.5 else bytes(PAGE)
+        body[page * PAGE : (page + 1) * PAGE] = damaged
     path.write_bytes(body)
 
 

@@ -1,4 +1,4 @@
-"""The home that an earlier version left, and the runner of that version, alive again.
+"""The home that an earlier version left, and the runner of that version, started again.
 
 `tests/fixtures/make_previous_home.py` has made it and says what is in it.
 """
@@ -20,10 +20,10 @@ from typing import Any
 import apsw
 from tests.support.store_file import open_read_only
 
-PACKED = Path(__file__).parents[1] / "fixtures" / "previous_home.tar.gz"
+ARCHIVE = Path(__file__).parents[1] / "fixtures" / "previous_home.tar.gz"
 Table = dict[tuple[object, ...], tuple[object, ...]]  # rows, by their primary keys
 
-# How that version started the program of its runners, and what it told it.
+# How that version started the program of its runners, and with which configuration.
 BOOT = "import sys; sys.path.insert(0, sys.argv[2]); from program.main import main; main()"
 MB = 1 << 20
 
@@ -31,22 +31,22 @@ MB = 1 << 20
 class PreviousHome:
     """Owns the unpacked files; reads nothing by the code that is tested."""
 
-    def __init__(self, place: Path) -> None:
-        self.home, self.program = place / "home", place
-        command = ["tar", "-xzf", str(PACKED), "-C", str(place), "--no-same-owner", "-p"]
+    def __init__(self, folder: Path) -> None:
+        self.home, self.program = folder / "home", folder
+        command = ["tar", "-xzf", str(ARCHIVE), "-C", str(folder), "--no-same-owner", "-p"]
         subprocess.run(command, check=True)
-        self._told: dict[str, Any] = json.loads((place / "said.json").read_text())
+        self._packed: dict[str, Any] = json.loads((folder / "said.json").read_text())
 
     @property
-    def said(self) -> dict[str, Any]:
-        """What the command line of that version said, by what it was asked."""
-        said: dict[str, Any] = self._told["said"]
-        return said
+    def cli_output(self) -> dict[str, Any]:
+        """The output of that version's command line, by command."""
+        output: dict[str, Any] = self._packed["said"]
+        return output
 
     @property
     def viewer(self) -> str:
-        """The token of somebody who may look."""
-        return str(self._told["viewer"])
+        """The token of a read-only viewer."""
+        return str(self._packed["viewer"])
 
     @property
     def db(self) -> Path:
@@ -57,7 +57,7 @@ class PreviousHome:
             return db.execute(sql, values).fetchall()
 
     def tables(self) -> dict[str, Table]:
-        """All that is in the database, but for what counts and measures."""
+        """All rows of the database, without SQLite's own tables."""
         with open_read_only(self.db) as db:
             names = db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
             return {
@@ -67,7 +67,7 @@ class PreviousHome:
             }
 
     def session(self, chat: str) -> str:
-        """The conversation that a chat has."""
+        """The current session of a chat."""
         [(found,)] = self.rows("SELECT session_id FROM routes WHERE key LIKE ?", f"%:{chat}%")
         return str(found)
 
@@ -79,23 +79,22 @@ class PreviousHome:
         return [json.loads(body) for (body,) in self.rows(sql, self.session(chat))]
 
     def results(self, chat: str) -> list[dict[str, Any]]:
-        """What the tools of a conversation gave back."""
+        """The tool results of a chat's session."""
         return [message for message in self.transcript(chat) if message["type"] == "tool"]
 
 
 def _table(db: apsw.Cursor, name: str) -> Table:
     columns = db.execute("SELECT name, pk FROM pragma_table_info(?)", (name,)).fetchall()
-    keys = [place for place, (_, key) in enumerate(columns) if key]
+    keys = [index for index, (_, key) in enumerate(columns) if key]
     rows = db.execute(f"SELECT * FROM {name}").fetchall()
-    return {tuple(row[place] for place in keys): row for row in rows}
+    return {tuple(row[index] for index in keys): row for row in rows}
 
 
 class PreviousRunner:
     """Owns a runner of that version, which does what it did when its gateway was killed.
 
-    Processes cannot be packed. So its program is started again, and is asked for the same calls
-    by the same ids, in the words of the wire between the two, and left alone as a killed gateway
-    leaves it; its row is made to tell of this process.
+    A process cannot be packed, so the program is started again. It gets the same calls with the
+    same ids over the wire protocol, and its row in the store is set to the new process.
     """
 
     def __init__(self, previous: PreviousHome, chat: str) -> None:
@@ -107,9 +106,9 @@ class PreviousRunner:
         shutil.rmtree(spool)
         spool.mkdir(mode=0o700)
         (self._workspace / "effects.log").unlink()
-        self._process = self._started(spool)
+        self._process = self._start(spool)
         try:
-            self._ask_again(records)
+            self._repeat_calls(records)
             self._register()
         except BaseException:
             self.end()
@@ -129,22 +128,22 @@ class PreviousRunner:
         return self._process.poll() is None
 
     def end(self) -> None:
-        """With all that it runs, whoever has failed to end it before."""
+        """End it with all its child processes."""
         if self.alive:
             self._process.send_signal(signal.SIGSTOP)
-            for pid in _below(self.pid):
+            for pid in _descendants(self.pid):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             self._process.kill()
         self._process.wait()
 
-    def _started(self, spool: Path) -> subprocess.Popen[bytes]:
-        heard, ready = os.pipe()
+    def _start(self, spool: Path) -> subprocess.Popen[bytes]:
+        ready_read, ready = os.pipe()
         config = os.memfd_create("config")
         with socket.socket(socket.AF_UNIX) as listener, self._address() as address:
             listener.bind(address)
-            facts = self._config(spool, listener.fileno(), ready)
-            os.write(config, json.dumps(facts).encode())
+            config_values = self._config(spool, listener.fileno(), ready)
+            os.write(config, json.dumps(config_values).encode())
             os.lseek(config, 0, os.SEEK_SET)
             command = [sys.executable, "-I", "-S", "-c", BOOT]
             process = subprocess.Popen(
@@ -157,8 +156,8 @@ class PreviousRunner:
             )
         os.close(ready)
         os.close(config)
-        assert os.read(heard, 1), "the runner died as it started"
-        os.close(heard)
+        assert os.read(ready_read, 1), "the runner died as it started"
+        os.close(ready_read)
         return process
 
     def _config(self, spool: Path, listener: int, ready: int) -> dict[str, Any]:
@@ -183,7 +182,7 @@ class PreviousRunner:
             },
         }
 
-    def _ask_again(self, records: list[dict[str, Any]]) -> None:
+    def _repeat_calls(self, records: list[dict[str, Any]]) -> None:
         """A call that has a result had started a process; one that has none was running."""
         with socket.socket(socket.AF_UNIX) as link, self._address() as address:
             link.connect(address)
@@ -201,7 +200,7 @@ class PreviousRunner:
                 time.sleep(0.01)
 
     def _register(self) -> None:
-        """In the row that there is. What stands in the log of the database stays there."""
+        """Update the existing row, and leave the WAL without a checkpoint."""
         db = apsw.Connection(str(self._previous.db))
         db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         db.execute(
@@ -213,7 +212,7 @@ class PreviousRunner:
 
     @contextmanager
     def _address(self) -> Iterator[str]:
-        """Of its socket, in few enough bytes."""
+        """A path of its socket that is short enough."""
         folder = os.open(self._run, os.O_PATH)
         try:
             yield f"/proc/self/fd/{folder}/sock"
@@ -221,12 +220,12 @@ class PreviousRunner:
             os.close(folder)
 
 
-def _below(pid: int) -> list[int]:
+def _descendants(pid: int) -> list[int]:
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except FileNotFoundError:
         return []
-    return [each for child in children for each in (*_below(int(child)), int(child))]
+    return [each for child in children for each in (*_descendants(int(child)), int(child))]
 
 
 def _folder_of(home: Path, session: str) -> Path:

@@ -1,4 +1,4 @@
-"""`kill -9` under a program that asks over HTTP: the same id, asked again, gets the answer."""
+"""`kill -9` during an HTTP request: a repeated request with the same id gets the answer."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""`kill -9` in the middle of a summary: the history is what it was, and the turn is answered."""
+"""`kill -9` during a compaction: the history is unchanged, and the turn is answered."""
 
 from tests.faults.conservation import check_invariants
 from tests.support.process_harness import ProcessHarness
@@ -50,5 +50,5 @@ async def test_a_gateway_killed_while_it_summarises_keeps_the_history_and_summar
     assert record.text.startswith("they said a and b")
     await process_harness.start()
     contents = await check_invariants(process_harness)
-    said = [sent.outgoing.text for sent in contents.ledger.sent]
-    assert said == ["answer to a", "answer to b", "answer to c"]
+    texts = [sent.outgoing.text for sent in contents.ledger.sent]
+    assert texts == ["answer to a", "answer to b", "answer to c"]

@@ -1,4 +1,4 @@
-"""`kill -9` between the time that is due, its row, its turn and its delivery."""
+"""`kill -9` between the due time of a job, its row, its turn and its delivery."""
 
 import asyncio
 import time
@@ -20,18 +20,18 @@ def job(name: str, when: str = "in 1 second") -> str:
     return f'/cron add "{when}" do {name} [tool terminal {call}] [then] [text did {name}]'
 
 
-async def told(process_harness: ProcessHarness, names: Iterable[str]) -> None:
-    """Once the people have read what each of these did."""
-    wanted = {f"did {name}" for name in names}
+async def wait_for_answers(process_harness: ProcessHarness, names: Iterable[str]) -> None:
+    """Wait until the chats have got the answer of each of these jobs."""
+    expected = {f"did {name}" for name in names}
     async with asyncio.timeout(SETTLES_WITHIN):
-        while not wanted <= {
+        while not expected <= {
             one.outgoing.text for one in (await process_harness.people.ledger()).sent
         }:
             await asyncio.sleep(0.03)
 
 
-def check_told_once(contents: StoreContents, names: Iterable[str]) -> None:
-    """Nothing lost, nothing twice, unless it is marked."""
+def check_answered_once(contents: StoreContents, names: Iterable[str]) -> None:
+    """Each job has one run and one answer, besides marked repeats."""
     runs = [row for row in contents.inbox.values() if row.event_id.startswith("house:job.")]
     assert len(runs) == len({row.event_id for row in runs})
     plain = [one.outgoing for one in contents.ledger.sent if not one.outgoing.maybe_repeated]
@@ -39,7 +39,7 @@ def check_told_once(contents: StoreContents, names: Iterable[str]) -> None:
     assert answers == {(name, f"did {name}"): 1 for name in names}
 
 
-# Each life ends at its point, on the way of the job that was made in it or of the one before.
+# Each run ends at its point, while it handles its own job or the one of the run before.
 BEFORE_ITS_TURN = (f"{P.RUN_PLANNED}", f"{P.RUN_BEGUN}", f"{P.TURN_BEGUN}:2")
 IN_ITS_TURN = (f"{P.CALL_RETURNED}", f"{P.END_COMMITTED}:2", f"{P.SENT}:2")
 
@@ -55,10 +55,10 @@ async def test_a_job_whose_run_is_killed_runs_once_and_is_reported_once(
         await process_harness.people.say(job(name), chat=name)
         await process_harness.wait_for_crash()
     await process_harness.start()
-    await told(process_harness, names)
+    await wait_for_answers(process_harness, names)
     contents = await check_invariants(process_harness)
     assert Counter(process_harness.effects()) == dict.fromkeys(names, 1)
-    check_told_once(contents, names)
+    check_answered_once(contents, names)
 
 
 async def test_a_job_that_was_due_while_the_gateway_was_down_runs_at_the_next_start(
@@ -72,7 +72,7 @@ async def test_a_job_that_was_due_while_the_gateway_was_down_runs_at_the_next_st
     await process_harness.kill()
     await process_harness.until(lambda: time.time() > due)
     await process_harness.start()
-    await told(process_harness, ["late"])
+    await wait_for_answers(process_harness, ["late"])
     contents = await check_invariants(process_harness)
     assert process_harness.effects() == ["late"]
-    check_told_once(contents, ["late"])
+    check_answered_once(contents, ["late"])

@@ -1,4 +1,4 @@
-"""A gateway killed around a call of the memory tool: it is noted once, and answered once."""
+"""`kill -9` around a call of the memory tool: the note is stored once, and answered once."""
 
 import json
 
@@ -15,7 +15,7 @@ NOTE = json.dumps({"action": "add", "text": "keeps bees"})
 async def test_a_note_is_stored_once_when_its_call_is_interrupted(
     new_process_harness: NewProcessHarness,
 ) -> None:
-    """H2: it had been kept and nobody knew; the call is made again, and there is one note."""
+    """H2: it had been stored without a result; the call is repeated, and there is one note."""
     async with new_process_harness() as process_harness:
         await process_harness.start(CrashPoint.CALL_RETURNED)
         await process_harness.people.say(f"[tool memory {NOTE}] [then] [text noted]", chat="home")

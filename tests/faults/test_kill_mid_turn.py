@@ -12,16 +12,16 @@ from holdfast.core.messages.transcript import NoteMessage, ToolMessage, ToolOutc
 from holdfast.testing.simulated.events import Faults
 
 
-def results(contents: StoreContents) -> list[ToolMessage]:
+def tool_results(contents: StoreContents) -> list[ToolMessage]:
     return [m for ms in contents.transcripts.values() for m in ms if isinstance(m, ToolMessage)]
 
 
-def notes(contents: StoreContents) -> list[NoteMessage]:
+def note_messages(contents: StoreContents) -> list[NoteMessage]:
     return [m for ms in contents.transcripts.values() for m in ms if isinstance(m, NoteMessage)]
 
 
-def let_go(process_harness: ProcessHarness) -> None:
-    """The command that waits in the only workspace there is goes on."""
+def release_command(process_harness: ProcessHarness) -> None:
+    """Let the command that waits in the only workspace continue."""
     [workspace] = process_harness.paths.workspaces.iterdir()
     (workspace / "go").touch()
 
@@ -31,7 +31,7 @@ async def test_a_turn_killed_during_a_model_call_is_resumed_and_answered(
 ) -> None:
     """H1, H3, F6: the step that was not committed is asked for again, under one note."""
     await process_harness.start()
-    # Slow for the first who asks; whoever asks again is answered at once.
+    # Slow for the first request; a repeated one is answered at once.
     process_harness.model.script(
         {"match": "slowly", "delay": 0.5, "text": "never heard to its end" * 9}
     )
@@ -42,7 +42,7 @@ async def test_a_turn_killed_during_a_model_call_is_resumed_and_answered(
     contents = await check_invariants(process_harness)
     assert [sent.outgoing.text for sent in contents.ledger.sent] == ["all of it"]
     assert process_harness.model.requests(last=1)["count"] == 2
-    [note] = notes(contents)
+    [note] = note_messages(contents)
     assert note.text.startswith("[System note:")
 
 
@@ -59,10 +59,10 @@ async def test_the_next_gateway_attaches_to_a_command_that_still_runs(
     await process_harness.until(lambda: process_harness.effects() == ["began"])
     await process_harness.kill()
     await process_harness.start()
-    let_go(process_harness)
+    release_command(process_harness)
     contents = await check_invariants(process_harness)
     assert process_harness.effects() == ["began", "ended"]
-    [result] = results(contents)
+    [result] = tool_results(contents)
     assert result.outcome is ToolOutcome.OK
     assert result.text.endswith("-out")
 
@@ -70,7 +70,7 @@ async def test_the_next_gateway_attaches_to_a_command_that_still_runs(
 async def test_a_command_that_ended_while_the_gateway_was_dead_reports_its_true_result(
     process_harness: ProcessHarness,
 ) -> None:
-    """H2: nobody was there to hear it end, and its result is known all the same."""
+    """H2: it ended while no gateway ran, and its result is known all the same."""
     await process_harness.start()
     wait = "until test -e go; do sleep 0.05; done"
     command = f"echo began >> effects.log; {wait}; echo ended >> effects.log; echo heard; exit 7"
@@ -79,19 +79,19 @@ async def test_a_command_that_ended_while_the_gateway_was_dead_reports_its_true_
     )
     await process_harness.until(lambda: process_harness.effects() == ["began"])
     await process_harness.kill()
-    let_go(process_harness)
+    release_command(process_harness)
     await process_harness.until(lambda: process_harness.effects() == ["began", "ended"])
     await asyncio.sleep(0.2)
     await process_harness.start()
     contents = await check_invariants(process_harness)
     assert process_harness.effects() == ["began", "ended"]
-    assert [result.text for result in results(contents)] == ["heard\n[exit code 7]"]
+    assert [result.text for result in tool_results(contents)] == ["heard\n[exit code 7]"]
 
 
 async def test_text_written_to_a_process_is_not_written_again(
     process_harness: ProcessHarness,
 ) -> None:
-    """H2: whether it arrived nobody knows, so the model is told so and told to check."""
+    """H2: its outcome is unknown, so the model is told so and told to check."""
     await process_harness.start()
     start = '[tool process {"action": "start", "command": "cat >> effects.log"}]'
     await process_harness.people.say(f"begin {start} [then] [text begun]")
@@ -106,7 +106,10 @@ async def test_text_written_to_a_process_is_not_written_again(
     await process_harness.start()
     contents = await check_invariants(process_harness)
     assert process_harness.effects() == ["typed"]
-    assert [result.outcome for result in results(contents)] == [ToolOutcome.OK, ToolOutcome.UNKNOWN]
+    assert [result.outcome for result in tool_results(contents)] == [
+        ToolOutcome.OK,
+        ToolOutcome.UNKNOWN,
+    ]
 
 
 async def test_messages_queued_behind_a_killed_turn_are_answered_after_it_in_order(
@@ -126,7 +129,7 @@ async def test_messages_queued_behind_a_killed_turn_are_answered_after_it_in_ord
         await asyncio.sleep(0.02)
     await process_harness.kill()
     await process_harness.start()
-    let_go(process_harness)
+    release_command(process_harness)
     contents = await check_invariants(process_harness)
     home = [s.outgoing.text for s in contents.ledger.sent if s.outgoing.chat_id == "home"]
     assert home[0] == "first"
@@ -137,14 +140,14 @@ async def test_messages_queued_behind_a_killed_turn_are_answered_after_it_in_ord
 async def test_an_answer_interrupted_while_sending_is_resent_once_and_marked(
     process_harness: ProcessHarness, point: CrashPoint
 ) -> None:
-    """I2: whether it arrived nobody can know, so the copy says that it may be one."""
+    """I2: its outcome is unknown, so the copy says that it may be one."""
     await process_harness.start(point)
     await process_harness.people.say(plain_message("a"))
     await process_harness.wait_for_crash()
     await process_harness.start()
     contents = await check_invariants(process_harness)
-    arrived = [sent.outgoing.maybe_repeated for sent in contents.ledger.sent]
-    assert arrived == ([True] if point is CrashPoint.ATTEMPT_COMMITTED else [False, True])
+    repeat_marks = [sent.outgoing.maybe_repeated for sent in contents.ledger.sent]
+    assert repeat_marks == ([True] if point is CrashPoint.ATTEMPT_COMMITTED else [False, True])
     assert process_harness.model.requests(last=1)["count"] == 1, (
         "H4: a finished turn is not run again"
     )
@@ -175,7 +178,7 @@ async def test_a_kill_while_the_platform_is_disconnected_loses_no_answer(
     await process_harness.people.set_faults(Faults(disconnected=True))
     await process_harness.kill()
     await process_harness.start()
-    let_go(process_harness)
+    release_command(process_harness)
     while (await process_harness.status())["inbox_counts"]["answered"] == 0:
         await asyncio.sleep(0.05)
     await process_harness.kill()
@@ -189,7 +192,7 @@ async def test_a_kill_while_the_platform_is_disconnected_loses_no_answer(
 async def test_a_resumed_turn_can_be_interrupted_by_the_next_message(
     new_process_harness: NewProcessHarness,
 ) -> None:
-    """G4, H3: in interrupt mode the cut turn and the message that came meanwhile both end."""
+    """G4, H3: in interrupt mode the resumed turn and the message that came meanwhile both end."""
     async with new_process_harness(busy_mode="interrupt") as process_harness:
         await process_harness.start()
         await process_harness.people.say("a [latency 30] [text too late]")

@@ -1,4 +1,4 @@
-"""`kill -9` and what belongs to a session: its cuts, its processes, its messages meanwhile."""
+"""`kill -9` and the state of a session: interruptions, processes and messages sent meanwhile."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ WITH_FAILED = ANSWERED | {InboxState.FAILED}
 async def test_a_turn_interrupted_three_times_is_given_up_and_the_next_message_gets_a_new_session(
     process_harness: ProcessHarness,
 ) -> None:
-    """F7, H3, F4: first run and two resumes; its user is told, and is answered from then on."""
+    """F7, H3, F4: first run and two resumes; its user is notified, and is answered from then on."""
     await process_harness.people.say(effect_message("a"))
     for point in (CrashPoint.REPLY_COMMITTED, CrashPoint.MODEL_CALLED, CrashPoint.MODEL_CALLED):
         await process_harness.launch(point)
@@ -39,8 +39,8 @@ async def test_a_turn_interrupted_three_times_is_given_up_and_the_next_message_g
     await process_harness.wait_until_settled()
     await process_harness.people.say(plain_message("b"))
     contents = await check_invariants(process_harness, ends=WITH_FAILED)
-    told, fresh, answer = _replies(contents)
-    assert "interrupted 3 times" in told
+    notice, fresh, answer = _replies(contents)
+    assert "interrupted 3 times" in notice
     assert "fresh conversation" in fresh
     assert answer == "answer to b"
     assert len(contents.transcripts) == 2, "the next message was to have a session of its own"
@@ -50,7 +50,7 @@ async def test_a_turn_interrupted_three_times_is_given_up_and_the_next_message_g
 async def test_the_command_of_a_turn_that_is_given_up_is_ended(
     process_harness: ProcessHarness,
 ) -> None:
-    """F7, J2: no turn wants it any more, and its user was told that it has ended."""
+    """F7, J2: no turn waits for it any more, and its user was notified that it has ended."""
     await process_harness.start()
     command = "echo $$ > pid; until test -e go; do sleep 0.05; done; echo ran >> effects.log"
     await process_harness.people.say(
@@ -87,8 +87,8 @@ async def test_a_message_queued_behind_a_turn_that_is_given_up_runs_in_the_fresh
         await process_harness.wait_for_crash()
     await process_harness.start()
     contents = await check_invariants(process_harness, ends=WITH_FAILED)
-    told, fresh, answer = _replies(contents)
-    assert "interrupted 3 times" in told
+    notice, fresh, answer = _replies(contents)
+    assert "interrupted 3 times" in notice
     assert "fresh conversation" in fresh
     assert answer == "answer to b"
 
@@ -97,26 +97,26 @@ async def test_messages_of_one_turn_are_given_up_together_with_one_reply(
     process_harness: ProcessHarness,
 ) -> None:
     """F7, G3: one reply says why, and every message of the turn ends in it."""
-    await cut_twice_in_one_turn(process_harness, "b", "c")
+    await write_twice_interrupted_turn(process_harness, "b", "c")
     await process_harness.start()
     contents = StoreContents(
         process_harness, await process_harness.wait_until_settled(), idempotent=False
     )
     assert [row.state for row in contents.inbox.values()] == ["merged", "failed"]
     assert not list(messages_end_with_one_reply(contents))
-    [told] = [sent.outgoing.text for sent in contents.ledger.sent]
-    assert "interrupted 3 times" in told
+    [notice] = [sent.outgoing.text for sent in contents.ledger.sent]
+    assert "interrupted 3 times" in notice
 
 
 def _replies(contents: StoreContents) -> list[str]:
-    """What was sent, but for what is said about a message that has to wait."""
+    """The bot's messages, without notices about messages that have to wait."""
     texts = [sent.outgoing.text for sent in contents.ledger.sent]
     return [text for text in texts if not text.startswith("I ")]
 
 
-async def cut_twice_in_one_turn(process_harness: ProcessHarness, *texts: str) -> None:
-    """The log of a gateway that died twice in a turn of several messages. Which messages share
-    a turn is a matter of microseconds, so it is written down and not waited for."""
+async def write_twice_interrupted_turn(process_harness: ProcessHarness, *texts: str) -> None:
+    """Write the store of a gateway that died twice in a turn of several messages. Which messages
+    share a turn is a matter of microseconds, so no real gateway is used."""
     source = Source(platform="simulated", chat_id="home", user_id="ann")
     route, session, turn = build_session_key(source), SessionId("s_1"), TurnId("turn_1")
     async with SqliteStore(process_harness.paths.db) as store:
@@ -149,7 +149,7 @@ async def cut_twice_in_one_turn(process_harness: ProcessHarness, *texts: str) ->
 async def test_a_completed_turn_resets_the_count_of_interruptions(
     process_harness: ProcessHarness,
 ) -> None:
-    """F7: only cuts in a row count; a completed turn clears them."""
+    """F7: only interruptions in a row count; a completed turn clears them."""
     for name in ("a", "b"):
         await process_harness.people.say(effect_message(name))
         for point in (CrashPoint.REPLY_COMMITTED, CrashPoint.MODEL_CALLED):
@@ -203,7 +203,7 @@ async def test_a_message_sent_while_down_is_answered_after_start(
 
 
 async def test_an_update_delivered_twice_is_accepted_once(process_harness: ProcessHarness) -> None:
-    """G2: in one life, and by a life that never saw the first."""
+    """G2: by the same gateway, and by one that never saw the first."""
     await process_harness.people.set_faults(Faults(duplicates=1))
     await process_harness.start()
     await process_harness.people.say(effect_message("a"))
@@ -243,8 +243,8 @@ async def test_status_shows_balanced_message_counts_after_a_kill(
     await process_harness.start()
     await process_harness.wait_until_settled()
     ledger: dict[str, int] = {}
-    while not ledger:  # a busy loop may have said nothing of it yet; then the last word is told
-        asking = await asyncio.create_subprocess_exec(
+    while not ledger:  # the first snapshot may not exist yet
+        status = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
             "holdfast.cli",
@@ -253,8 +253,8 @@ async def test_status_shows_balanced_message_counts_after_a_kill(
             stdout=asyncio.subprocess.PIPE,
             env=process_harness.environment(),
         )
-        told, _ = await asking.communicate()
-        ledger = json.loads(told)["snapshot"]["inbox_counts"]
+        output, _ = await status.communicate()
+        ledger = json.loads(output)["snapshot"]["inbox_counts"]
     assert ledger["accepted"] == ledger["answered"] == 1
     assert ledger["queued"] == ledger["running"] == 0
     await check_invariants(process_harness)

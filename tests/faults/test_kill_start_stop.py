@@ -25,51 +25,53 @@ def seed() -> int:
     return int(chosen) if chosen else random.SystemRandom().randrange(2**32)
 
 
-class Chain:
-    """Owns a lineage whose lives are killed, one after the other, and what they were asked."""
+class KillChain:
+    """Kills the gateways of a succession one after the other, and counts their messages."""
 
-    def __init__(self, succession: GatewaySuccession, chance: random.Random) -> None:
+    def __init__(self, succession: GatewaySuccession, rng: random.Random) -> None:
         self.succession = succession
-        self.chance = chance
-        self.asked = 0
-        self.start_takes = 1.0
-        self.stop_takes = 0.3
+        self.rng = rng
+        self.messages_sent = 0
+        self.start_seconds = 1.0
+        self.stop_seconds = 0.3
 
     async def start(self) -> LaunchedProcess:
-        """At once after whatever was before; it must become ready, and answer."""
+        """Start the next gateway at once; it must become ready, and answer."""
         began = time.monotonic()
-        life = await self.succession.start()
-        self.start_takes = time.monotonic() - began
-        self.asked += 1
-        answer = await self.succession.ask(life.address, "hello", message_id=f"m-{self.asked}")
+        running = await self.succession.start()
+        self.start_seconds = time.monotonic() - began
+        self.messages_sent += 1
+        answer = await self.succession.ask(
+            running.address, "hello", message_id=f"m-{self.messages_sent}"
+        )
         assert answer
-        return life
+        return running
 
-    async def kill_in_start(self, life: LaunchedProcess) -> None:
-        """The life that runs is killed; the next is, somewhere on its way to ready."""
-        await life.kill()
+    async def kill_in_start(self, running: LaunchedProcess) -> None:
+        """Kill the running gateway, and then the next one at a random instant of its start."""
+        await running.kill()
         victim = await self.succession.launch()
-        await asyncio.sleep(self.chance.uniform(0, self.start_takes))
+        await asyncio.sleep(self.rng.uniform(0, self.start_seconds))
         await victim.kill()
 
-    async def kill_in_stop(self, life: LaunchedProcess) -> None:
+    async def kill_in_stop(self, running: LaunchedProcess) -> None:
         began = time.monotonic()
-        life.signal(signal.SIGTERM)
+        running.signal(signal.SIGTERM)
         try:
-            async with asyncio.timeout(self.chance.uniform(0, self.stop_takes)):
-                await life.wait_for_exit()
-            self.stop_takes = time.monotonic() - began
+            async with asyncio.timeout(self.rng.uniform(0, self.stop_seconds)):
+                await running.wait_for_exit()
+            self.stop_seconds = time.monotonic() - began
         except TimeoutError:
             pass
-        await life.kill()
+        await running.kill()
 
     async def run(self, kills: int, *, stopping: bool) -> None:
-        life = await self.start()
+        running = await self.start()
         for _ in range(kills):
-            await (self.kill_in_stop(life) if stopping else self.kill_in_start(life))
-            life = await self.start()
+            await (self.kill_in_stop(running) if stopping else self.kill_in_start(running))
+            running = await self.start()
         ledger = (await self.succession.status())["inbox_counts"]
-        assert ledger["answered"] == ledger["accepted"] == self.asked, ledger
+        assert ledger["answered"] == ledger["accepted"] == self.messages_sent, ledger
 
 
 class KillAndStart(Protocol):
@@ -78,14 +80,14 @@ class KillAndStart(Protocol):
 
 @pytest.fixture
 def kill_and_start(tmp_path: Path, model_process: ModelProcess) -> KillAndStart:
-    """With a model that answers at once: the demo takes its time, a second for each life."""
+    """Uses a model that answers at once: the demo model takes a second for each gateway."""
     model = f'provider = "openai"\nname = "scripted"\nbase_url = "{model_process.base_url}"'
 
     async def run(kills: int, *, stopping: bool) -> None:
         chosen = seed()
         print(f"HOLDFAST_SEED={chosen}")
         async with open_succession(tmp_path / "home", model=model, forked=True) as succession:
-            await Chain(succession, random.Random(chosen)).run(kills, stopping=stopping)
+            await KillChain(succession, random.Random(chosen)).run(kills, stopping=stopping)
 
     return run
 

@@ -1,4 +1,4 @@
-"""I4 with a real gateway killed: a reply that grows in its chat is one delivery all the same."""
+"""`kill -9` while a reply is streamed: it stays one delivery (I4)."""
 
 import pytest
 from tests.faults.conservation import check_invariants
@@ -8,27 +8,27 @@ from holdfast.core.crash_points import CrashPoint
 from holdfast.testing.simulated.events import Faults
 
 P = CrashPoint
-EDITING = ("--edit", "--edit-interval", "0.02")
+EDIT_OPTIONS = ("--edit", "--edit-interval", "0.02")
 
-LAST = f"{P.EDIT_COMMITTED}:1"  # with the end of the turn
+LAST_POINT = f"{P.EDIT_COMMITTED}:1"  # with the end of the turn
 
-# Several passes of a point are several places in the life of one message.
+# Several passes of a point are several steps of one streamed message.
 POINTS = (
     f"{P.STREAM_ROW_COMMITTED}:1",
     f"{P.SENT}:1",
     f"{P.RECEIPT_COMMITTED}:1",
     f"{P.EDIT_SENT}:2",
-    LAST,
+    LAST_POINT,
 )
 
 
-# For the first who asks: it is never heard to its end, however long the gateway stands still.
+# For the first request: it never ends, however long the gateway stands still.
 ENDLESS = {"match": "tell", "delay": 0.05, "split": 4, "text": "what is said and said again " * 99}
 
 
-def slowly(name: str, *, words: int = 1) -> str:
-    """A message whose answer takes half a second to be said, or as many times as long, in pieces
-    of a few characters."""
+def streamed_slowly(name: str, *, words: int = 1) -> str:
+    """A message whose answer is streamed in pieces of a few characters, for half a second times
+    `words`."""
     answer = f"a long answer to the question {name}, " * words
     return f"tell {name} [delay 0.05][split 4][text {answer.rstrip(', ')}]"
 
@@ -39,11 +39,13 @@ async def test_a_gateway_killed_while_it_streams_completes_the_reply_in_the_same
 ) -> None:
     """H3, H4, I2, I4: never two messages for one reply unless the second is marked, and the last
     words that are shown are the answer."""
-    async with new_process_harness(*EDITING) as process_harness:
-        if order != LAST:
+    async with new_process_harness(*EDIT_OPTIONS) as process_harness:
+        if order != LAST_POINT:
             process_harness.model.script(ENDLESS)
         await process_harness.start(order)
-        await process_harness.people.say(slowly("a", words=4 if order == LAST else 1))
+        await process_harness.people.say(
+            streamed_slowly("a", words=4 if order == LAST_POINT else 1)
+        )
         await process_harness.wait_for_crash()
         await process_harness.start()
         contents = await check_invariants(process_harness)
@@ -53,9 +55,9 @@ async def test_a_gateway_killed_while_it_streams_completes_the_reply_in_the_same
 async def test_a_vendor_that_knows_the_delivery_id_shows_a_reply_in_one_message(
     new_process_harness: NewProcessHarness,
 ) -> None:
-    """I2, I4: twice cut between a send and its receipt, and still one message."""
-    async with new_process_harness(*EDITING, "--idempotent-send") as process_harness:
-        await process_harness.people.say(slowly("a"))
+    """I2, I4: twice killed between a send and its receipt, and still one message."""
+    async with new_process_harness(*EDIT_OPTIONS, "--idempotent-send") as process_harness:
+        await process_harness.people.say(streamed_slowly("a"))
         for _ in range(2):
             await process_harness.launch(P.SENT)
             await process_harness.wait_for_crash()
@@ -68,11 +70,11 @@ async def test_a_long_reply_interrupted_between_its_parts_loses_none_and_repeats
     new_process_harness: NewProcessHarness,
 ) -> None:
     """I2, I4: in parts, with flood control and rejected edits on the way."""
-    async with new_process_harness(*EDITING, "--max-length", "12") as process_harness:
+    async with new_process_harness(*EDIT_OPTIONS, "--max-length", "12") as process_harness:
         faults = Faults(floods=2, retry_after=0.1, rejected_edits=1, lost_edits=1)
         await process_harness.people.set_faults(faults)
         await process_harness.start(f"{P.RECEIPT_COMMITTED}:2")
-        await process_harness.people.say(slowly("a"))
+        await process_harness.people.say(streamed_slowly("a"))
         await process_harness.wait_for_crash()
         await process_harness.start()
         contents = await check_invariants(process_harness)

@@ -1,4 +1,4 @@
-"""`kill -9` while children work, and what the next start makes of them and of their parent."""
+"""`kill -9` while subagents run: the next start resumes them and their parent."""
 
 import asyncio
 import json
@@ -16,14 +16,14 @@ from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 P = CrashPoint
 
 
-def doing(name: str, *, wait_for: str = "") -> str:
-    """A task that writes its name into a file, once, and is through when another file is there."""
+def subagent_task(name: str, *, wait_for: str = "") -> str:
+    """A task that writes its name into a file, and ends when another file exists."""
     wait = f"; until test -e {wait_for}; do sleep 0.05; done" if wait_for else ""
     call = json.dumps({"command": f"echo {name} >> effects.log{wait}"})
     return f"do {name} [tool terminal {call}] [then] [text did {name}]"
 
 
-def delegating(*tasks: str, answer: str, context: str = "", **more: Any) -> str:
+def delegation(*tasks: str, answer: str, context: str = "", **more: Any) -> str:
     """`context` is given to the last of the tasks."""
     given: list[dict[str, str]] = [{"task": task} for task in tasks]
     given[-1]["context"] = context
@@ -36,8 +36,8 @@ def touch(process_harness: ProcessHarness, name: str) -> None:
     (workspace / name).touch()
 
 
-async def sent(process_harness: ProcessHarness, text: str) -> None:
-    """Once the people have read this."""
+async def wait_for_text(process_harness: ProcessHarness, text: str) -> None:
+    """Wait until a chat has got this text."""
     async with asyncio.timeout(SETTLES_WITHIN):
         while text not in [
             one.outgoing.text for one in (await process_harness.people.ledger()).sent
@@ -45,10 +45,10 @@ async def sent(process_harness: ProcessHarness, text: str) -> None:
             await asyncio.sleep(0.03)
 
 
-def result(contents: StoreContents) -> ToolMessage:
+def delegate_result(contents: StoreContents) -> ToolMessage:
     found = [m for ms in contents.transcripts.values() for m in ms if isinstance(m, ToolMessage)]
-    [told] = [message for message in found if message.name == "delegate"]
-    return told
+    [found_result] = [message for message in found if message.name == "delegate"]
+    return found_result
 
 
 def answers(contents: StoreContents) -> list[str]:
@@ -58,13 +58,13 @@ def answers(contents: StoreContents) -> list[str]:
 async def test_killed_subagents_end_once_and_their_parent_gets_both_results(
     process_harness: ProcessHarness,
 ) -> None:
-    """H1, H2, G2: one is in a command, the other is being spoken to; both are gone on with."""
+    """H1, H2, G2: one runs a command, the other waits for its model; both are resumed."""
     await process_harness.start()
-    # Only the child itself is told its context in a line of its own. Slow for the first who asks.
+    # Only the subagent gets its context in a line of its own. Slow for the first request.
     slowly = {"delay": 0.5, "text": "never heard to its end " * 20}
     process_harness.model.script({"match": "\nslowly", **slowly})
-    tasks = doing("a", wait_for="go"), "speak [text spoken]"
-    await process_harness.people.say(delegating(*tasks, context="slowly", answer="both done"))
+    tasks = subagent_task("a", wait_for="go"), "speak [text spoken]"
+    await process_harness.people.say(delegation(*tasks, context="slowly", answer="both done"))
     await process_harness.until(lambda: process_harness.effects() == ["a"])
     await process_harness.until(lambda: process_harness.model.requests(last=1)["count"] >= 3)
     await process_harness.kill()
@@ -72,18 +72,18 @@ async def test_killed_subagents_end_once_and_their_parent_gets_both_results(
     touch(process_harness, "go")
     contents = await check_invariants(process_harness)
     assert process_harness.effects() == ["a"]
-    told = result(contents)
-    assert told.outcome is ToolOutcome.OK
-    assert "\ndid a\n" in told.text
-    assert told.text.endswith("\nspoken")
+    result = delegate_result(contents)
+    assert result.outcome is ToolOutcome.OK
+    assert "\ndid a\n" in result.text
+    assert result.text.endswith("\nspoken")
     assert answers(contents) == ["both done"]
 
 
 async def test_a_subagent_that_had_ended_is_not_run_again(process_harness: ProcessHarness) -> None:
     """H1, H2: its reply is in the log; the call finds it there, and waits for the other."""
     await process_harness.start()
-    tasks = doing("quick"), doing("slow", wait_for="go")
-    await process_harness.people.say(delegating(*tasks, answer="both done"))
+    tasks = subagent_task("quick"), subagent_task("slow", wait_for="go")
+    await process_harness.people.say(delegation(*tasks, answer="both done"))
     await process_harness.until(lambda: sorted(process_harness.effects()) == ["quick", "slow"])
     while (await process_harness.status())["inbox_counts"]["answered"] == 0:
         await asyncio.sleep(0.03)
@@ -92,33 +92,35 @@ async def test_a_subagent_that_had_ended_is_not_run_again(process_harness: Proce
     touch(process_harness, "go")
     contents = await check_invariants(process_harness)
     assert sorted(process_harness.effects()) == ["quick", "slow"]
-    assert "\ndid quick\n" in result(contents).text
-    assert result(contents).text.endswith("\ndid slow")
+    assert "\ndid quick\n" in delegate_result(contents).text
+    assert delegate_result(contents).text.endswith("\ndid slow")
     assert answers(contents) == ["both done"]
 
 
 async def test_a_killed_background_subagent_reports_once(
     process_harness: ProcessHarness,
 ) -> None:
-    """G2, H3, I2: its turn goes on by itself, and its reply is one message of the chat."""
+    """G2, H3, I2: its turn is resumed, and its reply is one message of the chat."""
     await process_harness.start()
-    # What the child replies tells the model what to make of it in the turn that it begins.
-    task = doing("a", wait_for="go").replace("[text did a]", "[text did a [text told of it]]")
-    await process_harness.people.say(delegating(task, answer="under way", background=True))
+    # The subagent's reply scripts the model's answer in the turn that it starts.
+    task = subagent_task("a", wait_for="go").replace(
+        "[text did a]", "[text did a [text told of it]]"
+    )
+    await process_harness.people.say(delegation(task, answer="under way", background=True))
     await process_harness.until(lambda: process_harness.effects() == ["a"])
-    await sent(process_harness, "under way")
+    await wait_for_text(process_harness, "under way")
     await process_harness.kill()
     await process_harness.start()
     touch(process_harness, "go")
-    await sent(process_harness, "told of it")
+    await wait_for_text(process_harness, "told of it")
     contents = await check_invariants(process_harness)
     assert process_harness.effects() == ["a"]
     assert answers(contents)[-1] == "told of it"
     assert Counter(answers(contents))["told of it"] == 1
 
 
-# The child's accept, its turn, its end, its delivery back, and the accept of that.
-BETWEEN = (
+# The subagent's accept, its turn, its end, its delivery back, and the accept of that.
+BACKGROUND_POINTS = (
     f"{P.ACCEPT_COMMITTED}:2",
     f"{P.TURN_BEGUN}:2",
     f"{P.END_COMMITTED}:2",
@@ -128,37 +130,37 @@ BETWEEN = (
 )
 
 
-@pytest.mark.parametrize("order", BETWEEN)
+@pytest.mark.parametrize("order", BACKGROUND_POINTS)
 async def test_a_background_result_is_reported_once_after_a_kill_at_any_point(
     process_harness: ProcessHarness, order: str
 ) -> None:
     """G2, I2: sent twice, the result is accepted once; nothing of it is lost on the way."""
     await process_harness.start(order)
-    task = doing("a").replace("[text did a]", "[text did a [text told of it]]")
-    await process_harness.people.say(delegating(task, answer="under way", background=True))
+    task = subagent_task("a").replace("[text did a]", "[text did a [text told of it]]")
+    await process_harness.people.say(delegation(task, answer="under way", background=True))
     await process_harness.wait_for_crash()
     await process_harness.start()
-    await sent(process_harness, "told of it")
+    await wait_for_text(process_harness, "told of it")
     contents = await check_invariants(process_harness)
     assert process_harness.effects() == ["a"]
-    brought = [
+    results = [
         row for row in contents.inbox.values() if row.event_id.startswith(f"{INTERNAL_PLATFORM}:")
     ]
-    assert len(brought) == 1
+    assert len(results) == 1
 
 
 async def test_a_background_command_killed_before_its_answer_starts_one_subagent(
     process_harness: ProcessHarness,
 ) -> None:
-    """G5: carried out again by the next start, it finds the child that it has."""
+    """G5: carried out again by the next start, it finds the existing subagent."""
     await process_harness.start(f"{P.ACCEPT_COMMITTED}:2")
-    task = doing("a").replace("[text did a]", "[text did a [text told of it]]")
+    task = subagent_task("a").replace("[text did a]", "[text did a [text told of it]]")
     await process_harness.people.say(f"/background {task}")
     await process_harness.wait_for_crash()
     await process_harness.start()
-    await sent(process_harness, "told of it")
+    await wait_for_text(process_harness, "told of it")
     contents = await check_invariants(process_harness)
     assert process_harness.effects() == ["a"]
-    [told, answer] = answers(contents)
-    assert told.startswith("Working on it in the background: do a")
+    [notice, answer] = answers(contents)
+    assert notice.startswith("Working on it in the background: do a")
     assert answer == "told of it"

@@ -1,7 +1,7 @@
-"""A home that an earlier version left, killed at work: this one opens it, goes on, and attaches.
+"""A home that an earlier version left when it was killed: this version opens it and resumes it.
 
-What is kept on disk and said on the wire to a runner is a promise between versions, and names in
-the code are not: whatever is renamed, all of this stays as it is.
+The store, the files and the wire protocol of runners are promises between versions; names in the
+code are not.
 """
 
 import asyncio
@@ -23,20 +23,20 @@ from holdfast.testing.misbehaving_model.process import ModelProcess
 from holdfast.testing.simulated.events import BotMessage, Ledger
 from holdfast.testing.simulated.people import PeopleClient
 
-WAITED = 'wait for it [tool process {"action": "wait", "id": "p1"}] [then] [text waited]'
-SUDO = (
+WAIT_MESSAGE = 'wait for it [tool process {"action": "wait", "id": "p1"}] [then] [text waited]'
+SUDO_MESSAGE = (
     'again [tool terminal {"command": "sudo -n true; echo again >> effects.log"}] [then] [text ok]'
 )
-# Rows that nobody changes: a later version may only add to them. A prompt is made anew where the
-# configuration, or another version on purpose, puts it in other words; a new name is no reason.
-ONLY_ADDED_TO = (
+# Tables to which a later version may only add rows. A prompt is rebuilt when the configuration or
+# its wording changes, and not because of a renaming in the code.
+APPEND_ONLY_TABLES = (
     *("messages", "undone", "compactions", "children", "routes", "prompts", "audit", "audit_words"),
     *("configurations", "notes", "notebooks", "approval_rules", "principals", "jobs", "job_runs"),
     *("homes", "quiet_chats", "busy", "pairing_tries", "auxiliary", "restarts"),
 )
 
 
-# Words of the command line that have a new name; stored values have none.
+# Options and keys of the command line that have a new name; stored values have none.
 RENAMED_OPTIONS = {"--children": "--subagents"}
 RENAMED_KEYS = {
     "about": "topic",
@@ -50,8 +50,8 @@ RENAMED_KEYS = {
 }
 
 
-class Heir(ProcessHarness):
-    """A process_harness whose home another version has furnished."""
+class UpgradedGateway(ProcessHarness):
+    """A harness on the home of the earlier version."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Heir(ProcessHarness):
         self._people = PeopleClient(vendor, http=http)
 
     def environment(self, crash_at: str = "") -> dict[str, str]:
-        """The file stays as it was found: it names no address."""
+        """The addresses come by variables, since the configuration file stays unchanged."""
         return {
             **super().environment(crash_at),
             "HOLDFAST_MODEL_BASE_URL": self.model.base_url,
@@ -74,7 +74,7 @@ class Heir(ProcessHarness):
         }
 
     async def cli(self, *arguments: str) -> Any:
-        """What the command line says while the gateway runs."""
+        """The output of the command line while the gateway runs."""
         done = await asyncio.to_thread(run_holdfast, *arguments, env=self.environment())
         assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
         return json.loads(done.stdout)
@@ -85,14 +85,14 @@ class Heir(ProcessHarness):
         async with self.http.request(method, url, headers=headers) as response:
             return response.status, await response.json()
 
-    async def arrived(self, delivery: str, chat: str, text: str) -> str:
-        """The last gateway had sent this; the id that it has at the vendor."""
+    async def record_sent(self, delivery: str, chat: str, text: str) -> str:
+        """Let the vendor have a message that the killed gateway sent; returns its id there."""
         sent = {"delivery_id": delivery, "chat_id": chat, "text": text}
         async with self.http.post(f"{self._vendor}/send", json=sent) as response:
             return str((await response.json())["message_id"])
 
-    async def heard(self, chat: str, text: str) -> None:
-        """Once a chat has read this."""
+    async def wait_for_text(self, chat: str, text: str) -> None:
+        """Wait until a chat has got this text."""
         try:
             async with asyncio.timeout(SETTLES_WITHIN):
                 while text not in [one.text for one in sent_to(await self.people.ledger(), chat)]:
@@ -107,21 +107,21 @@ def sent_to(ledger: Ledger, chat: str) -> list[BotMessage]:
 
 
 @asynccontextmanager
-async def inherited(
+async def open_upgraded_gateway(
     previous: PreviousHome, model: ModelProcess, *options: str
-) -> AsyncIterator[Heir]:
+) -> AsyncIterator[UpgradedGateway]:
     """`options` are the vendor's. No gateway runs yet."""
     model.reset()
     async with vendor(*options) as base_url, aiohttp.ClientSession() as http:
-        heir = Heir(previous, model=model, http=http, vendor=base_url)
+        gateway = UpgradedGateway(previous, model=model, http=http, vendor=base_url)
         try:
-            yield heir
+            yield gateway
         finally:
-            await heir.end_processes()
+            await gateway.end_processes()
 
 
-class Life:
-    """Owns what was seen of a gateway of this version in that home, from its start to its stop."""
+class UpgradedRun:
+    """What was observed of a gateway of this version on that home, from its start to its stop."""
 
     def __init__(self, previous: PreviousHome) -> None:
         self.previous = previous
@@ -147,297 +147,318 @@ class Life:
 
 
 @pytest.fixture(scope="module")
-def life(tmp_path_factory: pytest.TempPathFactory, model_process: ModelProcess) -> Iterator[Life]:
-    """One life with the runner that outlived the last one, in which everything is gone on with."""
+def upgraded(
+    tmp_path_factory: pytest.TempPathFactory, model_process: ModelProcess
+) -> Iterator[UpgradedRun]:
+    """A run with the runner that outlived the killed gateway, in which everything is resumed."""
     previous = PreviousHome(tmp_path_factory.mktemp("home"))
     runner = PreviousRunner(previous, "work")
-    life = Life(previous)
+    upgraded = UpgradedRun(previous)
 
-    async def live() -> None:
-        async with inherited(previous, model_process) as heir:
-            await heir.start()
-            await look_around(heir, life)
-            life.seen["runner"] = runner.alive, runner.pid
-            await go_on(heir, life)
-            await heir.cli("config", "rollback", "1", "--yes", "--json")
-            life.ledger = await heir.wait_until_settled()
-            life.requests = model_process.requests()["requests"]
-            await heir.stop()
-            life.seen["runner_ended"] = not runner.alive
+    async def run() -> None:
+        async with open_upgraded_gateway(previous, model_process) as gateway:
+            await gateway.start()
+            await record_state(gateway, upgraded)
+            upgraded.seen["runner"] = runner.alive, runner.pid
+            await resume_all(gateway, upgraded)
+            await gateway.cli("config", "rollback", "1", "--yes", "--json")
+            upgraded.ledger = await gateway.wait_until_settled()
+            upgraded.requests = model_process.requests()["requests"]
+            await gateway.stop()
+            upgraded.seen["runner_ended"] = not runner.alive
 
     try:
-        asyncio.run(live())
-        yield life
+        asyncio.run(run())
+        yield upgraded
     finally:
         runner.end()
 
 
-async def look_around(heir: Heir, life: Life) -> None:
-    """What there is before anybody has said a word."""
+async def record_state(gateway: UpgradedGateway, upgraded: UpgradedRun) -> None:
+    """Record the state before any new message."""
     for question in (
         *("doctor --skip model", "approvals list", "jobs list", "jobs history 2"),
         "config history -n 1000",
     ):
-        life.seen[question] = await heir.cli(*question.split(), "--json")
-    work = life.previous.session("work")
-    life.seen["runners"] = life.previous.tables()["runners"]
-    life.seen["process"] = await heir.api(f"/sessions/{work}/processes/p1")
-    life.seen["viewer"] = await heir.api("/sessions", token=life.previous.viewer)
-    life.seen["viewer_refused"] = await heir.api(
-        f"/sessions/{work}/stop", token=life.previous.viewer, method="POST"
+        upgraded.seen[question] = await gateway.cli(*question.split(), "--json")
+    work = upgraded.previous.session("work")
+    upgraded.seen["runners"] = upgraded.previous.tables()["runners"]
+    upgraded.seen["process"] = await gateway.api(f"/sessions/{work}/processes/p1")
+    upgraded.seen["viewer"] = await gateway.api("/sessions", token=upgraded.previous.viewer)
+    upgraded.seen["viewer_refused"] = await gateway.api(
+        f"/sessions/{work}/stop", token=upgraded.previous.viewer, method="POST"
     )
 
 
-async def go_on(heir: Heir, life: Life) -> None:
-    """Everything that waited is let go, and everybody speaks again."""
-    work = life.previous.workspace("work")
+async def resume_all(gateway: UpgradedGateway, upgraded: UpgradedRun) -> None:
+    """Release everything that waits, and send new messages."""
+    work = upgraded.previous.workspace("work")
     (work / "go").write_text("the true result\n")
-    await heir.heard("work", "looked")
+    await gateway.wait_for_text("work", "looked")
     (work / "halt").write_text("the last words\n")
-    await heir.people.say(WAITED, chat="work")
-    await heir.people.say("yes", chat="asked")
-    await heir.people.say(SUDO, chat="rule")
-    await heir.people.say("hello [text hello ben]", chat="ben", user="ben")
-    await heir.people.say("who am I [text somebody]", chat="unheard")
+    await gateway.people.say(WAIT_MESSAGE, chat="work")
+    await gateway.people.say("yes", chat="asked")
+    await gateway.people.say(SUDO_MESSAGE, chat="rule")
+    await gateway.people.say("hello [text hello ben]", chat="ben", user="ben")
+    await gateway.people.say("who am I [text somebody]", chat="unheard")
     for chat, text in (
         *(("work", "waited"), ("asked", "it is done"), ("rule", "ok"), ("ben", "hello ben")),
         *(("unheard", "somebody"), ("open", "spoken at last"), ("kin", "the kin answered")),
         ("doubt", "did this arrive"),
     ):
-        await heir.heard(chat, text)
+        await gateway.wait_for_text(chat, text)
 
 
-def test_the_home_is_opened_without_a_migration_and_is_healthy(life: Life) -> None:
-    """K5: no migration, no mending, no complaint."""
-    assert life.same_schema()
-    assert life.seen["doctor --skip model"]["healthy"] is True
-    assert life.previous.rows("PRAGMA integrity_check") == [("ok",)]
-    assert life.previous.rows("SELECT 1 FROM turns WHERE state = 'open'") == []
-    assert life.previous.rows("SELECT 1 FROM inbox WHERE ended_at IS NULL") == []
+def test_the_home_is_opened_without_a_migration_and_is_healthy(upgraded: UpgradedRun) -> None:
+    """K5: no migration, no repair, no problem."""
+    assert upgraded.same_schema()
+    assert upgraded.seen["doctor --skip model"]["healthy"] is True
+    assert upgraded.previous.rows("PRAGMA integrity_check") == [("ok",)]
+    assert upgraded.previous.rows("SELECT 1 FROM turns WHERE state = 'open'") == []
+    assert upgraded.previous.rows("SELECT 1 FROM inbox WHERE ended_at IS NULL") == []
 
 
-@pytest.mark.parametrize("table", ONLY_ADDED_TO)
-def test_stored_rows_stay_unchanged(life: Life, table: str) -> None:
-    """To go on adds to what there is."""
-    before, after = life.before[table], life.after()[table]
+@pytest.mark.parametrize("table", APPEND_ONLY_TABLES)
+def test_stored_rows_stay_unchanged(upgraded: UpgradedRun, table: str) -> None:
+    """A resumed run only adds rows."""
+    before, after = upgraded.before[table], upgraded.after()[table]
     assert before
     assert {key: after.get(key) for key in before} == before
 
 
-def test_an_interrupted_turn_is_resumed_with_a_note_and_answered_once(life: Life) -> None:
+def test_an_interrupted_turn_is_resumed_with_a_note_and_answered_once(
+    upgraded: UpgradedRun,
+) -> None:
     """H1, H3, G2"""
-    assert life.sent("open") == ["spoken at last"]
-    [said, note, answer] = life.previous.transcript("open")
+    assert upgraded.sent("open") == ["spoken at last"]
+    [said, note, answer] = upgraded.previous.transcript("open")
     assert (said["type"], note["type"], answer["type"]) == ("user", "note", "assistant")
     assert note["text"].startswith("[System note:")
 
 
-def test_a_resumed_turn_has_the_prompt_that_its_session_began_with(life: Life) -> None:
+def test_a_resumed_turn_has_the_prompt_that_its_session_began_with(upgraded: UpgradedRun) -> None:
     """It was made on another day, by another version."""
-    session = life.previous.session("open")
-    [prompt] = [row[1] for row in life.before["prompts"].values() if row[0] == session]
-    asked = [one for one in life.requests if "speak at last" in json.dumps(one)]
+    session = upgraded.previous.session("open")
+    [prompt] = [row[1] for row in upgraded.before["prompts"].values() if row[0] == session]
+    asked = [one for one in upgraded.requests if "speak at last" in json.dumps(one)]
     assert [one["messages"][0]["content"] for one in asked] == [prompt]
 
 
-def test_the_runner_is_recognised_and_not_replaced(life: Life) -> None:
+def test_the_runner_is_recognised_and_not_replaced(upgraded: UpgradedRun) -> None:
     """J2: by pid and start time; its row is the one that it had."""
-    assert life.seen["runner"] == (True, next(row[1] for row in life.before["runners"].values()))
-    assert life.seen["runners"] == life.before["runners"]
-    assert life.seen["runner_ended"], "who stops a gateway ends its runners"
+    assert upgraded.seen["runner"] == (
+        True,
+        next(row[1] for row in upgraded.before["runners"].values()),
+    )
+    assert upgraded.seen["runners"] == upgraded.before["runners"]
+    assert upgraded.seen["runner_ended"], "a stop of the gateway ends its runners"
 
 
-def test_the_running_command_is_attached_to_and_has_its_true_result(life: Life) -> None:
+def test_the_running_command_is_attached_to_and_has_its_true_result(upgraded: UpgradedRun) -> None:
     """H2, J2"""
-    [_, ran, *_] = life.previous.results("work")
+    [_, ran, *_] = upgraded.previous.results("work")
     assert (ran["name"], ran["text"]) == ("terminal", "the true result")
-    assert "outcome" not in ran  # which is how one that ended well is kept
-    effects = (life.previous.workspace("work") / "effects.log").read_text().split()
+    assert "outcome" not in ran  # as for every successful call
+    effects = (upgraded.previous.workspace("work") / "effects.log").read_text().split()
     assert effects == ["began", "ended"]
 
 
-def test_the_queued_message_is_answered_next(life: Life) -> None:
+def test_the_queued_message_is_answered_next(upgraded: UpgradedRun) -> None:
     """G4, H5: in the order in which they came."""
-    assert life.sent("work") == ["it ran", "looked", "waited"]
+    assert upgraded.sent("work") == ["it ran", "looked", "waited"]
 
 
-def test_the_background_process_is_adopted_and_can_be_read(life: Life) -> None:
+def test_the_background_process_is_adopted_and_can_be_read(upgraded: UpgradedRun) -> None:
     """J2: over HTTP, by the agent while it runs, and to its end."""
-    status, process = life.seen["process"]
+    status, process = upgraded.seen["process"]
     assert (status, process["running"], process["output"]) == (200, True, "ready\n")
-    [_, _, looked, waited] = life.previous.results("work")
+    [_, _, looked, waited] = upgraded.previous.results("work")
     assert "p1 running: echo ready;" in looked["text"]
     assert "\nready\n" in looked["text"]
     assert "p1 ended with exit code 0" in waited["text"]
     assert waited["text"].endswith("the last words")
 
 
-def test_the_pending_approval_still_waits_and_its_answer_resumes_the_turn(life: Life) -> None:
+def test_the_pending_approval_still_waits_and_its_answer_resumes_the_turn(
+    upgraded: UpgradedRun,
+) -> None:
     """J3: it is not asked again, and the command runs once."""
-    [waiting] = [one for one in life.seen["approvals list"] if one["state"] == "pending"]
+    [waiting] = [one for one in upgraded.seen["approvals list"] if one["state"] == "pending"]
     assert waiting["command"].startswith("mkdir -p free && chmod -R 777 free")
-    told = life.sent("asked")
+    told = upgraded.sent("asked")
     assert told[-1] == "it is done"
     assert not [text for text in told if text.startswith("May this run?")]
-    assert (life.previous.workspace("asked") / "effects.log").read_text() == "asked\n"
+    assert (upgraded.previous.workspace("asked") / "effects.log").read_text() == "asked\n"
     sql = "SELECT state, said_by FROM approvals WHERE id = ?"
-    assert life.previous.rows(sql, waiting["id"]) == [("approved", "simulated:default:ann")]
+    assert upgraded.previous.rows(sql, waiting["id"]) == [("approved", "simulated:default:ann")]
 
 
-def test_a_standing_approval_rule_still_applies(life: Life) -> None:
+def test_a_standing_approval_rule_still_applies(upgraded: UpgradedRun) -> None:
     """J3: what it allows is known by the same name."""
-    assert life.sent("rule") == ["ok"]
-    effects = life.previous.workspace("rule") / "effects.log"
+    assert upgraded.sent("rule") == ["ok"]
+    effects = upgraded.previous.workspace("rule") / "effects.log"
     assert effects.read_text() == "allowed\nagain\n"
 
 
-def test_an_answer_without_a_receipt_is_sent_once_more_and_marked(life: Life) -> None:
+def test_an_answer_without_a_receipt_is_sent_once_more_and_marked(upgraded: UpgradedRun) -> None:
     """I2"""
-    arrived = sent_to(life.ledger, "doubt")
+    arrived = sent_to(upgraded.ledger, "doubt")
     assert [(one.text, one.outgoing.maybe_repeated) for one in arrived] == [
         ("did this arrive", True)
     ]
-    [row] = life.previous.rows("SELECT state, resends FROM outbox WHERE id = ?", unsure(life))
+    [row] = upgraded.previous.rows(
+        "SELECT state, resends FROM outbox WHERE id = ?", unknown_delivery(upgraded)
+    )
     assert row == ("sent", 1)
-    marked = [one.outgoing.chat_id for one in life.ledger.sent if one.outgoing.maybe_repeated]
+    marked = [one.outgoing.chat_id for one in upgraded.ledger.sent if one.outgoing.maybe_repeated]
     assert marked == ["doubt"]
 
 
-def unsure(life: Life) -> str:
-    """The delivery of which nobody knew."""
+def unknown_delivery(upgraded: UpgradedRun) -> str:
+    """The delivery with an unknown outcome."""
     columns = [
-        name for (name,) in life.previous.rows("SELECT name FROM pragma_table_info('outbox')")
+        name for (name,) in upgraded.previous.rows("SELECT name FROM pragma_table_info('outbox')")
     ]
     state, name = columns.index("state"), columns.index("id")
-    [found] = [row[name] for row in life.before["outbox"].values() if row[state] == "sending"]
+    [found] = [row[name] for row in upgraded.before["outbox"].values() if row[state] == "sending"]
     return str(found)
 
 
-def test_jobs_keep_their_due_times_and_their_history(life: Life) -> None:
+def test_jobs_keep_their_due_times_and_their_history(upgraded: UpgradedRun) -> None:
     """J4"""
     for question in ("jobs list", "jobs history 2"):
-        assert at_least(life.previous.said[question], life.seen[question])
-    due = {job["name"]: job["next_due"] for job in life.seen["jobs list"]}
+        assert contains_all(upgraded.previous.cli_output[question], upgraded.seen[question])
+    due = {job["name"]: job["next_due"] for job in upgraded.seen["jobs list"]}
     assert due["later"] == 2095923600
     assert due["tide"] > due["later"]
     assert due["once"] is None
-    assert [run["text"] for run in life.seen["jobs history 2"]] == ["high tide"]
-    assert life.sent("jobs") == []
+    assert [run["text"] for run in upgraded.seen["jobs history 2"]] == ["high tide"]
+    assert upgraded.sent("jobs") == []
 
 
-def test_an_ended_subagent_is_there_and_an_interrupted_one_ends(life: Life) -> None:
-    """H1: with what they were asked and what they said, each below its parent."""
+def test_an_ended_subagent_is_there_and_an_interrupted_one_ends(upgraded: UpgradedRun) -> None:
+    """H1: with their tasks and replies, each below its parent."""
     sql = "SELECT parent_id, session_id FROM children ORDER BY created_at"
-    [(family, ended), (kin, cut)] = life.previous.rows(sql)
-    assert (family, kin) == (life.previous.session("family"), life.previous.session("kin"))
+    [(family, ended), (kin, cut)] = upgraded.previous.rows(sql)
+    assert (family, kin) == (upgraded.previous.session("family"), upgraded.previous.session("kin"))
     said = "SELECT json_extract(body, '$.text') FROM messages WHERE session_id = ? ORDER BY seq"
-    assert life.previous.rows(said, ended)[-1] == ("the moorings hold",)
-    assert life.previous.rows(said, cut)[-1] == ("thought",)
-    [told] = life.previous.results("kin")
+    assert upgraded.previous.rows(said, ended)[-1] == ("the moorings hold",)
+    assert upgraded.previous.rows(said, cut)[-1] == ("thought",)
+    [told] = upgraded.previous.results("kin")
     assert told["text"].endswith("thought")
-    assert life.sent("kin") == ["the kin answered"]
-    assert life.sent("family") == []
+    assert upgraded.sent("kin") == ["the kin answered"]
+    assert upgraded.sent("family") == []
 
 
-def test_an_earlier_configuration_can_be_restored(life: Life) -> None:
-    """All are listed, and its text is put back, under a number of its own."""
+def test_an_earlier_configuration_can_be_restored(upgraded: UpgradedRun) -> None:
+    """All are listed, and its text is restored as a new version."""
     question = "config history -n 1000"
-    kept = life.previous.said[question]["configurations"]
-    listed = life.seen[question]["versions"][-len(kept) :]
+    kept = upgraded.previous.cli_output[question]["configurations"]
+    listed = upgraded.seen[question]["versions"][-len(kept) :]
     for each in kept:
         del each["in_force"]  # none was active where no gateway ran
-    assert at_least(kept, listed)
-    [(first,)] = life.previous.rows("SELECT text FROM configurations WHERE number = 1")
+    assert contains_all(kept, listed)
+    [(first,)] = upgraded.previous.rows("SELECT text FROM configurations WHERE number = 1")
     assert "max_steps = 30" in first
-    assert (life.previous.home / "holdfast.toml").read_text() == first
-    [*_, before, last] = life.previous.rows(
+    assert (upgraded.previous.home / "holdfast.toml").read_text() == first
+    [*_, before, last] = upgraded.previous.rows(
         "SELECT text, source FROM configurations ORDER BY number"
     )
     assert "max_steps = 32" in before[0]
     assert last == (first, "rollback")
 
 
-def test_the_audit_log_continues_from_the_existing_rows(life: Life) -> None:
+def test_the_audit_log_continues_from_the_existing_rows(upgraded: UpgradedRun) -> None:
     """One chain, over both versions, and a row for each call that ended in either."""
-    verified = json.loads(offline(life.previous, "audit", "verify", "--json"))
+    verified = json.loads(offline(upgraded.previous, "audit", "verify", "--json"))
     assert verified["broken"] == []
     assert verified["first"] == 1
-    assert verified["rows"] == len(life.after()["audit"]) > len(life.before["audit"])
-    with open_read_only(life.previous.db) as db:
+    assert verified["rows"] == len(upgraded.after()["audit"]) > len(upgraded.before["audit"])
+    with open_read_only(upgraded.previous.db) as db:
         assert list(audit_checks.audit_violations(db)) == []
 
 
-def test_notes_are_known_in_a_new_conversation(life: Life) -> None:
-    """By whose it is, and not by the session that it was noted in."""
-    [asked] = [one for one in life.requests if "who am I" in json.dumps(one)]
+def test_notes_are_known_in_a_new_conversation(upgraded: UpgradedRun) -> None:
+    """By the owner of the note, and not by its session."""
+    [asked] = [one for one in upgraded.requests if "who am I" in json.dumps(one)]
     assert "Sails on Thursdays." in asked["messages"][0]["content"]
 
 
-def test_paired_users_stay_allowed_and_viewers_stay_read_only(life: Life) -> None:
-    assert life.sent("ben") == ["hello ben"]
-    assert life.seen["viewer"][0] == 200
-    assert life.seen["viewer_refused"][0] == 403
+def test_paired_users_stay_allowed_and_viewers_stay_read_only(upgraded: UpgradedRun) -> None:
+    assert upgraded.sent("ben") == ["hello ben"]
+    assert upgraded.seen["viewer"][0] == 200
+    assert upgraded.seen["viewer_refused"][0] == 403
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory, model_process: ModelProcess) -> Life:
-    """A life whose predecessor left no runner, at a platform that can be asked what arrived."""
+def without_runner(
+    tmp_path_factory: pytest.TempPathFactory, model_process: ModelProcess
+) -> UpgradedRun:
+    """A run without a runner of the predecessor, at a vendor with lookup."""
     previous = PreviousHome(tmp_path_factory.mktemp("home"))
-    life = Life(previous)
+    upgraded = UpgradedRun(previous)
 
-    async def live() -> None:
-        async with inherited(previous, model_process, "--lookup") as heir:
-            life.seen["arrived"] = await heir.arrived(unsure(life), "doubt", "did this arrive")
-            await heir.start()
+    async def run() -> None:
+        async with open_upgraded_gateway(previous, model_process, "--lookup") as gateway:
+            upgraded.seen["arrived"] = await gateway.record_sent(
+                unknown_delivery(upgraded), "doubt", "did this arrive"
+            )
+            await gateway.start()
             for chat, text in (("work", "looked"), ("open", "spoken at last")):
-                await heir.heard(chat, text)
-            await heir.until(lambda: settled(previous, unsure(life)) != "sending")
-            life.ledger = await heir.people.ledger()
-            await heir.stop()
+                await gateway.wait_for_text(chat, text)
+            await gateway.until(
+                lambda: delivery_state(previous, unknown_delivery(upgraded)) != "sending"
+            )
+            upgraded.ledger = await gateway.people.ledger()
+            await gateway.stop()
 
-    asyncio.run(live())
-    return life
+    asyncio.run(run())
+    return upgraded
 
 
-def settled(previous: PreviousHome, delivery: str) -> str:
+def delivery_state(previous: PreviousHome, delivery: str) -> str:
     [(state,)] = previous.rows("SELECT state FROM outbox WHERE id = ?", delivery)
     return str(state)
 
 
-def test_an_answer_that_has_arrived_is_found_by_its_id_and_not_sent_again(alone: Life) -> None:
+def test_an_answer_that_has_arrived_is_found_by_its_id_and_not_sent_again(
+    without_runner: UpgradedRun,
+) -> None:
     """I2: where the platform can be asked."""
     sql = "SELECT state, platform_message_id, resends FROM outbox WHERE id = ?"
-    assert alone.previous.rows(sql, unsure(alone)) == [("sent", alone.seen["arrived"], 0)]
-    assert alone.sent("doubt") == ["did this arrive"]
+    assert without_runner.previous.rows(sql, unknown_delivery(without_runner)) == [
+        ("sent", without_runner.seen["arrived"], 0)
+    ]
+    assert without_runner.sent("doubt") == ["did this arrive"]
 
 
 def test_a_command_whose_runner_is_gone_is_reported_as_unknown_and_not_run_again(
-    alone: Life,
+    without_runner: UpgradedRun,
 ) -> None:
     """H2, J2: its record in the spool says that it was begun, and no more."""
-    [_, ran, looked] = alone.previous.results("work")
+    [_, ran, looked] = without_runner.previous.results("work")
     assert (ran["name"], ran["outcome"]) == ("terminal", "unknown")
     assert "p1 ended (lost: its sandbox ended under it)" in looked["text"]
     assert "\nready\n" in looked["text"]
-    assert (alone.previous.workspace("work") / "effects.log").read_text() == "began\n"
-    assert alone.sent("work") == ["it ran", "looked"]
+    assert (without_runner.previous.workspace("work") / "effects.log").read_text() == "began\n"
+    assert without_runner.sent("work") == ["it ran", "looked"]
 
 
-def test_an_unanswered_approval_stays_pending(alone: Life) -> None:
+def test_an_unanswered_approval_stays_pending(without_runner: UpgradedRun) -> None:
     """J3"""
-    assert alone.sent("asked") == []
+    assert without_runner.sent("asked") == []
     sql = "SELECT state FROM approvals ORDER BY asked_at DESC LIMIT 1"
-    assert alone.previous.rows(sql) == [("pending",)]
+    assert without_runner.previous.rows(sql) == [("pending",)]
 
 
 @pytest.fixture(scope="module")
-def at_rest(tmp_path_factory: pytest.TempPathFactory) -> PreviousHome:
-    """The home as it was found, with no gateway."""
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> PreviousHome:
+    """The home as it was packed, without a gateway."""
     return PreviousHome(tmp_path_factory.mktemp("home"))
 
 
 def offline(previous: PreviousHome, *arguments: str) -> str:
-    """What the command line says where no gateway runs."""
+    """The output of the command line without a gateway."""
     nowhere = "http://127.0.0.1:9"
     env = {
         "HOLDFAST_HOME": str(previous.home),
@@ -452,28 +473,32 @@ def offline(previous: PreviousHome, *arguments: str) -> str:
 
 
 def test_the_command_line_prints_what_that_version_printed_and_changes_nothing(
-    at_rest: PreviousHome,
+    unpacked: PreviousHome,
 ) -> None:
-    """Word for word, but for what a later version says besides."""
-    before = at_rest.tables()
-    assert len(at_rest.said) == 14
-    for question, said in at_rest.said.items():
+    """Value for value, besides new keys."""
+    before = unpacked.tables()
+    assert len(unpacked.cli_output) == 14
+    for question, said in unpacked.cli_output.items():
         words = [RENAMED_OPTIONS.get(word, word) for word in question.split()]
-        text = offline(at_rest, *words, "--json")
+        text = offline(unpacked, *words, "--json")
         rows = question.startswith("audit -n")  # in lines, each of them JSON
         now = json.loads(f"[{','.join(text.splitlines())}]" if rows else text)
-        assert at_least(said, now), f"{question}:\n{said}\n{now}"
-    assert at_rest.tables() == before
+        assert contains_all(said, now), f"{question}:\n{said}\n{now}"
+    assert unpacked.tables() == before
 
 
-def at_least(before: Any, now: Any) -> bool:
-    """Whether all that was said is said now; things may have got more properties."""
+def contains_all(before: Any, now: Any) -> bool:
+    """Whether all values are still there; objects may have more keys."""
     if isinstance(before, dict):
         return isinstance(now, dict) and all(
             (name := key if key in now else RENAMED_KEYS.get(key)) in now
-            and at_least(value, now[name])
+            and contains_all(value, now[name])
             for key, value in before.items()
         )
     if isinstance(before, list):
-        return isinstance(now, list) and len(before) == len(now) and all(map(at_least, before, now))
+        return (
+            isinstance(now, list)
+            and len(before) == len(now)
+            and all(map(contains_all, before, now))
+        )
     return bool(before == now)

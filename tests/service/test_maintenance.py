@@ -1,4 +1,4 @@
-"""Upkeep: when a gateway backs itself up, what it tells of that, and its look at a left store."""
+"""Maintenance: scheduled backups, their status, and the check of a store after an unclean stop."""
 
 import asyncio
 import logging
@@ -20,8 +20,8 @@ from holdfast.system.lock import HomeLock
 HOUR = 3600.0
 
 
-class Time:
-    """A clock that sleeping moves; while it sleeps for the fourth time it is set by `jump`."""
+class FakeTime:
+    """A clock that sleeping moves; during the fourth sleep it jumps by `jump`."""
 
     def __init__(self, now: float = 1e9, *, jump: float = 0) -> None:
         self.at = now
@@ -40,22 +40,22 @@ class Time:
         await asyncio.sleep(0)
 
 
-class Uncounted:
+class NoMinuteHistory:
     async def open(self) -> None: ...
     async def close(self) -> None: ...
 
 
-class Maker:
-    """Makes as many as it is told to, and then none any more; says when each was made."""
+class FakeBackupMaker:
+    """Makes `count` backups and then blocks; records when each was made."""
 
-    def __init__(self, time: Time, *, count: int, failures: int = 0) -> None:
+    def __init__(self, time: FakeTime, *, count: int, failures: int = 0) -> None:
         self._time, self._count, self._failures = time, count, failures
         self.made: list[float] = []
-        self.enough = asyncio.Event()
+        self.done = asyncio.Event()
 
     async def make(self) -> dict[str, Any]:
         if len(self.made) == self._count:
-            self.enough.set()
+            self.done.set()
             await asyncio.Event().wait()
         self.made.append(self._time.now())
         if len(self.made) <= self._failures:
@@ -63,70 +63,70 @@ class Maker:
         return {"path": f"/b/{len(self.made)}.tar.gz", "bytes": 7, "made_at": self._time.now()}
 
 
-async def quiet() -> None:
+async def no_wait() -> None:
     """No turn runs."""
 
 
-async def ran(backups: BackupScheduler, maker: Maker) -> None:
+async def run_until_done(backups: BackupScheduler, maker: FakeBackupMaker) -> None:
     task = asyncio.ensure_future(backups.run())
     async with asyncio.timeout(20):
-        await maker.enough.wait()
+        await maker.done.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
 
-def backups_of(
-    folder: Path, time: Time, maker: Maker, *, every_hours: float = 24
+def make_scheduler(
+    folder: Path, time: FakeTime, maker: FakeBackupMaker, *, every_hours: float = 24
 ) -> BackupScheduler:
     settings = BackupSettings(every_hours=every_hours)
     return BackupScheduler(
-        settings, folder=folder, maker=maker, wait_until_idle=quiet, clock=time, sleep=time.sleep
+        settings, folder=folder, maker=maker, wait_until_idle=no_wait, clock=time, sleep=time.sleep
     )
 
 
 async def test_a_backup_is_made_soon_after_the_first_start_and_then_every_day(
     tmp_path: Path,
 ) -> None:
-    time = Time()
-    start, maker = time.at, Maker(time, count=3)
-    backups = backups_of(tmp_path, time, maker)
-    await ran(backups, maker)
+    time = FakeTime()
+    start, maker = time.at, FakeBackupMaker(time, count=3)
+    backups = make_scheduler(tmp_path, time, maker)
+    await run_until_done(backups, maker)
     assert [at - start for at in maker.made] == [600, 600 + 24 * HOUR, 600 + 48 * HOUR]
     assert backups.status.name == "3.tar.gz" and backups.status.bytes == 7
 
 
 def test_a_restart_does_not_postpone_the_next_backup(tmp_path: Path) -> None:
-    """Due by the newest on the shelf, not by when this process came."""
+    """Due by the newest backup, not by the start of this process."""
     home = make_home(tmp_path)
     newest = make_backup(home)
-    time = Time(newest.stat().st_mtime + 20 * HOUR)
+    time = FakeTime(newest.stat().st_mtime + 20 * HOUR)
 
-    async def live() -> list[float]:
-        start, maker = time.at, Maker(time, count=1)
-        await ran(backups_of(home / "backups", time, maker), maker)
+    async def run() -> list[float]:
+        start, maker = time.at, FakeBackupMaker(time, count=1)
+        await run_until_done(make_scheduler(home / "backups", time, maker), maker)
         return [at - start for at in maker.made]
 
-    [after] = asyncio.run(live())
+    [after] = asyncio.run(run())
     assert 3.9 * HOUR < after < 4.1 * HOUR
 
 
 async def test_a_failed_backup_is_reported_and_retried_within_the_hour(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    time = Time()
-    maker = Maker(time, count=1, failures=1)
-    backups = backups_of(tmp_path, time, maker)
-    task = asyncio.ensure_future(ran(backups, maker))
+    time = FakeTime()
+    maker = FakeBackupMaker(time, count=1, failures=1)
+    backups = make_scheduler(tmp_path, time, maker)
+    task = asyncio.ensure_future(run_until_done(backups, maker))
     async with asyncio.timeout(20):
-        await maker.enough.wait()
+        await maker.done.wait()
     assert backups.status.problem == "the disk is full" and "the disk is full" in caplog.text
     assert time.at - maker.made[0] == HOUR
     await task
 
 
 async def test_a_slow_refresh_does_not_overwrite_a_newer_status(tmp_path: Path) -> None:
-    """A look that takes its time, and one that begins when somebody has made a backup."""
-    time, begun, go = Time(), threading.Event(), threading.Event()
+    """A slow refresh, and one that begins after a backup was made."""
+    time, begun, go = FakeTime(), threading.Event(), threading.Event()
 
     def newest(folder: Path) -> BackupStatus:
         if begun.is_set():
@@ -135,12 +135,12 @@ async def test_a_slow_refresh_does_not_overwrite_a_newer_status(tmp_path: Path) 
         assert go.wait(60)
         return BackupStatus()
 
-    settings, maker = BackupSettings(), Maker(time, count=0)
+    settings, maker = BackupSettings(), FakeBackupMaker(time, count=0)
     backups = BackupScheduler(
         settings,
         folder=tmp_path,
         maker=maker,
-        wait_until_idle=quiet,
+        wait_until_idle=no_wait,
         clock=time,
         find_newest=newest,
     )
@@ -157,9 +157,9 @@ def test_a_manual_backup_counts_as_the_last_one(tmp_path: Path) -> None:
     """K4: it is the last one from then on, and the next is due by it; removed, it is not."""
     home = make_home(tmp_path)
 
-    async def live() -> None:
-        time = Time()
-        backups = backups_of(home / "backups", time, Maker(time, count=0))
+    async def run() -> None:
+        time = FakeTime()
+        backups = make_scheduler(home / "backups", time, FakeBackupMaker(time, count=0))
         await backups.refresh()
         assert (backups.status.name, backups.status.next_at) == ("", time.at + 600)
         made = await asyncio.to_thread(make_backup, home)
@@ -171,7 +171,7 @@ def test_a_manual_backup_counts_as_the_last_one(tmp_path: Path) -> None:
         await backups.refresh()
         assert (backups.status.name, backups.status.next_at) == ("", time.at + 600)
 
-    asyncio.run(live())
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize("jump", [-400 * 24 * HOUR, 400 * 24 * HOUR])
@@ -179,42 +179,42 @@ async def test_a_clock_jump_delays_no_backup_beyond_the_interval(
     tmp_path: Path, jump: float
 ) -> None:
     """K4: set back by a year, the next one is not a year away."""
-    time = Time(2e9, jump=jump)
-    maker = Maker(time, count=3)
-    await ran(backups_of(tmp_path, time, maker), maker)
+    time = FakeTime(2e9, jump=jump)
+    maker = FakeBackupMaker(time, count=3)
+    await run_until_done(make_scheduler(tmp_path, time, maker), maker)
     assert sum(time.sleeps) <= 600 + 4 * 24 * HOUR and len(time.sleeps) > 4
 
 
 async def test_a_backup_waits_until_no_turn_runs(tmp_path: Path) -> None:
-    time = Time()
-    gap, maker = asyncio.Event(), Maker(time, count=1)
+    time = FakeTime()
+    idle, maker = asyncio.Event(), FakeBackupMaker(time, count=1)
 
-    async def until_the_gap() -> None:
-        await gap.wait()
+    async def wait_for_idle() -> None:
+        await idle.wait()
 
     backups = BackupScheduler(
         BackupSettings(),
         folder=tmp_path,
         maker=maker,
-        wait_until_idle=until_the_gap,
+        wait_until_idle=wait_for_idle,
         clock=time,
         sleep=time.sleep,
     )
-    task = asyncio.ensure_future(ran(backups, maker))
+    task = asyncio.ensure_future(run_until_done(backups, maker))
     async with asyncio.timeout(20):
         while backups.status.next_at is None or time.at < backups.status.next_at:
             await asyncio.sleep(0)
     for _ in range(20):
         await asyncio.sleep(0)
     assert maker.made == []
-    gap.set()
+    idle.set()
     await task
     assert len(maker.made) == 1
 
 
 async def test_no_backup_is_made_when_backups_are_off(tmp_path: Path) -> None:
-    time = Time()
-    backups = backups_of(tmp_path, time, Maker(time, count=0), every_hours=0)
+    time = FakeTime()
+    backups = make_scheduler(tmp_path, time, FakeBackupMaker(time, count=0), every_hours=0)
     await backups.run()
     assert backups.status.next_at is None
 
@@ -231,31 +231,31 @@ def test_a_failed_backup_command_reports_its_error(home: Path) -> None:
         asyncio.run(program.make())
 
 
-@pytest.mark.parametrize("torn", [False, True])
+@pytest.mark.parametrize("damaged", [False, True])
 async def test_a_store_is_checked_after_an_unclean_stop(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, torn: bool
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damaged: bool
 ) -> None:
-    """K3: beside serving, after an unclean death; damage stops the writing."""
+    """K3: in the background, after an unclean stop; damage stops the writing."""
     path = tmp_path / "state.db"
     async with SqliteStore(path) as store:
         await store.set_meta("key", "value")
-    if torn:
+    if damaged:
         body = path.read_bytes()
         path.write_bytes(body[:-8192] + b"\xff" * 8192)
     leave_in_wal(tmp_path, "late", "left")
-    time = Time()
+    time = FakeTime()
     async with SqliteStore(path) as store:
         with caplog.at_level(logging.INFO):
-            backups = backups_of(tmp_path, time, Maker(time, count=0))
-            upkeep = Maintenance(store, backups=backups, minute_history=Uncounted())
-            upkeep.start()
+            backups = make_scheduler(tmp_path, time, FakeBackupMaker(time, count=0))
+            maintenance = Maintenance(store, backups=backups, minute_history=NoMinuteHistory())
+            maintenance.start()
             async with asyncio.timeout(20):
                 ends = ("check of state.db passed", "is damaged")
                 while not any(text in caplog.text for text in ends):
                     await asyncio.sleep(0.01)
-            await upkeep.close()
-        assert ("is damaged" in caplog.text) == torn
-        if torn:
+            await maintenance.close()
+        assert ("is damaged" in caplog.text) == damaged
+        if damaged:
             with pytest.raises(StoreDamaged):
                 await store.set_meta("after", "x")
         else:

@@ -1,4 +1,4 @@
-"""The file read again while the gateway runs: what comes into force, what waits, what is not."""
+"""Reloading the configuration of a running gateway: what is applied, what waits, what is refused."""
 
 import asyncio
 import logging
@@ -26,39 +26,39 @@ from holdfast.service.reload import ConfigFileWatcher, Reloader
 from holdfast.service.toolsets import ToolsetBuilder
 from holdfast.system.credential_locks import FileCredentialLocks
 
-NOWHERE = "http://127.0.0.1:9"  # nobody answers there
-BEGUN = '[model]\nprovider = "demo"\n'
+NOWHERE = "http://127.0.0.1:9"  # nothing listens there
+INITIAL_TOML = '[model]\nprovider = "demo"\n'
 WORK = Address(platform="simulated", account="work", chat_id="x")
 
 
-class Reloading:
-    """A home with its gateway, and who reads its file again."""
+class ReloadHarness:
+    """A home with its gateway and the reloader of its configuration."""
 
     def __init__(
         self,
         home: Path,
         harness: GatewayHarness,
         reloader: Reloader,
-        outfitting: AgentConfigBuilder,
-        anew: Callable[[], Reloader],
+        agent_configs: AgentConfigBuilder,
+        new_reloader: Callable[[], Reloader],
     ) -> None:
-        """`anew`: another reader, of what was read before this one."""
+        """`new_reloader` makes another reloader, as the next process has."""
         self.file = home / "holdfast.toml"
         self.env = home / ".env"
         self.harness = harness
         self.reloader = reloader
-        self.outfitting = outfitting
-        self.anew = anew
+        self.agent_configs = agent_configs
+        self.new_reloader = new_reloader
 
-    async def read(self, toml: str, **variables: str) -> ReloadResult:
-        self.file.write_text(BEGUN + toml)
+    async def reload(self, toml: str, **variables: str) -> ReloadResult:
+        self.file.write_text(INITIAL_TOML + toml)
         self.env.write_text("".join(f"{name}={value}\n" for name, value in variables.items()))
         self.env.chmod(0o600)
         return await self.reloader.reload(by="a test", source=ConfigSource.RELOAD)
 
     @property
     def codes(self) -> dict[str, ProblemLevel]:
-        """The problems that are told of the configuration."""
+        """The reported problems of the configuration."""
         now = GatewaySnapshot(state="running", configuration=self.reloader.status)
         document = StatusReport(
             state="running", pid=1, version="", home="", started_at=0, uptime=1, snapshot=now
@@ -67,81 +67,81 @@ class Reloading:
 
 
 @pytest.fixture
-async def reloading(tmp_path: Path) -> AsyncIterator[Reloading]:
+async def reload_harness(tmp_path: Path) -> AsyncIterator[ReloadHarness]:
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
-    (home / "holdfast.toml").write_text(BEGUN)
+    (home / "holdfast.toml").write_text(INITIAL_TOML)
     config = load(home, {})
     harness = GatewayHarness(tmp_path / "state.db")
     harness.settings = config.settings
     await harness.start()
     async with ModelPool() as pool:
         notes = Notes(harness.store, clock=Clock(), redact=str, max_chars=1000)
-        workshop = ToolsetBuilder(
+        toolsets = ToolsetBuilder(
             config.settings.browser, home=home, store=harness.store, notes=notes, clock=Clock()
         )
         model = await select_configured_model(config)
-        outfitting = AgentConfigBuilder(
+        agent_configs = AgentConfigBuilder(
             pool,
-            workshop,
+            toolsets,
             token=Secret("the-token"),
             model=model,
             model_settings=config.settings.model,
         )
-        anew = partial(
+        new_reloader = partial(
             Reloader,
             config,
             gateway=harness.gateway,
-            agent_configs=outfitting,
+            agent_configs=agent_configs,
             versions=harness.store,
             credential_locks=FileCredentialLocks(tmp_path / "claims", home=home, identities={}),
             clock=Clock(),
             new_id=harness.new_id,
         )
-        reloader = anew()
+        reloader = new_reloader()
         await reloader.record_start_config()
-        yield Reloading(home, harness, reloader, outfitting, anew)
+        yield ReloadHarness(home, harness, reloader, agent_configs, new_reloader)
         await harness.stop()
 
 
 async def test_a_changed_file_becomes_active_under_a_new_version_number(
-    reloading: Reloading,
+    reload_harness: ReloadHarness,
 ) -> None:
-    """Law 15: each is kept with who brought it; a file that says the same is the same."""
-    house = reloading.harness.gateway.services
-    assert reloading.reloader.status.number == 1
-    done = await reloading.read("[agent]\nmax_steps = 7\n")
+    """Law 15: each version is stored with its source; an unchanged file is no new version."""
+    services = reload_harness.harness.gateway.services
+    assert reload_harness.reloader.status.number == 1
+    done = await reload_harness.reload("[agent]\nmax_steps = 7\n")
     assert (done.number, done.changed, done.pending_restart) == (2, ("agent.max_steps",), ())
-    assert house.settings.agent.max_steps == 7
-    again = await reloading.reloader.reload(by="a test", source=ConfigSource.FILE)
+    assert services.settings.agent.max_steps == 7
+    again = await reload_harness.reloader.reload(by="a test", source=ConfigSource.FILE)
     assert (again.number, again.changed) == (2, ())
-    kept = await reloading.harness.store.configurations(limit=10)
-    assert [(each.number, each.by, each.source) for each in kept] == [
+    versions = await reload_harness.harness.store.configurations(limit=10)
+    assert [(each.number, each.by, each.source) for each in versions] == [
         (2, "a test", ConfigSource.RELOAD),
         (1, "start", ConfigSource.START),
     ]
-    assert reloading.codes == {}
+    assert reload_harness.codes == {}
 
 
 async def test_a_change_right_after_the_start_does_not_hide_the_initial_version(
-    reloading: Reloading,
+    reload_harness: ReloadHarness,
 ) -> None:
-    """Law 15: and what it began with says what was changed in the file while nobody ran."""
-    reloader, store = reloading.reloader, reloading.harness.store
+    """Law 15: the initial version shows what was changed in the file while no gateway ran."""
+    reloader, store = reload_harness.reloader, reload_harness.harness.store
     before = NewConfigVersion(
         at=1.0,
         by="start",
         source=ConfigSource.START,
-        text=f"{BEGUN}[agent]\nmax_steps = 3\n",
+        text=f"{INITIAL_TOML}[agent]\nmax_steps = 3\n",
         signature="of an earlier life",
     )
     await store.save_configuration(before)
     reloader.status = ConfigStatus()  # nothing is kept yet, as in a process that just began
-    await reloading.read("[agent]\nmax_steps = 7\n")
+    await reload_harness.reload("[agent]\nmax_steps = 7\n")
     changed, began = await store.configurations(limit=2)
     assert (changed.source, changed.changed) == (ConfigSource.RELOAD, ("agent.max_steps",))
     assert (began.source, began.changed) == (ConfigSource.START, ("agent.max_steps",))
-    assert (began.text, began.by) == (BEGUN, "the file, changed before this start")
+    assert (began.text, began.by) == (INITIAL_TOML, "the file, changed before this start")
     *_, row = await store.audit(AuditFilter(kind="configuration"), limit=2)
     assert (row.actor, row.facts["by"], row.facts["keys"]) == (
         GATEWAY_ACTOR,
@@ -151,37 +151,37 @@ async def test_a_change_right_after_the_start_does_not_hide_the_initial_version(
 
 
 async def test_an_invalid_file_is_reported_and_changes_nothing(
-    reloading: Reloading, caplog: pytest.LogCaptureFixture
+    reload_harness: ReloadHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Law 15: the last good one runs on; it is told until it is right, and in the log once."""
-    settings = reloading.harness.gateway.services.settings
+    settings = reload_harness.harness.gateway.services.settings
     with caplog.at_level(logging.ERROR, logger="holdfast"):
         for _ in range(2):
             with pytest.raises(ConfigError, match=r"line 4: agent\.max_steps has a value"):
-                await reloading.read('[agent]\nmax_steps = "many"\n')
+                await reload_harness.reload('[agent]\nmax_steps = "many"\n')
     assert len([each for each in caplog.records if "config_invalid" in str(vars(each))]) == 1
-    assert reloading.harness.gateway.services.settings is settings
-    assert "line 4" in reloading.reloader.status.problem
-    assert reloading.codes == {"config_invalid": ProblemLevel.WARNING}
+    assert reload_harness.harness.gateway.services.settings is settings
+    assert "line 4" in reload_harness.reloader.status.problem
+    assert reload_harness.codes == {"config_invalid": ProblemLevel.WARNING}
     # A model that is described and could not be called is no better than a wrong word; and the one
     # that is in force is not chosen again for it, which may be another by then.
-    model = await reloading.outfitting.model_for(reloading.reloader.config)
+    model = await reload_harness.agent_configs.model_for(reload_harness.reloader.config)
     spare = '[[model.fallbacks]]\nprovider = "openai"\nname = "m"\napi_key = "env:SPARE"\n'
     with pytest.raises(ConfigError, match="key"):
-        await reloading.read(spare, SPARE="no key has spaces")
-    assert await reloading.outfitting.model_for(reloading.reloader.config) is model
-    assert reloading.harness.gateway.services.settings is settings
-    mended = await reloading.read("[agent]\nmax_steps = 8\n")
-    assert (mended.number, reloading.codes) == (2, {})
-    assert reloading.harness.gateway.services.settings.agent.max_steps == 8
+        await reload_harness.reload(spare, SPARE="no key has spaces")
+    assert await reload_harness.agent_configs.model_for(reload_harness.reloader.config) is model
+    assert reload_harness.harness.gateway.services.settings is settings
+    mended = await reload_harness.reload("[agent]\nmax_steps = 8\n")
+    assert (mended.number, reload_harness.codes) == (2, {})
+    assert reload_harness.harness.gateway.services.settings.agent.max_steps == 8
 
 
 async def test_anything_in_place_of_the_file_is_a_problem_of_the_file_alone(
-    reloading: Reloading,
+    reload_harness: ReloadHarness,
 ) -> None:
     """Law 15: nothing is waited for, no error but ours comes of it, and what is in force stays."""
-    await reloading.read("[agent]\nmax_steps = 7\n")
-    file, reloader = reloading.file, reloading.reloader
+    await reload_harness.reload("[agent]\nmax_steps = 7\n")
+    file, reloader = reload_harness.file, reload_harness.reloader
     puts: dict[str, Callable[[], object]] = {
         "a pipe": lambda: os.mkfifo(file),
         "Is a directory": file.mkdir,
@@ -196,43 +196,43 @@ async def test_anything_in_place_of_the_file_is_a_problem_of_the_file_alone(
         put()
         await reloader.reload_and_log(by="the file", source=ConfigSource.FILE)
         assert problem in reloader.status.problem
-    assert reloading.harness.gateway.services.settings.agent.max_steps == 7
-    assert len(await reloading.harness.store.configurations(limit=10)) == 2
+    assert reload_harness.harness.gateway.services.settings.agent.max_steps == 7
+    assert len(await reload_harness.harness.store.configurations(limit=10)) == 2
 
 
 async def test_a_refused_write_of_the_file_leaves_no_problem_behind(
-    reloading: Reloading,
+    reload_harness: ReloadHarness,
 ) -> None:
     """They put back what stood there, and nobody may look at it again."""
 
     def write() -> None:
-        reloading.file.write_text(f"{BEGUN}[agent]\nmax_steps = 0\n")
+        reload_harness.file.write_text(f"{INITIAL_TOML}[agent]\nmax_steps = 0\n")
 
     with pytest.raises(ConfigError):
-        await reloading.reloader.reload(by="owner", source=ConfigSource.SET, before_read=write)
-    assert reloading.reloader.status.problem == ""
+        await reload_harness.reloader.reload(by="owner", source=ConfigSource.SET, before_read=write)
+    assert reload_harness.reloader.status.problem == ""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
 async def test_a_file_that_becomes_a_link_is_followed_to_where_it_leads(
-    reloading: Reloading, until: Until, tmp_path: Path
+    reload_harness: ReloadHarness, until: Until, tmp_path: Path
 ) -> None:
     """Also to what is written there later, of which the home itself hears nothing."""
     kept = tmp_path / "kept" / "holdfast.toml"
     kept.parent.mkdir()
 
-    def in_force_is(steps: int) -> bool:
-        return reloading.harness.gateway.services.settings.agent.max_steps == steps
+    def is_active(steps: int) -> bool:
+        return reload_harness.harness.gateway.services.settings.agent.max_steps == steps
 
-    following = ConfigFileWatcher(reloading.reloader, is_enabled=lambda: True)
+    following = ConfigFileWatcher(reload_harness.reloader, is_enabled=lambda: True)
     task = asyncio.create_task(following.run())
     try:
         for steps in (3, 4, 5):
-            kept.write_text(f"{BEGUN}[agent]\nmax_steps = {steps}\n")
-            if not reloading.file.is_symlink():
-                reloading.file.unlink()
-                reloading.file.symlink_to(kept)
-            await until(partial(in_force_is, steps))
+            kept.write_text(f"{INITIAL_TOML}[agent]\nmax_steps = {steps}\n")
+            if not reload_harness.file.is_symlink():
+                reload_harness.file.unlink()
+                reload_harness.file.symlink_to(kept)
+            await until(partial(is_active, steps))
     finally:
         task.cancel()
         await asyncio.wait([task])
@@ -240,81 +240,81 @@ async def test_a_file_that_becomes_a_link_is_followed_to_where_it_leads(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
 async def test_a_file_saved_during_the_start_is_not_missed(
-    reloading: Reloading, until: Until
+    reload_harness: ReloadHarness, until: Until
 ) -> None:
     """Between the reading of the file and the watch on it lies the whole start."""
-    reloading.file.write_text(f"{BEGUN}[agent]\nmax_steps = 6\n")
-    following = ConfigFileWatcher(reloading.anew(), is_enabled=lambda: True)
+    reload_harness.file.write_text(f"{INITIAL_TOML}[agent]\nmax_steps = 6\n")
+    following = ConfigFileWatcher(reload_harness.new_reloader(), is_enabled=lambda: True)
     task = asyncio.create_task(following.run())
     try:
-        house = reloading.harness.gateway.services
-        await until(lambda: house.settings.agent.max_steps == 6)
+        services = reload_harness.harness.gateway.services
+        await until(lambda: services.settings.agent.max_steps == 6)
     finally:
         task.cancel()
         await asyncio.wait([task])
 
 
 async def test_a_setting_that_needs_a_restart_waits_and_delays_no_other(
-    reloading: Reloading,
+    reload_harness: ReloadHarness,
 ) -> None:
     """The table of effects is kept: also where the key is set back before anybody restarts."""
-    done = await reloading.read(
+    done = await reload_harness.reload(
         '[gateway]\nport = 9999\nbusy_mode = "queue"\n[runner]\nsandbox = "off"\n'
         '[platforms.api]\nallow = ["eve"]\nenabled = false\n'
     )
     waiting = {"gateway.port", "runner.sandbox", "platforms.api.enabled"}
     assert set(done.pending_restart) == waiting
     assert set(done.changed) == waiting | {"gateway.busy_mode", "platforms.api.allow"}
-    now = reloading.harness.gateway.services.settings
+    now = reload_harness.harness.gateway.services.settings
     assert (now.gateway.port, now.runner.sandbox) == (8787, SandboxMode.AUTO)
     assert now.platforms["api"].enabled and now.platforms["api"].allow == ("eve",)
     assert now.gateway.busy_mode == "queue"
-    assert reloading.codes == {"config_pending_restart": ProblemLevel.WARNING}
-    assert (await reloading.read('[gateway]\nbusy_mode = "queue"\n')).pending_restart == ()
-    assert reloading.codes == {}
+    assert reload_harness.codes == {"config_pending_restart": ProblemLevel.WARNING}
+    assert (await reload_harness.reload('[gateway]\nbusy_mode = "queue"\n')).pending_restart == ()
+    assert reload_harness.codes == {}
 
 
 async def test_accounts_are_added_changed_and_removed_independently(
-    reloading: Reloading, until: Until
+    reload_harness: ReloadHarness, until: Until
 ) -> None:
     """What the gateway reads of an account disturbs no connection; what its door was opened with
     does, and so does another secret behind the same reference."""
-    doors = reloading.harness.gateway.services.platforms
-    beside = doors.find(Address(platform="simulated", account="default", chat_id="x"))
+    platforms = reload_harness.harness.gateway.services.platforms
+    beside = platforms.find(Address(platform="simulated", account="default", chat_id="x"))
     account = f'[platforms.simulated.accounts.work]\nbase_url = "{NOWHERE}"\n'
     referring = f'{account}token = "env:WORK_TOKEN"\n'
-    added = await reloading.read(account)
+    added = await reload_harness.reload(account)
     assert added.accounts == ("simulated:work",)
     assert "platforms.simulated" in added.changed
-    first = doors.find(WORK)
+    first = platforms.find(WORK)
     assert first is not None
-    allowed = await reloading.read(f'{account}allow = ["eve"]\n')
+    allowed = await reload_harness.reload(f'{account}allow = ["eve"]\n')
     assert allowed.accounts == ()
-    assert doors.find(WORK) is first
+    assert platforms.find(WORK) is first
     seen = [first]
     for secret in ("old-old-secret", "new-new-secret"):
-        done = await reloading.read(referring, WORK_TOKEN=secret)
+        done = await reload_harness.reload(referring, WORK_TOKEN=secret)
         assert done.accounts == ("simulated:work",)
-        await until(lambda: doors.find(WORK) not in (None, *seen))
-        seen.append(doors.find(WORK))
+        await until(lambda: platforms.find(WORK) not in (None, *seen))
+        seen.append(platforms.find(WORK))
     assert done.changed == ("platforms.simulated.accounts.work.token",)
-    gone = await reloading.read("")
+    gone = await reload_harness.reload("")
     assert gone.accounts == ("simulated:work",)
-    await until(lambda: not doors.has("simulated", "work"))
-    assert doors.find(Address(platform="simulated", account="default", chat_id="x")) is beside
-    redact = reloading.harness.gateway.services.redact
+    await until(lambda: not platforms.has("simulated", "work"))
+    assert platforms.find(Address(platform="simulated", account="default", chat_id="x")) is beside
+    redact = reload_harness.harness.gateway.services.redact
     assert redact("old-old-secret new-new-secret") == "[redacted] [redacted]"
 
 
 async def test_send_tools_depend_on_the_external_accounts(
-    reloading: Reloading, until: Until
+    reload_harness: ReloadHarness, until: Until
 ) -> None:
     """An agent is offered what can be done here: also after a change of something else, and from
     the very change that brings the first account which messages can be sent to."""
-    gateway = reloading.harness.gateway
+    gateway = reload_harness.harness.gateway
     gateway.accounts.remove("simulated", "default")
     await until(lambda: not gateway.services.platforms.has("simulated", "default"))
-    await reloading.read("[approvals]\ntimeout = 9\n")
+    await reload_harness.reload("[approvals]\ntimeout = 9\n")
     assert "send_message" not in gateway.services.agent_factory._agent_config.toolbox.by_name
-    await reloading.read(f'[platforms.simulated.accounts.work]\nbase_url = "{NOWHERE}"\n')
+    await reload_harness.reload(f'[platforms.simulated.accounts.work]\nbase_url = "{NOWHERE}"\n')
     assert "send_message" in gateway.services.agent_factory._agent_config.toolbox.by_name

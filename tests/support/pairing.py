@@ -1,4 +1,4 @@
-"""A gateway whose unknown senders get pairing codes."""
+"""Requests a pairing code as an unknown sender, and finds it in the reply."""
 
 import re
 from typing import Any

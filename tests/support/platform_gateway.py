@@ -46,20 +46,19 @@ class PlatformGatewayHarness(GatewayHarness):
         self._texts = texts
 
     async def wait_for_texts(self, *texts: str) -> None:
-        """Until these are the messages of the bot; the test's own timeout ends a wait for
-        nothing."""
+        """Wait until these are the messages of the bot; the test's timeout ends the wait."""
         while list(self._texts()) != list(texts):
             await asyncio.sleep(0.005)
 
     async def wait_for_deliveries(self, state: DeliveryState, number: int) -> None:
-        """Until so many deliveries have come to that."""
+        """Wait until `number` deliveries have this state."""
         while (await self.store.outbox_counts())[state] < number:
             await asyncio.sleep(0.005)
 
 
 @asynccontextmanager
 async def running_harness(harness: PlatformGatewayHarness) -> AsyncIterator[PlatformGatewayHarness]:
-    """Started, and stopped however often it was started and stopped meanwhile."""
+    """Starts the harness and stops it at the end, also if the test restarts it."""
     await harness.start()
     try:
         yield harness

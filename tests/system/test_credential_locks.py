@@ -1,4 +1,4 @@
-"""Claims on the credentials of accounts: one holder at a time, and nothing left behind."""
+"""Locks on the credentials of accounts: one holder at a time, and nothing left behind."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,11 +9,11 @@ import pytest
 from holdfast.core.errors import AccountInUse
 from holdfast.system.credential_locks import FileCredentialLocks
 
-Make = Callable[..., FileCredentialLocks]
+NewLocks = Callable[..., FileCredentialLocks]
 
 
 @pytest.fixture
-def claims(tmp_path: Path) -> Make:
+def new_locks(tmp_path: Path) -> NewLocks:
     def make(home: str, **identities: tuple[str, ...]) -> FileCredentialLocks:
         known = {("telegram", account): identity for account, identity in identities.items()}
         return FileCredentialLocks(tmp_path / "claims", home=Path(home), identities=known)
@@ -21,9 +21,9 @@ def claims(tmp_path: Path) -> Make:
     return make
 
 
-async def test_a_locked_account_is_refused_with_the_name_of_the_holder(claims: Make) -> None:
-    first = claims("/home/ann", default=("telegram", "secret-token"))
-    second = claims("/home/bob", bot=("telegram", "secret-token"))
+async def test_a_locked_account_is_refused_with_the_name_of_the_holder(new_locks: NewLocks) -> None:
+    first = new_locks("/home/ann", default=("telegram", "secret-token"))
+    second = new_locks("/home/bob", bot=("telegram", "secret-token"))
     async with first.claim("telegram", "default"):
         with pytest.raises(AccountInUse) as held:
             await second.claim("telegram", "bot").__aenter__()
@@ -34,18 +34,18 @@ async def test_a_locked_account_is_refused_with_the_name_of_the_holder(claims: M
 
 
 async def test_accounts_without_identity_are_shared_and_each_token_is_an_account(
-    claims: Make, tmp_path: Path
+    new_locks: NewLocks, tmp_path: Path
 ) -> None:
-    first = claims("/home/ann", default=("telegram", "one"))
-    second = claims("/home/bob", default=("telegram", "two"))
+    first = new_locks("/home/ann", default=("telegram", "one"))
+    second = new_locks("/home/bob", default=("telegram", "two"))
     async with first.claim("telegram", "default"), second.claim("telegram", "default"):
         assert len(list((tmp_path / "claims").iterdir())) == 2
     async with first.claim("irc", "x"), second.claim("irc", "x"):
         pass
 
 
-async def test_no_credential_is_written_to_disk(claims: Make, tmp_path: Path) -> None:
-    async with claims("/home/ann", default=("telegram", "secret-token")).claim(
+async def test_no_credential_is_written_to_disk(new_locks: NewLocks, tmp_path: Path) -> None:
+    async with new_locks("/home/ann", default=("telegram", "secret-token")).claim(
         "telegram", "default"
     ):
         (file,) = (tmp_path / "claims").iterdir()
@@ -53,9 +53,9 @@ async def test_no_credential_is_written_to_disk(claims: Make, tmp_path: Path) ->
         assert file.stat().st_mode & 0o077 == 0
 
 
-async def test_a_cancelled_lock_attempt_is_released(claims: Make) -> None:
-    """A door whose time is up while the disk is slow leaves no lock behind."""
-    ours = claims("/home/ann", default=("telegram", "token"))
+async def test_a_cancelled_lock_attempt_is_released(new_locks: NewLocks) -> None:
+    """A platform whose timeout ends while the disk is slow leaves no lock behind."""
+    ours = new_locks("/home/ann", default=("telegram", "token"))
     claiming = asyncio.ensure_future(ours.claim("telegram", "default").__aenter__())
     await asyncio.sleep(0)
     claiming.cancel()
@@ -71,15 +71,15 @@ async def test_a_cancelled_lock_attempt_is_released(claims: Make) -> None:
 
 
 async def test_an_account_is_used_when_locks_are_unavailable(
-    claims: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    new_locks: NewLocks, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "claims").write_text("a file where the folder should be")
-    async with claims("/home/ann", default=("telegram", "token")).claim("telegram", "default"):
+    async with new_locks("/home/ann", default=("telegram", "token")).claim("telegram", "default"):
         assert "Cannot lock" in caplog.text
 
 
-async def test_a_removed_lock_file_can_be_locked_again(claims: Make, tmp_path: Path) -> None:
-    ours = claims("/home/ann", default=("telegram", "token"))
+async def test_a_removed_lock_file_can_be_locked_again(new_locks: NewLocks, tmp_path: Path) -> None:
+    ours = new_locks("/home/ann", default=("telegram", "token"))
     async with ours.claim("telegram", "default"):
         (file,) = (tmp_path / "claims").iterdir()
         file.unlink()

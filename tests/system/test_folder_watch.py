@@ -1,4 +1,4 @@
-"""A watch on files: told by the kernel of whatever is done to them, and of nothing beside them."""
+"""A file watch: the kernel reports every change of the watched files, and of no others."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from holdfast.system.linux import FileWatch, WatchUnavailable
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
 
 
-async def noticed(watch: FileWatch) -> None:
+async def wait_for_change(watch: FileWatch) -> None:
     async with asyncio.timeout(20):
         await watch.changed.wait()
     watch.changed.clear()
@@ -27,26 +27,26 @@ async def test_every_kind_of_file_change_is_noticed(tmp_path: Path) -> None:
     link.symlink_to(real)
     with FileWatch([file, link]) as watch:
         file.write_text("one")
-        await noticed(watch)
+        await wait_for_change(watch)
         beside = tmp_path / "file.new"
         beside.write_text("two")
         beside.replace(file)
-        await noticed(watch)
+        await wait_for_change(watch)
         file.chmod(0o600)
-        await noticed(watch)
+        await wait_for_change(watch)
         file.unlink()
-        await noticed(watch)
+        await wait_for_change(watch)
         real.write_text("two")
-        await noticed(watch)
+        await wait_for_change(watch)
 
 
 async def test_changes_of_other_files_wake_no_watcher(tmp_path: Path) -> None:
-    """A home is written to all the time: by the store, the lock, and whoever logs."""
+    """A home is written to all the time: by the store, the lock and the log."""
     mine, other = tmp_path / "mine", tmp_path / "other"
     with FileWatch([mine]) as watch, FileWatch([other]) as beside:
         other.write_text("x")
-        await noticed(beside)
-        for _ in range(3):  # what the kernel has told meanwhile is heard within a turn of the loop
+        await wait_for_change(beside)
+        for _ in range(3):  # pending kernel events are read within one turn of the loop
             await asyncio.sleep(0)
         assert not watch.changed.is_set()
 

@@ -14,13 +14,13 @@ from holdfast.system.logs import logging_to
 logger = logging.getLogger("holdfast.test")
 
 
-class Terminal(io.StringIO):
+class TerminalStream(io.StringIO):
     def isatty(self) -> bool:
         return True
 
 
-class Stuck(io.StringIO):
-    """A stream whose writes wait until they are let go."""
+class StuckStream(io.StringIO):
+    """A stream whose writes wait until they are released."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,8 +51,8 @@ def test_a_program_gets_one_json_object_a_line(tmp_path: Path) -> None:
 
 
 def test_logged_escape_sequences_are_not_sent_to_a_terminal(tmp_path: Path) -> None:
-    """Whoever kicks a bot out of a channel says why, and the log says it after them."""
-    stream = Terminal()
+    """The reason of a user who kicks the bot is text of an outsider, and is logged."""
+    stream = TerminalStream()
     with logging_to(tmp_path / "g.log", LogSettings(), redact=redact, stream=stream):
         logger.warning("Kicked: %s", "\x1b]0;owned\x07\x9b2J", extra={"by": "\x1b[2J"})
         try:
@@ -66,7 +66,7 @@ def test_logged_escape_sequences_are_not_sent_to_a_terminal(tmp_path: Path) -> N
 
 
 def test_a_person_gets_a_sentence(tmp_path: Path) -> None:
-    stream = Terminal()
+    stream = TerminalStream()
     with logging_to(tmp_path / "g.log", LogSettings(), redact=redact, stream=stream):
         logger.warning("Careful.", extra={"action": "care", "each": {"hands": 2}})
     assert "\033[33mCareful.\033[0m" in stream.getvalue()
@@ -77,7 +77,7 @@ def test_a_person_gets_a_sentence(tmp_path: Path) -> None:
 
 def test_a_secret_reaches_no_log(tmp_path: Path) -> None:
     secret = 'hun"ter2'
-    for stream in (io.StringIO(), Terminal()):
+    for stream in (io.StringIO(), TerminalStream()):
         with logging_to(tmp_path / "g.log", LogSettings(), redact=redact, stream=stream):
             logger.info("It is %s.", secret, extra={"a": [{"b": secret}], "c": Path(secret)})
             try:
@@ -132,7 +132,7 @@ def test_no_log_file_is_written_when_it_is_off(tmp_path: Path) -> None:
 
 
 def test_a_stuck_log_blocks_nothing_and_reports_dropped_lines(tmp_path: Path) -> None:
-    stream = Stuck()
+    stream = StuckStream()
     with logging_to(tmp_path / "g.log", LogSettings(), redact=redact, stream=stream):
         for number in range(logs.QUEUE_LENGTH + 500):
             logger.info("Line %d.", number)

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.support.settable_clock import SettableClock
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.secrets import Secret
@@ -16,26 +17,13 @@ from holdfast.system.runtime import tuned_gc
 from holdfast.system.tokens import api_token
 
 
-class StillClock:
-    """A clock that says what it is told."""
-
-    def __init__(self, now: float) -> None:
-        self.time = now
-
-    def now(self) -> float:
-        return self.time
-
-    def monotonic(self) -> float:
-        return self.time
-
-
 def test_ids_sort_by_time_even_when_the_clock_stands_or_steps_back() -> None:
-    clock = StillClock(1_700_000_000.0)
+    clock = SettableClock(1_700_000_000.0)
     ids = IdGenerator(clock=clock)
     made = [ids("t") for _ in range(100)]
-    clock.time -= 3600
+    clock.at -= 3600
     made += [ids("t") for _ in range(100)]
-    clock.time += 7200
+    clock.at += 7200
     made += [ids("t") for _ in range(100)]
     assert made == sorted(made)
     assert len(set(made)) == 300
@@ -50,7 +38,7 @@ def test_an_id_is_its_prefix_and_27_hexadecimal_digits() -> None:
 
 
 def test_two_processes_at_the_same_instant_make_different_ids() -> None:
-    clock = StillClock(1.0)
+    clock = SettableClock(1.0)
     assert IdGenerator(clock=clock)("t") != IdGenerator(clock=clock)("t")
 
 

@@ -1,4 +1,4 @@
-"""Whom a successor may end: only the process that holds the home, and the kernel says which."""
+"""A successor may end only the process that holds the home, which the kernel identifies."""
 
 import os
 import signal
@@ -64,20 +64,20 @@ def test_the_holder_is_identified_and_ended_by_the_mildest_signal_that_works(
     tmp_path: Path, manner: str, code: int
 ) -> None:
     """E4: SIGTERM, and SIGKILL for one that does not go."""
-    told: list[str] = []
+    reports: list[str] = []
     with holding(tmp_path, manner) as process:
         fd = verify_holder(tmp_path, holder_of(tmp_path))
         assert fd is not None
-        terminate(fd, timeout=0.2 if manner == "stubborn" else 30, report=told.append)
+        terminate(fd, timeout=0.2 if manner == "stubborn" else 30, report=reports.append)
         assert process.wait() == code
         os.close(fd)
-    assert len(told) == (2 if manner == "stubborn" else 1)
+    assert len(reports) == (2 if manner == "stubborn" else 1)
     with HomeLock(tmp_path):
         pass
 
 
 def test_a_lock_file_alone_does_not_identify_the_holder(tmp_path: Path) -> None:
-    """E4: the file may name anybody."""
+    """E4: the file may name any process."""
     with holding(tmp_path), subprocess.Popen(["sleep", "60"]) as bystander:
         try:
             named = msgspec.structs.replace(
@@ -106,7 +106,7 @@ def test_an_ended_process_and_a_reused_pid_are_not_the_holder(tmp_path: Path) ->
 
 
 def test_a_waiting_process_gets_the_lock_when_the_holder_dies(tmp_path: Path) -> None:
-    """E4: the kernel wakes whoever waits; nothing is looked at again and again."""
+    """E4: the kernel wakes the waiting process; nothing polls."""
     lock = HomeLock(tmp_path)
     with holding(tmp_path) as process:
         waiting = threading.Thread(target=lock.wait)

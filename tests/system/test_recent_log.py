@@ -1,4 +1,4 @@
-"""The recent log: bounded, in order over restarts, free of secrets, and never in anybody's way."""
+"""The recent log: bounded, in order over restarts, free of secrets, and never blocking."""
 
 import io
 import json
@@ -30,7 +30,7 @@ def logged(recent: RecentLog, tmp_path: Path) -> Iterator[Callable[[], None]]:
         yield written
 
 
-def said(lines: list[RecentLogLine]) -> list[str]:
+def texts(lines: list[RecentLogLine]) -> list[str]:
     return [json.loads(line.text)["message"] for line in lines]
 
 
@@ -50,7 +50,7 @@ def test_the_recent_log_has_the_logged_lines_without_secrets(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("wanted", "found"),
+    ("query", "found"),
     [
         (ALL, ["one", "two", 'say "three"']),
         (RecentLogFilter(level=logging.WARNING), ['say "three"']),
@@ -62,13 +62,13 @@ def test_the_recent_log_has_the_logged_lines_without_secrets(tmp_path: Path) -> 
     ],
 )
 def test_lines_are_found_by_level_session_and_words(
-    wanted: RecentLogFilter, found: list[str]
+    query: RecentLogFilter, found: list[str]
 ) -> None:
     recent = RecentLog(str)
     recent.handle(record("one", at=1.0, session="s_1"))
     recent.handle(record("two", at=2.0, session_id="s_12"))
     recent.handle(record('say "three"', at=3.0, level=logging.ERROR))
-    assert said(recent.before(None, wanted, limit=10)) == found
+    assert texts(recent.before(None, query, limit=10)) == found
 
 
 def test_pages_go_back_without_a_gap_or_a_repeat() -> None:
@@ -77,7 +77,7 @@ def test_pages_go_back_without_a_gap_or_a_repeat() -> None:
         recent.handle(record(str(number), at=5.0))  # all in one millisecond
     pages, before = [], None
     while page := recent.before(before, ALL, limit=3):
-        pages.append(said(page))
+        pages.append(texts(page))
         before = page[0].number
     assert pages == [["4", "5", "6"], ["1", "2", "3"], ["0"]]
 
@@ -97,7 +97,7 @@ def test_a_reader_from_the_previous_process_is_notified_of_missed_lines() -> Non
     after.handle(record("first words", at=103.0))
     with after.subscribe(ALL, after=before.newest, on_lines=lambda: None) as reader:
         lines, missed = reader.take(limit=9)
-        assert missed and said(lines) == ["first words"]
+        assert missed and texts(lines) == ["first words"]
         assert reader.take(limit=9) == ([], False)
 
 
@@ -106,7 +106,7 @@ def test_the_recent_log_is_bounded_by_lines_and_by_length() -> None:
     for number in range(50):
         few.handle(record(str(number), at=number))
         short.handle(record("x" * 300, at=number))
-    assert said(few.before(None, ALL, limit=99)) == ["45", "46", "47", "48", "49"]
+    assert texts(few.before(None, ALL, limit=99)) == ["45", "46", "47", "48", "49"]
     kept = short.before(None, ALL, limit=99)
     assert 0 < sum(len(line.text) for line in kept) <= 2_000
 
@@ -120,11 +120,11 @@ def test_a_slow_reader_is_called_once_and_notified_of_missed_lines() -> None:
             recent.handle(record(str(number), at=2.0))
         assert len(calls) == 1, "it knows that there is more"
         lines, missed = reader.take(limit=3)
-        assert missed and said(lines) == ["15", "16", "17"] and reader.notified
+        assert missed and texts(lines) == ["15", "16", "17"] and reader.notified
         lines, missed = reader.take(limit=3)
-        assert not missed and said(lines) == ["18", "19"] and not reader.notified
+        assert not missed and texts(lines) == ["18", "19"] and not reader.notified
         recent.handle(record("news", at=3.0))
-        assert len(calls) == 2 and said(reader.take(limit=3)[0]) == ["news"]
+        assert len(calls) == 2 and texts(reader.take(limit=3)[0]) == ["news"]
     recent.handle(record("nobody reads", at=4.0))
     assert len(calls) == 2
 
@@ -141,5 +141,5 @@ def test_a_line_that_cannot_be_formatted_does_not_break_the_log(
         log.info("Odd.", extra={"thing": Nameless()})
         log.info("Even.")
         written()
-    assert said(recent.before(None, ALL, limit=9)) == ["Even."]
+    assert texts(recent.before(None, ALL, limit=9)) == ["Even."]
     assert "no name" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The alarm by the clock on the wall: it rings at its time, and leaves nothing open."""
+"""The wall clock timer: it fires at its time, and leaves nothing open."""
 
 import asyncio
 import os

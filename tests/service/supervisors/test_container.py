@@ -32,13 +32,13 @@ def instructions() -> list[Instruction]:
 
 
 def stages() -> list[list[Instruction]]:
-    cut: list[list[Instruction]] = []
+    stages_found: list[list[Instruction]] = []
     for name, rest in instructions():
         if name == "FROM":
-            cut.append([])
-        if cut:
-            cut[-1].append((name, rest))
-    return cut
+            stages_found.append([])
+        if stages_found:
+            stages_found[-1].append((name, rest))
+    return stages_found
 
 
 def last(name: str) -> str:
@@ -99,7 +99,7 @@ def test_the_variables_of_the_image_are_ones_that_the_gateway_knows(machine: Mac
 
 
 def test_compose_gives_a_stop_the_time_it_may_need(service: dict[str, Any]) -> None:
-    """E1: so that a stop is never cut short while it cleans up."""
+    """E1: so that a stop always has time to clean up."""
     assert int(service["stop_grace_period"].removesuffix("s")) >= stop_seconds_needed(
         GatewaySettings()
     )
@@ -154,7 +154,7 @@ def test_a_container_is_stopped_and_started_by_the_same_commands(
     machine.call("gateway", "stop")
     assert not healthy(machine)
     assert boot.poll() is None
-    # Who was stopped has gone; the boot hears of that a moment later.
+    # The gateway has ended; the boot is notified of that a moment later.
     machine.until(lambda: "container: idle" in machine.call("gateway", "status", code=3).stdout)
     assert "starting" in machine.call("gateway", "start").stdout
     machine.until(lambda: _state(machine) == "running")

@@ -1,4 +1,4 @@
-"""Who keeps this process running, told from what it was started with."""
+"""Detection of this process's supervisor from its environment and parent."""
 
 import pytest
 
@@ -32,7 +32,7 @@ from holdfast.service.supervisors.current import (
 def test_the_supervisor_is_detected_from_environment_and_parent(
     environ: dict[str, str], pid: int, parent: str, who: S
 ) -> None:
-    """E1: what was merely inherited from somebody's service is not taken for our own."""
+    """E1: variables inherited from another service are not taken for our own."""
     assert detect_supervisor(S.AUTO, environ, pid=pid, parent=parent) is who
     assert detect_supervisor(S.S6, environ, pid=pid, parent=parent) is S.S6
 

@@ -1,4 +1,4 @@
-"""Drift: an installed unit that disagrees with the configuration is told, with what mends it."""
+"""Drift: an installed unit that differs from the configuration is reported with its remedy."""
 
 import sys
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_a_freshly_written_unit_has_no_drift() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told", "broken"),
+    ("before", "after", "message", "broken"),
     [
         ("TimeoutStopSec=90", "TimeoutStopSec=1min 29s", "89 s", False),
         ("TimeoutStopSec=90", "TimeoutStopSec=soon", "no time", False),
@@ -43,20 +43,20 @@ def test_a_freshly_written_unit_has_no_drift() -> None:
         ("KillMode=mixed", "", "KillMode=mixed", False),
     ],
 )
-def test_each_difference_is_reported(before: str, after: str, told: str, broken: bool) -> None:
+def test_each_difference_is_reported(before: str, after: str, message: str, broken: bool) -> None:
     """E2: a stop timeout too short, another program, another home, exit codes that are missing."""
     assert before in TEXT
     (found,) = systemd_problems(TEXT.replace(before, after), unit=UNIT)
-    assert told in found.what
+    assert message in found.what
     assert found.broken is broken
 
 
 def test_the_drift_message_names_the_file_and_the_command_that_repairs_it() -> None:
     """E2."""
     found = systemd_problems(TEXT.replace("TimeoutStopSec=90", "TimeoutStopSec=5"), unit=UNIT)
-    (told,) = describe_drift(found, unit=UNIT, file=FILE)
-    assert told.startswith(f"{FILE} gives a stop 5 s")
-    assert "`holdfast gateway install --force`" in told
+    (message,) = describe_drift(found, unit=UNIT, file=FILE)
+    assert message.startswith(f"{FILE} gives a stop 5 s")
+    assert "`holdfast gateway install --force`" in message
 
 
 @pytest.mark.parametrize(
@@ -82,35 +82,37 @@ def test_a_property_list_is_compared_in_the_same_way() -> None:
     assert launchd_problems({}, unit=UNIT)[1].broken
 
 
-def _where(tmp_path: Path) -> SupervisorBackends:
-    def nobody(argv: object) -> ProgramResult:
+def _backends(tmp_path: Path) -> SupervisorBackends:
+    def run_nothing(argv: object) -> ProgramResult:
         raise AssertionError(f"called {argv}")
 
-    return SupervisorBackends(environ={"HOME": str(tmp_path), "PATH": ""}, user_id=0, run=nobody)
+    return SupervisorBackends(
+        environ={"HOME": str(tmp_path), "PATH": ""}, user_id=0, run=run_nothing
+    )
 
 
 def test_the_drift_of_a_home_reads_files_and_runs_no_program(tmp_path: Path) -> None:
     """E2: a longer drain than the unit was written for."""
     home, settings = tmp_path / ".holdfast", GatewaySettings()
-    where = _where(tmp_path)
-    assert unit_drift(home, settings, backends=where) == []
-    unit = needed_unit(home, settings, environ=where.environ, scope=UnitScope.USER)
-    file = where.unit_dir(UnitScope.USER) / "holdfast.service"
+    backends = _backends(tmp_path)
+    assert unit_drift(home, settings, backends=backends) == []
+    unit = needed_unit(home, settings, environ=backends.environ, scope=UnitScope.USER)
+    file = backends.unit_dir(UnitScope.USER) / "holdfast.service"
     file.parent.mkdir(parents=True)
     file.write_text(systemd_unit.render_unit(unit, version=252))
-    assert unit_drift(home, settings, backends=where) == []
+    assert unit_drift(home, settings, backends=backends) == []
     longer = GatewaySettings(restart_drain_timeout=300)
-    (told,) = unit_drift(home, longer, backends=where)
-    assert f"{stop_seconds_needed(longer):g} s" in told
+    (message,) = unit_drift(home, longer, backends=backends)
+    assert f"{stop_seconds_needed(longer):g} s" in message
 
 
 def test_drop_in_files_of_systemctl_edit_count(tmp_path: Path) -> None:
-    home, where = tmp_path / ".holdfast", _where(tmp_path)
+    home, backends = tmp_path / ".holdfast", _backends(tmp_path)
     longer = GatewaySettings(restart_drain_timeout=300)
-    unit = needed_unit(home, GatewaySettings(), environ=where.environ, scope=UnitScope.USER)
-    file = where.unit_dir(UnitScope.USER) / "holdfast.service"
+    unit = needed_unit(home, GatewaySettings(), environ=backends.environ, scope=UnitScope.USER)
+    file = backends.unit_dir(UnitScope.USER) / "holdfast.service"
     over = file.with_name("holdfast.service.d") / "override.conf"
     over.parent.mkdir(parents=True)
     file.write_text(systemd_unit.render_unit(unit, version=252))
     over.write_text("[Service]\nTimeoutStopSec=10min\n")
-    assert unit_drift(home, longer, backends=where) == []
+    assert unit_drift(home, longer, backends=backends) == []

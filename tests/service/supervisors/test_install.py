@@ -19,12 +19,12 @@ ENABLE = ["systemctl", "--user", "enable", "holdfast.service"]
 def test_a_unit_is_written_for_this_home_and_enabled(systemd_in_process: FakeSystemd) -> None:
     """E2: the command that the warning names exists."""
     machine = systemd_in_process.machine
-    told = machine.call("gateway", "install", "--user").stdout
+    output = machine.call("gateway", "install", "--user").stdout
     assert systemd_unit.parse_home(machine.unit.read_text()) == machine.home
     assert machine.calls == [RELOAD, ENABLE]
-    assert str(machine.unit) in told
-    assert "loginctl enable-linger ann" in told
-    assert "holdfast gateway start" in told
+    assert str(machine.unit) in output
+    assert "loginctl enable-linger ann" in output
+    assert "holdfast gateway start" in output
     assert systemd_in_process.show()["UnitFileState"] == "enabled"
 
 
@@ -32,14 +32,14 @@ def test_an_unchanged_unit_is_left_alone(systemd_in_process: FakeSystemd) -> Non
     machine = systemd_in_process.machine
     machine.call("gateway", "install", "--user")
     before = machine.unit.stat().st_mtime_ns
-    told = machine.call("gateway", "install", "--user", "--force").stdout
-    assert "nothing was changed" in told
+    output = machine.call("gateway", "install", "--user", "--force").stdout
+    assert "nothing was changed" in output
     assert machine.unit.stat().st_mtime_ns == before
     assert machine.calls == [RELOAD, ENABLE]
 
 
 def test_a_unit_that_is_different_is_shown_and_needs_force(systemd_in_process: FakeSystemd) -> None:
-    """E2: `holdfast gateway install --force` mends what disagrees."""
+    """E2: `holdfast gateway install --force` repairs what differs."""
     machine = systemd_in_process.machine
     machine.call("gateway", "install", "--user")
     machine.variables["HOLDFAST_GATEWAY_RESTART_DRAIN_TIMEOUT"] = "300"
@@ -55,9 +55,9 @@ def test_a_unit_that_is_different_is_shown_and_needs_force(systemd_in_process: F
 
 def test_a_dry_run_shows_unit_and_calls_and_does_nothing(machine: Machine) -> None:
     """Without any systemd behind it, too."""
-    told = machine.call("gateway", "install", "--user", "--dry-run").stdout
-    assert "ExecStart=" in told
-    assert "$ systemctl --user daemon-reload" in told
+    output = machine.call("gateway", "install", "--user", "--dry-run").stdout
+    assert "ExecStart=" in output
+    assert "$ systemctl --user daemon-reload" in output
     assert not machine.unit.exists()
     assert not machine.home.exists()
     assert machine.calls == []
@@ -113,17 +113,19 @@ def test_variables_that_the_service_will_not_see_are_reported(
 ) -> None:
     machine = systemd_in_process.machine
     machine.variables["HOLDFAST_AGENT_MAX_STEPS"] = "7"
-    told = machine.call("gateway", "install", "--user").stdout
-    assert "HOLDFAST_AGENT_MAX_STEPS" in told
-    assert str(machine.home / ".env") in told
+    output = machine.call("gateway", "install", "--user").stdout
+    assert "HOLDFAST_AGENT_MAX_STEPS" in output
+    assert str(machine.home / ".env") in output
 
 
 def test_a_system_unit_runs_as_the_named_user(machine: Machine) -> None:
-    told = machine.call("gateway", "install", "--system", "--run-as", "daemon", "--dry-run").stdout
-    assert systemd_unit.get_value(told, "User") == "daemon"
-    assert systemd_unit.get_value(told, "StateDirectory") == "holdfast"
-    assert systemd_unit.parse_home(told) == Path("/var/lib/holdfast")
-    assert "$ systemctl enable holdfast.service" in told
+    output = machine.call(
+        "gateway", "install", "--system", "--run-as", "daemon", "--dry-run"
+    ).stdout
+    assert systemd_unit.get_value(output, "User") == "daemon"
+    assert systemd_unit.get_value(output, "StateDirectory") == "holdfast"
+    assert systemd_unit.parse_home(output) == Path("/var/lib/holdfast")
+    assert "$ systemctl enable holdfast.service" in output
     unknown = machine.call("gateway", "install", "--system", "--run-as", "nobody-here", code=1)
     assert "useradd --system nobody-here" in unknown.stderr
 
@@ -142,8 +144,8 @@ def test_a_system_unit_is_written_found_repaired_and_removed(
     assert home.stat().st_uid == (home / "logs").stat().st_uid == pwd.getpwnam("daemon").pw_uid
     assert machine.calls == [["systemctl", "daemon-reload"], ["systemctl", "enable", unit.name]]
     unit.write_text(unit.read_text().replace("TimeoutStopSec=90", "TimeoutStopSec=5"))
-    told = machine.call("doctor", "--skip", "model", "--skip", "sandbox", *named).stdout
-    (remedy,) = re.findall(r"fix: +holdfast (gateway install --force .*)", told)
+    output = machine.call("doctor", "--skip", "model", "--skip", "sandbox", *named).stdout
+    (remedy,) = re.findall(r"fix: +holdfast (gateway install --force .*)", output)
     machine.call(*shlex.split(remedy))
     assert systemd_unit.parse_stop_seconds(unit.read_text()) == 90
     assert systemd_unit.get_value(unit.read_text(), "User") == "daemon"
@@ -167,6 +169,6 @@ def test_the_doctor_compares_the_unit_with_the_configuration(
     machine.home.mkdir(exist_ok=True)
     assert "fits the configuration" in machine.call("doctor", *skipped, code=DOCTOR).stdout
     machine.variables["HOLDFAST_GATEWAY_RESTART_DRAIN_TIMEOUT"] = "300"
-    told = machine.call("doctor", *skipped, code=DOCTOR).stdout
-    assert "340 s" in told
-    assert "holdfast gateway install --force" in told
+    output = machine.call("doctor", *skipped, code=DOCTOR).stdout
+    assert "340 s" in output
+    assert "holdfast gateway install --force" in output

@@ -44,9 +44,9 @@ def test_the_property_list_has_the_keys_that_restart_and_stop_need() -> None:
 @settings(deadline=None)
 @given(name=st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp"))))
 def test_any_home_is_read_back_as_it_was_written(name: str) -> None:
-    place = Path(f"/Users/ann/{name.replace('/', '-')}x")
-    written = Unit(**{**{key: getattr(UNIT, key) for key in UNIT.__struct_fields__}, "home": place})
-    assert plist_home(parse_plist(render_plist(written))) == place
+    home = Path(f"/Users/ann/{name.replace('/', '-')}x")
+    written = Unit(**{**{key: getattr(UNIT, key) for key in UNIT.__struct_fields__}, "home": home})
+    assert plist_home(parse_plist(render_plist(written))) == home
 
 
 def test_an_invalid_property_list_is_read_as_nothing() -> None:
@@ -55,7 +55,7 @@ def test_an_invalid_property_list_is_read_as_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "environ", "told"),
+    ("code", "environ", "reported"),
     [
         (exit_codes.CONFIG_EXIT, LAUNCHD, exit_codes.OK),
         (exit_codes.FAILED, LAUNCHD, exit_codes.FAILED),
@@ -69,10 +69,10 @@ def test_an_invalid_property_list_is_read_as_nothing() -> None:
     ],
 )
 def test_an_invalid_configuration_exits_differently_only_under_launchd(
-    code: int, environ: dict[str, str], told: int
+    code: int, environ: dict[str, str], reported: int
 ) -> None:
     """E1: 78 is what no supervisor restarts; launchd restarts whatever is not 0."""
-    assert launchd_exit_code(code, environ) == told
+    assert launchd_exit_code(code, environ) == reported
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_a_gateway_is_started_restarted_and_stopped_by_launchd(mac: Machine) -> 
     third = mac.until(lambda: running(mac, but=second))
     assert f"process {third}" in mac.call("gateway", "status").stdout
     mac.call("gateway", "stop")
-    mac.until(lambda: mac.events[-1] == "exited 0")  # which is told when it has been reaped
+    mac.until(lambda: mac.events[-1] == "exited 0")  # which is written when it has been reaped
     assert "not loaded" in mac.call("gateway", "status", code=3).stdout
     mac.call("gateway", "uninstall")
     assert not plist.exists()
@@ -130,14 +130,14 @@ def test_a_gateway_is_started_restarted_and_stopped_by_launchd(mac: Machine) -> 
 
 
 def test_a_wrong_configuration_is_told_and_not_tried_again(mac: Machine) -> None:
-    """E1: launchd would start it for ever, so it ends with 0 after it has said what is wrong."""
+    """E1: launchd would start it for ever, so it ends with 0 after it has reported the problem."""
     mac.call("gateway", "install", "--user")
     mac.paths.config_file.write_text("[gateway]\nprot = 1\n")
     mac.call("gateway", "start")
     mac.until(lambda: mac.events)
     assert mac.events == ["exited 0"]
-    said = (mac.paths.logs / "launchd.log").read_text()
-    assert "did you mean `port`" in said
+    log = (mac.paths.logs / "launchd.log").read_text()
+    assert "did you mean `port`" in log
     mac.paths.config_file.unlink()
     mac.call("gateway", "start")
     assert mac.until(lambda: running(mac))

@@ -1,4 +1,4 @@
-"""What a supervisor is told, on real sockets; and one that is not there, which harms nobody."""
+"""Notifications to a supervisor, on real sockets, and without a supervisor."""
 
 import asyncio
 import os
@@ -10,16 +10,18 @@ from holdfast.service.supervisors.current import SdNotifier, WatchdogKeepalive, 
 
 def test_a_socket_in_the_file_system_gets_messages_and_descriptors(tmp_path: Path) -> None:
     path = tmp_path / "notify"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear, socket.socket() as kept:
-        ear.bind(str(path))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver, socket.socket() as stored:
+        receiver.bind(str(path))
         notifier = SdNotifier({"NOTIFY_SOCKET": str(path)})
         notifier.notify("READY=1", "MAINPID=7")
-        assert ear.recv(100) == b"READY=1\nMAINPID=7"
+        assert receiver.recv(100) == b"READY=1\nMAINPID=7"
         notifier.status("draining:\n3 turns")
-        assert ear.recv(100) == b"STATUS=draining: 3 turns"
-        notifier.notify("FDSTORE=1", fds=[kept.fileno()])
-        said, fds, _, _ = socket.recv_fds(ear, 100, 1)
-        assert said == b"FDSTORE=1" and os.fstat(fds[0]).st_ino == os.fstat(kept.fileno()).st_ino
+        assert receiver.recv(100) == b"STATUS=draining: 3 turns"
+        notifier.notify("FDSTORE=1", fds=[stored.fileno()])
+        message, fds, _, _ = socket.recv_fds(receiver, 100, 1)
+        assert (
+            message == b"FDSTORE=1" and os.fstat(fds[0]).st_ino == os.fstat(stored.fileno()).st_ino
+        )
         os.close(fds[0])
         notifier.close()
         notifier.notify("READY=1")
@@ -34,8 +36,8 @@ def test_a_missing_notify_socket_is_ignored(tmp_path: Path) -> None:
 
 def test_a_notify_socket_that_is_not_read_blocks_nothing(tmp_path: Path) -> None:
     path = tmp_path / "notify"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
-        ear.bind(str(path))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(str(path))
         notifier = SdNotifier({"NOTIFY_SOCKET": str(path)})
         for _ in range(5000):
             notifier.status("x" * 200)
@@ -45,14 +47,14 @@ def test_a_notify_socket_that_is_not_read_blocks_nothing(tmp_path: Path) -> None
 
 async def test_the_watchdog_is_fed_only_while_the_event_loop_runs(tmp_path: Path) -> None:
     path = tmp_path / "notify"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
-        ear.bind(str(path))
-        ear.setblocking(False)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(str(path))
+        receiver.setblocking(False)
         loop = asyncio.get_running_loop()
         notifier = SdNotifier({"NOTIFY_SOCKET": str(path)})
         with WatchdogKeepalive(loop, notifier, interval=0.005):
             for _ in range(3):
-                assert await loop.sock_recv(ear, 100) == b"WATCHDOG=1"
+                assert await loop.sock_recv(receiver, 100) == b"WATCHDOG=1"
         notifier.close()
 
 

@@ -21,8 +21,8 @@ COMMAND = "run echo began > began; until [ -e go ]; do sleep 0.05; done; echo do
 
 
 @pytest.fixture
-def kept(systemd: FakeSystemd) -> FakeSystemd:
-    """Installed and started, which returns when the gateway said that it is ready."""
+def installed(systemd: FakeSystemd) -> FakeSystemd:
+    """A fake systemd with an installed unit, whose gateway is ready."""
     systemd.machine.call("gateway", "install", "--user")
     systemd.machine.call("gateway", "start")
     assert systemd.is_running(), systemd.machine.diagnostics
@@ -30,8 +30,8 @@ def kept(systemd: FakeSystemd) -> FakeSystemd:
 
 
 @contextmanager
-def a_long_command(machine: Machine) -> Iterator["subprocess.Popen[str]"]:
-    """Somebody waits for an answer, whose command runs until `let_go`."""
+def held_command(machine: Machine) -> Iterator["subprocess.Popen[str]"]:
+    """A request whose command runs until `release_command`."""
     asking = subprocess.Popen(
         [HOLDFAST, "ask", "--session", "long", COMMAND],
         env=machine.environ,
@@ -47,7 +47,7 @@ def a_long_command(machine: Machine) -> Iterator["subprocess.Popen[str]"]:
         asking.communicate()
 
 
-def let_go(machine: Machine, asking: "subprocess.Popen[str]") -> str:
+def release_command(machine: Machine, asking: "subprocess.Popen[str]") -> str:
     (began,) = machine.paths.workspaces.glob("*/began")
     began.with_name("go").touch()
     answer, errors = asking.communicate(timeout=100)
@@ -56,7 +56,7 @@ def let_go(machine: Machine, asking: "subprocess.Popen[str]") -> str:
 
 
 def address_of(machine: Machine) -> str:
-    """Where it listens: a port that nobody chose, so another one if the socket was not kept."""
+    """Its address: a port that the system chose, so another one if the socket was not stored."""
     holder = read_holder(machine.home)
     assert holder is not None, machine.diagnostics
     return holder.address
@@ -67,16 +67,16 @@ def intent(machine: Machine) -> Intent:
 
 
 def test_a_restart_asks_systemd_parks_turns_and_the_successor_resumes_them(
-    kept: FakeSystemd,
+    installed: FakeSystemd,
 ) -> None:
-    """E1: asked, exit 0, the unit is started again; the runner lives on in its scope; C2: the turn
+    """E1: asked, exit 0, the unit is started again; the runner survives in its scope; C2: the turn
     parks and is answered once, without a note."""
-    machine, before, address = kept.machine, kept.pid, address_of(kept.machine)
-    with a_long_command(machine) as asking:
-        told = machine.call("gateway", "restart").stdout
-        machine.until(lambda: kept.is_running(but=before))
-        assert f"process {kept.pid}" in told
-        answer = let_go(machine, asking)
+    machine, before, address = installed.machine, installed.pid, address_of(installed.machine)
+    with held_command(machine) as asking:
+        output = machine.call("gateway", "restart").stdout
+        machine.until(lambda: installed.is_running(but=before))
+        assert f"process {installed.pid}" in output
+        answer = release_command(machine, asking)
     assert answer.count("done") == 1
     assert address_of(machine) == address, "systemd has kept the listening socket"
     assert ASKING in machine.calls
@@ -87,52 +87,54 @@ def test_a_restart_asks_systemd_parks_turns_and_the_successor_resumes_them(
     assert not any(event.startswith("swept") for event in machine.events), machine.events
 
 
-def test_runners_and_restarts_work_when_systemd_calls_fail(kept: FakeSystemd) -> None:
+def test_runners_and_restarts_work_when_systemd_calls_fail(installed: FakeSystemd) -> None:
     """E1: if systemd-run fails, the runner starts without it and the log says what that costs; if
     asking for a restart fails, exit code 75 asks, and RestartForceExitStatus makes it count."""
-    machine, before = kept.machine, kept.pid
+    machine, before = installed.machine, installed.pid
     machine.refuse("systemd-run")
     machine.refuse("restart")
     assert "42" in machine.call("ask", "run echo $((6 * 7))").stdout
     machine.wait_for_log("runner_without_scope")
     machine.wait_for_log("a restart or crash of the gateway kills it")
     machine.call("gateway", "restart")
-    machine.until(lambda: kept.is_running(but=before))
+    machine.until(lambda: installed.is_running(but=before))
     assert "exited 75" in machine.events
     swept = [event for event in machine.events if event.startswith("swept")]
     assert swept, "a runner without a scope ends with the unit: that is what a scope is for"
 
 
-def test_a_killed_gateway_is_started_again_and_its_runner_is_still_there(kept: FakeSystemd) -> None:
+def test_a_killed_gateway_is_started_again_and_its_runner_is_still_there(
+    installed: FakeSystemd,
+) -> None:
     """E1: neither a restart nor a crash of the unit kills a runner; J2: it is attached to."""
-    machine, before = kept.machine, kept.pid
-    with a_long_command(machine) as asking:
+    machine, before = installed.machine, installed.pid
+    with held_command(machine) as asking:
         os.kill(before, signal.SIGKILL)
-        machine.until(lambda: kept.is_running(but=before))
-        assert let_go(machine, asking).count("done") == 1
+        machine.until(lambda: installed.is_running(but=before))
+        assert release_command(machine, asking).count("done") == 1
     assert "state activating (auto-restart)" in machine.events
-    assert int(kept.show()["NRestarts"]) == 1
+    assert int(installed.show()["NRestarts"]) == 1
 
 
-def test_an_operators_stop_keeps_the_gateway_down(kept: FakeSystemd) -> None:
+def test_an_operators_stop_keeps_the_gateway_down(installed: FakeSystemd) -> None:
     """E3: recorded as stopped; exit 0; nothing starts it again, and `start` does. A SIGTERM that
     no operator of ours sent leaves `running` for the next boot."""
-    machine, before = kept.machine, kept.pid
+    machine, before = installed.machine, installed.pid
     machine.call("gateway", "stop")
-    assert kept.show()["ActiveState"] == "inactive"
+    assert installed.show()["ActiveState"] == "inactive"
     assert not intent(machine).should_start
     assert "exited 0" in machine.events
-    told = machine.call("gateway", "status", code=3)
-    assert "holdfast.service is inactive (dead)" in told.stdout
+    output = machine.call("gateway", "status", code=3)
+    assert "holdfast.service is inactive (dead)" in output.stdout
     machine.call("gateway", "start")
-    machine.until(lambda: kept.is_running(but=before))
+    machine.until(lambda: installed.is_running(but=before))
     assert "active (running)" in machine.call("gateway", "status").stdout
     assert "login?key=" not in machine.diagnostics, (
         "no link that logs somebody in lies in a journal"
     )
     stopping = ["systemctl", "--user", "stop", "holdfast.service"]
     subprocess.run(stopping, env=machine.environ, check=True)
-    assert kept.show()["ActiveState"] == "inactive"
+    assert installed.show()["ActiveState"] == "inactive"
     assert intent(machine).should_start
 
 
@@ -167,18 +169,18 @@ def test_a_start_that_fails_is_tried_again_until_an_operator_stops_it(systemd: F
     assert "exited 1" in machine.events
 
 
-def test_unit_drift_is_reported_at_start_and_in_status(kept: FakeSystemd) -> None:
-    """E2: naming the command that mends it, which does."""
-    machine = kept.machine
+def test_unit_drift_is_reported_at_start_and_in_status(installed: FakeSystemd) -> None:
+    """E2: naming the command that repairs it, which does."""
+    machine = installed.machine
     text = machine.unit.read_text()
     machine.unit.write_text(text.replace("TimeoutStopSec=90", "TimeoutStopSec=5"))
-    told = machine.call("gateway", "status").stdout
-    assert "holdfast gateway install --force" in told
+    output = machine.call("gateway", "status").stdout
+    assert "holdfast gateway install --force" in output
     machine.call("gateway", "restart")
     machine.wait_for_log("unit_drift")
     machine.call("gateway", "install", "--user", "--force")
     assert "holdfast gateway install" not in machine.call("gateway", "status").stdout
     machine.call("gateway", "uninstall")
-    assert kept.machine.events[-1] == "state inactive (dead)"
+    assert installed.machine.events[-1] == "state inactive (dead)"
     assert not machine.unit.exists()
     assert machine.home.is_dir()

@@ -144,9 +144,9 @@ def test_a_home_path_that_no_unit_can_hold_is_refused(home: str) -> None:
 
 
 def test_the_unit_has_the_lines_that_restart_and_stop_need() -> None:
-    """E1: exit codes, readiness, the watchdog, the kept descriptors, and time to clean up."""
+    """E1: exit codes, readiness, the watchdog, the stored descriptors, and time to clean up."""
     text = systemd_unit.render_unit(UNIT, version=NEWEST)
-    wanted = {
+    expected = {
         "Type": "notify",
         "NotifyAccess": "main",
         "Restart": "on-failure",
@@ -160,7 +160,7 @@ def test_the_unit_has_the_lines_that_restart_and_stop_need() -> None:
         "OOMPolicy": "continue",
         "WantedBy": "default.target",
     }
-    assert {key: unit_file.get_value(text, key) for key in wanted} == wanted
+    assert {key: unit_file.get_value(text, key) for key in expected} == expected
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_bubblewrap_works_under_the_options_of_the_unit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("home", "wanted", "name"),
+    ("home", "requested", "name"),
     [
         ("/home/ann/.holdfast", "", "holdfast"),
         ("/srv/bot", "", "holdfast-bot"),
@@ -268,9 +268,9 @@ def test_bubblewrap_works_under_the_options_of_the_unit() -> None:
         ("/srv/bot", "holdfast-family.service", "holdfast-family"),
     ],
 )
-def test_each_home_has_a_unit_of_its_own(home: str, wanted: str, name: str) -> None:
+def test_each_home_has_a_unit_of_its_own(home: str, requested: str, name: str) -> None:
     usual = [Path("/home/ann/.holdfast")]
-    assert unit_name(Path(home), default_homes=usual, requested=wanted) == name
+    assert unit_name(Path(home), default_homes=usual, requested=requested) == name
 
 
 def test_homes_without_a_letter_have_different_units_too() -> None:
@@ -278,7 +278,7 @@ def test_homes_without_a_letter_have_different_units_too() -> None:
     assert len(names) == 2
 
 
-@pytest.mark.parametrize("wanted", ["a b", "a/b", "-", "x" * 100])
-def test_an_invalid_unit_name_is_refused(wanted: str) -> None:
+@pytest.mark.parametrize("requested", ["a b", "a/b", "-", "x" * 100])
+def test_an_invalid_unit_name_is_refused(requested: str) -> None:
     with pytest.raises(HoldfastError, match="--name"):
-        unit_name(Path("/srv/bot"), default_homes=[], requested=wanted)
+        unit_name(Path("/srv/bot"), default_homes=[], requested=requested)

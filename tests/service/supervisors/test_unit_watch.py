@@ -1,4 +1,4 @@
-"""The drift of a unit as status tells it: always what the file says now, seldom read."""
+"""The cached drift of a unit in status: always of the current file, which is read seldom."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ from holdfast.service.supervisors.backend import program_caller
 from holdfast.service.supervisors.installed_units import SupervisorBackends, UnitDriftCache
 
 
-class Counting(UnitDriftCache):
+class CountingDriftCache(UnitDriftCache):
     read = 0
 
     def _refresh(self) -> None:
@@ -16,10 +16,10 @@ class Counting(UnitDriftCache):
         super()._refresh()
 
 
-def watch(tmp_path: Path) -> Counting:
+def make_cache(tmp_path: Path) -> CountingDriftCache:
     environ = {"HOME": str(tmp_path), "PATH": "", "SYSTEMD_UNIT_PATH": str(tmp_path / "machine")}
-    where = SupervisorBackends(environ=environ, user_id=os.getuid(), run=program_caller(environ))
-    return Counting(tmp_path / ".holdfast", GatewaySettings(), backends=where)
+    backends = SupervisorBackends(environ=environ, user_id=os.getuid(), run=program_caller(environ))
+    return CountingDriftCache(tmp_path / ".holdfast", GatewaySettings(), backends=backends)
 
 
 def write(unit: Path, seconds: int) -> None:
@@ -31,24 +31,24 @@ def write(unit: Path, seconds: int) -> None:
 
 
 def test_a_unit_is_read_only_when_it_appears_changes_or_disappears(tmp_path: Path) -> None:
-    """E2: what was mended is believed at once."""
-    watched = watch(tmp_path)
-    assert watched.drift() == []
+    """E2: a repaired unit counts at once."""
+    cache = make_cache(tmp_path)
+    assert cache.drift() == []
     unit = tmp_path / ".config/systemd/user/holdfast.service"
     unit.parent.mkdir(parents=True)
     write(unit, 5)
-    assert any("gives a stop 5 s" in told for told in watched.drift())
-    read = watched.read
+    assert any("gives a stop 5 s" in sentence for sentence in cache.drift())
+    read = cache.read
     for _ in range(3):
-        assert any("gives a stop 5 s" in told for told in watched.drift())
-    assert watched.read == read
+        assert any("gives a stop 5 s" in sentence for sentence in cache.drift())
+    assert cache.read == read
     write(unit, 500)
-    assert not any("gives a stop" in told for told in watched.drift())
-    over = unit.with_name("holdfast.service.d") / "override.conf"
-    over.parent.mkdir()
-    write(over, 500)
-    assert not any("gives a stop" in told for told in watched.drift())
-    write(over, 7)
-    assert any("gives a stop 7 s" in told for told in watched.drift())
+    assert not any("gives a stop" in sentence for sentence in cache.drift())
+    override = unit.with_name("holdfast.service.d") / "override.conf"
+    override.parent.mkdir()
+    write(override, 500)
+    assert not any("gives a stop" in sentence for sentence in cache.drift())
+    write(override, 7)
+    assert any("gives a stop 7 s" in sentence for sentence in cache.drift())
     unit.unlink()
-    assert watched.drift() == []
+    assert cache.drift() == []
