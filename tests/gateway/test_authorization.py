@@ -152,12 +152,12 @@ async def test_each_command_needs_its_role(
 def test_buttons_and_plain_words_map_to_commands_of_the_table() -> None:
     """A button sends a command, and a plain word stands for one: both use the same dispatcher."""
     both = [[approval("one", "rule")], [approval("one", ""), approval("two", "rule")]]
-    message = [choice.value for asked in both for choice in approval_buttons(asked)]
+    buttons = [choice.value for asked in both for choice in approval_buttons(asked)]
     words = [
         name for word in ("yes", "no", "always", "session") if (name := parse_command_word(word))
     ]
-    names = [match[1] for text in message if (match := re.match(r"/(\w+)", text))]
-    assert len(message) == len(names) > 4
+    names = [match[1] for text in buttons if (match := re.match(r"/(\w+)", text))]
+    assert len(buttons) == len(names) > 4
     assert {*names, *(name for name, _ in words)} <= set(COMMANDS_BY_NAME)
 
 

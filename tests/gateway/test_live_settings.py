@@ -291,7 +291,7 @@ async def test_a_replaced_account_loses_nothing_and_leaves_the_others_connected(
     for account in ("default", "work"):
         await until(partial(is_connected, two_accounts, account))
     since = two_accounts.status_of("default").since
-    kept = two_accounts.gateway.services.platforms.find(HOME)
+    default_platform = two_accounts.gateway.services.platforms.find(HOME)
     two_accounts.say_to_work("hello")
     await two_accounts.model.wait_for_request(1)
     replacement = GatedPlatform(two_accounts.work)
@@ -303,7 +303,7 @@ async def test_a_replaced_account_loses_nothing_and_leaves_the_others_connected(
     replacement.may_connect.set()
     assert await two_accounts.work_texts(1) == ["an answer"]
     assert two_accounts.gateway.services.platforms.find(WORK) is replacement
-    assert two_accounts.gateway.services.platforms.find(HOME) is kept
+    assert two_accounts.gateway.services.platforms.find(HOME) is default_platform
     assert two_accounts.status_of("default").since == since
 
 

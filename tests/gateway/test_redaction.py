@@ -44,7 +44,7 @@ def pieces_of(text: str, cuts: Iterable[int]) -> list[str]:
 
 @given(st.lists(st.text("abc ", max_size=12), max_size=12), st.sampled_from(SECRETS), st.data())
 def test_no_split_lets_a_secret_through(parts: list[str], secret: str, data: st.DataObject) -> None:
-    """Law 13: exact values, on the way out."""
+    """Law 13: exact values, in every output."""
     parts.insert(data.draw(st.integers(0, len(parts))), secret)
     text = "".join(parts)
     cuts = data.draw(st.sets(st.integers(0, len(text)), max_size=8))

@@ -200,7 +200,7 @@ async def test_a_subagent_that_times_out_is_stopped_and_reported(
 async def test_a_subagent_has_the_tools_it_was_given_and_never_more_than_its_parent(
     harness: GatewayHarness, call: Call
 ) -> None:
-    """A subset of the parent's toolsets; what is not among them is refused by name."""
+    """A subset of the toolsets of the parent; any other is refused by name."""
     given = json.dumps({"tasks": [{"task": "bare", "tools": []}]})
     more = json.dumps({"tasks": [{"task": "bare", "tools": ["terminal"]}]})
     model_for(harness, "bare").say("fine")

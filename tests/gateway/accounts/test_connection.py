@@ -4,7 +4,7 @@ of each other (C8, law 9)."""
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -34,14 +34,14 @@ from holdfast.gateway.accounts.registry import PlatformRegistry
 HANG = "hang"
 IGNORES_CANCEL = "ignores cancel"  # hangs and ignores cancellation, for a minute
 REFUSED = ConnectRefused("the token is bad", remedy="Ask for another")
-DOWN = OSError("there is nobody")
+DOWN = OSError("no such host")
 
 
 class PlannedPlatform:
     """A platform whose connection attempts follow a plan; the last entry repeats forever."""
 
     def __init__(self, *plan: Any, account: str = "a", alive_within: float = 0.0) -> None:
-        self.name = "fickle"
+        self.name = "planned"
         self.account = account
         self.capabilities = Capabilities(heartbeat_interval=alive_within)
         self.plan = list(plan) or [None]
@@ -157,6 +157,14 @@ class AccountsHarness:
         await self.tasks.__aexit__(None, None, None)
 
 
+class StartAccounts(Protocol):
+    """Starts the accounts of some platforms; the fixture closes them."""
+
+    def __call__(
+        self, *platforms: PlannedPlatform, meta_store: MetaStore | None = None
+    ) -> AccountsHarness: ...
+
+
 @pytest.fixture
 def harnesses() -> Iterator[list[AccountsHarness]]:
     made: list[AccountsHarness] = []
@@ -166,7 +174,7 @@ def harnesses() -> Iterator[list[AccountsHarness]]:
 
 
 @pytest.fixture
-def start_accounts(harnesses: list[AccountsHarness]) -> Any:
+def start_accounts(harnesses: list[AccountsHarness]) -> StartAccounts:
     def make(*platforms: PlannedPlatform, meta_store: MetaStore | None = None) -> AccountsHarness:
         harnesses.append(AccountsHarness(*platforms, meta_store=meta_store))
         return harnesses[-1]
@@ -178,20 +186,21 @@ def waits(platform: PlannedPlatform) -> list[float]:
     return [round(b - a, 3) for a, b in zip(platform.attempts, platform.attempts[1:], strict=False)]
 
 
-def test_a_temporary_failure_is_retried_with_backoff_forever(start_accounts: Any) -> None:
+def test_a_temporary_failure_is_retried_with_backoff_forever(start_accounts: StartAccounts) -> None:
     platform = PlannedPlatform(DOWN)
     harness = start_accounts(platform)
     harness.loop.wait(3 * 3600)
     assert waits(platform)[:10] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]
     assert set(waits(platform)[9:]) == {300} and len(platform.attempts) > 40
     status = harness.platforms.status_of(platform)
-    assert (status.state, status.error) == (AccountState.RETRYING, "there is nobody")
+    assert (status.state, status.error) == (AccountState.RETRYING, "no such host")
+    assert status.next_attempt_at is not None
     assert status.next_attempt_at > harness.clock.now() and status.failures == len(
         platform.attempts
     )
 
 
-def test_a_hanging_attempt_times_out(start_accounts: Any) -> None:
+def test_a_hanging_attempt_times_out(start_accounts: StartAccounts) -> None:
     platform = PlannedPlatform(HANG, None)
     harness = start_accounts(platform)
     harness.loop.wait(29)
@@ -202,7 +211,7 @@ def test_a_hanging_attempt_times_out(start_accounts: Any) -> None:
     assert harness.state(platform) is AccountState.CONNECTED and harness.connected == {"a"}
 
 
-def test_a_refused_account_stays_blocked_until_it_is_resumed(start_accounts: Any) -> None:
+def test_a_refused_account_stays_blocked_until_it_is_resumed(start_accounts: StartAccounts) -> None:
     platform = PlannedPlatform(REFUSED, None)
     harness = start_accounts(platform)
     harness.loop.wait(24 * 3600)
@@ -210,28 +219,28 @@ def test_a_refused_account_stays_blocked_until_it_is_resumed(start_accounts: Any
     assert (status.state, status.error) == (AccountState.BLOCKED, "the token is bad")
     assert status.remedy == "Ask for another" and status.next_attempt_at is None
     assert len(platform.attempts) == 1
-    assert harness.run(harness.accounts.resume("fickle", "a")).state is AccountState.CONNECTED
+    assert harness.run(harness.accounts.resume("planned", "a")).state is AccountState.CONNECTED
 
 
-def test_an_account_in_use_names_its_holder_and_is_retried(start_accounts: Any) -> None:
+def test_an_account_in_use_names_its_holder_and_is_retried(start_accounts: StartAccounts) -> None:
     platform = PlannedPlatform(
-        AccountInUse("somebody else is connected", holder="the one next door"), None
+        AccountInUse("another client is connected", holder="the other host"), None
     )
     harness = start_accounts(platform)
     harness.loop.wait(0.5)
     status = harness.platforms.status_of(platform)
-    assert status.error == "somebody else is connected (the one next door)" and status.remedy
+    assert status.error == "another client is connected (the other host)" and status.remedy
     harness.loop.wait(1)
     assert harness.state(platform) is AccountState.CONNECTED
 
 
-def test_a_retry_after_of_the_platform_is_obeyed(start_accounts: Any) -> None:
+def test_a_retry_after_of_the_platform_is_obeyed(start_accounts: StartAccounts) -> None:
     platform = PlannedPlatform(Throttled("slowly", retry_after=90), None)
     start_accounts(platform).loop.wait(100)
     assert waits(platform) == [90]
 
 
-def test_only_a_lasting_connection_resets_the_backoff(start_accounts: Any) -> None:
+def test_only_a_lasting_connection_resets_the_backoff(start_accounts: StartAccounts) -> None:
     platform = PlannedPlatform(DOWN, DOWN, None)
     harness = start_accounts(platform)
     harness.loop.wait(3.5)
@@ -247,13 +256,13 @@ def test_only_a_lasting_connection_resets_the_backoff(start_accounts: Any) -> No
 
 
 @pytest.mark.parametrize("how", ["reported", "task group"])
-def test_a_broken_connection_is_reopened(start_accounts: Any, how: str) -> None:
+def test_a_broken_connection_is_reopened(start_accounts: StartAccounts, how: str) -> None:
     platform = PlannedPlatform()
     harness = start_accounts(platform)
     harness.loop.tick(5)
     assert harness.connected == {"a"}
     if how == "reported":
-        harness.accounts.connection_lost("fickle", "a", AccountDisconnected("cut"))
+        harness.accounts.connection_lost("planned", "a", AccountDisconnected("cut"))
     else:
         platform.fail_now.set()
     harness.loop.tick(10)
@@ -265,26 +274,28 @@ def test_a_broken_connection_is_reopened(start_accounts: Any, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["reported", "task group"])
-def test_a_token_revoked_while_connected_blocks_the_account(start_accounts: Any, how: str) -> None:
+def test_a_token_revoked_while_connected_blocks_the_account(
+    start_accounts: StartAccounts, how: str
+) -> None:
     platform = PlannedPlatform()
     harness = start_accounts(platform)
     harness.loop.tick(5)
     platform.error = REFUSED
     if how == "reported":
-        harness.accounts.connection_lost("fickle", "a", REFUSED)
+        harness.accounts.connection_lost("planned", "a", REFUSED)
     else:
         platform.fail_now.set()
     harness.loop.wait(3600)
     assert harness.state(platform) is AccountState.BLOCKED and len(platform.attempts) == 1
 
 
-def test_a_half_open_connection_is_noticed_and_replaced(start_accounts: Any) -> None:
+def test_a_half_open_connection_is_noticed_and_replaced(start_accounts: StartAccounts) -> None:
     """Law 9: nothing is received within the declared interval."""
     platform = PlannedPlatform(alive_within=60)
     harness = start_accounts(platform)
     for _ in range(10):
         harness.loop.wait(50)
-        harness.platforms.mark_alive("fickle", "a")
+        harness.platforms.mark_alive("planned", "a")
     assert len(platform.attempts) == 1, "it has received something"
     harness.loop.wait(59)
     assert harness.connected == {"a"}
@@ -295,82 +306,86 @@ def test_a_half_open_connection_is_noticed_and_replaced(start_accounts: Any) -> 
     assert harness.connected == {"a"} and len(platform.attempts) == 2
 
 
-def test_a_successful_send_does_not_prove_that_messages_are_received(start_accounts: Any) -> None:
+def test_a_successful_send_does_not_prove_that_messages_are_received(
+    start_accounts: StartAccounts,
+) -> None:
     platform = PlannedPlatform(alive_within=60)
     harness = start_accounts(platform)
     for _ in range(4):
         harness.loop.wait(20)
-        harness.platforms.mark_reachable("fickle", "a")  # as the outbox does
+        harness.platforms.mark_reachable("planned", "a")  # as the outbox does
     assert len(platform.attempts) == 2
 
 
-def test_silence_is_ignored_without_a_declared_heartbeat(start_accounts: Any) -> None:
+def test_silence_is_ignored_without_a_declared_heartbeat(start_accounts: StartAccounts) -> None:
     platform = PlannedPlatform()
     start_accounts(platform).loop.wait(24 * 3600)
     assert len(platform.attempts) == 1
 
 
-def test_a_report_about_a_closed_connection_is_ignored(start_accounts: Any) -> None:
+def test_a_report_about_a_closed_connection_is_ignored(start_accounts: StartAccounts) -> None:
     platform = PlannedPlatform(REFUSED)
     harness = start_accounts(platform)
     harness.loop.tick(5)
-    harness.accounts.connection_lost("fickle", "a", AccountDisconnected("late"))
-    harness.accounts.connection_lost("fickle", "nobody", AccountDisconnected("late"))
+    harness.accounts.connection_lost("planned", "a", AccountDisconnected("late"))
+    harness.accounts.connection_lost("planned", "unknown", AccountDisconnected("late"))
     harness.loop.tick(5)
     assert harness.platforms.status_of(platform).error == "the token is bad"
 
 
 @pytest.mark.parametrize("plan", [None, HANG, DOWN, REFUSED])
 def test_an_account_is_paused_from_any_state_and_stays_paused(
-    start_accounts: Any, plan: Any
+    start_accounts: StartAccounts, plan: Any
 ) -> None:
     """Also over a restart."""
     platform, meta_store = PlannedPlatform(plan), MetaStore()
     harness = start_accounts(platform, meta_store=meta_store)
     harness.loop.tick(5)
-    assert harness.run(harness.accounts.pause("fickle", "a")).state is AccountState.PAUSED
+    assert harness.run(harness.accounts.pause("planned", "a")).state is AccountState.PAUSED
     attempts = len(platform.attempts)
-    harness.run(harness.accounts.pause("fickle", "a"))  # which changes nothing
+    harness.run(harness.accounts.pause("planned", "a"))  # which changes nothing
     harness.loop.wait(3600)
     assert len(platform.attempts) == attempts and platform.open == 0 and harness.connected == set()
     again = PlannedPlatform()
     second = start_accounts(again, meta_store=meta_store)
     second.loop.wait(3600)
     assert again.attempts == [] and second.state(again) is AccountState.PAUSED
-    assert second.run(second.accounts.check("fickle", "a")).state is AccountState.PAUSED
-    assert second.run(second.accounts.resume("fickle", "a")).state is AccountState.CONNECTED
+    assert second.run(second.accounts.check("planned", "a")).state is AccountState.PAUSED
+    assert second.run(second.accounts.resume("planned", "a")).state is AccountState.CONNECTED
     third = start_accounts(PlannedPlatform(), meta_store=meta_store)
     third.loop.tick(5)
     assert third.connected == {"a"}
 
 
 def test_a_check_retries_a_disconnected_account_and_leaves_a_connected_one_alone(
-    start_accounts: Any,
+    start_accounts: StartAccounts,
 ) -> None:
     platform = PlannedPlatform(DOWN, DOWN, DOWN, DOWN, DOWN, None)
     harness = start_accounts(platform)
     harness.loop.wait(8)
     assert harness.state(platform) is AccountState.RETRYING
-    while harness.run(harness.accounts.check("fickle", "a")).state is AccountState.RETRYING:
+    while harness.run(harness.accounts.check("planned", "a")).state is AccountState.RETRYING:
         pass
     assert harness.connected == {"a"} and harness.loop.time() == 8
-    harness.run(harness.accounts.check("fickle", "a"))
+    harness.run(harness.accounts.check("planned", "a"))
     assert len(platform.attempts) == 6
 
 
-def test_a_check_of_a_hanging_connection_returns(start_accounts: Any) -> None:
+def test_a_check_of_a_hanging_connection_returns(start_accounts: StartAccounts) -> None:
     platform = PlannedPlatform(HANG)
     harness = start_accounts(platform)
-    assert harness.run(harness.accounts.check("fickle", "a")).state is AccountState.CONNECTING
+    assert harness.run(harness.accounts.check("planned", "a")).state is AccountState.CONNECTING
     assert harness.loop.time() <= 11
 
 
-def test_a_platform_that_does_not_close_is_abandoned_and_reconnected(start_accounts: Any) -> None:
+def test_a_platform_that_does_not_close_is_abandoned_and_reconnected(
+    start_accounts: StartAccounts,
+) -> None:
     platform = PlannedPlatform()
     harness = start_accounts(platform)
     harness.loop.tick(5)
     platform.on_close = HANG
-    harness.accounts.connection_lost("fickle", "a", AccountDisconnected("cut"))
+    harness.accounts.connection_lost("planned", "a", AccountDisconnected("cut"))
     harness.loop.wait(7)
     assert harness.connected == {"a"} and len(platform.attempts) == 2
     platform.on_close = None
@@ -401,7 +416,7 @@ def test_no_account_delays_another(
     assert "healthy" in harness.connected
     harness.loop.wait(waited)
     for platform in others:
-        harness.accounts.connection_lost("fickle", platform.account, AccountDisconnected("cut"))
+        harness.accounts.connection_lost("planned", platform.account, AccountDisconnected("cut"))
     harness.loop.tick(5)
     assert "healthy" in harness.connected and len(healthy.attempts) == 1
     closing = harness.loop.create_task(harness.accounts.close())
@@ -431,12 +446,12 @@ def test_the_last_request_to_an_account_wins(plan: list[Any], requests: list[str
     for request in requests:
         if request in ("pause", "resume", "check"):
             should_run = {"pause": False, "resume": True}.get(request, should_run)
-            work = vars(Accounts)[request](harness.accounts, "fickle", "a")
+            work = vars(Accounts)[request](harness.accounts, "planned", "a")
             tasks.append(harness.loop.create_task(work))
         elif request == "lost":
-            harness.accounts.connection_lost("fickle", "a", AccountDisconnected("cut"))
+            harness.accounts.connection_lost("planned", "a", AccountDisconnected("cut"))
         elif request == "refused":
-            harness.accounts.connection_lost("fickle", "a", REFUSED)
+            harness.accounts.connection_lost("planned", "a", REFUSED)
         elif request == "break":
             platform.fail_now.set()
             harness.loop.tick(3)
@@ -456,7 +471,7 @@ async def test_a_pause_survives_a_restart_if_and_only_if_it_was_saved() -> None:
     """Also where the store saves one change and not another, and where two come at once."""
     meta_store = MetaStore()
     clock = VirtualClock(asyncio.get_running_loop())  # type: ignore[arg-type]
-    one, two, three = (("fickle", name) for name in "abc")
+    one, two, three = (("planned", name) for name in "abc")
 
     async def after_a_restart() -> list[bool]:
         reloaded = PausedAccounts(meta_store, clock=clock)  # type: ignore[arg-type]

@@ -157,7 +157,7 @@ async def test_the_least_recently_used_agent_is_evicted_first() -> None:
 async def test_a_busy_agent_is_never_evicted_nor_a_younger_one_in_its_place(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A8: the cache stays over its cap for a while, and says so."""
+    """A8: the cache stays over its cap for a while, and logs a warning."""
     agents, cache = AgentBuilder(), new_cache(2)
     busy = await agents.lease(cache, "a")
     for name in ("b", "c"):
@@ -241,7 +241,7 @@ async def test_an_agent_in_its_turn_is_not_swept_however_old() -> None:
 async def test_a_turn_reports_activity_and_its_agent_is_swept_when_idle(
     harness: GatewayHarness,
 ) -> None:
-    """A7, A12: what is swept is built again for the same session by the next message."""
+    """A7, A12: a swept agent is built again for the same session by the next message."""
     harness.model.say("hello", "again")
     cache = harness.gateway.services.cache
     first = await harness.end_of(await harness.accept("hi"))
@@ -327,7 +327,7 @@ async def test_a_cached_agent_is_reused_without_reading_the_store(harness: Gatew
 
 
 async def test_a_lane_with_nothing_to_do_goes_away(harness: GatewayHarness, until: Until) -> None:
-    """B1, law 10: what exists while a turn runs is gone when it has run."""
+    """B1, law 10: a lane exists only while it has work."""
     harness.model.say("1")
     await harness.end_of(await harness.accept("one"))
     await until(lambda: len(harness.gateway.lanes) == 0)
@@ -358,7 +358,7 @@ def cached_agent(harness: GatewayHarness, session_id: SessionId) -> Agent:
 async def test_a_change_of_speaker_in_a_shared_thread_rebuilds_nothing(
     harness: GatewayHarness,
 ) -> None:
-    """A1: the person is signed only where one person owns the session."""
+    """A1: the signature includes the person only where one person owns the session."""
     thread = {"chat_type": ChatType.THREAD, "thread": "t1"}
     harness.model.say("hello Ann", "hello Bob")
     harness.say("I am Ann", user="ann", **thread)
@@ -376,7 +376,7 @@ async def test_the_signature_includes_the_person_where_one_person_owns_the_sessi
     """A1: in a chat of two, and in a group, where each has a session of their own."""
     agents = harness.gateway.services.agent_factory
     row = (await harness.accept("hi", busy_mode=None)).row
-    other = msgspec.structs.replace(row, principal="somebody:else")
+    other = msgspec.structs.replace(row, principal="another:user")
     assert agents.signature_for(row) == agents.signature_for(row)
     assert agents.signature_for(row) != agents.signature_for(other)
     source = msgspec.structs.replace(
@@ -460,7 +460,7 @@ async def test_model_ends_the_entry_after_the_running_turn_and_no_other(
 
 
 async def test_new_ends_its_own_entry_and_no_other(harness: GatewayHarness, until: Until) -> None:
-    """A5, A13: hard, and the client is given back."""
+    """A5, A13: at once, and the client is released."""
     harness.model.say("1", "2")
     one = await harness.end_of(await harness.accept("hi"))
     two = await harness.end_of(await harness.accept("hi", chat="other"))
@@ -537,7 +537,7 @@ async def test_concurrent_turns_settle_at_the_cap(harness: GatewayHarness, until
 async def test_an_agent_can_be_interrupted_and_its_user_is_told_why(
     harness: GatewayHarness, call: Call
 ) -> None:
-    """H7: the open call has its result, and the conversation goes on."""
+    """H7: the open call has its result, and the conversation continues."""
     held_tool = harness.held_tools[ReplayClass.NEVER]
     held_tool.go.clear()
     harness.model.say([call("never")])

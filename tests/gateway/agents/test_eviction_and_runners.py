@@ -129,7 +129,7 @@ async def test_the_end_of_a_session_ends_its_processes(
 async def test_a_cached_agent_is_closed_with_all_that_its_session_holds(
     harness: RunnerHarness, call: Call, until: Until
 ) -> None:
-    """A11, A13: agent closed, client given back, entry gone; twice is once."""
+    """A11, A13: agent closed, client released, entry removed; a second close does nothing."""
     session_id = await prepare(harness, call, until)
     await until(lambda: len(harness.gateway.lanes) == 0)
     agent = next(iter(harness.gateway.services.cache._entries.values())).agent

@@ -14,6 +14,7 @@ from tests.support.settable_clock import SettableClock
 from holdfast.agent.memory.provider_guard import ProviderGuard, ProviderLimits
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
+from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.transcript import NoteMessage, UserMessage
 from holdfast.core.people.memory import MemoryHook, MemorySubject, OwnerId
 from holdfast.core.secrets import Secret
@@ -51,7 +52,7 @@ async def harness(
     await harness.stop()
 
 
-async def ask(harness: GatewayHarness, text: str, *lines: Any, chat: str = "one") -> Any:
+async def ask(harness: GatewayHarness, text: str, *lines: Any, chat: str = "one") -> MessageEnded:
     harness.model.say(*lines)
     return await harness.end_of(await harness.accept(text, chat=chat))
 

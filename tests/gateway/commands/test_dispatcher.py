@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any
 
 import pytest
 from tests.support.gateway_harness import Call, GatewayHarness
@@ -26,6 +25,7 @@ from holdfast.gateway.commands.command import CommandRequest, parse_command, tex
 from holdfast.gateway.commands.dispatcher import CommandDispatcher
 from holdfast.gateway.commands.reply import send_reply
 from holdfast.gateway.inbound.access import AccessPolicy
+from holdfast.gateway.services import Services
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ class ReloadCommand:
 
     name = "reload"
 
-    def __init__(self, services: Any) -> None:
+    def __init__(self, services: Services) -> None:
         self._services = services
 
     def begin(self, asked: CommandRequest) -> Awaitable[None]:

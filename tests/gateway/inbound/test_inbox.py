@@ -232,7 +232,7 @@ async def test_a_steer_that_comes_too_late_runs_next(harness: GatewayHarness) ->
 
 
 async def test_a_queue_survives_a_stop_in_order(harness: GatewayHarness) -> None:
-    """G4, H5: what was queued behind a turn runs after the next start, in its order."""
+    """G4, H5: queued messages run after the next start, in order."""
     first = await harness.accept("one", mergeable=False, busy_mode=BusyMode.QUEUE)
     await harness.model.wait_for_request(1)
     second = await harness.accept("two", mergeable=False, busy_mode=BusyMode.QUEUE)

@@ -63,8 +63,8 @@ async def test_an_unknown_sender_gets_a_code_and_is_paired_by_it(
         code.lower().replace("-", " "), by=OPERATOR
     )
     assert "Eve (simulated:default:eve) is let in" in decided.text
-    told = (await pairing_harness.sent(2))[-1]
-    assert (told.outgoing.chat_id, told.text) == ("eve", WELCOME_TEXT)
+    welcome = (await pairing_harness.sent(2))[-1]
+    assert (welcome.outgoing.chat_id, welcome.text) == ("eve", WELCOME_TEXT)
     pairing_harness.model.say("welcome")
     pairing_harness.say("hello", chat="eve", user="eve")
     assert (await pairing_harness.texts(3))[-1] == "welcome"
@@ -99,7 +99,7 @@ async def test_a_request_and_its_code_survive_a_crash(pairing_harness: GatewayHa
     code = code_in((await pairing_harness.sent(1))[-1])
     await pairing_harness.gateway.pairing.approve(code, by=OPERATOR)
     await pairing_harness.sent(2)
-    await asyncio.wait_for(pairing_harness.gateway.outbox.flush(), 10)  # its receipt is kept, too
+    await asyncio.wait_for(pairing_harness.gateway.outbox.flush(), 10)  # its receipt is saved, too
     await pairing_harness.die()
     await pairing_harness.start()
     pairing_harness.model.say("welcome back")
@@ -273,10 +273,10 @@ async def test_only_operators_decide_pairing_requests_in_a_chat(
 async def test_a_redelivered_message_gets_one_code(pairing_harness: GatewayHarness) -> None:
     """G2: however late it is repeated, it neither makes a second code nor voids the first one."""
     source = Source(platform="simulated", chat_id="eve", user_id="eve")
-    said = Inbound(source=source, event_id="same", message_id="m", text="hi")
+    inbound = Inbound(source=source, event_id="same", message_id="m", text="hi")
     for _ in range(2):
         with pytest.raises(NotAllowed):
-            await pairing_harness.gateway.intake.accept(said)
+            await pairing_harness.gateway.intake.accept(inbound)
         advance_clock(pairing_harness, NEW_CODE_AFTER)
     assert await sent_before_reply(pairing_harness) == 1
     assert (await pairing_harness.store.inbox_counts())[InboxState.REFUSED] == 1

@@ -202,7 +202,7 @@ async def test_the_quiet_setting_of_a_chat_survives_a_restart(
     quiet = PlatformSettings(allow=("ann",), quiet=True)
     harness.settings = Settings(platforms={"simulated": quiet})
     await restart_with_edits(harness, edit=False, typing=True)
-    for number, (word, told) in enumerate(
+    for number, (argument, reply) in enumerate(
         (
             ("", "answers, and nothing else (as it is configured)"),
             ("off", "also shows what is being done"),
@@ -210,8 +210,8 @@ async def test_the_quiet_setting_of_a_chat_survives_a_restart(
             ("", "also shows what is being done, and is told when something has to wait (chosen"),
         )
     ):
-        harness.say(f"/quiet {word}")
-        assert told in (await harness.texts(number + 1))[number]
+        harness.say(f"/quiet {argument}")
+        assert reply in (await harness.texts(number + 1))[number]
     await harness.stop()
     await harness.start()
     harness.model.say("done")
@@ -290,7 +290,7 @@ async def test_a_final_text_unsent_at_a_crash_is_an_edit_of_the_stream(
 async def test_a_first_piece_without_a_receipt_is_resent_once_and_marked(
     harness: GatewayHarness,
 ) -> None:
-    """I2, I4: never two messages for one reply unless the second says so, and it has all words."""
+    """I2, I4: a second message for one reply is marked, and has the whole text."""
     await restart_with_edits(harness)
     harness.service.set_faults(Faults(lost_receipts=1))
     reply = ManualReply()
@@ -344,7 +344,7 @@ async def test_a_rejected_final_edit_is_retried_as_an_edit(harness: GatewayHarne
 async def test_a_final_edit_that_is_never_accepted_fails_visibly(
     harness: GatewayHarness,
 ) -> None:
-    """I2, I4: failed, with the platform's reason, and the chat goes on."""
+    """I2, I4: failed, with the platform's reason, and the chat continues."""
     await restart_with_edits(harness)
     reply = ManualReply()
     harness.model.say(reply, "next")
@@ -477,7 +477,7 @@ async def test_a_delivery_does_not_wait_for_a_streaming_reply_in_its_chat(
 
 
 async def test_no_secret_passes_in_the_pieces_of_a_stream(harness: GatewayHarness) -> None:
-    """Law 13: neither in what is shown, nor across the edge of two parts."""
+    """Law 13: neither in edits nor across the boundary of two parts."""
     harness.secrets = [Secret("hunter2hunter2")]
     await restart_with_edits(harness, max_length=30)
     reply = ManualReply()

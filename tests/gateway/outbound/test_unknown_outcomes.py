@@ -1,7 +1,7 @@
 """I2, I3: unknown outcomes are settled by the capabilities of the platform, within rate limits."""
 
 import asyncio
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import pytest
 from tests.faults.backup_homes import make_backup, restore
@@ -192,7 +192,7 @@ async def test_a_rate_limited_account_waits_in_every_chat(
 async def test_a_rate_limited_account_shows_no_progress(
     harness: GatewayHarness, until: Until
 ) -> None:
-    """I3: typing and the words of a growing reply are dropped under pressure, in every chat."""
+    """I3: typing and streamed text are dropped under pressure, in every chat."""
     await restart_with_chat_service(harness, edit=True, edit_interval=0.01, typing=True)
     harness.service.set_faults(Faults(account_floods=1, retry_after=30.0))
     harness.say("hi")
@@ -217,7 +217,7 @@ async def test_a_rate_limited_chat_delays_no_other(harness: GatewayHarness, unti
     assert await harness.texts(1) == ["next"]
 
 
-def _pending_count_is(harness: GatewayHarness, number: int) -> Any:
+def _pending_count_is(harness: GatewayHarness, number: int) -> Callable[[], Awaitable[bool]]:
     async def matches() -> bool:
         return len(await harness.store.undelivered_rows()) == number
 

@@ -302,7 +302,7 @@ def test_a_restore_overwrites_no_database_kept_by_an_earlier_one(home: Path) -> 
     backup = make_backup(home)
     names = set()
     for number in range(3):
-        write_meta(home, life=str(number))
+        write_meta(home, run=str(number))
         names |= set(restore(home, backup).previous_files)
     assert len(names) == 3 and all((home / name).exists() for name in names)
 
