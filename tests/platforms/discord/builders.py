@@ -31,7 +31,7 @@ def new_platform(
 
 
 async def write_checkpoint(folder: Path, vendor: FakeDiscord) -> None:
-    """The bot was here before: it has talked with both of its people."""
+    """Write a checkpoint of a bot that already has chats with both users."""
     record = await DiscordCheckpoint.load(
         folder / f"{BOT['id']}.json", start=int(vendor.snowflake())
     )

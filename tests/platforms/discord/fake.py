@@ -31,12 +31,12 @@ WHEN = "2026-01-01T00:00:00+00:00"
 
 
 class GatewaySession:
-    """One bot's session at the gateway: what it was told, by number, and who tells it now."""
+    """A bot's session at the gateway: the frames sent so far, and how to send the next."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.frames: list[Json] = []
-        self.dispatch: Callable[[Json], None] | None = None  # None: nobody is connected
+        self.dispatch: Callable[[Json], None] | None = None  # None: not connected
 
     def add(self, event: str, data: Json) -> None:
         # topics/gateway#sending-events: `s` is the number of the event, in its session.
@@ -67,9 +67,7 @@ class FakeDiscord:
             deque()
         )  # of the next looks into history
         self.forbidden: set[str] = set()  # channels whose history the bot may not read
-        self.close_connections: Callable[[int], None] = lambda code: (
-            None
-        )  # the line, with that code
+        self.close_connections: Callable[[int], None] = lambda code: None  # with that close code
         self.closes_connections = False  # every line, before it is of use
         self.base_url = ""
         self.joined_at = WHEN
@@ -82,7 +80,7 @@ class FakeDiscord:
     def say(
         self, text: str = "", *, by: Json = ANN, channel: str | None = None, **more: Any
     ) -> Json:
-        """Somebody writes; those who are connected are told."""
+        """A user writes; connected sessions get an event."""
         where = channel or (ANN_DM if by["id"] == ANN["id"] else BOB_DM)
         message = self.write(where, by, text, **more)
         self.dispatch("MESSAGE_CREATE", {**message, **self._of_guild(where, by)})
@@ -159,7 +157,7 @@ class FakeDiscord:
         return found | {"type": 0, "position": 0, "permission_overwrites": [], "parent_id": None}
 
     def guild(self) -> Json:
-        """topics/gateway-events#guild-create: channels and active threads stand in it, without
+        """topics/gateway-events#guild-create: contains channels and active threads, without
         the id of the guild."""
         role = {"name": "holdfast", "permissions": "0", "position": 1, "color": 0, "hoist": False}
         role |= {"managed": True, "mentionable": False, "colors": {"primary_color": 0}}
@@ -200,7 +198,7 @@ class FakeDiscord:
         return [message["content"] for message in self.sent]
 
     def _of_guild(self, channel: str, by: Json) -> Json:
-        """topics/gateway-events#message-create: the guild and the member are told with the event,
+        """topics/gateway-events#message-create: the guild and the member are part of the event,
         and are in no message that is fetched."""
         if channel in (ANN_DM, BOB_DM):
             return {}

@@ -56,7 +56,7 @@ def _identified(
     vendor: FakeDiscord, asked: dict[str, Any], outgoing: "asyncio.Queue[dict[str, Any] | int]"
 ) -> GatewaySession | None:
     """topics/opcodes-and-status-codes#gateway-gateway-close-event-codes: 4004, and 4014 for an
-    intent that is not switched on. Servers are told one by one, after "ready"."""
+    intent that is not switched on. Servers follow one by one, after "ready"."""
     if asked["token"] != vendor.token:
         outgoing.put_nowait(4004)
         return None
@@ -84,7 +84,7 @@ def _identified(
 def _resumed(
     vendor: FakeDiscord, asked: dict[str, Any], outgoing: "asyncio.Queue[dict[str, Any] | int]"
 ) -> GatewaySession | None:
-    """topics/gateway#resuming: what was missed is told in order, then "resumed"; a session that is
+    """topics/gateway#resuming: missed events are sent in order, then "resumed"; a session that is
     not known is invalid, and the client has to identify itself anew."""
     session = vendor.sessions.get(asked["session_id"])
     if session is None:

@@ -71,7 +71,7 @@ class FakeRestApi:
         if not request.path.startswith("/api"):
             return await handler(request)
         self.vendor.calls.append(f"{request.method} {request.path.removeprefix('/api/v10')}")
-        # reference#authentication and #user-agent: without these nobody is served. The token of an
+        # reference#authentication and #user-agent: required for every request. The token of an
         # interaction is its own authorisation.
         known = request.headers.get("Authorization") == f"Bot {self.vendor.token}"
         if not known and not request.path.startswith("/api/v10/interactions"):

@@ -47,7 +47,7 @@ _SEND_FAULTS = {
     VendorFault.RECEIPT_LOST: ConnectionFault.RESET_AFTER,
 }
 _BUTTON, _REPLY = 2, 19
-SHORT_TIMEOUT = 1.0  # seconds that a door waits for an answer, where it is to wait in vain
+SHORT_TIMEOUT = 1.0  # seconds until a platform gives up, where no response comes
 
 
 class DiscordHarness(PlatformHarness):
@@ -87,7 +87,7 @@ class DiscordHarness(PlatformHarness):
         return str(message["id"])
 
     def _reply(self, name: str) -> Json:
-        """resources/message#message-object: what is answered stands beside its id."""
+        """resources/message#message-object: a reply contains the original message."""
         message = self._known(name)
         reference = {"message_id": name, "channel_id": message["channel_id"]}
         return {"type": _REPLY, "message_reference": reference, "referenced_message": message}
@@ -134,7 +134,7 @@ class DiscordHarness(PlatformHarness):
                 self._vendor.token = self._token
                 self._proxy.restore()
             case VendorFault.HALF_OPEN if self._limit > SHORT_TIMEOUT:
-                raise NotSupported("asked of a door that is less patient, in a test of its own")
+                raise NotSupported("tested separately, with a short timeout")
             case VendorFault.HALF_OPEN:
                 self._proxy.go_silent()
             case _:
@@ -147,8 +147,8 @@ def _buttons(message: Json) -> list[Json]:
 
 @asynccontextmanager
 async def discord_harness(limit: float = 20.0) -> AsyncIterator[PlatformHarness]:
-    """The bot was here before: it has talked with both of its people. Its library is led to the
-    proxy as it was led to the vendor, who leads it back where it was."""
+    """The bot already has chats with both users. The library connects through the proxy; the fake
+    restores its address afterwards."""
     vendor = FakeDiscord()
     with TemporaryDirectory() as folder:
         async with (

@@ -21,7 +21,7 @@ from holdfast.platforms.email.plugin import ConnectionSecurity, EmailSettings
 from holdfast.platforms.email.state import MailboxCheckpoint, MailboxPosition
 from holdfast.system.clock import SystemClock
 
-CHECKS = "mx.localhost"  # who has looked at what arrives
+CHECKS = "mx.localhost"  # the server that adds Authentication-Results
 SECRETS = {"password": Secret(PASSWORD)}
 _NUMBERS = count(1)
 
@@ -58,15 +58,14 @@ def new_platform(
 
 
 def checkpoint_of(settings: EmailSettings, folder: Path) -> MailboxCheckpoint:
-    """Where a door writes down how far it has read."""
+    """The checkpoint file of an account."""
     return MailboxCheckpoint(
         folder / f"{digest(EmailParser(settings, account='default').cursor_name)}.json"
     )
 
 
 async def write_checkpoint(settings: EmailSettings, folder: Path) -> None:
-    """Nothing is new in a mailbox that was never looked at; this one was, and has been renumbered
-    since, so that all of it is looked at again."""
+    """Write a checkpoint with another UIDVALIDITY, so that all mail in the mailbox is read."""
     await checkpoint_of(settings, folder).save(
         MailboxPosition(validity=0, uid=0, at=SystemClock().now())
     )

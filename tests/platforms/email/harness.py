@@ -77,7 +77,7 @@ class EmailHarness(PlatformHarness):
         files: Sequence[OutboundFile] = (),
     ) -> str:
         if chat is ChatKind.GROUP:
-            raise NotSupported("a mail is answered to its writer alone, whoever else reads it")
+            raise NotSupported("a mail is answered to its sender only")
         message = mail(text, by=self._addresses[by], to=self._bot)
         for file in files:
             message.add_attachment(
@@ -87,7 +87,7 @@ class EmailHarness(PlatformHarness):
         return str(message["Message-ID"])
 
     async def bot_messages(self) -> Sequence[VisibleMessage]:
-        """In the order in which they were said: a server may bring two of them in either."""
+        """In the order in which they were sent; a server may deliver them in another."""
         mails = self._mail_server.mails(self._addresses[Participant.ANN])
         order = self._smtp_proxy.accepted
         return [
@@ -95,7 +95,7 @@ class EmailHarness(PlatformHarness):
         ]
 
     async def acknowledged(self) -> int:
-        """By what the door has written down: a mailbox has no other word for it."""
+        """By the checkpoint: a mailbox has no acknowledgement."""
         (record,) = self._folder.glob("*.json")
         return msgspec.json.decode(record.read_bytes(), type=MailboxPosition).uid
 

@@ -91,7 +91,7 @@ protocol lmtp {{
   auth_username_format = %n
 }}
 """
-# Whoever logs in by a token is who the token server of the test says; nobody, where there is none.
+# The token server of the test decides whose a token is.
 _OAUTH = """
 introspection_mode = post
 introspection_url = http://127.0.0.1:{tokens}/introspect
@@ -130,7 +130,7 @@ def missing() -> str:
 
 
 class MailServer:
-    """Owns both servers. Anybody has a mailbox there, with the same password."""
+    """Owns both servers. Every address has a mailbox, with the same password."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -159,7 +159,7 @@ class MailServer:
                 process.wait(10)
 
     def new_address(self, name: str) -> str:
-        """An address that nobody had before."""
+        """A new address."""
         return f"{name}{next(self._numbers)}@localhost"
 
     def deliver(self, mail: Message | bytes, *, to: str, sender: str = "ann@localhost") -> None:

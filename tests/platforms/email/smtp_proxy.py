@@ -17,8 +17,8 @@ class SmtpFault(StrEnum):
     FULL = "452 4.2.2 The mailbox is full"
     NO_SUCH_USER = "550 5.1.1 No such user"
     SPAM = "554 5.7.1 Rejected by content filter"
-    RESET_BEFORE = ""  # before anything of the mail was said
-    RESET_AFTER = " "  # the server has taken it, and its word is lost
+    RESET_BEFORE = ""  # before any part of the mail was sent
+    RESET_AFTER = " "  # the server has accepted it, and its response is lost
 
 
 _AT_RCPT = (SmtpFault.LATER, SmtpFault.NO_SUCH_USER, SmtpFault.FULL)
@@ -34,7 +34,7 @@ class _Connections:
 
 
 class SmtpProxy:
-    """Owns the faults that are still to come, and what was taken."""
+    """Owns the next faults and the accepted mails."""
 
     def __init__(
         self,
@@ -48,8 +48,8 @@ class SmtpProxy:
         self._upstream = upstream
         self._context = context  # of a secret line: `wrapped` from its first byte, else on demand
         self._wrapped = wrapped
-        self.password = password  # None: nobody is asked for one
-        self._is_valid_token = is_valid_token  # whether somebody has that token
+        self.password = password  # None: no login is required
+        self._is_valid_token = is_valid_token  # whether the user has that token
         self.port = 0
         self.faults: list[SmtpFault] = []
         self.accepted: list[str] = []  # the names of mails, in the order in which they were said
@@ -82,7 +82,7 @@ class SmtpProxy:
             line = await ends.reader.readline()
 
     async def _greeted(self, ends: _Connections) -> bytes:
-        """The first line that is no greeting. OpenSMTPD wants to be greeted but once."""
+        """The first line that is no greeting. OpenSMTPD accepts one greeting only."""
         known = b""
         while (line := await ends.reader.readline()).upper().startswith(_GREETINGS):
             if not line.upper().startswith(b"EHLO"):

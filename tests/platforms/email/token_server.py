@@ -17,8 +17,8 @@ class TokenServer:
     """Owns who has which token, and every question that was asked."""
 
     def __init__(self, *, of: str, expires_in: object = 3600) -> None:
-        self.mailbox = of  # whose mailbox it is about
-        self.expires_in = expires_in  # seconds; as somebody writes them
+        self.mailbox = of  # the address that tokens are for
+        self.expires_in = expires_in  # seconds, as a number or a string
         self.refresh_tokens = {"r0"}  # tokens that are good for others
         self.access_tokens: dict[str, str] = {}  # access tokens, and whose they are
         self.requests: list[Mapping[str, str]] = []
@@ -49,8 +49,11 @@ class TokenServer:
             return web.Response(status=self.status, text="<html>not now</html>")
         wrong = self._wrong(form)
         if wrong:
-            told = {"error": wrong, "error_description": "AADSTS70008: it has expired.\r\nTrace: 1"}
-            return web.json_response(told, status=400)
+            error = {
+                "error": wrong,
+                "error_description": "AADSTS70008: it has expired.\r\nTrace: 1",
+            }
+            return web.json_response(error, status=400)
         number = next(self._numbers)
         self.access_tokens[f"a{number}"] = self.mailbox
         granted = {

@@ -18,14 +18,14 @@ _NUMBERS = count(1)
 
 
 def settings_for(port: int, **more: Any) -> IrcSettings:
-    """On a server that throws nobody out for a flood."""
+    """Settings for a test server, which has no flood limit."""
     return IrcSettings(
         **{"host": "127.0.0.1", "port": port, "tls": False, "line_seconds": 0.0, **more}
     )
 
 
 class AdvancingClock(SystemClock):
-    """A clock on which a test lets time pass."""
+    """A clock that a test moves forward with `passed`."""
 
     passed = 0.0
 

@@ -23,7 +23,7 @@ def port(ngircd: Ngircd) -> int:
 
 @pytest.fixture
 def new_nick() -> Callable[[str], str]:
-    """A server frees a nick only once it has noticed that its holder went."""
+    """Returns unused nicks: a server frees a nick only once it notices a disconnect."""
     return lambda name: f"{name}{next(_NUMBERS)}"
 
 

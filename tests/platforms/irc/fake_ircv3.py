@@ -49,18 +49,18 @@ class StoredMessage:
 
 @dataclass
 class FakeIrcServer:
-    """Owns who may come in, what was said, and what the bot said."""
+    """Owns the credentials, the history and the messages of the bot."""
 
     offered: frozenset[str] = ALL
     password: str = PASSWORD
     features: str = "CASEMAPPING=ascii CHANTYPES=# BOT=B CHATHISTORY=3"
     history: list[StoredMessage] = field(default_factory=list)
     bot_messages: list[IrcMessage] = field(default_factory=list)  # by the bot, as it was written
-    faults: list[SessionFault] = field(default_factory=list)  # of the next lines that the bot says
+    faults: list[SessionFault] = field(default_factory=list)  # of the next lines that the bot sends
     names: dict[str, str] = field(default_factory=lambda: {"ann": ANN, "bob": BOB})
     session: "IrcSession | None" = None
     lists_chats: bool = True  # else it has no CHATHISTORY TARGETS
-    refuses_connections: bool = False  # nobody is let in
+    refuses_connections: bool = False  # every connection is closed at once
     port: int = 0
 
     def __post_init__(self) -> None:
@@ -76,7 +76,7 @@ class FakeIrcServer:
         answers: str | None = None,
         **tags: str,
     ) -> str:
-        """The id of the message. The bot hears it, if it is there; `answers` is the id of another:
+        """The id of the message. The bot gets it if it is connected. `answers` is an id:
         https://ircv3.net/specs/client-tags/reply."""
         number = next(self._numbers)
         known = {"msgid": f"m{number}", "time": self.moment(), **tags}
@@ -132,7 +132,7 @@ class FakeIrcServer:
             session.disconnect()
 
     def moment(self) -> str:
-        """No two are said at once."""
+        """The current time; no two calls return the same."""
         self._now = max(self._now + timedelta(milliseconds=1), datetime.now(UTC))
         return format_timestamp(self._now.timestamp())
 
@@ -336,11 +336,11 @@ def gone(session: IrcSession, message: IrcMessage) -> None:
 
 
 def reset_after(session: IrcSession, message: IrcMessage) -> None:
-    """It is taken, and the line breaks before anybody can say so."""
+    """The message is accepted, and the connection is reset before the confirmation."""
     session.accept(message)
     session.disconnect()
 
 
 def unanswered(session: IrcSession, message: IrcMessage) -> None:
-    """It is taken, and nobody says so."""
+    """The message is accepted, and no confirmation follows."""
     session.accept(message)

@@ -26,14 +26,14 @@ from holdfast.testing.conformance import (
 )
 from holdfast.testing.intake import RecordingIntake
 
-_FULL = 300  # bytes: a line that long was cut, and goes on in the next
+_FULL = 300  # bytes: a line of this length continues in the next
 _BOT = "holdfast"
 _CHANNEL = "#club"
 
 
 def _shown(lines: Sequence[IrcMessage]) -> list[VisibleMessage]:
-    """Lines as messages, as a reader takes them: a line that is full, or says that it may be a
-    repetition, belongs to the one behind it."""
+    """Lines joined to messages: a full line, or a line that announces a repetition, belongs to the
+    next one."""
     messages: list[VisibleMessage] = []
     joint: str | None = None
     for message in lines:
@@ -49,7 +49,7 @@ def _shown(lines: Sequence[IrcMessage]) -> list[VisibleMessage]:
 
 
 class NgircdHarness(PlatformHarness):
-    """People are clients of the server, and the bot comes through a proxy that can break."""
+    """Users are clients of the server; the bot connects through a fault proxy."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class NgircdHarness(PlatformHarness):
         user, bot = self._users[by], await self._bot()
         target = self._channel if chat is ChatKind.GROUP else bot
         words = f"{bot}: {text}" if mention and chat is ChatKind.GROUP else text
-        # What programs say by themselves is a NOTICE, so that no other answers it.
+        # Programs send a NOTICE, which no other program answers.
         user.do("NOTICE" if by is Participant.PROGRAM else "PRIVMSG", target, words)
         token = f"said{next(self._numbers)}"
         user.do("PING", token)
@@ -101,7 +101,7 @@ class NgircdHarness(PlatformHarness):
     async def set_fault(self, fault: VendorFault) -> None:
         ann = self._users[Participant.ANN]
         match fault:
-            case VendorFault.REFUSED:  # she is called otherwise, and nobody is by her nick
+            case VendorFault.REFUSED:  # Ann changes her nick, and her old nick is free
                 await _renamed(ann, f"{ann.nick}away")
             case VendorFault.UNREACHABLE:
                 self._proxy.refuse_connections()
@@ -112,12 +112,10 @@ class NgircdHarness(PlatformHarness):
                 if "NICK" in ann.verbs():
                     await _renamed(ann, ann.nick)
             case _:
-                raise NotSupported(
-                    "ngircd makes no such trouble, and the door asks it more than that"
-                )
+                raise NotSupported("ngircd has no such fault")
 
     async def _bot(self) -> str:
-        """The nick that the bot has now: one that was cut off may leave its own behind a while."""
+        """The current nick of the bot: a lost connection may hold the old nick for a while."""
         ann = self._users[Participant.ANN]
         while True:
             ann.read[:] = [message for message in ann.read if message.command != "353"]
@@ -138,7 +136,7 @@ async def _renamed(user: IrcUser, nick: str) -> None:
 
 
 class FakeIrcHarness(PlatformHarness):
-    """People speak to a server of IRCv3."""
+    """Users write with a fake IRCv3 server."""
 
     shows_replies = True
 
@@ -189,7 +187,7 @@ class FakeIrcHarness(PlatformHarness):
         elif fault is VendorFault.NONE:
             server.refuses_connections, server.password = False, fake_ircv3.PASSWORD
         else:
-            raise NotSupported("a silent line is asked of the real server")
+            raise NotSupported("tested with the real server")
 
 
 @asynccontextmanager
@@ -212,7 +210,7 @@ async def irc_on_ngircd(
 
 @asynccontextmanager
 async def irc_with_history() -> AsyncIterator[PlatformHarness]:
-    """A door that was connected before: what a server can do is known from then on."""
+    """A platform that was connected before, so that it knows the capabilities of the server."""
     with TemporaryDirectory() as folder:
         async with fake_ircv3.FakeIrcServer().serving() as server:
             settings = settings_for(server.port, channels=(_CHANNEL,))

@@ -47,7 +47,7 @@ _PATH = "/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin"
 
 @dataclass(frozen=True, kw_only=True)
 class Ngircd:
-    """Where it listens, and what it proves by who it is."""
+    """Its ports and its certificate."""
 
     port: int
     tls_port: int
@@ -56,7 +56,7 @@ class Ngircd:
 
 @contextmanager
 def running(folder: Path, *, password: str = "", tls: bool = False) -> Iterator[Ngircd]:
-    """Ended by its own id."""
+    """A running server; its process ends with the context."""
     program = shutil.which("ngircd", path=_PATH)
     if program is None:
         pytest.skip("ngircd is not installed: apt-get install ngircd")
@@ -108,7 +108,7 @@ def _wait_for(port: int, process: "subprocess.Popen[bytes]") -> None:
 
 @dataclass
 class IrcUser:
-    """Somebody with a client; owns what they have read."""
+    """A user with a client; owns the messages they have read."""
 
     nick: str
     writer: asyncio.StreamWriter

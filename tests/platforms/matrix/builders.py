@@ -57,8 +57,7 @@ def new_platform(
 
 
 async def write_checkpoint(client: MatrixUser, folder: Path) -> str:
-    """How far the stream goes now is written down in the folder of the account, as if it had been
-    connected: what is said from now on is said to it."""
+    """Write the current sync position as the checkpoint of the account; returns the position."""
     here = await client.call("GET", "sync", params={"timeout": "0"})
     record = await MatrixCheckpoint.load(folder / f"{quote(client.user_id, safe='')}.json")
     record.advance(SyncPosition(number=1, since=here["next_batch"]))

@@ -51,25 +51,25 @@ async def program(synapse: Synapse, known: dict[str, Account]) -> AsyncIterator[
 
 @pytest.fixture
 def bot(synapse: Synapse) -> Account:
-    """An account that nobody has talked to."""
+    """A new account."""
     return synapse.register(f"bot{next(_numbers)}")
 
 
 @pytest.fixture(scope="session")
 def shared(synapse: Synapse) -> tuple[Account, dict[object, str]]:
-    """The account of all checks of the suite, and the rooms that it is in."""
+    """The account of all conformance checks, and its rooms."""
     return synapse.register("regular"), {}
 
 
 @pytest.fixture
 async def client(synapse: Synapse, bot: Account) -> AsyncIterator[MatrixUser]:
-    """The same account, moved by hand."""
+    """A client for the account of the bot."""
     async with MatrixUser(synapse.base_url, bot) as user:
         yield user
 
 
 @pytest.fixture
 async def folder(tmp_path: Path, client: MatrixUser) -> Path:
-    """The account was here before: what is said from now on is said to it."""
+    """The folder of an account with a checkpoint, so that only later messages are read."""
     await write_checkpoint(client, tmp_path / "account")
     return tmp_path / "account"

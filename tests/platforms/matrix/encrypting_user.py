@@ -57,11 +57,11 @@ class EncryptingUser:
         await self._ask("say", room_id, text)
 
     async def can_encrypt_to(self, room_id: str, user_id: str) -> bool:
-        """Whether somebody is in the room with a device that keys can be given to."""
+        """Whether a user is in the room with a device that can get keys."""
         return bool(await self._ask("sees", room_id, user_id))
 
     async def messages_by(self, user_id: str) -> list[dict[str, Any]]:
-        """The contents of what somebody said, as far as it can be read, each with `decrypted`."""
+        """The contents of a user's readable messages, each with `decrypted`."""
         return list(await self._ask("said_by", user_id))
 
     async def download(self, file: dict[str, Any]) -> bytes:
@@ -69,7 +69,7 @@ class EncryptingUser:
 
 
 class _Client:
-    """What that process does when it is asked."""
+    """The client in that process; serves one command per line."""
 
     def __init__(self, base_url: str, user_id: str, folder: str) -> None:
         config = nio.AsyncClientConfig(encryption_enabled=True, max_timeouts=0)
@@ -132,5 +132,5 @@ class _Client:
 
 
 if __name__ == "__main__":
-    address, user, secret, place = sys.argv[1:]
-    asyncio.run(_Client(address, user, place).serve(secret))
+    address, user, secret, folder = sys.argv[1:]
+    asyncio.run(_Client(address, user, folder).serve(secret))

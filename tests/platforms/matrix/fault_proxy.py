@@ -22,11 +22,11 @@ class MatrixFault(Enum):
     # Answers that Synapse itself gives: rc_message, and a room that one may not write in.
     FLOOD = (429, {"errcode": "M_LIMIT_EXCEEDED", "error": "Too much", "retry_after_ms": 7000})
     FORBIDDEN = (403, {"errcode": "M_FORBIDDEN", "error": "User not in room"})
-    RESET_AFTER = (0, {})  # it is taken, and nobody says so
+    RESET_AFTER = (0, {})  # it is accepted, and the connection is reset
 
 
 class MatrixFaultProxy:
-    """Owns a listener in front of `server`, and what goes wrong there."""
+    """Owns a listener in front of `server` and its faults."""
 
     def __init__(self, server: str) -> None:
         self._server = server
@@ -35,10 +35,12 @@ class MatrixFaultProxy:
         self.is_silent = False
         self.refuses_connections = False
         self.rejects_token = False
-        self.keys_late = False  # what devices tell each other is held back
+        self.keys_late = False  # messages between devices are delayed
         self._delayed: list[Any] = []
         self._transports: set[asyncio.Transport] = set()
-        self._unacknowledged: dict[str, set[str]] = {}  # by the token that says they were taken
+        self._unacknowledged: dict[
+            str, set[str]
+        ] = {}  # message names, by the sync token that acknowledges them
         self._acknowledged: set[str] = set()
 
     @asynccontextmanager
@@ -59,7 +61,7 @@ class MatrixFaultProxy:
                 await runner.cleanup()
 
     def disconnect(self) -> None:
-        """Every line that is open breaks."""
+        """Reset every open connection."""
         for line in list(self._transports):
             line.abort()
 
@@ -70,7 +72,7 @@ class MatrixFaultProxy:
         self.faults.clear()
 
     def acknowledged(self, *, but: str) -> int:
-        """Messages of others that the client has passed, by the tokens that it asks from."""
+        """Messages of other users that the client has acknowledged by its sync tokens."""
         return len({name for name in self._acknowledged if not name.endswith(f" {but}")})
 
     async def _pass(self, request: web.Request) -> web.StreamResponse:
@@ -114,8 +116,8 @@ class MatrixFaultProxy:
             return web.Response(status=answer.status, body=body, headers=kept)
 
     def _with_device_messages(self, sync: dict[str, Any], since: str | None) -> bytes:
-        """With what devices tell each other, now or later: between servers it is often late. It is
-        never told without a new token."""
+        """The sync with device messages, now or later: between servers they are often late. They
+        are never added without a new token."""
         self._delayed += sync.pop("to_device", {}).get("events", [])
         if not self.keys_late and sync.get("next_batch") != since:
             sync["to_device"], self._delayed = {"events": self._delayed}, []

@@ -21,8 +21,8 @@ from holdfast.testing.conformance.harness import (
 
 
 class MatrixHarness(PlatformHarness):
-    """Rooms are made when somebody speaks there first, and shared by all checks: making one is the
-    most that a server has to do. What stood there before `since` is nobody's concern."""
+    """Rooms are created at their first message and shared by all checks, because creating one is
+    slow. Messages from before `since` are ignored."""
 
     shows_replies = True
 
@@ -81,7 +81,7 @@ class MatrixHarness(PlatformHarness):
         await self._users[by].revise(room_id, name, text)
 
     async def bot_messages(self) -> Sequence[VisibleMessage]:
-        await asyncio.sleep(0.03)  # whoever waits asks again at once, and the server has to work
+        await asyncio.sleep(0.03)  # callers poll, and the server needs time
         found: dict[str, tuple[int, VisibleMessage]] = {}
         rooms = [room for place, room in self._rooms.items() if place is not ChatKind.THREAD]
         for room_id in rooms:

@@ -17,12 +17,12 @@ from urllib.request import Request, urlopen
 import pytest
 from tests.support.ports import own_port
 
-_PATIENCE = 40.0  # seconds for whoever is installing it right now, and for it to start
+_TIMEOUT = 40.0  # seconds for a concurrent installation, and for the start
 _SECRET = "registering"
 
 
 def installed() -> Path:
-    """The Python that has it, once nobody is installing it; else the test is skipped."""
+    """The Python that has Synapse, once no installation is running; else the test is skipped."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "holdfast-tests"
     if not _found(cache):
         for lock in cache.glob("synapse-*.lock"):
@@ -37,7 +37,7 @@ def _found(cache: Path) -> list[Path]:
 
 
 def _wait_for(lock: Path) -> None:
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TIMEOUT
     with lock.open() as held:
         while time.monotonic() < deadline:
             try:
@@ -107,7 +107,7 @@ class Synapse:
             return json.load(answer)
 
     def _wait(self) -> None:
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _TIMEOUT
         while True:
             try:
                 self._post("/_matrix/client/versions", method="GET")

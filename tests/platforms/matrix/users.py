@@ -12,7 +12,7 @@ _numbers = count(1)  # of transactions: an account keeps its own over all tests
 
 
 class MatrixUser:
-    """Somebody at a homeserver, with a client of their own while its context is open."""
+    """A user of a homeserver, with an HTTP client while the context is open."""
 
     def __init__(self, base_url: str, account: Account) -> None:
         self.user_id = account.name
@@ -69,7 +69,7 @@ class MatrixUser:
             return await answer.read()
 
     async def events(self, room_id: str, *, by: str = "", since: str = "") -> list[Json]:
-        """What was said there, oldest first."""
+        """The events of a room, oldest first."""
         where = f"rooms/{quote(room_id)}/messages"
         way = {"dir": "f", "from": since} if since else {"dir": "b"}
         page = await self.call("GET", where, params={**way, "limit": "200"})
@@ -78,13 +78,13 @@ class MatrixUser:
         return [each for each in said if not by or each["sender"] == by]
 
     async def reactions(self, room_id: str, event_id: str, *, by: str) -> list[str]:
-        """What somebody has put on a message, as it stands."""
+        """The reactions of a user to a message."""
         where = f"client/v1/rooms/{quote(room_id)}/relations/{quote(event_id)}/m.annotation"
         found = (await self.call("GET", where))["chunk"]
         return [each["content"]["m.relates_to"]["key"] for each in found if each["sender"] == by]
 
     async def texts(self, room_id: str, *, by: str) -> list[str]:
-        """What the messages of somebody say now: an edit stands in the place of what it changes."""
+        """The texts of a user's messages, with edits applied."""
         shown: dict[str, str] = {}
         for event in await self.events(room_id, by=by):
             content = event["content"]
@@ -103,9 +103,9 @@ class MatrixUser:
         return str(state["membership"])
 
     async def has_read(self, room_id: str, user_id: str, event_id: str) -> bool:
-        """Whether a receipt of that person stands at that message."""
-        wanted = '{"room":{"timeline":{"limit":1}}}'
-        sync = await self.call("GET", "sync", params={"timeout": "0", "filter": wanted})
+        """Whether a user has a read receipt at that message."""
+        sync_filter = '{"room":{"timeline":{"limit":1}}}'
+        sync = await self.call("GET", "sync", params={"timeout": "0", "filter": sync_filter})
         room = sync["rooms"]["join"].get(room_id, {"ephemeral": {"events": []}})
         receipts = [each["content"] for each in room["ephemeral"]["events"]]
         return any(user_id in each.get(event_id, {}).get("m.read", {}) for each in receipts)

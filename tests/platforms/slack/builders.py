@@ -33,7 +33,7 @@ def new_platform(
     limit: float = 20.0,
     **settings: Any,
 ) -> SlackPlatform:
-    """Without a folder, what the app remembers goes with this door."""
+    """Without a folder, the checkpoint is in a temporary one of its own."""
     way = {"signing_secret": "env:S"} if posted else {"app_token": "env:A"}
     secrets = {"token": Secret(vendor.token)}
     secrets |= (
@@ -59,7 +59,7 @@ def _of_its_own(vendor: FakeSlack) -> Path:
 
 @asynccontextmanager
 async def listening(platform: SlackPlatform) -> AsyncIterator[str]:
-    """The door's routes on a listener; the address that Slack would post to."""
+    """The routes of the platform on a listener; yields the address that Slack posts to."""
     app = web.Application()
     app.add_routes(platform.routes())
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)

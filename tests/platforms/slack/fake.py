@@ -16,7 +16,7 @@ SIGNING_SECRET = "8f742231b10e8888abcd99yyyzzz85a5"
 TEAM, BOT_USER, BOT = "T0TEAM", "U0BOT", "B0BOT"
 ANN, BOB = "U0ANN", "U0BOB"
 CHANNEL = "C0FAMILY"
-DEEP = "nested without end"  # in a message: stands for a value that is
+DEEP = "nested without end"  # in a message: replaced by a value that is
 SCOPES = (
     "app_mentions:read,channels:history,chat:write,commands,files:read,files:write,groups:history,"
     "im:history,mpim:history,reactions:write,users:read"
@@ -24,20 +24,20 @@ SCOPES = (
 
 
 class FakeSlack:
-    """Owns all that Slack knows. Tests speak for the people; `SlackClient` serves the app."""
+    """Owns the state of Slack. Tests write as its users; `FakeWebApi` serves the app."""
 
     def __init__(self) -> None:
         self.token, self.app_token = TOKEN, APP_TOKEN
         self.scopes = SCOPES
         self.names = {ANN: "Ann", BOB: "Bob"}
         self.chats = {CHANNEL: "channel", dm(ANN): "im", dm(BOB): "im"}
-        self.messages: list[Json] = []  # of everybody, as they stand now
+        self.messages: list[Json] = []  # of all users, with edits applied
         self.reactions: dict[tuple[str, str], list[str]] = {}  # of the app, by chat and message
         self.files: dict[str, Json] = {}
         self.contents: dict[str, bytes] = {}
         self.calls: list[str] = []
         self.faults = WebApiFaults()
-        self.waiting: list[Json] = []  # envelopes that nobody has acknowledged
+        self.waiting: list[Json] = []  # envelopes that are not acknowledged yet
         self.acks: list[Json] = []
         self.sockets = 0
         self.changed = asyncio.Event()
@@ -68,7 +68,7 @@ class FakeSlack:
 
     def _dispatch(self, message: Json) -> None:
         """https://docs.slack.dev/reference/events/app_mention: it is no `message` event, and has no
-        `channel_type`; an app that has asked for both hears of one message twice. "Messages sent to
+        `channel_type`; an app that has asked for both gets one message twice. "Messages sent to
         your app in direct message conversations are not dispatched via app_mention"."""
         kind = self.chats[message["channel"]]
         if kind != "im" and f"<@{BOT_USER}>" in message["text"]:
@@ -169,7 +169,7 @@ class FakeSlack:
             self.acks.append({**each, "answer": answer})
 
     def post(self, chat: str, content: Json) -> Json:
-        """The app's own message stands in a chat."""
+        """The app posts a message to a chat."""
         message = {
             "type": "message",
             "user": BOT_USER,
@@ -189,7 +189,7 @@ class FakeSlack:
         return [each["text"] for each in self.sent()]
 
     def tick(self) -> None:
-        """A second passes in which nobody says anything."""
+        """A second passes without a message."""
         next(self._numbers)
 
     def _ts(self) -> str:

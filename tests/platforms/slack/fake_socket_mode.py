@@ -42,14 +42,14 @@ class FakeSocketMode:
         }
 
     async def _receive(self, socket: web.WebSocketResponse) -> None:
-        async for heard in socket:
-            if heard.type is WSMsgType.PING:
+        async for frame in socket:
+            if frame.type is WSMsgType.PING:
                 self.pings += 1
                 if not self.half_open:
-                    await socket.pong(heard.data)
-            elif heard.type is WSMsgType.TEXT:
+                    await socket.pong(frame.data)
+            elif frame.type is WSMsgType.TEXT:
                 # #acknowledge: "send a response that contains the same envelope_id".
-                self._vendor.acknowledge(heard.json())
+                self._vendor.acknowledge(frame.json())
 
     async def _bring(self, socket: web.WebSocketResponse) -> None:
         """Each envelope once over a socket. What was not acknowledged over another comes again,

@@ -18,7 +18,7 @@ _STRUCTURED = frozenset({"blocks", "files", "metadata"})
 
 
 class FakeWebApi:
-    """Serves one `Vendor` to its app."""
+    """Serves one fake Slack to its app."""
 
     def __init__(self, vendor: FakeSlack) -> None:
         self._vendor = vendor
@@ -197,7 +197,7 @@ class FakeWebApi:
         return {}
 
     def _reactions_of(self, args: Args) -> list[str]:
-        """Both want the scope; `invalid_name` is no name of an emoji, which stands in no colons;
+        """Both need the scope; `invalid_name`: not the name of an emoji, which has no colons;
         `message_not_found`."""
         if "reactions:write" not in self._vendor.scopes.split(","):
             raise SlackError("missing_scope", needed="reactions:write")

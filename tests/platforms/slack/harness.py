@@ -25,8 +25,8 @@ from holdfast.testing.conformance import (
     VisibleMessage,
 )
 
-SHORT_TIMEOUT = 1.0  # seconds that a door waits for an answer, where it is to wait in vain
-_ROOT = "1790000000.000000"  # the message that opened the thread, before anybody listened
+SHORT_TIMEOUT = 1.0  # seconds until a platform gives up, where no response comes
+_ROOT = "1790000000.000000"  # the message that opened the thread, from before the connection
 _SEND_FAULTS = {
     VendorFault.RATE_LIMIT: flood(7),
     VendorFault.REFUSED: SlackError("is_archived"),
@@ -65,8 +65,8 @@ class SlackHarness(PlatformHarness):
         reply_to: str | None = None,
         files: Sequence[OutboundFile] = (),
     ) -> str:
-        """https://docs.slack.dev/messaging/formatting-message-text#escaping: three signs are
-        escaped. Whoever answers a message does it in the thread that it opens."""
+        """https://docs.slack.dev/messaging/formatting-message-text#escaping: three characters
+        are escaped. A reply to a message is in the thread that it opens."""
         alone = chat is ChatKind.DM
         escaped = html.escape(text, quote=False)
         base = f"http://127.0.0.1:{self._proxy.port}/api"
@@ -127,7 +127,7 @@ class SlackHarness(PlatformHarness):
                 self._vendor.token = TOKEN
                 self._proxy.restore()
             case VendorFault.HALF_OPEN if self._limit > SHORT_TIMEOUT:
-                raise NotSupported("asked of a door that is less patient, in a test of its own")
+                raise NotSupported("tested separately, with a short timeout")
             case VendorFault.HALF_OPEN:
                 self._proxy.go_silent()
                 self._web_api.sockets.half_open = True
@@ -136,7 +136,7 @@ class SlackHarness(PlatformHarness):
 
 
 def _block_texts(blocks: Any) -> Iterator[str]:
-    """What is read in blocks, whatever they are made of."""
+    """The texts in blocks of any kind."""
     for each in blocks or []:
         yield each.get("text", "") if isinstance(each.get("text", ""), str) else ""
         yield from _block_texts(each.get("elements"))

@@ -23,7 +23,7 @@ def user(number: int, name: str, *, bot: bool = False) -> Json:
 
 ANN = user(1001, "Ann")
 BOB = user(1002, "Bob")
-DEEP = "nested without end"  # in an update: stands for a value that is
+DEEP = "nested without end"  # in an update: replaced by a value that is
 OTHER_BOT = user(2002, "Otherbot", bot=True)
 
 
@@ -42,9 +42,9 @@ class UpdateQueue:
         update = {"update_id": self._next, kind: what}
         self._next += 1
         # "this parameter doesn't affect updates created before the call" (getUpdates): what is
-        # not wanted is never queued, and what is queued stays.
-        wanted = kind in self.allowed if self.allowed else kind not in _NOT_BY_DEFAULT
-        if wanted:
+        # not requested is never queued, and what is queued stays.
+        requested = kind in self.allowed if self.allowed else kind not in _NOT_BY_DEFAULT
+        if requested:
             self.waiting.append(update)
             self.changed.set()
         return update
@@ -70,7 +70,7 @@ class UpdateQueue:
 
 
 class FakeTelegram:
-    """Owns all that Telegram knows. Tests speak for the people; `TelegramClient` serves the bot."""
+    """Owns the state of Telegram. Tests write as its users; `FakeBotApi` serves the bot."""
 
     def __init__(self, *, token: str = TOKEN) -> None:
         self.token = token
@@ -86,7 +86,7 @@ class FakeTelegram:
         self.topics: set[tuple[int, int]] = set()
         self.blocked: set[int] = set()
         self.messages: dict[tuple[int, int], Json] = {}
-        self.sent: list[Json] = []  # by the bot, as they stand now
+        self.sent: list[Json] = []  # by the bot, with edits applied
         self.edits: list[Json] = []
         self.reactions: dict[tuple[int, int], list[str]] = {}  # of the bot, by message
         self.actions: list[Json] = []
@@ -177,7 +177,7 @@ class FakeTelegram:
         return [small, {**size, "width": 800, "height": 800}]
 
     def post(self, chat: Json, content: Json) -> Json:
-        """The bot's own message stands in a chat."""
+        """The bot posts a message to a chat."""
         message = self._new(chat, self.me) | content
         self.messages[chat["id"], message["message_id"]] = message
         self.sent.append(message)

@@ -38,7 +38,7 @@ _REACTIONS = [{"type": "emoji", "emoji": each} for each in ("👍", "👎", "❤
 
 
 class FakeBotApi:
-    """Serves one `Vendor` to its bot. Method names are taken in any case, as the real one does."""
+    """Serves one fake Telegram to its bot. Method names are case-insensitive."""
 
     def __init__(self, vendor: FakeTelegram) -> None:
         self._vendor = vendor
@@ -220,7 +220,7 @@ class FakeBotApi:
         return chat
 
     def _placed(self, args: Args) -> Json:
-        """Where a message stands and what hangs on it.
+        """The topic, the reply and the buttons of a message.
         https://core.telegram.org/bots/api#replyparameters: `allow_sending_without_reply`: "if the
         message should be sent even if the specified message to be replied to is not found"."""
         chat, placed = self._chat(args), {}
@@ -271,7 +271,7 @@ async def _broken(request: web.Request, fault: ConnectionFault | None) -> web.Re
 
 
 def _cut(request: web.Request) -> web.Response:
-    assert request.transport is not None, "somebody is at the other end"
+    assert request.transport is not None, "the client is connected"
     request.transport.abort()
     return web.Response()
 

@@ -25,7 +25,7 @@ from holdfast.testing.conformance import (
 
 _USERS = {Participant.ANN: ANN, Participant.BOB: BOB, Participant.PROGRAM: OTHER_BOT}
 _TOPIC = 77
-SHORT_TIMEOUT = 1.0  # seconds that a door waits for an answer, where it is to wait in vain
+SHORT_TIMEOUT = 1.0  # seconds until a platform gives up, where no response comes
 _SEND_FAULTS = {
     VendorFault.RATE_LIMIT: flood(7),
     VendorFault.REFUSED: BotApiError(403, "Forbidden: bot was blocked by the user"),
@@ -121,7 +121,7 @@ class TelegramHarness(PlatformHarness):
                 self._vendor.token = TOKEN
                 self._proxy.restore()
             case VendorFault.HALF_OPEN if self._limit > SHORT_TIMEOUT:
-                raise NotSupported("asked of a door that is less patient, in a test of its own")
+                raise NotSupported("tested separately, with a short timeout")
             case VendorFault.HALF_OPEN:
                 self._proxy.go_silent()
             case _:

@@ -23,7 +23,7 @@ def visible_characters(text: str) -> str:
 
 
 def visible_text(markdown: str, *, addresses: bool, mailboxes: bool = False) -> str:
-    """The signs that a reader sees, in order. `addresses`: also where links go; `mailboxes`: only
+    """The visible characters, in order. `addresses`: also where links go; `mailboxes`: only
     those to a mailbox."""
     if not markdown.strip():
         return "…"
@@ -105,7 +105,7 @@ class _Reader(HTMLParser):
             self.found.append(f"({box if re.match('(?i)mailto:.', href) else href})")
 
     def _written(self, href: str) -> bool:
-        """A target that nobody can go to from there is written out."""
+        """A target that cannot be followed is written out."""
         if re.match("(?i)mailto:.", href):
             return self._addresses or self._mailboxes
         return self._addresses or not re.match("(?i)https?://.", href)

@@ -49,7 +49,7 @@ def signed(body: bytes, *, secret: str = SECRET) -> dict[str, str]:
 
 
 class HookClient:
-    """Whoever posts to the hook."""
+    """A client that posts to the hook."""
 
     def __init__(self, http: aiohttp.ClientSession, address: str) -> None:
         self.http = http

@@ -29,7 +29,7 @@ from holdfast.testing.conformance import (
 )
 
 _HOOKS = {Participant.ANN: "build", Participant.BOB: "bob"}  # a program each
-_AGAIN = 0.01  # seconds before a post that was not taken is posted again
+_AGAIN = 0.01  # seconds until a failed post is repeated
 _FAULTS = {
     VendorFault.RATE_LIMIT: (429, {"Retry-After": "7"}),
     VendorFault.REFUSED: (422, {}),
@@ -39,7 +39,7 @@ _THREAD = "7"
 
 
 class WebhookHarness(PlatformHarness):
-    """Posts one after another, each until it is taken or refused."""
+    """Posts one message after another, each until it is accepted or refused."""
 
     def __init__(self, receiver: FakeReceiver, platform: WebhookPlatform) -> None:
         self.platform = platform
@@ -61,7 +61,7 @@ class WebhookHarness(PlatformHarness):
         files: Sequence[OutboundFile] = (),
     ) -> str:
         if chat is ChatKind.GROUP:
-            raise NotSupported("hooks have no groups: each speaks in a chat of its own")
+            raise NotSupported("hooks have no groups: each has a chat of its own")
         self._posted_count += 1
         thread = {"thread": _THREAD} if chat is ChatKind.THREAD else {}
         sent = [{"name": f.name, "data": base64.b64encode(f.data).decode()} for f in files]
@@ -79,9 +79,7 @@ class WebhookHarness(PlatformHarness):
         elif fault in (VendorFault.BAD_CREDENTIALS, VendorFault.NONE):
             self._receiver.secret = OURS if fault is VendorFault.NONE else "another"
         else:
-            raise NotSupported(
-                "a receiver that is away is not in the way of hooks: there is no line"
-            )
+            raise NotSupported("hooks work without the receiver: there is no connection to lose")
 
     async def post(self, address: str) -> None:
         async with aiohttp.ClientSession(address) as http:
@@ -147,7 +145,7 @@ async def _started(*, idempotent: bool) -> AsyncIterator[PlatformHarness]:
 
 
 class PostOnlyHarness(WebhookHarness):
-    """An account without hooks: all that there is is the line to its receiver."""
+    """An account without hooks: it only posts to its receiver."""
 
     def __init__(
         self, receiver: FakeReceiver, platform: WebhookPlatform, proxy: FaultProxy
@@ -156,7 +154,7 @@ class PostOnlyHarness(WebhookHarness):
         self._proxy = proxy
 
     async def say(self, text: str, **about: Any) -> str:
-        raise NotSupported("nobody posts to this account: it has no hooks")
+        raise NotSupported("this account has no hooks")
 
     async def set_fault(self, fault: VendorFault) -> None:
         if fault is VendorFault.UNREACHABLE:
@@ -179,13 +177,13 @@ async def post_only() -> AsyncIterator[PlatformHarness]:
 
 @asynccontextmanager
 async def idempotent_receiver() -> AsyncIterator[PlatformHarness]:
-    """Its receiver takes each key once."""
+    """The receiver accepts each idempotency key once."""
     async with _started(idempotent=True) as harness:
         yield harness
 
 
 @asynccontextmanager
 async def non_idempotent_receiver() -> AsyncIterator[PlatformHarness]:
-    """Its receiver takes whatever comes."""
+    """The receiver ignores idempotency keys."""
     async with _started(idempotent=False) as harness:
         yield harness

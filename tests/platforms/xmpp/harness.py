@@ -49,8 +49,8 @@ class XmppHarness(PlatformHarness):
         self._room = room
         self._proxy = proxy
         self._exit_stack = AsyncExitStack()
-        self._sent: dict[str, tuple[XmppUser, str]] = {}  # by the names of messages
-        self._in_room: dict[str, Any] = {}  # what was shown there, by its name
+        self._sent: dict[str, tuple[XmppUser, str]] = {}  # by message id
+        self._in_room: dict[str, Any] = {}  # messages in the room, by id
         self._bot = bot_name(room)
         ann.add_event_handler("groupchat_message", self._on_groupchat_message)
 
@@ -65,9 +65,9 @@ class XmppHarness(PlatformHarness):
         return Address(platform="xmpp", account="default", chat_id=chat)
 
     async def _user(self, who: Participant, chat: ChatKind) -> XmppUser:
-        """Ann is there from the beginning; whoever else is wanted comes when they first speak."""
+        """Ann is online from the beginning; Bob connects when he first writes."""
         if who is Participant.PROGRAM:
-            raise NotSupported("nobody is told over XMPP that it is a program who writes")
+            raise NotSupported("XMPP does not mark messages of programs")
         if who is Participant.BOB and self._bob is None:
             jid = self._ann.boundjid.bare.replace("ann", "bob")
             self._bob = await self._exit_stack.enter_async_context(online(self._server, jid))
@@ -96,7 +96,7 @@ class XmppHarness(PlatformHarness):
         name = writer.write(body, to=to, **more)
         self._sent[name] = writer, to
         if alone:
-            await writer.plugin["xep_0199"].ping("localhost")  # it is heard behind the message
+            await writer.plugin["xep_0199"].ping("localhost")  # it is answered after the message
         else:
             await wait_until(lambda: name in self._in_room)
         return name
@@ -152,10 +152,10 @@ class XmppHarness(PlatformHarness):
         self._in_room[message["id"]] = message
 
     async def reactions(self, name: str) -> Sequence[str]:
-        """https://xmpp.org/extensions/xep-0444.html: the last that somebody says of a message is
-        all that they have on it."""
-        told = [each for each in self._ann.reactions if each["reactions"]["id"] == name]
-        return sorted(told[-1]["reactions"]["values"]) if told else []
+        """https://xmpp.org/extensions/xep-0444.html: the last reactions of a user to a
+        message replace all earlier ones."""
+        found = [each for each in self._ann.reactions if each["reactions"]["id"] == name]
+        return sorted(found[-1]["reactions"]["values"]) if found else []
 
     async def set_fault(self, fault: VendorFault) -> None:
         match fault:
@@ -205,6 +205,6 @@ async def prosody_harness(
                 timeout=send_timeout,
             )
             async with platform.connect(RecordingIntake()):
-                pass  # it was here before: what is said from now on is for it
+                pass  # it has a checkpoint: only later messages are read
             async with XmppHarness(server, platform, ann, room, proxy) as harness:
                 yield harness

@@ -18,13 +18,13 @@ _PLUGINS = (
     "xep_0308",  # corrections
     "xep_0359",  # ids in archives
     "xep_0363",  # uploads
-    "xep_0444",  # signs on messages
+    "xep_0444",  # reactions
     "xep_0461",  # replies
 )
 
 
 class XmppUser(ClientXMPP):
-    """Writes by the library's own plugins, and not by our code."""
+    """A user whose client uses the library's own plugins, and none of our code."""
 
     def __init__(self, jid: str, password: str) -> None:
         # Nobody is asked for a certificate, and reading whom to trust takes long.
@@ -39,7 +39,7 @@ class XmppUser(ClientXMPP):
             self.register_plugin(plugin)
         self.nick = ""
         self.read: list[Any] = []  # messages, as they came
-        self.reactions: list[Any] = []  # what was said of signs on messages, by others
+        self.reactions: list[Any] = []  # reactions by others
         self.add_event_handler("reactions", self.reactions.append)
         self.add_event_handler("message", self._on_message)
         self.add_event_handler("groupchat_message", self._on_groupchat_message)
@@ -68,7 +68,7 @@ class XmppUser(ClientXMPP):
         await self.plugin["xep_0199"].ping(self.boundjid.domain, timeout=30)
 
     def texts(self) -> list[str]:
-        """What they see now: a correction takes the place of what it corrects."""
+        """The visible texts, with corrections applied."""
         shown: dict[str, str] = {}
         for each in self.read:
             if each["body"]:
@@ -85,7 +85,7 @@ class XmppUser(ClientXMPP):
         form = self.plugin["xep_0004"].make_form(ftype="submit")
         try:
             await self.plugin["xep_0045"].set_room_config(room, form)
-        except Exception as error:  # noqa: BLE001 - the library's; somebody else has made it
+        except Exception as error:  # noqa: BLE001 - the library's; another user has created the room
             assert "forbidden" in str(error)
 
 
