@@ -17,6 +17,7 @@ from holdfast.core.messages.inbox import BusyMode, InboxState
 from holdfast.core.messages.outbox import DeliveryState, Outbound, Receipt
 from holdfast.core.messages.transcript import ToolMessage, ToolOutcome, UserMessage
 from holdfast.core.ports.capabilities import Capabilities
+from holdfast.core.ports.platform import Intake
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.agents.cache import AgentCache
 from holdfast.gateway.app import Gateway
@@ -342,7 +343,7 @@ class UnreachablePlatform:
     account = "default"
     capabilities = Capabilities()
 
-    def connect(self, intake: Any) -> Any:
+    def connect(self, intake: Intake) -> Any:
         raise ConnectionError("no such host")
 
     async def send(self, outbound: Outbound) -> Receipt:

@@ -56,3 +56,16 @@ async def wait_for_only_delivery(harness: GatewayHarness, state: DeliveryState) 
 
 async def resend_delivery(harness: GatewayHarness, row: DeliveryRow) -> DeliveryRow:
     return await resend(harness.gateway.services, harness.gateway.outbox, row)
+
+
+async def wait_for_streamed_message_id(harness: GatewayHarness) -> None:
+    """Wait until the store has the platform's id of a message that is being streamed."""
+    async with asyncio.timeout(30):
+        while not await _streamed_message_id(harness):
+            await asyncio.sleep(0.005)
+
+
+async def _streamed_message_id(harness: GatewayHarness) -> str | None:
+    streams = [turn.stream for turn in await harness.store.open_turns() if turn.stream]
+    parts = [part for stream in streams for part in stream.parts]
+    return parts[0].platform_message_id if parts else None

@@ -22,7 +22,7 @@ from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.ops.account import AccountState
 from holdfast.core.people.audit import AuditEntry
 from holdfast.core.ports.capabilities import Capabilities
-from holdfast.core.ports.platform import Platform
+from holdfast.core.ports.platform import Intake, Platform
 from holdfast.gateway.accounts.accounts import Accounts, PausedAccounts
 from holdfast.gateway.accounts.connection import (
     NO_CREDENTIAL_LOCKS,
@@ -52,7 +52,7 @@ class PlannedPlatform:
         self.error: Exception = AccountDisconnected("cut")
 
     @asynccontextmanager
-    async def connect(self, intake: Any) -> AsyncIterator[None]:
+    async def connect(self, intake: Intake) -> AsyncIterator[None]:
         loop = asyncio.get_running_loop()
         self.attempts.append(loop.time())
         await self._do(self.plan.pop(0) if len(self.plan) > 1 else self.plan[0])

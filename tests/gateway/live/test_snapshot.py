@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -132,7 +133,7 @@ async def test_round_trips_prove_that_a_platform_is_connected(
 
 
 async def test_built_in_platforms_count_as_connected_and_a_failed_one_shows_its_error(
-    tmp_path: Any,
+    tmp_path: Path,
 ) -> None:
     class RefusingPlatform:
         name = "shut"

@@ -27,7 +27,13 @@ from holdfast.core.messages.outbox import (
     SendInitiator,
     proactive_note,
 )
-from holdfast.core.messages.transcript import NoteMessage, ToolCall, ToolMessage, ToolOutcome
+from holdfast.core.messages.transcript import (
+    Message,
+    NoteMessage,
+    ToolCall,
+    ToolMessage,
+    ToolOutcome,
+)
 from holdfast.core.ports.capabilities import Capabilities
 from holdfast.core.ports.platform import Intake
 from holdfast.core.turns.tool import ReplayClass
@@ -467,7 +473,7 @@ def message(
     )
 
 
-def _is_note(message: Any) -> bool:
+def _is_note(message: Message) -> bool:
     return isinstance(message, NoteMessage)
 
 

@@ -1,13 +1,17 @@
 """I2, I4: what is stored of the parts of a delivery, and when it is deleted."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from tests.support.deliveries import restart_with_edits, wait_for_deliveries, wait_until_shown
+from tests.support.deliveries import (
+    restart_with_edits,
+    wait_for_deliveries,
+    wait_for_streamed_message_id,
+    wait_until_shown,
+)
 from tests.support.gateway_harness import GatewayHarness
 from tests.support.store_chat import StoreChat
 
@@ -143,9 +147,7 @@ async def test_a_reply_whose_platform_can_no_longer_edit_is_resent_once_and_mark
     harness.say("tell me")
     reply.say("Once")
     await wait_until_shown(harness, "Once")
-    async with asyncio.timeout(30):
-        while not _message_id(await harness.store.open_turns()):
-            await asyncio.sleep(0.005)
+    await wait_for_streamed_message_id(harness)
     await harness.die()
     harness.service.info = msgspec.structs.replace(harness.service.info, edit=False)
     harness.model.say("Once upon a time")
@@ -167,9 +169,7 @@ async def test_a_resent_reply_without_a_receipt_is_not_sent_a_third_time(
     harness.say("tell me")
     reply.say("Once")
     await wait_until_shown(harness, "Once")
-    async with asyncio.timeout(30):
-        while not _message_id(await harness.store.open_turns()):
-            await asyncio.sleep(0.005)
+    await wait_for_streamed_message_id(harness)
     await harness.die()
     harness.service.info = msgspec.structs.replace(harness.service.info, edit=False)
     harness.service.set_faults(Faults(lost_receipts=9))
@@ -187,11 +187,6 @@ async def test_a_resent_reply_without_a_receipt_is_not_sent_a_third_time(
         "Once upon a time",
         "next",
     ]
-
-
-def _message_id(turns: list[Any]) -> str | None:
-    parts = [part for turn in turns if turn.stream for part in turn.stream.parts]
-    return parts[0].platform_message_id if parts else None
 
 
 async def test_a_half_open_connection_costs_a_streamed_reply_nothing(

@@ -2,11 +2,15 @@
 
 import asyncio
 import itertools
-from typing import Any
 
 import msgspec
 from tests.support.approvals import HeldShell, PrefixJudge
-from tests.support.deliveries import restart_with_edits, wait_for_deliveries, wait_until_shown
+from tests.support.deliveries import (
+    restart_with_edits,
+    wait_for_deliveries,
+    wait_for_streamed_message_id,
+    wait_until_shown,
+)
 from tests.support.gateway_harness import Call, GatewayHarness, Until
 
 from holdfast.core.config.settings import ChatSettings, GatewaySettings, PlatformSettings, Settings
@@ -243,9 +247,7 @@ async def test_a_turn_interrupted_by_a_crash_edits_the_message_it_had_begun(
     harness.say("tell me")
     reply.say("Once")
     await wait_until_shown(harness, "Once")
-    async with asyncio.timeout(30):
-        while not (await _stream(harness)).platform_message_id:
-            await asyncio.sleep(0.005)
+    await wait_for_streamed_message_id(harness)
     await harness.die()
     harness.model.say(again)
     await harness.start()
@@ -255,11 +257,6 @@ async def test_a_turn_interrupted_by_a_crash_edits_the_message_it_had_begun(
     await wait_for_deliveries(harness, DeliveryState.SENT)
     (sent,) = harness.service.ledger().sent
     assert sent.text == "Twice told"
-
-
-async def _stream(harness: GatewayHarness) -> Any:
-    (turn,) = await harness.store.open_turns()
-    return turn.stream.parts[0] if turn.stream and turn.stream.parts else Any
 
 
 async def test_a_final_text_unsent_at_a_crash_is_an_edit_of_the_stream(
