@@ -1,4 +1,4 @@
-"""Fixtures for tests of the command line: `cli` runs it, `gateway` and `shared` are gateways."""
+"""Fixtures for tests of the command line: the command itself, and gateways."""
 
 import subprocess
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from holdfast.testing.misbehaving_model.process import ModelProcess
 
 @pytest.fixture
 def cli(tmp_path: Path) -> Cli:
-    """`holdfast` with the given arguments, in a home under `tmp_path`."""
+    """Run `holdfast` with the given arguments, in a home under `tmp_path`."""
 
     def run(
         *args: str, stdin: str | None = None, **environ: str
@@ -31,7 +31,7 @@ def model() -> Iterator[ModelProcess]:
 
 @pytest.fixture
 def gateway(tmp_path: Path, model: ModelProcess) -> Iterator[CliGateway]:
-    """A gateway of the test's own, which it may kill."""
+    """A gateway that the test may kill."""
     with running_gateway(tmp_path, model) as process:
         yield process
 
@@ -40,6 +40,6 @@ def gateway(tmp_path: Path, model: ModelProcess) -> Iterator[CliGateway]:
 def shared_gateway(
     tmp_path_factory: pytest.TempPathFactory, model: ModelProcess
 ) -> Iterator[CliGateway]:
-    """One gateway for all the tests that leave it be; each has a session of its own."""
+    """One gateway for all tests that do not stop it; each has a session of its own."""
     with running_gateway(tmp_path_factory.mktemp("shared"), model) as process:
         yield process

@@ -1,14 +1,12 @@
 """Approvals from the command line: in a chat, and with a command of their own."""
 
 import json
-import subprocess
 from collections.abc import Callable
 
-from tests.support.command_line import CliGateway, Terminal
+from tests.support.command_line import Cli, CliGateway, Terminal
 
 from holdfast.system import exit_codes
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 SUDO = '[tool terminal {"command": "sudo -n true; echo it ran"}] [then] [text that was it]'
 
 
@@ -42,14 +40,16 @@ def test_a_script_that_asks_is_told_whose_approval_it_waits_for(
     shared_gateway: CliGateway, cli: Cli
 ) -> None:
     """Or it would wait in silence until the approval has expired."""
-    asked = ("ask", "--session", "alone", "--message-id", "m1", "--timeout")
-    wanted = "Waiting for approval: sudo -n true; echo it ran"
-    while wanted not in (late := cli(*asked, "1", SUDO, **shared_gateway.environ)).stderr:
+    asking = ("ask", "--session", "alone", "--message-id", "m1", "--timeout")
+    pending_approval = "Waiting for approval: sudo -n true; echo it ran"
+    while (
+        pending_approval not in (late := cli(*asking, "1", SUDO, **shared_gateway.environ)).stderr
+    ):
         assert late.returncode == 124
     (row,) = pending(shared_gateway, cli)
     assert f"`holdfast approvals approve {row['id']}`" in late.stderr
     cli("approvals", "deny", row["id"], **shared_gateway.environ)
-    assert cli(*asked, "30", SUDO, **shared_gateway.environ).stdout == "that was it\n"
+    assert cli(*asking, "30", SUDO, **shared_gateway.environ).stdout == "that was it\n"
 
 
 def test_an_approval_is_listed_answered_and_remembered(

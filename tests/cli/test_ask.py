@@ -1,21 +1,18 @@
 """`holdfast ask` in scripts: what it prints, how it exits, and that nothing is asked twice."""
 
 import json
-import subprocess
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.support.command_line import CliGateway, Terminal
+from tests.support.command_line import Cli, CliGateway, Terminal
 from tests.support.held_command import HELD_CALL, release
 
 from holdfast.system import exit_codes
 from holdfast.system.paths import Paths
 from holdfast.testing.misbehaving_model.process import ModelProcess
-
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def test_only_the_answer_is_printed(shared_gateway: CliGateway, cli: Cli) -> None:
@@ -126,14 +123,14 @@ def test_without_a_gateway_it_exits_with_3(cli: Cli) -> None:
 def test_progress_is_shown_to_a_person_and_the_answer_once(
     shared_gateway: CliGateway, open_terminal: Callable[..., Terminal]
 ) -> None:
-    person = open_terminal(
+    terminal = open_terminal(
         "ask",
         '[tool terminal {"command": "echo hey"}] [then] [text the end]',
         **shared_gateway.environ,
     )
-    assert person.wait_for_exit() == 0
-    assert "▸ terminal: echo hey … ok" in person.text
-    assert person.text.count("the end\n") == 1
+    assert terminal.wait_for_exit() == 0
+    assert "▸ terminal: echo hey … ok" in terminal.text
+    assert terminal.text.count("the end\n") == 1
 
 
 @pytest.mark.parametrize("timeout", ["0", "-1", "soon"])

@@ -1,19 +1,16 @@
-"""Shell completion: the scripts are understood by a shell, and offer what there is."""
+"""Shell completion: a shell accepts the scripts, and they complete commands and sessions."""
 
 import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
 
 import pytest
-from tests.support.command_line import HOLDFAST, CliGateway
-
-Cli = Callable[..., subprocess.CompletedProcess[str]]
+from tests.support.command_line import HOLDFAST, Cli, CliGateway
 
 
-def offered(words: str, *, environ: dict[str, str]) -> list[str]:
-    """What bash offers for the last word, by running the script in bash."""
+def completions(words: str, *, environ: dict[str, str]) -> list[str]:
+    """The completions of the last word, by running the script in bash."""
     script = f"""
         eval "$(holdfast completion bash)"
         COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
@@ -34,26 +31,27 @@ def offered(words: str, *, environ: dict[str, str]) -> list[str]:
 
 
 def test_bash_offers_commands_options_and_choices() -> None:
-    assert offered("holdfast se", environ={}) == ["send", "setup", "sessions", "search"]
-    assert "--session" in offered("holdfast chat --", environ={})
-    assert offered("holdfast logs --level w", environ={}) == ["warning"]
+    assert completions("holdfast se", environ={}) == ["send", "setup", "sessions", "search"]
+    assert "--session" in completions("holdfast chat --", environ={})
+    assert completions("holdfast logs --level w", environ={}) == ["warning"]
 
 
 def test_sessions_are_offered_by_name(shared_gateway: CliGateway, cli: Cli) -> None:
     cli("ask", "--session", "orchard", "hi", **shared_gateway.environ)
-    assert offered("holdfast sessions show orc", environ=shared_gateway.environ) == ["orchard"]
-    assert offered("holdfast chat --session orc", environ=shared_gateway.environ) == ["orchard"]
+    assert completions("holdfast sessions show orc", environ=shared_gateway.environ) == ["orchard"]
+    assert completions("holdfast chat --session orc", environ=shared_gateway.environ) == ["orchard"]
     made = cli(
         "jobs", "add", "every day at 9", "water it", "--json", **shared_gateway.environ
     ).stdout
     number = str(json.loads(made)["id"])
-    assert number in offered(f"holdfast jobs edit {number}", environ=shared_gateway.environ)
-    assert "1" in offered("holdfast config rollback ''", environ=shared_gateway.environ)
+    assert number in completions(f"holdfast jobs edit {number}", environ=shared_gateway.environ)
+    assert "1" in completions("holdfast config rollback ''", environ=shared_gateway.environ)
 
 
 def test_completion_offers_nothing_and_does_not_fail_without_a_gateway(tmp_path: object) -> None:
     assert (
-        offered("holdfast sessions show x", environ={"HOLDFAST_HOME": f"{tmp_path}/no"}) == [""][:0]
+        completions("holdfast sessions show x", environ={"HOLDFAST_HOME": f"{tmp_path}/no"})
+        == [""][:0]
     )
 
 

@@ -6,20 +6,17 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.support.command_line import HOLDFAST, CliGateway, environment, running_gateway
+from tests.support.command_line import HOLDFAST, Cli, CliGateway, environment, running_gateway
 
 from holdfast.system import exit_codes
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
-
 
 def greeting(tmp_path: Path, *args: str, **environ: str) -> str:
-    """What a gateway says at its start."""
+    """Start a gateway; the text it prints."""
     with subprocess.Popen(
         [HOLDFAST, "run", *args],
         env=environment(tmp_path) | environ,
@@ -102,30 +99,30 @@ def test_a_second_start_names_the_first(shared_gateway: CliGateway, cli: Cli) ->
 )
 def test_a_home_that_may_not_be_read_is_one_message(tmp_path: Path, command: list[str]) -> None:
     (tmp_path / "home").mkdir(mode=0)
-    refused = as_a_stranger(tmp_path, *command)
+    refused = run_as_another_user(tmp_path, *command)
     assert refused.returncode != 0
     assert "Traceback" not in refused.stderr
     assert str(tmp_path / "home") in refused.stderr
-    assert "No gateway is running" not in refused.stderr  # who knows
+    assert "No gateway is running" not in refused.stderr  # unknown, since the home cannot be read
 
 
 def test_a_home_that_others_may_list_is_stopped_by_its_owner_alone(tmp_path: Path) -> None:
     (tmp_path / "home" / "run").mkdir(parents=True)
     (tmp_path / "home" / "run").chmod(0)
-    refused = as_a_stranger(tmp_path, "gateway", "stop")
+    refused = run_as_another_user(tmp_path, "gateway", "stop")
     assert refused.returncode == exit_codes.GATEWAY_DOWN
     assert "Traceback" not in refused.stderr
 
 
-def as_a_stranger(tmp_path: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """As somebody who may not read what its owner alone may, root included."""
+def run_as_another_user(tmp_path: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command without the right to read files of others, also as root."""
     setpriv = shutil.which("setpriv")
     if os.getuid() == 0 and setpriv is None:
         pytest.skip("root reads everything, and setpriv (util-linux) is not there to stop it")
     limits = ["--bounding-set", "-dac_override,-dac_read_search"]
-    as_nobody = [setpriv, *limits] if setpriv and os.getuid() == 0 else []
+    as_other_user = [setpriv, *limits] if setpriv and os.getuid() == 0 else []
     return subprocess.run(
-        [*as_nobody, HOLDFAST, *command],
+        [*as_other_user, HOLDFAST, *command],
         env=environment(tmp_path),
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -1,4 +1,4 @@
-"""What `--help` says: it teaches by examples, and each of them can be typed."""
+"""`--help` has examples for every command, and each example is valid."""
 
 import re
 import shlex
@@ -15,37 +15,37 @@ _LINE = re.compile(r"^ +(?:\S.*[|(] ?)?(holdfast [^`\n)]*[^`\n).:])\)?\"?$", re.
 _ENDS = ("|", "||", ">", "--")  # behind these it is the shell's, or words
 
 
-def every(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def command_paths(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     yield path
     if isinstance(command, click.Group):
         context = click.Context(command)
         for name in command.list_commands(context):
             inner = command.get_command(context, name)
             assert inner is not None
-            yield from every(inner, (*path, name))
+            yield from command_paths(inner, (*path, name))
 
 
-def shown(*path: str) -> str:
+def help_text(*path: str) -> str:
     done = CliRunner().invoke(cli, [*path, "--help"], prog_name="holdfast")
     assert done.exit_code == 0, done.output
     return done.output
 
 
 def examples(*path: str) -> list[str]:
-    told = shown(*path).partition("\nOptions:")[0].replace("\\\n", " ")
+    told = help_text(*path).partition("\nOptions:")[0].replace("\\\n", " ")
     return [str(found) for found in _LINE.findall(told)]
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"version", "completion"}))
 def test_every_command_teaches_by_an_example(name: str) -> None:
-    assert any(each.startswith(f"holdfast {name}") for each in examples(name)), shown(name)
+    assert any(each.startswith(f"holdfast {name}") for each in examples(name)), help_text(name)
 
 
 def test_every_example_uses_existing_commands_and_options() -> None:
-    found = {example for path in every(cli) for example in examples(*path)}
+    found = {example for path in command_paths(cli) for example in examples(*path)}
     assert len(found) > 70
     for example in found:
         words = shlex.split(example)[1:]
-        end = next((place for place, word in enumerate(words) if word in _ENDS), len(words))
+        end = next((index for index, word in enumerate(words) if word in _ENDS), len(words))
         done = CliRunner().invoke(cli, [*words[:end], "--help"], prog_name="holdfast")
         assert done.exit_code == 0, (example, done.output)

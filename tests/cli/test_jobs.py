@@ -1,18 +1,15 @@
-"""`holdfast jobs`: made, looked at and changed from the shell, with a gateway and without one."""
+"""`holdfast jobs`: created, shown and changed from the shell, with and without a gateway."""
 
 import json
-import subprocess
 import time
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from tests.support.command_line import CliGateway
+from tests.support.command_line import Cli, CliGateway
 
 from holdfast.system import exit_codes
-
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def test_jobs_are_made_listed_run_and_removed(shared_gateway: CliGateway, cli: Cli) -> None:
@@ -23,7 +20,7 @@ def test_jobs_are_made_listed_run_and_removed(shared_gateway: CliGateway, cli: C
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    zone = next(each for each in ("Europe/Berlin", "Asia/Tokyo") if far_from_nine(each))
+    zone = next(each for each in ("Europe/Berlin", "Asia/Tokyo") if time_zone_far_from_nine(each))
     told = jobs("add", "every weekday at 9", "say hi [text hi there]", "--zone", zone)
     number = told.split(":")[0].removeprefix("Job ")
     assert f"(0 9 * * 1-5, {zone})" in told and "not sent anywhere" in told
@@ -41,7 +38,7 @@ def test_jobs_are_made_listed_run_and_removed(shared_gateway: CliGateway, cli: C
     assert json.loads(jobs("edit", number, "--name", "", "--json"))["name"] == job["text"]
     assert jobs("history", number) == f"Job {number} has not run yet.\n"
     assert "runs now" in jobs("run", number)
-    assert ended(jobs, number)["text"] == "hi there"
+    assert wait_until_ended(jobs, number)["text"] == "hi there"
     assert "hi there" in jobs("history", number)
     assert jobs("stop", number) == f"Job {number} is not running.\n"
     assert jobs("rm", number) == f"Job {number} is removed.\n"
@@ -50,12 +47,12 @@ def test_jobs_are_made_listed_run_and_removed(shared_gateway: CliGateway, cli: C
     assert gone.stderr == f"error: There is no job {number}; `holdfast jobs list` lists all.\n"
 
 
-def far_from_nine(zone: str) -> bool:
-    """So that nothing is due while a test runs."""
+def time_zone_far_from_nine(zone: str) -> bool:
+    """A time zone in which nothing is due while the test runs."""
     return datetime.now(ZoneInfo(zone)).hour not in (8, 9)
 
 
-def ended(jobs: Callable[..., str], number: str) -> dict[str, Any]:
+def wait_until_ended(jobs: Callable[..., str], number: str) -> dict[str, Any]:
     deadline = time.monotonic() + 40
     while time.monotonic() < deadline:
         [run] = json.loads(jobs("history", number, "--json"))

@@ -1,4 +1,4 @@
-"""`holdfast judge`: what is thought of a command, for people and for programs."""
+"""`holdfast judge` prints the verdict about a command, as text and as JSON."""
 
 import json
 

@@ -2,13 +2,11 @@
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.command_line import HOLDFAST, environment, reset_sigint
-
-Cli = Callable[..., subprocess.CompletedProcess[str]]
+from tests.support.command_line import HOLDFAST, Cli, environment, reset_sigint
 
 
 def line(message: str, *, level: str = "info", **extra: str) -> str:

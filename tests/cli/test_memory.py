@@ -1,14 +1,10 @@
 """`holdfast memory`: notes shown and changed from the shell, with a gateway and without one."""
 
 import json
-import subprocess
-from collections.abc import Callable
 
-from tests.support.command_line import CliGateway
+from tests.support.command_line import Cli, CliGateway
 
 from holdfast.system import exit_codes
-
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def test_notes_are_added_shown_edited_and_forgotten(shared_gateway: CliGateway, cli: Cli) -> None:
@@ -26,8 +22,8 @@ def test_notes_are_added_shown_edited_and_forgotten(shared_gateway: CliGateway, 
     (notebook,) = json.loads(memory("show", "--json"))
     assert [note["text"] for note in notebook["notes"]] == ["likes coffee", "the server is kelp"]
     assert "Note 2 is forgotten" in memory("forget", "2")
-    kept = cli("memory", "clear", stdin="n\n", **shared_gateway.environ)
-    assert kept.returncode != 0 and "likes coffee" in memory("show")
+    notes = cli("memory", "clear", stdin="n\n", **shared_gateway.environ)
+    assert notes.returncode != 0 and "likes coffee" in memory("show")
     memory("add", "--owner", "person:x:default:ann", "afraid of cats")
     unsaid = cli("memory", "clear", "--yes", **shared_gateway.environ)
     assert unsaid.returncode == exit_codes.FAILED and "--owner" in unsaid.stderr

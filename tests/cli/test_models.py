@@ -13,12 +13,12 @@ from tests.support.model_process import KEY
 
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
+RunModels = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
-def run(tmp_path: Path, keyed_model: ModelProcess) -> Run:
-    """The real command, in an environment of its own that points to nothing else."""
+def run(tmp_path: Path, keyed_model: ModelProcess) -> RunModels:
+    """Run `holdfast models` in an environment of its own."""
 
     def make(*args: str, toml: str = "", **environ: str) -> "subprocess.CompletedProcess[str]":
         home = tmp_path / "home"
@@ -56,7 +56,7 @@ def parsed(done: "subprocess.CompletedProcess[str]") -> list[dict[str, Any]]:
     return json.loads(done.stdout)["models"]  # type: ignore[no-any-return]
 
 
-def test_the_list_has_the_configured_models_and_those_of_their_servers(run: Run) -> None:
+def test_the_list_has_the_configured_models_and_those_of_their_servers(run: RunModels) -> None:
     first, second = parsed(run("list", "--json", toml=TWO))
     assert first["role"] == "model"
     assert (first["provider"], first["name"]) == ("anthropic", "claude-x")
@@ -69,7 +69,7 @@ def test_the_list_has_the_configured_models_and_those_of_their_servers(run: Run)
 
 
 def test_list_without_any_configuration_says_what_was_found_and_why(
-    run: Run, keyed_model: ModelProcess
+    run: RunModels, keyed_model: ModelProcess
 ) -> None:
     (demo,) = parsed(run("list", "--json"))
     assert (demo["provider"], demo["name"]) == ("demo", "demo")
@@ -78,7 +78,7 @@ def test_list_without_any_configuration_says_what_was_found_and_why(
     assert f"answers at {keyed_model.base_url}" in found.stdout
 
 
-def test_check_says_whether_and_how_fast(run: Run, keyed_model: ModelProcess) -> None:
+def test_check_says_whether_and_how_fast(run: RunModels, keyed_model: ModelProcess) -> None:
     keyed_model.script(
         {"match": "Count", "text": "one two three " * 20, "delay": 0.002},
         {"match": "report", "calls": [{"name": "report", "arguments": {"word": "ready"}}]},
@@ -93,7 +93,7 @@ def test_check_says_whether_and_how_fast(run: Run, keyed_model: ModelProcess) ->
     assert found["problem"] == ""
 
 
-def test_a_check_of_a_model_that_does_not_answer_fails_with_a_reason(run: Run) -> None:
+def test_a_check_of_a_model_that_does_not_answer_fails_with_a_reason(run: RunModels) -> None:
     done = run("check", toml=TWO)
     assert done.returncode == 1
     assert "could not be reached" in done.stderr
@@ -103,12 +103,14 @@ def test_a_check_of_a_model_that_does_not_answer_fails_with_a_reason(run: Run) -
     assert "sk-a-wrong-one" not in refused.stdout + refused.stderr
 
 
-def test_check_takes_another_name_of_the_same_provider(run: Run, keyed_model: ModelProcess) -> None:
+def test_check_takes_another_name_of_the_same_provider(
+    run: RunModels, keyed_model: ModelProcess
+) -> None:
     parsed(run("check", "claude-y", "--json", toml=TWO))
     assert {body["model"] for body in keyed_model.requests()["requests"]} == {"claude-y"}
 
 
-def test_a_model_that_cannot_be_called_is_a_configuration_error(run: Run) -> None:
+def test_a_model_that_cannot_be_called_is_a_configuration_error(run: RunModels) -> None:
     done = run("check", toml='[model]\nprovider = "local"\nname = "none-such"\n')
     assert done.returncode != 0
     assert "model.name" in done.stderr or "pip install" in done.stderr

@@ -1,17 +1,14 @@
-"""`holdfast pairing`: whoever has a code is let in, denied or sent away from the shell."""
+"""`holdfast pairing`: requests are approved, denied and revoked from the shell."""
 
 import json
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.command_line import CliGateway
+from tests.support.command_line import Cli, CliGateway
 from tests.support.simulated_vendor import SimulatedVendor
 
 from holdfast.system import exit_codes
-
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
@@ -61,5 +58,5 @@ def test_users_approved_from_the_shell_stay_approved_after_a_kill(
     vendor.say("/status", user="eve")
     assert vendor.sent(4)[3]["chat_id"] == "eve"
     assert "may not talk" in pairing("revoke", "simulated:default:eve")
-    nobody = cli("pairing", "revoke", "eve")
-    assert nobody.returncode == exit_codes.FAILED and "Nobody called eve" in nobody.stderr
+    unknown = cli("pairing", "revoke", "eve")
+    assert unknown.returncode == exit_codes.FAILED and "Nobody called eve" in unknown.stderr

@@ -9,12 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from tests.support.command_line import Cli
 
 from holdfast import __version__
 from holdfast.system import exit_codes
 from holdfast.system.lock import HomeLock
-
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 HOLDFAST = Path(sys.executable).parent / "holdfast"
 

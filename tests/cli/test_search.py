@@ -2,18 +2,14 @@
 
 import asyncio
 import json
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 from tests.cli.stored_turn import store_answered_turn
-from tests.support.command_line import CliGateway
+from tests.support.command_line import Cli, CliGateway
 
 from holdfast.system import exit_codes
 from holdfast.system.lock import HomeLock
 from holdfast.system.paths import Paths
-
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def test_words_are_found_through_the_gateway(shared_gateway: CliGateway, cli: Cli) -> None:

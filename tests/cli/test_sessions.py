@@ -1,15 +1,13 @@
-"""`holdfast sessions` with a running gateway: found by name, followed, taken out and put in."""
+"""`holdfast sessions` with a running gateway: found by name, followed, exported and imported."""
 
 import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.command_line import HOLDFAST, CliGateway, Terminal, environment
+from tests.support.command_line import HOLDFAST, Cli, CliGateway, Terminal, environment
 
 from holdfast.system import exit_codes
-
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def test_sessions_are_listed_and_shown_by_name_id_and_its_beginning(
@@ -41,12 +39,12 @@ def test_the_title_of_a_session_is_seen_on_a_terminal_of_80_columns(
     shared_gateway: CliGateway, cli: Cli, tmp_path: Path
 ) -> None:
     cli("ask", "--session", "greenhouse", "tomatoes", **shared_gateway.environ)
-    person = Terminal(
+    terminal = Terminal(
         "sessions", "list", environ=environment(tmp_path) | shared_gateway.environ, columns=80
     )
-    assert person.wait_for_exit() == 0
-    person.close()
-    lines = person.text.splitlines()
+    assert terminal.wait_for_exit() == 0
+    terminal.close()
+    lines = terminal.text.splitlines()
     assert "TITLE" in lines[0] and lines[0].endswith("…")  # and there is more to the right
     assert all(len(line) <= 80 for line in lines)
 

@@ -1,6 +1,5 @@
-"""`holdfast setup`: a model that answers is written down, and nothing else is touched."""
+"""`holdfast setup` writes a model that answers into the configuration, and changes nothing else."""
 
-import subprocess
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.command_line import CliGateway, Terminal
+from tests.support.command_line import Cli, CliGateway, Terminal
 
 from holdfast.cli.common.config_files import set_env_variable
 from holdfast.config.environment import read_dotenv
@@ -16,7 +15,6 @@ from holdfast.config.toml_edit import UnpatchableToml, patch_table
 from holdfast.system import exit_codes
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 KEY = "sk-right-0123456789"
 NOWHERE = ("--base-url", "http://127.0.0.1:9/v1", "--no-test")
 
@@ -113,41 +111,41 @@ def test_without_a_terminal_setup_names_the_missing_options(cli: Cli) -> None:
 def test_a_person_is_asked_and_the_key_is_not_shown(
     open_terminal: Callable[..., Terminal], home: Path, provider: ModelProcess
 ) -> None:
-    person = open_terminal("setup", "--base-url", provider.base_url)
-    person.wait_for_text("Number [1]: ")
-    person.type_line("gpt")
-    person.wait_for_text("'gpt' is none of these: say a number from 1 to 5.")
-    person.wait_for_text("Number [1]: ")
-    person.type_line("2")
-    person.wait_for_text("https://platform.openai.com/api-keys")
-    person.wait_for_text("not shown): ")
-    person.type_line(KEY)
-    person.wait_for_text("Model [")
-    person.type_line("m1")
-    person.wait_for_text("It answers")
-    person.wait_for_text('+provider = "openai"')
-    person.wait_for_text("Write this? [Y/n]: ")
-    person.type_line("")
-    assert person.wait_for_exit() == 0
-    assert KEY not in person.text
+    terminal = open_terminal("setup", "--base-url", provider.base_url)
+    terminal.wait_for_text("Number [1]: ")
+    terminal.type_line("gpt")
+    terminal.wait_for_text("'gpt' is none of these: say a number from 1 to 5.")
+    terminal.wait_for_text("Number [1]: ")
+    terminal.type_line("2")
+    terminal.wait_for_text("https://platform.openai.com/api-keys")
+    terminal.wait_for_text("not shown): ")
+    terminal.type_line(KEY)
+    terminal.wait_for_text("Model [")
+    terminal.type_line("m1")
+    terminal.wait_for_text("It answers")
+    terminal.wait_for_text('+provider = "openai"')
+    terminal.wait_for_text("Write this? [Y/n]: ")
+    terminal.type_line("")
+    assert terminal.wait_for_exit() == 0
+    assert KEY not in terminal.text
     assert read_dotenv(home / ".env").values == {"OPENAI_API_KEY": KEY}
 
 
 def test_a_key_that_the_shell_would_hide_gets_a_variable_of_its_own(
     open_terminal: Callable[..., Terminal], home: Path, provider: ModelProcess
 ) -> None:
-    person = open_terminal("setup", "--base-url", provider.base_url, OPENAI_API_KEY="sk-old")
-    person.wait_for_text("Number [1]: ")
-    person.type_line("2")
-    person.wait_for_text("use that? [Y/n]: ")
-    person.type_line("n")
-    person.wait_for_text("not shown): ")
-    person.type_line(KEY)
-    person.wait_for_text("Model [")
-    person.type_line("m1")
-    person.wait_for_text("Write this? [Y/n]: ")
-    person.type_line("")
-    assert person.wait_for_exit() == 0
+    terminal = open_terminal("setup", "--base-url", provider.base_url, OPENAI_API_KEY="sk-old")
+    terminal.wait_for_text("Number [1]: ")
+    terminal.type_line("2")
+    terminal.wait_for_text("use that? [Y/n]: ")
+    terminal.type_line("n")
+    terminal.wait_for_text("not shown): ")
+    terminal.type_line(KEY)
+    terminal.wait_for_text("Model [")
+    terminal.type_line("m1")
+    terminal.wait_for_text("Write this? [Y/n]: ")
+    terminal.type_line("")
+    assert terminal.wait_for_exit() == 0
     assert read_dotenv(home / ".env").values == {"OPENAI_API_KEY_HOLDFAST": KEY}
 
 
@@ -209,20 +207,20 @@ def test_a_broken_file_is_reported_with_its_line_before_any_question(
     refused = cli("setup", "--provider", "demo")
     assert refused.returncode == exit_codes.CONFIG_EXIT
     assert "holdfast.toml, line 1: this is not TOML" in refused.stderr
-    person = open_terminal("setup")
-    person.wait_for_text("line 1: this is not TOML")
-    assert person.wait_for_exit() == exit_codes.CONFIG_EXIT
+    terminal = open_terminal("setup")
+    terminal.wait_for_text("line 1: this is not TOML")
+    assert terminal.wait_for_exit() == exit_codes.CONFIG_EXIT
 
 
 def test_a_provider_can_be_chosen_by_its_name(
     open_terminal: Callable[..., Terminal], home: Path
 ) -> None:
-    person = open_terminal("setup")
-    person.wait_for_text("Number [1]: ")
-    person.type_line("demo")
-    person.wait_for_text("Write this? [Y/n]: ")
-    person.type_line("")
-    assert person.wait_for_exit() == 0
+    terminal = open_terminal("setup")
+    terminal.wait_for_text("Number [1]: ")
+    terminal.type_line("demo")
+    terminal.wait_for_text("Write this? [Y/n]: ")
+    terminal.type_line("")
+    assert terminal.wait_for_exit() == 0
     assert 'provider = "demo"' in (home / "holdfast.toml").read_text()
 
 

@@ -1,4 +1,4 @@
-"""Letters that a shell hands over and a terminal shows, or cannot."""
+"""Arguments, input and output in encodings that cannot hold every character."""
 
 import json
 import os
@@ -12,12 +12,12 @@ from holdfast.system import exit_codes
 
 
 def holdfast(
-    place: Path, *args: str | bytes, stdin: bytes = b"", **environ: str
+    folder: Path, *args: str | bytes, stdin: bytes = b"", **environ: str
 ) -> subprocess.CompletedProcess[bytes]:
-    """A process of its own from the first byte on: what is at stake is how it is started."""
+    """Run `holdfast` in a new process, since the test is about how it starts."""
     return subprocess.run(
         [HOLDFAST, *args],
-        env=environment(place) | environ,
+        env=environment(folder) | environ,
         input=stdin,
         capture_output=True,
         timeout=100,

@@ -1,4 +1,4 @@
-"""`[approvals]`: who may be named there, and what a wrong name is told."""
+"""`[approvals]`: the approvers that are accepted, and the error for a wrong one."""
 
 from pathlib import Path
 

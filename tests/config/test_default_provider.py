@@ -1,4 +1,4 @@
-"""Where no provider is named, the keys in the environment name it; what is written always wins."""
+"""Without a configured provider, the API keys in the environment select it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Setting keys of holdfast.toml: by the names people write, checked first, written whole."""
+"""Setting keys of holdfast.toml: each change is checked first and written atomically."""
 
 from functools import partial
 from pathlib import Path

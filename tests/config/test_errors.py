@@ -1,4 +1,4 @@
-"""Every way a configuration can be wrong, and the one message it gets."""
+"""Every error of a configuration, and its message."""
 
 from collections.abc import Callable
 from pathlib import Path

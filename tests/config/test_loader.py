@@ -1,4 +1,4 @@
-"""What a right configuration comes to: defaults, precedence, secrets, and how it is shown."""
+"""Loading a valid configuration: defaults, precedence, secrets, and how it is shown."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def written(home: Path, toml: str = "", *, env: str = "") -> Path:
+def write_files(home: Path, toml: str = "", *, env: str = "") -> Path:
     (home / "holdfast.toml").write_text(toml)
     (home / ".env").write_text(env)
     (home / ".env").chmod(0o600)
@@ -32,7 +32,7 @@ def test_an_empty_home_gives_every_default(home: Path) -> None:
 
 
 def test_environment_beats_env_file_beats_file(home: Path) -> None:
-    written(
+    write_files(
         home,
         "[gateway]\nport = 1\npark_timeout = 1\nrestart_drain_timeout = 1\n",
         env="HOLDFAST_GATEWAY_PARK_TIMEOUT=2\nHOLDFAST_GATEWAY_RESTART_DRAIN_TIMEOUT=2\n",
@@ -90,7 +90,7 @@ def test_the_variables_of_the_test_suite_are_accepted(home: Path) -> None:
 
 
 def test_env_file_quotes_comments_and_export(home: Path) -> None:
-    written(
+    write_files(
         home,
         '[platforms.api]\ntoken = "env:A"\n[platforms.simulated]\n'
         'base_url = "http://127.0.0.1:1"\ntoken = "env:B"\n'
@@ -104,13 +104,13 @@ def test_env_file_quotes_comments_and_export(home: Path) -> None:
 
 
 def test_the_environment_beats_the_env_file_for_secrets_too(home: Path) -> None:
-    written(home, '[platforms.api]\ntoken = "env:A"\n', env="A=from-file\n")
+    write_files(home, '[platforms.api]\ntoken = "env:A"\n', env="A=from-file\n")
     config = load(home, {"A": "from-process"})
     assert config.secret("platforms.api.token") == Secret("from-process")
 
 
 def test_a_secret_file_is_found_from_the_home(home: Path) -> None:
-    written(home, '[platforms.api]\ntoken = "file:keys/api"\n')
+    write_files(home, '[platforms.api]\ntoken = "file:keys/api"\n')
     (home / "keys").mkdir()
     (home / "keys" / "api").write_text("s3cret-of-mine\n")
     (home / "keys" / "api").chmod(0o600)
@@ -126,7 +126,7 @@ def test_a_variable_may_hold_the_secret_itself(home: Path) -> None:
 
 
 def test_a_missing_secret_of_a_disabled_section_is_ignored(home: Path) -> None:
-    written(
+    write_files(
         home,
         '[platforms.api]\nenabled = false\ntoken = "env:NOT_THERE"\n'
         '[model]\nprovider = "demo"\napi_key = "env:NOT_THERE"\n',
@@ -137,12 +137,14 @@ def test_a_missing_secret_of_a_disabled_section_is_ignored(home: Path) -> None:
 
 
 def test_a_custom_address_needs_no_key(home: Path) -> None:
-    written(home, '[model]\nprovider = "openai"\nname = "m"\nbase_url = "http://127.0.0.1:1/v1"\n')
+    write_files(
+        home, '[model]\nprovider = "openai"\nname = "m"\nbase_url = "http://127.0.0.1:1/v1"\n'
+    )
     assert load(home, {}).settings.model.base_url == "http://127.0.0.1:1/v1"
 
 
 def test_files_open_to_others_are_warned_about(home: Path) -> None:
-    written(home, '[platforms.api]\ntoken = "file:key"\n', env="A=1\n")
+    write_files(home, '[platforms.api]\ntoken = "file:key"\n', env="A=1\n")
     (home / "key").write_text("k")
     for path, mode in ((home / ".env", 0o644), (home / "key", 0o640), (home, 0o755)):
         path.chmod(mode)
@@ -164,7 +166,7 @@ def test_a_listener_beyond_this_machine_is_warned_about(home: Path) -> None:
 
 
 def test_show_gives_references_and_origins_and_no_secret(home: Path) -> None:
-    written(
+    write_files(
         home,
         '[model]\nprovider = "openai"\nname = "m"\napi_key = "env:KEY"\n'
         '[[model.fallbacks]]\nprovider = "openrouter"\nname = "n"\napi_key = "file:key"\n',
@@ -188,7 +190,7 @@ def test_a_settings_object_with_a_literal_secret_is_masked(home: Path) -> None:
 
 
 def test_the_signature_follows_settings_and_secrets(home: Path) -> None:
-    written(home, '[platforms.api]\ntoken = "env:A"\n')
+    write_files(home, '[platforms.api]\ntoken = "env:A"\n')
     first = load(home, {"A": "eyJhbGciOi.one"}).signature
     assert load(home, {"A": "eyJhbGciOi.one"}).signature == first
     assert load(home, {"A": "eyJhbGciOi.two"}).signature != first
@@ -204,6 +206,6 @@ def test_the_schema_knows_every_section() -> None:
 
 def test_a_multi_line_text_does_not_shift_line_numbers(home: Path) -> None:
     toml = '[agent]\ninstructions = """\nmax_steps = 3\n[gateway]\n"""\nmax_steps = 0\n'
-    written(home, toml)
+    write_files(home, toml)
     with pytest.raises(ConfigError, match=r"line 6: agent\.max_steps"):
         load(home, {})

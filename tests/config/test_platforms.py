@@ -1,4 +1,4 @@
-"""The tables of platforms: accounts, the keys that a door declares, doors of other packages."""
+"""The tables of platforms: accounts, the keys that a plugin declares, installed plugins."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -35,7 +35,7 @@ SECRETS = {"FIRST": "first-secret", "SECOND": "second-secret"}
 
 
 @pytest.fixture
-def given(tmp_path: Path) -> Load:
+def load_config(tmp_path: Path) -> Load:
     tmp_path.chmod(0o700)
 
     def make(toml: str, environ: dict[str, str] | None = None) -> Config:
@@ -45,9 +45,9 @@ def given(tmp_path: Path) -> Load:
     return make
 
 
-def refusal(given: Load, toml: str) -> str:
+def refusal(load_config: Load, toml: str) -> str:
     with pytest.raises(ConfigError) as caught:
-        given(toml)
+        load_config(toml)
     return str(caught.value)
 
 
@@ -55,8 +55,8 @@ def accounts(config: Config) -> list[str]:
     return [f"{name}:{account}" for name, account, _ in enabled_accounts(config)]
 
 
-def test_an_account_stands_on_its_own(given: Load) -> None:
-    config = given(TWO)
+def test_an_account_stands_on_its_own(load_config: Load) -> None:
+    config = load_config(TWO)
     assert accounts(config) == ["simulated:default", "simulated:work"]
     first = config.settings.account("simulated", "default")
     work = config.settings.account("simulated", "work")
@@ -67,13 +67,13 @@ def test_an_account_stands_on_its_own(given: Load) -> None:
     assert account_secrets(config, "simulated", "work") == {"token": Secret("second-secret")}
 
 
-def test_a_platform_with_named_accounts_has_no_default_account(given: Load) -> None:
-    config = given('[platforms.simulated.accounts.work]\nbase_url = "http://127.0.0.1:2"\n')
+def test_a_platform_with_named_accounts_has_no_default_account(load_config: Load) -> None:
+    config = load_config('[platforms.simulated.accounts.work]\nbase_url = "http://127.0.0.1:2"\n')
     assert accounts(config) == ["simulated:work"]
 
 
-def test_an_account_can_be_switched_off_alone(given: Load) -> None:
-    config = given(TWO + "enabled = false\n")
+def test_an_account_can_be_switched_off_alone(load_config: Load) -> None:
+    config = load_config(TWO + "enabled = false\n")
     assert accounts(config) == ["simulated:default"]
     assert "platforms.simulated.accounts.work.token" not in config.secrets
 
@@ -95,29 +95,31 @@ def test_an_account_can_be_switched_off_alone(given: Load) -> None:
     ],
 )
 def test_a_key_that_a_platform_does_not_have_is_refused_with_its_position(
-    given: Load, toml: str, told: str
+    load_config: Load, toml: str, told: str
 ) -> None:
-    assert told in refusal(given, toml)
+    assert told in refusal(load_config, toml)
 
 
-def test_a_secret_of_an_account_is_a_reference(given: Load) -> None:
-    message = refusal(given, TWO.replace("env:SECOND", "hunter2hunter2"))
+def test_a_secret_of_an_account_is_a_reference(load_config: Load) -> None:
+    message = refusal(load_config, TWO.replace("env:SECOND", "hunter2hunter2"))
     assert "line 9: platforms.simulated.accounts.work.token is a secret written out" in message
     assert "hunter2" not in message
 
 
-def test_variables_reach_platforms_that_the_file_does_not_name(given: Load) -> None:
-    config = given("", {"HOLDFAST_PLATFORMS_SIMULATED_BASE_URL": "http://127.0.0.1:3"})
+def test_variables_reach_platforms_that_the_file_does_not_name(load_config: Load) -> None:
+    config = load_config("", {"HOLDFAST_PLATFORMS_SIMULATED_BASE_URL": "http://127.0.0.1:3"})
     assert accounts(config) == ["simulated:default"]
 
 
-def test_variables_reach_an_account_of_the_file(given: Load) -> None:
-    config = given(TWO, {"HOLDFAST_PLATFORMS_SIMULATED_ACCOUNTS_WORK_TOKEN": "from-a-variable"})
+def test_variables_reach_an_account_of_the_file(load_config: Load) -> None:
+    config = load_config(
+        TWO, {"HOLDFAST_PLATFORMS_SIMULATED_ACCOUNTS_WORK_TOKEN": "from-a-variable"}
+    )
     assert account_secrets(config, "simulated", "work") == {"token": Secret("from-a-variable")}
 
 
-def test_every_key_of_every_account_is_shown_and_no_secret(given: Load) -> None:
-    shown = {each.key: each for each in list_keys(given(TWO))}
+def test_every_key_of_every_account_is_shown_and_no_secret(load_config: Load) -> None:
+    shown = {each.key: each for each in list_keys(load_config(TWO))}
     assert shown["platforms.simulated.accounts.work.token"].value == "env:SECOND"
     assert shown["platforms.simulated.accounts.work.home"].origin == "holdfast.toml"
     assert "second-secret" not in repr(shown)
@@ -132,7 +134,7 @@ def test_the_schema_has_the_keys_of_every_platform_and_of_its_accounts() -> None
     assert simulated["accounts"]["additionalProperties"] == platforms["properties"]["simulated"]
 
 
-DOOR = """
+PLUGIN_MODULE = """
 from holdfast.core.ports.platform_plugin import PlatformPlugin
 from holdfast.core.config.settings import PlatformSettings
 
@@ -146,7 +148,7 @@ DOOR = PlatformPlugin(name="pigeon", settings=Settings, open=None)
 
 @pytest.fixture
 def pigeon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package with a door is installed; its module."""
+    """Install a package with a plugin; its module."""
     site = tmp_path / "site"
     about = site / "pigeon_door-1.0.dist-info"
     about.mkdir(parents=True)
@@ -154,30 +156,32 @@ def pigeon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     name = f"pigeon_door_{tmp_path.name}"
     (about / "entry_points.txt").write_text(f"[holdfast.platforms]\npigeon = {name}:DOOR\n")
     module = site / f"{name}.py"
-    module.write_text(DOOR)
+    module.write_text(PLUGIN_MODULE)
     monkeypatch.syspath_prepend(str(site))
     return module
 
 
-def test_an_installed_plugin_is_found_and_its_keys_are_checked(given: Load, pigeon: Path) -> None:
+def test_an_installed_plugin_is_found_and_its_keys_are_checked(
+    load_config: Load, pigeon: Path
+) -> None:
     assert is_plugin("pigeon")
-    config = given('[platforms.pigeon]\nroom = "loft"\npass_key = "env:FIRST"\n')
+    config = load_config('[platforms.pigeon]\nroom = "loft"\npass_key = "env:FIRST"\n')
     assert config.secret("platforms.pigeon.pass_key") == Secret("first-secret")
-    assert "did you mean `room`?" in refusal(given, '[platforms.pigeon]\nrom = "loft"\n')
-    assert "platforms.pigeon.room is missing" in refusal(given, "[platforms.pigeon]\n")
+    assert "did you mean `room`?" in refusal(load_config, '[platforms.pigeon]\nrom = "loft"\n')
+    assert "platforms.pigeon.room is missing" in refusal(load_config, "[platforms.pigeon]\n")
 
 
 def test_a_plugin_that_does_not_load_is_reported_with_its_package_and_does_not_stop_the_start(
-    given: Load, pigeon: Path
+    load_config: Load, pigeon: Path
 ) -> None:
     pigeon.write_text("import nothing_of_that_name\n")
     text = '[platforms.pigeon]\nroom = "loft"\nallow = ["ann"]\n'
-    config = given(text, {"HOLDFAST_PLATFORMS_PIGEON_PASS_KEY": "coo-coo-coo"})
+    config = load_config(text, {"HOLDFAST_PLATFORMS_PIGEON_PASS_KEY": "coo-coo-coo"})
     (told,) = [each for each in config.warnings if "pigeon" in each]
     assert told.startswith("platforms.pigeon cannot be used: the plugin of the package pigeon-door")
     assert "nothing_of_that_name" in told
     assert config.settings.platforms["pigeon"].allow == ("ann",)
-    assert "platforms.pigeon.allow" in refusal(given, "[platforms.pigeon]\nallow = 3\n")
+    assert "platforms.pigeon.allow" in refusal(load_config, "[platforms.pigeon]\nallow = 3\n")
 
 
 @pytest.mark.parametrize(
@@ -186,14 +190,14 @@ def test_a_plugin_that_does_not_load_is_reported_with_its_package_and_does_not_s
         ("import nothing_of_that_name", "No module named 'nothing_of_that_name'"),
         ("DOOR = 3", "which is not a platform plugin of that name"),
         ("NODOOR = 3", "has no attribute 'DOOR'"),
-        (DOOR.replace("settings=Settings", "settings=dict"), "extend no PlatformSettings"),
-        (DOOR, "it has no `open` function"),
-        (DOOR.replace("open=None", "open=lambda context: 1 / 0"), "ZeroDivisionError"),
-        (DOOR.replace("open=None", "open=lambda context: context"), "AttributeError"),
+        (PLUGIN_MODULE.replace("settings=Settings", "settings=dict"), "extend no PlatformSettings"),
+        (PLUGIN_MODULE, "it has no `open` function"),
+        (PLUGIN_MODULE.replace("open=None", "open=lambda context: 1 / 0"), "ZeroDivisionError"),
+        (PLUGIN_MODULE.replace("open=None", "open=lambda context: context"), "AttributeError"),
     ],
 )
 async def test_a_platform_that_cannot_be_built_has_an_account_that_says_why(
-    given: Load, pigeon: Path, module: str, why: str
+    load_config: Load, pigeon: Path, module: str, why: str
 ) -> None:
     pigeon.write_text(f"{module}\n")
     text = """[platforms.pigeon]
@@ -201,7 +205,7 @@ room = "loft"
 [platforms.simulated]
 base_url = "http://127.0.0.1:1"
 """
-    config = given(text)
+    config = load_config(text)
     closed, other = open_platforms(config, clock=SystemClock(), new_id=lambda prefix: prefix)
     assert (closed.name, other.name) == ("pigeon", "simulated")
     with pytest.raises(ConnectRefused, match=why) as told:
@@ -211,13 +215,15 @@ base_url = "http://127.0.0.1:1"
     assert credential_identities(config) == {}
 
 
-def test_a_name_that_two_packages_claim_is_given_to_neither(given: Load, pigeon: Path) -> None:
+def test_a_name_that_two_packages_claim_is_given_to_neither(
+    load_config: Load, pigeon: Path
+) -> None:
     other = pigeon.parent / "dove_door-1.0.dist-info"
     other.mkdir()
     (other / "METADATA").write_text("Metadata-Version: 2.1\nName: dove-door\nVersion: 1.0\n")
     points = (pigeon.parent / "pigeon_door-1.0.dist-info" / "entry_points.txt").read_text()
     (other / "entry_points.txt").write_text(points)
-    (told,) = [each for each in given("[platforms.pigeon]\n").warnings if "several" in each]
+    (told,) = [each for each in load_config("[platforms.pigeon]\n").warnings if "several" in each]
     assert "dove-door" in told and "pigeon-door" in told
     assert (
         "pigeon" not in json_schema()["$defs"]["Settings"]["properties"]["platforms"]["properties"]
@@ -227,13 +233,13 @@ def test_a_name_that_two_packages_claim_is_given_to_neither(given: Load, pigeon:
 def test_no_package_replaces_a_built_in_platform(pigeon: Path) -> None:
     names = pigeon.parent / "pigeon_door-1.0.dist-info" / "entry_points.txt"
     names.write_text(f"[holdfast.platforms]\nsimulated = {pigeon.stem}:DOOR\n")
-    door = find_plugin("simulated")
-    assert door is not None and door.settings.__module__.startswith("holdfast.")
+    plugin = find_plugin("simulated")
+    assert plugin is not None and plugin.settings.__module__.startswith("holdfast.")
     assert shadowed_plugins() == {"simulated": "pigeon-door"}
 
 
-def test_variables_reach_an_installed_platform(given: Load, pigeon: Path) -> None:
-    config = given("", {"HOLDFAST_PLATFORMS_PIGEON_ROOM": "loft"})
+def test_variables_reach_an_installed_platform(load_config: Load, pigeon: Path) -> None:
+    config = load_config("", {"HOLDFAST_PLATFORMS_PIGEON_ROOM": "loft"})
     assert accounts(config) == ["pigeon:default"]
     with pytest.raises(ConfigError, match="HOLDFAST_PLATFORMS_PIDGEON_ROOM: no key has this name"):
-        given("", {"HOLDFAST_PLATFORMS_PIDGEON_ROOM": "loft"})
+        load_config("", {"HOLDFAST_PLATFORMS_PIDGEON_ROOM": "loft"})

@@ -1,4 +1,4 @@
-"""`[send]`: which chats may be named there, and what a wrong name is told."""
+"""`[send]`: the chats that are accepted, and the error for a wrong one."""
 
 from pathlib import Path
 

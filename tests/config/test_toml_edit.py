@@ -1,4 +1,4 @@
-"""Changing keys of a TOML text: these and nothing else, however the file is written."""
+"""Editing a TOML text changes the given keys and nothing else."""
 
 import tomllib
 from typing import Any

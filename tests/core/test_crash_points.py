@@ -1,4 +1,4 @@
-"""Crash points: nothing where nobody asks for one, and a clear word where the order is wrong."""
+"""Crash points do nothing unless configured, and a wrong name is an error."""
 
 import pytest
 

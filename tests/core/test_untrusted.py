@@ -1,4 +1,4 @@
-"""JSON of strangers is read or refused, however deeply it is nested."""
+"""Untrusted JSON is read or refused, however deeply it is nested."""
 
 import json
 
@@ -43,16 +43,16 @@ def test_bytes_that_are_not_valid_text_are_refused() -> None:
 
 @given(VALUES, st.integers(0, 5))
 def test_pruned_json_is_the_same_except_for_deeper_levels(value: object, deepest: int) -> None:
-    assert json.loads(prune_nesting(json.dumps(value).encode(), max_depth=deepest)) == cut(
-        value, deepest
-    )
+    assert json.loads(
+        prune_nesting(json.dumps(value).encode(), max_depth=deepest)
+    ) == prune_expected(value, deepest)
 
 
-def cut(value: object, levels: int) -> object:
+def prune_expected(value: object, levels: int) -> object:
     if not isinstance(value, list | dict):
         return value
     if not levels:
         return None
     if isinstance(value, list):
-        return [cut(each, levels - 1) for each in value]
-    return {key: cut(each, levels - 1) for key, each in value.items()}
+        return [prune_expected(each, levels - 1) for each in value]
+    return {key: prune_expected(each, levels - 1) for key, each in value.items()}

@@ -1,4 +1,4 @@
-"""docs/backup.md: what it tells people to type works, and what it says is in a backup is."""
+"""docs/backup.md: its commands make a backup with the contents that it lists."""
 
 import subprocess
 import tarfile

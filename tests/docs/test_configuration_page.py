@@ -1,4 +1,4 @@
-"""docs/configuration.md and the example file: every key there is, with its true default."""
+"""docs/configuration.md and the example file have every key with its default."""
 
 import re
 from collections.abc import Iterator
@@ -30,41 +30,41 @@ def keys(node: inspect.Type, path: str = "") -> Iterator[tuple[str, str]]:
             if field.name != "accounts":  # those have the keys of their platform once more
                 yield from keys(kind.value_type, f"{name}.NAME")
         else:
-            yield name, written(field)
+            yield name, default_cell(field)
             if isinstance(kind, inspect.VarTupleType) and isinstance(
                 kind.item_type, inspect.StructType
             ):
                 yield from keys(kind.item_type, f"{name}[]")
 
 
-def written(field: inspect.Field) -> str:
+def default_cell(field: inspect.Field) -> str:
     if field.required:
         return "required"
     value = field.default
     return "unset" if value is None else f"`{msgspec.json.encode(value).decode()}`"
 
 
-def normal(cell: str) -> str:
+def normalise(cell: str) -> str:
     return cell.replace('", "', '","')
 
 
-def of_doors() -> Iterator[tuple[str, str]]:
-    """The keys that a door adds to those of every platform."""
+def platform_keys() -> Iterator[tuple[str, str]]:
+    """The keys that a platform adds to those of every platform."""
     common = dict(keys(inspect.type_info(PlatformSettings)))
     for name in BUILT_IN_PLUGINS:
-        door = find_plugin(name)
-        assert door is not None
-        for key, default in keys(inspect.type_info(door.settings)):
+        plugin = find_plugin(name)
+        assert plugin is not None
+        for key, default in keys(inspect.type_info(plugin.settings)):
             if key not in common:
                 yield f"platforms.{name}.{key}", default
 
 
-KEYS = {**dict(keys(inspect.type_info(Settings))), **dict(of_doors())}
+KEYS = {**dict(keys(inspect.type_info(Settings))), **dict(platform_keys())}
 
 
 def test_the_page_has_every_key_with_its_default_and_no_other(page: Pages) -> None:
     rows = page("docs/configuration.md").named()
-    told = {name: normal(row[1]) for name, row in rows.items() if "." in name}
+    told = {name: normalise(row[1]) for name, row in rows.items() if "." in name}
     assert told == KEYS
 
 
@@ -81,7 +81,7 @@ def test_the_page_names_every_key_that_needs_a_restart(page: Pages) -> None:
     named = set(re.findall(r"`([\w.]+)`", row.partition("(`restart`)")[0]))
     known = {each for key in KEYS for each in (key, key.partition(".")[0])}
     assert named <= known | {f"platforms.{name}.enabled" for name in BUILT_IN_PLUGINS}
-    served_here = {f"platforms.{door}.enabled" for door in ("api", "web")}
+    served_here = {f"platforms.{plugin}.enabled" for plugin in ("api", "web")}
     needing = {key for key in {*KEYS, *served_here} if change_effect(key) is ChangeEffect.RESTART}
     assert {key for key in needing if not {key, key.partition(".")[0]} & named} == set()
     assert [
@@ -117,9 +117,9 @@ def test_the_example_file_holds_every_default(tmp_path: Path) -> None:
     example(tmp_path)
     given = load(tmp_path, {}).settings
     platforms = {
-        name: door.settings(enabled=name in ("api", "web"))
+        name: plugin.settings(enabled=name in ("api", "web"))
         for name in BUILT_IN_PLUGINS
-        if (door := find_plugin(name)) is not None
+        if (plugin := find_plugin(name)) is not None
     }
     assert given == Settings(platforms=platforms)
 

@@ -56,8 +56,8 @@ def test_the_openai_client_streams_and_is_remembered(docs_gateway: DocsGateway) 
     assert "hello again" in said
 
 
-def let_go(folder: Path) -> None:
-    """The command of the one conversation in a home of this folder goes on."""
+def release_command(folder: Path) -> None:
+    """Release the held command of the only session in a home of this folder."""
     while not (workspaces := [*folder.glob("*/workspaces/*")]):
         time.sleep(0.05)
     [workspace] = workspaces
@@ -80,7 +80,7 @@ def test_killing_the_gateway_loses_nothing_and_repeats_nothing(
         for line in showing.stdout:
             told += line
             if "a new gateway runs" in line:
-                let_go(tmp_path)
+                release_command(tmp_path)
     assert showing.returncode == 0, told
     answer, transcript = told.split("the answer:")[1].split("\n  session", 1)
     assert answer.count("ran") == 1

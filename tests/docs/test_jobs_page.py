@@ -16,7 +16,7 @@ from holdfast.core.people.commands import COMMANDS_BY_NAME
 NOW = datetime(2026, 11, 16, tzinfo=UTC).timestamp()
 
 
-def understood(text: str) -> None:
+def check_schedule(text: str) -> None:
     words, zone = split_zone(text)
     parse_schedule(words, now=NOW, zone=UTC, zone_name=zone)
 
@@ -25,7 +25,7 @@ def test_every_line_of_the_first_block_can_be_typed(page: Pages) -> None:
     lines = page("docs/jobs.md").blocks[0].text.splitlines()
     for line in lines:
         if (added := line.removeprefix("/cron add ")) != line:
-            understood(parse_job(added).when)
+            check_schedule(parse_job(added).when)
     verbs = re.findall(r"(?:\[|\| )(\w+)", COMMANDS_BY_NAME["cron"].arguments)
     assert {line.split()[1] for line in lines} == set(verbs)
 
@@ -36,7 +36,7 @@ def test_every_time_of_the_table_is_understood(page: Pages) -> None:
     times = [time for row in rows for time in re.findall(r"`([^`]+)`", row)]
     assert len(times) > 20
     for time in times:
-        understood(time)
+        check_schedule(time)
 
 
 def test_the_options_on_the_page_are_the_existing_ones(page: Pages) -> None:

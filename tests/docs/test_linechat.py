@@ -18,12 +18,12 @@ EXAMPLE = REPO / "examples" / "linechat"
 PROJECT = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
 PYTHON = [sys.executable, "-W", "error"]
 TOKEN = "linechat-secret"
-_PATIENCE = 100
+_TIMEOUT = 100
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What an installer would have made of the project, without the network that it wants."""
+    """The project as an installer installs it, without network access."""
     site = tmp_path_factory.mktemp("linechat") / "site"
     shutil.copytree(EXAMPLE / "src", site, ignore=shutil.ignore_patterns("__pycache__"))
     about = site / f"{PROJECT['name'].replace('-', '_')}-{PROJECT['version']}.dist-info"
@@ -63,7 +63,7 @@ def test_the_platform_is_small_and_passes_the_conformance_suite(
         [*PYTHON, "-m", "pytest", "-q", "-rs", "-p", "pytest_asyncio.plugin", "tests"],
         cwd=work,
         env=environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-        timeout=_PATIENCE,
+        timeout=_TIMEOUT,
         capture_output=True,
         text=True,
         check=False,
@@ -76,7 +76,7 @@ def test_the_platform_is_small_and_passes_the_conformance_suite(
 
 @pytest.fixture
 def port(environ: dict[str, str]) -> Iterator[int]:
-    """A linechat, in a process of its own."""
+    """The port of a linechat server in its own process."""
     command = [*PYTHON, "-m", "linechat_server", "--port", "0", "--token", TOKEN]
     with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as server:
         try:
@@ -111,11 +111,11 @@ loft = "north"
             yield
         finally:
             process.terminate()
-            process.communicate(timeout=_PATIENCE)
+            process.communicate(timeout=_TIMEOUT)
 
 
 @pytest.fixture
-def broken(site: Path) -> Iterator[None]:
+def broken_plugin(site: Path) -> Iterator[None]:
     """Another package, whose plugin cannot be loaded."""
     (about := site / "pigeon_post-1.0.dist-info").mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: pigeon-post\nVersion: 1.0\n")
@@ -125,13 +125,13 @@ def broken(site: Path) -> Iterator[None]:
 
 
 def test_a_gateway_answers_over_linechat_beside_a_broken_plugin(
-    broken: None, environ: dict[str, str], port: int, gateway: None
+    broken_plugin: None, environ: dict[str, str], port: int, gateway: None
 ) -> None:
-    """Law: what goes wrong with one account is its own affair."""
-    with socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE) as line:
+    """A fault of one account does not affect the others."""
+    with socket.create_connection(("127.0.0.1", port), timeout=_TIMEOUT) as line:
         line.sendall(b'{"person": "ann"}\n{"text": "run echo $((6 * 7))"}\n')
-        with line.makefile() as heard:
-            answer = json.loads(heard.readline())
+        with line.makefile() as replies:
+            answer = json.loads(replies.readline())
     assert (answer["by"], answer["chat"]) == ("bot", "ann")
     assert "42" in answer["text"]
     done = subprocess.run(
@@ -139,7 +139,7 @@ def test_a_gateway_answers_over_linechat_beside_a_broken_plugin(
         env=environ,
         capture_output=True,
         text=True,
-        timeout=_PATIENCE,
+        timeout=_TIMEOUT,
         check=True,
     )
     found = {each["name"]: each for each in json.loads(done.stdout)}

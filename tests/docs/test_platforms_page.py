@@ -1,4 +1,4 @@
-"""docs/platforms.md: every door that leads outside has a page, which people find from anywhere."""
+"""docs/platforms.md: every platform has a page, and the overview pages link to it."""
 
 import pytest
 from tests.support.doc_pages import REPO, Pages
@@ -7,7 +7,9 @@ from holdfast.config.platforms import find_plugin
 from holdfast.core.ports.platform_plugin import BUILT_IN_PLUGINS
 
 OUTSIDE = [
-    name for name in BUILT_IN_PLUGINS if (door := find_plugin(name)) is not None and door.open
+    name
+    for name in BUILT_IN_PLUGINS
+    if (platform := find_plugin(name)) is not None and platform.open
 ]
 
 

@@ -1,4 +1,4 @@
-"""The README: its commands, one after the other, as somebody types them who has just cloned it."""
+"""The README: its commands run one after the other, as in a fresh clone."""
 
 import json
 import os
@@ -14,17 +14,17 @@ from tests.support.doc_pages import REPO, Block, Pages
 ADDRESS = "http://127.0.0.1:8787"
 RUN = "make run\n"
 LINK = re.compile(r"\]\((?!http|#)([^)#]+)")
-CODE = re.compile(r"(`+)[^`].*?\1", re.DOTALL)  # what stands in it leads nowhere
+CODE = re.compile(r"(`+)[^`].*?\1", re.DOTALL)  # contains no links
 DOCS = sorted(f"docs/{path.name}" for path in (REPO / "docs").glob("*.md"))
 DECISIONS = "docs/decisions/README.md"
 PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "examples/README.md", DECISIONS, *DOCS]
 FILE = re.compile(r"`([\w/]+\.py)`")
 # `agent/loop.py` `run_turn`, and `Parked` in `agent/turn_port.py`
-HELD = re.compile(r"`([\w/]+\.py)`\s+`([\w.]+)`|`([\w.]+)`\s+in\s+`([\w/]+\.py)`")
+NAMED_IN_FILE = re.compile(r"`([\w/]+\.py)`\s+`([\w.]+)`|`([\w.]+)`\s+in\s+`([\w/]+\.py)`")
 
 
-class Reader:
-    """Types the blocks: `make run` into a first terminal, the rest into a second one."""
+class ReadmeShell:
+    """Runs the blocks: `make run` in a first terminal, the rest in a second one."""
 
     def __init__(self, home: Path, *, port: int) -> None:
         self._environ = {
@@ -36,7 +36,7 @@ class Reader:
         self._address = f"http://127.0.0.1:{port}"
         self._exported: list[str] = []
         self._gateway: subprocess.Popen[str] | None = None
-        self.said: list[str] = []
+        self.outputs: list[str] = []
 
     def type(self, block: Block) -> None:
         if block.text == RUN:
@@ -70,9 +70,9 @@ class Reader:
         )
         assert done.returncode == 0 or "kill -9" in text, done.stderr
         self._exported += [line for line in text.splitlines() if line.startswith("export ")]
-        self.said.append(done.stdout)
+        self.outputs.append(done.stdout)
 
-    def leave(self) -> None:
+    def close(self) -> None:
         lock = Path(self._environ["HOLDFAST_HOME"]) / "gateway.lock"
         if self._gateway is None:
             return
@@ -82,12 +82,12 @@ class Reader:
 
 
 @pytest.fixture
-def reader(tmp_path: Path, free_port: int) -> Iterator[Reader]:
-    made = Reader(tmp_path / "home", port=free_port)
+def shell(tmp_path: Path, free_port: int) -> Iterator[ReadmeShell]:
+    made = ReadmeShell(tmp_path / "home", port=free_port)
     try:
         yield made
     finally:
-        made.leave()
+        made.close()
 
 
 @pytest.mark.skipif(
@@ -95,13 +95,13 @@ def reader(tmp_path: Path, free_port: int) -> Iterator[Reader]:
     reason="`make run` uses the environment in .venv: run this with `make test`",
 )
 @pytest.mark.timeout(180)  # twenty seconds of it are the demo's unhurried steps
-def test_the_commands_of_the_readme_do_what_it_says(page: Pages, reader: Reader) -> None:
+def test_the_commands_of_the_readme_do_what_it_says(page: Pages, shell: ReadmeShell) -> None:
     blocks = [b for b in page("README.md").blocks if b.language in ("sh", "python")]
     assert [block.text for block in blocks[:2]] == [RUN, "make test\n"]
     for block in blocks:
         if block.text != "make test\n":
-            reader.type(block)
-    said = "\n".join(reader.said)
+            shell.type(block)
+    said = "\n".join(shell.outputs)
     assert 'content":"This is what came back' in said and "Linux" in said
     assert "All 8 steps are done" in said
     for step in range(1, 9):
@@ -123,7 +123,7 @@ def test_the_names_in_the_architecture_exist_where_it_says(page: Pages) -> None:
     text = page("ARCHITECTURE.md").text
     named = {name for name in FILE.findall(text) if not any(_source(name))}
     assert named == set()
-    for before, inside, outside, behind in HELD.findall(text):
+    for before, inside, outside, behind in NAMED_IN_FILE.findall(text):
         source = "".join(path.read_text() for path in _source(before or behind))
         for name in (inside or outside).split("."):
             assert re.search(rf"(class|def) {name}\b", source), (before or behind, name)

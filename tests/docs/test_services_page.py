@@ -1,4 +1,4 @@
-"""docs/services.md: its commands exist with their options, and its tables say what is so."""
+"""docs/services.md: its commands and options exist, and its tables are complete."""
 
 import re
 import shlex

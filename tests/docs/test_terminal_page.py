@@ -64,11 +64,11 @@ def test_the_chat_goes_as_the_page_says(
 ) -> None:
     [block] = blocks("transcript")
     command, *lines = block.splitlines()
-    person = open_terminal(*command.removeprefix("$ holdfast ").split())
+    terminal = open_terminal(*command.removeprefix("$ holdfast ").split())
     for line in lines:
         if line.startswith("> "):
-            person.wait_for_text("> ")
-            person.type_line(line.removeprefix("> "))
+            terminal.wait_for_text("> ")
+            terminal.type_line(line.removeprefix("> "))
         elif line:
-            person.wait_for_text(re.sub(r"\d+\.\d+ s$", "", line))
-    person.wait_for_text("> ")
+            terminal.wait_for_text(re.sub(r"\d+\.\d+ s$", "", line))
+    terminal.wait_for_text("> ")

@@ -29,16 +29,16 @@ SECRETS = {
 
 
 @pytest.fixture
-def told(page: Pages) -> Page:
+def webhook_page(page: Pages) -> Page:
     return page("docs/webhook.md")
 
 
-def blocks(told: Page, language: str) -> list[str]:
-    return [each.text for each in told.blocks if each.language == language]
+def blocks(webhook_page: Page, language: str) -> list[str]:
+    return [each.text for each in webhook_page.blocks if each.language == language]
 
 
-def test_every_file_on_the_page_loads(told: Page, tmp_path: Path) -> None:
-    files = blocks(told, "toml")
+def test_every_file_on_the_page_loads(webhook_page: Page, tmp_path: Path) -> None:
+    files = blocks(webhook_page, "toml")
     assert len(files) == 5
     for number, text in enumerate(files):
         home = tmp_path / str(number)
@@ -47,16 +47,16 @@ def test_every_file_on_the_page_loads(told: Page, tmp_path: Path) -> None:
         assert "webhook" in load(home, SECRETS).settings.platforms
 
 
-def test_the_page_has_every_scheme_with_its_header_and_the_path(told: Page) -> None:
-    rows = told.named()
+def test_the_page_has_every_scheme_with_its_header_and_the_path(webhook_page: Page) -> None:
+    rows = webhook_page.named()
     headers = {name: rows[name][1].split("`")[1] for name in SIGNATURE_HEADERS}
     assert headers == SIGNATURE_HEADERS
-    assert f"https://bot.example.org{hook_path('default', 'github')}" in told.text
+    assert f"https://bot.example.org{hook_path('default', 'github')}" in webhook_page.text
 
 
 @contextmanager
-def receiving(program: str, port: int) -> Iterator[subprocess.Popen[str]]:
-    """The receiver of the page."""
+def running_receiver(program: str, port: int) -> Iterator[subprocess.Popen[str]]:
+    """Run the receiver of the page."""
     text = program.replace("9100", str(port))
     environ = {**os.environ, **SECRETS}
     with subprocess.Popen([sys.executable, "-c", text], env=environ, stdout=PIPE, text=True) as run:
@@ -67,8 +67,8 @@ def receiving(program: str, port: int) -> Iterator[subprocess.Popen[str]]:
 
 
 @contextmanager
-def gateway(home: Path, config: str) -> Iterator[str]:
-    """Where a gateway with that file listens."""
+def running_gateway(home: Path, config: str) -> Iterator[str]:
+    """The address of a gateway with that configuration."""
     home.mkdir(mode=0o700)
     (home / "holdfast.toml").write_text(config)
     environ = {
@@ -90,22 +90,22 @@ def gateway(home: Path, config: str) -> Iterator[str]:
 
 
 def test_the_commands_of_the_page_are_accepted_and_its_receiver_prints_the_answers(
-    told: Page, tmp_path: Path, free_port: int
+    webhook_page: Page, tmp_path: Path, free_port: int
 ) -> None:
     """G1, G2, I2: over a real listener, with curl, from the post to the answer."""
-    alerts, github = blocks(told, "toml")[:2]
+    alerts, github = blocks(webhook_page, "toml")[:2]
     ours = f"""[platforms.webhook]
 url = "http://127.0.0.1:{free_port}/"
 allow_private = true
 secret = "env:WEBHOOK_SECRET"
 """
-    (program,), (alert, issue) = blocks(told, "python"), blocks(told, "sh")
+    (program,), (alert, issue) = blocks(webhook_page, "python"), blocks(webhook_page, "sh")
     with (
-        receiving(program, free_port) as receiver,
-        gateway(tmp_path / "home", ours + alerts + github) as address,
+        running_receiver(program, free_port) as receiver,
+        running_gateway(tmp_path / "home", ours + alerts + github) as address,
     ):
-        first, again, signed = (posted(command, address) for command in (alert, alert, issue))
-        assert first == json.loads(blocks(told, "json")[0])
+        first, again, signed = (post(command, address) for command in (alert, alert, issue))
+        assert first == json.loads(blocks(webhook_page, "json")[0])
         assert again == {"status": "duplicate", "id": "alert-1"}
         assert signed["status"] == "accepted" and re.fullmatch("[0-9a-f]{64}", signed["id"])
         assert receiver.stdout is not None
@@ -116,8 +116,8 @@ secret = "env:WEBHOOK_SECRET"
             unanswered.discard(line.partition(":")[0])
 
 
-def posted(command: str, address: str) -> dict[str, str]:
-    """What a command of the page is answered with."""
+def post(command: str, address: str) -> dict[str, str]:
+    """The response to a command of the page."""
     script = command.replace("http://127.0.0.1:8787", address)
     environ = {**os.environ, **SECRETS}
     run = subprocess.run(

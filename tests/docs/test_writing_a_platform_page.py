@@ -1,4 +1,4 @@
-"""docs/writing-a-platform.md: its code is that of the example, its tables are of what there is."""
+"""docs/writing-a-platform.md: its code is that of the example, and its tables are complete."""
 
 import tomllib
 
@@ -36,6 +36,6 @@ def test_the_page_names_all_capabilities_and_all_context_methods(page: Pages) ->
     declared = set(Capabilities.__struct_fields__) - left
     asked = {name for name in vars(PlatformHarness) if not name.startswith("_")}
     asked -= {"has_connection", "shows_replies"}
-    wanted = {*declared, *asked, *(each.name for each in VendorFault)}
-    missing = {name for name in wanted if f"`{name}" not in text}
+    expected = {*declared, *asked, *(each.name for each in VendorFault)}
+    missing = {name for name in expected if f"`{name}" not in text}
     assert missing == set()

@@ -1,4 +1,4 @@
-"""What is read in documents, and what is done to no gateway by those that were made to harm one."""
+"""The text of documents is read; hostile documents do not harm the gateway."""
 
 import asyncio
 import io
@@ -61,7 +61,7 @@ ODT = f"""<o:document-content {ODF}><o:body><t:h>Title</t:h>
 </b:table-cell></b:table-row></b:table></o:body></o:document-content>"""
 
 
-def packed(files: Mapping[str, str | bytes]) -> bytes:
+def zip_file(files: Mapping[str, str | bytes]) -> bytes:
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in files.items():
@@ -106,10 +106,10 @@ MODERN = pdf(
 )
 
 SAMPLES: Mapping[str, tuple[bytes, str]] = {
-    "docx": (packed({"word/document.xml": DOCX}), "Dear Ann,\nthe plan is good\tindeed.\na \tb"),
-    "xlsx": (packed(XLSX), "[Sheet Sums]\nApples\t\t3\nPears\tfew"),
-    "pptx": (packed(PPTX), "[Slide 2]\nFirst\n\n[Slide 10]\nLast"),
-    "odt": (packed({"content.xml": ODT}), "Title\ntwo   words\nbelow\nx \ty"),
+    "docx": (zip_file({"word/document.xml": DOCX}), "Dear Ann,\nthe plan is good\tindeed.\na \tb"),
+    "xlsx": (zip_file(XLSX), "[Sheet Sums]\nApples\t\t3\nPears\tfew"),
+    "pptx": (zip_file(PPTX), "[Slide 2]\nFirst\n\n[Slide 10]\nLast"),
+    "odt": (zip_file({"content.xml": ODT}), "Title\ntwo   words\nbelow\nx \ty"),
     "html": (b"<head><title>T</title></head><p>a <b>b</b><script>no</script>", "T\n\na b"),
     "pdf": (pdf(LETTER, LATIN), "Dear (old) Ann\nfine caf\u00e9\n\nThe end."),
 }
@@ -138,7 +138,7 @@ def test_a_pdf_with_object_streams_and_a_character_map_is_read() -> None:
         ("wide.txt", "hello".encode("utf-16"), DocumentKind.TEXT),
         ("photo.jpg", b"\xff\xd8\xff\xe0\x00\x10JFIF", None),
         ("old.exe", b"MZ\x90\x00\x03", None),
-        ("files.zip", packed({"a": "b"}), None),
+        ("files.zip", zip_file({"a": "b"}), None),
         ("empty.txt", b" \n", None),
     ],
 )
@@ -149,16 +149,16 @@ def test_a_readable_format_is_recognised_by_its_bytes(
 
 
 def bomb(name: str) -> bytes:
-    return packed({name: b"<w>" + b" " * 5_000_000 + b"</w>"})
+    return zip_file({name: b"<w>" + b" " * 5_000_000 + b"</w>"})
 
 
 BILLION = b'<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;">]><w>&b;</w>'
 HARMFUL: Mapping[str, tuple[str, Callable[[], bytes], str]] = {
     "a zip bomb": ("docx", lambda: bomb("word/document.xml"), "unpacks to far more"),
-    "entities": ("docx", lambda: packed({"word/document.xml": BILLION}), "entities"),
-    "depth": ("odt", lambda: packed({"content.xml": "<p>" * 9000}), "nested deeper"),
+    "entities": ("docx", lambda: zip_file({"word/document.xml": BILLION}), "entities"),
+    "depth": ("odt", lambda: zip_file({"content.xml": "<p>" * 9000}), "nested deeper"),
     "no archive": ("xlsx", lambda: b"PK\x03\x04 and no more", "damaged"),
-    "no document": ("docx", lambda: packed({"a.txt": "b"}), "no text of a document"),
+    "no document": ("docx", lambda: zip_file({"a.txt": "b"}), "no text of a document"),
     "a stream bomb": ("pdf", lambda: pdf(b" " * 5_000_000, LATIN), "unpacks to far more"),
     "arrays": ("pdf", lambda: pdf(b"[" * 100_000, LATIN), "nested deeper"),
     "a circle": (
@@ -218,19 +218,19 @@ async def test_a_reader_that_crashes_is_reported_for_its_document() -> None:
     assert found.problem and not found.text
 
 
-def children() -> set[str]:
+def child_processes() -> set[str]:
     own = os.getpid()
     return set(Path(f"/proc/{own}/task/{own}/children").read_text().split())
 
 
 async def test_a_cancelled_read_leaves_no_process() -> None:
-    before = children()
-    long = packed({"word/document.xml": f"<w:document {W}>" + "<w:p/>" * 1_000_000})
+    before = child_processes()
+    long = zip_file({"word/document.xml": f"<w:document {W}>" + "<w:p/>" * 1_000_000})
     reading = asyncio.create_task(read_in_worker(long, kind=DocumentKind.DOCX, limit=10))
     async with asyncio.timeout(30):
-        while not (begun := children() - before):
+        while not (begun := child_processes() - before):
             await asyncio.sleep(0.001)
     reading.cancel()
     with pytest.raises(asyncio.CancelledError):
         await reading
-    assert begun.isdisjoint(children())
+    assert begun.isdisjoint(child_processes())

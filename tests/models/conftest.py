@@ -1,4 +1,5 @@
-"""The misbehaving model in a process of its own, and a pool that calls it."""
+"""Fixtures for tests of models: the misbehaving model in its own process, and a pool that calls
+it."""
 
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -25,7 +26,7 @@ def model(keyed_model: ModelProcess) -> ModelProcess:
 
 @pytest.fixture
 def waits() -> list[float]:
-    """How long the pool's retries would have waited: they do not."""
+    """The waits of the retries of the pool, which return at once."""
     return []
 
 
@@ -40,7 +41,7 @@ async def pool(waits: list[float]) -> AsyncIterator[ModelPool]:
 
 @pytest.fixture(params=list(ApiMode))
 def mode(request: pytest.FixtureRequest) -> ApiMode:
-    """The API mode the leases speak: what holds for one provider holds for each."""
+    """The API mode of the leases: each test runs in every mode."""
     return ApiMode(request.param)
 
 
@@ -67,16 +68,16 @@ def lease(pool: ModelPool, model: ModelProcess, mode: ApiMode) -> Lease:
     return make
 
 
-Say = Callable[..., Any]
+CollectEvents = Callable[..., Any]
 
 
 @pytest.fixture
-def said() -> Say:
-    """Everything a client answers to a text, or to a conversation."""
+def collect_events() -> CollectEvents:
+    """Collect the events of a reply to a text, or to a conversation."""
 
     async def ask(client: ModelClient, *messages: str | Message) -> list[ModelEvent]:
-        spoken = tuple(UserMessage(text=m) if isinstance(m, str) else m for m in messages)
-        request = ModelRequest(system="be brief", messages=spoken)
+        request_messages = tuple(UserMessage(text=m) if isinstance(m, str) else m for m in messages)
+        request = ModelRequest(system="be brief", messages=request_messages)
         return [event async for event in client.stream(request)]
 
     return ask

@@ -1,4 +1,4 @@
-"""The demo model plays its parts from the transcript alone."""
+"""The demo model decides every step from the transcript alone."""
 
 import json
 from collections.abc import Callable
@@ -20,11 +20,11 @@ from holdfast.models.demo import DemoModel
 from holdfast.models.target import ModelTarget
 
 TARGET = ModelTarget(provider=Provider.DEMO, name="demo")
-ALL = ("terminal", "process", "read", "write", "edit")
+ALL_TOOLS = ("terminal", "process", "read", "write", "edit")
 Tool = Callable[[str, dict[str, Any]], str]
 
 
-def request(*messages: Message, tools: tuple[str, ...] = ALL) -> ModelRequest:
+def request(*messages: Message, tools: tuple[str, ...] = ALL_TOOLS) -> ModelRequest:
     schemas = tuple(ToolSchema(name=n, description="", parameters={}) for n in tools)
     return ModelRequest(system="s", messages=messages, tools=schemas)
 
@@ -43,8 +43,8 @@ async def ask(asked: ModelRequest) -> Completed:
     return last
 
 
-async def play(text: str, tool: Tool) -> tuple[list[tuple[str, dict[str, Any]]], str]:
-    """Runs a part to its end; the calls it made, and its last words."""
+async def run_to_end(text: str, tool: Tool) -> tuple[list[tuple[str, dict[str, Any]]], str]:
+    """Run a conversation until the model calls no tool; its calls, and its last text."""
     messages: list[Message] = [UserMessage(text=text)]
     made: list[tuple[str, dict[str, Any]]] = []
     while True:
@@ -72,7 +72,7 @@ async def test_the_demo_model_says_what_it_is_and_how_to_get_a_real_model() -> N
 
 @pytest.mark.parametrize("text", ["run uname -a", "please run: `uname -a`", "Run uname -a"])
 async def test_the_demo_model_runs_the_requested_command(text: str) -> None:
-    calls, said = await play(text, lambda *_: "Linux")
+    calls, said = await run_to_end(text, lambda *_: "Linux")
     assert calls == [("terminal", {"command": "uname -a"})]
     assert "Linux" in said
 
@@ -89,21 +89,21 @@ async def test_the_demo_model_writes_edits_and_reads_a_file() -> None:
             files[path] = files[path].replace(arguments["old"], arguments["new"])
         return files[path]
 
-    calls, said = await play("edit a file", tool)
+    calls, said = await run_to_end("edit a file", tool)
     assert [name for name, _ in calls] == ["write", "edit", "read"]
     assert files["notes.txt"].strip() in said
 
 
 async def test_the_demo_model_starts_a_background_process_and_polls_it() -> None:
     started = "p1 running: for i in 1 2 3"
-    calls, said = await play("start a background process", lambda *_: started)
+    calls, said = await run_to_end("start a background process", lambda *_: started)
     assert calls[0][1]["action"] == "start"
     assert calls[1] == ("process", {"action": "wait", "id": "p1", "timeout": 2})
     assert started in said
 
 
 async def test_the_demo_model_reports_a_process_that_did_not_start() -> None:
-    calls, said = await play("start a background process", lambda *_: "there is no bench")
+    calls, said = await run_to_end("start a background process", lambda *_: "there is no bench")
     assert calls[1] == ("process", {"action": "list"})
     assert "there is no bench" in said
 
@@ -116,7 +116,7 @@ async def test_the_long_job_continues_from_the_end_of_the_transcript(text: str) 
         done.append(arguments["command"])
         return f"step {len(done)} of 8"
 
-    _, said = await play(text, tool)
+    _, said = await run_to_end(text, tool)
     assert [f"step {n} of 8" in command for n, command in enumerate(done, 1)] == [True] * 8
     assert "step 8 of 8" in said
 

@@ -1,4 +1,4 @@
-"""What went wrong with a call is told apart, and told so that its reader can act."""
+"""Errors of model calls are classified, and their texts say what to do."""
 
 from collections.abc import Mapping
 

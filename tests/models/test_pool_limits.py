@@ -1,4 +1,4 @@
-"""A call waits as long as it may and no longer, and ends at once when its owner lets go."""
+"""Time limits of model calls, and calls that end at once when their client is released."""
 
 import asyncio
 import gc
@@ -19,7 +19,7 @@ from holdfast.models.target import CallLimits, ModelTarget
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
 Lease = Callable[..., Any]
-Say = Callable[..., Any]
+CollectEvents = Callable[..., Any]
 STALLED = "[fault stall] [text " + "x" * 80 + "]"
 
 
@@ -35,11 +35,11 @@ def connections(port: int) -> int:
     return sum(row[2].endswith(remote) and row[3] == "01" for row in rows)
 
 
-async def no_connection_is_left(port: int) -> None:
-    await connections_come_to(0, port)
+async def wait_until_no_connection_is_left(port: int) -> None:
+    await wait_for_connections(0, port)
 
 
-async def connections_come_to(number: int, port: int) -> None:
+async def wait_for_connections(number: int, port: int) -> None:
     """Those of the test before may still be closing."""
     async with asyncio.timeout(30):
         while connections(port) != number:
@@ -59,17 +59,24 @@ async def connections_come_to(number: int, port: int) -> None:
     ],
 )
 async def test_each_limit_ends_the_call_and_names_its_setting(
-    lease: Lease, said: Say, script: str, limits: CallLimits, setting: str, model: ModelProcess
+    lease: Lease,
+    collect_events: CollectEvents,
+    script: str,
+    limits: CallLimits,
+    setting: str,
+    model: ModelProcess,
 ) -> None:
     began = time.monotonic()
     with pytest.raises(ModelFailed, match=setting) as failed:
-        await said(lease(limits=limits), script)
+        await collect_events(lease(limits=limits), script)
     assert failed.value.fault is ModelFault.TIMEOUT
     assert time.monotonic() - began < 10
-    await no_connection_is_left(model.port)
+    await wait_until_no_connection_is_left(model.port)
 
 
-async def test_a_connection_that_is_not_accepted_ends_at_its_limit(lease: Lease, said: Say) -> None:
+async def test_a_connection_that_is_not_accepted_ends_at_its_limit(
+    lease: Lease, collect_events: CollectEvents
+) -> None:
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
@@ -81,25 +88,25 @@ async def test_a_connection_that_is_not_accepted_ends_at_its_limit(lease: Lease,
             filler.connect_ex(address)
         client = lease(base_url=f"http://127.0.0.1:{address[1]}/v1", limits=CallLimits(connect=0.3))
         with pytest.raises(ModelFailed, match="connect_timeout") as failed:
-            await said(client, "hi")
+            await collect_events(client, "hi")
         assert failed.value.fault is ModelFault.TIMEOUT
         for filler in fillers:
             filler.close()
 
 
 async def test_the_first_token_has_one_limit_for_headers_and_text_together(
-    lease: Lease, said: Say
+    lease: Lease, collect_events: CollectEvents
 ) -> None:
     client = lease(limits=CallLimits(first_token=1.0))
     with pytest.raises(ModelFailed, match="first_token_timeout"):
-        await said(client, "[latency 0.6] [first 0.6]")
+        await collect_events(client, "[latency 0.6] [first 0.6]")
 
 
 async def test_a_stream_may_take_longer_than_the_time_between_two_tokens(
-    lease: Lease, said: Say
+    lease: Lease, collect_events: CollectEvents
 ) -> None:
     client = lease(limits=CallLimits(between_tokens=1.5))
-    events = await said(client, "[delay 0.1] [text " + "x" * 80 + "]")
+    events = await collect_events(client, "[delay 0.1] [text " + "x" * 80 + "]")
     assert events[-1].message.text == "x" * 80
 
 
@@ -177,11 +184,11 @@ async def test_a_connection_whose_end_comes_after_the_answers_is_used_again(
 
 @pytest.mark.parametrize("script", ["[fault silence]", "[fault stall]"])
 async def test_release_ends_a_running_call_for_good(
-    lease: Lease, said: Say, script: str, model: ModelProcess
+    lease: Lease, collect_events: CollectEvents, script: str, model: ModelProcess
 ) -> None:
     """A10: release_clients gives back the model client."""
     client = lease(retries=4)
-    call = asyncio.create_task(said(client, script))
+    call = asyncio.create_task(collect_events(client, script))
     async with asyncio.timeout(30):
         while not model.requests()["count"]:
             await asyncio.sleep(0.01)
@@ -191,17 +198,17 @@ async def test_release_ends_a_running_call_for_good(
         await call
     assert not call.cancelling()
     assert model.requests()["count"] == 1
-    await no_connection_is_left(model.port)
+    await wait_until_no_connection_is_left(model.port)
     with pytest.raises(ModelFailed):
-        await said(client, "hi")
+        await collect_events(client, "hi")
 
 
-async def for_ever(_: float) -> None:
+async def wait_for_ever(_: float) -> None:
     await asyncio.Event().wait()
 
 
 async def test_release_ends_a_call_that_waits_to_be_retried(model: ModelProcess) -> None:
-    async with ModelPool(sleep=for_ever) as pool:
+    async with ModelPool(sleep=wait_for_ever) as pool:
         target = ModelTarget(provider=Provider.LOCAL, name="m", base_url="http://127.0.0.1:1/v1")
         client = pool.lease(target)
         stream = client.stream(ask("hi"))
@@ -220,7 +227,7 @@ async def test_release_between_two_events_closes_the_connection_at_once(
     stream = client.stream(ask(STALLED))
     await anext(stream)
     client.release()
-    await no_connection_is_left(model.port)
+    await wait_until_no_connection_is_left(model.port)
     with pytest.raises(ModelFailed):
         await anext(stream)
 
@@ -230,29 +237,31 @@ async def test_closing_the_iterator_early_releases_the_connection(
 ) -> None:
     async with aclosing(lease().stream(ask(STALLED))) as stream:
         await anext(stream)
-        await connections_come_to(1, model.port)
-    await no_connection_is_left(model.port)
+        await wait_for_connections(1, model.port)
+    await wait_until_no_connection_is_left(model.port)
 
 
 async def test_cancelling_a_call_is_quick_and_leaves_no_connection(
-    lease: Lease, said: Say, model: ModelProcess
+    lease: Lease, collect_events: CollectEvents, model: ModelProcess
 ) -> None:
     before = asyncio.all_tasks()
-    calls = [asyncio.create_task(said(lease(), "[fault silence]")) for _ in range(20)]
+    calls = [asyncio.create_task(collect_events(lease(), "[fault silence]")) for _ in range(20)]
     await asyncio.sleep(0.2)
     for call in calls:
         call.cancel()
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert all(isinstance(outcome, asyncio.CancelledError) for outcome in outcomes)
-    await no_connection_is_left(model.port)
+    await wait_until_no_connection_is_left(model.port)
     assert asyncio.all_tasks() == before
 
 
-async def test_calls_share_their_connections(lease: Lease, said: Say, model: ModelProcess) -> None:
-    await no_connection_is_left(model.port)
+async def test_calls_share_their_connections(
+    lease: Lease, collect_events: CollectEvents, model: ModelProcess
+) -> None:
+    await wait_until_no_connection_is_left(model.port)
     left = []
     for n in range(10):
-        await said(lease(), f"hi {n} [text x]" if n % 2 else f"hi {n}")
+        await collect_events(lease(), f"hi {n} [text x]" if n % 2 else f"hi {n}")
         left.append(connections(model.port))
     # One whose end comes late, from a server that was held up, is let go of and made anew.
     assert max(left) == 1 and sum(left) > 5
@@ -274,11 +283,11 @@ async def test_leaving_the_pool_ends_every_call_and_connection(model: ModelProce
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert all(isinstance(outcome, ModelFailed) for outcome in outcomes)
     assert asyncio.all_tasks() == before
-    await no_connection_is_left(model.port)
+    await wait_until_no_connection_is_left(model.port)
 
 
 async def test_leaving_the_pool_ends_a_call_that_waits_to_be_retried() -> None:
-    async with ModelPool(sleep=for_ever) as pool:
+    async with ModelPool(sleep=wait_for_ever) as pool:
         target = ModelTarget(provider=Provider.LOCAL, name="m", base_url="http://127.0.0.1:1/v1")
         stream = pool.lease(target).stream(ask("hi"))
         await anext(stream)
@@ -288,9 +297,11 @@ async def test_leaving_the_pool_ends_a_call_that_waits_to_be_retried() -> None:
         await waiting
 
 
-async def test_a_hundred_calls_at_once_do_not_wait_for_each_other(lease: Lease, said: Say) -> None:
+async def test_a_hundred_calls_at_once_do_not_wait_for_each_other(
+    lease: Lease, collect_events: CollectEvents
+) -> None:
     began = time.monotonic()
-    await asyncio.gather(*(said(lease(), "[latency 0.5]") for _ in range(100)))
+    await asyncio.gather(*(collect_events(lease(), "[latency 0.5]") for _ in range(100)))
     assert time.monotonic() - began < 20  # one after the other it would be fifty seconds
 
 

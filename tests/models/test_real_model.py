@@ -1,4 +1,4 @@
-"""Each codec against a server that nobody here wrote: llama.cpp, with a real small model."""
+"""Each codec against a real server: llama.cpp with a small model."""
 
 import asyncio
 import json
@@ -27,8 +27,8 @@ from holdfast.models.local.server import INSTALL_COMMAND, find_model_file
 from holdfast.models.pool import ModelPool
 from holdfast.models.target import CallLimits, InvalidTarget, ModelTarget, make_target
 
-pytestmark = pytest.mark.timeout(240)  # a model on a busy machine takes its time
-PATIENT = CallLimits(connect=10, first_token=100, between_tokens=100, total=200)
+pytestmark = pytest.mark.timeout(240)  # a model is slow on a busy machine
+LONG_LIMITS = CallLimits(connect=10, first_token=100, between_tokens=100, total=200)
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +48,7 @@ def llama() -> Iterator[str]:
 
 
 @pytest.fixture
-async def real() -> AsyncIterator[ModelPool]:
+async def real_pool() -> AsyncIterator[ModelPool]:
     async with ModelPool() as pool:
         yield pool
 
@@ -62,17 +62,17 @@ async def events(
 
 @pytest.mark.parametrize("mode", list(ApiMode))
 async def test_a_real_server_streams_a_reply_and_counts_it(
-    real: ModelPool, llama: str, mode: ApiMode
+    real_pool: ModelPool, llama: str, mode: ApiMode
 ) -> None:
     target = ModelTarget(
-        provider=Provider.LOCAL, name="m", api_mode=mode, base_url=llama, limits=PATIENT
+        provider=Provider.LOCAL, name="m", api_mode=mode, base_url=llama, limits=LONG_LIMITS
     )
-    said = (
+    messages = (
         UserMessage(text="Hello!"),
         AssistantMessage(text="Hello. How are you?"),
         UserMessage(text="Count: one, two, three,"),
     )
-    *deltas, last = await events(real, target, *said, max_output_tokens=6)
+    *deltas, last = await events(real_pool, target, *messages, max_output_tokens=6)
     assert isinstance(last, Completed)
     streamed = "".join(event.text for event in deltas if isinstance(event, TextDelta))
     assert last.message.text == streamed
@@ -83,17 +83,22 @@ async def test_a_real_server_streams_a_reply_and_counts_it(
 
 @pytest.mark.parametrize("mode", list(ApiMode))
 async def test_an_error_of_a_real_server_is_classified(
-    real: ModelPool, llama: str, mode: ApiMode
+    real_pool: ModelPool, llama: str, mode: ApiMode
 ) -> None:
     target = ModelTarget(
-        provider=Provider.LOCAL, name="m", api_mode=mode, base_url=llama, limits=PATIENT, retries=0
+        provider=Provider.LOCAL,
+        name="m",
+        api_mode=mode,
+        base_url=llama,
+        limits=LONG_LIMITS,
+        retries=0,
     )
     with pytest.raises(ModelFailed) as failed:
-        await events(real, target, UserMessage(text="word " * 9000), max_output_tokens=1)
+        await events(real_pool, target, UserMessage(text="word " * 9000), max_output_tokens=1)
     assert failed.value.fault is ModelFault.CONTEXT_TOO_LONG
 
 
-def children() -> set[int]:
+def local_model_processes() -> set[int]:
     """The local models that this process has started."""
     found = set()
     for entry in Path("/proc").glob("[0-9]*"):
@@ -112,36 +117,36 @@ async def test_provider_local_without_an_address_starts_its_own_and_ends_it(llam
     target = make_target(settings, api_key=None)
     tools = (ToolSchema(name="t", description="", parameters={"type": "object"}),)
     hi = ModelRequest(system="", messages=(UserMessage(text="Hi"),), tools=tools)
-    before = children()
+    before = local_model_processes()
     async with ModelPool() as pool:
         client = pool.lease(target)
-        assert children() == before  # not before it is needed
+        assert local_model_processes() == before  # not before it is needed
         seen = []
         for _ in range(2):
             async with aclosing(client.stream(hi)) as stream:
                 async for event in stream:
                     if isinstance(event, TextDelta):
                         break
-            (pid,) = children() - before
+            (pid,) = local_model_processes() - before
             seen.append(pid)
             os.kill(pid, signal.SIGKILL)
-            while pid in children():
+            while pid in local_model_processes():
                 await asyncio.sleep(0.01)
         assert seen[0] != seen[1]
         async with aclosing(client.stream(hi)) as stream:
             await anext(stream)
-    assert children() == before
+    assert local_model_processes() == before
 
 
 async def test_a_start_that_is_cancelled_leaves_no_server(llama: str) -> None:
-    before = children()
+    before = local_model_processes()
     async with ModelPool() as pool:
         client = pool.lease(make_target(ModelSettings(provider=Provider.LOCAL), api_key=None))
         asked = ModelRequest(system="", messages=(UserMessage(text="Hi"),))
         call = asyncio.ensure_future(anext(client.stream(asked)))
-        while children() == before:
+        while local_model_processes() == before:
             await asyncio.sleep(0.01)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-    assert children() == before
+    assert local_model_processes() == before

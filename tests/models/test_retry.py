@@ -1,4 +1,4 @@
-"""Retries happen where they are safe, wait as they are told, and end."""
+"""Retries happen only where they are safe, respect Retry-After, and are limited."""
 
 from collections.abc import AsyncGenerator
 
@@ -19,8 +19,8 @@ from holdfast.models.retry import RetryPolicy, with_retries
 DONE = Completed(AssistantMessage(text="ok"), Usage())
 
 
-class Waiting:
-    """Waits in no time, and remembers for how long it would have."""
+class RecordingWaiter:
+    """Returns at once, and records each wait."""
 
     def __init__(self, remaining: float = 900) -> None:
         self.remaining = remaining
@@ -35,7 +35,7 @@ async def run(
     failures: list[ModelFailed],
     *,
     backoff: RetryPolicy | None = None,
-    waiting: Waiting | None = None,
+    waiter: RecordingWaiter | None = None,
     jitter: float = 1.0,
 ) -> list[ModelEvent]:
     async def attempt() -> AsyncGenerator[ModelEvent, None]:
@@ -49,7 +49,7 @@ async def run(
         async for event in with_retries(
             attempt,
             policy=backoff or RetryPolicy(),
-            waiter=waiting or Waiting(),
+            waiter=waiter or RecordingWaiter(),
             jitter=lambda: jitter,
         )
     ]
@@ -69,25 +69,25 @@ async def test_a_retry_voids_what_was_streamed_and_streams_again() -> None:
 
 
 async def test_waits_double_up_to_a_ceiling() -> None:
-    waiting = Waiting()
+    waiter = RecordingWaiter()
     await run(
         [fault(ModelFault.NETWORK)] * 5,
-        waiting=waiting,
+        waiter=waiter,
         backoff=RetryPolicy(retries=5, max_delay=5),
     )
-    assert waiting.waited == [0.5, 1, 2, 4, 5]
+    assert waiter.waited == [0.5, 1, 2, 4, 5]
 
 
 async def test_jitter_is_full() -> None:
-    waiting = Waiting()
-    await run([fault(ModelFault.TIMEOUT)] * 2, waiting=waiting, jitter=0.0)
-    assert waiting.waited == [0, 0]
+    waiter = RecordingWaiter()
+    await run([fault(ModelFault.TIMEOUT)] * 2, waiter=waiter, jitter=0.0)
+    assert waiter.waited == [0, 0]
 
 
 async def test_retry_after_is_obeyed() -> None:
-    waiting = Waiting()
-    await run([fault(ModelFault.RATE_LIMIT, retry_after=7)], waiting=waiting, jitter=0.0)
-    assert waiting.waited == [7]
+    waiter = RecordingWaiter()
+    await run([fault(ModelFault.RATE_LIMIT, retry_after=7)], waiter=waiter, jitter=0.0)
+    assert waiter.waited == [7]
 
 
 @pytest.mark.parametrize(
@@ -101,22 +101,22 @@ async def test_permanent_faults_are_not_retried(kind: ModelFault) -> None:
 
 
 async def test_retries_are_used_up() -> None:
-    waiting = Waiting()
+    waiter = RecordingWaiter()
     failures = [fault(ModelFault.MALFORMED)] * 9
     with pytest.raises(ModelFailed):
-        await run(failures, waiting=waiting, backoff=RetryPolicy(retries=3))
-    assert len(waiting.waited) == 3
+        await run(failures, waiter=waiter, backoff=RetryPolicy(retries=3))
+    assert len(waiter.waited) == 3
 
 
 async def test_a_retry_with_too_long_a_wait_is_not_started() -> None:
-    waiting = Waiting()
+    waiter = RecordingWaiter()
     with pytest.raises(ModelFailed) as failed:
-        await run([fault(ModelFault.RATE_LIMIT, retry_after=3600)], waiting=waiting)
-    assert (failed.value.retry_after, waiting.waited) == (3600, [])
+        await run([fault(ModelFault.RATE_LIMIT, retry_after=3600)], waiter=waiter)
+    assert (failed.value.retry_after, waiter.waited) == (3600, [])
 
 
 async def test_a_retry_that_would_outlast_the_call_is_not_started() -> None:
-    waiting = Waiting(remaining=5)
+    waiter = RecordingWaiter(remaining=5)
     with pytest.raises(ModelFailed) as failed:
-        await run([fault(ModelFault.RATE_LIMIT, retry_after=20)], waiting=waiting)
-    assert (failed.value.fault, waiting.waited) == (ModelFault.RATE_LIMIT, [])
+        await run([fault(ModelFault.RATE_LIMIT, retry_after=20)], waiter=waiter)
+    assert (failed.value.fault, waiter.waited) == (ModelFault.RATE_LIMIT, [])

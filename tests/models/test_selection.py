@@ -1,4 +1,4 @@
-"""Without configuration a model is found: a server on this machine that answers, else the demo."""
+"""Without configuration, a local model server is selected if one answers, else the demo model."""
 
 import asyncio
 import time
@@ -12,12 +12,12 @@ from holdfast.models.selection import find_server, select_model
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
 Serve = Callable[[bytes | None], Awaitable[str]]
-NOBODY = "http://127.0.0.1:1/v1"
+UNUSED_ADDRESS = "http://127.0.0.1:1/v1"
 
 
 @pytest.fixture
 async def serve() -> AsyncIterator[Serve]:
-    """A server that says the same to everybody; None: it takes the connection and is silent."""
+    """Start a server with a fixed response; None: it accepts connections and stays silent."""
     async with AsyncExitStack() as stack:
 
         async def start(answer: bytes | None) -> str:
@@ -44,7 +44,7 @@ def listing(*ids: str) -> bytes:
 
 async def test_the_first_address_in_order_that_has_a_model_is_taken(serve: Serve) -> None:
     first, second = await serve(listing("nomic-embed-text", "qwen3")), await serve(listing("b"))
-    found = await find_server([NOBODY, first, second], within=30)
+    found = await find_server([UNUSED_ADDRESS, first, second], within=30)
     assert found is not None
     assert (found.base_url, found.models) == (first, ("qwen3",))
 
@@ -61,7 +61,7 @@ async def test_the_first_address_in_order_that_has_a_model_is_taken(serve: Serve
     ],
 )
 async def test_a_server_without_a_model_list_is_not_selected(serve: Serve, answer: bytes) -> None:
-    assert await find_server([await serve(answer), NOBODY, "http://[::1"], within=5) is None
+    assert await find_server([await serve(answer), UNUSED_ADDRESS, "http://[::1"], within=5) is None
 
 
 async def test_a_silent_server_delays_the_start_only_up_to_its_limit(serve: Serve) -> None:
@@ -73,7 +73,7 @@ async def test_a_silent_server_delays_the_start_only_up_to_its_limit(serve: Serv
 
 
 async def test_a_server_that_answers_is_selected_and_reported(model: ModelProcess) -> None:
-    chosen = await select_model(ModelSettings(discover=(NOBODY, model.base_url)), origin="")
+    chosen = await select_model(ModelSettings(discover=(UNUSED_ADDRESS, model.base_url)), origin="")
     assert chosen.settings.provider is Provider.LOCAL
     assert chosen.settings.base_url == model.base_url
     assert (chosen.choice.provider, chosen.choice.name) == ("local", "scripted")
@@ -86,7 +86,7 @@ async def test_a_configured_name_is_used(model: ModelProcess) -> None:
 
 
 async def test_without_a_server_the_demo_model_is_selected_with_a_reason() -> None:
-    chosen = await select_model(ModelSettings(discover=(NOBODY,)), origin="")
+    chosen = await select_model(ModelSettings(discover=(UNUSED_ADDRESS,)), origin="")
     assert chosen.settings.provider is Provider.DEMO
     assert chosen.choice.name == "demo"
     assert "no API key is set" in chosen.choice.why

@@ -1,4 +1,4 @@
-"""Server-sent events come out the same, however the bytes were cut."""
+"""Server-sent events are parsed the same, however the bytes are split."""
 
 from itertools import pairwise
 

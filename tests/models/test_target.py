@@ -1,4 +1,4 @@
-"""What [model] says becomes a target, or a sentence that names the key to change."""
+"""`[model]` becomes a target, or an error that names the key to change."""
 
 import sys
 from importlib.machinery import ModuleSpec

@@ -1,4 +1,4 @@
-"""A gateway that nobody configured finds its model, and says everywhere which one and why."""
+"""A gateway without configuration selects its model, and reports which one and why."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from tests.support.gateway_process import GatewayProcess
 
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
-BLANK = {
+NO_CONFIGURATION = {
     "HOLDFAST_MODEL_PROVIDER": "",
     "HOLDFAST_MODEL_NAME": "",
     "HOLDFAST_MODEL_BASE_URL": "",
@@ -29,7 +29,10 @@ async def ask(gateway: GatewayProcess, text: str) -> str:
 async def test_a_server_on_this_machine_answers_and_is_named(tmp_path: Path) -> None:
     with ModelProcess() as model:
         gateway = GatewayProcess(
-            tmp_path / "home", model=model, **BLANK, HOLDFAST_MODEL_DISCOVER=model.base_url
+            tmp_path / "home",
+            model=model,
+            **NO_CONFIGURATION,
+            HOLDFAST_MODEL_DISCOVER=model.base_url,
         )
         await asyncio.to_thread(gateway.start)
         try:

@@ -1,4 +1,4 @@
-"""Limits that limit: disk, processes, memory, files, time to live."""
+"""The limits of a runner: disk, processes, memory, file size, idle time."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Background processes: started once, watched, fed, ended, and remembered."""
+"""Background processes: started once, polled, written to, ended and recorded."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""The program itself: which interpreters it runs on, and what it is started from."""
+"""The runner program: the interpreters it runs on, the copy it runs from, its user ids."""
 
 import ast
 import sys

@@ -1,4 +1,4 @@
-"""The owner of runners: starts lazily, lets go, takes over, and kills only whom it can prove."""
+"""`Runners` starts runners lazily, detaches, adopts, and kills only processes it can identify."""
 
 import asyncio
 import os

@@ -1,24 +1,12 @@
-"""Scopes: how systemd is asked to keep a runner out of the gateway's unit, and when it is not."""
+"""Runners start in systemd scopes of their own, outside the unit of the gateway."""
 
 from pathlib import Path
 
 import pytest
+from tests.support.settable_clock import SettableClock
 
 from holdfast.core.ids import SessionId
 from holdfast.runner.launch import RETRY_AFTER, SystemdScopes, systemd_run_prefix
-
-
-class StillClock:
-    """Time that passes when a test says so."""
-
-    def __init__(self) -> None:
-        self.at = 1000.0
-
-    def now(self) -> float:
-        return self.at
-
-    def monotonic(self) -> float:
-        return self.at
 
 
 @pytest.fixture
@@ -42,7 +30,7 @@ def path(tmp_path: Path) -> str:
 def test_root_asks_the_system_manager_and_a_user_the_user_manager(
     path: str, user_unit: bool, uid: int, whose: str, runtime: str | None
 ) -> None:
-    """E1: root the machine's, anybody else his own."""
+    """E1: root uses the system manager, other users their own."""
     asked = systemd_run_prefix({"PATH": path}, user_unit=user_unit, uid=uid)
     assert whose in asked
     told = [word for word in asked if word.startswith("XDG_RUNTIME_DIR=")]
@@ -55,7 +43,7 @@ def test_a_configured_bus_is_used_and_not_passed_on(path: str, tmp_path: Path) -
     environ = {"PATH": path, "XDG_RUNTIME_DIR": "/run/x", "DBUS_SESSION_BUS_ADDRESS": "unix:y"}
     asked = systemd_run_prefix(environ, user_unit=True, uid=1000)
     assert {"XDG_RUNTIME_DIR=/run/x", "DBUS_SESSION_BUS_ADDRESS=unix:y"} <= set(asked)
-    wrapper = SystemdScopes(tmp_path, asked, clock=StillClock()).wrapper(SessionId("s_1"))
+    wrapper = SystemdScopes(tmp_path, asked, clock=SettableClock()).wrapper(SessionId("s_1"))
     inside = wrapper[wrapper.index("--") + 1 :]
     assert inside[0] == "/usr/bin/env"
     assert {"XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"} == set(inside[2::2])
@@ -63,7 +51,7 @@ def test_a_configured_bus_is_used_and_not_passed_on(path: str, tmp_path: Path) -
 
 def test_each_runner_has_a_scope_of_its_own(path: str, tmp_path: Path) -> None:
     """Also the next one of the same session: a name is taken while anything is left in it."""
-    clock = StillClock()
+    clock = SettableClock()
     scopes = SystemdScopes(
         tmp_path, systemd_run_prefix({"PATH": path}, user_unit=True, uid=1), clock=clock
     )
@@ -82,7 +70,7 @@ def test_a_systemd_that_failed_is_not_asked_again_for_a_while(
     path: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A systemd that is slow to fail must not slow every command down."""
-    clock = StillClock()
+    clock = SettableClock()
     scopes = SystemdScopes(
         tmp_path, systemd_run_prefix({"PATH": path}, user_unit=True, uid=1), clock=clock
     )
@@ -97,7 +85,7 @@ def test_a_missing_systemd_run_is_reported_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     scopes = SystemdScopes(
-        tmp_path, systemd_run_prefix({"PATH": ""}, user_unit=True, uid=1), clock=StillClock()
+        tmp_path, systemd_run_prefix({"PATH": ""}, user_unit=True, uid=1), clock=SettableClock()
     )
     assert scopes.wrapper(SessionId("s_1")) == scopes.wrapper(SessionId("s_2")) == []
     assert caplog.text.count("not installed") == 1

@@ -1,4 +1,4 @@
-"""A gateway that is not root: the same walls by a user namespace of bubblewrap's own."""
+"""A gateway that is not root: the same isolation, by a user namespace of bubblewrap."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-NOBODY = 65534
+NOBODY_UID = 65534
 SYSTEM_PYTHON = "/usr/bin/python3"
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -74,14 +74,14 @@ asyncio.run(main())
 
 @pytest.fixture
 def foreign_home() -> Iterator[Path]:
-    """A home that belongs to nobody and lies where nobody can reach it."""
+    """A home that belongs to the user nobody, in a folder that this user can reach."""
     folder = Path(tempfile.mkdtemp(prefix="holdfast-"))
-    os.chown(folder, NOBODY, NOBODY)
+    os.chown(folder, NOBODY_UID, NOBODY_UID)
     yield folder
     shutil.rmtree(folder)
 
 
-def _why_not() -> str:
+def _skip_reason() -> str:
     if os.getuid() != 0:
         return "the other tests run without root already"
     if shutil.which("bwrap") is None:
@@ -102,8 +102,8 @@ async def _run_as_nobody(home: Path) -> dict[str, Any]:
             source,
             str(home),
             env={"PYTHONPATH": paths},
-            user=NOBODY,
-            group=NOBODY,
+            user=NOBODY_UID,
+            group=NOBODY_UID,
             extra_groups=[],
             cwd="/",
             stdout=asyncio.subprocess.PIPE,
@@ -117,7 +117,7 @@ async def _run_as_nobody(home: Path) -> dict[str, Any]:
     return told
 
 
-@pytest.mark.skipif(bool(_why_not()), reason=_why_not())
+@pytest.mark.skipif(bool(_skip_reason()), reason=_skip_reason())
 async def test_a_gateway_without_root_has_the_same_isolation_and_limits(foreign_home):
     told = await _run_as_nobody(foreign_home)
     if "no sandbox" in told:

@@ -1,4 +1,4 @@
-"""Fetching: a page becomes text, and no private address is ever reached."""
+"""The fetch tool: a page becomes text, and no private address is reached."""
 
 import asyncio
 import ipaddress
@@ -22,15 +22,15 @@ def only_loopback(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> boo
     return str(address) == "127.0.0.1"
 
 
-class Site:
-    """A server on loopback that remembers what was asked of it."""
+class PageServer:
+    """A server on loopback that records the requested paths."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.requested_paths: list[str] = []
         self.address = ""
 
     async def page(self, request: web.Request) -> web.StreamResponse:
-        self.asked.append(request.path)
+        self.requested_paths.append(request.path)
         kind = request.match_info["kind"]
         if kind == "loop":
             raise web.HTTPFound("/loop")
@@ -53,8 +53,8 @@ class Site:
 
 
 @pytest.fixture
-async def site() -> AsyncIterator[Site]:
-    site = Site()
+async def site() -> AsyncIterator[PageServer]:
+    site = PageServer()
     app = web.Application()
     app.router.add_get("/{kind}", site.page)
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
@@ -127,7 +127,7 @@ async def test_private_addresses_are_off_limits_however_they_are_spelled(site, c
     port = site.address.rpartition(":")[2]
     with pytest.raises(ToolFailed):
         await FetchTool(seconds=5).run(context, {"url": f"http://{host}:{port}/page"})
-    assert site.asked == []
+    assert site.requested_paths == []
 
 
 @pytest.mark.parametrize(
@@ -138,12 +138,12 @@ async def test_a_redirect_inward_is_not_followed(site, context, to):
     port = site.address.rpartition(":")[2]
 
     def first_only(address):
-        return str(address) == "127.0.0.1" and not site.asked
+        return str(address) == "127.0.0.1" and not site.requested_paths
 
     url = f"{site.address}/inward?to={to.format(port=port)}"
     with pytest.raises(ToolFailed, match=r"off limits|only http"):
         await FetchTool(is_allowed=first_only).run(context, {"url": url})
-    assert site.asked == ["/inward"]
+    assert site.requested_paths == ["/inward"]
 
 
 async def test_the_address_judged_is_the_address_connected_to(site, context):

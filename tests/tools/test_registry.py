@@ -1,4 +1,4 @@
-"""The registry: toolboxes by toolset, and schemas that are small."""
+"""The tool registry: toolboxes by toolset, and small schemas."""
 
 import msgspec
 import pytest

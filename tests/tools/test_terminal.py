@@ -42,14 +42,14 @@ async def test_no_command_may_take_longer_than_the_configured_limit(new_context)
 
 
 async def test_progress_is_reported_while_the_command_runs(new_context, tmp_path):
-    heard: list[str] = []
+    progress: list[str] = []
 
     def hear(text: str) -> None:
-        heard.append(text)
+        progress.append(text)
         release(Paths(tmp_path), "s_1")
 
     await terminal.run(new_context(progress=hear), {"command": f"echo a; {HELD_COMMAND}; echo b"})
-    assert heard == ["a\n", "b\n"]
+    assert progress == ["a\n", "b\n"]
 
 
 async def test_a_call_of_an_earlier_process_is_attached_to(new_context):

@@ -1,23 +1,21 @@
 """`holdfast chat` at a real terminal, with a real gateway that is stopped, killed and restarted."""
 
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.command_line import CliGateway, Terminal
+from tests.support.command_line import Cli, CliGateway, Terminal
 
 from holdfast.system import exit_codes
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
-Start = Callable[..., Terminal]
+OpenTerminal = Callable[..., Terminal]
 
 CTRL_C, CTRL_D, TAB, UP = "\x03", "\x04", "\t", "\x1b[A"
 
 
 def workspace(gateway: CliGateway, file: str) -> Path:
-    """The one in which a command has made a file of that name, once it has."""
+    """Wait until a command has made a file of that name; the workspace it is in."""
     deadline = time.monotonic() + 60
     while not (found := list(gateway.home.glob(f"workspaces/*/{file}"))):
         assert time.monotonic() < deadline, f"no command has made {file}"
@@ -27,118 +25,118 @@ def workspace(gateway: CliGateway, file: str) -> Path:
 
 
 def test_a_message_is_typed_and_its_reply_streams_in(
-    shared_gateway: CliGateway, open_terminal: Start
+    shared_gateway: CliGateway, open_terminal: OpenTerminal
 ) -> None:
-    person = open_terminal("chat", "--session", "c1", **shared_gateway.environ)
-    person.wait_for_text("> ")
-    person.type_line("[text some **bold** and `code` here]")
-    person.wait_for_text("some bold and `code` here")
-    person.wait_for_text("> ")
+    terminal = open_terminal("chat", "--session", "c1", **shared_gateway.environ)
+    terminal.wait_for_text("> ")
+    terminal.type_line("[text some **bold** and `code` here]")
+    terminal.wait_for_text("some bold and `code` here")
+    terminal.wait_for_text("> ")
     # A word can be streamed in several pieces, each with its own style codes.
-    raw = person.raw.replace("\x1b[0m\x1b[1m", "").replace("\x1b[0m\x1b[36m", "")
+    raw = terminal.raw.replace("\x1b[0m\x1b[1m", "").replace("\x1b[0m\x1b[36m", "")
     assert "\x1b[1mbold\x1b[0m" in raw
     assert "\x1b[36m`code`\x1b[0m" in raw
-    person.type_keys(CTRL_D)
-    assert person.wait_for_exit() == 0
-    assert person.text.endswith("> \n"), "the shell goes on in a line of its own"
+    terminal.type_keys(CTRL_D)
+    assert terminal.wait_for_exit() == 0
+    assert terminal.text.endswith("> \n"), "the shell goes on in a line of its own"
 
 
-def test_a_tool_step_is_one_line(shared_gateway: CliGateway, open_terminal: Start) -> None:
-    person = open_terminal("chat", "--session", "c2", **shared_gateway.environ)
-    person.wait_for_text("> ")
+def test_a_tool_step_is_one_line(shared_gateway: CliGateway, open_terminal: OpenTerminal) -> None:
+    terminal = open_terminal("chat", "--session", "c2", **shared_gateway.environ)
+    terminal.wait_for_text("> ")
     command = "touch c2; echo one; until test -e go; do sleep 0.05; done; echo two"
-    person.type_line(f'[tool terminal {{"command": "{command}"}}] [then] [text done]')
-    person.wait_for_text(f"▸ terminal: {command} … one")
+    terminal.type_line(f'[tool terminal {{"command": "{command}"}}] [then] [text done]')
+    terminal.wait_for_text(f"▸ terminal: {command} … one")
     workspace(shared_gateway, "c2").joinpath("go").touch()
-    person.wait_for_text(f"▸ terminal: {command} … ok ")
-    person.wait_for_text("done")
-    person.wait_for_text("> ")
+    terminal.wait_for_text(f"▸ terminal: {command} … ok ")
+    terminal.wait_for_text("done")
+    terminal.wait_for_text("> ")
 
 
 def test_ctrl_c_stops_the_running_turn_and_the_chat_continues(
-    shared_gateway: CliGateway, open_terminal: Start
+    shared_gateway: CliGateway, open_terminal: OpenTerminal
 ) -> None:
-    person = open_terminal("chat", "--session", "c3", **shared_gateway.environ)
-    person.wait_for_text("> ")
-    person.type_line("[delay 2] [text a b c d e f g h i j k l m n o p q r s t u v w x y z]")
-    person.wait_for_text("\na b")
-    person.type_keys(CTRL_C)
-    rest = person.wait_for_text("■ stopped by its user")
+    terminal = open_terminal("chat", "--session", "c3", **shared_gateway.environ)
+    terminal.wait_for_text("> ")
+    terminal.type_line("[delay 2] [text a b c d e f g h i j k l m n o p q r s t u v w x y z]")
+    terminal.wait_for_text("\na b")
+    terminal.type_keys(CTRL_C)
+    rest = terminal.wait_for_text("■ stopped by its user")
     assert "z" not in rest
-    person.wait_for_text("> ")
-    person.type_line("[text still here]")
-    person.wait_for_text("\nstill here")
-    person.wait_for_text("> ")
+    terminal.wait_for_text("> ")
+    terminal.type_line("[text still here]")
+    terminal.wait_for_text("\nstill here")
+    terminal.wait_for_text("> ")
 
 
 def test_ctrl_c_at_the_prompt_clears_the_line(
-    shared_gateway: CliGateway, open_terminal: Start
+    shared_gateway: CliGateway, open_terminal: OpenTerminal
 ) -> None:
-    person = open_terminal("chat", "--session", "c4", **shared_gateway.environ)
-    person.wait_for_text("> ")
-    person.type_keys("never sent")
-    person.wait_for_text("never sent")
+    terminal = open_terminal("chat", "--session", "c4", **shared_gateway.environ)
+    terminal.wait_for_text("> ")
+    terminal.type_keys("never sent")
+    terminal.wait_for_text("never sent")
     # Python's readline misses a signal in the instant between its echo and its next wait.
-    person.wait_until_idle()
-    person.type_keys(CTRL_C)
-    person.wait_for_text("> ")
-    person.type_line("[text only this]")
-    person.wait_for_text("\nonly this")
-    person.type_keys(CTRL_D)
-    person.wait_for_exit()
-    assert "You said" not in person.text
+    terminal.wait_until_idle()
+    terminal.type_keys(CTRL_C)
+    terminal.wait_for_text("> ")
+    terminal.type_line("[text only this]")
+    terminal.wait_for_text("\nonly this")
+    terminal.type_keys(CTRL_D)
+    terminal.wait_for_exit()
+    assert "You said" not in terminal.text
 
 
 def test_a_gateway_killed_during_a_reply_loses_nothing(
-    gateway: CliGateway, model: ModelProcess, open_terminal: Start
+    gateway: CliGateway, model: ModelProcess, open_terminal: OpenTerminal
 ) -> None:
     """Nothing is lost and nothing comes twice: the same text is caught up with in silence."""
     count = {"match": "count", "text": "one two three four five six seven eight nine ten"}
     model.script({**count, "fault": "stall"}, count)  # half of it, until somebody asks again
-    person = open_terminal("chat")
-    person.wait_for_text("> ")
-    person.type_line("count")
-    before = person.wait_for_text("three")
+    terminal = open_terminal("chat")
+    terminal.wait_for_text("> ")
+    terminal.type_line("count")
+    before = terminal.wait_for_text("three")
     gateway.kill()
-    person.wait_for_text("reconnecting … (the connection to the gateway was lost: it hung up")
+    terminal.wait_for_text("reconnecting … (the connection to the gateway was lost: it hung up")
     gateway.start()
-    person.wait_for_text("connected again")
-    person.wait_for_text("> ")  # whatever of it had come before is not said again
+    terminal.wait_for_text("connected again")
+    terminal.wait_for_text("> ")  # whatever of it had come before is not said again
     for word in ("two", "five", "nine"):
-        assert person.text.count(word) == 1, person.text
+        assert terminal.text.count(word) == 1, terminal.text
     assert "one two" in before
 
 
 def test_a_message_typed_while_the_gateway_is_down_is_sent_once_it_is_back(
-    gateway: CliGateway, open_terminal: Start
+    gateway: CliGateway, open_terminal: OpenTerminal
 ) -> None:
-    person = open_terminal("chat")
-    person.wait_for_text("> ")
+    terminal = open_terminal("chat")
+    terminal.wait_for_text("> ")
     gateway.kill()
-    person.wait_for_text("reconnecting …")
-    person.type_line("[text heard you]")
-    person.wait_for_text("It is sent as soon as the gateway is back.")
+    terminal.wait_for_text("reconnecting …")
+    terminal.type_line("[text heard you]")
+    terminal.wait_for_text("It is sent as soon as the gateway is back.")
     gateway.start()
-    person.wait_for_text("\nheard you")
-    person.wait_for_text("> ")
-    assert person.text.count("\nheard you") == 1
+    terminal.wait_for_text("\nheard you")
+    terminal.wait_for_text("> ")
+    assert terminal.text.count("\nheard you") == 1
 
 
 def test_a_chat_continues_its_session_and_joins_a_running_turn(
-    shared_gateway: CliGateway, open_terminal: Start
+    shared_gateway: CliGateway, open_terminal: OpenTerminal
 ) -> None:
-    person = open_terminal("chat", "--session", "c7", **shared_gateway.environ)
-    person.wait_for_text("> ")
-    person.type_line("[text first answer]")
-    person.wait_for_text("\nfirst answer")
-    person.wait_for_text("> ")
+    terminal = open_terminal("chat", "--session", "c7", **shared_gateway.environ)
+    terminal.wait_for_text("> ")
+    terminal.type_line("[text first answer]")
+    terminal.wait_for_text("\nfirst answer")
+    terminal.wait_for_text("> ")
     call = '[tool terminal {"command": "touch c7; until test -e go; do sleep 0.05; done"}]'
     words = "alpha beta gamma delta epsilon zeta eta theta iota"
-    person.type_line(f"[delay 0.2] [text {words}] {call} [then] [text kappa]")
-    person.wait_for_text("\nalpha beta")
-    person.type_keys(CTRL_D)
-    assert person.wait_for_exit() == 0
-    assert "The work goes on" in person.text
+    terminal.type_line(f"[delay 0.2] [text {words}] {call} [then] [text kappa]")
+    terminal.wait_for_text("\nalpha beta")
+    terminal.type_keys(CTRL_D)
+    assert terminal.wait_for_exit() == 0
+    assert "The work goes on" in terminal.text
 
     again = open_terminal("chat", "--session", "c7", **shared_gateway.environ)
     again.wait_for_text("> [text first answer]")
@@ -154,49 +152,51 @@ def test_a_chat_continues_its_session_and_joins_a_running_turn(
 
 
 def test_text_typed_during_a_turn_follows_the_busy_mode(
-    shared_gateway: CliGateway, open_terminal: Start
+    shared_gateway: CliGateway, open_terminal: OpenTerminal
 ) -> None:
-    person = open_terminal("chat", "--session", "c8", "--mode", "queue", **shared_gateway.environ)
-    person.wait_for_text("> ")
-    person.type_line("[delay 0.15] [text one two three four five six seven]")
-    person.wait_for_text("\none")
-    person.type_line("[text the second]")
-    person.wait_for_text("seven")
-    person.wait_for_text("\nthe second")
-    person.wait_for_text("> ")
+    terminal = open_terminal("chat", "--session", "c8", "--mode", "queue", **shared_gateway.environ)
+    terminal.wait_for_text("> ")
+    terminal.type_line("[delay 0.15] [text one two three four five six seven]")
+    terminal.wait_for_text("\none")
+    terminal.type_line("[text the second]")
+    terminal.wait_for_text("seven")
+    terminal.wait_for_text("\nthe second")
+    terminal.wait_for_text("> ")
 
 
-def test_several_lines_are_one_message(shared_gateway: CliGateway, open_terminal: Start) -> None:
-    person = open_terminal("chat", "--session", "c9", **shared_gateway.environ)
-    person.wait_for_text("> ")
-    person.type_line("first \\")
-    person.wait_for_text("… ")
-    person.type_line("second")
-    person.wait_for_text("You said: first \nsecond")
-    person.wait_for_text("> ")
-    person.type_line('"""')
-    person.wait_for_text("… ")
-    person.type_line("in a block")
-    person.wait_for_text("… ")
-    person.type_line('"""')
-    person.wait_for_text("You said: in a block")
-    person.wait_for_text("> ")
-    person.type_keys("\x1b[200~pasted\rlines\x1b[201~\r")
-    person.wait_for_text("You said: pasted\nlines")
+def test_several_lines_are_one_message(
+    shared_gateway: CliGateway, open_terminal: OpenTerminal
+) -> None:
+    terminal = open_terminal("chat", "--session", "c9", **shared_gateway.environ)
+    terminal.wait_for_text("> ")
+    terminal.type_line("first \\")
+    terminal.wait_for_text("… ")
+    terminal.type_line("second")
+    terminal.wait_for_text("You said: first \nsecond")
+    terminal.wait_for_text("> ")
+    terminal.type_line('"""')
+    terminal.wait_for_text("… ")
+    terminal.type_line("in a block")
+    terminal.wait_for_text("… ")
+    terminal.type_line('"""')
+    terminal.wait_for_text("You said: in a block")
+    terminal.wait_for_text("> ")
+    terminal.type_keys("\x1b[200~pasted\rlines\x1b[201~\r")
+    terminal.wait_for_text("You said: pasted\nlines")
 
 
 def test_commands_complete_and_the_history_is_kept_private(
-    shared_gateway: CliGateway, open_terminal: Start
+    shared_gateway: CliGateway, open_terminal: OpenTerminal
 ) -> None:
-    person = open_terminal("chat", "--session", "c10", **shared_gateway.environ)
-    person.wait_for_text("> ")
-    person.type_keys("/he" + TAB)
-    person.wait_for_text("/help ")
-    person.type_keys("\r")
-    person.wait_for_text("Anything else you write goes to the agent.")
-    person.wait_for_text("> ")
-    person.type_keys(CTRL_D)
-    person.wait_for_exit()
+    terminal = open_terminal("chat", "--session", "c10", **shared_gateway.environ)
+    terminal.wait_for_text("> ")
+    terminal.type_keys("/he" + TAB)
+    terminal.wait_for_text("/help ")
+    terminal.type_keys("\r")
+    terminal.wait_for_text("Anything else you write goes to the agent.")
+    terminal.wait_for_text("> ")
+    terminal.type_keys(CTRL_D)
+    terminal.wait_for_exit()
     history = shared_gateway.home / "chat_history"
     assert history.stat().st_mode & 0o777 == 0o600
     again = open_terminal("chat", "--session", "c10", **shared_gateway.environ)
@@ -206,34 +206,34 @@ def test_commands_complete_and_the_history_is_kept_private(
 
 
 def test_a_message_queued_by_command_is_answered_once_on_the_screen(
-    shared_gateway: CliGateway, open_terminal: Start
+    shared_gateway: CliGateway, open_terminal: OpenTerminal
 ) -> None:
     """/queue says when, and what follows it is a message like any other."""
-    person = open_terminal("chat", "--session", "c10q", **shared_gateway.environ)
-    person.wait_for_text("> ")
-    person.type_line("/queue [text for later]")
-    person.wait_for_text("\nfor later")
-    person.wait_for_text("> ")
-    person.type_line("/status")
-    person.wait_for_text("Session:")
-    assert person.text.count("for later") == 2, "as it was typed, and as it was answered"
+    terminal = open_terminal("chat", "--session", "c10q", **shared_gateway.environ)
+    terminal.wait_for_text("> ")
+    terminal.type_line("/queue [text for later]")
+    terminal.wait_for_text("\nfor later")
+    terminal.wait_for_text("> ")
+    terminal.type_line("/status")
+    terminal.wait_for_text("Session:")
+    assert terminal.text.count("for later") == 2, "as it was typed, and as it was answered"
 
 
 def test_a_new_session_replaces_the_old_one(
-    shared_gateway: CliGateway, open_terminal: Start, cli: Cli
+    shared_gateway: CliGateway, open_terminal: OpenTerminal, cli: Cli
 ) -> None:
-    person = open_terminal("chat", "--session", "c11", **shared_gateway.environ)
-    person.wait_for_text("> ")
-    person.type_line("[text before]")
-    person.wait_for_text("\nbefore")
-    person.wait_for_text("> ")
-    person.type_line("/new")
-    person.wait_for_text("A new conversation begins.")
-    person.wait_for_text("> ")
-    person.type_line("[text after]")
-    person.wait_for_text("\nafter")
-    person.type_keys(CTRL_D)
-    person.wait_for_exit()
+    terminal = open_terminal("chat", "--session", "c11", **shared_gateway.environ)
+    terminal.wait_for_text("> ")
+    terminal.type_line("[text before]")
+    terminal.wait_for_text("\nbefore")
+    terminal.wait_for_text("> ")
+    terminal.type_line("/new")
+    terminal.wait_for_text("A new conversation begins.")
+    terminal.wait_for_text("> ")
+    terminal.type_line("[text after]")
+    terminal.wait_for_text("\nafter")
+    terminal.type_keys(CTRL_D)
+    terminal.wait_for_exit()
     again = open_terminal("chat", "--session", "c11", **shared_gateway.environ)
     again.wait_for_text("> [text after]")
     assert "before" not in again.text
@@ -246,16 +246,16 @@ def test_a_new_session_replaces_the_old_one(
 
 
 def test_model_output_cannot_control_the_terminal(
-    shared_gateway: CliGateway, open_terminal: Start
+    shared_gateway: CliGateway, open_terminal: OpenTerminal
 ) -> None:
-    person = open_terminal("chat", "--session", "c12", **shared_gateway.environ)
-    person.wait_for_text("> ")
-    person.type_line('[tool terminal {"command": "printf x"}] [then] [text done]')
-    person.wait_for_text("done")
-    person.wait_for_text("> ")
-    person.type_keys("[text a\x16\x1bPowned\x16\x07b]\r")
-    person.wait_for_text("\na\N{REPLACEMENT CHARACTER}Powned\N{REPLACEMENT CHARACTER}b")
-    assert "\x1bPowned" not in person.raw
+    terminal = open_terminal("chat", "--session", "c12", **shared_gateway.environ)
+    terminal.wait_for_text("> ")
+    terminal.type_line('[tool terminal {"command": "printf x"}] [then] [text done]')
+    terminal.wait_for_text("done")
+    terminal.wait_for_text("> ")
+    terminal.type_keys("[text a\x16\x1bPowned\x16\x07b]\r")
+    terminal.wait_for_text("\na\N{REPLACEMENT CHARACTER}Powned\N{REPLACEMENT CHARACTER}b")
+    assert "\x1bPowned" not in terminal.raw
 
 
 def test_a_pipe_is_a_conversation_too(shared_gateway: CliGateway, cli: Cli) -> None:
@@ -271,15 +271,17 @@ def test_a_pipe_is_a_conversation_too(shared_gateway: CliGateway, cli: Cli) -> N
     assert "\x1b" not in done.stdout
 
 
-def test_a_dumb_terminal_gets_plain_lines(shared_gateway: CliGateway, open_terminal: Start) -> None:
-    person = open_terminal("chat", "--session", "c14", TERM="dumb", **shared_gateway.environ)
-    person.wait_for_text("> ")
-    person.type_line("[text plain **text**]")
-    person.wait_for_text("\nplain **text**\n")
-    person.wait_for_text("> ")
-    assert "\x1b" not in person.raw
-    person.type_keys(CTRL_D)
-    assert person.wait_for_exit() == 0
+def test_a_dumb_terminal_gets_plain_lines(
+    shared_gateway: CliGateway, open_terminal: OpenTerminal
+) -> None:
+    terminal = open_terminal("chat", "--session", "c14", TERM="dumb", **shared_gateway.environ)
+    terminal.wait_for_text("> ")
+    terminal.type_line("[text plain **text**]")
+    terminal.wait_for_text("\nplain **text**\n")
+    terminal.wait_for_text("> ")
+    assert "\x1b" not in terminal.raw
+    terminal.type_keys(CTRL_D)
+    assert terminal.wait_for_exit() == 0
 
 
 def test_without_a_gateway_the_chat_says_how_to_start_one(cli: Cli) -> None:

@@ -1,4 +1,4 @@
-"""What is on the screen, whatever order things come in: each of it once."""
+"""The chat screen shows each message once, in whatever order events arrive."""
 
 from io import StringIO
 

@@ -14,8 +14,8 @@ from holdfast.server.local.control_client import ControlClient, GatewayDown, Gat
 from holdfast.system.paths import Paths, private_dir
 
 
-class Answers(BaseHTTPRequestHandler):
-    """A control socket's answers, and an echo to see what arrived."""
+class ControlHandler(BaseHTTPRequestHandler):
+    """Answers requests on a control socket, and echoes what it received."""
 
     def do_GET(self) -> None:
         if self.path == "/status":
@@ -50,7 +50,7 @@ def paths(tmp_path: Path) -> Paths:
 @pytest.fixture
 def control(paths: Paths) -> Iterator[None]:
     private_dir(paths.run)
-    with ThreadingUnixStreamServer(str(paths.control_socket), Answers) as server:
+    with ThreadingUnixStreamServer(str(paths.control_socket), ControlHandler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:

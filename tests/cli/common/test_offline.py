@@ -2,18 +2,15 @@
 
 import asyncio
 import json
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.cli.stored_turn import store_answered_turn
+from tests.support.command_line import Cli
 
 from holdfast.system import exit_codes
 from holdfast.system.lock import HomeLock
 from holdfast.system.paths import Paths
-
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""How values are put for people."""
+"""How values are formatted for people."""
 
 import pytest
 

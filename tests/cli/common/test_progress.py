@@ -1,4 +1,4 @@
-"""Progress: the steps of a session on standard error, from the very first on."""
+"""`holdfast ask` shows the steps of its session on standard error, from the first one."""
 
 import io
 import sys
@@ -33,13 +33,13 @@ SESSION = SessionView(
 )
 
 
-class Terminal(io.StringIO):
+class TerminalBuffer(io.StringIO):
     def isatty(self) -> bool:
         return True
 
 
-class GoneAtOnce(ApiClient):
-    """A gateway that answers once, and is away when it is followed."""
+class DisconnectingClient(ApiClient):
+    """A client whose gateway answers once, and is down when its events are followed."""
 
     def read_session(self, session_id: str, *, limit: int) -> SessionDetail:
         return SessionDetail(session=SESSION, turns=[], records=[], more=False, live=None)
@@ -49,8 +49,8 @@ class GoneAtOnce(ApiClient):
 
 
 @pytest.fixture
-def unhurried() -> Iterator[None]:
-    """A thread that begins goes on until it waits: whoever has started it comes second."""
+def long_switch_interval() -> Iterator[None]:
+    """A new thread runs until it waits, before the thread that started it continues."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(5)
     yield
@@ -58,11 +58,11 @@ def unhurried() -> Iterator[None]:
 
 
 def test_the_first_event_of_a_followed_session_is_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unhurried: None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long_switch_interval: None
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(sys, "stderr", screen := Terminal())
-    api = GoneAtOnce(Paths(tmp_path), token=Secret("a token"))
+    monkeypatch.setattr(sys, "stderr", screen := TerminalBuffer())
+    api = DisconnectingClient(Paths(tmp_path), token=Secret("a token"))
     deadline = time.monotonic() + 30
     with show_progress(api, "s_1", question="why?"):
         while "reconnecting …" not in screen.getvalue():

@@ -3,19 +3,16 @@
 import asyncio
 import json
 import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.support.command_line import CliGateway, Terminal
+from tests.support.command_line import Cli, CliGateway, Terminal
 
 from holdfast.cli.config.command import complete_words
 from holdfast.core.config.versions import ConfigSource, NewConfigVersion
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system import exit_codes
-
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
@@ -97,17 +94,17 @@ def test_a_running_gateway_applies_a_change_and_its_history_outlives_it(
     assert "+max_steps = 40" in told["diff"]
     unasked = cli("config", "rollback", number, stdin="", **gateway.environ)
     assert "nothing changed" in unasked.stderr
-    refused_to(
+    check_rollback_refused(
         open_terminal, file, number, "(409): the configuration was changed since you read it"
     )
     back = cli("config", "rollback", number, "--yes", **gateway.environ)
     assert back.returncode == 0, back.stderr
     assert file.read_text() == began
     gateway.stop()
-    kept = cli("config", "history", **gateway.environ).stdout
-    assert "command line (rollback)  agent.max_steps, runner.output_kb" in kept
-    assert re.search(r"^1 .* start *$", kept, re.MULTILINE)
-    refused_to(open_terminal, file, number, "was changed by somebody else just now")
+    history = cli("config", "history", **gateway.environ).stdout
+    assert "command line (rollback)  agent.max_steps, runner.output_kb" in history
+    assert re.search(r"^1 .* start *$", history, re.MULTILINE)
+    check_rollback_refused(open_terminal, file, number, "was changed by somebody else just now")
     again = cli("config", "rollback", str(newest["number"]), "--yes", **gateway.environ)
     assert "it applies from the next start" in again.stdout
     assert "max_steps = 40" in file.read_text()
@@ -119,27 +116,29 @@ def test_a_rolled_back_configuration_keeps_its_password_and_does_not_show_it(
     text = '[platforms.webhook]\nurl = "https://me:hunter2hunter2@example.org/in"\n'
     new = NewConfigVersion(at=1.0, by="start", source=ConfigSource.START, text=text, signature="")
 
-    async def keep() -> int:
+    async def save() -> int:
         async with SqliteStore(home / "state.db") as store:
             return await store.save_configuration(new)
 
     home.mkdir(mode=0o700)
-    number = str(asyncio.run(keep()))
+    number = str(asyncio.run(save()))
     shown = cli("config", "diff", number, "--json")
     done = cli("config", "rollback", number, "--yes")
     assert done.returncode == 0, done.stderr
     assert (home / "holdfast.toml").read_text() == text
-    for told in (shown, done):
-        assert "https://me:***@example.org/in" in told.stdout
-        assert "hunter2" not in told.stdout + told.stderr
+    for run in (shown, done):
+        assert "https://me:***@example.org/in" in run.stdout
+        assert "hunter2" not in run.stdout + run.stderr
 
 
-def refused_to(open_terminal: Callable[..., Terminal], file: Path, number: str, why: str) -> None:
-    """Who was shown what would change is not taken at their word for another change."""
-    person = open_terminal("config", "rollback", number)
-    person.wait_for_text(f"Put configuration {number} back?")
+def check_rollback_refused(
+    open_terminal: Callable[..., Terminal], file: Path, number: str, why: str
+) -> None:
+    """A rollback that was confirmed for one change is refused if the file changed meanwhile."""
+    terminal = open_terminal("config", "rollback", number)
+    terminal.wait_for_text(f"Put configuration {number} back?")
     file.write_text(f"{file.read_text()}# by somebody else\n")
-    person.type_line("y")
-    person.wait_for_text(why)
-    assert person.wait_for_exit() != 0
+    terminal.type_line("y")
+    terminal.wait_for_text(why)
+    assert terminal.wait_for_exit() != 0
     assert file.read_text().endswith("# by somebody else\n")

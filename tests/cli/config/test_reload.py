@@ -1,4 +1,4 @@
-"""A configuration that is changed while its gateway runs: noticed, asked for, or neither."""
+"""Reloading the configuration of a running gateway: by file watch, command or signal."""
 
 import os
 import signal
@@ -14,22 +14,24 @@ from holdfast.system import exit_codes
 from holdfast.system.lock import read_holder
 from holdfast.system.paths import Paths
 
-_LONGEST = 60.0  # seconds; a machine may be slow, and none of this is about time
+_TIMEOUT = 60.0  # seconds; long, since a machine may be slow
 
 
-def told(home: Path, fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    """What the gateway tells of its configuration, once that is so."""
-    until = time.monotonic() + _LONGEST
+def wait_for_configuration(
+    home: Path, condition: Callable[[dict[str, Any]], bool]
+) -> dict[str, Any]:
+    """Wait until the configuration in the status fulfils a condition, and return it."""
+    until = time.monotonic() + _TIMEOUT
     while True:
         found: dict[str, Any] = read_status(Paths(home), timeout=30)["snapshot"]["configuration"]
-        if fits(found):
+        if condition(found):
             return found
         assert time.monotonic() < until, found
         time.sleep(0.05)
 
 
-def written_in_place(file: Path, text: str) -> None:
-    """In one write, over what was there: nobody can read the half of it."""
+def write_in_place(file: Path, text: str) -> None:
+    """Overwrite the file in one write, so that no reader sees half of it."""
     with file.open("r+b", buffering=0) as opened:
         opened.write(text.encode().ljust(file.stat().st_size, b"\n"))
 
@@ -38,39 +40,45 @@ def test_a_running_gateway_applies_a_change_of_the_file(cli: Cli, gateway: CliGa
     """Law 15: replaced as editors do it, written in place, asked for by command and by signal."""
     file = gateway.home / "holdfast.toml"
     begun = file.read_text()
-    told(gateway.home, lambda now: now["number"] == 1)
+    wait_for_configuration(gateway.home, lambda now: now["number"] == 1)
     beside = gateway.home / "holdfast.toml.new"
     beside.write_text(f"{begun}[agent]\nmax_steps = 7\n")
     beside.replace(file)
-    told(gateway.home, lambda now: now["number"] == 2)
+    wait_for_configuration(gateway.home, lambda now: now["number"] == 2)
 
-    written_in_place(file, "[agent]\nmax_steps = 0\n")
-    assert "line 2: agent.max_steps" in told(gateway.home, lambda now: now["problem"])["problem"]
+    write_in_place(file, "[agent]\nmax_steps = 0\n")
+    assert (
+        "line 2: agent.max_steps"
+        in wait_for_configuration(gateway.home, lambda now: now["problem"])["problem"]
+    )
     refused = cli("config", "reload")
     assert refused.returncode == exit_codes.CONFIG_EXIT
     assert "line 2: agent.max_steps" in refused.stderr
     assert "the last good configuration stays active" in refused.stderr
     assert "the last good configuration stays active" in cli("status").stdout
 
-    written_in_place(file, f"{begun}[gateway]\nwatch = false\n[backup]\nkeep = 3\n")
-    done = cli("config", "reload")  # which may come behind the watch, and then finds nothing new
+    write_in_place(file, f"{begun}[gateway]\nwatch = false\n[backup]\nkeep = 3\n")
+    done = cli("config", "reload")  # the watch may be first, and then nothing is new
     assert done.returncode == 0, done.stderr
     assert "onfiguration 3 " in done.stdout
     assert "Restart required for: backup.keep" in done.stdout
-    assert told(gateway.home, lambda now: now["number"] == 3)["problem"] == ""
+    assert wait_for_configuration(gateway.home, lambda now: now["number"] == 3)["problem"] == ""
 
-    file.write_text(f"{begun}[agent]\nmax_steps = 9\n")  # and nobody watches any more
+    file.write_text(f"{begun}[agent]\nmax_steps = 9\n")  # the file watch is off now
     holder = read_holder(gateway.home)
     assert holder is not None
     os.kill(holder.pid, signal.SIGHUP)
-    assert told(gateway.home, lambda now: now["number"] == 4)["pending_restart"] == []
+    assert (
+        wait_for_configuration(gateway.home, lambda now: now["number"] == 4)["pending_restart"]
+        == []
+    )
 
 
 def test_a_reload_without_a_gateway_is_refused(cli: Cli, tmp_path: Path) -> None:
-    """What is wrong with the file is told all the same."""
-    nobody = cli("config", "reload")
-    assert nobody.returncode == exit_codes.GATEWAY_DOWN
-    assert "No gateway is running" in nobody.stderr
+    """Errors of the file are reported anyway."""
+    refused_run = cli("config", "reload")
+    assert refused_run.returncode == exit_codes.GATEWAY_DOWN
+    assert "No gateway is running" in refused_run.stderr
     home = tmp_path / "home"
     home.mkdir(mode=0o700, exist_ok=True)
     (home / "holdfast.toml").write_text("[agent]\nmax_steps = 0\n")

@@ -1,7 +1,7 @@
-"""`holdfast platforms add`: what a plugin declares is asked, tested, and written whole or not."""
+"""`holdfast platforms add`: asks what a plugin declares, tests it, and writes all of it or
+nothing."""
 
 import asyncio
-import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import click
 import pytest
 from tests.platforms.telegram.fake import FakeTelegram
 from tests.platforms.telegram.fake_bot_api import FakeBotApi
-from tests.support.command_line import Terminal
+from tests.support.command_line import Cli, Terminal
 
 from holdfast.cli.platforms.add import AddAccountOptions, AddedAccount, add_account
 from holdfast.config import load
@@ -20,7 +20,6 @@ from holdfast.config.toml_edit import patch_table
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ports.platform_plugin import BUILT_IN_PLUGINS, SetupQuestion
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 MINE = '# mine\n[gateway]\nport = 9000\n\n[platforms.telegram]  # a bot\nallow = ["1"]\n'
 PIGEON = """
 from holdfast.core.ports.platform_plugin import AccountIdentity, PlatformPlugin, SetupQuestion
@@ -80,7 +79,7 @@ class ScriptedPrompter:
 
 @pytest.fixture
 def pigeon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package with a door is installed; the home."""
+    """A home, with a package that has a plugin installed."""
     name = f"pigeon_setup_{tmp_path.name}"
     about = tmp_path / "site" / "pigeon_setup-1.0.dist-info"
     about.mkdir(parents=True)
@@ -92,8 +91,8 @@ def pigeon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-def given(home: Path, **more: Any) -> AddedAccount:
-    """By options alone, in a shell that has the key."""
+def add_by_options(home: Path, **more: Any) -> AddedAccount:
+    """Add an account by options alone, with the key in the environment."""
     options = {"platform": "pigeon", "account": "default", "settings": {"loft": "north"}, **more}
     return add_account(
         home, AddAccountOptions(**options), prompter=None, environ={"PIGEON_KEY": "coo-coo-coo"}
@@ -149,16 +148,16 @@ def test_the_fields_that_an_installed_plugin_declares_are_asked_for(pigeon: Path
 def test_a_second_run_changes_nothing_and_an_account_beside_it_has_its_own_secret(
     pigeon: Path,
 ) -> None:
-    assert given(pigeon, owners=("ann",)).changed
+    assert add_by_options(pigeon, owners=("ann",)).changed
     before = files(pigeon)
     assert "birds" not in before["holdfast.toml"]  # three is what holds anyway
-    assert not given(pigeon, owners=("ann",)).changed
+    assert not add_by_options(pigeon, owners=("ann",)).changed
     assert files(pigeon) == before
-    assert given(pigeon, owners=("bob",), settings={"birds": "5"}).changed
+    assert add_by_options(pigeon, owners=("bob",), settings={"birds": "5"}).changed
     account: Any = load(pigeon, {}).settings.account("pigeon", "default")
     assert (account.loft, account.birds, account.allow) == ("north", 5, ("ann", "bob"))
     spare = {"loft": "south", "pass_key": "env:PIGEON_KEY"}
-    given(pigeon, account="work", settings=spare)
+    add_by_options(pigeon, account="work", settings=spare)
     assert load(pigeon, {}).secret("platforms.pigeon.accounts.work.pass_key") is not None
     assert before["holdfast.toml"].splitlines()[1] in files(pigeon)["holdfast.toml"]
 
@@ -220,22 +219,22 @@ def test_both_files_are_restored_if_no_gateway_could_start_with_them(
     (pigeon / ".env").chmod(0o640)
     monkeypatch.setenv("HOLDFAST_PLATFORMS_PIGEON_BIRDS", "11")
     with pytest.raises(HoldfastError, match="more than a loft holds"):
-        given(pigeon)
+        add_by_options(pigeon)
     assert files(pigeon) == {".env": "OTHER=1\n"}
     assert (pigeon / ".env").stat().st_mode & 0o777 == 0o640
     monkeypatch.delenv("HOLDFAST_PLATFORMS_PIGEON_BIRDS")
-    assert given(pigeon).changed
+    assert add_by_options(pigeon).changed
 
 
 @pytest.mark.parametrize("name", BUILT_IN_PLUGINS)
 def test_every_setup_question_of_a_platform_is_about_one_of_its_keys(name: str) -> None:
-    door = find_plugin(name)
-    assert door is not None
-    keys = {question.key.partition(".")[0] for question in door.setup_questions}
-    assert keys <= set(door.settings.__struct_fields__)
-    earlier = [question.key for question in door.setup_questions]
-    assert all(q.skip_if in ("", *earlier[:n]) for n, q in enumerate(door.setup_questions))
-    assert all(q.secret or not (q.generated or q.variable) for q in door.setup_questions)
+    plugin = find_plugin(name)
+    assert plugin is not None
+    keys = {question.key.partition(".")[0] for question in plugin.setup_questions}
+    assert keys <= set(plugin.settings.__struct_fields__)
+    earlier = [question.key for question in plugin.setup_questions]
+    assert all(q.skip_if in ("", *earlier[:n]) for n, q in enumerate(plugin.setup_questions))
+    assert all(q.secret or not (q.generated or q.variable) for q in plugin.setup_questions)
 
 
 async def test_a_token_that_telegram_accepts_is_saved_with_the_name_of_its_bot(
@@ -307,7 +306,7 @@ def test_a_mailbox_asks_for_a_password_or_a_token_command(tmp_path: Path, passwo
 def test_the_explanation_of_a_platform_is_wrapped_between_words(
     open_terminal: Callable[..., Terminal],
 ) -> None:
-    person = open_terminal("platforms", "add", "telegram")
-    lines = person.wait_for_text("The token of the bot").split("\n")
+    terminal = open_terminal("platforms", "add", "telegram")
+    lines = terminal.wait_for_text("The token of the bot").split("\n")
     assert "https://t.me/BotFather" in " ".join(lines)
     assert all(len(line) <= 100 for line in lines)

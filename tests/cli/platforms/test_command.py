@@ -1,5 +1,5 @@
-"""`holdfast platforms` on real gateways: two accounts of which one is shut out, a pause over a
-restart, and two gateways that have the same token."""
+"""`holdfast platforms` on real gateways: an account with refused credentials, a pause over a
+restart, and two gateways with the same token."""
 
 import asyncio
 import json
@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.command_line import CliGateway
+from tests.support.command_line import Cli, CliGateway
 
 from holdfast.system import exit_codes
 from holdfast.testing.simulated.events import Faults, SayRequest
 from holdfast.testing.simulated.server import serve
 from holdfast.testing.simulated.service import ChatService
-
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 HOME = """
 [model]
@@ -36,13 +34,13 @@ token = "env:OTHER_BOT"
 ENV = "BOT=one-token-or-so\nOTHER_BOT=another-token\n"
 
 
-class Shell:
-    """Somebody at the shell of one home, beside a vendor that lives in the test's own loop."""
+class CliUser:
+    """Runs commands for one home, in threads: the chat service runs in the loop of the test."""
 
-    def __init__(self, place: Path, cli: Cli) -> None:
-        place.mkdir()
-        # What is common to all gateways of a user is kept in one place, as on a machine.
-        self.gateway = CliGateway(place, XDG_STATE_HOME=str(place.parent / "state"))
+    def __init__(self, folder: Path, cli: Cli) -> None:
+        folder.mkdir()
+        # The state that all gateways of a user share is in one folder, as on a machine.
+        self.gateway = CliGateway(folder, XDG_STATE_HOME=str(folder.parent / "state"))
         self._cli = cli
 
     async def start(self, toml: str = "") -> None:
@@ -67,11 +65,11 @@ class Shell:
 
 
 @pytest.fixture
-async def shells(tmp_path: Path, cli: Cli) -> AsyncIterator[Callable[[str], Shell]]:
-    made: list[Shell] = []
+async def new_user(tmp_path: Path, cli: Cli) -> AsyncIterator[Callable[[str], CliUser]]:
+    made: list[CliUser] = []
 
-    def make(name: str) -> Shell:
-        made.append(Shell(tmp_path / name, cli))
+    def make(name: str) -> CliUser:
+        made.append(CliUser(tmp_path / name, cli))
         return made[-1]
 
     yield make
@@ -80,10 +78,10 @@ async def shells(tmp_path: Path, cli: Cli) -> AsyncIterator[Callable[[str], Shel
 
 
 async def test_accounts_are_listed_checked_paused_over_a_restart_and_resumed(
-    shells: Callable[[str], Shell],
+    new_user: Callable[[str], CliUser],
 ) -> None:
     """C8, G1: nothing that was said to a paused account is lost."""
-    service, shell = ChatService(), shells("one")
+    service, shell = ChatService(), new_user("one")
     refusing = ChatService()
     refusing.set_faults(Faults(connect_refused="the token is revoked"))
     async with serve(service) as vendor, serve(refusing) as closed:
@@ -128,10 +126,10 @@ async def test_accounts_are_listed_checked_paused_over_a_restart_and_resumed(
 
 
 async def test_of_two_gateways_with_one_token_the_second_names_the_first(
-    shells: Callable[[str], Shell],
+    new_user: Callable[[str], CliUser],
 ) -> None:
     """And takes it once the first is gone, however that went."""
-    service, first, second = ChatService(), shells("first"), shells("second")
+    service, first, second = ChatService(), new_user("first"), new_user("second")
     async with serve(service) as vendor:
         await first.start(HOME.format(vendor=vendor))
         await first.until("simulated:default", "connected")

@@ -13,7 +13,7 @@ from typing import Any
 import click
 import msgspec
 import pytest
-from tests.support.command_line import HOLDFAST, CliGateway, Terminal, environment
+from tests.support.command_line import HOLDFAST, Cli, CliGateway, Terminal, environment
 
 from holdfast.cli.status.command import format_status
 from holdfast.core.messages.outbox import Address
@@ -37,7 +37,6 @@ from holdfast.system.clock import SystemClock
 from holdfast.system.lock import HomeLock
 from holdfast.system.paths import Paths
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 NOW = 1_000_000.0
 
 
@@ -47,8 +46,8 @@ def paths(tmp_path: Path) -> Paths:
     return Paths(tmp_path / "home")
 
 
-class Loopless:
-    """A loop that never turns."""
+class StuckLoop:
+    """An event loop that runs no callback."""
 
     def call_later(self, *args: Any) -> None:
         pass
@@ -84,7 +83,7 @@ def test_a_running_gateway_is_shown_with_its_address(cli: Cli, paths: Paths) -> 
     assert msgspec.convert(told, StatusReport).snapshot.address == "http://127.0.0.1:8787"
 
 
-_ASK_AND_LIST_MODULES = """
+_RUN_AND_LIST_MODULES = """
 import sys
 from holdfast.cli.root import cli
 try:
@@ -95,15 +94,15 @@ print(*sys.modules, sep="\\n", file=sys.stderr)
 """
 
 
-@pytest.mark.parametrize("asked", [("status",), ("top", "--once")])
+@pytest.mark.parametrize("arguments", [("status",), ("top", "--once")])
 def test_the_status_of_a_running_gateway_imports_only_what_it_needs(
-    paths: Paths, asked: tuple[str, ...]
+    paths: Paths, arguments: tuple[str, ...]
 ) -> None:
     """A person waits for these imports on every call, and a health check pays for them."""
     with StatusThread(paths, clock=SystemClock()) as status:
         status.publish(GatewaySnapshot(state="running", address="http://127.0.0.1:8787"))
         run = subprocess.run(
-            [sys.executable, "-c", _ASK_AND_LIST_MODULES, *asked],
+            [sys.executable, "-c", _RUN_AND_LIST_MODULES, *arguments],
             env=environment(paths.home.parent),
             capture_output=True,
             text=True,
@@ -128,7 +127,7 @@ def test_the_status_of_a_running_gateway_imports_only_what_it_needs(
 def test_a_hanging_gateway_fails_and_says_so_first(cli: Cli, paths: Paths) -> None:
     with StatusThread(paths, clock=SystemClock(), hanging_after=0.0) as status:
         status.publish(GatewaySnapshot(state="running"))
-        with Heartbeat(Loopless(), clock=SystemClock()) as heart:  # type: ignore[arg-type]
+        with Heartbeat(StuckLoop(), clock=SystemClock()) as heart:  # type: ignore[arg-type]
             status.watch_heartbeat(heart)
             run = cli("status")
             quiet = cli("status", "-q")
@@ -324,13 +323,13 @@ def test_watching_draws_again_and_ends_with_ctrl_c(
 ) -> None:
     with StatusThread(paths, clock=SystemClock()) as status:
         status.publish(GatewaySnapshot(state="starting", phase="recovering"))
-        person = open_terminal("status", "--watch")
-        person.wait_for_text("recovering")
+        terminal = open_terminal("status", "--watch")
+        terminal.wait_for_text("recovering")
         status.publish(GatewaySnapshot(state="running"))
-        person.wait_for_text("is running")
-        person.type_keys("\x03")
-        assert person.wait_for_exit() == 0
-    assert "\x1b[H\x1b[2J" in person.raw
+        terminal.wait_for_text("is running")
+        terminal.type_keys("\x03")
+        assert terminal.wait_for_exit() == 0
+    assert "\x1b[H\x1b[2J" in terminal.raw
 
 
 def test_watching_as_json_prints_one_document_per_line(tmp_path: Path, paths: Paths) -> None:

@@ -1,5 +1,4 @@
-"""`holdfast top`: what stands on the screen, how keys change it, and that a terminal gets back what
-it was."""
+"""`holdfast top`: what the screen shows, how keys change it, and that the terminal is restored."""
 
 import fcntl
 import itertools
@@ -7,7 +6,6 @@ import json
 import os
 import re
 import struct
-import subprocess
 import termios
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.command_line import Terminal
+from tests.support.command_line import Cli, Terminal
 
 from holdfast.cli.top.frame import (
     StatusSample,
@@ -48,9 +46,8 @@ from holdfast.system import exit_codes
 from holdfast.system.clock import SystemClock
 from holdfast.system.paths import Paths
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 NOW = 1_000_000.0
-USUAL, WIDE = os.terminal_size((80, 24)), os.terminal_size((200, 50))
+STANDARD_SIZE, WIDE_SIZE = os.terminal_size((80, 24)), os.terminal_size((200, 50))
 
 
 def turn(number: int, **more: Any) -> TurnStatus:
@@ -62,7 +59,7 @@ def turns(*numbers: int) -> tuple[TurnStatus, ...]:
     return tuple(turn(number) for number in numbers)
 
 
-def sight(*, problems: Sequence[Problem] = (), **snapshot: Any) -> StatusSample:
+def sample(*, problems: Sequence[Problem] = (), **snapshot: Any) -> StatusSample:
     document = StatusReport(
         state="running",
         pid=7,
@@ -80,11 +77,13 @@ def text(lines: Sequence[TerminalLine]) -> str:
     return "\n".join("".join(piece.text for piece in each) for each in lines)
 
 
-def seen(what: StatusSample, view: TopView | None = None, size: os.terminal_size = USUAL) -> str:
+def rendered(
+    what: StatusSample, view: TopView | None = None, size: os.terminal_size = STANDARD_SIZE
+) -> str:
     return text(render_frame(what, view or TopView(), size))
 
 
-FULL = sight(
+FULL_SAMPLE = sample(
     problems=[Problem(level=ProblemLevel.PROBLEM, code="x", what="It is on fire. " * 20)] * 4,
     open_turns=tuple(turn(n, chat="家族" * 40) for n in range(100)),
     more_turns=900,
@@ -112,15 +111,19 @@ def test_a_screen_has_the_lines_of_its_terminal_and_none_is_longer(
     columns: int, lines: int, page: TopPage
 ) -> None:
     size = os.terminal_size((columns, lines))
-    for what in (FULL, sight(), StatusSample(at=NOW, down_text="No gateway is running. " * 30)):
+    for what in (
+        FULL_SAMPLE,
+        sample(),
+        StatusSample(at=NOW, down_text="No gateway is running. " * 30),
+    ):
         drawn = render_frame(what, TopView(page=page, index=99), size)
         assert len(drawn) == lines
         assert max(line_width(each) for each in drawn) <= columns
 
 
 def test_an_ordinary_terminal_shows_everything_an_operator_needs() -> None:
-    told = seen(
-        sight(
+    told = rendered(
+        sample(
             open_turns=(turn(1, tools=("terminal",), queued=2),),
             last_hour=HourStats(
                 turns=(*[0] * 58, 1, 4), first_token_mean=0.5, duration_mean=2.0, input_tokens=10
@@ -131,7 +134,7 @@ def test_an_ordinary_terminal_shows_everything_an_operator_needs() -> None:
     )
     head, *rest = told.splitlines()
     assert head.startswith("holdfast 1.2 is running (process 7, up 2 h)")
-    for wanted in (
+    for expected in (
         "turns       1 running",
         "5 turns in the last hour",
         "first token 0.5 s",
@@ -141,21 +144,21 @@ def test_an_ordinary_terminal_shows_everything_an_operator_needs() -> None:
         "● api:a built in",
         "1 of 1",
     ):
-        assert wanted in told
+        assert expected in told
     row = next(row for row in rest if "s_1" in row)
     assert " ".join(row.split()) == "s_1 running 12.0 s 3 terminal 2 simulated chat1"
 
 
 def test_a_wide_terminal_shows_more_beside_and_a_low_one_keeps_room_for_turns() -> None:
-    assert "address     http://x" not in seen(sight(address="http://x"))
-    assert "address     http://x" in seen(sight(address="http://x"), size=WIDE)
-    assert "… and 35 more" in seen(FULL, size=os.terminal_size((80, 40)))
-    low = seen(FULL, size=os.terminal_size((80, 12))).splitlines()
+    assert "address     http://x" not in rendered(sample(address="http://x"))
+    assert "address     http://x" in rendered(sample(address="http://x"), size=WIDE_SIZE)
+    assert "… and 35 more" in rendered(FULL_SAMPLE, size=os.terminal_size((80, 40)))
+    low = rendered(FULL_SAMPLE, size=os.terminal_size((80, 12))).splitlines()
     assert sum("s_" in row for row in low) >= 4
 
 
 def test_the_chart_has_a_bar_for_each_minute() -> None:
-    told = seen(sight(last_hour=HourStats(turns=(*[0] * 57, 1, 4, 8))))
+    told = rendered(sample(last_hour=HourStats(turns=(*[0] * 57, 1, 4, 8))))
     assert "·" * 57 + "▂▅█ 8" in told
 
 
@@ -164,19 +167,23 @@ def test_a_disconnected_account_comes_first() -> None:
     away = AccountStatus(
         name="b", account="x", backlog="none", state=AccountState.RETRYING, error="nobody there"
     )
-    told = seen(sight(platforms=(here, away)))
+    told = rendered(sample(platforms=(here, away)))
     assert told.index("nobody there") < told.index("api:a built in")
 
 
 def test_terminal_control_sequences_in_data_are_removed() -> None:
     bad = "\x1b[2J\x07"
-    what = sight(
+    what = sample(
         problems=[Problem(level=ProblemLevel.WARNING, code="x", what=bad)],
         open_turns=(turn(1, chat=bad, tools=(bad,)),),
         platforms=(AccountStatus(name=bad, account=bad, backlog=bad, error=bad),),
         phase=bad,
     )
-    for told in (seen(what), seen(what, TopView(page=TopPage.DETAILS)), text(render_plain(what))):
+    for told in (
+        rendered(what),
+        rendered(what, TopView(page=TopPage.DETAILS)),
+        text(render_plain(what)),
+    ):
         assert "\x1b" not in told and "\x07" not in told
 
 
@@ -193,31 +200,34 @@ def test_the_selected_turn_stays_selected_while_others_come_and_go() -> None:
 
 
 def test_a_list_longer_than_the_screen_scrolls_to_the_chosen_turn() -> None:
-    what = sight(open_turns=turns(*range(100)), more_turns=5)
+    what = sample(open_turns=turns(*range(100)), more_turns=5)
     view = apply_key(TopView(), TopKey.LAST, what.turns)
-    told = seen(what, view)
+    told = rendered(what, view)
     assert "chat99" in told and "SESSION" in told and "chat1\n" not in told
     assert "100 of 105" in told and "… and 5 more" in told
     [chosen] = [
         each
-        for each in render_frame(what, view, USUAL)
+        for each in render_frame(what, view, STANDARD_SIZE)
         if each and each[0].style is TerminalStyle.SELECTED
     ]
-    assert "s_99" in chosen[0].text and line_width(chosen) == USUAL.columns
+    assert "s_99" in chosen[0].text and line_width(chosen) == STANDARD_SIZE.columns
 
 
 def test_pages_open_and_close_and_pausing_is_shown() -> None:
-    what = sight(open_turns=(turn(1, tools=("terminal", "fetch")),))
+    what = sample(open_turns=(turn(1, tools=("terminal", "fetch")),))
     view = apply_key(TopView(), TopKey.OPEN, what.turns)
-    told = seen(what, view)
+    told = rendered(what, view)
     assert "holdfast sessions follow s_1" in told and "terminal, fetch" in told
     assert apply_key(view, TopKey.BACK, what.turns).page is TopPage.TURNS
     assert apply_key(view, TopKey.OPEN, what.turns).page is TopPage.TURNS
     helped = apply_key(view, TopKey.HELP, what.turns)
-    assert "quit" in seen(what, helped) and apply_key(helped, TopKey.HELP, ()).page is TopPage.TURNS
-    assert "PAUSED" in seen(what, apply_key(view, TopKey.PAUSE, what.turns))
+    assert (
+        "quit" in rendered(what, helped)
+        and apply_key(helped, TopKey.HELP, ()).page is TopPage.TURNS
+    )
+    assert "PAUSED" in rendered(what, apply_key(view, TopKey.PAUSE, what.turns))
     assert apply_key(TopView(), TopKey.OPEN, ()).page is TopPage.TURNS
-    assert "holdfast sessions follow s_0" in seen(FULL, TopView(page=TopPage.DETAILS)), (
+    assert "holdfast sessions follow s_0" in rendered(FULL_SAMPLE, TopView(page=TopPage.DETAILS)), (
         "all of it fits"
     )
 
@@ -250,39 +260,39 @@ def test_without_a_terminal_top_prints_once_and_exits_like_status(cli: Cli, path
 def test_at_a_terminal_top_waits_follows_obeys_keys_and_restores_the_screen(
     paths: Paths, open_terminal: Callable[..., Terminal]
 ) -> None:
-    person = open_terminal("top", "--every", "0.2")
-    person.wait_for_text("The gateway does not answer")
-    person.wait_for_text("Waiting for it to come back")
+    terminal = open_terminal("top", "--every", "0.2")
+    terminal.wait_for_text("The gateway does not answer")
+    terminal.wait_for_text("Waiting for it to come back")
     with StatusThread(paths, clock=SystemClock()) as status:
         status.publish(
             GatewaySnapshot(state="running", turns={"running": 2}, open_turns=turns(1, 2))
         )
-        person.wait_for_text("is running")
-        person.wait_for_text("1 of 2")
-        person.type_keys("\x1b[B")
-        person.wait_for_text("2 of 2")
-        person.type_keys("\r")
-        person.wait_for_text("holdfast sessions follow s_2")
-        person.type_keys("p")
-        person.wait_for_text("PAUSED")
-        fcntl.ioctl(person.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 60, 0, 0))
-        person.wait_for_text("PAUSED")  # drawn anew, though nothing is asked
-        person.type_keys("p")
-        person.wait_for_text("up ")
-    person.wait_for_text("The gateway does not answer")
-    person.type_keys("q")
-    assert person.wait_for_exit() == 0
-    assert person.raw.startswith("\x1b[?1049h") and person.raw.endswith("\x1b[?25h\x1b[?1049l")
-    assert "\x1b[31mThe gateway does not answer" in person.raw
-    assert person.raw.count("\x1b[2J") == 1, "it is never cleared, or it would flicker"
+        terminal.wait_for_text("is running")
+        terminal.wait_for_text("1 of 2")
+        terminal.type_keys("\x1b[B")
+        terminal.wait_for_text("2 of 2")
+        terminal.type_keys("\r")
+        terminal.wait_for_text("holdfast sessions follow s_2")
+        terminal.type_keys("p")
+        terminal.wait_for_text("PAUSED")
+        fcntl.ioctl(terminal.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 60, 0, 0))
+        terminal.wait_for_text("PAUSED")  # drawn anew, though nothing is asked
+        terminal.type_keys("p")
+        terminal.wait_for_text("up ")
+    terminal.wait_for_text("The gateway does not answer")
+    terminal.type_keys("q")
+    assert terminal.wait_for_exit() == 0
+    assert terminal.raw.startswith("\x1b[?1049h") and terminal.raw.endswith("\x1b[?25h\x1b[?1049l")
+    assert "\x1b[31mThe gateway does not answer" in terminal.raw
+    assert terminal.raw.count("\x1b[2J") == 1, "it is never cleared, or it would flicker"
 
 
 def test_without_colours_there_are_none_and_a_signal_leaves_the_terminal_as_it_was(
     paths: Paths, open_terminal: Callable[..., Terminal]
 ) -> None:
-    person = open_terminal("top", NO_COLOR="1")
-    person.wait_for_text("The gateway does not answer")
-    person.process.terminate()
-    assert person.wait_for_exit() == 0
-    assert person.raw.endswith("\x1b[?1049l")
-    assert set(re.findall(r"\x1b\[([0-9;]*)m", person.raw)) <= {"0"}
+    terminal = open_terminal("top", NO_COLOR="1")
+    terminal.wait_for_text("The gateway does not answer")
+    terminal.process.terminate()
+    assert terminal.wait_for_exit() == 0
+    assert terminal.raw.endswith("\x1b[?1049l")
+    assert set(re.findall(r"\x1b\[([0-9;]*)m", terminal.raw)) <= {"0"}

@@ -1,4 +1,4 @@
-"""When a change of a key holds: one table, which the docs repeat and the swap keeps."""
+"""When a changed key takes effect: at once or after a restart."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Schedules: words become times, and times are right where the clock is moved."""
+"""Schedules: phrases become due times, also across changes of summer time."""
 
 import re
 import subprocess
@@ -347,18 +347,18 @@ def test_overlapping_runs_are_skipped_or_wait_up_to_a_limit() -> None:
 
 
 def test_a_job_is_read_as_it_is_typed() -> None:
-    wanted = parse_job(
+    expected = parse_job(
         '“every day at 9” name="the news" to=home session=fresh silent=yes missed=all '
         "overlap=queue limit=10m zone=UTC Say what is new=here"
     )
-    assert (wanted.when, wanted.name, wanted.to) == ("every day at 9", "the news", "home")
-    assert (wanted.runs_in, wanted.silent, wanted.missed) == (
+    assert (expected.when, expected.name, expected.to) == ("every day at 9", "the news", "home")
+    assert (expected.runs_in, expected.silent, expected.missed) == (
         RunSession.FRESH,
         True,
         MissedRunPolicy.ALL,
     )
-    assert (wanted.overlap, wanted.limit, wanted.zone) == (OverlapPolicy.QUEUE, 600, "UTC")
-    assert wanted.text == "Say what is new=here"
+    assert (expected.overlap, expected.limit, expected.zone) == (OverlapPolicy.QUEUE, 600, "UTC")
+    assert expected.text == "Say what is new=here"
     with pytest.raises(JobRefused, match="silent=maybe is not known"):
         parse_job('"at 9" silent=maybe x')
 
@@ -380,7 +380,7 @@ def test_a_duration_is_parsed(text: str, seconds: int) -> None:
     assert parse_duration(text) == seconds
 
 
-def test_utc_is_accepted_as_a_time_zone() -> None:
+def test_a_due_time_in_utc_is_in_utc() -> None:
     due = next_due(cron("0 9 * * *"), NOW, UTC)
     assert due is not None and datetime.fromtimestamp(due, UTC).hour == 9
 

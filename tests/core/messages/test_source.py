@@ -1,4 +1,4 @@
-"""Session keys: stable, safe as text, and not to be forged by any id."""
+"""Session keys are stable, safe as text, and cannot be forged by an id."""
 
 from itertools import pairwise
 
@@ -37,7 +37,7 @@ SOURCES = st.builds(
 
 
 def identity(source: Source, groups: bool, threads: bool) -> tuple[object, ...]:
-    """What a key stands for, in no encoding."""
+    """What a key identifies, without encoding."""
     threaded = source.chat_type is ChatType.THREAD or bool(source.thread_id)
     alone = source.chat_type is not ChatType.DM and (threads if threaded else groups)
     place = (source.platform, source.account, source.chat_type, source.chat_id)

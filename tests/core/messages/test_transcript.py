@@ -1,4 +1,4 @@
-"""A transcript by what was asked in it."""
+"""A transcript is divided into exchanges."""
 
 from holdfast.core.ids import TurnId
 from holdfast.core.messages.transcript import (

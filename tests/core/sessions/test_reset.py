@@ -1,4 +1,4 @@
-"""When a session is left for a fresh one: pure, by the clock that it is given."""
+"""When a session is reset, by idle time or time of day."""
 
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo

@@ -1,4 +1,4 @@
-"""Splitting: no word is lost between two messages, none is too long, and each stands by itself."""
+"""Splitting long messages: no text is lost, each part fits and is valid Markdown on its own."""
 
 from collections.abc import Iterable
 
@@ -43,8 +43,10 @@ BLOCKS = [
     "é",
     "ﬁ",
 ]
-SIGNS = ["e\u0301\u0301", "🇩🇪", "👩\u200d👩\u200d👧", "👍🏽", "각"]
-MARKDOWN = st.lists(st.sampled_from([*WORDS, *MARKS, *BLOCKS, *SIGNS]), max_size=50).map("".join)
+GRAPHEMES = ["e\u0301\u0301", "🇩🇪", "👩\u200d👩\u200d👧", "👍🏽", "각"]
+MARKDOWN = st.lists(st.sampled_from([*WORDS, *MARKS, *BLOCKS, *GRAPHEMES]), max_size=50).map(
+    "".join
+)
 
 
 def test_a_text_that_fits_is_one_part() -> None:
@@ -138,20 +140,20 @@ def test_what_stood_within_a_line_does_not_become_a_list_or_a_heading() -> None:
 
 
 @pytest.mark.parametrize(
-    "sign", ["e\u0301", "🇩🇪", "👩\u200d👩\u200d👧\u200d👦", "👍🏽", "❤\ufe0f", "각"]
+    "grapheme", ["e\u0301", "🇩🇪", "👩\u200d👩\u200d👧\u200d👦", "👍🏽", "❤\ufe0f", "각"]
 )
-def test_no_grapheme_is_split(sign: str) -> None:
+def test_no_grapheme_is_split(grapheme: str) -> None:
     for ahead in range(12):
-        parts = split_message("x" * ahead + sign * 20, 15)
+        parts = split_message("x" * ahead + grapheme * 20, 15)
         whole = "".join(parts)
-        assert whole.count(sign) == 20
-        assert sum(part.count(sign) for part in parts) == 20, parts
+        assert whole.count(grapheme) == 20
+        assert sum(part.count(grapheme) for part in parts) == 20, parts
 
 
-@pytest.mark.parametrize("sign", ["_a", "*a ", "`a``", "> ", "[a](", "[", "- ", "<", "~~a", "|\n"])
-def test_a_hostile_text_takes_no_longer_than_another(sign: str) -> None:
+@pytest.mark.parametrize("grapheme", ["_a", "*a ", "`a``", "> ", "[a](", "[", "- ", "<", "~~a", "|\n"])
+def test_a_hostile_text_takes_no_longer_than_another(grapheme: str) -> None:
     """Law 14: with a square of its length, this would not end before the test is stopped."""
-    parts = split_message(sign * 12_000, 2000)
+    parts = split_message(grapheme * 12_000, 2000)
     assert all(len(part) <= 2000 for part in parts)
 
 
@@ -176,7 +178,7 @@ def test_parts_of_markdown_fit_in_every_unit_and_lose_no_character(
 ) -> None:
     parts = split_message(text, limit, unit=unit)
     assert all(message_length(part, unit) <= limit for part in parts)
-    assert _within(_letters(text), _letters("".join(parts)))
+    assert _is_subsequence(_characters(text), _characters("".join(parts)))
     assert split_message(text, limit, unit=unit) == parts
 
 
@@ -189,7 +191,7 @@ def test_what_a_platform_makes_of_a_part_fits_too(text: str, limit: int) -> None
 
     parts = split_message(text, limit, fits=fits)
     assert all(fits(part) for part in parts)
-    assert _within(_letters(text), _letters("".join(parts)))
+    assert _is_subsequence(_characters(text), _characters("".join(parts)))
 
 
 @given(
@@ -204,11 +206,11 @@ def test_a_text_that_grows_keeps_its_parts_but_the_last(pieces: list[str]) -> No
         assert shorter[:-1] == whole[: len(shorter) - 1]
 
 
-def _letters(text: str) -> str:
-    return "".join(sign for sign in text if sign.isalnum())
+def _characters(text: str) -> str:
+    return "".join(grapheme for grapheme in text if grapheme.isalnum())
 
 
-def _within(some: str, all_of_it: Iterable[str]) -> bool:
+def _is_subsequence(some: str, all_of_it: Iterable[str]) -> bool:
     """In order, with others between them: a table's head comes again in each part."""
     rest = iter(all_of_it)
-    return all(sign in rest for sign in some)
+    return all(grapheme in rest for grapheme in some)

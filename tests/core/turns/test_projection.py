@@ -1,4 +1,4 @@
-"""Any history, however cut, is projected to a conversation that every provider accepts."""
+"""Any history, also an interrupted one, is projected to a request that every provider accepts."""
 
 import msgspec
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The messages codec: requests the strictest provider takes, replies whole in any pieces."""
+"""The Anthropic codec: valid requests, and replies assembled from any fragments."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""A request in chat completions is one that the strictest provider takes."""
+"""Requests of the chat completions codec are valid for the strictest provider."""
 
 import json
 from typing import Any

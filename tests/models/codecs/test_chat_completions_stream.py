@@ -1,4 +1,4 @@
-"""A reply in chat completions is put together whole, whatever pieces it comes in."""
+"""Replies of the chat completions codec are assembled from any fragments."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The responses codec: requests the strictest provider takes, replies whole in any pieces."""
+"""The Responses codec: valid requests, and replies assembled from any fragments."""
 
 import json
 from typing import Any
@@ -44,10 +44,10 @@ IDS = st.sampled_from(["a", "b.1", "c/" * 30]).map(CallId)
 CALL = st.builds(
     ToolCall, id=IDS, name=st.text(max_size=70), arguments=st.text(max_size=12) | st.just('{"x":1}')
 )
-SEALED = {"type": "reasoning", "summary": [], "encrypted_content": "xyz"}
+ENCRYPTED = {"type": "reasoning", "summary": [], "encrypted_content": "xyz"}
 THOUGHT = st.builds(
     lambda text, calls: Reasoning(
-        opaque=json.dumps({"part": SEALED, "text": text, "calls": calls}).replace(": ", ":")
+        opaque=json.dumps({"part": ENCRYPTED, "text": text, "calls": calls}).replace(": ", ":")
     ),
     st.integers(0, 12),
     st.integers(0, 3),

@@ -1,4 +1,4 @@
-"""The corpora: what the judge thinks of real commands, and how often it is wrong."""
+"""The judge on corpora of real commands: its verdicts, and how often they are wrong."""
 
 from pathlib import Path
 

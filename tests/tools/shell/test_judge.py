@@ -1,4 +1,4 @@
-"""The judge: total, quick, and not to be talked down."""
+"""The judge accepts any text, is fast, and no wrapping lowers its verdict."""
 
 import subprocess
 import sys
