@@ -166,20 +166,16 @@ class StartAccounts(Protocol):
 
 
 @pytest.fixture
-def harnesses() -> Iterator[list[AccountsHarness]]:
-    made: list[AccountsHarness] = []
-    yield made
-    for start_accounts in made:
-        start_accounts.close()
+def start_accounts() -> Iterator[StartAccounts]:
+    started: list[AccountsHarness] = []
 
+    def start(*platforms: PlannedPlatform, meta_store: MetaStore | None = None) -> AccountsHarness:
+        started.append(AccountsHarness(*platforms, meta_store=meta_store))
+        return started[-1]
 
-@pytest.fixture
-def start_accounts(harnesses: list[AccountsHarness]) -> StartAccounts:
-    def make(*platforms: PlannedPlatform, meta_store: MetaStore | None = None) -> AccountsHarness:
-        harnesses.append(AccountsHarness(*platforms, meta_store=meta_store))
-        return harnesses[-1]
-
-    return make
+    yield start
+    for harness in started:
+        harness.close()
 
 
 def waits(platform: PlannedPlatform) -> list[float]:

@@ -99,7 +99,7 @@ class SendHarness(ApprovalHarness):
         call = ToolCall(id=CallId("c1"), name="send_message", arguments=json.dumps(arguments))
         return [call]
 
-    async def sent_to(self, number: int) -> list[tuple[str, str]]:
+    async def chats_and_texts(self, number: int) -> list[tuple[str, str]]:
         return [(each.outgoing.chat_id, each.outgoing.text) for each in await self.sent(number)]
 
 
@@ -114,7 +114,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[SendHarness]:
 async def test_an_agent_sends_a_message_before_its_reply(harness: SendHarness) -> None:
     harness.model.say(harness.send_call("one moment"), "done")
     harness.say("do it")
-    assert await harness.sent_to(2) == [("home", "one moment"), ("home", "done")]
+    assert await harness.chats_and_texts(2) == [("home", "one moment"), ("home", "done")]
     notes = [m for m in await harness.transcript(await harness.only_session()) if _is_note(m)]
     assert notes == []  # the call itself is in the transcript
 
@@ -124,7 +124,10 @@ async def test_a_chat_that_the_configuration_names_is_sent_to_without_asking(
 ) -> None:
     harness.model.say(harness.send_call("dinner is ready", to="simulated:club"), "told them")
     harness.say("tell the club")
-    assert sorted(await harness.sent_to(2)) == [("club", "dinner is ready"), ("home", "told them")]
+    assert sorted(await harness.chats_and_texts(2)) == [
+        ("club", "dinner is ready"),
+        ("home", "told them"),
+    ]
 
 
 async def test_an_api_client_gets_no_proactive_message(harness: SendHarness) -> None:
@@ -138,7 +141,7 @@ async def test_an_api_client_gets_no_proactive_message(harness: SendHarness) -> 
     )
     harness.model.say(harness.send_call("done", to="simulated:club"), "told them")
     await harness.end_of(await harness.accept("tell the club"))
-    assert await harness.sent_to(1) == [("club", "done")]
+    assert await harness.chats_and_texts(1) == [("club", "done")]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +158,7 @@ async def test_an_unknown_chat_is_reported_to_the_agent(
 ) -> None:
     harness.model.say(harness.send_call("x", to=to), "I see")
     harness.say("send it")
-    assert await harness.sent_to(1) == [("home", "I see")]
+    assert await harness.chats_and_texts(1) == [("home", "I see")]
     result = await harness.result()
     assert result.outcome is ToolOutcome.ERROR and reply in result.text
 
@@ -164,7 +167,7 @@ async def test_another_chat_is_refused_also_to_an_operator(harness: SendHarness)
     """Law 12: default deny; the agent gets the key that would allow it."""
     harness.model.say(harness.send_call("psst", to="simulated:stranger"), "I may not")
     harness.say("whisper")
-    assert await harness.sent_to(1) == [("home", "I may not")]
+    assert await harness.chats_and_texts(1) == [("home", "I may not")]
     result = await harness.result()
     assert result.outcome is ToolOutcome.REFUSED
     assert "add 'simulated:stranger' to send.allow" in result.text
@@ -177,7 +180,7 @@ async def test_a_message_to_the_home_channel_needs_an_approval(harness: SendHarn
     assert approval.why == "It sends a message to another chat: simulated:den."
     assert approval.command == "to home:\nthe disk is full"
     harness.say("/approve")
-    reply = await harness.sent_to(4)
+    reply = await harness.chats_and_texts(4)
     assert ("den", "the disk is full") in reply and reply[-1] == ("home", "reported")
 
 
@@ -186,7 +189,7 @@ async def test_a_denial_is_reported_to_the_agent_and_nothing_is_sent(harness: Se
     harness.say("report it")
     await harness.pending_approvals()
     harness.say("/deny")
-    reply = await harness.sent_to(3)
+    reply = await harness.chats_and_texts(3)
     assert "den" not in {chat for chat, _ in reply}
     assert (await harness.result()).outcome is ToolOutcome.REFUSED
 

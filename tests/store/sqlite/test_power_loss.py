@@ -111,11 +111,9 @@ async def test_a_power_cut_at_any_instant_loses_no_acknowledged_write(
     vfs: PowerLossVfs, tmp_path: Path, seed: int
 ) -> None:
     """K2: neither between commits nor during a checkpoint and a WAL reset."""
-    randomness, acknowledged, images = (
-        random.Random(seed),
-        set[str](),
-        list[tuple[set[str], Path]](),
-    )
+    randomness = random.Random(seed)
+    acknowledged: set[str] = set()
+    images: list[tuple[set[str], Path]] = []  # what was acknowledged before each power cut
     (tmp_path / "home").mkdir()
 
     def cut_power() -> None:
