@@ -150,10 +150,10 @@ def test_no_grapheme_is_split(grapheme: str) -> None:
         assert sum(part.count(grapheme) for part in parts) == 20, parts
 
 
-@pytest.mark.parametrize("grapheme", ["_a", "*a ", "`a``", "> ", "[a](", "[", "- ", "<", "~~a", "|\n"])
-def test_a_hostile_text_takes_no_longer_than_another(grapheme: str) -> None:
+@pytest.mark.parametrize("piece", ["_a", "*a ", "`a``", "> ", "[a](", "[", "- ", "<", "~~a", "|\n"])
+def test_a_hostile_text_takes_no_longer_than_another(piece: str) -> None:
     """Law 14: with a square of its length, this would not end before the test is stopped."""
-    parts = split_message(grapheme * 12_000, 2000)
+    parts = split_message(piece * 12_000, 2000)
     assert all(len(part) <= 2000 for part in parts)
 
 
