@@ -164,7 +164,7 @@ def run(directory: Path, *, sessions: int, steps: int) -> dict[str, dict[str, An
             browser,
             page,
             hash=f"#/sessions/{LONGEST}",
-            selector=".took-line span",
+            selector=".usage-line span",
             scroller=".transcript .scroller",
             by=-_BY,
             more=".older",

@@ -181,8 +181,8 @@ async def test_a_platform_that_breaks_a_promise_fails_its_check(
     broken_type: type[CorrectPlatform], promise: str
 ) -> None:
     (check,) = [each for each in CHECKS if str(each) == promise]
-    kept, broken = _service(), _service()
-    await check(SimulatedHarness(kept, CorrectPlatform(kept), over_network=False))
+    correct, broken = _service(), _service()
+    await check(SimulatedHarness(correct, CorrectPlatform(correct), over_network=False))
     failures = (AssertionError, pytest.fail.Exception, SendError, ConnectError, TimeoutError)
     with pytest.raises(failures):
         async with asyncio.timeout(1):  # a lost message would be waited for in vain

@@ -45,9 +45,9 @@ async def test_a_file_of_a_message_is_stored_and_its_text_is_extracted(
     await asyncio.to_thread(client.responses.create, model="holdfast", input=items)
     for way in ("chat", "responses"):
         (request,) = shared_gateway.model_requests(f"by {way}?")
-        told = str(request["messages"][-1]["content"])
-        assert "The meeting is on Tuesday" in told
-        assert "uploads/notes.html" in told
+        text = str(request["messages"][-1]["content"])
+        assert "The meeting is on Tuesday" in text
+        assert "uploads/notes.html" in text
     (request,) = shared_gateway.model_requests("by chat?")
     before = [str(each["content"]) for each in request["messages"]]
     assert any("look\n\n[Attached then, and not here: older.html]" in each for each in before)
@@ -70,7 +70,7 @@ async def test_the_same_request_again_is_the_same_message(
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "expected"),
     [
         ([part(data="", file_id="file-1")], "comes with its data"),
         ([part(data="%%%")], "damaged"),
@@ -79,12 +79,12 @@ async def test_the_same_request_again_is_the_same_message(
     ],
 )
 async def test_an_invalid_file_is_refused_with_its_path_in_the_request(
-    http: aiohttp.ClientSession, content: list[Body], told: str
+    http: aiohttp.ClientSession, content: list[Body], expected: str
 ) -> None:
     body = {"messages": [{"role": "user", "content": content}]}
     answer = await post(http, "/v1/chat/completions", body)
     assert answer["status"] == 400
-    assert told in answer["error"]["message"]
+    assert expected in answer["error"]["message"]
     assert answer["error"]["param"] == "messages[0].content[0]"
 
 

@@ -158,7 +158,7 @@ async def test_replies_survive_kill_9_and_are_delivered_once(new_gateway: NewGat
     interrupted_text = "[text told after the kill]"
     gateway.model.script(_silent("told after the kill"))
     interrupted = asyncio.create_task(ask(gateway, interrupted_text, message_id="m2", session="s"))
-    await until(lambda: gateway.asked("told after the kill"))
+    await until(lambda: gateway.model_requests("told after the kill"))
     gateway.end(signal.SIGKILL)
     with pytest.raises(aiohttp.ClientError):
         await interrupted
@@ -168,7 +168,7 @@ async def test_replies_survive_kill_9_and_are_delivered_once(new_gateway: NewGat
     assert await ask(gateway, "told before the kill", message_id="m1", session="s") == first
     status, _ = await ask(gateway, "something else", message_id="m1", session="s")
     assert status == 409
-    assert len(gateway.asked("told before the kill")) == 1
+    assert len(gateway.model_requests("told before the kill")) == 1
     ledger = gateway.ledger()
     assert (ledger["accepted"], ledger["answered"]) == (2, 2)
 
@@ -189,7 +189,11 @@ async def test_clients_survive_a_stop_in_the_middle_of_a_turn(new_gateway: NewGa
         gateway.model.script(_silent("carried over"), _silent("told the name"))
         named = ask_later("[text carried over]", **{"X-Holdfast-Message-Id": "carried"})
         nameless = ask_later("[text told the name]")
-        await until(lambda: gateway.asked("carried over") and gateway.asked("told the name"))
+        await until(
+            lambda: (
+                gateway.model_requests("carried over") and gateway.model_requests("told the name")
+            )
+        )
         assert await asyncio.to_thread(gateway.end) == 0
         with pytest.raises(openai.InternalServerError, match="X-Holdfast-Message-Id: ") as caught:
             await nameless

@@ -180,10 +180,10 @@ def test_each_error_has_the_class_that_the_client_gives_it(
     client: openai.OpenAI, shared_gateway: GatewayProcess
 ) -> None:
     with (
-        shared_gateway.client(api_key="sk-wrong", max_retries=0) as stranger,
+        shared_gateway.client(api_key="sk-wrong", max_retries=0) as unauthorised_client,
         pytest.raises(openai.AuthenticationError, match="holdfast token"),
     ):
-        stranger.models.list()
+        unauthorised_client.models.list()
     tool: Any = {"type": "function", "function": {"name": "f", "parameters": {}}}
     with pytest.raises(openai.BadRequestError, match="brings its own tools") as caught:
         client.chat.completions.create(model="holdfast", messages=user("x"), tools=[tool])
@@ -227,5 +227,5 @@ def test_a_secret_is_in_no_stream_and_no_response(
     whole = client.chat.completions.create(model="holdfast", messages=user(text))
     assert whole.choices[0].message.content == "it is [redacted], keep it"
     chunks = client.chat.completions.create(model="holdfast", messages=user(text), stream=True)
-    told = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
-    assert told == "it is [redacted], keep it"
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+    assert text == "it is [redacted], keep it"

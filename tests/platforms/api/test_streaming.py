@@ -241,9 +241,9 @@ STREAMS: list[tuple[str, Sequence[TurnEvent], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "events", "told"), STREAMS, ids=[case[0] for case in STREAMS])
+@pytest.mark.parametrize(("name", "events", "expected"), STREAMS, ids=[case[0] for case in STREAMS])
 def test_a_streamed_reply_only_ever_grows(
-    name: str, events: Sequence[TurnEvent], told: str
+    name: str, events: Sequence[TurnEvent], expected: str
 ) -> None:
     telling = AnswerText()
-    assert "".join(telling.delta(event) for event in events) == told
+    assert "".join(telling.delta(event) for event in events) == expected

@@ -202,5 +202,5 @@ class FakeDiscord:
         and are in no message that is fetched."""
         if channel in (ANN_DM, BOB_DM):
             return {}
-        member = {"nick": None, "roles": [], "joined_at": WHEN, "deaf": False, "mute": False}
+        member: Json = {"nick": None, "roles": [], "joined_at": WHEN, "deaf": False, "mute": False}
         return {"guild_id": GUILD, "member": {**member, "flags": 0}}

@@ -125,8 +125,9 @@ class FakeRestApi:
         channel = self._known(request)
         body, files = await self._read(request)
         self.vendor.bodies.append(body)
-        if self.vendor.faults and isinstance(self.vendor.faults[0], DiscordError):
-            raise self.vendor.faults.popleft()
+        if self.vendor.faults and isinstance(error := self.vendor.faults[0], DiscordError):
+            self.vendor.faults.popleft()
+            raise error
         _check(body, files)
         # `enforce_nonce`: of one nonce there is one message for some minutes, which is answered.
         nonce = str(body.get("nonce", ""))

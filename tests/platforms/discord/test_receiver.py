@@ -106,7 +106,9 @@ async def test_a_message_without_text_is_described_as_text(
     lists: dict[str, Any] = {"attachments": [], "embeds": [], "mentions": [], "mention_roles": []}
     rest = {"type": 0, "timestamp": WHEN, "edited_timestamp": None, "flags": 0}
     shot = [{"message": {"content": "the plan", **rest, **lists}}]
-    said = [{"sticker_items": [{"id": "1", "name": "Wave", "format_type": 1}]}]
+    said: list[dict[str, Any]] = [
+        {"sticker_items": [{"id": "1", "name": "Wave", "format_type": 1}]}
+    ]
     said += [{"message_snapshots": shot, "message_reference": {"type": 1, "channel_id": TEXT}}]
     found = await received(vendor, tmp_path, *said)
     assert [each.text for each in found] == ["[Sticker: Wave]", "[Forwarded: the plan]"]
@@ -227,10 +229,10 @@ async def test_a_missing_message_content_intent_is_refused_with_a_remedy(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     vendor.content_allowed = False
-    with pytest.raises(ConnectRefused, match="message content intent") as told:
+    with pytest.raises(ConnectRefused, match="message content intent") as raised:
         async with new_platform(vendor, tmp_path).connect(RecordingIntake()):
             pass
-    assert "Message Content Intent" in told.value.remedy
+    assert "Message Content Intent" in raised.value.remedy
     async with new_platform(vendor, tmp_path, message_content=False).connect(RecordingIntake()):
         pass
 

@@ -61,9 +61,9 @@ async def test_a_global_rate_limit_is_distinguished_from_one_of_a_channel(
     async with platform.connect(RecordingIntake()):
         for everywhere in (True, False):
             vendor.faults.append(flood(0.25, everywhere=everywhere))
-            with pytest.raises(Throttled) as told:
+            with pytest.raises(Throttled) as raised:
                 await platform.send(outbound("hello"))
-            assert (told.value.retry_after, told.value.whole_account) == (0.25, everywhere)
+            assert (raised.value.retry_after, raised.value.whole_account) == (0.25, everywhere)
 
 
 async def test_a_deleted_message_cannot_be_edited(vendor: FakeDiscord, tmp_path: Path) -> None:
@@ -141,10 +141,10 @@ async def test_a_slash_command_becomes_a_message_of_its_chat(
 
 
 @pytest.mark.parametrize(
-    ("error", "told"), [(NotAllowed("no"), "may not"), (IntakeClosed("no"), "Try again")]
+    ("error", "expected"), [(NotAllowed("no"), "may not"), (IntakeClosed("no"), "Try again")]
 )
 async def test_a_rejected_button_press_gets_a_private_response_and_is_not_retried(
-    vendor: FakeDiscord, tmp_path: Path, error: NotAllowed | IntakeClosed, told: str
+    vendor: FakeDiscord, tmp_path: Path, error: NotAllowed | IntakeClosed, expected: str
 ) -> None:
     intake = RecordingIntake()
     intake.fail_next(error)
@@ -152,7 +152,7 @@ async def test_a_rejected_button_press_gets_a_private_response_and_is_not_retrie
         vendor.interact(2, {"id": "1", "name": "stop", "type": 1})
         await until(lambda: vendor.callbacks)
     (callback,) = vendor.callbacks
-    assert told in callback["data"]["content"]
+    assert expected in callback["data"]["content"]
     assert (callback["data"]["flags"], intake.accepted) == (64, [])
 
 

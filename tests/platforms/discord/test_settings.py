@@ -25,8 +25,8 @@ token = "env:ONE"
 [platforms.discord.accounts.work]
 token = "env:TWO"
 """
-    doors = open_accounts(tmp_path / "home", text, {"ONE": "1", "TWO": "2"})
-    assert [(each.name, each.account) for each in doors] == [
+    platforms = open_accounts(tmp_path / "home", text, {"ONE": "1", "TWO": "2"})
+    assert [(each.name, each.account) for each in platforms] == [
         ("discord", "default"),
         ("discord", "work"),
     ]
@@ -37,7 +37,7 @@ async def test_a_library_that_is_not_installed_blocks_the_account_and_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "discord", None)  # what Python has of a module that is not
     monkeypatch.delitem(sys.modules, "holdfast.platforms.discord.connection", raising=False)
-    with pytest.raises(ConnectRefused) as told:
+    with pytest.raises(ConnectRefused) as raised:
         async with new_platform(vendor, tmp_path).connect(RecordingIntake()):
             pass
-    assert "pip install 'holdfast[discord]'" in told.value.remedy
+    assert "pip install 'holdfast[discord]'" in raised.value.remedy

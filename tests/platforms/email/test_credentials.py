@@ -242,7 +242,7 @@ async def test_a_rotated_refresh_token_is_stored_until_a_new_one_is_configured(
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         ({"token_url": "http://example.org/token"}, "with https"),
         ({"client_id": ""}, "client_id is missing"),
@@ -250,7 +250,7 @@ async def test_a_rotated_refresh_token_is_stored_until_a_new_one_is_configured(
         ({"password": "env:P"}, "two ways to log in"),
     ],
 )
-def test_an_incomplete_login_is_named_with_a_remedy(change: dict[str, str], told: str) -> None:
+def test_an_incomplete_login_is_named_with_a_remedy(change: dict[str, str], expected: str) -> None:
     whole = EmailSettings(
         address="bot@example.org",
         token_url="https://example.org/token",
@@ -260,5 +260,5 @@ def test_an_incomplete_login_is_named_with_a_remedy(change: dict[str, str], told
         smtp_host="smtp.example.org",
         authserv_id="mx.example.org",
     )
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=expected):
         EmailSettings(**{**msgspec.structs.asdict(whole), **change})

@@ -231,12 +231,12 @@ def test_any_damaged_mail_is_parsed_or_ignored() -> None:
     message.add_attachment(b"\x00" * 50, maintype="image", subtype="png", filename="ä.png")
     whole = message.as_bytes()
     for _ in range(150):
-        torn = bytearray(whole)
+        damaged = bytearray(whole)
         for _ in range(chance.randrange(1, 12)):
-            at = chance.randrange(len(torn))
-            torn[at : at + chance.choice((0, 0, 1, 30))] = chance.choice(PIECES)
-        headers_alone = message_from_bytes(bytes(torn).partition(b"\n\n")[0])
-        text = parse_mail(bytes(torn)).text
+            at = chance.randrange(len(damaged))
+            damaged[at : at + chance.choice((0, 0, 1, 30))] = chance.choice(PIECES)
+        headers_alone = message_from_bytes(bytes(damaged).partition(b"\n\n")[0])
+        text = parse_mail(bytes(damaged)).text
         with suppress(MailIgnored):
             letter = READER.parse(
                 headers_alone, READER.verify_sender(headers_alone), text, cursor=""

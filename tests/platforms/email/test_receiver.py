@@ -97,7 +97,7 @@ async def test_skipped_mail_is_read_once(box: BotMailbox, caplog: pytest.LogCapt
             await box.deliver_mail("hello")
             await box.wait_for_texts("hello")
         mark = checkpoint_of(box.settings(), box.folder)
-        while (kept := await mark.load()) is None or kept.uid < 5:
+        while (position := await mark.load()) is None or position.uid < 5:
             await asyncio.sleep(0.01)
     for why in (
         "a report about",
@@ -244,10 +244,10 @@ async def test_a_password_that_smtp_rejects_is_refused_permanently(
     async with encrypted_settings(
         box.mail_server, by=ConnectionSecurity.TLS, password="another"
     ) as settings:
-        with pytest.raises(ConnectRefused, match="password is not accepted") as told:
+        with pytest.raises(ConnectRefused, match="password is not accepted") as raised:
             async with box.connected(**settings):
                 pass
-    assert "platforms.email.password" in told.value.remedy
+    assert "platforms.email.password" in raised.value.remedy
 
 
 async def test_setup_checks_the_account_without_writing_a_file(box: BotMailbox) -> None:

@@ -88,9 +88,9 @@ async def test_an_unknown_outcome_is_resolved_in_the_sent_folder(mail_server: Ma
     async def wait(seconds: float) -> None:
         waited.append(seconds)
 
-    kept = compose(outbound("hello", address("ann@localhost")), None, settings=settings, at=0.0)
-    renamed = kept.source.replace(kept.message_id.encode(), b"<0@outlook.example>")
-    for source in (kept.source, renamed.replace(b"Delivery: d1", b"Delivery: d2")):
+    composed = compose(outbound("hello", address("ann@localhost")), None, settings=settings, at=0.0)
+    renamed = composed.source.replace(composed.message_id.encode(), b"<0@outlook.example>")
+    for source in (composed.source, renamed.replace(b"Delivery: d1", b"Delivery: d2")):
         await asyncio.to_thread(mail_server.add_sent_copy, source, of=bot)
     sent = SentFolder(
         lambda: open_mailbox(settings, PasswordCredentials(SECRETS["password"]), None),
@@ -98,7 +98,7 @@ async def test_an_unknown_outcome_is_resolved_in_the_sent_folder(mail_server: Ma
         copies=SentCopies.SERVER,
         sleep=wait,
     )
-    assert await sent.contains(kept.message_id, "d1")
+    assert await sent.contains(composed.message_id, "d1")
     assert await sent.contains("<2@localhost>", "d2")
     assert not await sent.contains("<3@localhost>", "d3")
     assert len(waited) == 3  # a server may take a moment to put it there

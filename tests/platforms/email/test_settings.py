@@ -25,7 +25,7 @@ allow = ["ann@example.org"]
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         (('address = "bot@example.org"', ""), "address is missing"),
         (('password = "env:ONE"', ""), "password is missing"),
@@ -37,9 +37,9 @@ allow = ["ann@example.org"]
     ],
 )
 def test_a_wrong_setting_is_named_with_a_remedy(
-    tmp_path: Path, change: tuple[str, str], told: str
+    tmp_path: Path, change: tuple[str, str], expected: str
 ) -> None:
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=expected):
         load(write_config(tmp_path / "home", WHOLE.replace(*change)), ENVIRON)
 
 

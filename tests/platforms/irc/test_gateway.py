@@ -43,7 +43,7 @@ async def test_on_a_real_server_an_allowed_user_gets_replies_and_approves_by_tex
             while not ann.texts():
                 ann.say("clean up", bot)
                 await until(lambda: {"401"} & set(ann.verbs()) or ann.texts())
-                ann.read[:] = [heard for heard in ann.read if heard.command != "401"]
+                ann.read[:] = [received for received in ann.read if received.command != "401"]
             await until(lambda: "I wait for" in ann.texts()[-1])
             eve.say("!approve", bot)
             await until(eve.texts)

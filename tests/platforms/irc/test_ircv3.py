@@ -67,13 +67,13 @@ async def test_a_channel_is_one_chat_however_the_server_writes_it(
     async with platform.connect(intake):
         for channel in ("#TEAM", "#team", "#OPS{1}", "#oPs[1]"):
             server.say("holdfast: hello", to=channel)
-        heard = await intake.wait_for_attempts(4)
+        received = await intake.wait_for_attempts(4)
         assert [platform.normalise_chat_id(each) for each in ("#OPS{1}", "#Ops[1]")] == [
             chat,
             "#ops[1]",
         ]
         await platform.send(outbound("hi", platform.normalise_chat_id("#OPS{1}")))
-    assert [each.source.chat_id for each in heard] == ["#team", "#team", chat, "#ops[1]"]
+    assert [each.source.chat_id for each in received] == ["#team", "#team", chat, "#ops[1]"]
 
 
 async def test_wrong_credentials_are_refused_permanently(
@@ -124,8 +124,8 @@ async def test_a_reply_goes_to_the_current_nick_of_the_account(
     platform, intake = open_platform(), RecordingIntake()
     async with platform.connect(intake):
         server.say("hello", by="annie!~a@home.example", account="ann")
-        (heard,) = await intake.wait_for_attempts(1)
-        await platform.send(outbound("hello", heard.source.chat_id))
+        (received,) = await intake.wait_for_attempts(1)
+        await platform.send(outbound("hello", received.source.chat_id))
     assert server.bot_messages[-1].param(0) == "annie"
     server.names = {"ann": "mallory!~m@elsewhere.example"}
     async with platform.connect(intake):
@@ -146,9 +146,9 @@ async def test_a_receipt_means_that_the_server_accepted_every_line(
         named = receipt.platform_message_id
         assert named == ("d1" if "echo-message" in less else server.history[0].tags["msgid"])
         server.faults.append(fake_ircv3.flood)
-        with pytest.raises(Throttled) as told:
+        with pytest.raises(Throttled) as raised:
             await platform.send(outbound("four", "ann"))
-        assert told.value.retry_after == 7
+        assert raised.value.retry_after == 7
         server.faults.append(fake_ircv3.gone)
         with pytest.raises(SendRejected):
             await platform.send(outbound("four", "ann"))

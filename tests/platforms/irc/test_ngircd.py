@@ -61,20 +61,20 @@ async def test_private_and_channel_messages_reach_intake_in_order(
         ann.say(f"{bot.upper()}: are you there?", channel)
         ann.say(f"\x01ACTION waves at {bot}\x01", channel)
         ann.say(f"not to {bot}x", channel)
-        heard = await intake.wait_for_attempts(5)
-    assert [(each.text, each.mentioned) for each in heard] == [
+        received = await intake.wait_for_attempts(5)
+    assert [(each.text, each.mentioned) for each in received] == [
         ("hello there", False),
         ("lunch, anybody?", False),
         ("are you there?", True),
         (f"* {ann.nick} waves at {bot}", True),
         (f"not to {bot}x", False),
     ]
-    alone, together = heard[0].source, heard[1].source
+    alone, together = received[0].source, received[1].source
     assert (alone.chat_id, alone.chat_type) == (ann.mask, ChatType.DM)
     assert (together.chat_id, together.chat_type) == (channel, ChatType.GROUP)
-    assert {each.source.user_id for each in heard} == {ann.mask}
+    assert {each.source.user_id for each in received} == {ann.mask}
     assert alone.user_name == ann.nick
-    assert len({each.event_id for each in heard}) == 5
+    assert len({each.event_id for each in received}) == 5
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,8 @@ async def test_commands_may_start_with_an_exclamation_mark(
     intake = RecordingIntake()
     async with platform.connect(intake):
         ann.say(said.format(bot=bot), bot)
-        (heard,) = await intake.wait_for_attempts(1)
-    assert heard.text == text.format(bot=bot)
+        (received,) = await intake.wait_for_attempts(1)
+    assert received.text == text.format(bot=bot)
 
 
 async def test_an_unaddressed_command_in_a_channel_is_not_a_command(
@@ -107,8 +107,8 @@ async def test_an_unaddressed_command_in_a_channel_is_not_a_command(
         ann.do("JOIN", channel)
         ann.say("!help", channel)
         ann.say(f"{bot}: !help", channel)
-        heard = await intake.wait_for_attempts(2)
-    assert [each.text for each in heard] == ["!help", "/help"]
+        received = await intake.wait_for_attempts(2)
+    assert [each.text for each in received] == ["!help", "/help"]
 
 
 async def test_a_message_that_cannot_be_stored_is_retried_until_it_is(
@@ -158,13 +158,13 @@ async def test_a_reply_follows_a_changed_nick(
     async with platform.connect(intake):
         ann.do("JOIN", channel)
         ann.say("hello", bot)
-        (heard,) = await intake.wait_for_attempts(1)
+        (received,) = await intake.wait_for_attempts(1)
         ann.do("NICK", new_nick("anna"))
         ann.say("here I am", bot)
         await intake.wait_for_attempts(2)
         for seconds in (0, 3600):
             clock.passed = seconds
-            await platform.send(outbound(f"after {seconds}", heard.source.chat_id))
+            await platform.send(outbound(f"after {seconds}", received.source.chat_id))
         await until(lambda: ann.texts() == ["after 0", "after 3600"])
 
 

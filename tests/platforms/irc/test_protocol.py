@@ -22,10 +22,10 @@ _LAST = st.text(st.characters(codec="utf-8", exclude_characters="\x00\r\n"))
 @given(tag=_VALUE, last=_LAST)
 def test_a_formatted_line_parses_to_the_same_message(tag: str, last: str) -> None:
     """https://ircv3.net/specs/extensions/message-tags#escaping-values"""
-    heard = parse_line(format_line("PRIVMSG", "#team", last, tags={"+note": tag, "label": "x"}))
-    assert heard is not None
-    assert (heard.command, heard.params) == ("PRIVMSG", ("#team", last))
-    assert heard.tags == {"+note": tag, "label": "x"}
+    received = parse_line(format_line("PRIVMSG", "#team", last, tags={"+note": tag, "label": "x"}))
+    assert received is not None
+    assert (received.command, received.params) == ("PRIVMSG", ("#team", last))
+    assert received.tags == {"+note": tag, "label": "x"}
 
 
 @pytest.mark.parametrize("ending", ["\r", "\n", "\x00"])
@@ -37,8 +37,8 @@ def test_no_formatted_line_contains_a_second_command(ending: str) -> None:
 
 @given(st.binary(max_size=80))
 def test_any_bytes_of_a_server_can_be_parsed(raw: bytes) -> None:
-    heard = parse_line(raw)
-    assert heard is None or heard.command
+    received = parse_line(raw)
+    assert received is None or received.command
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_any_bytes_of_a_server_can_be_parsed(raw: bytes) -> None:
         (b"\r\n", None),
     ],
 )  # fmt: skip
-def test_a_line_is_parsed_by_the_grammar(raw: bytes, heard: IrcMessage | None) -> None:
+def test_a_line_is_parsed_by_the_grammar(raw: bytes, received: IrcMessage | None) -> None:
     """https://modern.ircdocs.horse/#message-format"""
-    assert parse_line(raw) == heard
+    assert parse_line(raw) == received
 
 
 def test_names_are_compared_by_the_casemapping_of_the_server() -> None:

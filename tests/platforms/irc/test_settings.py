@@ -28,7 +28,7 @@ TABLE = '[platforms.irc]\nhost = "irc.example.org"\n'
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("[platforms.irc]\n", "host is missing"),
         (f'{TABLE}nick = "9lives"\n', "nick"),
@@ -49,8 +49,8 @@ TABLE = '[platforms.irc]\nhost = "irc.example.org"\n'
         (f'{TABLE}chanels = ["#a"]\n', "channels"),
     ],
 )
-def test_a_wrong_setting_is_named_with_a_remedy(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_a_wrong_setting_is_named_with_a_remedy(tmp_path: Path, text: str, expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected):
         load(write_config(tmp_path / "home", text), {"PW": "x"})
 
 
@@ -66,19 +66,19 @@ def test_a_channel_has_one_chat_id_in_any_spelling(
 ) -> None:
     """One chat has one queue and one session, whoever names it: a person, a job or the file."""
     (platform,) = open_accounts(tmp_path / "home", TABLE, {})
-    doors = PlatformRegistry([platform], clock=SystemClock())
-    chats = ChatAddressBook(doors)
+    platforms = PlatformRegistry([platform], clock=SystemClock())
+    chats = ChatAddressBook(platforms)
     assert [chats.find(f"irc:{each}").chat_id for each in ("#TEAM", "Ann")] == ["#team", "Ann"]
     settings = Settings(platforms={"irc": IrcSettings(host="irc.example.org", home="#Team")})
-    homes = HomeChannels(LiveSettings(settings), doors, reads=None)  # type: ignore[arg-type]  # it asks nobody
+    homes = HomeChannels(LiveSettings(settings), platforms, reads=None)  # type: ignore[arg-type]  # it asks nobody
     assert [each.address.chat_id for each in homes.all()] == ["#team"]
     irc_user = JobRequester(
         source=Source(platform="irc", account="default", chat_id="ann", user_id="ann"),
         principal=PrincipalId("ann"),
         is_operator=True,
     )
-    told = JobDestinations(doors, homes).check("irc:#Team", RunSession.FRESH, irc_user)
-    assert told is not None and told.chat_id == "#team"
+    expected = JobDestinations(platforms, homes).check("irc:#Team", RunSession.FRESH, irc_user)
+    assert expected is not None and expected.chat_id == "#team"
 
 
 def test_an_account_is_written_as_it_was_registered(tmp_path: Path) -> None:
@@ -95,8 +95,11 @@ password = "env:PW"
 [platforms.irc.accounts.old]
 enabled = false
 """
-    doors = open_accounts(tmp_path / "home", text, {"PW": "x"})
-    assert [(each.name, each.account) for each in doors] == [("irc", "default"), ("irc", "oftc")]
+    platforms = open_accounts(tmp_path / "home", text, {"PW": "x"})
+    assert [(each.name, each.account) for each in platforms] == [
+        ("irc", "default"),
+        ("irc", "oftc"),
+    ]
     config = load(tmp_path / "home", {"PW": "x"})
     assert credential_identities(config)["irc", "oftc"] == ("irc", "irc.oftc.net", "hold")
 

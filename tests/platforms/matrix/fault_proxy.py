@@ -9,6 +9,7 @@ from typing import Any
 
 import aiohttp
 from aiohttp import web
+from yarl import URL
 
 _HOP = frozenset({"connection", "transfer-encoding", "content-encoding", "content-length", "date"})
 
@@ -105,15 +106,15 @@ class MatrixFaultProxy:
         url = self._server + request.raw_path
         data = await request.read()
         async with self._http.request(
-            request.method, aiohttp.client.URL(url, encoded=True), data=data, headers=headers
+            request.method, URL(url, encoded=True), data=data, headers=headers
         ) as answer:
             body = await answer.read()
             if request.path.endswith("/sync"):
                 sync = json.loads(body)
                 self._remember(sync)
                 body = self._with_device_messages(sync, request.query.get("since"))
-            kept = {k: v for k, v in answer.headers.items() if k.lower() not in _HOP}
-            return web.Response(status=answer.status, body=body, headers=kept)
+            forwarded_headers = {k: v for k, v in answer.headers.items() if k.lower() not in _HOP}
+            return web.Response(status=answer.status, body=body, headers=forwarded_headers)
 
     def _with_device_messages(self, sync: dict[str, Any], since: str | None) -> bytes:
         """The sync with device messages, now or later: between servers they are often late. They

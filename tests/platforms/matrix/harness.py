@@ -83,7 +83,7 @@ class MatrixHarness(PlatformHarness):
     async def bot_messages(self) -> Sequence[VisibleMessage]:
         await asyncio.sleep(0.03)  # callers poll, and the server needs time
         found: dict[str, tuple[int, VisibleMessage]] = {}
-        rooms = [room for place, room in self._rooms.items() if place is not ChatKind.THREAD]
+        rooms = [room for kind, room in self._rooms.items() if kind is not ChatKind.THREAD]
         for room_id in rooms:
             for event in await self._bot.events(room_id, by=self._bot.user_id, since=self._since):
                 if event["type"] == "m.room.message":
@@ -134,14 +134,14 @@ class MatrixHarness(PlatformHarness):
         content, relation = event["content"], event["content"].get("m.relates_to", {})
         when, edited = event["origin_server_ts"], relation.get("rel_type") == "m.replace"
         threaded = relation.get("rel_type") == "m.thread"
-        place = ChatKind.DM if room_id != self._rooms.get(ChatKind.GROUP) else ChatKind.GROUP
-        files = ()
+        kind = ChatKind.DM if room_id != self._rooms.get(ChatKind.GROUP) else ChatKind.GROUP
+        files: tuple[OutboundFile, ...] = ()
         if "url" in content:
             data = await self._bot.download(content["url"])
             files = (OutboundFile(name=content["filename"], data=data),)
         shown = VisibleMessage(
             text=content.get("m.new_content", content)["body"],
-            chat=ChatKind.THREAD if threaded else place,
+            chat=ChatKind.THREAD if threaded else kind,
             files=files,
             reply_to=relation.get("m.in_reply_to", {}).get("event_id"),
         )

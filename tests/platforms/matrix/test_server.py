@@ -185,8 +185,8 @@ async def test_an_edit_belongs_to_the_thread_of_what_it_changes(
     async with new_platform(synapse.base_url, bot, folder).connect(intake):
         await ann.say(room, "after")
         await intake.wait_for_attempts(4)
-    places = [(each.text, each.source.thread_id, each.message_id) for each in intake.accepted[:3]]
-    assert places == [("root", None, root), ("helo", root, name), ("hello", root, name)]
+    found = [(each.text, each.source.thread_id, each.message_id) for each in intake.accepted[:3]]
+    assert found == [("root", None, root), ("helo", root, name), ("hello", root, name)]
     assert intake.accepted[-1].text == "after"
 
 
@@ -214,10 +214,10 @@ async def test_a_wrong_password_blocks_the_account_with_a_remedy(
     synapse: Synapse, bot: Account, tmp_path: Path
 ) -> None:
     wrong = Account(name=bot.name.replace("bot", "nobody"), token="")
-    with pytest.raises(ConnectRefused) as told:
+    with pytest.raises(ConnectRefused) as raised:
         async with new_platform(synapse.base_url, wrong, tmp_path).connect(RecordingIntake()):
             pass
-    assert "platforms.matrix.password" in told.value.remedy
+    assert "platforms.matrix.password" in raised.value.remedy
 
 
 async def test_setup_learns_whose_credentials_those_are_and_leaves_no_device(
@@ -314,8 +314,8 @@ async def test_a_message_whose_keys_are_late_is_announced_and_decrypted_when_the
             proxy.keys_late = False
             await eve.say(room, "on time")
             await until(lambda: len(intake.accepted) == 3)
-    told, *read = [each.text for each in intake.accepted]
-    assert "encrypted, and the key to it has not come" in told
+    notice, *read = [each.text for each in intake.accepted]
+    assert "encrypted, and the key to it has not come" in notice
     assert read == ["late", "on time"]
 
 
@@ -330,8 +330,8 @@ async def test_nothing_is_sent_in_clear_to_a_room_that_is_encrypted(
         try:
             await platform.send(outbound("secret", address(room)))
         except SendRejected as error:
-            told = str(error)
-    assert "pip install 'holdfast[matrix,e2e]'" in told
+            notice = str(error)
+    assert "pip install 'holdfast[matrix,e2e]'" in notice
     assert await eve.messages_by(bot.name) == []
 
 

@@ -22,7 +22,7 @@ HOME = '[platforms.matrix]\nhomeserver = "https://example.org"\nuser = "@bot:exa
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("[platforms.matrix]\n", "user = '' is no name of a Matrix account"),
         ('[platforms.matrix]\nuser = "bot"\n', 'user = "@bot:example.org"'),
@@ -31,8 +31,8 @@ HOME = '[platforms.matrix]\nhomeserver = "https://example.org"\nuser = "@bot:exa
         (HOME + 'password = "env:A"\ntoken = "env:A"\n', "exclude each other"),
     ],
 )
-def test_a_missing_setting_is_named_with_a_remedy(text: str, told: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_a_missing_setting_is_named_with_a_remedy(text: str, expected: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=expected):
         load(write_config(tmp_path / "home", text), {"A": "secret"})
 
 
@@ -49,27 +49,27 @@ def test_a_library_that_is_not_installed_blocks_the_account_and_is_named(
     monkeypatch.setitem(sys.modules, "nio", None)  # what Python has of a module that is not
     monkeypatch.delitem(sys.modules, "holdfast.platforms.matrix.encryption", raising=False)
     monkeypatch.delitem(sys.modules, "holdfast.platforms.matrix.encryption", raising=False)
-    with pytest.raises(ConnectRefused) as told:
+    with pytest.raises(ConnectRefused) as raised:
         _import_encryption()
-    assert "pip install 'holdfast[matrix]'" in told.value.remedy
+    assert "pip install 'holdfast[matrix]'" in raised.value.remedy
 
 
 async def test_an_unreachable_server_is_retried(tmp_path: Path) -> None:
     platform = new_platform(
         "http://127.0.0.1:1", Account(name="@bot:localhost", token=""), tmp_path
     )
-    with pytest.raises(Exception, match="cannot be reached") as told:
+    with pytest.raises(Exception, match="cannot be reached") as raised:
         async with platform.connect(None):  # type: ignore[arg-type]
             pass
-    assert not isinstance(told.value, ConnectRefused)
+    assert not isinstance(raised.value, ConnectRefused)
 
 
 def test_sync_positions_are_ordered_by_number() -> None:
     """The tokens of a server cannot be compared."""
-    place = SyncPosition(number=9, since="s9_1")
-    assert SyncPosition.parse(str(place)) == place
-    assert place.next("s10 2").number == 10
-    assert SyncPosition.parse(str(place.next("s10 2"))) == place.next("s10 2")
+    position = SyncPosition(number=9, since="s9_1")
+    assert SyncPosition.parse(str(position)) == position
+    assert position.next("s10 2").number == 10
+    assert SyncPosition.parse(str(position.next("s10 2"))) == position.next("s10 2")
     assert [SyncPosition.parse(each) for each in (None, "", "s9", "x s9")] == [None] * 4
 
 

@@ -34,7 +34,7 @@ def new_platform(
     **settings: Any,
 ) -> SlackPlatform:
     """Without a folder, the checkpoint is in a temporary one of its own."""
-    way = {"signing_secret": "env:S"} if posted else {"app_token": "env:A"}
+    credentials: dict[str, Any] = {"signing_secret": "env:S"} if posted else {"app_token": "env:A"}
     secrets = {"token": Secret(vendor.token)}
     secrets |= (
         {"signing_secret": Secret(SIGNING_SECRET)}
@@ -44,7 +44,7 @@ def new_platform(
     return SlackPlatform(
         secrets,
         account="default",
-        settings=SlackSettings(token="env:T", base_url=base_url, **way, **settings),
+        settings=SlackSettings(token="env:T", base_url=base_url, **credentials, **settings),
         folder=folder or _of_its_own(vendor),
         clock=clock or SystemClock(),
         timeout=limit,
@@ -72,8 +72,8 @@ async def listening(platform: SlackPlatform) -> AsyncIterator[str]:
 
 
 def outbound(text: str, *, chat: str = dm(ANN), thread: str | None = None, **more: Any) -> Outbound:
-    place = address(chat, thread_id=thread)
-    return Outbound(delivery_id=DeliveryId("d1"), address=place, text=text, **more)
+    to = address(chat, thread_id=thread)
+    return Outbound(delivery_id=DeliveryId("d1"), address=to, text=text, **more)
 
 
 def change(message_id: str, text: str, *, chat: str = dm(ANN)) -> MessageEdit:

@@ -97,8 +97,8 @@ class FakeWebApi:
     async def _post_message(self, args: Args) -> Json:
         """https://docs.slack.dev/reference/methods/chat.postMessage"""
         check_message(args)
-        kept = ("text", "blocks", "thread_ts", "metadata")
-        content = {key: args[key] for key in kept if args.get(key) is not None}
+        fields = ("text", "blocks", "thread_ts", "metadata")
+        content = {key: args[key] for key in fields if args.get(key) is not None}
         message = self._vendor.post(self._chat(args), content)
         return {"channel": message["channel"], "ts": message["ts"], "message": message}
 
@@ -203,10 +203,10 @@ class FakeWebApi:
             raise SlackError("missing_scope", needed="reactions:write")
         if args.get("name") not in EMOJI:
             raise SlackError("invalid_name")
-        place = self._chat(args), str(args.get("timestamp"))
-        if place not in {(each["channel"], each["ts"]) for each in self._vendor.messages}:
+        message_key = self._chat(args), str(args.get("timestamp"))
+        if message_key not in {(each["channel"], each["ts"]) for each in self._vendor.messages}:
             raise SlackError("message_not_found")
-        return self._vendor.reactions.setdefault(place, [])
+        return self._vendor.reactions.setdefault(message_key, [])
 
     async def _file_info(self, args: Args) -> Json:
         return {"file": self._known_file(str(args["file"]))}

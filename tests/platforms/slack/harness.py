@@ -27,7 +27,7 @@ from holdfast.testing.conformance import (
 
 SHORT_TIMEOUT = 1.0  # seconds until a platform gives up, where no response comes
 _ROOT = "1790000000.000000"  # the message that opened the thread, from before the connection
-_SEND_FAULTS = {
+_SEND_FAULTS: dict[VendorFault, SlackError | ConnectionFault] = {
     VendorFault.RATE_LIMIT: flood(7),
     VendorFault.REFUSED: SlackError("is_archived"),
     VendorFault.RECEIPT_LOST: ConnectionFault.RESET_AFTER,

@@ -63,16 +63,16 @@ async def test_a_check_of_a_connected_account_names_its_missing_scopes(
     vendor: FakeSlack, base_url: str
 ) -> None:
     platform = new_platform(vendor, base_url)
-    doors = PlatformRegistry([platform], clock=SystemClock())
+    registry = PlatformRegistry([platform], clock=SystemClock())
     async with platform.connect(RecordingIntake()):
-        assert doors.status_of(platform).missing_grants == ()
+        assert registry.status_of(platform).missing_grants == ()
         vendor.scopes = SCOPES.replace("commands,", "")
         await platform.probe()
-        (lack,) = doors.status_of(platform).missing_grants
+        (lack,) = registry.status_of(platform).missing_grants
         assert "the scope commands: there is no /holdfast" in lack
         vendor.scopes = SCOPES  # somebody has installed the app again
         await platform.probe()
-        assert doors.status_of(platform).missing_grants == ()
+        assert registry.status_of(platform).missing_grants == ()
 
 
 def test_the_manifest_asks_for_what_is_needed_and_for_nothing_else() -> None:

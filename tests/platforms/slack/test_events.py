@@ -283,7 +283,7 @@ async def test_a_half_open_socket_reports_no_activity(
 
 
 @pytest.mark.parametrize(
-    ("method", "error", "told"),
+    ("method", "error", "expected"),
     [
         ("auth.test", SlackError("invalid_auth"), "invalid_auth"),
         ("auth.test", SlackError("account_inactive"), "account_inactive"),
@@ -301,10 +301,10 @@ async def test_a_configuration_error_at_slack_is_refused_with_a_remedy(
     intake: RecordingIntake,
     method: str,
     error: SlackError,
-    told: str,
+    expected: str,
 ) -> None:
     vendor.faults.add(method, error)
-    with pytest.raises(ConnectRefused, match=told) as refused:
+    with pytest.raises(ConnectRefused, match=expected) as refused:
         async with new_platform(vendor, base_url).connect(intake):
             pass
     assert "api.slack.com/apps" in refused.value.remedy

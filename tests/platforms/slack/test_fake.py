@@ -70,21 +70,21 @@ async def test_refusals_and_rate_limits_have_the_form_that_the_client_expects(
 async def test_a_reaction_can_be_added_once_and_removed(
     vendor: FakeSlack, client: AsyncWebClient
 ) -> None:
-    place = {"channel": dm(ANN), "timestamp": str(vendor.say("hello")["ts"]), "name": "eyes"}
-    await client.reactions_add(**place)
+    reaction = {"channel": dm(ANN), "timestamp": str(vendor.say("hello")["ts"]), "name": "eyes"}
+    await client.reactions_add(**reaction)
     assert list(vendor.reactions.values()) == [["eyes"]]
     with pytest.raises(SlackApiError, match="already_reacted"):
-        await client.reactions_add(**place)
-    await client.reactions_remove(**place)
+        await client.reactions_add(**reaction)
+    await client.reactions_remove(**reaction)
     with pytest.raises(SlackApiError, match="no_reaction"):
-        await client.reactions_remove(**place)
+        await client.reactions_remove(**reaction)
     with pytest.raises(SlackApiError, match="invalid_name"):
-        await client.reactions_add(**{**place, "name": "👀"})
+        await client.reactions_add(**{**reaction, "name": "👀"})
     with pytest.raises(SlackApiError, match="message_not_found"):
-        await client.reactions_add(**{**place, "timestamp": "1.2"})
+        await client.reactions_add(**{**reaction, "timestamp": "1.2"})
     vendor.scopes = "chat:write"
     with pytest.raises(SlackApiError, match="missing_scope"):
-        await client.reactions_add(**place)
+        await client.reactions_add(**reaction)
 
 
 async def test_a_file_is_uploaded_by_the_three_steps(

@@ -17,7 +17,7 @@ TABLE = '[platforms.slack]\ntoken = "env:BOT"\n'
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("[platforms.slack]\n", "token is missing"),
         (TABLE, "app_token is missing"),
@@ -27,8 +27,8 @@ TABLE = '[platforms.slack]\ntoken = "env:BOT"\n'
         (f'{TABLE}app_token = "env:APP"\nmax_file_mb = 5000\n', "max_file_mb"),
     ],
 )
-def test_a_wrong_setting_is_named_with_a_remedy(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_a_wrong_setting_is_named_with_a_remedy(tmp_path: Path, text: str, expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected):
         load(write_config(tmp_path / "home", text), ENVIRON)
 
 
@@ -40,12 +40,12 @@ signing_secret = "env:SIGN"
 [platforms.slack.accounts.old]
 enabled = false
 """
-    doors = open_accounts(tmp_path / "home", text, ENVIRON)
-    assert [(each.name, each.account) for each in doors] == [
+    platforms = open_accounts(tmp_path / "home", text, ENVIRON)
+    assert [(each.name, each.account) for each in platforms] == [
         ("slack", "default"),
         ("slack", "work"),
     ]
-    (route,) = doors[1].routes()  # type: ignore[attr-defined]
+    (route,) = platforms[1].routes()  # type: ignore[attr-defined]
     assert route.path == "/hooks/slack/work"
 
 

@@ -186,8 +186,10 @@ class FakeTelegram:
 
     def replace_message(self, message: Json, content: Json) -> Json:
         old = next(each for each in self.sent if each["message_id"] == message["message_id"])
-        kept = {key: value for key, value in old.items() if key not in ("entities", "reply_markup")}
-        new = {**kept, **content, "edit_date": _DATE + 9}
+        unchanged = {
+            key: value for key, value in old.items() if key not in ("entities", "reply_markup")
+        }
+        new = {**unchanged, **content, "edit_date": _DATE + 9}
         self.sent[self.sent.index(old)] = new
         self.messages[new["chat"]["id"], new["message_id"]] = new
         self.edits.append(new)
@@ -196,7 +198,7 @@ class FakeTelegram:
 
     def texts(self) -> list[str]:
         """What the bot's messages say now."""
-        return [each.get("text", each.get("caption", "")) for each in self.sent]
+        return [str(each.get("text", each.get("caption", ""))) for each in self.sent]
 
     def _new(self, chat: Json, by: Json) -> Json:
         number = self._number()

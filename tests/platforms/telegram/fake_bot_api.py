@@ -91,7 +91,7 @@ class FakeBotApi:
         if isinstance(fault, BotApiError):
             return _answer(fault)
         if fault is ConnectionFault.RESET_BEFORE:
-            return _cut(request)
+            return _reset(request)
         try:
             result = await self._methods[method](await _arguments(request))
         except BotApiError as error:
@@ -116,7 +116,7 @@ class FakeBotApi:
         message = self._known(args, "message to edit not found")
         if message["from"]["id"] != self._vendor.me["id"]:
             raise bad("message can't be edited")
-        new = {"text": str(args["text"])}
+        new: Json = {"text": str(args["text"])}
         for key, value in (("entities", entities), ("reply_markup", args.get("reply_markup"))):
             new |= {key: value} if value else {}
         if new == {
@@ -152,8 +152,8 @@ class FakeBotApi:
         allowed = all(each in _REACTIONS for each in reaction)
         if len(reaction) > 1 or not allowed:
             raise bad("REACTION_INVALID")
-        place = message["chat"]["id"], message["message_id"]
-        self._vendor.reactions[place] = [each["emoji"] for each in reaction]
+        message_key = message["chat"]["id"], message["message_id"]
+        self._vendor.reactions[message_key] = [each["emoji"] for each in reaction]
         return True
 
     async def _answer_callback_query(self, args: Args) -> bool:
@@ -177,8 +177,8 @@ class FakeBotApi:
 
     async def _download(self, request: web.Request) -> web.Response:
         """#getfile: "https://api.telegram.org/file/bot<token>/<file_path>"."""
-        held = {path: data for path, data in self._vendor.files.values()}
-        data = held.get(request.match_info["path"])
+        files = {path: data for path, data in self._vendor.files.values()}
+        data = files.get(request.match_info["path"])
         if request.match_info["token"] != self._vendor.token or data is None:
             return _answer(BotApiError(404, "Not Found"))
         return web.Response(body=data, content_type="application/octet-stream")
@@ -240,10 +240,10 @@ class FakeBotApi:
         return placed
 
     def _known(self, args: Args, or_else: str) -> Json:
-        place = self._chat(args)["id"], int(args.get("message_id") or 0)
-        if place not in self._vendor.messages:
+        message_key = self._chat(args)["id"], int(args.get("message_id") or 0)
+        if message_key not in self._vendor.messages:
             raise bad(or_else)
-        return self._vendor.messages[place]
+        return self._vendor.messages[message_key]
 
 
 async def _arguments(request: web.Request) -> Args:
@@ -262,7 +262,7 @@ async def _arguments(request: web.Request) -> Args:
 async def _broken(request: web.Request, fault: ConnectionFault | None) -> web.Response | None:
     match fault:
         case ConnectionFault.RESET_AFTER:
-            return _cut(request)
+            return _reset(request)
         case ConnectionFault.SILENT_AFTER:
             await asyncio.sleep(3600)
         case ConnectionFault.ERROR_AFTER:
@@ -270,7 +270,7 @@ async def _broken(request: web.Request, fault: ConnectionFault | None) -> web.Re
     return None
 
 
-def _cut(request: web.Request) -> web.Response:
+def _reset(request: web.Request) -> web.Response:
     assert request.transport is not None, "the client is connected"
     request.transport.abort()
     return web.Response()

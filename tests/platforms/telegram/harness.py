@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 from aiohttp import web
@@ -26,7 +27,7 @@ from holdfast.testing.conformance import (
 _USERS = {Participant.ANN: ANN, Participant.BOB: BOB, Participant.PROGRAM: OTHER_BOT}
 _TOPIC = 77
 SHORT_TIMEOUT = 1.0  # seconds until a platform gives up, where no response comes
-_SEND_FAULTS = {
+_SEND_FAULTS: dict[VendorFault, BotApiError | ConnectionFault] = {
     VendorFault.RATE_LIMIT: flood(7),
     VendorFault.REFUSED: BotApiError(403, "Forbidden: bot was blocked by the user"),
     VendorFault.RECEIPT_LOST: ConnectionFault.RESET_AFTER,
@@ -59,7 +60,9 @@ class TelegramHarness(PlatformHarness):
         files: Sequence[OutboundFile] = (),
     ) -> str:
         alone = chat is ChatKind.DM
-        documents = [("document", self._vendor.upload(each.name, each.data)) for each in files]
+        documents: list[tuple[str, Any]] = [
+            ("document", self._vendor.upload(each.name, each.data)) for each in files
+        ]
         message = self._vendor.say(
             f"@{self._vendor.me['username']} {text}" if mention and not alone else text,
             by=_USERS[by],
@@ -85,7 +88,7 @@ class TelegramHarness(PlatformHarness):
         rows = message.get("reply_markup", {}).get("inline_keyboard", [])
         about = message.get("document")
         return VisibleMessage(
-            text=message.get("text", message.get("caption", "")),
+            text=str(message.get("text", message.get("caption", ""))),
             chat=ChatKind.DM if private else group_or_thread,
             files=() if about is None else (self._file(about),),
             buttons=tuple(each["text"] for row in rows for each in row),

@@ -54,15 +54,15 @@ def check_entities(text: str, entities: Sequence[Mapping[str, Any]]) -> None:
                 f"entity beginning at UTF-16 offset {offset} ends after the end of the text at "
                 f"UTF-16 offset {len(whole) // 2}"
             )
-        for place in (offset, offset + length):
-            if _within_a_pair(whole, place):
-                raise bad(f"entity ends in a middle of a UTF-16 symbol at UTF-16 offset {place}")
+        for position in (offset, offset + length):
+            if _within_a_pair(whole, position):
+                raise bad(f"entity ends in a middle of a UTF-16 symbol at UTF-16 offset {position}")
         if kind == "text_link" and "." not in entity.get("url", ""):
             raise bad("can't parse entities: wrong HTTP URL specified")
 
 
-def _within_a_pair(whole: bytes, place: int) -> bool:
-    unit = whole[2 * place : 2 * place + 2]
+def _within_a_pair(whole: bytes, position: int) -> bool:
+    unit = whole[2 * position : 2 * position + 2]
     return len(unit) == 2 and 0xDC <= unit[1] <= 0xDF
 
 

@@ -71,15 +71,15 @@ async def test_a_bot_has_one_reaction_on_a_message_and_can_remove_it(
     vendor: FakeTelegram, ptb: Bot
 ) -> None:
     message = vendor.say("hello")
-    place = message["chat"]["id"], message["message_id"]
-    assert await ptb.set_message_reaction(*place, reaction=ReactionEmoji.EYES)
-    assert vendor.reactions[place] == ["👀"]
+    message_key = message["chat"]["id"], message["message_id"]
+    assert await ptb.set_message_reaction(*message_key, reaction=ReactionEmoji.EYES)
+    assert vendor.reactions[message_key] == ["👀"]
     with pytest.raises(BadRequest, match="Reaction_invalid"):
-        await ptb.set_message_reaction(*place, reaction=["👀", "👍"])
+        await ptb.set_message_reaction(*message_key, reaction=["👀", "👍"])
     with pytest.raises(BadRequest, match="essage to react not found"):
-        await ptb.set_message_reaction(place[0], 999, reaction="👀")
-    assert await ptb.set_message_reaction(*place)
-    assert vendor.reactions[place] == []
+        await ptb.set_message_reaction(message_key[0], 999, reaction="👀")
+    assert await ptb.set_message_reaction(*message_key)
+    assert vendor.reactions[message_key] == []
 
 
 async def test_update_types_that_are_not_requested_are_not_queued(

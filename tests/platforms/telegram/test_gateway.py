@@ -74,12 +74,12 @@ async def test_a_queued_message_has_a_reaction_until_its_turn_starts(
     vendor.say("one")
     await harness.model.wait_for_request(1)
     waits = vendor.say("/queue two")
-    place = waits["chat"]["id"], waits["message_id"]
-    await until(lambda: vendor.reactions.get(place) == [WAITING_REACTION])
+    message_key = waits["chat"]["id"], waits["message_id"]
+    await until(lambda: vendor.reactions.get(message_key) == [WAITING_REACTION])
     reply.say("1")
     reply.end()
     await until(lambda: "2" in vendor.texts())
-    await until(lambda: vendor.reactions[place] == [])
+    await until(lambda: vendor.reactions[message_key] == [])
 
 
 async def test_a_long_reply_is_split_into_messages_that_telegram_accepts(
@@ -261,8 +261,8 @@ async def test_the_agent_gets_the_reason_why_a_file_cannot_be_sent(
     harness.model.say(sending(path), "I could not")
     vendor.say("send it", document=vendor.upload("keys.txt", b"key = sk-0123456789"))
     await harness.wait_for_texts("I could not")
-    told = harness.model.requests[-1].messages[-1]
-    assert why in told.text
+    result = harness.model.requests[-1].messages[-1]
+    assert why in result.text
 
 
 async def test_the_agent_is_informed_that_a_chat_accepts_no_files(

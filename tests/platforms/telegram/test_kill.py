@@ -95,15 +95,15 @@ async def test_the_owner_sends_texts_and_files_from_the_command_line(
     filed = await asyncio.to_thread(
         gateway.cli, "send", chat, "look", "--file", str(plan), "--wait", "--json"
     )
-    told = json.loads(filed.stdout)
-    assert (told["state"], told["file"], told["to"]) == ("sent", "plan.txt", chat)
+    result = json.loads(filed.stdout)
+    assert (result["state"], result["file"], result["to"]) == ("sent", "plan.txt", chat)
     assert vendor.texts()[1:] == ["hello", "look"]
     assert list(vendor.files.values())[-1][1] == b"the plan"
     await until(lambda: not list((gateway.home / "outgoing").iterdir()))
     for _ in range(2):
-        words = ("send", chat, "once", "--file", str(plan), "--key", "k2", "--wait")
-        assert (await asyncio.to_thread(gateway.cli, *words)).returncode == 0
-    for words, why in (
+        command = ("send", chat, "once", "--file", str(plan), "--key", "k2", "--wait")
+        assert (await asyncio.to_thread(gateway.cli, *command)).returncode == 0
+    refusals: list[tuple[tuple[str, ...], str]] = [
         (("telegram:bob", "x"), "'bob' is no chat of telegram: one is written as 12345."),
         (("telegram", "x"), "'telegram' names no chat"),
         (("icq:1", "x"), "Nothing can be sent to a platform 'icq': to these it can: telegram."),
@@ -111,7 +111,8 @@ async def test_the_owner_sends_texts_and_files_from_the_command_line(
         ((chat, "--wait"), "There is nothing to send"),
         ((chat, "bye", "--key", "k1"), "key 'k1' was used for another message"),
         ((chat, "x" * 501, "--file", str(plan)), "under a file there is room for 500"),
-    ):
+    ]
+    for words, why in refusals:
         refused = await asyncio.to_thread(gateway.cli, "send", *words)
         assert refused.returncode and why in refused.stderr, words
     assert vendor.texts()[1:] == ["hello", "look", "once"]

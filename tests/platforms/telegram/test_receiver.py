@@ -150,9 +150,9 @@ async def test_an_edit_is_another_event_about_the_same_message(
 
 async def read(vendor: FakeTelegram, base_url: str) -> list[Inbound]:
     """All that waits at the vendor, as it is handed over."""
-    intake, wanted = RecordingIntake(), len(vendor.updates.waiting)
+    intake, expected = RecordingIntake(), len(vendor.updates.waiting)
     async with new_platform(vendor, base_url).connect(intake):
-        return await intake.wait_for_attempts(wanted)
+        return await intake.wait_for_attempts(expected)
 
 
 async def test_a_group_message_has_its_topic_its_sender_and_whether_the_bot_is_mentioned(
@@ -219,7 +219,7 @@ async def test_an_anonymous_admin_is_the_group_and_not_a_bot(
     vendor.say("as the group", chat=family, by=anonymous, sender_chat=family)
     vendor.say("as a channel", chat=family, by=OTHER_BOT, sender_chat=news)
     vendor.say("news", chat=news)
-    forwarded = {"sender_chat": news, "is_automatic_forward": True}
+    forwarded: dict[str, Any] = {"sender_chat": news, "is_automatic_forward": True}
     vendor.say("news", chat=family, by=OTHER_BOT, **forwarded)
     hidden, channel, post, forward = await read(vendor, base_url)
     assert (hidden.source.user_id, hidden.source.author) == (str(family["id"]), Author.PERSON)
@@ -255,8 +255,8 @@ async def test_a_location_and_a_contact_are_described_as_text(
     vendor.say(location={"latitude": 52.5, "longitude": 13.4})
     vendor.say(contact={"phone_number": "+49 30", "first_name": "Cy"})
     vendor.say(sticker={"emoji": "🦆", "file_id": "s", "type": "regular"})
-    told = [each.text for each in await read(vendor, base_url)]
-    assert told == ["[Location: 52.5, 13.4]", "[Contact: Cy, +49 30]", "🦆"]
+    texts = [each.text for each in await read(vendor, base_url)]
+    assert texts == ["[Location: 52.5, 13.4]", "[Contact: Cy, +49 30]", "🦆"]
 
 
 async def test_a_button_is_answered_after_its_press_is_durable(
@@ -285,11 +285,11 @@ async def test_a_wrong_token_is_refused_permanently_with_a_remedy(
 ) -> None:
     platform = new_platform(vendor, base_url)
     vendor.token = "another"
-    with pytest.raises(ConnectRefused) as told:
+    with pytest.raises(ConnectRefused) as raised:
         async with platform.connect(RecordingIntake()):
             pass
-    assert "revoked" in str(told.value)
-    assert "platforms.telegram.token" in told.value.remedy
+    assert "revoked" in str(raised.value)
+    assert "platforms.telegram.token" in raised.value.remedy
 
 
 async def test_a_token_revoked_later_ends_the_connection(

@@ -62,11 +62,11 @@ async def test_a_reply_is_sent_to_its_topic_as_a_reply_with_buttons(
 ) -> None:
     family = vendor.group(forum=True)
     asked = vendor.say("may it?", chat=family, topic=7)
-    place = address(family["id"], thread_id="7", reply_to=str(asked["message_id"]))
+    to = address(family["id"], thread_id="7", reply_to=str(asked["message_id"]))
     choices = tuple(Button(label=each, value=f"/{each} ap1") for each in ("yes", "no", "never"))
     first = outbound("May this run?", buttons=choices)
-    await platform.send(_at(first, place))
-    await platform.send(_at(outbound("and so on", part=2), place))
+    await platform.send(_addressed(first, to))
+    await platform.send(_addressed(outbound("and so on", part=2), to))
     sent, second = vendor.sent
     assert sent["message_thread_id"] == second["message_thread_id"] == 7
     assert sent["reply_to_message"]["message_id"] == asked["message_id"]
@@ -74,7 +74,7 @@ async def test_a_reply_is_sent_to_its_topic_as_a_reply_with_buttons(
     rows = sent["reply_markup"]["inline_keyboard"]
     assert [[each["text"] for each in row] for row in rows] == [["yes", "no"], ["never"]]
     assert rows[0][0]["callback_data"] == "/yes ap1"
-    await platform.show_typing(place)
+    await platform.show_typing(to)
     assert vendor.actions[0]["message_thread_id"] == 7
 
 
@@ -94,7 +94,7 @@ async def test_a_reaction_to_an_unknown_message_is_refused(
 async def test_a_reply_to_a_deleted_message_is_still_sent(
     vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
-    await platform.send(_at(outbound("hello"), address(reply_to="999")))
+    await platform.send(_addressed(outbound("hello"), address(reply_to="999")))
     assert vendor.texts() == ["hello"]
 
 
@@ -143,12 +143,12 @@ async def test_no_connection_error_contains_the_token(vendor: FakeTelegram) -> N
         for base_url in (f"http://127.0.0.1:{port}", "localhost:8081"):
             api = TelegramClient(Secret(vendor.token), base_url=base_url)
             async with api.open(lambda: None):
-                with pytest.raises(OutcomeUnknown, match="no answer to getMe: ") as told:
+                with pytest.raises(OutcomeUnknown, match="no answer to getMe: ") as raised:
                     await api.call("getMe", TelegramUser)
-                assert vendor.token not in str(told.value)
-                with pytest.raises(NotConnected) as told_of_a_file:
+                assert vendor.token not in str(raised.value)
+                with pytest.raises(NotConnected) as raised_by_download:
                     await api.download("f1", max_bytes=10)
-                assert vendor.token not in str(told_of_a_file.value)
+                assert vendor.token not in str(raised_by_download.value)
 
 
 async def test_a_rate_limit_says_how_long_to_wait(
@@ -156,9 +156,9 @@ async def test_a_rate_limit_says_how_long_to_wait(
 ) -> None:
     """I2: 429 → wait as told."""
     vendor.faults.add("sendMessage", flood(7))
-    with pytest.raises(Throttled) as told:
+    with pytest.raises(Throttled) as raised:
         await platform.send(outbound("hello"))
-    assert told.value.retry_after == 7
+    assert raised.value.retry_after == 7
     assert vendor.sent == []
 
 
@@ -245,8 +245,8 @@ async def test_a_picture_that_telegram_rejects_is_sent_as_a_file(
     vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     vendor.faults.add("sendPhoto", bad("PHOTO_INVALID_DIMENSIONS"))
-    place = address(reply_to="999")
-    await platform.send(_at(outbound("", file=OutboundFile(name="long.png", data=PNG)), place))
+    to = address(reply_to="999")
+    await platform.send(_addressed(outbound("", file=OutboundFile(name="long.png", data=PNG)), to))
     assert "document" in vendor.sent[0]
     vendor.faults.add("sendDocument", ConnectionFault.RESET_AFTER)
     with pytest.raises(OutcomeUnknown):
@@ -267,5 +267,5 @@ async def test_the_platform_declares_what_telegram_can_do(
         assert isinstance(platform, port)
 
 
-def _at(message: Outbound, place: Address) -> Outbound:
-    return msgspec.structs.replace(message, address=place)
+def _addressed(message: Outbound, to: Address) -> Outbound:
+    return msgspec.structs.replace(message, address=to)

@@ -16,7 +16,7 @@ ENVIRON = {"ONE": "123456:one", "TWO": "123457:two"}
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("[platforms.telegram]\n", "token is missing: @BotFather gives one"),
         ('[platforms.telegram]\ntoken = "123456:ABC"\n', "platforms.telegram.token"),
@@ -25,8 +25,8 @@ ENVIRON = {"ONE": "123456:one", "TWO": "123457:two"}
         ('[platforms.telegram]\ntoken = "env:ONE"\npoll_seconds = 99\n', "poll_seconds"),
     ],
 )
-def test_a_wrong_setting_is_named_with_a_remedy(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_a_wrong_setting_is_named_with_a_remedy(tmp_path: Path, text: str, expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected):
         load(write_config(tmp_path / "home", text), ENVIRON)
 
 
@@ -40,12 +40,12 @@ webhook = "https://bot.example.org/"
 [platforms.telegram.accounts.old]
 enabled = false
 """
-    doors = open_accounts(tmp_path / "home", text, ENVIRON)
-    assert [(each.name, each.account) for each in doors] == [
+    platforms = open_accounts(tmp_path / "home", text, ENVIRON)
+    assert [(each.name, each.account) for each in platforms] == [
         ("telegram", "default"),
         ("telegram", "work"),
     ]
-    (route,) = doors[1].routes()  # type: ignore[attr-defined]
+    (route,) = platforms[1].routes()  # type: ignore[attr-defined]
     assert route.path == "/hooks/telegram/work"
 
 
@@ -54,10 +54,10 @@ async def test_privacy_mode_that_hides_group_messages_is_logged(
 ) -> None:
     """Privacy mode: Telegram gives a bot only commands and replies, unless it is switched off."""
     chats = {"-100500": ChatSettings(answers=GroupReplyMode.ALL)}
-    for hears in (False, True):
+    for reads_all_messages in (False, True):
         caplog.clear()
-        vendor.me["can_read_all_group_messages"] = hears
+        vendor.me["can_read_all_group_messages"] = reads_all_messages
         with caplog.at_level(logging.WARNING):
             async with new_platform(vendor, base_url, chats=chats).connect(RecordingIntake()):
                 await until(lambda: "getupdates" in vendor.calls)
-        assert ("/setprivacy" in caplog.text) is not hears
+        assert ("/setprivacy" in caplog.text) is not reads_all_messages

@@ -103,10 +103,10 @@ async def test_a_webhook_of_another_program_is_not_replaced(
     vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:
     vendor.webhook = {"url": "https://other.example.org/bot"}
-    with pytest.raises(AccountInUse) as told:
+    with pytest.raises(AccountInUse) as raised:
         async with platform.connect(RecordingIntake()):
             pass
-    assert told.value.holder == "https://other.example.org/bot"
+    assert raised.value.holder == "https://other.example.org/bot"
     assert vendor.webhook == {"url": "https://other.example.org/bot"}
 
 

@@ -30,7 +30,7 @@ from holdfast.testing.conformance import (
 
 _HOOKS = {Participant.ANN: "build", Participant.BOB: "bob"}  # a program each
 _AGAIN = 0.01  # seconds until a failed post is repeated
-_FAULTS = {
+_FAULTS: dict[VendorFault, tuple[int, dict[str, str]] | ConnectionFault] = {
     VendorFault.RATE_LIMIT: (429, {"Retry-After": "7"}),
     VendorFault.REFUSED: (422, {}),
     VendorFault.RECEIPT_LOST: ConnectionFault.RESET_AFTER,

@@ -153,10 +153,10 @@ async def test_the_receiver_is_pinged_at_connect(receiver: FakeReceiver, url: st
         await platform.probe()
     assert len(receiver.pings) == 2
     receiver.secret = "another secret"
-    with pytest.raises(ConnectRefused, match="does not know us") as told:
+    with pytest.raises(ConnectRefused, match="does not know us") as raised:
         async with platform.connect(intake):
             pass
-    assert "platforms.webhook.secret" in told.value.remedy
+    assert "platforms.webhook.secret" in raised.value.remedy
 
 
 async def test_a_rejected_secret_is_reported_and_loses_no_message(

@@ -89,8 +89,8 @@ async def test_an_event_that_is_posted_again_after_a_restart_is_answered_once(
     await harness.die()
     await harness.start()
     await until(lambda: len(harness.receiver.pings) == 2)
-    status, told = await harness.client.post(EVENT)
-    assert (status, told["status"]) == (200, "duplicate")
+    status, response = await harness.client.post(EVENT)
+    assert (status, response["status"]) == (200, "duplicate")
     assert await harness.ledger() == {"answered": 1}
 
 
@@ -163,8 +163,8 @@ async def test_a_hook_that_posts_as_a_user_who_is_not_allowed_is_refused(opened:
 async def test_two_gateways_do_not_answer_each_other(opened: Open) -> None:
     """Groups: no loops with programs that answer."""
     harness = await opened()
-    status, told = await harness.client.post(EVENT, User_Agent="Holdfast")
-    assert (status, told["status"]) == (200, "ignored")
+    status, response = await harness.client.post(EVENT, User_Agent="Holdfast")
+    assert (status, response["status"]) == (200, "ignored")
     assert await harness.ledger() == {}
 
 

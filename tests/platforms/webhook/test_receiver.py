@@ -44,9 +44,9 @@ async def hook(intake: RecordingIntake, **settings: Any) -> AsyncIterator[HookCl
 async def test_a_post_becomes_a_message_by_its_template(intake: RecordingIntake) -> None:
     template = "{issue.title} was {action} (#{issue.number})"
     async with hook(intake, template=template, thread="{issue.number}") as client:
-        status, told = await client.post(EVENT)
+        status, response = await client.post(EVENT)
     (inbound,) = intake.accepted
-    assert (status, told["status"], told["id"]) == (202, "accepted", inbound.message_id)
+    assert (status, response["status"], response["id"]) == (202, "accepted", inbound.message_id)
     assert inbound.text == "It breaks was opened (#7)"
     source = inbound.source
     assert (source.platform, source.account, source.chat_id) == ("webhook", "default", "build")
@@ -154,7 +154,7 @@ async def test_a_body_that_is_too_large_is_not_read(intake: RecordingIntake) -> 
 
 
 @pytest.mark.parametrize(
-    ("body", "kind", "told"),
+    ("body", "kind", "expected"),
     [
         (b"{}", "application/json", "it lacks issue.title, @X-Kind (it came as application/json)"),
         (b"{", "application/json", "the body is not application/json"),
@@ -165,13 +165,13 @@ async def test_a_body_that_is_too_large_is_not_read(intake: RecordingIntake) -> 
     ],
 )
 async def test_an_invalid_body_is_explained_to_an_authenticated_sender(
-    intake: RecordingIntake, body: bytes, kind: str, told: str
+    intake: RecordingIntake, body: bytes, kind: str, expected: str
 ) -> None:
     template = "{issue.title} {@X-Kind}"
     async with hook(intake, template=template) as client:
         status, answer = await client.post(body, Content_Type=kind)
     assert status == 422
-    assert told in answer["error"]
+    assert expected in answer["error"]
     assert intake.attempted == []
 
 
@@ -181,8 +181,8 @@ async def test_files_come_with_a_post_one_or_many(intake: RecordingIntake) -> No
         for number, files in enumerate((one, [one, two], [], None)):
             await client.post({"n": number, "about": {"files": files}})
         for wrong in ({"name": "a"}, "a", {"name": "a", "data": "?"}, [1]):
-            status, told = await client.post({"n": 9, "about": {"files": wrong}})
-            assert (status, told["error"].partition(" is no file")[0]) == (422, "about.files")
+            status, response = await client.post({"n": 9, "about": {"files": wrong}})
+            assert (status, response["error"].partition(" is no file")[0]) == (422, "about.files")
     assert intake.attachments == [("a", b"\x00\xff"), ("a", b"\x00\xff"), ("b", b"\x00\xff")]
     assert [each.text for each in intake.accepted] == ["0", "1", "2", "3"]
 
@@ -237,7 +237,7 @@ async def test_only_configured_events_are_accepted(intake: RecordingIntake) -> N
         ping = await client.post({"zen": "Design for failure."}, X_GitHub_Event="ping")
         none = await client.post({"zen": "Keep it logically awesome."})
         issue = await client.post(EVENT, X_GitHub_Event="issues")
-    assert [(status, told["status"]) for status, told in (ping, none, issue)] == [
+    assert [(status, response["status"]) for status, response in (ping, none, issue)] == [
         (200, "ignored"),
         (200, "ignored"),
         (202, "accepted"),
@@ -249,10 +249,10 @@ async def test_a_refused_post_gets_a_403_without_details(intake: RecordingIntake
     """403 to a hook that may not speak there; what is not meant is not to be posted again."""
     intake.fail_next(NotAllowed("'7' may not talk: add the id to allow"), NotAddressed("a loop"))
     async with hook(intake) as client:
-        status, told = await client.post(EVENT)
+        status, response = await client.post(EVENT)
         passed = await client.post(EVENT)
     assert (status, passed[0]) == (403, 200)
-    assert "allow" not in told["error"]
+    assert "allow" not in response["error"]
 
 
 async def test_a_hook_can_post_into_the_chat_of_a_user_and_is_marked(

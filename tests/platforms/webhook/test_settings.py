@@ -28,7 +28,7 @@ def loaded(tmp_path: Path, text: str) -> Config:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("[platforms.webhook]\n", "neither a hook nor a url"),
         ("[platforms.webhook.hooks.build]\n", "hooks.build: secret is missing"),
@@ -55,10 +55,12 @@ def loaded(tmp_path: Path, text: str) -> Config:
         (HOOK.replace("env:HOOK", "hunter2hunter2"), "a secret written out"),
     ],
 )
-def test_an_invalid_setting_is_refused_with_a_remedy(tmp_path: Path, text: str, told: str) -> None:
+def test_an_invalid_setting_is_refused_with_a_remedy(
+    tmp_path: Path, text: str, expected: str
+) -> None:
     with pytest.raises(ConfigError) as refused:
         loaded(tmp_path, text)
-    assert told in str(refused.value)
+    assert expected in str(refused.value)
     assert "hunter2" not in str(refused.value)
 
 
@@ -85,10 +87,10 @@ def test_each_account_has_hooks_of_its_own_with_the_secrets_of_its_table(tmp_pat
         '[platforms.webhook.accounts.work]\nurl = "https://example.org/"\nsecret = "env:OURS"\n'
         '[platforms.webhook.accounts.work.hooks.deploy]\nsecret = "env:OURS"\n'
     )
-    doors = open_accounts(tmp_path, text, ENVIRON)
-    paths = [route.path for platform in doors for route in platform.routes()]  # type: ignore[attr-defined]
+    platforms = open_accounts(tmp_path, text, ENVIRON)
+    paths = [route.path for platform in platforms for route in platform.routes()]  # type: ignore[attr-defined]
     assert paths == ["/hooks/webhook/default/build", "/hooks/webhook/work/deploy"]
-    assert [platform.capabilities.fetchable for platform in doors] == [True, False]
+    assert [platform.capabilities.fetchable for platform in platforms] == [True, False]
 
 
 def test_the_password_in_a_url_is_redacted_and_still_used(tmp_path: Path) -> None:
@@ -102,10 +104,10 @@ def test_the_password_in_a_url_is_redacted_and_still_used(tmp_path: Path) -> Non
     assert {each.key: each.value for each in list_keys(config)}[key] == hidden
     redact = Redaction(config.secrets.values())
     assert "hunter2" not in redact("POST of hunter2hunter2 at example.org failed")
-    kept = ConfigVersion(
+    version = ConfigVersion(
         number=1, at=1.0, by="start", source=ConfigSource.START, text=text, signature=""
     )
-    view = version_detail(kept, None, active=1)
+    view = version_detail(version, None, active=1)
     assert hidden in view.text and "hunter2" not in f"{view.text}{view.diff}"
     other = text.replace("hunter2hunter2", "hunter3hunter3")
     assert changed_keys(text, other) == (key,)

@@ -39,9 +39,9 @@ def test_all_missing_fields_are_named_at_once() -> None:
     template = parse_template(
         "{issue.title.x} {body} {issue.labels.9} {issue.labels.x} {@X-Other} {body}"
     )
-    with pytest.raises(MissingFields) as told:
+    with pytest.raises(MissingFields) as raised:
         template.fill(POSTED)
-    assert told.value.names == (
+    assert raised.value.names == (
         "issue.title.x",
         "body",
         "issue.labels.9",

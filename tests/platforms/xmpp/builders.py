@@ -24,8 +24,8 @@ def new_id(prefix: str) -> str:
 
 
 def settings_for(server: Prosody, **more: Any) -> XmppSettings:
-    kept = {"jid": BOT, "password": "env:PASSWORD", "host": "127.0.0.1", "port": server.port}
-    return XmppSettings(**{**kept, "tls": False, **more})
+    defaults = {"jid": BOT, "password": "env:PASSWORD", "host": "127.0.0.1", "port": server.port}
+    return XmppSettings(**{**defaults, "tls": False, **more})
 
 
 def new_platform(

@@ -15,7 +15,7 @@ from tests.support.ports import own_ports
 
 MISSING = "{0} is not installed: scripts/system-packages, or apt-get install {0}, brings it"
 USERS = ("bot", "ann", "bob")
-_PATIENCE = 30.0  # seconds for the server to be up
+_TIMEOUT = 30.0  # seconds for the server to be up
 
 _CONFIG = """
 run_as_root = {root}
@@ -118,7 +118,7 @@ class Prosody:
         self._process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _TIMEOUT
         while not _listens(self.port):
             assert self._process.poll() is None, (self.folder / "prosody.log").read_text()
             assert time.monotonic() < deadline, "it did not come up"
@@ -127,7 +127,7 @@ class Prosody:
     def stop(self) -> None:
         assert self._process is not None, "it was not started"
         self._process.send_signal(signal.SIGTERM)
-        self._process.wait(timeout=_PATIENCE)
+        self._process.wait(timeout=_TIMEOUT)
 
     def set_password(self, name: str, password: str, *, host: str = "localhost") -> None:
         """https://prosody.im/doc/modules/mod_storage_internal: one file for each account."""

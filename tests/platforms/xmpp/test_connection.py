@@ -20,29 +20,29 @@ from holdfast.testing.intake import RecordingIntake
 
 
 async def refused(server: Prosody, folder: Path, **settings: Any) -> ConnectError:
-    with pytest.raises(ConnectError) as told:
+    with pytest.raises(ConnectError) as raised:
         async with new_platform(server, folder, **settings).connect(RecordingIntake()):
             pass
-    return told.value
+    return raised.value
 
 
 async def test_a_connection_that_cannot_be_encrypted_is_refused(
     server: Prosody, tmp_path: Path
 ) -> None:
     """The password is not said, whatever the server would take."""
-    told = await refused(server, tmp_path, jid="bot@bare.localhost", tls=True)
-    assert isinstance(told, ConnectRefused)
-    assert "offers no encryption" in str(told)
-    assert "tls = false" in told.remedy
+    error = await refused(server, tmp_path, jid="bot@bare.localhost", tls=True)
+    assert isinstance(error, ConnectRefused)
+    assert "offers no encryption" in str(error)
+    assert "tls = false" in error.remedy
 
 
 async def test_a_certificate_is_trusted_only_from_a_known_authority(
     server: Prosody, tmp_path: Path
 ) -> None:
     """It may be renewed by others, so it is tried again."""
-    told = await refused(server, tmp_path, tls=True)
-    assert not isinstance(told, ConnectRefused)
-    assert "ca_file" in str(told)
+    error = await refused(server, tmp_path, tls=True)
+    assert not isinstance(error, ConnectRefused)
+    assert "ca_file" in str(error)
     platform = new_platform(server, tmp_path, tls=True, ca_file=str(server.certificate))
     async with platform.connect(intake := RecordingIntake()):
         await platform.probe()
@@ -55,15 +55,15 @@ async def test_a_certificate_is_trusted_only_from_a_known_authority(
 async def test_a_domain_that_the_server_does_not_serve_is_refused_permanently(
     server: Prosody, tmp_path: Path
 ) -> None:
-    told = await refused(server, tmp_path, jid="bot@elsewhere.example")
-    assert isinstance(told, ConnectRefused)
-    assert "bot@elsewhere.example" in str(told)
+    error = await refused(server, tmp_path, jid="bot@elsewhere.example")
+    assert isinstance(error, ConnectRefused)
+    assert "bot@elsewhere.example" in str(error)
 
 
 async def test_an_unreachable_port_is_retried(server: Prosody, tmp_path: Path) -> None:
-    told = await refused(server, tmp_path, port=9)
-    assert not isinstance(told, ConnectRefused)
-    assert "127.0.0.1:9 cannot be reached" in str(told)
+    error = await refused(server, tmp_path, port=9)
+    assert not isinstance(error, ConnectRefused)
+    assert "127.0.0.1:9 cannot be reached" in str(error)
 
 
 async def test_a_connection_replaced_by_another_reports_the_account_in_use(
@@ -109,16 +109,16 @@ async def test_sent_stanzas_are_released_once_the_server_acknowledges_them(
 ) -> None:
     """A line may be idle for weeks, but for the signs of life that it asks for."""
     settings = settings_for(server)
-    line = client_factory(settings, account="default")(settings, Secret("pw-bot"), resource="")
-    async with line.open_session():
+    client = client_factory(settings, account="default")(settings, Secret("pw-bot"), resource="")
+    async with client.open_session():
         for _ in range(3):
-            await line.request(make_ping())
-        await until(lambda: not line.plugin["xep_0198"].unacked_queue)
+            await client.request(make_ping())
+        await until(lambda: not client.plugin["xep_0198"].unacked_queue)
 
 
 def test_a_temporary_login_failure_is_retried() -> None:
-    told = login_error(BOT, ["temporary-auth-failure"], encrypted=True, table="platforms.xmpp")
-    assert not isinstance(told, ConnectRefused)
+    error = login_error(BOT, ["temporary-auth-failure"], encrypted=True, table="platforms.xmpp")
+    assert not isinstance(error, ConnectRefused)
     wrong = login_error(
         BOT, ["not-authorized"], encrypted=True, table="platforms.xmpp.accounts.two"
     )
@@ -131,6 +131,6 @@ async def test_a_library_that_is_not_installed_blocks_the_account_and_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "slixmpp", None)  # what Python has of a module that is not
     monkeypatch.delitem(sys.modules, "holdfast.platforms.xmpp.client", raising=False)
-    told = await refused(server, tmp_path)
-    assert isinstance(told, ConnectRefused)
-    assert "pip install 'holdfast[xmpp]'" in told.remedy
+    error = await refused(server, tmp_path)
+    assert isinstance(error, ConnectRefused)
+    assert "pip install 'holdfast[xmpp]'" in error.remedy

@@ -36,9 +36,9 @@ async def test_a_message_has_its_sender(server: Prosody, ann: XmppUser, tmp_path
     intake = RecordingIntake()
     async with new_platform(server, tmp_path).connect(intake):
         name = ann.write("hello")
-        (heard,) = await intake.wait_for_attempts(1)
-    assert (heard.text, heard.message_id) == ("hello", name)
-    source = heard.source
+        (received,) = await intake.wait_for_attempts(1)
+    assert (received.text, received.message_id) == ("hello", name)
+    source = received.source
     assert (source.chat_id, source.user_id, source.user_name) == (ANN, ANN, "ann")
     assert (source.chat_type, source.author) == (ChatType.DM, Author.PERSON)
 
@@ -67,18 +67,18 @@ async def test_a_message_that_is_not_archived_is_buffered_until_it_is_stored(
 async def test_a_presence_subscription_is_approved_and_not_requested_back(
     server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
-    told: list[str] = []
+    message: list[str] = []
 
     def see(presence: Any) -> None:
         if presence["from"].bare == BOT:
-            told.append(presence["type"])
+            message.append(presence["type"])
 
     for kind in ("available", "subscribe"):
         ann.add_event_handler(f"presence_{kind}", see)
     async with new_platform(server, tmp_path).connect(RecordingIntake()):
         ann.send_presence_subscription(pto=BOT)
-        await until(lambda: told)
-    assert set(told) == {"available"}
+        await until(lambda: message)
+    assert set(message) == {"available"}
 
 
 async def test_every_archive_page_is_read_in_order_before_new_messages(
@@ -220,8 +220,8 @@ async def test_a_forged_address_in_a_message_is_ignored(
 
     def forge(body: str) -> None:
         message = ann.make_message(mto=room, mbody=body, mtype="groupchat")
-        told = '<x xmlns="http://jabber.org/protocol/muc#user"><item jid="root@localhost"/></x>'
-        message.append(fromstring(told))
+        item = '<x xmlns="http://jabber.org/protocol/muc#user"><item jid="root@localhost"/></x>'
+        message.append(fromstring(item))
         message.send()
 
     async with platform.connect(intake):
@@ -241,9 +241,9 @@ def test_the_sender_in_a_room_is_identified_by_data_of_the_room() -> None:
     room = XmppRoom("club@rooms", on_lost=lambda error: None)
     room.handle_presence(XmppPresence(sender="club@rooms/ann", real_jid="eve@b", occupant_id="o2"))
     room.handle_presence(XmppPresence(sender="club@rooms/anna", real_jid="ann@b", occupant_id="o1"))
-    told = XmppMessage(sender="club@rooms/ann", occupant_id="o1", real_jid="root@b")
-    assert room.author_jid(told, is_live=True) == "eve@b"
-    assert room.author_jid(told, is_live=False) == "ann@b"
+    message = XmppMessage(sender="club@rooms/ann", occupant_id="o1", real_jid="root@b")
+    assert room.author_jid(message, is_live=True) == "eve@b"
+    assert room.author_jid(message, is_live=False) == "ann@b"
     gone = XmppMessage(sender="club@rooms/bob", occupant_id="o3")
     assert room.author_jid(gone, is_live=False) == "club@rooms/bob"
 
@@ -271,8 +271,8 @@ async def test_a_nick_in_use_in_a_room_is_replaced(
     intake = RecordingIntake()
     async with new_platform(server, tmp_path, rooms=(room,)).connect(intake):
         ann.write("bot_: hello", to=room)
-        (heard,) = await intake.wait_for_attempts(1)
-    assert (heard.text, heard.mentioned, heard.source.user_id) == ("hello", True, ANN)
+        (received,) = await intake.wait_for_attempts(1)
+    assert (received.text, received.mentioned, received.source.user_id) == ("hello", True, ANN)
 
 
 async def test_a_file_is_downloaded_from_its_link(
@@ -285,8 +285,8 @@ async def test_a_file_is_downloaded_from_its_link(
     intake = RecordingIntake()
     async with new_platform(server, tmp_path / "door").connect(intake):
         ann.write(url, oob={"url": url})
-        (heard,) = await intake.wait_for_attempts(1)
-    assert (heard.text, intake.attachments) == ("", [("plan.txt", b"the plan")])
+        (received,) = await intake.wait_for_attempts(1)
+    assert (received.text, intake.attachments) == ("", [("plan.txt", b"the plan")])
 
 
 @pytest.mark.parametrize(
@@ -296,8 +296,8 @@ async def test_a_link_to_anywhere_else_is_not_followed(url: str) -> None:
     """Attachments: it could lead to what this machine reaches, and its writer does not."""
     async with open_http_sessions() as reached:
         downloads = XmppDownloads(reached, trusted_hosts=("localhost",), tls=False, max_bytes=100)
-        told = XmppMessage(sender=ANN, url=url)
-        (attached,) = downloads.attachments_of(told, last_attempt=True)
+        message = XmppMessage(sender=ANN, url=url)
+        (attached,) = downloads.attachments_of(message, last_attempt=True)
         with pytest.raises(AttachmentUnavailable, match=r"off limits|link cannot be followed"):
             await attached.fetch()
 
@@ -337,7 +337,7 @@ def test_a_server_message_has_no_human_author_and_an_empty_one_is_skipped() -> N
 @pytest.mark.parametrize(("start", "end"), [("0", "9" * 5000), ("x", "2"), ("3", "1"), ("-1", "2")])
 def test_an_invalid_quote_range_is_ignored(start: str, end: str) -> None:
     """A message that cannot be read would come out of the archive for ever."""
-    told = parse_message(
+    message = parse_message(
         fromstring(
             '<message xmlns="jabber:client" from="a@b/c" type="chat"><body>&gt; hm\nyes</body>'
             '<reply xmlns="urn:xmpp:reply:0" to="d@e" id="1"/>'
@@ -345,17 +345,17 @@ def test_an_invalid_quote_range_is_ignored(start: str, end: str) -> None:
             f'<body start="{start}" end="{end}"/></fallback></message>'
         )
     )
-    assert told.reply is not None
-    assert (told.body, told.reply.quoted) == ("> hm\nyes", "")
+    assert message.reply is not None
+    assert (message.body, message.reply.quoted) == ("> hm\nyes", "")
 
 
 def test_an_archive_id_is_trusted_only_from_the_owner_of_the_archive() -> None:
     """XEP-0359, 5: anybody can write one."""
-    told = parse_message(
+    message = parse_message(
         fromstring(
             '<message xmlns="jabber:client" from="a@b/c"><body>x</body>'
             f'<stanza-id xmlns="urn:xmpp:sid:0" by="{BOT}" id="1"/>'
             '<stanza-id xmlns="urn:xmpp:sid:0" by="a@b" id="2"/></message>'
         )
     )
-    assert told.archive_ids[BOT] == "1"
+    assert message.archive_ids[BOT] == "1"

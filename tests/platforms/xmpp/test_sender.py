@@ -94,25 +94,25 @@ async def test_a_reaction_in_a_room_uses_the_id_that_the_room_assigned(
     server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
     """XEP-0444; a room that gives none has no signs."""
-    kept, unkept = (f"{new_id('club')}@{host}.localhost" for host in ("rooms", "unkept"))
-    await ann.join_room(kept)
+    archived, unarchived = (f"{new_id('club')}@{host}.localhost" for host in ("rooms", "unkept"))
+    await ann.join_room(archived)
     intake = RecordingIntake()
-    platform = new_platform(server, tmp_path, rooms=(kept, unkept))
+    platform = new_platform(server, tmp_path, rooms=(archived, unarchived))
     async with platform.connect(intake):
-        name = ann.write("bot: hello", to=kept)
+        name = ann.write("bot: hello", to=archived)
         (asked,) = await intake.wait_for_attempts(1)
-        await platform.react(address(kept), name, WAITING_REACTION)
-        await platform.react(address(kept), name, None)
+        await platform.react(address(archived), name, WAITING_REACTION)
+        await platform.react(address(archived), name, None)
         await until(lambda: len(ann.reactions) == 2)
-        await ann.join_room(unkept)
-        other = ann.write("bot: hello", to=unkept)
+        await ann.join_room(unarchived)
+        other = ann.write("bot: hello", to=unarchived)
         await intake.wait_for_attempts(2)
         with pytest.raises(SendRejected, match="no id"):
-            await platform.react(address(unkept), other, WAITING_REACTION)
+            await platform.react(address(unarchived), other, WAITING_REACTION)
     assert asked.cursor is not None
     given = asked.cursor.value.split()[-1]
-    told = [(each["reactions"]["id"], each["reactions"]["values"]) for each in ann.reactions]
-    assert told == [(given, {WAITING_REACTION}), (given, set())]
+    reactions = [(each["reactions"]["id"], each["reactions"]["values"]) for each in ann.reactions]
+    assert reactions == [(given, {WAITING_REACTION}), (given, set())]
     assert all(each.xml.find("{urn:xmpp:hints}store") is not None for each in ann.reactions)
 
 

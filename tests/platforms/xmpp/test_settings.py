@@ -12,7 +12,7 @@ ACCOUNT = '[platforms.xmpp]\njid = "bot@example.org"\npassword = "env:ONE"\n'
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ('[platforms.xmpp]\npassword = "env:ONE"\n', r"jid = '' is no address"),
         ('[platforms.xmpp]\njid = "bot@example.org/home"\npassword = "env:ONE"\n', "resource"),
@@ -22,8 +22,8 @@ ACCOUNT = '[platforms.xmpp]\njid = "bot@example.org"\npassword = "env:ONE"\n'
         (ACCOUNT + 'tls = false\nhost = "10.0.0.7"\n', "on this machine"),
     ],
 )
-def test_a_missing_or_unsafe_setting_is_named(text: str, told: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_a_missing_or_unsafe_setting_is_named(text: str, expected: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=expected):
         load(write_config(tmp_path / "home", text), {"ONE": "secret-one"})
 
 
@@ -34,8 +34,11 @@ def test_an_unencrypted_connection_is_allowed_only_to_this_machine() -> None:
 
 def test_each_account_has_its_own_platform(tmp_path: Path) -> None:
     text = f'{ACCOUNT}[platforms.xmpp.accounts.work]\njid = "b@work.org"\npassword = "env:TWO"\n'
-    doors = open_accounts(tmp_path / "home", text, {"ONE": "secret-one", "TWO": "secret-two"})
-    assert [(each.name, each.account) for each in doors] == [("xmpp", "default"), ("xmpp", "work")]
+    platforms = open_accounts(tmp_path / "home", text, {"ONE": "secret-one", "TWO": "secret-two"})
+    assert [(each.name, each.account) for each in platforms] == [
+        ("xmpp", "default"),
+        ("xmpp", "work"),
+    ]
 
 
 def test_the_room_nick_defaults_to_the_name_of_the_address() -> None:
