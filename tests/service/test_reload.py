@@ -1,4 +1,4 @@
-"""Reloading the configuration of a running gateway: what is applied, what waits, what is refused."""
+"""Reloading the configuration of a running gateway: what is applied, delayed and refused."""
 
 import asyncio
 import logging
@@ -296,7 +296,9 @@ async def test_accounts_are_added_changed_and_removed_independently(
         done = await reload_harness.reload(referring, WORK_TOKEN=secret)
         assert done.accounts == ("simulated:work",)
         await until(lambda: platforms.find(WORK) not in (None, *seen))
-        seen.append(platforms.find(WORK))
+        found = platforms.find(WORK)
+        assert found is not None
+        seen.append(found)
     assert done.changed == ("platforms.simulated.accounts.work.token",)
     gone = await reload_harness.reload("")
     assert gone.accounts == ("simulated:work",)

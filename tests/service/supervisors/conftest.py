@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.service.supervisors.fakes.manager import Manager
+from tests.service.supervisors.fakes.manager import SystemdManager
 from tests.service.supervisors.machine import (
     FAKES,
     REPO,
@@ -42,7 +42,7 @@ def machine() -> Iterator[Machine]:
 def systemd_in_process(machine: Machine) -> Iterator[FakeSystemd]:
     """A fake systemd in the test's own process, for tests in which it starts nothing."""
     folders = [machine.units, machine.root / "machine"]
-    manager = Manager(machine.runtime, folders, speed=SPEED)
+    manager = SystemdManager(machine.runtime, folders, speed=SPEED)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

@@ -176,7 +176,7 @@ class FakeSystemd:
 def end_descendants(pid: int) -> None:
     """Kill until none is left that could write into a folder which is removed next."""
     os.kill(pid, signal.SIGSTOP)  # or it would start again what it sees ending
-    while below := descendants(pid, spared=set()):
+    while below := descendants(pid, excluded=set()):
         for each in below:
             with suppress(ProcessLookupError):
                 os.kill(each, signal.SIGKILL)

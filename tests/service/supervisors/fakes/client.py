@@ -1,19 +1,20 @@
-"""What `systemctl`, `systemd-run` and `launchctl` of the tests are: they ask a manager and obey."""
+"""The fake `systemctl` and `systemd-run`: they send their arguments to the fake systemd."""
 
 import json
 import os
 import socket
 import sys
+from typing import Any
 
 RECEIVE = 65536
 
 
-def ask(request: dict[str, object]) -> dict[str, object]:
+def ask(request: dict[str, object]) -> Any:
     """The manager's socket is where systemd has its private one."""
-    place = os.path.join(os.environ.get("XDG_RUNTIME_DIR", "/nowhere"), "systemd", "private")
+    path = os.path.join(os.environ.get("XDG_RUNTIME_DIR", "/nowhere"), "systemd", "private")
     with socket.socket(socket.AF_UNIX) as connection:
         try:
-            connection.connect(place)
+            connection.connect(path)
         except OSError:
             sys.exit("Failed to connect to bus: No medium found")
         connection.sendall(json.dumps(request).encode() + b"\n")

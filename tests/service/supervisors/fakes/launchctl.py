@@ -1,4 +1,4 @@
-"""A faithful small launchd as one program: jobs are loaded, started, killed and printed.
+"""A small fake launchd as one program: jobs are loaded, started, killed and printed.
 
 It keeps a folder, `$XDG_RUNTIME_DIR/launchd`, with a file for each job that is loaded, and starts
 the real program of a job, watched by a process of its own that starts it again as `KeepAlive` has
@@ -50,7 +50,7 @@ def kickstart(rest: list[str]) -> None:
     if "-k" in rest and (pid := read(record)["pid"]):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
-        return  # whoever keeps it starts it again
+        return  # its keeper starts it again
     if not read(record)["pid"]:
         start(record)
 
@@ -78,10 +78,10 @@ def enable(rest: list[str]) -> None:
 def keep(record: Path) -> None:
     """What launchd does for one job: start it, and again, as its `KeepAlive` has it."""
     job = read(record)["job"]
-    while (process := begun(record, job)) is not None:
+    while (process := start_job(record, job)) is not None:
         began = time.monotonic()
         code = process.wait()
-        change(record, state="not running", pid=0)  # first: whoever reads the event may start it
+        change(record, state="not running", pid=0)  # first: a reader of the event may start it
         with (RUNTIME / "events").open("a") as events:
             events.write(f"exited {code}\n")
         if not (job["KeepAlive"] == {"SuccessfulExit": False} and code != 0):
@@ -90,9 +90,9 @@ def keep(record: Path) -> None:
         time.sleep(max(0.0, throttle - (time.monotonic() - began)))
 
 
-def begun(record: Path, job: dict[str, Any]) -> "subprocess.Popen[bytes] | None":
-    """Started and written down at one go, for whoever unloads it; None: it is unloaded."""
-    with changing(), open(job["StandardErrorPath"], "ab") as said:
+def start_job(record: Path, job: dict[str, Any]) -> "subprocess.Popen[bytes] | None":
+    """Start the job and record it under one lock; None if it was unloaded."""
+    with changing(), open(job["StandardErrorPath"], "ab") as output:
         if not record.exists():
             return None
         process = subprocess.Popen(
@@ -100,8 +100,8 @@ def begun(record: Path, job: dict[str, Any]) -> "subprocess.Popen[bytes] | None"
             env={**os.environ, **job["EnvironmentVariables"], "XPC_SERVICE_NAME": job["Label"]},
             cwd=job["WorkingDirectory"],
             stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=said,
+            stdout=output,
+            stderr=output,
         )
         known = read(record)
         runs = known["runs"] + 1
@@ -121,9 +121,11 @@ def start(record: Path) -> None:
         time.sleep(0.01)
 
 
-def end(pid: int, patience: float) -> None:
-    until = time.monotonic() + patience
-    with suppress(ProcessLookupError):  # it has gone by itself, which its keeper is about to write
+def end(pid: int, timeout: float) -> None:
+    until = time.monotonic() + timeout
+    with suppress(
+        ProcessLookupError
+    ):  # it has ended by itself, which its keeper is about to record
         os.kill(pid, signal.SIGTERM)
         while alive(pid):
             if time.monotonic() > until:
@@ -147,7 +149,8 @@ def loaded(target: str) -> Path:
 
 
 def read(record: Path) -> dict[str, Any]:
-    return json.loads(record.read_text())
+    found: dict[str, Any] = json.loads(record.read_text())
+    return found
 
 
 @contextmanager

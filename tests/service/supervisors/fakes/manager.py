@@ -1,9 +1,9 @@
-"""A faithful small systemd: it starts units, hears them, restarts and kills them by their rules.
+"""A small fake systemd: it starts, restarts and kills units by their rules, and reads sd_notify.
 
 Run as `manager.py RUNTIME UNITS SPEED`: the folder of its socket, that of the unit files, and how
 many times faster than the real one it waits between restarts. Each call is a line in
-`RUNTIME/calls`. What systemd knows by control groups, this one knows by descent: it is the reaper
-of all that its units leave behind, and a scope is a process with all that descends from it.
+`RUNTIME/calls`. Instead of control groups it uses process trees: it reaps all processes that its
+units leave behind, and a scope is a process with its descendants.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.service.supervisors.fakes.service import Service
+from tests.service.supervisors.fakes.service import FakeService
 
 from holdfast.service.supervisors import systemd_unit
 
@@ -21,31 +21,31 @@ SUBREAPER = 36
 VERSION = "systemd 252 (252.0-fake)\n"
 
 
-class Manager:
-    """Owns the units, and the scopes that were asked for."""
+class SystemdManager:
+    """Owns the units, and the scopes that were requested."""
 
     def __init__(self, runtime: Path, folders: list[Path], *, speed: float) -> None:
         self.runtime, self.folders, self.speed = runtime, folders, speed
         self.scopes: dict[str, int] = {}
         self.texts: dict[str, str] = {}
-        self.services: dict[str, Service] = {}
+        self.services: dict[str, FakeService] = {}
         self.enabled: set[str] = set()
 
     async def listen(self) -> asyncio.Server:
-        place = self.runtime / "systemd"
-        place.mkdir(exist_ok=True)
-        return await asyncio.start_unix_server(self.answer, place / "private")
+        folder = self.runtime / "systemd"
+        folder.mkdir(exist_ok=True)
+        return await asyncio.start_unix_server(self.answer, folder / "private")
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         request = json.loads(await reader.readline())
         with (self.runtime / "calls").open("a") as calls:
             calls.write(json.dumps([request["program"], *request["arguments"]]) + "\n")
-        given = {"code": 0, "out": "", "err": ""} | await self.obey(request)
-        writer.write(json.dumps(given).encode())
+        response = {"code": 0, "out": "", "err": ""} | await self.execute(request)
+        writer.write(json.dumps(response).encode())
         await writer.drain()
         writer.close()
 
-    async def obey(self, request: dict[str, Any]) -> dict[str, Any]:
+    async def execute(self, request: dict[str, Any]) -> dict[str, Any]:
         program, words = request["program"], request["arguments"]
         refused = [word for word in (program, *words) if (self.runtime / f"refuse-{word}").exists()]
         if refused:
@@ -59,12 +59,12 @@ class Manager:
         return await self.systemctl(verb, names, options)
 
     def scope(self, words: list[str], pid: int) -> dict[str, Any]:
-        cut = words.index("--")
-        (name,) = (word.split("=")[1] for word in words[:cut] if word.startswith("--unit="))
+        separator = words.index("--")
+        (name,) = (word.split("=")[1] for word in words[:separator] if word.startswith("--unit="))
         if name in self.scopes:
             return {"code": 1, "err": f"Unit {name}.scope was already loaded.\n"}
         self.scopes[name] = pid
-        return {"exec": words[cut + 1 :]}
+        return {"exec": words[separator + 1 :]}
 
     async def systemctl(self, verb: str, names: list[str], options: set[str]) -> dict[str, Any]:
         if verb == "daemon-reload":
@@ -77,11 +77,11 @@ class Manager:
             self.load()
         if name not in self.texts:
             return {"code": 5, "err": f"Unit {name} could not be found.\n"}
-        return await self.about(verb, self.service(name), options)
+        return await self.apply(verb, self.service(name), options)
 
-    async def about(self, verb: str, service: Service, options: set[str]) -> dict[str, Any]:
+    async def apply(self, verb: str, service: FakeService, options: set[str]) -> dict[str, Any]:
         if verb == "show":
-            return {"out": self.shown(service)}
+            return {"out": self.show(service)}
         if verb in ("enable", "disable"):
             (self.enabled.add if verb == "enable" else self.enabled.discard)(service.name)
             verb = {"enable": "start", "disable": "stop"}[verb] if "--now" in options else ""
@@ -96,7 +96,7 @@ class Manager:
             return {}
         return {"code": 1, "err": f"Job for {service.name} failed. See journalctl.\n"}
 
-    def shown(self, service: Service) -> str:
+    def show(self, service: FakeService) -> str:
         facts = {
             "ActiveState": service.active,
             "SubState": service.sub,
@@ -111,13 +111,13 @@ class Manager:
         files = [file for folder in self.folders for file in folder.glob("*.service")]
         self.texts = {file.name: systemd_unit.read_unit_text(file) for file in files}
 
-    def service(self, name: str) -> Service:
+    def service(self, name: str) -> FakeService:
         if name not in self.services:
-            self.services[name] = Service(
+            self.services[name] = FakeService(
                 name,
                 text=lambda: self.texts[name],
                 runtime=self.runtime,
-                spared=lambda: set(self.scopes.values()),
+                excluded=lambda: set(self.scopes.values()),
                 speed=self.speed,
             )
         return self.services[name]
@@ -126,7 +126,7 @@ class Manager:
 async def main() -> None:
     runtime, folder, speed = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
     ctypes.CDLL(None, use_errno=True).prctl(SUBREAPER, 1, 0, 0, 0)
-    server = await Manager(runtime, [folder], speed=speed).listen()
+    server = await SystemdManager(runtime, [folder], speed=speed).listen()
     async with server:
         print("listening", flush=True)
         await server.serve_forever()

@@ -1,10 +1,10 @@
-"""Descent: who comes from whom, as the kernel tells it."""
+"""The descendants of a process, from /proc."""
 
 from pathlib import Path
 
 
-def descendants(root: int, *, spared: set[int]) -> list[int]:
-    """All that descend from a process, but for those that are spared and what comes from them."""
+def descendants(root: int, *, excluded: set[int]) -> list[int]:
+    """All descendants of a process, without the excluded ones and their descendants."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (parent := _parent(entry)) is not None:
@@ -12,7 +12,7 @@ def descendants(root: int, *, spared: set[int]) -> list[int]:
     found, todo = [], [root]
     while todo:
         for pid in children.get(todo.pop(), []):
-            if pid not in spared:
+            if pid not in excluded:
                 found.append(pid)
                 todo.append(pid)
     return found
