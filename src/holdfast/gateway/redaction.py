@@ -96,7 +96,7 @@ class Redaction:
         text = self(text)
         withheld = max((_prefix_length(value, text) for value in self._values), default=0)
         if self._visible_values and may_hide_text(text):
-            withheld = max(withheld, self._held_visible(text))
+            withheld = max(withheld, self._withheld_visible(text))
         return (text[:-withheld], text[-withheld:]) if withheld else (text, "")
 
     def _redact_visible(self, text: str) -> str:
@@ -107,7 +107,7 @@ class Redaction:
                 text = _remove_visible(text, value)
         return text
 
-    def _held_visible(self, text: str) -> int:
+    def _withheld_visible(self, text: str) -> int:
         """How many characters at the end may become a value for a reader."""
         # What a command prints may be long; no value with its marks is.
         near = text[-(_MAX_MARKUP_FACTOR * len(self._visible_values[0]) + _MAX_MARKUP_FACTOR) :]

@@ -136,34 +136,34 @@ def _turns(snapshot: GatewaySnapshot, now: float) -> str:
     return ", ".join(parts) or "none"
 
 
-def _last_hour(pace: HourStats) -> str:
-    if not any(pace.turns):
+def _last_hour(hour: HourStats) -> str:
+    if not any(hour.turns):
         return ""
-    failed = f", {pace.failed} failed" if pace.failed else ""
-    minute = pace.turns[-2] if len(pace.turns) > 1 else 0
-    turns = "1 turn" if sum(pace.turns) == 1 else f"{sum(pace.turns)} turns"
+    failed = f", {hour.failed} failed" if hour.failed else ""
+    minute = hour.turns[-2] if len(hour.turns) > 1 else 0
+    turns = "1 turn" if sum(hour.turns) == 1 else f"{sum(hour.turns)} turns"
     return f"{turns} in the last hour{failed}; {minute} in the last whole minute"
 
 
-def _latency(pace: HourStats) -> str:
+def _latency(hour: HourStats) -> str:
     parts = [
         f"{what} {format_duration(mean)} (worst {format_duration(worst)})"
         for what, mean, worst in (
-            ("first token", pace.first_token_mean, pace.first_token_worst),
-            ("answer", pace.duration_mean, pace.duration_worst),
+            ("first token", hour.first_token_mean, hour.first_token_worst),
+            ("answer", hour.duration_mean, hour.duration_worst),
         )
         if mean is not None
     ]
     return ", ".join(parts)
 
 
-def _tokens(pace: HourStats) -> str:
-    if not (pace.input_tokens or pace.output_tokens):
+def _tokens(hour: HourStats) -> str:
+    if not (hour.input_tokens or hour.output_tokens):
         return ""
-    cached = f" ({pace.cached_tokens / max(1, pace.input_tokens):.0%} cached)"
-    cost = "" if pace.cost is None else f", cost {pace.cost:.2f}"
-    used = f"{format_count(pace.input_tokens)} in{cached}"
-    return f"{used}, {format_count(pace.output_tokens)} out{cost}"
+    cached = f" ({hour.cached_tokens / max(1, hour.input_tokens):.0%} cached)"
+    cost = "" if hour.cost is None else f", cost {hour.cost:.2f}"
+    used = f"{format_count(hour.input_tokens)} in{cached}"
+    return f"{used}, {format_count(hour.output_tokens)} out{cost}"
 
 
 def _outbox(snapshot: GatewaySnapshot, now: float) -> str:

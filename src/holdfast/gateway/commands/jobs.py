@@ -80,10 +80,10 @@ class CronCommand:
         jobs, now = self._jobs, self._services.clock.now()
         new = jobs.prepare_add(parse_job(rest), requester, key=f"command.{request.row.id}")
 
-        def told(job: Job | None) -> str:
+        def reply_text(job: Job | None) -> str:
             return jobs.limit_text if job is None else turn_jobs.job_created_text(job, now=now)
 
-        new_job = NewJobWithReply(new=new, limit=jobs.max_per_person, reply=told)
+        new_job = NewJobWithReply(new=new, limit=jobs.max_per_person, reply=reply_text)
         await send_effect_reply(self._services, request.row, new_job=new_job)
         jobs.on_changed()
 
@@ -113,11 +113,11 @@ class CronCommand:
         job = await self._jobs.find(number, requester)
         stopped = await self._jobs.stop_running(job.id)
 
-        def told(dropped: int) -> str:
+        def reply_text(dropped: int) -> str:
             at_work = stopped or dropped > 0
             return f"Stopped: job {number}." if at_work else f"Job {number} is not at work."
 
-        skip = SkipRunsWithReply(job_id=job.id, why=STOPPED_BEFORE_START, reply=told)
+        skip = SkipRunsWithReply(job_id=job.id, why=STOPPED_BEFORE_START, reply=reply_text)
         await send_effect_reply(self._services, request.row, skip_runs=skip)
         # One that waited may have begun in the place of what was stopped, before the commit.
         await self._jobs.stop_running(job.id)

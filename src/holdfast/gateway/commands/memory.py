@@ -87,10 +87,10 @@ class MemoryCommand:
         return "\n".join(lines)
 
     def _add(self, owner: OwnerId, rest: str) -> NoteEditsWithReply:
-        def told(edited: NoteEditResult) -> str:
+        def reply_text(edited: NoteEditResult) -> str:
             return self._reply_text(edited, f"Noted as {edited.note.id if edited.note else '?'}.")
 
-        return _single_edit(self._notes.add(owner, rest), told)
+        return _single_edit(self._notes.add(owner, rest), reply_text)
 
     def _edit(self, owner: OwnerId, rest: str) -> str | NoteEditsWithReply:
         number, _, text = rest.partition(" ")

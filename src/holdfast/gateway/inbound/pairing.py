@@ -286,7 +286,7 @@ class PairingRequests:
     async def _write(self, refusal: RefusedMessage) -> None:
         """Told by the commit itself, whether or not anybody still waits for it."""
 
-        def kept(done: asyncio.Future[Accepted]) -> None:
+        def on_saved(done: asyncio.Future[Accepted]) -> None:
             if done.cancelled() or done.exception() or done.result().duplicate:
                 return
             if refusal.request is not None:
@@ -294,7 +294,7 @@ class PairingRequests:
             self._services.publisher.messages_ended((), refusal.deliveries)
 
         saving = asyncio.ensure_future(self._services.store.refuse_message(refusal))
-        saving.add_done_callback(kept)
+        saving.add_done_callback(on_saved)
         await asyncio.shield(saving)
 
 

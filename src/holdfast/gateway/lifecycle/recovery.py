@@ -139,8 +139,8 @@ class Recovery:
         """A runner is needed by a turn that goes on, and by a session that can be gone on with."""
         store = self._services.store
         known = await store.runners()
-        going_on = {session_id for session_id, why in given_up.items() if not why}
-        needed = going_on.difference(left)
+        resumed = {session_id for session_id, why in given_up.items() if not why}
+        needed = resumed.difference(left)
         for runner in known:
             session = await store.session(runner.session_id)
             open_to_more = session and session.ended_at is None and not session.suspended

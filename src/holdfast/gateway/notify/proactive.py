@@ -84,8 +84,8 @@ class ProactiveSender:
         """Raises `Undeliverable` where it is known already that it cannot arrive."""
         if message.file is None:
             return
-        able = self._platforms.capabilities(message.to)
-        if not able.attachments_out:
+        capabilities = self._platforms.capabilities(message.to)
+        if not capabilities.attachments_out:
             raise Undeliverable(
                 f"{message.to.platform} takes no files from this gateway", param="file"
             )
@@ -96,7 +96,7 @@ class ProactiveSender:
                 param="text",
             )
         try:
-            await self._outgoing_files.check(message.file, max_bytes=able.max_file)
+            await self._outgoing_files.check(message.file, max_bytes=capabilities.max_file)
         except SendRejected as error:
             raise Undeliverable(str(error), param="file") from None
 

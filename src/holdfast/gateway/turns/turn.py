@@ -176,9 +176,9 @@ class Turn:
         """Run the agent; whoever calls this awaits the task to its end."""
         running = run_turn(self.agent, self.context)
         self._task = asyncio.create_task(running, name=f"turn {self.turn_id}")
-        if typist := self._services.stream_factory.typing_indicator_for(self.rows[-1]):
-            typist.start()
-            self._task.add_done_callback(lambda _: typist.stop())
+        if indicator := self._services.stream_factory.typing_indicator_for(self.rows[-1]):
+            indicator.start()
+            self._task.add_done_callback(lambda _: indicator.stop())
         self.agent.set_interrupt(self.interrupt)
         self._task.add_done_callback(lambda _: self.agent.set_interrupt(None))
         return self._task
