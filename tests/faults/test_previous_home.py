@@ -285,9 +285,9 @@ def test_the_pending_approval_still_waits_and_its_answer_resumes_the_turn(
     """J3: it is not asked again, and the command runs once."""
     [waiting] = [one for one in upgraded.seen["approvals list"] if one["state"] == "pending"]
     assert waiting["command"].startswith("mkdir -p free && chmod -R 777 free")
-    told = upgraded.sent("asked")
-    assert told[-1] == "it is done"
-    assert not [text for text in told if text.startswith("May this run?")]
+    texts = upgraded.sent("asked")
+    assert texts[-1] == "it is done"
+    assert not [text for text in texts if text.startswith("May this run?")]
     assert (upgraded.previous.workspace("asked") / "effects.log").read_text() == "asked\n"
     sql = "SELECT state, said_by FROM approvals WHERE id = ?"
     assert upgraded.previous.rows(sql, waiting["id"]) == [("approved", "simulated:default:ann")]
@@ -339,13 +339,13 @@ def test_jobs_keep_their_due_times_and_their_history(upgraded: UpgradedRun) -> N
 def test_an_ended_subagent_is_there_and_an_interrupted_one_ends(upgraded: UpgradedRun) -> None:
     """H1: with their tasks and replies, each below its parent."""
     sql = "SELECT parent_id, session_id FROM children ORDER BY created_at"
-    [(family, ended), (kin, cut)] = upgraded.previous.rows(sql)
+    [(family, ended), (kin, interrupted)] = upgraded.previous.rows(sql)
     assert (family, kin) == (upgraded.previous.session("family"), upgraded.previous.session("kin"))
     said = "SELECT json_extract(body, '$.text') FROM messages WHERE session_id = ? ORDER BY seq"
     assert upgraded.previous.rows(said, ended)[-1] == ("the moorings hold",)
-    assert upgraded.previous.rows(said, cut)[-1] == ("thought",)
-    [told] = upgraded.previous.results("kin")
-    assert told["text"].endswith("thought")
+    assert upgraded.previous.rows(said, interrupted)[-1] == ("thought",)
+    [result] = upgraded.previous.results("kin")
+    assert result["text"].endswith("thought")
     assert upgraded.sent("kin") == ["the kin answered"]
     assert upgraded.sent("family") == []
 
@@ -353,11 +353,11 @@ def test_an_ended_subagent_is_there_and_an_interrupted_one_ends(upgraded: Upgrad
 def test_an_earlier_configuration_can_be_restored(upgraded: UpgradedRun) -> None:
     """All are listed, and its text is restored as a new version."""
     question = "config history -n 1000"
-    kept = upgraded.previous.cli_output[question]["configurations"]
-    listed = upgraded.seen[question]["versions"][-len(kept) :]
-    for each in kept:
+    stored = upgraded.previous.cli_output[question]["configurations"]
+    listed = upgraded.seen[question]["versions"][-len(stored) :]
+    for each in stored:
         del each["in_force"]  # none was active where no gateway ran
-    assert contains_all(kept, listed)
+    assert contains_all(stored, listed)
     [(first,)] = upgraded.previous.rows("SELECT text FROM configurations WHERE number = 1")
     assert "max_steps = 30" in first
     assert (upgraded.previous.home / "holdfast.toml").read_text() == first

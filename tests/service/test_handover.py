@@ -48,7 +48,7 @@ def listener_inode(port: int) -> str:
         fields = row.split()
         if fields[3] == "0A" and fields[1].endswith(f":{port:04X}"):
             return f"socket:[{fields[9]}]"
-    raise AssertionError(f"nobody listens at {port}")
+    raise AssertionError(f"nothing listens at {port}")
 
 
 def open_files(pid: int) -> set[str]:
@@ -96,7 +96,7 @@ async def test_a_successor_takes_over_sockets_and_work_and_tools_inherit_neither
     second = await succession.start("run", "--replace")
     assert await first.wait_for_exit() == 0, first.output()
     with pytest.raises(aiohttp.ClientError):
-        await asking  # it is told to come back, with the same id
+        await asking  # it has to retry, with the same id
     assert second.address == first.address
     assert runner_pids(succession)[0] == pids[0]
     [workspace] = succession.paths.workspaces.iterdir()
@@ -112,9 +112,9 @@ async def test_a_supervised_gateway_is_restarted_by_its_supervisor(tmp_path: Pat
     """E1: `--replace` does not take it out of its supervisor's hands."""
     async with open_succession(tmp_path / "home", gateway='supervisor = "s6"') as succession:
         first = await succession.start()
-        code, said = await succession.run_command("run", "--replace")
+        code, output = await succession.run_command("run", "--replace")
         assert code == 0
-        assert "kept by s6, which restarts it" in said
+        assert "kept by s6, which restarts it" in output
         assert await first.wait_for_exit() == exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE, (
             first.output()
         )
@@ -204,20 +204,20 @@ async def test_a_restart_is_refused_if_the_successor_would_not_start_and_otherwi
     detached starter brings the successor up, on the same address."""
     first = await succession.start()
     succession.configure("prot = 1")
-    code, said = await succession.run_command("gateway", "restart")
+    code, output = await succession.run_command("gateway", "restart")
     assert code == exit_codes.FAILED
-    assert "gateway.prot" in said
-    assert "did you mean `port`" in said
-    assert "continues" in said
+    assert "gateway.prot" in output
+    assert "did you mean `port`" in output
+    assert "continues" in output
     succession.configure()
     assert await succession.ask(first.address, "hello", message_id="m-1")
-    code, said = await succession.run_command("gateway", "restart")
-    assert (code, await first.wait_for_exit()) == (0, 0), said + first.output()
+    code, output = await succession.run_command("gateway", "restart")
+    assert (code, await first.wait_for_exit()) == (0, 0), output + first.output()
     assert await succession.ask(first.address, "hello", message_id="m-2")
     # Its starter writes that down when it hears of it, which is after those who ask the gateway.
     await succession.until(
         lambda: "The successor is ready" in succession.paths.log_file.read_text()
     )
-    code, said = await succession.run_command("gateway", "stop")
-    assert code == 0, said
+    code, output = await succession.run_command("gateway", "stop")
+    assert code == 0, output
     assert read_holder(succession.home) is None

@@ -136,7 +136,7 @@ async def test_a_change_right_after_the_start_does_not_hide_the_initial_version(
         signature="of an earlier life",
     )
     await store.save_configuration(before)
-    reloader.status = ConfigStatus()  # nothing is kept yet, as in a process that just began
+    reloader.status = ConfigStatus()  # nothing is stored yet, as in a process that just began
     await reload_harness.reload("[agent]\nmax_steps = 7\n")
     changed, began = await store.configurations(limit=2)
     assert (changed.source, changed.changed) == (ConfigSource.RELOAD, ("agent.max_steps",))
@@ -218,8 +218,8 @@ async def test_a_file_that_becomes_a_link_is_followed_to_where_it_leads(
     reload_harness: ReloadHarness, until: Until, tmp_path: Path
 ) -> None:
     """Also to what is written there later, of which the home itself hears nothing."""
-    kept = tmp_path / "kept" / "holdfast.toml"
-    kept.parent.mkdir()
+    target = tmp_path / "kept" / "holdfast.toml"
+    target.parent.mkdir()
 
     def is_active(steps: int) -> bool:
         return reload_harness.harness.gateway.services.settings.agent.max_steps == steps
@@ -228,10 +228,10 @@ async def test_a_file_that_becomes_a_link_is_followed_to_where_it_leads(
     task = asyncio.create_task(following.run())
     try:
         for steps in (3, 4, 5):
-            kept.write_text(f"{INITIAL_TOML}[agent]\nmax_steps = {steps}\n")
+            target.write_text(f"{INITIAL_TOML}[agent]\nmax_steps = {steps}\n")
             if not reload_harness.file.is_symlink():
                 reload_harness.file.unlink()
-                reload_harness.file.symlink_to(kept)
+                reload_harness.file.symlink_to(target)
             await until(partial(is_active, steps))
     finally:
         task.cancel()
@@ -257,7 +257,7 @@ async def test_a_file_saved_during_the_start_is_not_missed(
 async def test_a_setting_that_needs_a_restart_waits_and_delays_no_other(
     reload_harness: ReloadHarness,
 ) -> None:
-    """The table of effects is kept: also where the key is set back before anybody restarts."""
+    """The table of effects is target: also where the key is set back before anybody restarts."""
     done = await reload_harness.reload(
         '[gateway]\nport = 9999\nbusy_mode = "queue"\n[runner]\nsandbox = "off"\n'
         '[platforms.api]\nallow = ["eve"]\nenabled = false\n'

@@ -80,8 +80,8 @@ def test_a_phase_that_fails_or_hangs_skips_no_other(make_gateway: MakeGateway, h
         assert [phase for phase in gateway.phases() if phase in PROCESS_PHASES] == list(
             PROCESS_PHASES
         )
-        told = str(gateway.log_records("phase_failed" if how == "fail" else "phase_late"))
-        assert all(f"Stopping: '{phase}'" in told for phase in broken)
+        logged = str(gateway.log_records("phase_failed" if how == "fail" else "phase_late"))
+        assert all(f"Stopping: '{phase}'" in logged for phase in broken)
         asked = "ask for a successor" not in broken
         assert code == (exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE if asked else exit_codes.OK)
         recorded = "record intent" not in broken
@@ -159,16 +159,16 @@ def test_a_third_signal_ends_the_process_at_once_even_if_the_loop_is_blocked(
 
 
 @pytest.mark.parametrize(
-    ("how", "told"), [("block", "MainThread"), ("hang", "phase 'flush outbox'")]
+    ("how", "expected"), [("block", "MainThread"), ("hang", "phase 'flush outbox'")]
 )
 def test_a_stop_that_hangs_is_ended_with_the_stack_of_every_task_and_thread(
-    gateway: StandaloneGateway, how: str, told: str
+    gateway: StandaloneGateway, how: str, expected: str
 ) -> None:
     """The watchdog is outside of the event loop; the deadline is short here."""
     gateway.start(f"flush outbox:{how},1")
     assert gateway.stop() == exit_codes.FAILED
     (line,) = gateway.log_records("stop_timed_out")
-    assert told in line["message"]
+    assert expected in line["message"]
     assert "in enter" in line["message"] or "in inside" in line["message"]  # where it stood
     assert "Thread 'status'" in line["message"] and "Task " in line["message"]
 

@@ -1,4 +1,4 @@
-"""Chapter C, as far as the process goes: one list of phases, and a bound on all of them."""
+"""The phases of a process's stop: one list, with a bound on their total time (C1)."""
 
 import asyncio
 from pathlib import Path
@@ -101,14 +101,14 @@ async def test_a_phase_that_ignores_cancellation_is_abandoned() -> None:
                 continue
 
     async def works() -> None:
-        told.append("worked")
+        progress.append("worked")
 
-    told: list[str] = []
+    progress: list[str] = []
     now = asyncio.get_running_loop().time
     began = now()
     phases = [*[Phase("stubborn", 0.05, stubborn)] * 10, Phase("next", 1, works)]
-    await run_phases(phases, progress=told.append)
-    assert told == [*["stubborn"] * 10, "next", "worked"]
+    await run_phases(phases, progress=progress.append)
+    assert progress == [*["stubborn"] * 10, "next", "worked"]
     # The time to let go is part of the deadline, or all of them together would be late.
     assert now() - began < 2
     ended.set()

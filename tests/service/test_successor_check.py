@@ -1,4 +1,4 @@
-"""Whether a successor would start, as it says itself before anybody stops for it."""
+"""The check whether a successor would start, before the gateway stops for it."""
 
 import os
 import sys
@@ -52,18 +52,18 @@ async def test_an_invalid_configuration_is_reported_with_its_location_and_its_re
     home: Path,
 ) -> None:
     (home / "holdfast.toml").write_text('[memory]\nproviders = ["notse"]\n')
-    told = await refusal(home)
-    assert "'notse'" in told
-    assert "not installed" in told
+    reason = await refusal(home)
+    assert "'notse'" in reason
+    assert "not installed" in reason
 
 
 async def test_code_that_does_not_import_is_reported(home: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "apsw.py").write_text("raise ImportError('half an upgrade')")
-    told = await refusal(home, before=str(broken))
-    assert "half an upgrade" in told
-    assert "install it again" in told
+    reason = await refusal(home, before=str(broken))
+    assert "half an upgrade" in reason
+    assert "install it again" in reason
 
 
 async def test_the_output_of_a_crashed_successor_is_quoted(home: Path) -> None:
@@ -99,5 +99,5 @@ def running(argument: str) -> list[str]:
 
 def test_a_successor_gets_the_environment_without_variables_of_this_process() -> None:
     ours = {"LISTEN_FDS": "1", "LISTEN_PID": "7", "NOTIFY_SOCKET": "/x", "WATCHDOG_USEC": "1"}
-    kept = {"PATH": "/bin", "OPENAI_API_KEY": "k", "HOLDFAST_HOME": "/h"}
-    assert successor.successor_environ({**ours, **kept}) == kept
+    inherited = {"PATH": "/bin", "OPENAI_API_KEY": "k", "HOLDFAST_HOME": "/h"}
+    assert successor.successor_environ({**ours, **inherited}) == inherited
