@@ -42,7 +42,7 @@ def test_any_bytes_of_a_server_can_be_parsed(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "heard"),
+    ("raw", "received"),
     [
         (b"PING :irc.test\r\n", IrcMessage(command="PING", params=("irc.test",))),
         (b":irc.test  001  me :a :b\n", IrcMessage(
