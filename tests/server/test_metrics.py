@@ -166,6 +166,7 @@ async def test_tokens_are_counted_by_model_and_kind_and_cost_where_a_price_is_se
         if labels["model"] == "small"
     }
     assert tokens == {"input": 1000, "cached": 400, "output": 100, "reasoning": 30}
-    assert page.labelled("holdfast_cost_total") == [({"model": "big"}, pytest.approx(0.002))]
+    ((labels, cost),) = page.labelled("holdfast_cost_total")
+    assert labels == {"model": "big"} and cost == pytest.approx(0.002)
     assert page.samples["holdfast_job_runs", 'state="running"'] == 2
     assert page.samples["holdfast_build_info", 'version="1.2"'] == 1

@@ -10,6 +10,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.checks import not_a_server_error
+from schemathesis.schemas import BaseSchema
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_schema_conformance,
@@ -83,7 +84,7 @@ def _references(value: Any) -> Iterator[str]:
             yield from _references(each)
 
 
-schema = schemathesis.openapi.from_dict(build_document(ENDPOINTS))
+schema: BaseSchema = schemathesis.openapi.from_dict(build_document(ENDPOINTS))
 for endpoint in ENDPOINTS:
     # A stream never ends by itself, and a stopping gateway answers no more requests.
     if Media.EVENTS in endpoint.response_media or endpoint.response_type is StopAccepted:
@@ -111,7 +112,7 @@ def known_session(shared_gateway: GatewayProcess) -> str:
 @schema.parametrize()
 @settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_the_gateway_conforms_to_the_document(
-    case: schemathesis.Case, shared_gateway: GatewayProcess, known_session: str
+    case: schemathesis.Case[Any], shared_gateway: GatewayProcess, known_session: str
 ) -> None:
     """No request causes an internal error or a response that the document does not describe."""
     case.query.pop("wait", None)  # no long polling

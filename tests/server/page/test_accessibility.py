@@ -59,7 +59,7 @@ def test_axe_finds_nothing_serious_on_any_view(
     assert serious_violations_in_both_themes(page) == []
     page.keyboard.press("Escape")
     page.get_by_label("Search chats and messages").fill("disk")
-    page.locator(".place-link").first.wait_for()
+    page.locator(".search-result").first.wait_for()
     assert serious_violations_in_both_themes(page) == []
 
 
@@ -155,7 +155,7 @@ def test_everything_can_be_done_by_keyboard(gateway: GatewayProcess, visit: Visi
     keys.press("Enter")
     visitor.user_messages.first.wait_for()
     visitor.until_idle()
-    assert visitor.user_messages.locator(".words").inner_text() == "first line\nsecond line"
+    assert visitor.user_messages.locator(".message-text").inner_text() == "first line\nsecond line"
 
     keys.press("Alt+n")
     page.locator(".welcome").wait_for()

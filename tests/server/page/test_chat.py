@@ -65,14 +65,14 @@ def test_a_tool_step_is_one_line_that_unfolds_to_its_input_and_output(
     visitor.send_and_wait(f"[text I look.] [tool terminal {command}] [then] [text seen]")
     step = visitor.page.locator(".step")
     assert step.locator(".name").inner_text() == "terminal"
-    assert step.locator(".inside").count() == 0
+    assert step.locator(".step-details").count() == 0
     step.locator("summary").click()
     output = step.locator(".output code")
     output.wait_for()
     assert "kelp holds" in output.inner_text()
-    assert "printf" in step.locator(".inside .code").first.inner_text()
+    assert "printf" in step.locator(".step-details .code").first.inner_text()
     step.locator("summary").click()
-    step.locator(".inside").wait_for(state="detached")
+    step.locator(".step-details").wait_for(state="detached")
 
 
 def test_a_running_step_shows_what_it_has_written_so_far(
@@ -160,11 +160,11 @@ def test_search_finds_words_and_opens_the_message_that_has_them(
     visitor.new_chat()
     page.keyboard.press("Control+k")
     page.keyboard.type("bladderwrack")
-    place = page.locator(".place-link").first
+    place = page.locator(".search-result").first
     place.wait_for()
     place.click()
-    page.locator("[data-seq].sought").wait_for()
-    assert "bladderwrack" in page.locator(".sought").inner_text()
+    page.locator("[data-seq].search-target").wait_for()
+    assert "bladderwrack" in page.locator(".search-target").inner_text()
 
 
 def test_files_are_uploaded_and_downloaded(
@@ -206,7 +206,7 @@ def test_a_picture_can_be_pasted_and_is_shown_in_the_transcript(
     )
     page.locator(".attachments img").wait_for()
     visitor.send_and_wait("what is this")
-    width = page.locator(".said img").evaluate(
+    width = page.locator(".user-message img").evaluate(
         "image => image.decode().then(() => image.naturalWidth)"
     )
     assert width == 4

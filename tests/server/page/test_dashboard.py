@@ -140,9 +140,9 @@ def test_the_overview_shows_the_status_and_the_charts(
     figures = page.locator(".figures").inner_text()
     assert "Running" in figures and status["version"] in figures
     assert "failed" not in figures and "unknown" not in figures
-    accepted = page.locator(".message-counts .whole dd").inner_text()
+    accepted = page.locator(".message-counts .total dd").inner_text()
     assert accepted == f"{status['inbox_counts']['accepted']:,}"
-    assert "The counts match" in page.locator(".counts-note.sound").inner_text()
+    assert "The counts match" in page.locator(".counts-note.balanced").inner_text()
     assert page.get_by_text("Nothing is wrong.").is_visible()
     charts = page.locator("figure.chart")
     charts.first.wait_for()
@@ -295,12 +295,12 @@ def test_a_message_that_no_turn_works_on_is_reported_as_a_problem(
     alarm = visitor.page.locator(".counts-note.alarm")
     alarm.wait_for()
     assert "nothing works on 1" in alarm.inner_text()
-    status = visitor.page.locator(".wrongs li.problem")
-    assert "1 message was accepted, is not answered" in status.inner_text()
-    assert status.locator("code").inner_text() == "holdfast gateway restart"
-    assert status.get_by_role("link", name="Restarts").get_attribute("href") == "#/restarts"
+    problem = visitor.page.locator(".problem-list li.problem")
+    assert "1 message was accepted, is not answered" in problem.inner_text()
+    assert problem.locator("code").inner_text() == "holdfast gateway restart"
+    assert problem.get_by_role("link", name="Restarts").get_attribute("href") == "#/restarts"
     assert serious_violations(visitor.page, "dark") == []  # the colours of what is new here
     db.execute("DELETE FROM inbox WHERE event_id = 'by hand'")
     db.close()
     visitor.page.reload()
-    visitor.page.locator(".counts-note.sound").wait_for()
+    visitor.page.locator(".counts-note.balanced").wait_for()

@@ -114,7 +114,7 @@ def test_a_transcript_of_payloads_is_shown_as_text(gateway: GatewayProcess, visi
     while visitor.page.locator(".older").count():
         visitor.page.locator(".scroller").evaluate("node => node.scrollTop = 0")
         visitor.page.wait_for_timeout(50)
-    words = visitor.page.locator(".said .words").all_text_contents()
+    words = visitor.page.locator(".user-message .message-text").all_text_contents()
     assert words == list(PAYLOADS)
     unfold(visitor)
     assert visitor.page.evaluate(_SUSPECTS) == []
@@ -175,11 +175,11 @@ def test_payloads_in_titles_search_results_files_and_processes_do_nothing(
     assert page.evaluate(_SUSPECTS) == []
 
     page.get_by_label("Search chats and messages").fill("alert")
-    page.locator(".place-link").first.wait_for()
+    page.locator(".search-result").first.wait_for()
     unfold(visitor)
     assert page.evaluate(_SUSPECTS) == []
     visitor.open_chat(sessions[3])
-    page.locator(".said .speaker").first.wait_for()  # those before have none
+    page.locator(".user-message .speaker").first.wait_for()  # those before have none
     page.get_by_role("button", name="More").click()
     page.get_by_role("menuitem", name="Delete").click()
     page.locator("dialog").wait_for()
@@ -215,7 +215,9 @@ def test_payloads_do_nothing_on_the_dashboard(gateway: GatewayProcess, visit: Vi
     for view in f"{views} jobs jobs/{made} logs audit".split():
         page.goto(f"{gateway.address}/#/{view}")
         page.locator(".board .quiet-text", has_text="Loading").first.wait_for(state="detached")
-        page.locator(".views .card, .sessions .body, .transcript .said, .log-line").first.wait_for()
+        page.locator(
+            ".views .card, .sessions .body, .transcript .user-message, .log-line"
+        ).first.wait_for()
         if view == "logs":
             page.locator(".log-line button").click()
         if page.locator(".board summary").count():

@@ -135,7 +135,7 @@ def test_a_job_is_made_run_paused_and_removed(gateway: GatewayProcess, visit: Vi
     form = page.get_by_role("form", name="Change weather")
     form.get_by_label("What the agent is to do").fill("say whether it rains")
     form.get_by_role("button", name="Save").click()
-    page.locator(".asked-for").get_by_text("say whether it rains").wait_for()
+    page.locator(".full-text").get_by_text("say whether it rains").wait_for()
     assert page.locator(".about").get_by_text("every weekday at 9").count() == 1
     page.get_by_role("link", name="All jobs").click()
     row = page.get_by_role("row").filter(has_text="weather")

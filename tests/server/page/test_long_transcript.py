@@ -123,7 +123,8 @@ def test_a_streamed_word_draws_nothing_but_the_running_step(
           new MutationObserver((changes) => {
             for (const { target } of changes) {
               const node = target.nodeType === 1 ? target : target.parentElement;
-              if (node.closest(".said:not(.waiting), .reply:not(.live)")) window.touched += 1;
+              const settled = ".user-message:not(.waiting), .reply:not(.live)";
+              if (node.closest(settled)) window.touched += 1;
             }
           }).observe(document.querySelector(".column"),
             { subtree: true, childList: true, characterData: true, attributes: true });

@@ -140,7 +140,7 @@ def test_a_long_transcript_shows_the_usage_of_each_reply_and_turn(
     assert re.search(rf"after .* min\s+{2 * STEPS + 1} steps", turn.inner_text())
     link = turn.get_by_role("link", name="Answered")
     assert link.get_attribute("href").startswith("#/turns/turn_")
-    reply = visitor.replies.last.locator(".took-line")
+    reply = visitor.replies.last.locator(".usage-line")
     assert re.fullmatch(
         r"scripted\s+1 s\s+900 read \(67 % cached\)\s+40 written\s+0\.0021", reply.inner_text()
     )
@@ -152,7 +152,7 @@ def test_a_long_transcript_shows_the_usage_of_each_reply_and_turn(
     while not oldest.count():
         page.locator(".transcript .scroller").evaluate("node => node.scrollTop = 0")
         page.wait_for_timeout(20)
-    page.locator(".took-line", has_text="scripted").nth(STEPS // 2).wait_for()
+    page.locator(".usage-line", has_text="scripted").nth(STEPS // 2).wait_for()
 
     page.evaluate(
         """() => {
@@ -199,7 +199,7 @@ def test_an_operator_writes_in_a_chat_of_others_which_gets_the_reply(
 
     visitor.send(SUDO_COMMAND)
     card = page.get_by_role("form", name="Approval")
-    page.locator(".session-state.asks").wait_for()
+    page.locator(".session-state.attention").wait_for()
     card.get_by_label("Why not").fill("not here")
     card.get_by_role("button", name="Deny").click()
     visitor.replies.get_by_text("that was it").wait_for()
@@ -224,7 +224,7 @@ def test_a_session_is_suspended_resumed_forked_reset_and_deleted(
     choose_action(page, "Suspend")
     page.locator(".session-head .readout").get_by_text("Suspended.").wait_for()
     page.locator(".closed").get_by_text("It is suspended").wait_for()
-    assert "Suspended" in page.locator(".offstage[role=status]").first.inner_text()
+    assert "Suspended" in page.locator(".visually-hidden[role=status]").first.inner_text()
     page.get_by_role("button", name="Resume").click()
     page.locator(".composer").wait_for()
 

@@ -83,7 +83,7 @@ def test_keys_are_found_changed_in_place_and_refused_beside_their_field(
     assert read_config(gateway)["agent"]["max_steps"] == 12
     page.locator("form.change input").fill("40")
     page.keyboard.press("Enter")
-    row.locator(".held code", has_text="40").wait_for()
+    row.locator(".value code", has_text="40").wait_for()
     assert read_config(gateway)["agent"]["max_steps"] == 40
     assert "# enough" in (gateway.home / "holdfast.toml").read_text()
 
@@ -174,7 +174,7 @@ def test_prices_are_edited_and_an_earlier_version_is_restored(
     page.get_by_role("link", name="History").click()
     page.get_by_role("table").get_by_role("link", name=str(before), exact=True).click()
     page.get_by_role("link", name="Against the active one").click()
-    page.locator(".diff .comes", has_text="[prices").first.wait_for()
+    page.locator(".diff .added", has_text="[prices").first.wait_for()
     page.get_by_role("button", name="Put it back…").click()
     page.get_by_role("dialog").get_by_role("button", name="Put it back").click()
     page.get_by_role("heading", name=f"Configuration {before + 3}").wait_for()

@@ -54,7 +54,7 @@ def wait_until_listed(visitor: Visitor, path: str, text: str) -> None:
 
 
 def timeline_row(visitor: Visitor, name: str) -> Any:
-    return visitor.page.locator(".line > button").filter(has_text=name)
+    return visitor.page.locator(".span-row > button").filter(has_text=name)
 
 
 def test_the_timeline_of_an_interrupted_turn_shows_how_it_was_resumed(
@@ -68,7 +68,7 @@ def test_the_timeline_of_an_interrupted_turn_shows_how_it_was_resumed(
     timeline_row(visitor, "make check-tides").hover()
     take_picture(visitor, pictures_directory / "timeline.png")
     page.mouse.move(2, 2)  # else the readout would show what is under the pointer
-    cuts = page.locator(".cuts").inner_text()
+    cuts = page.locator(".interruptions").inner_text()
     assert "The gateway crashed: the turn was interrupted in the middle of a step" in cuts
     assert "away for 26 min 40 s" in cuts
     assert "1 call had run on and was attached to, the outcome of 1 call is unknown" in cuts
@@ -81,7 +81,9 @@ def test_the_timeline_of_an_interrupted_turn_shows_how_it_was_resumed(
     assert all(one["right"] <= two["left"] for one, two in pairwise(boxes))
     visitor.set_screen(viewport=DESKTOP)
     marks.nth(many - 1).wait_for()
-    widths = page.locator(".line.downtime .bar").evaluate_all("all => all.map(e => e.offsetWidth)")
+    widths = page.locator(".span-row.downtime .bar").evaluate_all(
+        "all => all.map(e => e.offsetWidth)"
+    )
     first = timeline_row(visitor, "scripted").first.locator(".bar").bounding_box()
     assert max(widths) < first["width"], "half an hour is narrower than two seconds"
 
@@ -97,14 +99,14 @@ def test_the_timeline_of_an_interrupted_turn_shows_how_it_was_resumed(
     page.get_by_text("As a table").click()
     rows = page.locator(".as-table tbody tr")
     rows.last.wait_for()
-    assert rows.count() == page.locator(".line").count()
+    assert rows.count() == page.locator(".span-row").count()
     assert "outcome unknown" in rows.filter(has_text="send_mail").inner_text()
 
     page.get_by_role("link", name="Next turn").click()
     page.wait_for_url(f"**/#/turns/{NEXT}")
-    page.locator(".cuts").wait_for(state="detached")
+    page.locator(".interruptions").wait_for(state="detached")
     page.go_back()
-    page.locator(".cuts").wait_for()
+    page.locator(".interruptions").wait_for()
     page.get_by_role("link", name="All turns").click()
     page.get_by_role("combobox", name="Order").select_option("slowest")
     slowest = page.locator("tbody tr").first
@@ -116,9 +118,9 @@ def test_a_turn_of_hundreds_of_steps_is_drawn_completely(
 ) -> None:
     visitor = visit(gateway)
     open_view(visitor, f"turns/{LONG}")
-    visitor.page.locator(".line").nth(STEPS + 1).wait_for()
-    assert visitor.page.locator(".line").count() == STEPS + 2
-    last = visitor.page.locator(".line .bar").last.bounding_box()
+    visitor.page.locator(".span-row").nth(STEPS + 1).wait_for()
+    assert visitor.page.locator(".span-row").count() == STEPS + 2
+    last = visitor.page.locator(".span-row .bar").last.bounding_box()
     assert last["width"] >= 3, "a short step is visible in a long turn, too"
 
 

@@ -66,20 +66,20 @@ class Visitor:
     @property
     def user_messages(self) -> Any:
         """The messages of users that are in the transcript."""
-        return self.page.locator(".said:not(.waiting)")
+        return self.page.locator(".user-message:not(.waiting)")
 
     @property
     def waiting_messages(self) -> Any:
-        return self.page.locator(".said.waiting")
+        return self.page.locator(".user-message.waiting")
 
     def user_texts(self) -> list[str]:
-        return _stripped(self.user_messages.locator(".words"))
+        return _stripped(self.user_messages.locator(".message-text"))
 
     def reply_texts(self) -> list[str]:
         return _stripped(self.replies.locator(".prose"))
 
     def waiting_texts(self) -> list[str]:
-        return _stripped(self.waiting_messages.locator(".words"))
+        return _stripped(self.waiting_messages.locator(".message-text"))
 
     def choose_busy_mode(self, mode: str) -> None:
         """Chooses what the next message does to a running turn: Queue, Steer or Interrupt."""
@@ -136,7 +136,7 @@ class Visitor:
 
     def close(self) -> list[str]:
         """Closes the page; returns what it did that it must not do."""
-        violations = self.page.evaluate("localStorage.clear() ?? window.violations")
+        violations: list[str] = self.page.evaluate("localStorage.clear() ?? window.violations")
         self.page.close()
         if not self._shared:
             self.context.close()

@@ -1,4 +1,4 @@
-// Calls of /api/v1: an answer, or a Failure that says what is wrong and whether to try again.
+// Calls of /api/v1: an answer, or a Failure with the reason and whether a retry makes sense.
 const ROOT = "/api/v1";
 
 export class Failure extends Error {
@@ -8,12 +8,12 @@ export class Failure extends Error {
     this.code = code;
   }
 
-  /** What a person is told who wanted to open something: the words of the API are for programs. */
+  /** The text for a user who wanted to open something: the messages of the API are for programs. */
   get unopened() {
     return this.status === 404 ? "It is not there: it was deleted, or the address is not whole." : this.message;
   }
 
-  /** Nothing was accepted and nothing is wrong with what was asked: the gateway is away. */
+  /** The gateway is unreachable: nothing was accepted, and the request may be repeated. */
   get temporary() {
     return this.status === 0 || this.status >= 500 || this.status === 429;
   }
@@ -70,7 +70,7 @@ export const api = {
   jobs: (asked = {}) => call("GET", "/jobs" + query(asked)),
   job: (id) => call("GET", at("jobs", id)),
   runs: (id, limit) => call("GET", at("jobs", id, "runs") + query({ limit })),
-  addJob: (wanted) => call("POST", "/jobs", wanted),
+  addJob: (job) => call("POST", "/jobs", job),
   changeJob: (id, changes) => call("PATCH", at("jobs", id), changes),
   runJob: (id) => call("POST", at("jobs", id, "run")),
   stopJob: (id) => call("POST", at("jobs", id, "stop")),
@@ -106,7 +106,7 @@ export const api = {
   dropRule: (id) => call("DELETE", at("approval-rules", id)),
   calls: () => call("GET", "/calls"),
   allProcesses: () => call("GET", "/processes"),
-  answer: (approval, said) => call("POST", at("approvals", approval), said),
+  answer: (approval, decision) => call("POST", at("approvals", approval), decision),
   processes: (id) => call("GET", at("sessions", id, "processes")),
   process: (id, process) => call("GET", at("sessions", id, "processes", process)),
   kill: (id, process) => call("DELETE", at("sessions", id, "processes", process)),
@@ -121,7 +121,7 @@ export const api = {
   files: (id) => call("GET", at("sessions", id, "files")),
 };
 
-/** A token in the place of a link: the browser is remembered from then on. */
+/** Logs in with a token instead of a link; the browser stays logged in. */
 export async function logIn(token) {
   let response;
   try {

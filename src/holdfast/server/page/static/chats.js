@@ -1,4 +1,4 @@
-// The list of chats: the newest first, kept fresh by the gateway's stream of changes.
+// The list of chats: the newest first, updated by the gateway's stream of changes.
 import { address, api } from "./api.js";
 import { Observable } from "./observable.js";
 import { Stream } from "./stream.js";
@@ -15,7 +15,7 @@ export class Chats extends Observable {
     this.more = false;
     this.loaded = false;
     this.query = "";
-    this.found = null; // null: not searching; else {sessions, places}
+    this.found = null; // null: not searching; else {sessions, messages}
     this.#stream = new Stream({
       address: () => address.events(),
       events: ["session", "deleted", "gateway", "audit"],
@@ -68,27 +68,27 @@ export class Chats extends Observable {
     this.changed();
   }
 
-  forget(gone) {
-    this.sessions = this.sessions.filter(({ id }) => id !== gone);
+  forget(sessionId) {
+    this.sessions = this.sessions.filter(({ id }) => id !== sessionId);
     this.changed();
   }
 
-  /** Titles and words; the answer to an older question never replaces that to a newer one. */
+  /** Searches titles and messages; the answer to an older query never replaces that to a newer one. */
   async search(query) {
     this.query = query;
     const asked = ++this.#searched;
     if (!query.trim()) this.found = null;
     this.changed();
     if (!query.trim()) return;
-    const [titles, places] = await Promise.allSettled([
+    const [titles, messages] = await Promise.allSettled([
       api.sessions({ q: query, limit: 20 }),
       api.search(query),
     ]);
     if (asked !== this.#searched) return;
     this.found = {
       sessions: titles.status === "fulfilled" ? titles.value.sessions : [],
-      places: places.status === "fulfilled" ? places.value : [],
-      failed: places.status === "rejected" && titles.status === "rejected",
+      messages: messages.status === "fulfilled" ? messages.value : [],
+      failed: messages.status === "rejected" && titles.status === "rejected",
     };
     this.changed();
   }

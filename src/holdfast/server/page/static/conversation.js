@@ -1,19 +1,19 @@
-// One open conversation: its committed records by seq, what is live, and the stream of both.
+// One open conversation: its committed records by seq, its live step, and the stream of both.
 import { address, api } from "./api.js";
 import { LiveStep } from "./live_step.js";
 import { Observable } from "./observable.js";
 import { Stream } from "./stream.js";
 
 export const CHUNK = 64; // records that are drawn together
-const PAGE = 2 * CHUNK; // records that are loaded at once: whole chunks
+const PAGE = 2 * CHUNK; // records in one request: whole chunks
 const MAX_TOOL_OUTPUT = 2000; // characters of a tool's output that are loaded before the step is unfolded
-const TAKES_BACK = /^\/(?:undo|retry)\b/i; // commands that change what is here already
-const LEADS_AWAY = /^\/(?:fork|resume|new|reset)\b/i; // commands after which one is in another chat
+const UNDO_COMMANDS = /^\/(?:undo|retry)\b/i; // commands that change existing records
+const SWITCH_COMMANDS = /^\/(?:fork|resume|new|reset)\b/i; // commands that switch to another session
 const EVENTS = ["record", "live", "text", "reasoning", "tool", "void", "ended", "session"];
 
 /**
- * Changes of what is committed are told by the conversation itself, changes of the running step
- * by `live`: a streamed word draws the running step again and nothing else.
+ * Changes of committed records are announced by the conversation itself, changes of the running step
+ * by `live`: a streamed delta draws the running step again and nothing else.
  */
 export class Conversation extends Observable {
   #stream;
@@ -24,15 +24,15 @@ export class Conversation extends Observable {
   #opened = false;
   #closed = false;
 
-  /** `heard`: what a command said that led here. */
-  constructor(id, { outbox, onState, onSession, onAnnounce, onLeft, heard = null }) {
+  /** `firstAnswer`: the answer of the command that switched to this session. */
+  constructor(id, { outbox, onState, onSession, onAnnounce, onLeft, firstAnswer = null }) {
     super();
     this.id = id;
     this.session = null;
     this.records = [];
     this.base = 1;
     this.turns = new Map();
-    this.answers = []; // what commands and failed messages said: {id, text, state, after}
+    this.answers = []; // answers of commands and of failed messages: {id, text, state, after}
     this.more = false;
     this.problem = null;
     this.loading = true;
@@ -42,12 +42,12 @@ export class Conversation extends Observable {
     this.onSession = onSession;
     this.onAnnounce = onAnnounce;
     this.onLeft = onLeft;
-    this.heard = heard;
+    this.firstAnswer = firstAnswer;
     this.#stream = new Stream({
       address: () => address.session(this.id, this.last),
       events: EVENTS,
-      onEvent: (name, data) => this.#take(name, data),
-      onState: (state) => this.#connection(state),
+      onEvent: (name, data) => this.#queueEvent(name, data),
+      onState: (state) => this.#connectionChanged(state),
     });
   }
 
@@ -67,9 +67,9 @@ export class Conversation extends Observable {
       this.base = detail.records[0]?.seq ?? 1; // chunks are counted from here, both ways
       this.more = detail.more;
       this.live.replace(detail.live);
-      if (this.heard) this.answers = [{ ...this.heard, after: this.last }];
-      this.heard = null;
-      this.#took(detail);
+      if (this.firstAnswer) this.answers = [{ ...this.firstAnswer, after: this.last }];
+      this.firstAnswer = null;
+      this.#applyDetail(detail);
       this.loading = false;
       this.changed();
       this.live.changed();
@@ -95,10 +95,10 @@ export class Conversation extends Observable {
     this.#stream.hurry();
   }
 
-  /** Older records, once; true if some came. */
+  /** Loads older records, one request at a time; true if there were some. */
   async older(limit = PAGE) {
-    if (!this.more || this.olderAsked) return false;
-    this.olderAsked = true;
+    if (!this.more || this.loadingOlder) return false;
+    this.loadingOlder = true;
     try {
       const before = this.records[0]?.seq;
       const { records, more } = await api.transcript(this.id, { before, limit, max_tool_output: MAX_TOOL_OUTPUT });
@@ -106,21 +106,21 @@ export class Conversation extends Observable {
       this.more = more && records.length > 0;
       return records.length > 0;
     } catch {
-      return false; // the next scroll asks again
+      return false; // the next scroll repeats it
     } finally {
-      this.olderAsked = false;
+      this.loadingOlder = false;
       this.changed();
     }
   }
 
-  /** Until the record of that seq is loaded. */
+  /** Loads older records until the one with that seq is there. */
   async reach(seq) {
     while (this.more && this.records[0]?.seq > seq) {
       if (!(await this.older(8 * CHUNK))) return;
     }
   }
 
-  /** All that a tool has printed, of a record that came with less. */
+  /** The full output of a tool whose record was loaded with a shortened one. */
   async fullOutput({ seq }) {
     const { records } = await api.transcript(this.id, { after: seq - 1, limit: 1 });
     return records[0]?.message.text ?? "";
@@ -130,10 +130,10 @@ export class Conversation extends Observable {
     await api.stop(this.id);
   }
 
-  /** The gateway accepted a message; if its end was told before its acceptance, it is over. */
+  /** The gateway accepted a message; its end may have been streamed before that. */
   accepted({ id }) {
     if (this.#ended.has(id)) this.#settle({ id });
-    // A command is over so soon that its end may have been told before anybody listened.
+    // A command ends so soon that its end may have been streamed before the stream was open.
     else if (this.outbox.of(this.id).some((entry) => entry.id === id && isCommand(entry))) this.#reconcile();
   }
 
@@ -152,17 +152,17 @@ export class Conversation extends Observable {
     this.open();
   }
 
-  #connection(state) {
+  #connectionChanged(state) {
     this.onState(state);
-    if (state === "waiting") this.#lookWhetherGone();
+    if (state === "waiting") this.#checkDeleted();
     if (state !== "open") return;
     if (this.#opened) this.#refresh();
-    else this.#reconcile(); // what ended before anybody listened
+    else this.#reconcile(); // messages that ended before the stream was open
     this.#opened = true;
   }
 
-  /** A stream cannot say why it does not open; a chat that was deleted never will. */
-  async #lookWhetherGone() {
+  /** A stream has no error status: this checks whether the chat was deleted. */
+  async #checkDeleted() {
     try {
       await api.session(this.id, 1);
     } catch (failure) {
@@ -172,22 +172,22 @@ export class Conversation extends Observable {
     }
   }
 
-  /** How the last turn ended is said by no event. */
-  async #lookHowItEnded() {
+  /** Loads how the last turn ended, which no event announces. */
+  async #loadTurnEnd() {
     const known = this.turns.get(this.records.at(-1)?.turn_id);
     if (!this.records.length || (known && known.state !== "open")) return;
     try {
-      this.#took(await api.session(this.id, 1));
+      this.#applyDetail(await api.session(this.id, 1));
       if (!this.#closed) this.changed();
     } catch {
-      // It is told when the chat is opened again.
+      // It is loaded when the chat is opened again.
     }
   }
 
-  /** After a gap in the connection: what is no record, and so was not repeated. */
+  /** After a reconnect: loads what is not a record, and so was not streamed again. */
   async #refresh() {
     try {
-      this.#took(await api.session(this.id, 1));
+      this.#applyDetail(await api.session(this.id, 1));
       this.changed();
       await this.outbox.flush();
       await this.#reconcile();
@@ -196,21 +196,21 @@ export class Conversation extends Observable {
     }
   }
 
-  #took({ session, turns }) {
+  #applyDetail({ session, turns }) {
     this.session = session;
     for (const turn of turns) this.turns.set(turn.id, turn);
     this.onSession(session);
   }
 
-  // Events are gathered and shown once a frame: a fast model costs no more than a slow one.
-  #take(name, data) {
+  // Events are collected and applied once a frame: a fast model costs no more than a slow one.
+  #queueEvent(name, data) {
     this.#events.push([name, data]);
     if (this.#frame) return;
-    const show = () => this.#show();
+    const show = () => this.#applyEvents();
     this.#frame = document.hidden ? setTimeout(show, 100) : requestAnimationFrame(show);
   }
 
-  #show() {
+  #applyEvents() {
     this.#frame = 0;
     const events = this.#events;
     this.#events = [];
@@ -223,7 +223,7 @@ export class Conversation extends Observable {
     this.live.changed();
   }
 
-  /** True where it changed more than the running step. */
+  /** True if more than the running step changed. */
   #apply(name, data) {
     switch (name) {
       case "record":
@@ -231,7 +231,7 @@ export class Conversation extends Observable {
       case "session":
         this.session = data;
         this.onSession(data);
-        if (!busy(data)) this.#lookHowItEnded();
+        if (!busy(data)) this.#loadTurnEnd();
         return true;
       case "ended":
         this.#settle(data);
@@ -245,9 +245,9 @@ export class Conversation extends Observable {
   }
 
   #append(record) {
-    if (record.seq <= this.last) return false; // it was here before the connection was cut
+    if (record.seq <= this.last) return false; // it was loaded before the connection was lost
     if (this.records.length && record.seq > this.last + 1 && this.#gapAt !== record.seq) {
-      this.#gapAt = record.seq; // once: a hole that is really there must not be asked for twice
+      this.#gapAt = record.seq; // once: a real gap must not be requested twice
       this.#stream.again();
       return false;
     }
@@ -261,7 +261,7 @@ export class Conversation extends Observable {
     return true;
   }
 
-  /** A message of a person is in the transcript: it is no longer on its way. */
+  /** A message of a user is in the transcript: it leaves the outbox. */
   #recorded({ message, message_id }) {
     const waiting = this.outbox.of(this.id);
     const sent =
@@ -271,44 +271,44 @@ export class Conversation extends Observable {
     else if (waiting.length) this.#reconcile();
   }
 
-  /** Of what was accepted and has ended unheard, what commands said is shown: no record has it. */
+  /** Shows the answers of commands whose end was missed: they are in no record. */
   async #reconcile() {
     for (const { entry, message } of await this.outbox.reconcile(this.id)) {
       if (this.#closed) return;
       if (isCommand(entry)) {
         this.#answer(entry, message, this.last);
-        await this.#effect(entry.text).catch(() => null); // it is seen when the chat is opened again
+        await this.#applyCommand(entry.text).catch(() => null); // it is loaded when the chat is opened again
       }
     }
     if (!this.#closed) this.changed();
   }
 
-  /** A message has its end; what there is to say of it besides its records is asked for. */
+  /** A message has ended: its answer, which is in no record, is requested. */
   async #settle({ id }) {
     this.#ended.add(id);
-    const after = this.last; // and not what is written while it is asked for
+    const after = this.last; // without records that arrive during the request
     const entry = this.outbox.of(this.id).find((each) => each.id === id);
     if (entry) this.outbox.drop(entry.message_id);
     try {
       if (entry) {
         this.#answer(entry, await api.message(id), after);
-        await this.#effect(entry.text);
+        await this.#applyCommand(entry.text);
       }
     } catch {
-      // What a command said is in no transcript; asking again may say it.
+      // The answer of a command is in no transcript; a later request may return it.
     }
     if (!this.#closed) this.changed();
   }
 
-  /** Some commands do more than answer, and no event tells of it. */
-  async #effect(asked) {
-    if (TAKES_BACK.test(asked)) await this.#reread();
-    if (!LEADS_AWAY.test(asked)) return;
-    this.#took(await api.session(this.id, 1));
+  /** Loads the effect of a command that no event announces. */
+  async #applyCommand(command) {
+    if (UNDO_COMMANDS.test(command)) await this.#reread();
+    if (!SWITCH_COMMANDS.test(command)) return;
+    this.#applyDetail(await api.session(this.id, 1));
     if (!this.session.current) this.onLeft(this.session, this.answers.at(-1));
   }
 
-  /** What is loaded, as it is now; in steps as long as the gateway allows. */
+  /** Loads the current version of the loaded records, in pages of the maximum size. */
   async #reread() {
     const now = new Map();
     for (let before = this.last + 1; before > this.records[0]?.seq; ) {
@@ -320,29 +320,29 @@ export class Conversation extends Observable {
     this.records = this.records.map((record) => (now.get(record.seq)?.undone ? now.get(record.seq) : record));
   }
 
-  /** One that was on its way to the end never became a record: a command, or it was not taken. */
-  #answer({ text: asked }, { id, text, reason, state }, after) {
+  /** Adds the answer of a message that never became a record: a command, or a refused message. */
+  #answer({ text: command }, { id, text, reason, state }, after) {
     const said = text || reason;
     if (!said && state !== "superseded") return;
-    if (this.records.some(({ message }) => message.type === "user" && message.text === words(asked))) return;
-    this.answers = [...this.answers, { id, text: said, asked, state, after }];
+    if (this.records.some(({ message }) => message.type === "user" && message.text === agentText(command))) return;
+    this.answers = [...this.answers, { id, text: said, command, state, after }];
     this.onAnnounce(said);
   }
 }
 
-/** The gateway adds a line that names the attachments. */
+/** Whether a record is this entry: the gateway adds a line that names the attachments. */
 function isText({ text, attachments }, said) {
-  return attachments.length ? said.startsWith(words(text)) : said.trim() === words(text).trim();
+  return attachments.length ? said.startsWith(agentText(text)) : said.trim() === agentText(text).trim();
 }
 
-/** What of a text reaches the agent: two commands say only when. */
-function words(text) {
+/** The text that reaches the agent: /queue and /steer only choose when. */
+function agentText(text) {
   return text.replace(/^\/(?:queue|q|steer)\s+/i, "");
 }
 
-/** Answered by the gateway itself, and in no transcript. */
+/** A command is answered by the gateway itself, and is in no transcript. */
 function isCommand({ text }) {
-  return text.startsWith("/") && words(text) === text;
+  return text.startsWith("/") && agentText(text) === text;
 }
 
 export function busy(session) {

@@ -1,4 +1,4 @@
-// Code in colours: a light tokeniser for families of languages, wrong at times and never unsafe.
+// Syntax highlighting: a small tokeniser for families of languages, sometimes wrong but never unsafe.
 const words = (text) => new Set(text.split(" "));
 
 const C_LIKE = "break case catch class const continue default delete do else enum extends false finally for if import in instanceof interface new null private protected public return static super switch this throw true try typeof var void while with";

@@ -1,4 +1,4 @@
-// What is not committed: the present step of the running turn, replaced and never added to.
+// The live step of the running turn, which is not committed yet and is replaced as a whole.
 import { Observable } from "./observable.js";
 
 /** `step` is null between turns. */
@@ -12,7 +12,7 @@ export class LiveStep extends Observable {
     return this.step !== null && !this.step.idle;
   }
 
-  /** True if a turn began or ended by it, or what waits changed. */
+  /** True if a turn began or ended, or the queued messages changed. */
   replace(step) {
     const before = this.step;
     this.step = step && { ...step };

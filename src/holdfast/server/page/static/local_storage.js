@@ -1,4 +1,4 @@
-// What this browser remembers for the page; one that keeps nothing is no reason to fail.
+// Access to localStorage, which may be full or disabled.
 export function recall(key, otherwise) {
   try {
     const text = localStorage.getItem(`holdfast.${key}`);
@@ -8,7 +8,7 @@ export function recall(key, otherwise) {
   }
 }
 
-/** True if it is kept. A full store keeps what it had. */
+/** True if it was saved. A full storage keeps the old value. */
 export function remember(key, value) {
   try {
     localStorage.setItem(`holdfast.${key}`, JSON.stringify(value));
@@ -31,7 +31,7 @@ export function rememberText(key, text) {
     if (text) localStorage.setItem(`holdfast.${key}`, text);
     else localStorage.removeItem(`holdfast.${key}`);
   } catch {
-    // Shown for as long as the page is open.
+    // It is lost when the page is closed.
   }
 }
 
@@ -39,11 +39,11 @@ export function forget(key) {
   try {
     localStorage.removeItem(`holdfast.${key}`);
   } catch {
-    // Then there is nothing to forget.
+    // Without storage there is nothing to remove.
   }
 }
 
-/** The values of all keys that begin so. */
+/** The values of all keys with this prefix. */
 export function recallAll(prefix) {
   try {
     const keys = Object.keys(localStorage).filter((key) => key.startsWith(`holdfast.${prefix}`));

@@ -1,4 +1,4 @@
-// The blocks of a Markdown text, as data: paragraphs, lists, tables, code. Nothing here makes HTML.
+// Parses the blocks of a Markdown text: paragraphs, lists, tables, code. Nothing here makes HTML.
 const FENCE = /^( {0,3})(`{3,}|~{3,})\s*([^`]*)$/;
 const HEADING = /^ {0,3}(#{1,6})(?:\s+(.*?))?(?:\s+#+)?\s*$/;
 const RULE = /^ {0,3}(?:(?:\*\s*){3,}|(?:-\s*){3,}|(?:_\s*){3,})$/;
@@ -9,8 +9,8 @@ const BLANK = /^\s*$/;
 export const DEEPEST = 8; // quotes and lists within each other; deeper ones are shown as plain text
 
 /**
- * The blocks of a text. Each has its `kind` and the `source` lines it came from; what is inside
- * a quote or an item is again a text, for whoever draws it to ask about.
+ * The blocks of a text. Each has its `kind` and its `source` lines; the content of
+ * a quote or an item is a text, which is parsed when it is drawn.
  */
 export function blocks(text) {
   const lines = text.replaceAll("\r\n", "\n").split("\n");
@@ -84,7 +84,7 @@ function listAt(lines, at) {
   return [{ kind: "list", ordered, start: ordered ? first : 1, items, loose }, next];
 }
 
-/** An item runs on over lines that are indented to its text, and over those that merely go on. */
+/** An item continues over lines that are indented to its text, and over lazy continuation lines. */
 function itemAt(lines, at, width) {
   const text = [lines[at].slice(width)];
   let next = at + 1;
@@ -132,7 +132,7 @@ function tableAt(lines, at) {
   while (next < lines.length && lines[next].includes("|") && !BLANK.test(lines[next])) next += 1;
   const rows = lines.slice(at + 2, next).map((line) => {
     const row = cells(line);
-    return head.map((_, place) => row[place] ?? "");
+    return head.map((_, index) => row[index] ?? "");
   });
   return [{ kind: "table", head, align, rows }, next];
 }

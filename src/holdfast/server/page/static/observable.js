@@ -1,4 +1,4 @@
-// Things that say when they change, and the hook by which a view follows them.
+// Observable objects, and the hook that draws a view again when one changes.
 import { useLayoutEffect, useState } from "./vendor/preact-htm.module.js";
 
 export class Observable {
@@ -14,7 +14,7 @@ export class Observable {
   }
 }
 
-/** Draws the calling view again whenever one of `things` says that it changed; null says nothing. */
+/** Draws the calling view again whenever one of `things` changes; null is ignored. */
 export function useObservable(...things) {
   const [, draw] = useState(0);
   useLayoutEffect(() => {

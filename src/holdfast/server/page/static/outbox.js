@@ -1,14 +1,14 @@
-// What was written here and is not in a transcript yet: kept until it is, across any reload.
+// Messages that are not in a transcript yet: stored until they are, also across reloads.
 import { api } from "./api.js";
 import { forget, recallAll, remember } from "./local_storage.js";
 import { Observable } from "./observable.js";
 
-const AGAIN = 3000; // milliseconds, where the gateway is there and takes nothing just now
+const RETRY_MS = 3000; // milliseconds until a temporary failure is retried
 
 /**
- * An entry: `message_id` (ours, so that sending twice is sending once), `session` (null until a
+ * An entry: `message_id` (an idempotency key of the page), `session` (null until a
  * new chat has one; `name` finds it again), `text`, `mode`, `attachments`, `at`, and
- * `state`: "unsent" (with `why`, where the gateway says so) → "accepted" (with the gateway's `id`),
+ * `state`: "unsent" (with `why`, if the gateway gave a reason) → "accepted" (with the gateway's `id`),
  * or "refused" (with `error`).
  */
 export class Outbox extends Observable {
@@ -16,7 +16,7 @@ export class Outbox extends Observable {
 
   constructor({ onSession, onAccepted }) {
     super();
-    // A key for each, so that two tabs do not write over what the other has to send.
+    // One key for each entry, so that two tabs do not overwrite each other's.
     this.entries = recallAll("outbox.").sort((one, other) => one.at - other.at);
     this.onSession = onSession;
     this.onAccepted = onAccepted;
@@ -53,13 +53,13 @@ export class Outbox extends Observable {
     this.flush();
   }
 
-  /** Sends what waits, in order; whoever calls meanwhile waits for the same run. */
+  /** Sends unsent entries in order; a call during a run waits for that run. */
   flush() {
     this.#sending ??= this.#send().finally(() => (this.#sending = null));
     return this.#sending;
   }
 
-  /** What was accepted and has ended meanwhile, with its end; it is no longer on its way. */
+  /** Removes and returns the accepted entries that have ended, with their messages. */
   async reconcile(session) {
     const over = [];
     for (const entry of this.of(session)) {
@@ -67,7 +67,7 @@ export class Outbox extends Observable {
       try {
         const message = await api.message(entry.id);
         if (message.state === "queued") continue;
-        // Whoever else heard of its end has dropped it, and told it.
+        // If another call has removed it, that call shows its end.
         if (this.entries.some((each) => each.message_id === entry.message_id)) over.push({ entry, message });
         this.drop(entry.message_id);
       } catch (failure) {
@@ -79,24 +79,24 @@ export class Outbox extends Observable {
   }
 
   async #send() {
-    // Looked up again after each: entries come and go while one is on its way.
+    // Looked up after each send: entries are added and removed meanwhile.
     for (let entry; (entry = this.entries.find((each) => each.state === "unsent")); ) {
       try {
         await this.#deliver(entry);
       } catch (failure) {
         if (failure.temporary) this.#wait(entry, failure);
         if (failure.temporary || failure.unauthenticated) return;
-        if (failure.code === "message_id_reused") this.drop(entry.message_id); // it is there
+        if (failure.code === "message_id_reused") this.drop(entry.message_id); // the gateway has it already
         else this.#change(entry.message_id, { state: "refused", error: failure.message });
       }
     }
   }
 
-  /** Tried again by itself. A gateway that is there and whose store takes nothing says why. */
+  /** Retries later. A gateway whose store is unavailable gives a reason, which is shown. */
   #wait({ message_id, why }, { code, message }) {
-    const said = code === "store_unavailable" ? message : undefined;
-    if (said !== why) this.#change(message_id, { why: said });
-    setTimeout(() => this.flush(), AGAIN);
+    const answer = code === "store_unavailable" ? message : undefined;
+    if (answer !== why) this.#change(message_id, { why: answer });
+    setTimeout(() => this.flush(), RETRY_MS);
   }
 
   async #deliver(entry) {
@@ -109,24 +109,24 @@ export class Outbox extends Observable {
       this.onSession(entry.name, session);
     }
     const { message_id, text, mode, attachments } = entry;
-    const said = await api.sendMessage(entry.session, { message_id, text, mode, attachments });
-    const known = said.duplicate && said.state !== "queued";
+    const answer = await api.sendMessage(entry.session, { message_id, text, mode, attachments });
+    const known = answer.duplicate && answer.state !== "queued";
     if (known) this.drop(message_id);
-    else this.#change(message_id, { state: "accepted", id: said.id });
-    this.onAccepted(entry.session, said);
+    else this.#change(message_id, { state: "accepted", id: answer.id });
+    this.onAccepted(entry.session, answer);
   }
 
   #change(message_id, change) {
-    const place = this.entries.findIndex((entry) => entry.message_id === message_id);
-    if (place < 0) return;
-    const entry = { ...this.entries[place], ...change };
-    this.entries = this.entries.with(place, entry);
+    const index = this.entries.findIndex((entry) => entry.message_id === message_id);
+    if (index < 0) return;
+    const entry = { ...this.entries[index], ...change };
+    this.entries = this.entries.with(index, entry);
     this.#keep(entry);
   }
 
   #keep(entry) {
     const key = `outbox.${entry.message_id}`;
-    // Where large attachments do not fit, the words at least survive a reload.
+    // If large attachments do not fit, at least the text survives a reload.
     remember(key, entry) || remember(key, { ...entry, attachments: [] });
     this.changed();
   }

@@ -1,58 +1,58 @@
-// The page's own state: which chat or view is open, how the connection is, and who is told what.
+// The state of the page: the open chat or view, the connection, and the listeners.
 import { api } from "./api.js";
 import { Chats } from "./chats.js";
 import { Conversation } from "./conversation.js";
 import { Observable } from "./observable.js";
 import { Outbox } from "./outbox.js";
 import { ChangeNotifier } from "./change_notifier.js";
-import { decoded, placeIn, VIEWS } from "./views.js";
+import { decoded, parseAddress, VIEWS } from "./views.js";
 
 export class Page extends Observable {
   #states = new Map(); // stream → "connecting" | "open" | "waiting"
   #composers = new Set();
-  #hearers = new Set(); // of what the stream says about sessions
+  #sessionListeners = new Set(); // listeners for changed and deleted sessions
 
   constructor() {
     super();
     this.status = null;
-    this.role = null; // "owner", or "viewer", who changes nothing
+    this.role = null; // "owner", or "viewer", who may only read
     this.commands = [];
-    this.loggedOut = false; // no cookie: nothing can be shown
+    this.loggedOut = false; // no valid cookie: nothing can be shown
     this.conversation = null;
-    Object.assign(this, placeIn(location.hash)); // `view` and its `part`; no view: a chat is shown
-    this.kept = new Map(); // by its name, what a view wants to find again when one comes back to it
-    this.chatAddress = "#/new"; // where one comes back to from the dashboard
+    Object.assign(this, parseAddress(location.hash)); // `view` and its `part`; no view: a chat is shown
+    this.viewState = new Map(); // by view: state that is restored when one comes back to it
+    this.chatAddress = "#/new"; // the address to return to from the dashboard
     this.changes = new ChangeNotifier();
-    this.audits = new ChangeNotifier(); // for every call of a tool there is a row, of which nobody else wants to hear
+    this.audits = new ChangeNotifier(); // separate, because every tool call adds a row
     this.seek = null;
-    this.newName = null; // of the chat that is about to be; null where one is open
+    this.newName = null; // the name of a new chat; null while a chat is open
     this.drawer = false;
     this.panel = null; // "files", "processes", "memory", "people" or null
     this.theme = document.documentElement.dataset.theme ?? "auto";
     this.announced = "";
     this.dialog = null;
     this.outbox = new Outbox({
-      onSession: (name, session) => this.#begun(name, session),
-      onAccepted: (id, said) => this.conversation?.id === id && this.conversation.accepted(said),
+      onSession: (name, session) => this.#sessionCreated(name, session),
+      onAccepted: (id, message) => this.conversation?.id === id && this.conversation.accepted(message),
     });
     this.chats = new Chats({
       onState: (state) => this.#connection("chats", state),
-      onGateway: (told) => this.#stirred(told),
+      onGateway: (event) => this.#gatewayChanged(event),
       onAudit: () => this.audits.notify(),
-      onSession: (name, data) => this.#sessionTold(name, data),
+      onSession: (name, data) => this.#notifySession(name, data),
     });
-    // At once: a quick hand writes before the gateway has said how it is.
+    // At once: a message may be written before the gateway has answered.
     this.newName = this.#waitingName();
   }
 
   async start() {
     addEventListener("hashchange", () => this.#route());
-    addEventListener("online", () => this.#back());
-    addEventListener("pageshow", (event) => event.persisted && this.#back());
-    // Six connections are all that a browser gives a site: pages that nobody sees hold none
-    // but that of a turn they wait for.
-    document.addEventListener("visibilitychange", () => (document.hidden ? this.#away() : this.#back()));
-    await this.#look();
+    addEventListener("online", () => this.#onVisible());
+    addEventListener("pageshow", (event) => event.persisted && this.#onVisible());
+    // A browser allows six connections to a site: hidden pages hold none
+    // but the one of a running turn.
+    document.addEventListener("visibilitychange", () => (document.hidden ? this.#onHidden() : this.#onVisible()));
+    await this.#loadStatus();
     if (this.loggedOut) return;
     this.chats.open();
     this.outbox.flush();
@@ -67,15 +67,11 @@ export class Page extends Observable {
     return this.role === "viewer";
   }
 
-  get place() {
-    return this.conversation?.id ?? "new";
-  }
-
   goTo(id, seq) {
     location.hash = id ? `#/chat/${encodeURIComponent(id)}${seq ? `/${seq}` : ""}` : "#/new";
   }
 
-  /** From the dashboard to where one was in the chats; nothing where one is there. */
+  /** Returns from the dashboard to the last chat; does nothing in the chats. */
   toChats() {
     if (!this.view) return;
     history.pushState(null, "", this.chatAddress);
@@ -101,31 +97,31 @@ export class Page extends Observable {
     }
   }
 
-  /** Resolves when it is decided: the gateway goes, or says why it does not. */
+  /** Resolves when the gateway has accepted the restart, and rejects with the reason if not. */
   async restart(mode) {
     await api.restart(mode);
   }
 
-  /** Said to a screen reader once; never while it is still being written. */
+  /** Announces a text to screen readers, once it is complete. */
   announce(text) {
     const plain = text.replace(/[`*_#>|]/g, "").trim();
     this.set({ announced: plain.length > 400 ? `${plain.slice(0, 400)}…` : plain });
   }
 
-  /** Whoever writes messages is given words to begin with. */
+  /** Registers a composer, which gets suggested texts. */
   onCompose(listener) {
     this.#composers.add(listener);
     return () => this.#composers.delete(listener);
   }
 
-  /** Told of every session that changes (`"session"`, with it) or is gone (`"deleted"`, with its id). */
+  /** Called for every session that changes (`"session"`, session) or is deleted (`"deleted"`, its id). */
   onSession(listener) {
-    this.#hearers.add(listener);
-    return () => this.#hearers.delete(listener);
+    this.#sessionListeners.add(listener);
+    return () => this.#sessionListeners.delete(listener);
   }
 
-  compose(words) {
-    for (const composer of this.#composers) composer(words);
+  compose(text) {
+    for (const composer of this.#composers) composer(text);
   }
 
   setTheme(theme) {
@@ -134,7 +130,7 @@ export class Page extends Observable {
     try {
       localStorage.setItem("holdfast.theme", theme);
     } catch {
-      // It holds until the page is left.
+      // It is lost when the page is closed.
     }
     this.set({ theme });
   }
@@ -156,12 +152,12 @@ export class Page extends Observable {
     const [, kind, id, seq] = location.hash.split("/");
     this.seek = seq ? Number(seq) : null;
     this.drawer = false;
-    Object.assign(this, placeIn(location.hash));
+    Object.assign(this, parseAddress(location.hash));
     if (this.view) this.#leaveChats();
     else this.chatAddress = location.hash || "#/new";
-    const wanted = kind === "chat" && id ? decoded(id) : this.view === "sessions" ? this.part : null;
-    if (wanted === null) return this.#show(null);
-    if (this.conversation?.id !== wanted) this.#show(wanted);
+    const sessionId = kind === "chat" && id ? decoded(id) : this.view === "sessions" ? this.part : null;
+    if (sessionId === null) return this.#show(null);
+    if (this.conversation?.id !== sessionId) this.#show(sessionId);
     else this.changed();
   }
 
@@ -170,32 +166,32 @@ export class Page extends Observable {
     if (this.chats.query) this.chats.search("");
   }
 
-  #show(id, heard = null) {
+  #show(id, firstAnswer = null) {
     const before = this.conversation;
     before?.close();
     this.#states.delete("conversation");
-    this.conversation = id && this.#opened(id, heard);
+    this.conversation = id && this.#openConversation(id, firstAnswer);
     if (id) this.newName = null;
-    // Who is in a new chat already stays in it: what was said there may be on its way.
+    // A new chat stays open: its first message may be on its way.
     else if (before || !this.newName) this.newName = this.#waitingName();
     if (!id) document.title = this.view ? `${VIEWS[this.view].label} · Holdfast` : "Holdfast";
     this.changed();
   }
 
-  #opened(id, heard) {
+  #openConversation(id, firstAnswer) {
     const conversation = new Conversation(id, {
       outbox: this.outbox,
       onState: (state, failure) => this.#connection("conversation", state, failure),
-      onSession: (session) => this.#told(session),
+      onSession: (session) => this.#sessionChanged(session),
       onAnnounce: (text) => this.announce(text),
-      onLeft: (session, answer) => this.#goAlong(session, answer),
-      heard,
+      onLeft: (session, answer) => this.#followCommand(session, answer),
+      firstAnswer,
     });
     conversation.open();
     return conversation;
   }
 
-  /** A new chat whose first words could not be sent yet is found again after a reload. */
+  /** The name of a new chat with unsent messages, so that it survives a reload; else a new name. */
   #waitingName() {
     const waiting = this.outbox.entries.find((entry) => !entry.session && entry.name);
     if (waiting) return waiting.name;
@@ -203,50 +199,50 @@ export class Page extends Observable {
     return `page-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
   }
 
-  #begun(name, session) {
+  #sessionCreated(name, session) {
     this.chats.put(session);
     if (this.newName !== name) return;
     this.chatAddress = `#/chat/${encodeURIComponent(session.id)}`;
     if (this.view) {
-      this.newName = this.#waitingName(); // who looks at the dashboard stays there, and finds it
+      this.newName = this.#waitingName(); // the dashboard stays open, and the link to the chats leads to it
       return;
     }
     history.replaceState(null, "", this.chatAddress);
     this.#show(session.id);
   }
 
-  /** A command has led from one chat to another: whoever gave it goes along, and so does its answer. */
-  async #goAlong({ id, platform, chat }, answer) {
-    if (platform !== "web" || this.viewer) return; // only of these the name opens the same place
+  /** A command has switched the chat to another session: the page opens it, with the answer. */
+  async #followCommand({ id, platform, chat }, answer) {
+    if (platform !== "web" || this.viewer) return; // only for these platforms the name opens the same chat
     const session = await api.open(chat);
     this.chats.put(session);
     if (this.conversation?.id !== id || session.id === id) return;
-    this.goAlong(session.id, answer);
+    this.followSession(session.id, answer);
   }
 
-  /** Its chat goes on in that session: whoever looks at the one that it has left goes along. */
-  goAlong(id, heard = null) {
+  /** Opens the session that the chat continues in. */
+  followSession(id, firstAnswer = null) {
     if (this.view) this.part = id;
     else this.chatAddress = `#/chat/${encodeURIComponent(id)}`;
     history.pushState(null, "", this.view ? `#/sessions/${encodeURIComponent(id)}` : this.chatAddress);
     this.seek = null;
-    this.#show(id, heard);
+    this.#show(id, firstAnswer);
   }
 
-  #sessionTold(name, data) {
-    this.changes.notify({ soon: data.state === "waiting" }); // for somebody who looks at the approvals
-    for (const listener of this.#hearers) listener(name, data);
+  #notifySession(name, data) {
+    this.changes.notify({ soon: data.state === "waiting" }); // for the view of approvals
+    for (const listener of this.#sessionListeners) listener(name, data);
   }
 
-  #told(session) {
+  #sessionChanged(session) {
     this.chats.put(session);
     const mark = session.state === "idle" ? "" : "● ";
     document.title = `${mark}${session.title || "New chat"} · Holdfast`;
     this.changed();
   }
 
-  /** How far a stop has come, that one is to come, or which accounts are blocked. */
-  #stirred({ state, phase, turns, pending_restart, blocked_accounts }) {
+  /** The phase of a stop, a scheduled restart, or blocked accounts. */
+  #gatewayChanged({ state, phase, turns, pending_restart, blocked_accounts }) {
     this.changes.notify({ soon: true });
     if (!this.status) return;
     this.status = { ...this.status, state, phase, pending_restart, blocked_accounts, turns: { ...this.status.turns, running: turns } };
@@ -254,15 +250,15 @@ export class Page extends Observable {
   }
 
   #connection(stream, state, failure) {
-    if (failure?.unauthenticated) this.#leave();
-    // A new try is not a connection yet: what was lost stays lost until it is open.
+    if (failure?.unauthenticated) this.#logOut();
+    // A retry is not a connection yet: the state stays "waiting" until it is open.
     if (state === "connecting" && this.#states.get(stream) === "waiting") return;
     const before = this.connected;
     this.#states.set(stream, state);
-    if (state === "waiting" && stream === "chats") this.#look();
+    if (state === "waiting" && stream === "chats") this.#loadStatus();
     if (state === "open" && stream === "chats") {
       this.outbox.flush();
-      this.#look();
+      this.#loadStatus();
       this.changes.notify({ soon: true });
       this.audits.notify({ soon: true });
     }
@@ -270,37 +266,37 @@ export class Page extends Observable {
     this.changed();
   }
 
-  async #look() {
+  async #loadStatus() {
     try {
-      if (!this.role) this.#enter(await api.whoami());
+      if (!this.role) this.#applyRole(await api.whoami());
       this.status = await api.status();
       const blocked = this.status.problems.filter(({ code }) => code === "account_blocked");
       this.status.blocked_accounts = blocked.map(({ what }) => what);
       if (!this.commands.length) this.commands = await api.commands();
       this.changed();
     } catch (failure) {
-      if (failure.unauthenticated) this.#leave();
+      if (failure.unauthenticated) this.#logOut();
     }
   }
 
-  /** What would change something is hidden by the style from who may not; the gateway refuses it, too. */
-  #enter({ role }) {
+  /** The style hides controls that the role may not use; the gateway refuses them, too. */
+  #applyRole({ role }) {
     this.role = role;
     document.documentElement.dataset.role = role;
   }
 
-  #leave() {
+  #logOut() {
     this.chats.close();
     this.conversation?.close();
     this.set({ loggedOut: true, conversation: null });
   }
 
-  #away() {
+  #onHidden() {
     this.chats.close();
     if (!this.conversation?.running) this.conversation?.pause();
   }
 
-  async #back() {
+  async #onVisible() {
     if (this.loggedOut) {
       // The link may have been opened in another tab.
       await api.status().then(() => location.reload(), () => null);

@@ -1,4 +1,4 @@
-// The spans of a Markdown paragraph, as data: emphasis, code, links. Nothing here makes HTML.
+// Parses the spans of a Markdown paragraph: emphasis, code, links. Nothing here makes HTML.
 import { DEEPEST } from "./markdown.js";
 
 // What begins a span; everything else is text.
@@ -6,13 +6,13 @@ const MARK = /[\\`*_~[!<\n]|https?:\/\//g;
 const AUTO = /https?:\/\/[^\s<>"'`]*[^\s<>"'`.,;:!?)\]}*_~|]/y;
 const ANGLE = /<((?:https?:\/\/|mailto:)[^\s<>]+)>/y;
 const BREAK = /<br\s*\/?>/iy;
-const LONGEST = 40_000; // a paragraph beyond this is shown as it was written
+const LONGEST = 40_000; // characters; a longer paragraph is shown as plain text
 
 /** The spans of a paragraph: strings, and {kind, …} with `spans` or `text` inside. */
 export function spans(text, depth = 0) {
   if (text.length > LONGEST || depth > DEEPEST) return [text];
   const found = [];
-  const missing = new Set(); // closing marks that were looked for in vain
+  const missing = new Set(); // closing marks that are known to be missing
   let plain = 0;
   for (let at = 0; at < text.length; ) {
     MARK.lastIndex = at;
@@ -96,13 +96,13 @@ function linkAt(text, at, missing, depth, kind) {
   return { value: { kind, href: found[1], spans: spans(inside, depth + 1), text: inside }, end: target.lastIndex };
 }
 
-/** The bracket that closes the one at `at`; none further than a link's text may be long. */
+/** The index of the bracket that closes the one at `at`, within the maximum length of a link's text. */
 function closing(text, at) {
   let open = 0;
-  for (let place = at; place < Math.min(text.length, at + 1000); place += 1) {
-    if (text[place] === "\\") place += 1;
-    else if (text[place] === "[") open += 1;
-    else if (text[place] === "]" && --open === 0) return place;
+  for (let index = at; index < Math.min(text.length, at + 1000); index += 1) {
+    if (text[index] === "\\") index += 1;
+    else if (text[index] === "[") open += 1;
+    else if (text[index] === "]" && --open === 0) return index;
   }
   return -1;
 }
@@ -161,7 +161,7 @@ function closingMark(text, from, mark, char) {
 
 const WAYS = new Set(["http:", "https:", "mailto:"]);
 
-/** The address as the browser understands it, or null where following it could run anything. */
+/** The normalised address, or null if its scheme is not safe. */
 export function safeAddress(href) {
   try {
     const url = new URL(href);

@@ -1,10 +1,10 @@
-// A stream of server-sent events that comes back by itself, from where it was.
+// A stream of server-sent events that reconnects by itself and continues where it was.
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 5000;
 
 /**
- * `address()` is asked at each try, so that it can say from where on. `events` are the names to
- * listen to; each goes to `onEvent(name, data)`. `onState` hears "connecting", "open", "waiting".
+ * `address()` is called at each try, so that it can name the last event. `events` are the names to
+ * listen to; each goes to `onEvent(name, data)`. `onState` gets "connecting", "open", "waiting".
  */
 export class Stream {
   #source = null;
@@ -27,8 +27,8 @@ export class Stream {
       this.#wait = FIRST_WAIT;
       this.onState("open");
     };
-    // The browser's own way back knows no growing wait, and gives up for good on an answer
-    // like 503, which a gateway that is starting gives.
+    // The browser's own reconnect has no backoff, and gives up for good on an answer
+    // like 503, which a starting gateway gives.
     source.onerror = () => this.#later();
     for (const name of this.events) {
       source.addEventListener(name, (event) => this.onEvent(name, JSON.parse(event.data)));
@@ -42,7 +42,7 @@ export class Stream {
     this.#source = null;
   }
 
-  /** At once instead of after the wait: the network or the person came back. */
+  /** Reconnects at once: the network is back, or the page is visible again. */
   hurry() {
     if (!this.#timer) return;
     this.close();

@@ -4,6 +4,6 @@
     const chosen = localStorage.getItem("holdfast.theme");
     if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
   } catch {
-    // A browser that keeps nothing for this page shows the system's theme.
+    // Without storage, the theme of the system is used.
   }
 })();

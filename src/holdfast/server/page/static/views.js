@@ -1,6 +1,6 @@
-// The views of the dashboard, in the order in which they are listed: a module in board/ that gives
-// a `View`, and a line here. Its name is its address, and it is loaded when it is first opened.
-// `waiting` asks how much of it waits for a person, for all to see who look at any view.
+// The views of the dashboard, in the order of the navigation: a module in board/ that exports
+// `View`, and a line here. Its name is its address, and it is loaded when it is first opened.
+// `waiting` returns how many items wait for a decision, for the badge in the navigation.
 import { api } from "./api.js";
 
 export const VIEWS = {
@@ -25,16 +25,16 @@ async function countApprovals() {
 export const FIRST = "overview";
 
 /**
- * What an address names. `view` null: it is one of a chat. `part`: what of the view is opened, by its
- * id; null: all of it, or what the address asks of that (`board/url_query.js`), which has a `=` in it.
+ * Parses an address. `view` null: a chat. `part`: the id of the opened item of the
+ * view; null: the whole view, or its query (`board/url_query.js`), which has a `=` in it.
  */
-export function placeIn(hash) {
+export function parseAddress(hash) {
   const [, name = "", part = ""] = hash.split("/");
   const view = Object.hasOwn(VIEWS, name) ? name : null;
   return { view, part: view && part && !part.includes("=") ? decoded(part) : null };
 }
 
-/** What somebody has typed may be no encoding at all. */
+/** A typed address may be encoded wrongly. */
 export function decoded(part) {
   try {
     return decodeURIComponent(part);

@@ -1,4 +1,4 @@
-// Approvals: what waits for a person's word in any conversation, what was decided, and what is allowed for good.
+// Approvals: pending ones of all sessions, decided ones, and standing ones.
 import { api } from "../api.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { Card } from "../view/approvals.js";
@@ -9,7 +9,7 @@ import { Rows } from "./rows.js";
 import { SessionLink, titleOf } from "./session_link.js";
 import { turnAddress } from "./turn_link.js";
 
-const EVERY = 5; // seconds; what a child of a conversation asks is told by no event
+const EVERY = 5; // seconds; no event announces the approval request of a subagent
 const MOST = 100;
 
 const ENDS = {
@@ -25,20 +25,20 @@ export function View({ page }) {
     const [waiting, all, rules] = await Promise.all([api.approvals({ pending: true, limit: MOST }), api.approvals({ limit: MOST }), api.rules()]);
     return { waiting, decided: all.filter(({ state }) => state !== "pending"), rules };
   };
-  const { value, problem, look } = useFetched(page.changes, ask, EVERY);
+  const { value, problem, refresh } = useFetched(page.changes, ask, EVERY);
   if (!value) return html`<p class=${problem ? "problem" : "quiet-text"} role=${problem ? "alert" : undefined}>${problem || "Loading…"}</p>`;
   return html`
     ${problem && html`<p class="problem" role="alert">${problem} What is shown is as old as that.</p>`}
     <section class="card" aria-labelledby="waiting">
       <h2 id="waiting">Waiting</h2>
       ${!value.waiting.length && html`<p class="quiet-text">Nothing waits. A command that is dangerous, or that a rule of yours names, is asked about here and in its chat before it runs.</p>`}
-      <div class="asked">
+      <div class="pending-approvals">
         ${[...value.waiting].reverse().map((approval) => html`<${Card} key=${approval.id} approval=${approval} onAnnounce=${(text) => page.announce(text)} onAnswered=${() => page.changes.notify({ soon: true })}>
           <${Asker} page=${page} approval=${approval} />
         <//>`)}
       </div>
     </section>
-    <${Rules} page=${page} rules=${value.rules} look=${look} />
+    <${Rules} page=${page} rules=${value.rules} refresh=${refresh} />
     <section class="card" aria-labelledby="decided">
       <h2 id="decided">Decided</h2>
       ${value.decided.length
@@ -60,7 +60,7 @@ function columns(page) {
   return [
     { name: "asked", label: "Asked", of: ({ asked_at }) => html`<${Moment} at=${asked_at} />` },
     { name: "what", label: "What", tone: "words", of: What },
-    { name: "session", label: "Session", of: ({ session_id }) => html`<span class="place"><${SessionLink} id=${session_id} title=${titleOf(page, session_id)} /></span>` },
+    { name: "session", label: "Session", of: ({ session_id }) => html`<span class="clipped"><${SessionLink} id=${session_id} title=${titleOf(page, session_id)} /></span>` },
     { name: "how", label: "Decided", of: How },
     { name: "by", label: "By", of: ({ by }) => by || "–" },
   ];
@@ -71,6 +71,6 @@ function What({ command, reason, comment, turn_id }) {
 }
 
 function How({ state, scope, ended_at }) {
-  const [said, tone] = state === "approved" ? [SCOPES[scope] ?? scope, ""] : ENDS[state] ?? [state, ""];
-  return html`<span class=${tone}>${said}</span>${ended_at && html`<small><${Moment} at=${ended_at} /></small>`}`;
+  const [label, tone] = state === "approved" ? [SCOPES[scope] ?? scope, ""] : ENDS[state] ?? [state, ""];
+  return html`<span class=${tone}>${label}</span>${ended_at && html`<small><${Moment} at=${ended_at} /></small>`}`;
 }

@@ -15,23 +15,23 @@ export function Area({ kind, chart, points, mark }) {
   const most = kind.shape === "bars" ? tallest(rows, points.length) : Math.max(0, ...rows.flatMap(({ figures }) => figures).filter(known));
   const top = kind.top ?? roundAbove(most, kind.least);
   const wide = (RIGHT - LEFT) / points.length;
-  const place = { x: (index) => LEFT + index * wide, y: (figure) => BOTTOM - (figure / top) * (BOTTOM - TOP), wide };
+  const scale = { x: (index) => LEFT + index * wide, y: (figure) => BOTTOM - (figure / top) * (BOTTOM - TOP), wide };
   return html`
     ${[0, top / 2, top].map((figure) => html`<g key=${figure} class="grid">
-      <line x1=${LEFT} x2=${RIGHT} y1=${place.y(figure)} y2=${place.y(figure)} />
-      <text x=${LEFT - 5} y=${place.y(figure) + 4} text-anchor="end">${kind.show(figure)}</text>
+      <line x1=${LEFT} x2=${RIGHT} y1=${scale.y(figure)} y2=${scale.y(figure)} />
+      <text x=${LEFT - 5} y=${scale.y(figure) + 4} text-anchor="end">${kind.show(figure)}</text>
     </g>`)}
     ${moments(chart, points.length).map(({ index, anchor, text }) => html`<text key=${index} class="moment"
       x=${LEFT + index * wide} y="126" text-anchor=${anchor}>${text}</text>`)}
-    ${mark !== null && html`<rect class="mark" x=${place.x(mark)} y=${TOP} width=${wide} height=${BOTTOM - TOP} />`}
-    ${kind.shape === "bars" ? bars(rows, place) : rows.map((row) => line(row, place))}
+    ${mark !== null && html`<rect class="mark" x=${scale.x(mark)} y=${TOP} width=${wide} height=${BOTTOM - TOP} />`}
+    ${kind.shape === "bars" ? bars(rows, scale) : rows.map((row) => line(row, scale))}
   `;
 }
 
-/** The stretch of time that a share of the width is in. */
-export function placeAt(share, number) {
-  const place = Math.floor(((share * WIDTH - LEFT) / (RIGHT - LEFT)) * number);
-  return Math.max(0, Math.min(number - 1, place));
+/** The index of the time bucket at this share of the width. */
+export function indexAt(share, number) {
+  const scale = Math.floor(((share * WIDTH - LEFT) / (RIGHT - LEFT)) * number);
+  return Math.max(0, Math.min(number - 1, scale));
 }
 
 const known = (figure) => figure !== null;
@@ -44,7 +44,7 @@ function tallest(rows, number) {
   return most;
 }
 
-/** One upon the other: one path for each row, so that a day is not a hundred nodes. */
+/** Stacked bars: one path for each row, so that a day is not a hundred nodes. */
 function bars(rows, { x, y, wide }) {
   const heights = rows[0].figures.map(() => 0);
   const gap = Math.min(1, wide * 0.2);
@@ -59,7 +59,7 @@ function bars(rows, { x, y, wide }) {
   });
 }
 
-/** Broken where there is nothing; a figure that stands alone is a dot. */
+/** Interrupted where there is no value; a single value is a dot. */
 function line({ tone, figures }, { x, y, wide }) {
   const drawn = figures.map((figure, index) => {
     if (figure === null) return "";

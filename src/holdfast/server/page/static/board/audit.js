@@ -1,15 +1,15 @@
-// The audit: who asked, who allowed it, what was done and with what effect; narrowed, followed, and taken along.
+// The audit: filtered, followed live, verified and exported.
 import { address, api } from "../api.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { useFetched } from "../view/use_fetched.js";
 import { Icon } from "../view/icons.js";
-import { addressOf, ask, asked } from "./url_query.js";
+import { addressOf, setQuery, queryParams } from "./url_query.js";
 import { Chain } from "./audit_chain.js";
 import { auditColumns } from "./audit_row.js";
-import { Choice, Words } from "./filters.js";
+import { Choice, TextFilter } from "./filters.js";
 import { Pages, Rows } from "./rows.js";
 
-const EVERY = 60; // seconds; the page hears of each row as it comes
+const EVERY = 60; // seconds; the stream announces each new row
 const PAGE = 50;
 
 const KINDS = {
@@ -38,18 +38,18 @@ const KINDS = {
 const FORMATS = { jsonl: "JSON Lines", csv: "CSV" };
 
 export function View({ page }) {
-  const { kind = "", actor = "", session = "", turn = "", text = "", before } = asked();
+  const { kind = "", actor = "", session = "", turn = "", text = "", before } = queryParams();
   const filter = { kind, actor, session, turn, text };
-  const wanted = { ...filter, before, limit: PAGE };
-  const { value, problem } = useFetched(page.audits, () => api.audit(wanted), EVERY, Object.values(wanted));
-  const narrow = (change, how) => ask(page, "audit", { ...filter, ...change }, how);
+  const query = { ...filter, before, limit: PAGE };
+  const { value, problem } = useFetched(page.audits, () => api.audit(query), EVERY, Object.values(query));
+  const narrow = (change, how) => setQuery(page, "audit", { ...filter, ...change }, how);
   const typed = { typed: true };
   return html`
     <div class="filters">
       <${Choice} label="What" value=${kind} choices=${kind in KINDS ? KINDS : { ...KINDS, [kind]: kind }} onChoose=${(chosen) => narrow({ kind: chosen })} />
-      <${Words} label="Who" value=${actor} placeholder="alice, operator, job:3" onWords=${(words) => narrow({ actor: words }, typed)} />
-      <${Words} label="Session" value=${session} placeholder="its id" onWords=${(words) => narrow({ session: words }, typed)} />
-      <${Words} label="Words" value=${text} placeholder="anywhere in a row" onWords=${(words) => narrow({ text: words }, typed)} />
+      <${TextFilter} label="Who" value=${actor} placeholder="alice, operator, job:3" onText=${(text) => narrow({ actor: text }, typed)} />
+      <${TextFilter} label="Session" value=${session} placeholder="its id" onText=${(text) => narrow({ session: text }, typed)} />
+      <${TextFilter} label="Words" value=${text} placeholder="anywhere in a row" onText=${(text) => narrow({ text: text }, typed)} />
     </div>
     <${Chain}>
       ${Object.entries(FORMATS).map(([format, label]) => html`<a key=${format} class="quiet outlined" data-changes download
@@ -66,7 +66,7 @@ export function View({ page }) {
 
 function List({ value: { rows }, narrowed, newest, older }) {
   if (!rows.length) {
-    return html`<div class="teaches">
+    return html`<div class="empty-hint">
       <p><strong>${narrowed ? "No row is like that." : newest ? "There is nothing older." : "Nothing is in the audit yet."}</strong></p>
       <p>Each call of a tool, each approval and whatever is changed here or on the machine is a row, written in the same moment as the thing itself. A chat in which no tool runs leaves none.</p>
       <${Pages} newest=${newest} />

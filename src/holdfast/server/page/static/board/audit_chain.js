@@ -1,11 +1,11 @@
-// Whether the rows of the audit are as they were written: every one is read, so it is asked for by hand.
+// Verifies the hash chain of the audit on request: every row is read.
 import { api } from "../api.js";
 import { html, useState } from "../vendor/preact-htm.module.js";
 import { CopyButton } from "../view/copy.js";
 import { Icon } from "../view/icons.js";
 import { count, many } from "./number_format.js";
 
-/** `children`: what else can be done with all of it. */
+/** `children`: other actions on the whole audit. */
 export function Chain({ children }) {
   const [state, setState] = useState({ found: null, problem: "", acting: false });
   const check = async () => {
@@ -17,15 +17,15 @@ export function Chain({ children }) {
     }
   };
   return html`<div class="between chain">
-    <div role="status"><${Told} state=${state} /></div>
-    <p class="acts">
+    <div role="status"><${Result} state=${state} /></div>
+    <p class="actions">
       <button type="button" class="quiet outlined" disabled=${state.acting} onClick=${check}>${state.acting ? "Checking…" : "Check the chain"}</button>
       ${children}
     </p>
   </div>`;
 }
 
-function Told({ state: { found, problem } }) {
+function Result({ state: { found, problem } }) {
   if (problem) return html`<p class="problem">${problem}</p>`;
   if (!found) return html`<p>Each row is chained to the one before it: what is changed or taken out breaks the chain.</p>`;
   if (!found.rows) return html`<p>There is no row yet.</p>`;
@@ -33,8 +33,8 @@ function Told({ state: { found, problem } }) {
 }
 
 function Whole({ found: { rows, first, last, head } }) {
-  return html`<p class="all-well"><${Icon} name="check" /> ${many(rows, "row holds", "rows hold")} together, No. ${count(first)} to ${count(last)}.</p>
-    <p class="ways-there"><span>The hash of the last, which tells later that nothing was cut off: <code>${head.slice(0, 12)}…</code></span> <${CopyButton} text=${head} /></p>`;
+  return html`<p class="no-problems"><${Icon} name="check" /> ${many(rows, "row holds", "rows hold")} together, No. ${count(first)} to ${count(last)}.</p>
+    <p class="inline-links"><span>The hash of the last, which tells later that nothing was cut off: <code>${head.slice(0, 12)}…</code></span> <${CopyButton} text=${head} /></p>`;
 }
 
 function Broken({ found: { broken } }) {

@@ -1,17 +1,17 @@
-// A row of the audit in its table: when, who, what, with what effect, and all else that is known of it.
+// The columns of an audit row: when, who, what, effect and details.
 import { html } from "../vendor/preact-htm.module.js";
 import { Moment } from "./moment.js";
 import { SessionLink } from "./session_link.js";
 import { TurnLink } from "./turn_link.js";
 
 const LOOKS = { ok: "good", done: "good", approved: "good", error: "bad", failed: "bad", refused: "bad", denied: "bad" };
-const GISTS = ["arguments", "command", "text", "why", "reason", "keys"]; // of a row's detail, what says most
+const GISTS = ["arguments", "command", "text", "why", "reason", "keys"]; // the most important details of a row
 
 export const auditColumns = [
   { name: "seq", label: "No.", tone: "figure", of: ({ seq }) => seq },
   { name: "at", label: "When", of: ({ at }) => html`<${Moment} at=${at} />` },
-  { name: "who", label: "Who", of: ({ actor }) => html`<span class="place" title=${actor}>${actor}</span>` },
-  { name: "what", label: "What", of: ({ kind, subject }) => html`${kind}${subject && html`<small class="place">${subject}</small>`}` },
+  { name: "who", label: "Who", of: ({ actor }) => html`<span class="clipped" title=${actor}>${actor}</span>` },
+  { name: "what", label: "What", of: ({ kind, subject }) => html`${kind}${subject && html`<small class="clipped">${subject}</small>`}` },
   { name: "outcome", label: "Effect", of: ({ outcome }) => html`<span class=${`badge ${LOOKS[outcome] ?? "paused"}`}>${outcome}</span>` },
   { name: "detail", label: "More", tone: "words", of: Detail },
 ];
@@ -22,7 +22,7 @@ function Detail({ detail, texts_deleted, session_id, turn_id, hash }) {
   return html`
     ${gist && html`<code class="excerpt">${gist}</code>`}
     ${texts_deleted && html`<small>What was said went with its session.</small>`}
-    ${session_id && html`<small class="ways-there"><span>session <${SessionLink} id=${session_id} /></span>
+    ${session_id && html`<small class="inline-links"><span>session <${SessionLink} id=${session_id} /></span>
       ${turn_id && html`<span>turn <${TurnLink} id=${turn_id} /></span>`}</small>`}
     <details class="fold-out"><summary>All of it</summary><dl>
       ${facts.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${String(value)}</dd></div>`)}

@@ -1,37 +1,37 @@
-// A small chart, drawn by hand: what it shows in words, axes, a mark that the pointer and the
+// A small chart: a summary in words, axes, a mark that the pointer and the
 // arrow keys move over time, and the same as a table.
 import { html, useState } from "../vendor/preact-htm.module.js";
 import { when } from "../view/times.js";
-import { Area, HEIGHT, WIDTH, placeAt } from "./area.js";
+import { Area, HEIGHT, WIDTH, indexAt } from "./area.js";
 import { stretches } from "./scale.js";
 
 /**
- * `kind`: {title, unit, shape: "bars" | "lines", show, least, series: [{name, tone, of}], told}.
- * `of(point, bucket_seconds)` is a figure, or null where there was nothing to measure; `told(points)` sums
+ * `kind`: {title, unit, shape: "bars" | "lines", show, least, series: [{name, tone, of}], summary}.
+ * `of(point, bucket_seconds)` is a number, or null where nothing was measured; `summary(points)` sums
  * them all up in a few words.
  */
 export function Chart({ kind, chart }) {
-  const [place, setPlace] = useState(null);
+  const [index, setIndex] = useState(null);
   const points = stretches(chart);
   const last = points.length - 1;
-  const at = place === null ? null : Math.min(place, last);
+  const at = index === null ? null : Math.min(index, last);
   const say = (index) => sentence(kind, chart, points, index);
   const onKey = (event) => {
     const to = { ArrowLeft: (at ?? last) - 1, ArrowRight: (at ?? last) + 1, Home: 0, End: last }[event.key];
     if (to === undefined) return;
     event.preventDefault();
-    setPlace(Math.max(0, Math.min(last, to)));
+    setIndex(Math.max(0, Math.min(last, to)));
   };
-  const onPoint = (event) => setPlace(placeUnder(event, points.length));
+  const onPoint = (event) => setIndex(indexUnder(event, points.length));
   return html`<figure class="chart">
     <figcaption>
       <h3>${kind.title}</h3>
-      <p class=${at === null ? "readout" : "readout marked"}>${at === null ? kind.told(points.filter(Boolean)) : say(at)}</p>
+      <p class=${at === null ? "readout" : "readout marked"}>${at === null ? kind.summary(points.filter(Boolean)) : say(at)}</p>
     </figcaption>
     <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} role="slider" tabindex="0" aria-label=${`${kind.title}, moment`} aria-orientation="horizontal"
       aria-valuemin="0" aria-valuemax=${last} aria-valuenow=${at ?? last} aria-valuetext=${say(at ?? last)}
-      onKeyDown=${onKey} onFocus=${() => setPlace(at ?? last)} onBlur=${() => setPlace(null)}
-      onPointerMove=${onPoint} onPointerDown=${onPoint} onPointerLeave=${() => setPlace(null)}>
+      onKeyDown=${onKey} onFocus=${() => setIndex(at ?? last)} onBlur=${() => setIndex(null)}
+      onPointerMove=${onPoint} onPointerDown=${onPoint} onPointerLeave=${() => setIndex(null)}>
       <${Area} kind=${kind} chart=${chart} points=${points} mark=${at} />
     </svg>
     <${Legend} kind=${kind} />
@@ -39,9 +39,9 @@ export function Chart({ kind, chart }) {
   </figure>`;
 }
 
-function placeUnder(event, number) {
+function indexUnder(event, number) {
   const { left, width } = event.currentTarget.getBoundingClientRect();
-  return placeAt((event.clientX - left) / width, number);
+  return indexAt((event.clientX - left) / width, number);
 }
 
 function sentence(kind, { since, bucket_seconds }, points, index) {
@@ -64,7 +64,7 @@ function Legend({ kind }) {
 function Table({ kind, chart, points }) {
   const [open, setOpen] = useState(false);
   return html`<details class="as-table" onToggle=${(event) => setOpen(event.currentTarget.open)}>
-    <summary>As a table<span class="offstage">: ${kind.title}</span></summary>
+    <summary>As a table<span class="visually-hidden">: ${kind.title}</span></summary>
     ${open && html`<div class="table" tabindex="0" role="region" aria-label=${`${kind.title}, as a table`}><table>
       <thead><tr><th scope="col">from</th>${kind.series.map(({ name }) => html`<th scope="col" class="to-right">${name || kind.unit}</th>`)}</tr></thead>
       <tbody>${points.map((point, index) => point && html`<tr key=${index}>

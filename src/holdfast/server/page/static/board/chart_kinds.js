@@ -1,4 +1,4 @@
-// What is charted: of each its figures, how they are shown, and what they come to.
+// The charts: the values of each, their format, and their summary.
 import { html } from "../vendor/preact-htm.module.js";
 import { size } from "../view/times.js";
 import { many, money, percent, seconds, short } from "./number_format.js";
@@ -10,7 +10,7 @@ const cached = ({ usage }) => usage.cached_tokens ?? 0;
 const output = ({ usage }) => usage.output_tokens ?? 0;
 const found = ({ hits, misses }) => (hits + misses ? hits / (hits + misses) : null);
 const reused = (point) => (input(point) ? Math.min(1, cached(point) / input(point)) : null);
-const looked = (figure) => figure || null; // 0: nobody looked
+const looked = (figure) => figure || null; // 0: not measured
 
 export const KINDS = [
   {
@@ -19,7 +19,7 @@ export const KINDS = [
       { name: "ended well", tone: "accent", of: ({ turns, failed }, bucket_seconds) => (turns - failed) / (bucket_seconds / 60) },
       { name: "failed", tone: "bad", of: ({ failed }, bucket_seconds) => failed / (bucket_seconds / 60) },
     ],
-    told: (points) => {
+    summary: (points) => {
       const failed = sum(points, (point) => point.failed);
       return many(sum(points, (point) => point.turns), "turn") + (failed ? `, ${failed} failed` : "");
     },
@@ -32,12 +32,12 @@ export const KINDS = [
       { name: "read", tone: "accent", of: input },
       { name: "written", tone: "second", of: output },
     ],
-    told: (points) => `${short(sum(points, input))} read, ${short(sum(points, output))} written`,
+    summary: (points) => `${short(sum(points, input))} read, ${short(sum(points, output))} written`,
   },
   {
     title: "Money", unit: "spent", shape: "bars", least: 0.01, show: money,
     series: [{ name: "", tone: "accent", of: ({ cost }) => cost }],
-    told: spent,
+    summary: spent,
   },
   share("Agents found in the cache", "found", found, (points) => ({ hits: sum(points, (p) => p.hits), misses: sum(points, (p) => p.misses) })),
   share("Prompt found in the vendor's cache", "found", reused, (points) => ({ usage: { input_tokens: sum(points, input), cached_tokens: sum(points, cached) } })),
@@ -52,7 +52,7 @@ function taking(title, name) {
       { name: "on average", tone: "accent", of: (point) => point[name]?.mean ?? null },
       { name: "at worst", tone: "dashed", of: (point) => point[name]?.worst ?? null },
     ],
-    told: (points) => {
+    summary: (points) => {
       const measured = points.filter((point) => point[name]);
       if (!measured.length) return "nothing to measure";
       const mean = sum(measured, (point) => point[name].mean) / measured.length;
@@ -65,7 +65,7 @@ function share(title, name, of, whole) {
   return {
     title, unit: name, shape: "lines", top: 1, show: percent,
     series: [{ name: "", tone: "accent", of }],
-    told: (points) => {
+    summary: (points) => {
       const all = points.length ? of(whole(points)) : null;
       return all === null ? "nothing to measure" : `${percent(all)} in all`;
     },
@@ -76,7 +76,7 @@ function worst(title, name, show, floor, of) {
   return {
     title, unit: name, shape: "lines", least: floor, show,
     series: [{ name: "", tone: "accent", of }],
-    told: (points) => {
+    summary: (points) => {
       const measured = points.map(of).filter((figure) => figure !== null);
       if (!measured.length) return "nothing to measure";
       return `${show(measured.at(-1))} now, at most ${show(Math.max(...measured))}`;

@@ -1,8 +1,8 @@
-// A delivery in the table of the outbox: where it goes, what it says, what is known of it, and to send it again.
+// The columns of a delivery in the outbox, and the button that sends it again.
 import { api } from "../api.js";
 import { html, useState } from "../vendor/preact-htm.module.js";
 import { lasted } from "../view/times.js";
-import { worded } from "./problems.js";
+import { withCode } from "./problems.js";
 import { Ago } from "./moment.js";
 import { SessionLink } from "./session_link.js";
 import { TurnLink } from "./turn_link.js";
@@ -26,26 +26,26 @@ const KINDS = {
   farewell: "that the gateway goes",
 };
 
-export const deliveryColumns = (page, look) => [
+export const deliveryColumns = (page, refresh) => [
   { name: "state", label: "State", of: ({ state }) => html`<span class=${`badge ${STATES[state][1]}`}>${STATES[state][0]}</span>` },
   { name: "to", label: "To", of: To },
   { name: "what", label: "What", tone: "words", of: What },
   { name: "attempts", label: "Tries", tone: "figure", of: ({ attempts }) => attempts },
   { name: "next", label: "Next try", of: next },
   { name: "age", label: "Age", tone: "figure", of: ({ created_at }) => html`<${Ago} at=${created_at} />` },
-  { name: "act", label: "", of: (delivery) => html`<${Again} page=${page} delivery=${delivery} look=${look} />` },
+  { name: "act", label: "", of: (delivery) => html`<${Again} page=${page} delivery=${delivery} refresh=${refresh} />` },
 ];
 
 function To({ to, account }) {
-  return html`<span class="place">${to}</span>${account !== "default" && html`<small>${account}</small>`}`;
+  return html`<span class="clipped">${to}</span>${account !== "default" && html`<small>${account}</small>`}`;
 }
 
 function What({ text, kind, file, error, remedy, session_id, turn_id }) {
   return html`
     <span class="excerpt">${file && html`<code>${file}</code> `}${text || html`<em>${KINDS[kind] ?? kind}</em>`}</span>
     ${error && html`<small class="problem">${error}</small>`}
-    ${remedy && html`<small>${worded(remedy)}</small>`}
-    ${session_id && html`<small class="ways-there"><span>${KINDS[kind] ?? kind}</span>
+    ${remedy && html`<small>${withCode(remedy)}</small>`}
+    ${session_id && html`<small class="inline-links"><span>${KINDS[kind] ?? kind}</span>
       <span>session <${SessionLink} id=${session_id} /></span>${turn_id && html`<span>turn <${TurnLink} id=${turn_id} /></span>`}</small>`}`;
 }
 
@@ -54,13 +54,13 @@ function next({ blocked_by, next_attempt_at }) {
   return { account: "when connected", chat: "after another", rate_limit: `in ${lasted(Math.max(1, seconds))}`, nothing: "now" }[blocked_by] ?? "–";
 }
 
-/** One that may have arrived is asked about first: the chat may see it twice. */
-function Again({ page, delivery, look }) {
+/** One that may have arrived needs a confirmation: the chat may see it twice. */
+function Again({ page, delivery, refresh }) {
   const [state, setState] = useState({ acting: false, problem: "" });
   if (delivery.resend_refusal || !["failed", "unknown"].includes(delivery.state)) return null;
   const send = async () => {
     await api.retry(delivery.id);
-    await look();
+    await refresh();
   };
   const act = async () => {
     setState({ acting: true, problem: "" });
@@ -71,7 +71,7 @@ function Again({ page, delivery, look }) {
       setState({ acting: false, problem: failure.message });
     }
   };
-  const question = () => page.set({ dialog: { kind: "confirm", title: "Send it again?", verb: "Send again", told: REPEATS, act: send } });
+  const question = () => page.set({ dialog: { kind: "confirm", title: "Send it again?", verb: "Send again", sentences: REPEATS, act: send } });
   return html`<button type="button" class="quiet outlined" data-changes disabled=${state.acting}
       aria-label=${`Send again to ${delivery.to}`} onClick=${delivery.may_be_duplicate ? question : act}>Send again</button>
     ${state.problem && html`<small class="problem" role="alert">${state.problem}</small>`}`;

@@ -1,9 +1,9 @@
-// What a list is narrowed by: a choice among few, or words that are typed.
+// The filters of a list: a choice among few, or typed text.
 import { html, useEffect, useRef } from "../vendor/preact-htm.module.js";
 
-const SETTLES = 250; // milliseconds after the last letter
+const TYPING_PAUSE = 250; // milliseconds after the last letter
 
-/** `choices`: {value: label}; the first is what is shown where nothing was chosen. */
+/** `choices`: {value: label}; the first is the default. */
 export function Choice({ label, value, choices, onChoose }) {
   return html`<label class="filter">
     <span>${label}</span>
@@ -13,8 +13,8 @@ export function Choice({ label, value, choices, onChoose }) {
   </label>`;
 }
 
-/** Told when the hand rests; `value` from elsewhere (an address) replaces what was typed. */
-export function Words({ label, value, placeholder = "", onWords }) {
+/** `onText` is called when typing pauses; a new `value` (from the address) replaces what was typed. */
+export function TextFilter({ label, value, placeholder = "", onText }) {
   const field = useRef(null);
   const timer = useRef(0);
   useEffect(() => {
@@ -23,7 +23,7 @@ export function Words({ label, value, placeholder = "", onWords }) {
   useEffect(() => () => clearTimeout(timer.current), []);
   const onInput = () => {
     clearTimeout(timer.current);
-    timer.current = setTimeout(() => onWords(field.current.value.trim()), SETTLES);
+    timer.current = setTimeout(() => onText(field.current.value.trim()), TYPING_PAUSE);
   };
   return html`<label class="filter words">
     <span>${label}</span>

@@ -1,34 +1,34 @@
-// The form by which a job is made or rewritten: when, what, and, folded away, how it is to be.
+// The form that adds or changes a job: when, what, and, folded, its options.
 import { html, useEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 
 const MISSED = { once: "one run for all of them", skip: "none", all: "each of them" };
 const OVERLAP = { skip: "passed over", queue: "waits for it", replace: "stops it" };
 const FIELDS = { when: "", text: "", name: "", zone: "", to: "", limit: "", missed: "once", overlap: "skip" };
 
-/** `job`: the one that is rewritten; else it is a new one. `act` is given what was said, and may refuse it. */
+/** `job`: the one to change; without it, a new one. `act` gets the values and may refuse them. */
 export function JobForm({ job = null, title, verb, act, onClose }) {
   const [problem, setProblem] = useState("");
   const [acting, setActing] = useState(false);
   const first = useRef(null);
   useEffect(() => first.current.focus(), []);
-  const stood = job ?? { ...FIELDS, silent: false };
+  const current = job ?? { ...FIELDS, silent: false };
   const submit = async (event) => {
     event.preventDefault();
     setActing(true);
     try {
-      await act(said(new FormData(event.target), stood));
+      await act(formValues(new FormData(event.target), current));
     } catch (failure) {
       setProblem(failure.message);
       setActing(false);
     }
   };
-  const field = (name, more = {}) => html`<input name=${name} maxlength="400" autocomplete="off" defaultValue=${stood[name]} ...${more} />`;
-  const choice = (name, choices) => html`<select name=${name}>${Object.entries(choices).map(([value, label]) => html`<option key=${value} value=${value} selected=${value === stood[name]}>${label}</option>`)}</select>`;
+  const field = (name, more = {}) => html`<input name=${name} maxlength="400" autocomplete="off" defaultValue=${current[name]} ...${more} />`;
+  const choice = (name, choices) => html`<select name=${name}>${Object.entries(choices).map(([value, label]) => html`<option key=${value} value=${value} selected=${value === current[name]}>${label}</option>`)}</select>`;
   return html`<form class="card job-form" aria-labelledby="job-form" onSubmit=${submit}>
     <h2 id="job-form">${title}</h2>
-    <label>When<input ref=${first} name="when" required maxlength="500" autocomplete="off" defaultValue=${stood.when} aria-describedby="when-help" />
+    <label>When<input ref=${first} name="when" required maxlength="500" autocomplete="off" defaultValue=${current.when} aria-describedby="when-help" />
       <small id="when-help">every weekday at 9 · in 2 hours · every month on the 1st at 8:30 · 2026-12-01 09:00 · 0 9 * * 1-5</small></label>
-    <label>What the agent is to do<textarea name="text" required maxlength="8000" rows="3" defaultValue=${stood.text}></textarea></label>
+    <label>What the agent is to do<textarea name="text" required maxlength="8000" rows="3" defaultValue=${current.text}></textarea></label>
     <details class="fold-out"><summary>How it is to be</summary><div class="fields">
       <label>Name${field("name", { placeholder: "the beginning of the text" })}</label>
       <label>Time zone${field("zone", { placeholder: "Europe/Berlin" })}</label>
@@ -36,18 +36,18 @@ export function JobForm({ job = null, title, verb, act, onClose }) {
       <label>A run may take, in seconds${field("limit", { type: "number", min: 0, max: 10_000_000, placeholder: "0: no limit" })}</label>
       <label>Of missed times${choice("missed", MISSED)}</label>
       <label>While one runs, the next${choice("overlap", OVERLAP)}</label>
-      <label class="tick-box"><input name="silent" type="checkbox" defaultChecked=${stood.silent} /> Say nothing where there is nothing to tell</label>
+      <label class="tick-box"><input name="silent" type="checkbox" defaultChecked=${current.silent} /> Say nothing where there is nothing to tell</label>
     </div></details>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
-    <p class="acts"><button type="submit" class="primary" disabled=${acting}>${verb}</button>
+    <p class="actions"><button type="submit" class="primary" disabled=${acting}>${verb}</button>
       <button type="button" class="quiet" onClick=${onClose}>Cancel</button></p>
   </form>`;
 }
 
-/** What is other than it stood: the rest stays, or is left to the gateway. A zone is that of a time. */
-function said(form, stood) {
+/** The changed values: all others stay, or get their default. A zone belongs to a time. */
+function formValues(form, current) {
   const given = { ...Object.fromEntries(form), silent: form.has("silent") };
-  const changed = Object.fromEntries(Object.entries(given).filter(([name, value]) => String(value) !== String(stood[name])));
+  const changed = Object.fromEntries(Object.entries(given).filter(([name, value]) => String(value) !== String(current[name])));
   if (changed.limit !== undefined) changed.limit = Number(changed.limit);
   if (changed.zone !== undefined) changed.when = given.when;
   else if (changed.when !== undefined && given.zone) changed.zone = given.zone;

@@ -1,4 +1,4 @@
-// The runs of a job: when each was due, why it ran, what came of it, and where that is read.
+// The runs of a job: when each was due, why it ran, its result, and a link to it.
 import { html } from "../vendor/preact-htm.module.js";
 import { lasted } from "../view/times.js";
 import { Moment } from "./moment.js";
@@ -13,7 +13,7 @@ const COLUMNS = [
   { name: "cause", label: "Why", of: ({ cause }) => CAUSES[cause] ?? cause },
   { name: "state", label: "State", of: ({ state }) => html`<span class=${`badge ${LOOKS[state] ?? ""}`}>${state}</span>` },
   { name: "took", label: "Took", tone: "figure", of: ({ due_at, ended_at }) => (ended_at === null ? "–" : lasted(Math.max(0, ended_at - due_at))) },
-  { name: "said", label: "What came of it", tone: "words", of: Said },
+  { name: "said", label: "What came of it", tone: "words", of: RunResult },
 ];
 
 export function JobRuns({ runs }) {
@@ -21,10 +21,10 @@ export function JobRuns({ runs }) {
   return html`<${Rows} label="Runs" columns=${COLUMNS} rows=${runs} keyOf=${({ id }) => id} />`;
 }
 
-function Said({ text, reason, session_id, turn_id }) {
+function RunResult({ text, reason, session_id, turn_id }) {
   return html`
     ${text && html`<span class="excerpt">${text}</span>`}
     ${reason && html`<small class="problem">${reason}</small>`}
-    ${session_id && html`<small class="ways-there"><span>session <${SessionLink} id=${session_id} /></span>
+    ${session_id && html`<small class="inline-links"><span>session <${SessionLink} id=${session_id} /></span>
       ${turn_id && html`<span>turn <${TurnLink} id=${turn_id} /></span>`}</small>`}`;
 }

@@ -1,12 +1,12 @@
-// When a job is due: by the clock of who looks, and by its own where that is another.
+// When a job is due, in the time zone of the browser and in its own.
 import { html } from "../vendor/preact-htm.module.js";
 import { iso, moment } from "../view/times.js";
 
 const SHOWN = { weekday: "short", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" };
 const HERE = new Intl.DateTimeFormat(undefined, SHOWN);
-const THERE = new Intl.DateTimeFormat(undefined, { ...SHOWN, timeZone: "UTC" }); // of a clock that was read already
+const THERE = new Intl.DateTimeFormat(undefined, { ...SHOWN, timeZone: "UTC" }); // formats a local time of the job's zone
 
-/** `at`: as 2026-12-01T09:00+01:00, a moment with what the clock of the job says then. */
+/** `at`: as 2026-12-01T09:00+01:00, in the time zone of the job. */
 export function Due({ job, at }) {
   if (!at) return job.paused ? "–" : job.next_due === null ? "never again" : "–";
   const here = HERE.format(new Date(at));

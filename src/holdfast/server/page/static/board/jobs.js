@@ -1,20 +1,20 @@
-// Jobs: what agents do at certain times, when next, and the way to have another; one of them by its number.
+// Jobs: their schedules, their next runs, and a form to add one; one job by its number.
 import { api } from "../api.js";
 import { html, useState } from "../vendor/preact-htm.module.js";
 import { useFetched } from "../view/use_fetched.js";
 import { Icon } from "../view/icons.js";
-import { addressOf, asked } from "./url_query.js";
-import { JobPage, standing } from "./job.js";
+import { addressOf, queryParams } from "./url_query.js";
+import { JobPage, jobStatus } from "./job.js";
 import { JobForm } from "./job_form.js";
 import { Due } from "./job_times.js";
 import { Pages, Rows } from "./rows.js";
 
-const EVERY = 10; // seconds; a run that begins by itself is told by no event
+const EVERY = 10; // seconds; no event announces a scheduled run
 const PAGE = 100;
 
 const COLUMNS = [
   { name: "job", label: "Job", tone: "words", of: Job },
-  { name: "state", label: "State", of: (job) => html`<${Standing} job=${job} />` },
+  { name: "state", label: "State", of: (job) => html`<${JobBadge} job=${job} />` },
   { name: "when", label: "When", of: ({ when, cron }) => html`${when}${cron && cron !== when && html`<small><code>${cron}</code></small>`}` },
   { name: "next", label: "Next", of: (job) => html`<${Due} job=${job} at=${job.upcoming[0]} />` },
   { name: "to", label: "Answer to", of: ({ to, silent }) => html`${to}${silent && html`<small title="only where there is something to tell">silent</small>`}` },
@@ -27,7 +27,7 @@ export function View({ page }) {
 
 function Jobs({ page }) {
   const [making, setMaking] = useState(false);
-  const offset = Number(asked().offset ?? 0) || 0;
+  const offset = Number(queryParams().offset ?? 0) || 0;
   const { value, problem } = useFetched(page.changes, () => api.jobs({ limit: PAGE, offset }), EVERY, [offset]);
   return html`
     ${!making && html`<div class="filters" data-changes><button type="button" class="quiet outlined" onClick=${() => setMaking(true)}>
@@ -39,8 +39,8 @@ function Jobs({ page }) {
     ${value && html`<section class="card flush" aria-label="All jobs"><${List} value=${value} offset=${offset} /></section>`}`;
 }
 
-async function add(wanted) {
-  const { id } = await api.addJob(wanted);
+async function add(job) {
+  const { id } = await api.addJob(job);
   location.hash = `#/jobs/${id}`;
 }
 
@@ -52,7 +52,7 @@ function List({ value: { jobs, more }, offset }) {
 }
 
 function Teaching() {
-  return html`<div class="teaches">
+  return html`<div class="empty-hint">
     <p><strong>There are no jobs.</strong> A job is something that an agent does later, or again and again. In any chat:</p>
     <pre><code>${'/cron add "every weekday at 9" Summarise what happened on the servers\n/cron add "in 2 hours" Remind me to call Ann'}</code></pre>
     <p>An agent does so for you when you ask it to, and <code>holdfast jobs add</code> does from a shell.</p>
@@ -63,7 +63,7 @@ function Job({ id, name, text }) {
   return html`<a href=${`#/jobs/${id}`}>${name}</a>${text !== name && html`<small class="excerpt">${text}</small>`}`;
 }
 
-function Standing({ job }) {
-  const [word, look] = standing(job);
-  return html`<span class=${`badge ${look}`}>${word}</span>`;
+function JobBadge({ job }) {
+  const [label, shape] = jobStatus(job);
+  return html`<span class=${`badge ${shape}`}>${label}</span>`;
 }

@@ -1,25 +1,25 @@
-// The lines of the log that are looked at: a page of them, those that come, and, when asked, older ones.
+// The lines of the log view: a page, new ones as they are streamed, and older ones on request.
 import { address, api } from "../api.js";
 import { Observable } from "../observable.js";
 import { Stream } from "../stream.js";
 
-export const MOST = 2000; // lines that are held; the oldest go first
+export const MOST = 2000; // lines in memory; the oldest are dropped first
 const FIRST = 300;
 const OLDER = 500;
-const GATHERED = 100; // milliseconds; lines that come together are drawn together
+const GATHERED = 100; // milliseconds in which lines are collected and then drawn together
 
 /**
- * A line, or a gap: {number, gap}, where the gateway says that it has not kept what was written there.
- * `before` and `gone` count what was ever put before the first line and taken from there, so that who
- * shows them can stay where they are.
+ * A line, or a gap: {number, gap}, where the gateway no longer has the lines.
+ * `before` and `gone` count the lines that were ever added and removed at the start, so that the
+ * view can keep its position.
  */
 export class LogBook extends Observable {
   #filter = {};
   #stream;
-  #last = null; // the number of the newest line that is known; null: none was loaded yet
+  #last = null; // the number of the newest known line; null: nothing was loaded yet
   #coming = [];
   #timer = 0;
-  #turn = 0; // an answer to an older question is not shown
+  #turn = 0; // the answer to an older request is ignored
 
   constructor() {
     super();
@@ -44,7 +44,7 @@ export class LogBook extends Observable {
     await this.#load();
   }
 
-  /** What one reads stands still; nothing is held meanwhile but by the gateway. */
+  /** The view stands still; meanwhile only the gateway keeps new lines. */
   pause() {
     this.paused = true;
     this.rest();
@@ -57,13 +57,13 @@ export class LogBook extends Observable {
     this.changed();
   }
 
-  /** The page is not seen. */
+  /** The page is hidden. */
   rest() {
     this.#stream.close();
     this.#flush();
   }
 
-  /** It is seen again, or the gateway is there again: what could not be loaded is asked for once more. */
+  /** The page is visible or the gateway is reachable again: failed requests are repeated. */
   wake() {
     if (this.paused || this.loading) return;
     if (this.#last === null) this.#load();
@@ -117,7 +117,7 @@ export class LogBook extends Observable {
   }
 
   #hear(entry) {
-    if (entry.gap && (this.#coming.at(-1) ?? this.lines.at(-1))?.gap) return; // the same one, told again
+    if (entry.gap && (this.#coming.at(-1) ?? this.lines.at(-1))?.gap) return; // the same gap again
     if (!entry.gap) this.#last = entry.number;
     this.#coming.push(entry);
     if (!this.#timer) this.#timer = setTimeout(() => this.#flush(), GATHERED);

@@ -1,4 +1,4 @@
-// All that one line of the log says: its fields, its exception, and where it leads.
+// The details of a log line: its fields, its exception, and links.
 import { html } from "../vendor/preact-htm.module.js";
 import { CopyButton } from "../view/copy.js";
 import { Icon } from "../view/icons.js";
@@ -18,13 +18,13 @@ export function Line({ line, onClose }) {
   return html`<section class="card log-detail" aria-label="The chosen line">
     <header class="between">
       <p><strong class=${level}>${level}</strong> ${moment(Date.parse(time) / 1000)} <code>${logger}</code></p>
-      <p class="ways-there">
+      <p class="inline-links">
         <${CopyButton} text=${JSON.stringify(line, null, 2)} label="Copy the line" />
         <button type="button" class="round small" aria-label="Close" onClick=${onClose}><${Icon} name="close" /></button>
       </p>
     </header>
-    <p class="asked-for">${message}</p>
-    ${(session || turn) && html`<p class="ways-there">
+    <p class="full-text">${message}</p>
+    ${(session || turn) && html`<p class="inline-links">
       ${session && html`<span>session <${SessionLink} id=${session} /></span> <a href=${addressOf("logs", { level: "debug", session })}>its lines</a>`}
       ${turn && html`<span>turn <${TurnLink} id=${turn} /></span>`}
     </p>`}

@@ -1,24 +1,24 @@
-// The lines of the log in a box of their own: only those near the eye are drawn, and the end is followed
-// until one looks back.
+// The scrolled list of log lines: only the visible ones are drawn, and the end is followed
+// until the user scrolls up.
 import { html, useLayoutEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 import { Icon } from "../view/icons.js";
 import { memo } from "../view/memo.js";
 import { useWindow } from "./virtual_list.js";
 
-const NEAR = 30; // pixels from the end within which one is there
+const NEAR = 30; // pixels from the end that count as the end
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hourCycle: "h23" });
 const DAY = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
 
-export function LogLines({ book, chosen, onChoose }) {
-  const { lines } = book;
+export function LogLines({ feed, chosen, onChoose }) {
+  const { lines } = feed;
   const scroller = useRef(null);
   const box = useRef(null);
   const [following, setFollowing] = useState(true);
   const { first, last, above, below, height } = useWindow(box, lines.length, () => null);
-  useStaying(scroller, book, following, height);
+  useStaying(scroller, feed, following, height);
   const onScroll = ({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) => {
     setFollowing(scrollHeight - scrollTop - clientHeight < NEAR);
-    if (scrollTop < 4 * clientHeight) book.older();
+    if (scrollTop < 4 * clientHeight) feed.older();
   };
   const toEnd = () => {
     scroller.current.scrollTop = scroller.current.scrollHeight;
@@ -31,23 +31,23 @@ export function LogLines({ book, chosen, onChoose }) {
         ${lines.slice(first, last).map((line) => html`<${Entry} key=${line.gap ? `gap ${line.number}` : line.number} line=${line} chosen=${line.number === chosen && !line.gap} onChoose=${onChoose} />`)}
         <div class="spacer" style=${{ height: `${below}px` }}></div>
       </div>
-      ${book.loaded && !lines.length && html`<p class="quiet-text">No line of this process is like that. A wider choice above shows more; what earlier processes wrote is in the log's file.</p>`}
+      ${feed.loaded && !lines.length && html`<p class="quiet-text">No line of this process is like that. A wider choice above shows more; what earlier processes wrote is in the log's file.</p>`}
     </div>
     ${!following && lines.length > 0 && html`<button type="button" class="to-end" onClick=${toEnd}><${Icon} name="down" /> Newest</button>`}
   </div>`;
 }
 
-/** At the end one stays at the end; elsewhere what one reads stays where it is, whatever comes or goes above. */
-function useStaying(scroller, book, following, height) {
+/** At the end the view follows the end; elsewhere the visible lines keep their position. */
+function useStaying(scroller, feed, following, height) {
   const known = useRef({ before: 0, gone: 0 });
   useLayoutEffect(() => {
-    const { before, gone } = book;
+    const { before, gone } = feed;
     const moved = before - known.current.before - (gone - known.current.gone);
     known.current = { before, gone };
     const node = scroller.current;
     if (following) node.scrollTop = node.scrollHeight;
     else if (moved) node.scrollTop += moved * height;
-  }, [book.lines, following, height]);
+  }, [feed.lines, following, height]);
 }
 
 const Entry = memo(function Entry({ line, chosen, onChoose }) {
@@ -60,7 +60,7 @@ const Entry = memo(function Entry({ line, chosen, onChoose }) {
   </div>`;
 });
 
-/** Arrows go from line to line. */
+/** Arrow keys move from line to line. */
 function walk(event) {
   const by = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
   const to = by && event.target.closest(".log-line")?.[by]?.querySelector("button");

@@ -1,4 +1,4 @@
-// StatsLoader in words, short enough for an axis.
+// Formats numbers, short enough for an axis.
 import { lasted } from "../view/times.js";
 
 const WHOLE = new Intl.NumberFormat();
@@ -10,7 +10,7 @@ export const count = (number) => WHOLE.format(number);
 export const short = (number) => SHORT.format(number);
 export const percent = (share) => `${Math.round(share * 100)} %`;
 
-/** In the currency that the prices are set in, which nobody has named. */
+/** In the currency of the configured prices, which has no name. */
 export const money = (sum) => (sum > 0 && sum < 0.1 ? CENTS : MONEY).format(sum);
 
 export function seconds(number) {
@@ -20,8 +20,8 @@ export function seconds(number) {
   return `${Number((number / 60).toFixed(1))} min`;
 }
 
-/** Exact while it is short, and in minutes or hours where it is not. */
+/** Exact for short durations, in minutes or hours for long ones. */
 export const lasting = (number) => (number < 59.5 ? seconds(number) : lasted(number));
 
-/** One thing, several of it. */
+/** Singular or plural. */
 export const many = (number, one, more = `${one}s`) => `${count(number)} ${number === 1 ? one : more}`;

@@ -1,14 +1,14 @@
-// The outbox: what is owed to chats and has not arrived, why, and the way to send it again.
+// The outbox: deliveries that have not arrived, the reason, and a button to send one again.
 import { api } from "../api.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { useFetched } from "../view/use_fetched.js";
-import { addressOf, ask, asked } from "./url_query.js";
+import { addressOf, setQuery, queryParams } from "./url_query.js";
 import { count } from "./number_format.js";
 import { Choice } from "./filters.js";
 import { deliveryColumns } from "./delivery_row.js";
 import { Pages, Rows } from "./rows.js";
 
-const EVERY = 10; // seconds; what became of an attempt is told by no event
+const EVERY = 10; // seconds; no event announces the result of an attempt
 const SELDOM = 120; // accounts come and go with the configuration
 const PAGE = 50;
 
@@ -29,19 +29,19 @@ const NOTHING = {
 };
 
 export function View({ page }) {
-  const { state = "unsent", platform = "", before } = asked();
-  const wanted = { state: state === "all" ? "" : state, platform, before, limit: PAGE };
-  const { value, problem, look } = useFetched(page.changes, () => api.outbox(wanted), EVERY, [state, platform, before]);
+  const { state = "unsent", platform = "", before } = queryParams();
+  const query = { state: state === "all" ? "" : state, platform, before, limit: PAGE };
+  const { value, problem, refresh } = useFetched(page.changes, () => api.outbox(query), EVERY, [state, platform, before]);
   const to = (change) => addressOf("outbox", { state, platform, ...change });
   return html`
     <div class="filters">
       <${States} counts=${value?.counts} state=${state} to=${to} />
-      <${Platforms} page=${page} platform=${platform} onChoose=${(chosen) => ask(page, "outbox", { state, platform: chosen })} />
+      <${Platforms} page=${page} platform=${platform} onChoose=${(chosen) => setQuery(page, "outbox", { state, platform: chosen })} />
     </div>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     ${!value && !problem && html`<p class="quiet-text">Loading…</p>`}
     ${value && html`<section class="card flush" aria-label="Deliveries">
-      <${List} page=${page} value=${value} state=${state} look=${look}
+      <${List} page=${page} value=${value} state=${state} refresh=${refresh}
         newest=${before && to({})} older=${value.more && to({ before: value.deliveries.at(-1).seq })} />
     </section>`}`;
 }
@@ -49,7 +49,7 @@ export function View({ page }) {
 function States({ counts, state, to }) {
   return html`<nav class="tabs links" aria-label="By what became of them">
     ${Object.entries(STATES).map(([name, { label, of }]) => html`<a key=${name} href=${to({ state: name })} aria-current=${name === state ? "page" : undefined}>
-      ${label} <span class="tally">${counts ? count(of.reduce((sum, each) => sum + (counts[each] ?? 0), 0)) : ""}</span>
+      ${label} <span class="item-count">${counts ? count(of.reduce((sum, each) => sum + (counts[each] ?? 0), 0)) : ""}</span>
     </a>`)}
   </nav>`;
 }
@@ -61,15 +61,15 @@ function Platforms({ page, platform, onChoose }) {
   return html`<${Choice} label="Platform" value=${platform} choices=${choices} onChoose=${onChoose} />`;
 }
 
-function List({ page, value: { deliveries }, state, look, newest, older }) {
+function List({ page, value: { deliveries }, state, refresh, newest, older }) {
   if (!deliveries.length) {
-    return html`<div class="teaches">
+    return html`<div class="empty-hint">
       <p><strong>${newest ? "There is nothing older." : NOTHING[state] ?? "Nothing was sent yet."}</strong></p>
       <p>A reply is written here in the moment its turn ends, and stays until its platform has confirmed it; what a platform refuses for good stays as failed.</p>
       <${Pages} newest=${newest} />
     </div>`;
   }
   return html`
-    <${Rows} label="Deliveries" columns=${deliveryColumns(page, look)} rows=${deliveries} keyOf=${({ id }) => id} />
+    <${Rows} label="Deliveries" columns=${deliveryColumns(page, refresh)} rows=${deliveries} keyOf=${({ id }) => id} />
     <${Pages} newest=${newest} older=${older} />`;
 }

@@ -1,4 +1,4 @@
-// The overview: how the gateway is, whether its ledger balances, what is wrong, and its charts.
+// The overview: the status of the gateway, its message counts, its problems, and its charts.
 import { api } from "../api.js";
 import { Observable } from "../observable.js";
 import { html, useState } from "../vendor/preact-htm.module.js";
@@ -11,9 +11,9 @@ import { KINDS } from "./chart_kinds.js";
 import { MessageCounts } from "./message_counts.js";
 import { Problems } from "./problems.js";
 
-const EVERY = 10; // seconds, where nothing is heard
-const SLOWLY = 60; // a quarter of an hour is no wider in ten seconds
-const UNARRIVED = ["failed", "unknown"]; // deliveries that a person may want to look at
+const EVERY = 10; // seconds between requests when no event arrives
+const SLOWLY = 60; // a bucket of a quarter of an hour needs no update every ten seconds
+const UNARRIVED = ["failed", "unknown"]; // deliveries that may need attention
 const NOBODY = new Observable();
 
 export function View({ page }) {
@@ -47,7 +47,7 @@ function Head({ page, status }) {
   </dl>`;
 }
 
-const to = (view, asked, words) => html`<a href=${addressOf(view, asked)}>${words}</a>`;
+const to = (view, query, label) => html`<a href=${addressOf(view, query)}>${label}</a>`;
 
 const SPANS = { hour: "Last hour", day: "Last day" };
 

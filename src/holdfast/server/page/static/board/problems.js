@@ -1,22 +1,22 @@
-// What is wrong with the gateway, and what to do about it.
+// The problems of the gateway, with remedies.
 import { html } from "../vendor/preact-htm.module.js";
 import { Icon } from "../view/icons.js";
 
 const LEVELS = { problem: "Problem", warning: "Warning" };
-// The view in which something can be done about it, or more is known.
+// The view with actions or details for each problem.
 const PLACES = {
   orphaned_messages: "restarts", crash_loop: "restarts", config_invalid: "settings", config_pending_restart: "settings",
   account_blocked: "platforms", account_disconnected: "platforms", outbox_stuck: "outbox", account_removed: "outbox",
 };
 
 export function Problems({ problems }) {
-  if (!problems.length) return html`<p class="all-well"><${Icon} name="check" /> Nothing is wrong.</p>`;
-  return html`<ul class="wrongs">
+  if (!problems.length) return html`<p class="no-problems"><${Icon} name="check" /> Nothing is wrong.</p>`;
+  return html`<ul class="problem-list">
     ${problems.map(({ level, code, what, remedy }) => html`<li key=${`${code} ${what}`} class=${level}>
       <${Icon} name="shield" />
       <div>
         <p><strong>${LEVELS[level] ?? level}:</strong> ${what}</p>
-        ${remedy && html`<p class="remedy">${worded(remedy)}</p>`}
+        ${remedy && html`<p class="remedy">${withCode(remedy)}</p>`}
         ${PLACES[code] && html`<p class="remedy"><a href=${`#/${PLACES[code]}`}>${named(PLACES[code])}</a></p>`}
       </div>
     </li>`)}
@@ -25,5 +25,5 @@ export function Problems({ problems }) {
 
 const named = (view) => view[0].toUpperCase() + view.slice(1);
 
-/** What stands between backticks is to be typed. */
-export const worded = (text) => text.split("`").map((piece, place) => (place % 2 ? html`<code>${piece}</code>` : piece));
+/** Text between backticks becomes code. */
+export const withCode = (text) => text.split("`").map((piece, index) => (index % 2 ? html`<code>${piece}</code>` : piece));

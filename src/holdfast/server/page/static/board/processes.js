@@ -1,4 +1,4 @@
-// Processes: what runs in the background of any conversation, and the calls that turns wait for.
+// Processes: background processes of all sessions, and running calls of turns.
 import { api } from "../api.js";
 import { html, useEffect, useState } from "../vendor/preact-htm.module.js";
 import { useFetched } from "../view/use_fetched.js";
@@ -10,21 +10,21 @@ import { Moment } from "./moment.js";
 import { SessionLink, titleOf } from "./session_link.js";
 import { turnAddress } from "./turn_link.js";
 
-const EVERY = 5; // seconds; a process ends without a word
-const SHOWN = 50; // of those that have ended
+const EVERY = 5; // seconds; no event announces the end of a process
+const SHOWN = 50; // ended processes that are shown
 
 export function View({ page }) {
   const ask = async () => {
     const [processes, calls] = await Promise.all([api.allProcesses(), api.calls()]);
     return { processes, calls };
   };
-  const { value, problem, look } = useFetched(page.changes, ask, EVERY);
+  const { value, problem, refresh } = useFetched(page.changes, ask, EVERY);
   useTicking();
   if (!value) return html`<p class=${problem ? "problem" : "quiet-text"} role=${problem ? "alert" : undefined}>${problem || "Loading…"}</p>`;
   const { processes, calls } = value;
   const running = processes.filter(({ running: runs }) => runs);
   const ended = processes.filter(({ running: runs }) => !runs);
-  const drawn = (process) => html`<${Process} key=${`${process.session_id} ${process.id}`} page=${page} process=${process} session=${process.session_id} told=${page.changes} look=${look}>
+  const drawn = (process) => html`<${Process} key=${`${process.session_id} ${process.id}`} page=${page} process=${process} session=${process.session_id} source=${page.changes} refresh=${refresh}>
     <${Where} page=${page} session=${process.session_id} />
     <span>since <${Moment} at=${process.started_at} /></span>
     ${process.memory !== null && html`<span>${size(process.memory)}</span><span>${lasting(process.cpu)} CPU</span>`}
@@ -34,7 +34,7 @@ export function View({ page }) {
     <section class="card" aria-labelledby="calls">
       <h2 id="calls">In the foreground</h2>
       ${calls.length
-        ? html`<ul class="processes">${calls.map((call) => html`<${Running} key=${call.call_id} page=${page} call=${call} look=${look} />`)}</ul>`
+        ? html`<ul class="processes">${calls.map((call) => html`<${Running} key=${call.call_id} page=${page} call=${call} refresh=${refresh} />`)}</ul>`
         : html`<p class="quiet-text">No turn waits for a call at the moment.</p>`}
     </section>
     <section class="card" aria-labelledby="behind">
@@ -50,7 +50,7 @@ export function View({ page }) {
     </section>`}`;
 }
 
-/** Times grow from one answer to the next. */
+/** Durations are updated with each answer. */
 function useTicking() {
   const [, tick] = useState(0);
   useEffect(() => {
@@ -63,15 +63,15 @@ function Where({ page, session }) {
   return html`<span>in <${SessionLink} id=${session} title=${titleOf(page, session)} /></span>`;
 }
 
-function Running({ page, call, look }) {
+function Running({ page, call, refresh }) {
   const { session_id, turn_id, name, summary, started_at, output } = call;
   const stop = () => {
     const act = async () => {
       await api.stop(session_id);
-      await look();
+      await refresh();
     };
-    const told = [`${name} ${summary}`, "Its turn ends for good with it, and what waits behind that in its chat is dropped."];
-    page.set({ dialog: { kind: "confirm", title: "Stop this turn?", verb: "Stop it", danger: true, told, act } });
+    const sentences = [`${name} ${summary}`, "Its turn ends for good with it, and what waits behind that in its chat is dropped."];
+    page.set({ dialog: { kind: "confirm", title: "Stop this turn?", verb: "Stop it", danger: true, sentences, act } });
   };
   const facts = html`
     <span>${name}</span>

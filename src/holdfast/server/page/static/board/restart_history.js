@@ -1,14 +1,14 @@
-// The ends of processes before this one: why, who asked, what became of what ran, and how long it took.
+// Past stops of the gateway: the reason, who requested it, its turns, and its duration.
 import { api } from "../api.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { useFetched } from "../view/use_fetched.js";
 import { lasted } from "../view/times.js";
-import { addressOf, asked } from "./url_query.js";
+import { addressOf, queryParams } from "./url_query.js";
 import { many, seconds } from "./number_format.js";
 import { Moment } from "./moment.js";
 import { Pages, Rows } from "./rows.js";
 
-const EVERY = 60; // seconds; the page hears of each as it comes
+const EVERY = 60; // seconds; the stream announces each one
 const PAGE = 20;
 
 const KINDS = { stop: "Stopped", signal: "Stopped by a signal", restart: "Restarted", replace: "Replaced", crash: "Crashed" };
@@ -30,7 +30,7 @@ const COLUMNS = [
 ];
 
 export function History({ page }) {
-  const { before } = asked();
+  const { before } = queryParams();
   const { value, problem } = useFetched(page.changes, () => api.restarts({ before, limit: PAGE }), EVERY, [before]);
   if (!value) return html`<p class=${problem ? "problem" : "quiet-text"} role=${problem ? "alert" : undefined}>${problem || "Loading…"}</p>`;
   const { restarts, more } = value;
@@ -53,30 +53,30 @@ function reason({ by, principal, now, kind }) {
   return [asked && `, ${asked}${who}`, now && ", at once"].filter(Boolean).join("");
 }
 
-/** The longest first: whoever looks wonders what took so long. */
+/** The longest phase first. */
 function Phases({ phases = {} }) {
-  const took = Object.entries(phases).sort(([, one], [, other]) => other - one);
-  if (!took.length) return null;
+  const longest = Object.entries(phases).sort(([, one], [, other]) => other - one);
+  if (!longest.length) return null;
   return html`<details class="fold-out">
-    <summary>${many(took.length, "phase")}, the longest: ${took[0][0]}</summary>
-    <dl>${took.map(([name, long]) => html`<div key=${name}><dt>${name}</dt><dd>${seconds(long)}</dd></div>`)}</dl>
+    <summary>${many(longest.length, "phase")}, the longest: ${longest[0][0]}</summary>
+    <dl>${longest.map(([name, long]) => html`<div key=${name}><dt>${name}</dt><dd>${seconds(long)}</dd></div>`)}</dl>
   </details>`;
 }
 
 function left({ parked, interrupted, resumed }) {
-  const told = [
+  const parts = [
     parked && `${parked} left at a step`,
     interrupted && `${interrupted} cut`,
     resumed && `${resumed} gone on with`,
   ].filter(Boolean);
-  return told.join(", ") || "none left";
+  return parts.join(", ") || "none left";
 }
 
 function stopped({ stopped_at, order }) {
   return stopped_at === null ? "–" : lasted(Math.max(0, stopped_at - order.at));
 }
 
-/** A crash is found by the next start: when it happened nobody knows. */
+/** A crash is detected by the next start: the time of the crash is unknown. */
 function away({ stopped_at, ready_at, order }) {
   if (ready_at === null || order.kind === "crash") return "–";
   return lasted(Math.max(0, ready_at - (stopped_at ?? order.at)));

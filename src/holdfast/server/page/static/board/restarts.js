@@ -1,4 +1,4 @@
-// Restarts: how far one has come that is under way, the way to ask for one, and those before it.
+// Restarts: the progress of the current one, a button to request one, and the history.
 import { api } from "../api.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { useFetched } from "../view/use_fetched.js";
@@ -6,7 +6,7 @@ import { iso, moment } from "../view/times.js";
 import { many } from "./number_format.js";
 import { History } from "./restart_history.js";
 
-const EVERY = 10; // seconds, where nothing is heard
+const EVERY = 10; // seconds between requests when no event arrives
 
 export function View({ page }) {
   const { value: status, problem } = useFetched(page.changes, api.status, EVERY);
@@ -15,7 +15,7 @@ export function View({ page }) {
     <section class="card" aria-labelledby="now">
       <header class="between">
         <h2 id="now">Now</h2>
-        ${standing(page) === "running" && html`<button type="button" class="quiet outlined" data-changes
+        ${gatewayState(page) === "running" && html`<button type="button" class="quiet outlined" data-changes
           onClick=${() => page.set({ dialog: { kind: "restart" } })}>Restart the gateway…</button>`}
       </header>
       <${Now} page=${page} status=${status} />
@@ -26,9 +26,9 @@ export function View({ page }) {
     </section>`;
 }
 
-const standing = ({ connected, status }) => (connected ? status?.state : "away");
+const gatewayState = ({ connected, status }) => (connected ? status?.state : "away");
 
-/** The page hears each phase as it comes; what else is known was asked for. */
+/** The stream announces each phase; everything else comes from the status. */
 function Now({ page, status }) {
   const { status: live, connected } = page;
   if (!connected) return html`<p role="status">The gateway is away. This page comes back with it.</p>`;

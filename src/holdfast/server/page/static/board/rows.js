@@ -1,9 +1,9 @@
-// A table of the dashboard: on a narrow page each of its rows is a card, with a name before each figure.
+// A table of the dashboard: on a narrow page each row is a card with labelled values.
 import { html } from "../vendor/preact-htm.module.js";
 
 /**
- * `columns`: {name, label, of(row), tone?}. `tone` is the look of a cell: "figure" aligns numbers,
- * "words" may break and takes the room that is left. The roles are said: a table that is drawn as
+ * `columns`: {name, label, of(row), tone?}. `tone` is the style of a cell: "figure" aligns numbers,
+ * "words" wraps and takes the remaining width. The roles are explicit: a table that is drawn as
  * cards is one for a screen reader all the same.
  */
 export function Rows({ label, columns, rows, keyOf }) {
@@ -23,7 +23,7 @@ function Cell({ column: { label, tone, of }, row }) {
   return html`<td role="cell" class=${tone} data-label=${label}>${of(row)}</td>`;
 }
 
-/** The way to what is older, and back to the newest; addresses, so that they can be gone back over. */
+/** Links to older rows and to the newest; they are addresses, so that the back button works. */
 export function Pages({ newest, older }) {
   if (!newest && !older) return null;
   return html`<nav class="pages" aria-label="Pages">

@@ -1,4 +1,4 @@
-// A session: what was said and done in it, what that took, and what can be done to it.
+// A session: its transcript with usage, and its actions.
 import { useObservable } from "../observable.js";
 import { html, useEffect, useMemo } from "../vendor/preact-htm.module.js";
 import { Approvals } from "../view/approvals.js";
@@ -15,7 +15,7 @@ export function Opened({ page }) {
 
 function Session({ page, conversation }) {
   useObservable(conversation, conversation.live);
-  const beside = useFigures(conversation);
+  const annotations = useAnnotations(conversation);
   const { problem, session } = conversation;
   if (problem && !problem.temporary) {
     return html`<div class="missing" role="alert">
@@ -24,32 +24,32 @@ function Session({ page, conversation }) {
   }
   return html`
     ${session && html`<${SessionHead} page=${page} conversation=${conversation} session=${session} />`}
-    <${Transcript} conversation=${conversation} seek=${page.seek} beside=${beside} />
+    <${Transcript} conversation=${conversation} seek=${page.seek} annotations=${annotations} />
     <${Approvals} conversation=${conversation} />
     ${session && html`<${Speaking} page=${page} conversation=${conversation} session=${session} />`}
   `;
 }
 
-/** What is drawn beside the transcript. A turn that ended without another record is looked at once more. */
-function useFigures(conversation) {
-  const beside = useMemo(() => ({ figures: new StatsLoader(conversation.id), Reply, Turn }), [conversation]);
-  useEffect(() => () => beside.figures.close(), [beside]);
+/** The usage shown in the transcript. A turn that ended without another record is requested again. */
+function useAnnotations(conversation) {
+  const annotations = useMemo(() => ({ stats: new StatsLoader(conversation.id), Reply, Turn }), [conversation]);
+  useEffect(() => () => annotations.stats.close(), [annotations]);
   useEffect(() => {
     const last = conversation.records.at(-1);
-    if (!conversation.running && last?.turn_id) beside.figures.want(last.seq, last.turn_id);
-  }, [beside, conversation.running]);
-  return beside;
+    if (!conversation.running && last?.turn_id) annotations.stats.request(last.seq, last.turn_id);
+  }, [annotations, conversation.running]);
+  return annotations;
 }
 
 function Speaking({ page, conversation, session }) {
   const closed = page.viewer ? "You see everything here as a viewer, and change nothing." : whyClosed(session);
   if (closed) return html`<div class="closed"><p>${closed}</p></div>`;
   const hint = OURS.includes(session.platform) ? "" : `You speak as the operator; ${session.platform} gets the answer`;
-  return html`<${Composer} page=${page} place=${conversation.id} running=${conversation.running} hint=${hint} calm
+  return html`<${Composer} page=${page} draftKey=${conversation.id} running=${conversation.running} hint=${hint} calm
     onSend=${(message) => page.send(message)} onStop=${() => page.stop()} />`;
 }
 
-const OURS = ["web", "api"]; // platforms on which whoever runs the gateway is one who speaks
+const OURS = ["web", "api"]; // platforms on which the operator is a user of the chat
 const INTERNAL = "internal"; // where agents work for other agents, and jobs
 
 function whyClosed({ current, suspended, platform }) {

@@ -1,18 +1,18 @@
-// What can be done to a session: each as if somebody in its chat had asked for it.
+// The actions on a session: each acts like its command in the chat.
 import { address, api } from "../api.js";
 import { html, useState } from "../vendor/preact-htm.module.js";
 import { Menu } from "../view/menu.js";
 
-/** `tell(text, failed)` says what came of it. */
-export function SessionActions({ page, conversation, session, tell }) {
+/** `notify(text, failed)` shows the result. */
+export function SessionActions({ page, conversation, session, notify }) {
   const [acting, setActing] = useState(false);
   const act = async (does, done) => {
     setActing(true);
     try {
       await does();
-      tell(done);
+      notify(done);
     } catch (failure) {
-      tell(failure.message, true);
+      notify(failure.message, true);
     }
     setActing(false);
   };
@@ -20,7 +20,7 @@ export function SessionActions({ page, conversation, session, tell }) {
   const suspend = () => act(() => api.move(id, "suspend"), "Suspended. What is said next in its chat begins another session.");
   const resume = () => act(() => api.move(id, "resume"), "Resumed. Its chat goes on in this session.");
   const stop = () => act(() => api.stop(id), "Stopped.");
-  const items = page.viewer ? [exported(session)] : offered({ page, session, tell, suspend });
+  const items = page.viewer ? [exported(session)] : offered({ page, session, notify, suspend });
   return html`
     <span class="actions" data-changes>
       ${conversation.running && html`<button type="button" class="quiet outlined stop-session" disabled=${acting} onClick=${stop}>Stop</button>`}
@@ -32,13 +32,13 @@ export function SessionActions({ page, conversation, session, tell }) {
 
 const exported = ({ id }) => ({ label: "Export", icon: "download", href: address.export(id), download: `${id}.jsonl` });
 
-/** Those that its state allows; what cannot be undone asks first. */
-function offered({ page, session, tell, suspend }) {
+/** The actions that its state allows; those that cannot be undone need a confirmation. */
+function offered({ page, session, notify, suspend }) {
   const { id, current, platform } = session;
   const ask = (dialog) => page.set({ dialog: { kind: "confirm", ...dialog } });
-  const goOn = async (where, body, done) => {
+  const moveSession = async (where, body, done) => {
     const fresh = await api.move(id, where, body);
-    page.goAlong(fresh.id);
+    page.followSession(fresh.id);
     page.announce(done);
   };
   return [
@@ -46,13 +46,13 @@ function offered({ page, session, tell, suspend }) {
     current && { label: "Suspend", icon: "dash", help: "Its chat begins another", act: suspend },
     current && { label: "Fork", icon: "copy", help: "Its chat goes on in a copy", act: () => ask({
       title: "Go on in a copy?", verb: "Fork", field: { label: "Title of the copy", value: `${session.title || "New chat"} (fork)`.slice(0, 200) },
-      told: ["Its chat goes on in the copy, and is told so.", "This one is kept as it is."],
-      act: (form) => goOn("fork", { title: form.elements.words.value.trim() }, "Forked. This is the copy."),
+      sentences: ["Its chat goes on in the copy, and is told so.", "This one is kept as it is."],
+      act: (form) => moveSession("fork", { title: form.elements.words.value.trim() }, "Forked. This is the copy."),
     }) },
     current && { label: "Reset", icon: "again", help: "Its chat begins anew", act: () => ask({
       title: "Begin anew?", verb: "Reset", danger: true,
-      told: ["What runs is stopped, and its chat, which is told so, goes on in an empty session.", "This one is kept, and can be resumed."],
-      act: () => goOn("reset", undefined, "Reset. This is the fresh session."),
+      sentences: ["What runs is stopped, and its chat, which is told so, goes on in an empty session.", "This one is kept, and can be resumed."],
+      act: () => moveSession("reset", undefined, "Reset. This is the fresh session."),
     }) },
     ["web", "api"].includes(platform) && { label: "Open as a chat", icon: "bubble", href: `#/chat/${encodeURIComponent(id)}` },
     exported(session),

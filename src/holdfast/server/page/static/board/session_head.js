@@ -1,4 +1,4 @@
-// The head of a session: what it is, where and whose, what it took, and what can be done to it.
+// The head of a session: its title, platform, owner, usage and actions.
 import { api } from "../api.js";
 import { html, useState } from "../vendor/preact-htm.module.js";
 import { useFetched } from "../view/use_fetched.js";
@@ -11,11 +11,11 @@ import { SessionLink } from "./session_link.js";
 import { person, SessionState } from "./session_state.js";
 
 export function SessionHead({ page, conversation, session }) {
-  const [told, setTold] = useState({ text: "", failed: false });
+  const [notice, setNotice] = useState({ text: "", failed: false });
   const summary = useSummary(page, session);
-  const tell = (text, failed = false) => {
-    setTold({ text, failed });
-    if (!failed) page.announce(text); // what has failed is an alert, and says so itself
+  const notify = (text, failed = false) => {
+    setNotice({ text, failed });
+    if (!failed) page.announce(text); // a failure is an alert, which is announced by itself
   };
   return html`<header class="session-head">
     <div class="between">
@@ -23,16 +23,16 @@ export function SessionHead({ page, conversation, session }) {
       <h2>${session.title || "New chat"}</h2>
       <${SessionState} session=${{ ...session, summary }} />
       <span class="gap"></span>
-      <${SessionActions} page=${page} conversation=${conversation} session=${session} tell=${tell} />
+      <${SessionActions} page=${page} conversation=${conversation} session=${session} notify=${notify} />
       <${PanelButton} page=${page} name="files" icon="files" label="Files" />
       <${PanelButton} page=${page} name="processes" icon="pulse" label="Processes" />
     </div>
     <${Facts} session=${session} summary=${summary} />
-    ${told.text && html`<p class=${told.failed ? "readout problem" : "readout"} role=${told.failed ? "alert" : undefined}>${told.text}</p>`}
+    ${notice.text && html`<p class=${notice.failed ? "readout problem" : "readout"} role=${notice.failed ? "alert" : undefined}>${notice.text}</p>`}
   </header>`;
 }
 
-/** Asked for again when something has happened in it. */
+/** Requested again after each change of the session. */
 function useSummary(page, session) {
   const ask = async () => (await api.sessions({ ids: session.id, summary: true, subagents: true })).sessions[0]?.summary ?? null;
   const { value } = useFetched(page.changes, ask, 0, [session.id, session.state]);

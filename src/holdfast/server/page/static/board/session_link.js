@@ -1,14 +1,14 @@
-// The way to a session from wherever the dashboard names one.
+// The link to a session from anywhere on the dashboard.
 import { html } from "../vendor/preact-htm.module.js";
 
-const TELLING = 6; // characters at the end of an id, which tell it from others; it begins with a time
+const TELLING = 6; // characters at the end of an id, which are unique; it begins with a time
 
 export const sessionAddress = (id) => `#/sessions/${encodeURIComponent(id)}`;
 
-/** What the page knows it to be called; "" of one that is not among its chats. */
-export const titleOf = (page, wanted) => page.chats.sessions.find(({ id }) => id === wanted)?.title ?? "";
+/** The title that the page knows; "" if the session is not among its chats. */
+export const titleOf = (page, sessionId) => page.chats.sessions.find(({ id }) => id === sessionId)?.title ?? "";
 
-/** `title`: what it is called where that is known; else it goes by the end of its id. */
+/** `title`: without it, the end of the id is shown. */
 export function SessionLink({ id, title = "" }) {
   return html`<a class="session-link" href=${sessionAddress(id)} title=${title ? id : `Session ${id}`}>${title || `…${id.slice(-TELLING)}`}</a>`;
 }

@@ -1,15 +1,15 @@
-// The sessions: found by what was said in them, by platform, state and person, as many as there are.
+// The list of sessions, filtered by text, platform, state and person.
 import { useObservable } from "../observable.js";
 import { html, useEffect, useLayoutEffect, useRef } from "../vendor/preact-htm.module.js";
 import { memo } from "../view/memo.js";
 import { iso, moment } from "../view/times.js";
-import { addressOf, ask, asked } from "./url_query.js";
+import { addressOf, setQuery, queryParams } from "./url_query.js";
 import { count, money, short } from "./number_format.js";
-import { Choice, Words } from "./filters.js";
+import { Choice, TextFilter } from "./filters.js";
 import { sessionAddress } from "./session_link.js";
 import { SessionRows } from "./session_rows.js";
 import { person, SessionState } from "./session_state.js";
-import { useKeptRow, useWindow } from "./virtual_list.js";
+import { useStableRow, useWindow } from "./virtual_list.js";
 
 export { Opened } from "./session.js";
 
@@ -18,34 +18,34 @@ const STATES = {
 };
 
 export function View({ page }) {
-  const { text = "", platform = "", state = "", user = "" } = asked();
-  const wanted = { text, platform, state, user };
-  const list = kept(page);
+  const { text = "", platform = "", state = "", user = "" } = queryParams();
+  const query = { text, platform, state, user };
+  const list = sessionRows(page);
   useObservable(list);
-  // Also when the gateway is there again, or the page is seen again: nobody has listened meanwhile.
+  // Also when the gateway is reachable or the page is visible again: there was no stream meanwhile.
   useEffect(() => {
-    const look = () => document.hidden || list.ask(wanted);
-    look();
-    document.addEventListener("visibilitychange", look);
-    return () => document.removeEventListener("visibilitychange", look);
+    const refresh = () => document.hidden || list.load(query);
+    refresh();
+    document.addEventListener("visibilitychange", refresh);
+    return () => document.removeEventListener("visibilitychange", refresh);
   }, [list, page.connected, text, platform, state, user]);
   useEffect(() => page.changes.subscribe(() => document.hidden || list.freshen()), [list]);
-  const narrow = (change, how) => ask(page, "sessions", { ...wanted, ...change }, how);
+  const narrow = (change, how) => setQuery(page, "sessions", { ...query, ...change }, how);
   return html`
     <div class="filters" role="search" aria-label="Which sessions">
-      <${Words} label="Words that were said" value=${text} placeholder="In every transcript" onWords=${(words) => narrow({ text: words }, { typed: true })} />
+      <${TextFilter} label="Words that were said" value=${text} placeholder="In every transcript" onText=${(text) => narrow({ text: text }, { typed: true })} />
       <${Choice} label="Platform" value=${platform} choices=${platforms(page, list, platform)} onChoose=${(name) => narrow({ platform: name })} />
       <${Choice} label="State" value=${state} choices=${STATES} onChoose=${(name) => narrow({ state: name })} />
-      <${Words} label="Person" value=${user} placeholder="Part of an id" onWords=${(words) => narrow({ user: words }, { typed: true })} />
+      <${TextFilter} label="Person" value=${user} placeholder="Part of an id" onText=${(text) => narrow({ user: text }, { typed: true })} />
     </div>
     ${list.problem && html`<p class="problem" role="alert">${list.problem} ${list.loaded && "What is shown is as old as that."}</p>`}
     <${Found} list=${list} narrowed=${text || platform || state || user} />`;
 }
 
-/** The list of this page's life: whoever comes back from a session finds it as it was. */
-function kept(page) {
-  if (!page.kept.has("sessions")) page.kept.set("sessions", new SessionRows(page));
-  return page.kept.get("sessions");
+/** The list is stored on the page, so that going back from a session restores it. */
+function sessionRows(page) {
+  if (!page.viewState.has("sessions")) page.viewState.set("sessions", new SessionRows(page));
+  return page.viewState.get("sessions");
 }
 
 function platforms({ status }, list, chosen) {
@@ -57,16 +57,16 @@ function Found({ list, narrowed }) {
   const { rows, loaded, more } = list;
   if (!loaded) return list.problem ? null : html`<p class="quiet-text">Loading…</p>`;
   if (!rows.length && narrowed) {
-    return html`<div class="card teaches" role="status"><p><strong>No session is like that.</strong></p><p><a href=${addressOf("sessions")}>Show them all</a></p></div>`;
+    return html`<div class="card empty-hint" role="status"><p><strong>No session is like that.</strong></p><p><a href=${addressOf("sessions")}>Show them all</a></p></div>`;
   }
   if (!rows.length) {
-    return html`<div class="card teaches" role="status">
+    return html`<div class="card empty-hint" role="status">
       <p><strong>Nobody has said anything yet.</strong></p>
       <p>Every conversation is listed here, whichever platform it is on. <a href="#/new">Begin one</a> on this page, or see how <a href="#/platforms">the platforms</a> are.</p>
     </div>`;
   }
   return html`<section aria-label="Sessions">
-    <p class="offstage" role="status">${more ? `More than ${count(rows.length)} sessions` : `${count(rows.length)} sessions`}</p>
+    <p class="visually-hidden" role="status">${more ? `More than ${count(rows.length)} sessions` : `${count(rows.length)} sessions`}</p>
     <${Table} list=${list} rows=${rows} more=${more} />
   </section>`;
 }
@@ -76,21 +76,21 @@ const COLUMNS = ["Session", "Where and who", "State", "Tokens", "Cost", "Active"
 function Table({ list, rows, more }) {
   const box = useRef(null);
   const { first, last, above, below, height } = useWindow(box, rows.length, () => list.loadMore());
-  useKeptRow(box, rows, height);
-  usePlace(box, list);
+  useStableRow(box, rows, height);
+  useScrollPosition(box, list);
   return html`<div class="sessions" role="table" aria-label="Sessions" aria-rowcount=${more ? -1 : rows.length + 1} onKeyDown=${walk}>
-    <div role="rowgroup" class="heads"><div role="row" aria-rowindex="1">
+    <div role="rowgroup" class="column-heads"><div role="row" aria-rowindex="1">
       ${COLUMNS.map((name) => html`<span key=${name} role="columnheader">${name}</span>`)}
     </div></div>
     <div role="rowgroup" class="body" ref=${box} style=${{ paddingTop: `${above}px`, paddingBottom: `${below}px` }}>
-      ${rows.slice(first, last).map((row, n) => html`<${Row} key=${row.id} row=${row} place=${first + n + 2} />`)}
+      ${rows.slice(first, last).map((row, n) => html`<${Row} key=${row.id} row=${row} rowIndex=${first + n + 2} />`)}
     </div>
     ${more && html`<p class="quiet-text more">Loading more…</p>`}
   </div>`;
 }
 
-/** Where one was in the list, for when one comes back to it. */
-function usePlace(box, list) {
+/** Restores the scroll position of the list. */
+function useScrollPosition(box, list) {
   useLayoutEffect(() => {
     const scroller = box.current.closest(".scroller");
     scroller.scrollTop = list.scroll;
@@ -100,9 +100,9 @@ function usePlace(box, list) {
   }, [list]);
 }
 
-const Row = memo(function Row({ row, place }) {
+const Row = memo(function Row({ row, rowIndex }) {
   const { id, title, platform, chat, active_at, summary } = row;
-  return html`<div role="row" aria-rowindex=${place}>
+  return html`<div role="row" aria-rowindex=${rowIndex}>
     <span role="cell" class="title"><a href=${sessionAddress(id)}>${title || "New chat"}</a><small>${lastText(summary)}</small></span>
     <span role="cell" class="where" title=${summary?.owner ?? chat}><span class="platform">${platform}</span> ${chat}<small>${person(summary?.owner, platform)}</small></span>
     <span role="cell" class="state"><${SessionState} session=${row} /></span>
@@ -112,7 +112,7 @@ const Row = memo(function Row({ row, place }) {
   </div>`;
 });
 
-/** In one line, without the marks that would make them bold, or code. */
+/** In one line, without Markdown marks. */
 const lastText = (summary) => (summary?.last_text ? `${summary.last_role === "assistant" ? "↳ " : ""}${summary.last_text.replace(/\*\*|`/g, "")}` : "");
 const all = ({ input_tokens = 0, output_tokens = 0 }) => input_tokens + output_tokens;
 const tokens = ({ input_tokens = 0, output_tokens = 0, cached_tokens = 0 }) =>
@@ -120,7 +120,7 @@ const tokens = ({ input_tokens = 0, output_tokens = 0, cached_tokens = 0 }) =>
 
 const SPANS = [[3600, 60, "min"], [86400, 3600, "h"], [30 * 86400, 86400, "d"], [365 * 86400, 30 * 86400, "mo"], [Infinity, 365 * 86400, "y"]];
 
-/** How long ago, in a word that is no wider than the next. */
+/** How long ago, in a short text. */
 function age(at) {
   const passed = Math.max(0, Date.now() / 1000 - at);
   if (passed < 60) return "now";
@@ -128,7 +128,7 @@ function age(at) {
   return `${Math.floor(passed / unit)} ${name}`;
 }
 
-/** Arrows walk the rows, whichever of them are drawn. */
+/** Arrow keys move from row to row. */
 function walk(event) {
   const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   const here = event.target.closest("[role=row]");

@@ -1,4 +1,4 @@
-// Settings: every key of the configuration, the prices of models, and the configurations that were before.
+// Settings: the keys of the configuration, the prices of models, and earlier versions.
 import { api } from "../api.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { useFetched } from "../view/use_fetched.js";
@@ -8,35 +8,35 @@ import { Keys } from "./settings_keys.js";
 import { Past, ConfigVersion } from "./settings_history.js";
 import { Prices } from "./settings_prices.js";
 
-const EVERY = 60; // seconds; whatever changes the configuration is heard of
+const EVERY = 60; // seconds; the stream announces changes of the configuration
 const TABS = { "": "Keys", prices: "Prices", history: "History" };
 
 export function View({ page }) {
   const part = page.part ?? "";
-  const { value: config, problem, look } = useFetched(page.changes, api.config, EVERY);
+  const { value: config, problem, refresh } = useFetched(page.changes, api.config, EVERY);
   return html`
     <div class="filters">
       <nav class="tabs links" aria-label="Settings">${Object.entries(TABS).map(([name, label]) => html`<a key=${name}
         href=${name ? `#/settings/${name}` : "#/settings"} aria-current=${opened(part) === name ? "page" : undefined}>${label}</a>`)}</nav>
-      ${config && html`<p class="facts"><span>${standing(config)}</span></p>`}
+      ${config && html`<p class="facts"><span>${configStatus(config)}</span></p>`}
     </div>
     ${problem && page.connected && html`<p class="problem" role="alert">${problem}</p>`}
     ${config && html`<${Notices} page=${page} config=${config} />`}
-    ${config ? html`<${Shown} page=${page} part=${part} config=${config} look=${look} />` : !problem && html`<p class="quiet-text">Loading…</p>`}`;
+    ${config ? html`<${Shown} page=${page} part=${part} config=${config} refresh=${refresh} />` : !problem && html`<p class="quiet-text">Loading…</p>`}`;
 }
 
-/** One configuration of the history is part of it; null: there is no such section. */
+/** The section of an address; a version belongs to the history; null: an unknown section. */
 const opened = (part) => (Object.hasOwn(TABS, part) ? part : /^\d+$/.test(part) ? "history" : null);
 
-function Shown({ page, part, config, look }) {
-  if (opened(part) === null) return html`<p class="card teaches" role="alert">Settings have no section “${part}”.</p>`;
-  if (part === "prices") return html`<${Prices} page=${page} config=${config} look=${look} />`;
+function Shown({ page, part, config, refresh }) {
+  if (opened(part) === null) return html`<p class="card empty-hint" role="alert">Settings have no section “${part}”.</p>`;
+  if (part === "prices") return html`<${Prices} page=${page} config=${config} refresh=${refresh} />`;
   if (part === "history") return html`<${Past} page=${page} number=${config.number} />`;
-  if (part) return html`<${ConfigVersion} key=${part} page=${page} config=${config} number=${part} look=${look} />`;
-  return html`<${Keys} page=${page} config=${config} look=${look} />`;
+  if (part) return html`<${ConfigVersion} key=${part} page=${page} config=${config} number=${part} refresh=${refresh} />`;
+  return html`<${Keys} page=${page} config=${config} refresh=${refresh} />`;
 }
 
-function standing({ number, since, path }) {
+function configStatus({ number, since, path }) {
   if (!number) return html`<code>${path}</code>`;
   return html`Configuration <a href=${`#/settings/${number}`}>${number}</a> since <${Moment} at=${since} />, from <code>${path}</code>`;
 }

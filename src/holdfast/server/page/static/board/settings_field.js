@@ -1,7 +1,7 @@
-// The field that a key is changed by, as what it holds asks for; and what was put into it.
+// The form field of a key, by the kind of its value, and the value that was entered.
 import { html } from "../vendor/preact-htm.module.js";
 
-const LONG = 60; // characters from which a text gets several lines
+const LONG = 60; // characters from which a text field has several lines
 
 export function Field({ it, name, invalid }) {
   const { kind, value, choices } = it;
@@ -28,7 +28,7 @@ const long = (common, value) => html`<textarea ...${common} rows="5" defaultValu
 
 const options = (names, chosen) => names.map((name) => html`<option key=${name} value=${name} selected=${name === chosen}>${name}</option>`);
 
-/** What the gateway is told; null: nothing, for none was chosen. What is wrong with it is for the gateway to say. */
+/** The value for the gateway, which validates it; null: none was chosen. */
 export function readField({ kind }, form) {
   const { value } = form.elements.value;
   return value === "" && (kind === "boolean" || kind === "choice") ? null : readValue(kind, value);

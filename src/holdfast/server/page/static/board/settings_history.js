@@ -1,12 +1,12 @@
-// The earlier and active versions of the configuration: when, by whom, what changed; and the way back to one of them.
+// The versions of the configuration: when, by whom, what changed; and the rollback to one of them.
 import { api } from "../api.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { useFetched } from "../view/use_fetched.js";
-import { addressOf, asked } from "./url_query.js";
+import { addressOf } from "./url_query.js";
 import { Moment } from "./moment.js";
 import { Pages, Rows } from "./rows.js";
 
-const EVERY = 60; // seconds; the page hears of each as it comes
+const EVERY = 60; // seconds; the stream announces each one
 const PAGE = 20;
 const NAMED = 6; // keys that are named in a row
 const SOURCES = { start: "a start", reload: "reloaded", file: "the file was changed", set: "set", rollback: "put back" };
@@ -31,10 +31,10 @@ export function Past({ page, number }) {
   </section>`;
 }
 
-/** The third part of the address, for the second says that it is the history. */
+/** The third part of the address; the second is the section. */
 function beforeOf() {
-  const [, , , words = ""] = location.hash.split("/");
-  return new URLSearchParams(words).get("before") ?? undefined;
+  const [, , , text = ""] = location.hash.split("/");
+  return new URLSearchParams(text).get("before") ?? undefined;
 }
 
 function changed({ changed, source }) {
@@ -43,16 +43,16 @@ function changed({ changed, source }) {
   return html`<span class="items">${changed.slice(0, NAMED).map((key) => html`<code key=${key}>${key}</code>`)}${rest > 0 && ` and ${rest} more`}</span>`;
 }
 
-export function ConfigVersion({ page, config, number, look }) {
+export function ConfigVersion({ page, config, number, refresh }) {
   const against = new URLSearchParams(location.hash.split("/")[3] ?? "").get("against") ?? undefined;
   const { value, problem } = useFetched(page.changes, () => api.configVersion(number, { against }), 0, [against]);
   if (!value) return html`<p class=${problem ? "problem" : "quiet-text"} role=${problem ? "alert" : undefined}>${problem || "Loading…"}</p>`;
   const back = () => page.set({ dialog: {
     kind: "confirm", title: `Put configuration ${number} back?`, verb: "Put it back",
-    told: [`holdfast.toml is written as it was then, if it is in order by the rules of today. It gets a number of its own, and this can be undone in the same way.`],
+    sentences: [`holdfast.toml is written as it was then, if it is in order by the rules of today. It gets a number of its own, and this can be undone in the same way.`],
     act: async () => {
       const done = await api.rollBack({ to: value.number, revision: config.revision });
-      await look();
+      await refresh();
       location.hash = `#/settings/${done.number}`;
     },
   } });
@@ -65,8 +65,8 @@ export function ConfigVersion({ page, config, number, look }) {
       ${config.number > 0 && !value.active && html`<a href=${`#/settings/${number}/against=${config.number}`} aria-current=${against ? "page" : undefined}>Against the active one</a>`}
     </nav>
     <${Difference} value=${value} />
-    <details class="fold-out"><summary>The whole text</summary><pre class="text-of"><code>${value.text || "There was no file."}</code></pre></details>
-    <p class="trail"><a href="#/settings/history">All configurations</a></p>
+    <details class="fold-out"><summary>The whole text</summary><pre class="config-text"><code>${value.text || "There was no file."}</code></pre></details>
+    <p class="back-link"><a href="#/settings/history">All configurations</a></p>
   </section>`;
 }
 
@@ -76,4 +76,4 @@ function Difference({ value: { diff, against } }) {
 </span>`)}</code></pre>`;
 }
 
-const KINDS = { "+": "comes", "-": "goes", "@": "where" };
+const KINDS = { "+": "added", "-": "removed", "@": "hunk" };

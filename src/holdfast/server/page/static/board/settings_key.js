@@ -1,4 +1,4 @@
-// One key: its value, who set it, when a change takes effect; and the form that changes it.
+// One key: its value, its origin, when a change takes effect; and the form that changes it.
 import { api } from "../api.js";
 import { html, useEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 import { Icon } from "../view/icons.js";
@@ -8,7 +8,7 @@ import { readTables, TableFields, Tables } from "./settings_tables.js";
 const EFFECTS = { "next turn": "at the next turn", "its account": "its account reconnects", restart: "after a restart" };
 const when = (effect) => (effect === "its account" ? "at once: its account is connected anew" : EFFECTS[effect]);
 
-export function Key({ page, it, name, config, look, inFile }) {
+export function Key({ page, it, name, config, refresh, inFile }) {
   const [editing, setEditing] = useState(false);
   const button = useRef(null);
   const close = () => {
@@ -17,10 +17,10 @@ export function Key({ page, it, name, config, look, inFile }) {
   };
   return html`<li class=${it.origin === "default" ? "key" : "key set"}>
     <div class="name"><code>${name}</code>${it.pending_restart && html` <span class="badge">pending</span>`}</div>
-    <div class="held">${editing
-      ? html`<${Form} page=${page} it=${it} name=${name} config=${config} look=${look} inFile=${inFile} onClose=${close} />`
+    <div class="value">${editing
+      ? html`<${Form} page=${page} it=${it} name=${name} config=${config} refresh=${refresh} inFile=${inFile} onClose=${close} />`
       : html`<${Value} it=${it} />`}</div>
-    ${!editing && html`<div class="place-of"><span>${it.origin === "default" ? "default" : it.origin}</span><span>${EFFECTS[it.effect]}</span></div>
+    ${!editing && html`<div class="origin-and-effect"><span>${it.origin === "default" ? "default" : it.origin}</span><span>${EFFECTS[it.effect]}</span></div>
       ${(it.kind !== "tables" || it.fields) && html`<button ref=${button} type="button" class="round small" data-changes title="Change" aria-label=${`Change ${it.key}`}
         onClick=${() => setEditing(true)}><${Icon} name="pencil" /></button>`}`}
   </li>`;
@@ -34,13 +34,13 @@ function Value({ it: { value, pending_restart, live_value, fields } }) {
 export function Written({ value }) {
   if (value === null) return html`<em>unset</em>`;
   if (value === "") return html`<em>empty</em>`;
-  if (Array.isArray(value)) return value.length ? html`<span class="items">${value.map((each, at) => html`<code key=${at}>${worded(each)}</code>`)}</span>` : html`<em>none</em>`;
-  return html`<code>${worded(value)}</code>`;
+  if (Array.isArray(value)) return value.length ? html`<span class="items">${value.map((each, at) => html`<code key=${at}>${withCode(each)}</code>`)}</span>` : html`<em>none</em>`;
+  return html`<code>${withCode(value)}</code>`;
 }
 
-const worded = (value) => (typeof value === "string" ? value : JSON.stringify(value));
+const withCode = (value) => (typeof value === "string" ? value : JSON.stringify(value));
 
-function Form({ page, it, name, config, look, inFile, onClose }) {
+function Form({ page, it, name, config, refresh, inFile, onClose }) {
   const [state, setState] = useState({ acting: false, problem: "" });
   const form = useRef(null);
   useEffect(() => form.current.querySelector("input, select, textarea, button").focus(), []);
@@ -49,11 +49,11 @@ function Form({ page, it, name, config, look, inFile, onClose }) {
     setState({ acting: true, problem: "" });
     try {
       const done = await api.setConfig({ ...change, revision: config.revision });
-      page.announce(told(it, done));
-      await look();
+      page.announce(changeNotice(it, done));
+      await refresh();
       onClose();
     } catch (failure) {
-      if (failure.status === 409) await look();
+      if (failure.status === 409) await refresh();
       setState({ acting: false, problem: failure.message });
     }
   };
@@ -68,8 +68,8 @@ function Form({ page, it, name, config, look, inFile, onClose }) {
     <${Inside} it=${it} name=${name} invalid=${Boolean(state.problem)} />
     <small id=${`help-${it.key}`}>${help(it)} Takes effect ${when(it.effect)}.</small>
     ${elsewhere && html`<small class="warns">${it.origin} goes before the file: what is written there holds only without it.</small>`}
-    ${state.problem && html`<pre class="problem place-and-remedy" role="alert" id=${`problem-${it.key}`}>${state.problem}</pre>`}
-    <p class="acts">
+    ${state.problem && html`<pre class="problem config-problem" role="alert" id=${`problem-${it.key}`}>${state.problem}</pre>`}
+    <p class="actions">
       <button type="submit" class="primary" disabled=${state.acting}>${state.acting ? "Saving…" : "Save"}</button>
       ${it.in_file && html`<button type="button" class="quiet outlined" disabled=${state.acting} onClick=${() => act({ unset: [it.key] })}>Back to the default</button>`}
       <button type="button" class="quiet" onClick=${onClose}>Cancel</button>
@@ -84,6 +84,6 @@ function help({ kind, allowed }) {
   return "";
 }
 
-function told(it, { number, pending_restart }) {
+function changeNotice(it, { number, pending_restart }) {
   return pending_restart.includes(it.key) ? `${it.key} is written, and waits for a restart.` : `${it.key} is active, as configuration ${number}.`;
 }

@@ -1,27 +1,27 @@
-// The keys, by their sections, with a search among them; each can be changed where it stands.
+// The keys by section, with a search; each can be changed in place.
 import { html } from "../vendor/preact-htm.module.js";
-import { asked, ask } from "./url_query.js";
+import { queryParams, setQuery } from "./url_query.js";
 import { many } from "./number_format.js";
-import { Choice, Words } from "./filters.js";
+import { Choice, TextFilter } from "./filters.js";
 import { Key } from "./settings_key.js";
 import { withLists } from "./settings_tables.js";
 
 const WHICH = { "": "All keys", set: "Those that were set", pending: "Pending a restart" };
 const IN_FILE = "holdfast.toml";
 
-export function Keys({ page, config, look }) {
-  const { q = "", which = "" } = asked();
-  const wanted = (change, how) => ask(page, "settings", { q, which, ...change }, how);
+export function Keys({ page, config, refresh }) {
+  const { q = "", which = "" } = queryParams();
+  const setFilter = (change, how) => setQuery(page, "settings", { q, which, ...change }, how);
   const found = withLists(config).filter((key) => isKey(key) && fits(key, q, which));
   const sections = Map.groupBy ? Map.groupBy(found, sectionOf) : grouped(found);
   return html`
     <div class="filters">
-      <${Words} label="Search" value=${q} placeholder="busy, timeout, telegram …" onWords=${(words) => wanted({ q: words }, { typed: true })} />
-      <${Choice} label="Show" value=${which} choices=${WHICH} onChoose=${(which) => wanted({ which })} />
-      <p class="quiet-text tally" role="status">${many(found.length, "key")}</p>
+      <${TextFilter} label="Search" value=${q} placeholder="busy, timeout, telegram …" onText=${(text) => setFilter({ q: text }, { typed: true })} />
+      <${Choice} label="Show" value=${which} choices=${WHICH} onChoose=${(which) => setFilter({ which })} />
+      <p class="quiet-text item-count" role="status">${many(found.length, "key")}</p>
     </div>
     ${found.length === 0 && html`<${None} q=${q} which=${which} />`}
-    ${[...sections].map(([section, keys]) => html`<${Section} key=${section} page=${page} section=${section} keys=${keys} config=${config} look=${look}
+    ${[...sections].map(([section, keys]) => html`<${Section} key=${section} page=${page} section=${section} keys=${keys} config=${config} refresh=${refresh}
       open=${Boolean(q || which) || keys.some(({ origin }) => origin !== "default")} />`)}`;
 }
 
@@ -31,11 +31,11 @@ const isKey = ({ key }) => !key.startsWith("prices.");
 function fits({ key, value, origin, pending_restart }, q, which) {
   if (which === "set" && origin === "default") return false;
   if (which === "pending" && !pending_restart) return false;
-  const words = `${key} ${JSON.stringify(value)} ${origin}`.toLowerCase();
-  return q.toLowerCase().split(/\s+/).every((word) => words.includes(word));
+  const text = `${key} ${JSON.stringify(value)} ${origin}`.toLowerCase();
+  return q.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }
 
-/** The table in the file: of a platform, that of its account. */
+/** The table of a key in the file; for a platform, the table of its account. */
 function sectionOf({ key }) {
   const [section, name, inner, account] = key.split(".");
   if (section !== "platforms") return section;
@@ -48,18 +48,18 @@ function grouped(keys) {
   return groups;
 }
 
-function Section({ page, section, keys, config, look, open }) {
+function Section({ page, section, keys, config, refresh, open }) {
   const set = keys.filter(({ origin }) => origin !== "default").length;
   return html`<details class="card flush section" open=${open}>
-    <summary><h2>${section}</h2><span class="tally quiet-text">${many(keys.length, "key")}${set > 0 && `, ${set} set`}</span></summary>
+    <summary><h2>${section}</h2><span class="item-count quiet-text">${many(keys.length, "key")}${set > 0 && `, ${set} set`}</span></summary>
     <ul class="keys" aria-label=${section}>
-      ${keys.map((key) => html`<${Key} key=${key.key} page=${page} it=${key} name=${key.key.slice(section.length + 1)} config=${config} look=${look} inFile=${IN_FILE} />`)}
+      ${keys.map((key) => html`<${Key} key=${key.key} page=${page} it=${key} name=${key.key.slice(section.length + 1)} config=${config} refresh=${refresh} inFile=${IN_FILE} />`)}
     </ul>
   </details>`;
 }
 
 function None({ q, which }) {
-  return html`<div class="card teaches">
+  return html`<div class="card empty-hint">
     <p><strong>No key fits.</strong> ${which === "pending" ? "Nothing waits for a restart." : q ? `Nothing has “${q}” in its name, its value or its place.` : "Every default holds."}</p>
     <p>Platforms are added by <code>holdfast platforms add telegram</code>; then their keys are here.</p>
   </div>`;

@@ -1,15 +1,15 @@
-// What the tokens of models cost: a table in which prices are set, added and taken away.
+// The prices of models: a table in which they are set, added and removed.
 import { api } from "../api.js";
 import { html, useEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 import { Icon } from "../view/icons.js";
 
 const FIELDS = { input: "Input", output: "Output", cached: "Cached input" };
 
-export function Prices({ page, config, look }) {
-  const [editing, setEditing] = useState(null); // the name of a model; "": one that is to be added
+export function Prices({ page, config, refresh }) {
+  const [editing, setEditing] = useState(null); // the name of a model; "": a new one
   const prices = pricesOf(config.keys);
-  const change = async (asked) => {
-    await api.setConfig({ ...asked, revision: config.revision }).finally(look);
+  const change = async (changes) => {
+    await api.setConfig({ ...changes, revision: config.revision }).finally(refresh);
     setEditing(null);
     page.announce("The prices are active.");
   };
@@ -19,7 +19,7 @@ export function Prices({ page, config, look }) {
     ${prices.size > 0 || editing === "" ? html`<div class="table rows prices"><table role="table" aria-label="Prices">
       <thead role="rowgroup"><tr role="row"><th role="columnheader" scope="col">Model</th>
         ${Object.entries(FIELDS).map(([name, label]) => html`<th key=${name} role="columnheader" scope="col" class="figure">${label}</th>`)}
-        <th role="columnheader" scope="col"><span class="offstage">Change</span></th></tr></thead>
+        <th role="columnheader" scope="col"><span class="visually-hidden">Change</span></th></tr></thead>
       <tbody role="rowgroup">
         ${[...prices].map(([model, price]) => (editing === model
           ? html`<${Edit} key=${model} model=${model} price=${price} known=${prices} change=${change} onClose=${() => setEditing(null)} />`
@@ -27,11 +27,11 @@ export function Prices({ page, config, look }) {
         ${editing === "" && html`<${Edit} key="" model="" price=${{}} known=${prices} change=${change} onClose=${() => setEditing(null)} />`}
       </tbody></table></div>`
     : html`<${Teaching} />`}
-    ${editing === null && html`<p class="acts pages" data-changes><button type="button" class="quiet outlined" onClick=${() => setEditing("")}><${Icon} name="plus" /> Add a model</button></p>`}
+    ${editing === null && html`<p class="actions pages" data-changes><button type="button" class="quiet outlined" onClick=${() => setEditing("")}><${Icon} name="plus" /> Add a model</button></p>`}
   </section>`;
 }
 
-/** By model: a name may have dots in it, the field has none. */
+/** By model: its name may have dots, the field has none. */
 function pricesOf(keys) {
   const prices = new Map();
   for (const { key, value } of keys.filter(({ key }) => key.startsWith("prices."))) {
@@ -42,18 +42,18 @@ function pricesOf(keys) {
   return prices;
 }
 
-/** The key of a model, in quotes: whatever its name is, it is one name. */
+/** The quoted key of a model, because its name may have dots. */
 const keyOf = (model) => (model.includes('"') ? `prices.'${model}'` : `prices."${model}"`);
 
 function Price({ page, model, price, change, onEdit }) {
   const remove = () => page.set({ dialog: {
     kind: "confirm", title: "Take this price away?", verb: "Take away", danger: true,
-    told: [`What ${model} costs is not known then, and no cost is shown of what it did.`],
+    sentences: [`What ${model} costs is not known then, and no cost is shown of what it did.`],
     act: () => change({ unset: [keyOf(model)] }),
   } });
   return html`<tr role="row"><td role="cell" data-label="Model"><code>${model}</code></td>
     ${Object.entries(FIELDS).map(([name, label]) => html`<td key=${name} role="cell" class="figure" data-label=${label}>${price[name] ?? html`<em title="as other input">–</em>`}</td>`)}
-    <td role="cell" data-label=""><span class="row-acts" data-changes>
+    <td role="cell" data-label=""><span class="row-actions" data-changes>
       <button type="button" class="round small" title="Change" aria-label=${`Change the price of ${model}`} onClick=${onEdit}><${Icon} name="pencil" /></button>
       <button type="button" class="round small" title="Take away" aria-label=${`Take the price of ${model} away`} onClick=${remove}><${Icon} name="trash" /></button>
     </span></td></tr>`;
@@ -81,16 +81,16 @@ function Edit({ model, price, known, change, onClose }) {
   };
   return html`<tr ref=${row} role="row" class="changing" onKeyDown=${onKey}>
     <td role="cell" data-label="Model"><input name="name" aria-label="Model" defaultValue=${model} placeholder="gpt-5 or gpt-*" maxlength="200" autocomplete="off" spellcheck=${false} />
-      ${state.problem && html`<pre class="problem place-and-remedy" role="alert">${state.problem}</pre>`}</td>
+      ${state.problem && html`<pre class="problem config-problem" role="alert">${state.problem}</pre>`}</td>
     ${Object.entries(FIELDS).map(([name, label]) => html`<td key=${name} role="cell" class="figure" data-label=${label}><input name=${name} aria-label=${label} type="number" min="0" step="any"
       inputmode="decimal" defaultValue=${price[name] ?? ""} placeholder=${name === "cached" ? "as input" : "0.00"} /></td>`)}
-    <td role="cell" data-label=""><span class="row-acts">
+    <td role="cell" data-label=""><span class="row-actions">
       <button type="button" class="primary" disabled=${state.acting} onClick=${save}>${state.acting ? "Saving…" : "Save"}</button>
       <button type="button" class="quiet" onClick=${onClose}>Cancel</button>
     </span></td></tr>`;
 }
 
 function Teaching() {
-  return html`<div class="teaches"><p><strong>No prices are set</strong>, so no costs are shown. Add the model that you use, with what its vendor asks for a million tokens.</p>
+  return html`<div class="empty-hint"><p><strong>No prices are set</strong>, so no costs are shown. Add the model that you use, with what its vendor asks for a million tokens.</p>
     <p>A name that ends in <code>*</code> is for every model whose name begins so.</p></div>`;
 }

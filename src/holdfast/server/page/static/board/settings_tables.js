@@ -3,7 +3,7 @@ import { html, useRef, useState } from "../vendor/preact-htm.module.js";
 import { Icon } from "../view/icons.js";
 import { readValue } from "./settings_field.js";
 
-/** The keys of each list are one key, which holds its tables. */
+/** The keys of a list form one key, which holds its tables. */
 export function withLists({ keys, lists, pending_restart }) {
   const known = new Map(lists.map((list) => [list.key, list]));
   const found = [];
@@ -26,7 +26,7 @@ export function Tables({ rows }) {
   </span></li>`)}</ol>`;
 }
 
-/** Their order counts, so that each can be moved in front of the one before it. */
+/** Their order matters, so each can be moved up. */
 export function TableFields({ it, name, invalid }) {
   const [rows, setRows] = useState(() => it.value.map((row, at) => ({ row, id: at })));
   const adding = useRef(null);
@@ -35,14 +35,14 @@ export function TableFields({ it, name, invalid }) {
   const move = (at) => setRows(rows.with(at, rows[at - 1]).with(at - 1, rows[at]));
   const remove = (gone) => {
     setRows(rows.filter(({ id }) => id !== gone));
-    adding.current.focus(); // or whoever uses the keys would be nowhere
+    adding.current.focus(); // else the keyboard focus would be lost
   };
   const described = `help-${it.key}${invalid ? ` problem-${it.key}` : ""}`;
   return html`<div class="table-list" role="group" aria-label=${name} aria-describedby=${described}>
     ${rows.map(({ row, id }, at) => html`<fieldset key=${id}>
       <legend>${name} ${at + 1}</legend>
       ${it.fields.map((field) => html`<label key=${field.name}>${field.name}<${Field} field=${field} value=${row[field.name]} /></label>`)}
-      <p class="row-acts">
+      <p class="row-actions">
         ${at > 0 && html`<button type="button" class="round small" title="Move up" aria-label=${`Move ${name} ${at + 1} up`} onClick=${() => move(at)}><${Icon} name="up" /></button>`}
         <button type="button" class="round small" title="Take away" aria-label=${`Take ${name} ${at + 1} away`} onClick=${() => remove(id)}><${Icon} name="trash" /></button>
       </p>
@@ -66,7 +66,7 @@ function Field({ field: { name, kind, choices, required, default: usual }, value
     placeholder=${kind === "secret" ? "env:NAME" : String(usual ?? "")} />`;
 }
 
-/** What the gateway is told; null: nothing, for there is none left. What is not said has its default. */
+/** The value for the gateway; null: no table is left. Empty fields get their default. */
 export function readTables({ fields }, form) {
   const rows = [...form.querySelectorAll("fieldset")].map((table) => {
     const said = fields.map(({ name, kind }) => [name, kind, table.querySelector(`[name="${name}"]`).value.trim()]);

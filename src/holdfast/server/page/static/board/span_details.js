@@ -1,4 +1,4 @@
-// What stands behind a line of the timeline: the words of a reply, or what went into a call and came out.
+// The details of a timeline row: the text of a reply, or the input and output of a call.
 import { api } from "../api.js";
 import { Observable } from "../observable.js";
 import { html } from "../vendor/preact-htm.module.js";
@@ -10,29 +10,29 @@ const NOBODY = new Observable();
 
 export function Details({ line, lines, session }) {
   const { span } = line;
-  const place = span?.record ?? null;
-  const to = html`<a href=${`#/chat/${encodeURIComponent(session)}/${place}`}>Show it in the chat</a>`;
+  const seq = span?.record ?? null;
+  const to = html`<a href=${`#/chat/${encodeURIComponent(session)}/${seq}`}>Show it in the chat</a>`;
   return html`<div class="span-details">
     ${line.about && html`<p class="about">${line.about}</p>`}
     ${line.end && html`<p class="quiet-text">It ended so: ${line.end}.</p>`}
-    ${place !== null && html`<${Recorded} session=${session} span=${span} asked=${askedBy(line, lines)} />`}
-    ${place !== null && html`<p>${to}</p>`}
+    ${seq !== null && html`<${Recorded} session=${session} span=${span} call=${callOf(line, lines)} />`}
+    ${seq !== null && html`<p>${to}</p>`}
     ${span?.kind === "approval" && html`<p><a href="#/approvals">To the approvals</a></p>`}
     ${line.kind === "delivery" && html`<p><a href="#/outbox">To the outbox</a></p>`}
-    ${place === null && !line.about && !line.end && html`<p class="quiet-text">There is nothing more to say of this.</p>`}
+    ${seq === null && !line.about && !line.end && html`<p class="quiet-text">There is nothing more to say of this.</p>`}
   </div>`;
 }
 
-/** The record of the reply that a call stands in. */
-function askedBy({ span }, lines) {
+/** The record of the reply that made the call. */
+function callOf({ span }, lines) {
   if (span.kind !== "tool") return null;
   const replies = lines.filter(({ kind, span: each }) => kind === "model" && each.record !== null && each.record < span.record);
   return replies.at(-1)?.span.record ?? null;
 }
 
-function Recorded({ session, span, asked }) {
+function Recorded({ session, span, call }) {
   const ask = async () => {
-    const [reply, own] = await Promise.all([asked === null ? null : record(session, asked), record(session, span.record)]);
+    const [reply, own] = await Promise.all([call === null ? null : record(session, call), record(session, span.record)]);
     return { reply, own };
   };
   const { value, problem } = useFetched(NOBODY, ask, 0, [span.record]);

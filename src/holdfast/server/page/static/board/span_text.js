@@ -1,8 +1,8 @@
-// A line of the timeline in words and figures.
+// A timeline row in words and numbers.
 import { html } from "../vendor/preact-htm.module.js";
 import { lasting, many, money, short } from "./number_format.js";
 
-/** [label, text] of what is known of it, without what is not. */
+/** [label, text] of everything that is known about it. */
 export function figuresOf(line, begin, now) {
   const { span, from, to, end } = line;
   const since = from - begin;
@@ -20,7 +20,7 @@ export function tokens({ input_tokens = 0, output_tokens = 0, cached_tokens = 0 
   return `${short(input_tokens)} read${cached}, ${short(output_tokens)} written`;
 }
 
-/** For whoever hears it, behind its name. */
+/** For screen readers, after its name. */
 export function spoken(line, begin, now) {
   return figuresOf(line, begin, now).map(([label, text]) => `${label} ${text}`).join(", ");
 }
@@ -29,7 +29,7 @@ export function Sentence({ line, begin, now }) {
   return html`<strong>${line.name}</strong> ${figuresOf(line, begin, now).map(([label, text]) => html`<span key=${label} class=${label}><small>${label}</small> ${text}</span>`)}`;
 }
 
-/** The same as a table, for whoever reads rather than looks. */
+/** The timeline as a table. */
 export function AsTable({ lines, begin, now }) {
   return html`<div class="table" tabindex="0" role="region" aria-label="The timeline as a table"><table>
     <thead><tr>${["what", "about", "began", "took", "tokens", "cost", "ended"].map((name) => html`<th key=${name} scope="col">${name}</th>`)}</tr></thead>
@@ -45,7 +45,7 @@ function Row({ line, figures }) {
   </tr>`;
 }
 
-/** What became of calls that another process settled than the one that began them. */
+/** The outcomes of calls that were settled after a restart. */
 export function settled({ attached, replayed, unknown }) {
   return [
     attached && `${many(attached, "call")} had run on and ${attached === 1 ? "was" : "were"} attached to`,

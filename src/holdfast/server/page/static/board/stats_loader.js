@@ -1,22 +1,22 @@
-// The figures of a transcript: asked for as its records are drawn, a stretch at a time.
+// The usage statistics of a transcript: requested in ranges as its records are drawn.
 import { api } from "../api.js";
 import { useEffect, useState } from "../vendor/preact-htm.module.js";
 
-const WIDEST = 200; // records whose figures are asked for at once
-const APART = 1000; // milliseconds between two questions: a quick turn commits many replies
-const OWED = new Set(["pending", "sending", "streaming"]); // deliveries of which more is to be heard
-const PATIENCE = 60_000; // milliseconds, the longest that one of those is left alone
+const MAX_RECORDS = 200; // records in one request
+const REQUEST_INTERVAL = 1000; // milliseconds between two requests: a quick turn commits many replies
+const UNSETTLED = new Set(["pending", "sending", "streaming"]); // states of deliveries that will change
+const LONGEST_WAIT = 60_000; // milliseconds, the longest wait before a delivery is requested again
 
-/** Each figure tells those alone who show it: a page of them redraws nothing else. */
+/** Each entry notifies its own listeners only, so that nothing else is drawn again. */
 export class StatsLoader {
   #id;
-  #replies = new Map(); // seq → figures
-  #turns = new Map(); // id → figures
+  #replies = new Map(); // seq → stats
+  #turns = new Map(); // id → stats
   #followers = new Map(); // seq or turn id → listeners
-  #wanted = new Map(); // seq → id of the turn that is wanted with it, or null
+  #requested = new Map(); // seq → id of the turn that is requested with it, or null
   #timer = 0;
-  #asked = 0; // when it was last asked
-  #wait = 5000; // until what is owed is looked at again
+  #lastRequest = 0; // the time of the last request
+  #wait = 5000; // milliseconds until unsettled deliveries are requested again
   #ended = false;
 
   constructor(id) {
@@ -31,12 +31,12 @@ export class StatsLoader {
     return this.#turns.get(id) ?? null;
   }
 
-  /** `turn`: the one that ends with that record, if its figures are wanted. */
-  want(seq, turn = null) {
+  /** `turn`: the one that ends with that record, if its stats are requested too. */
+  request(seq, turn = null) {
     if (this.#ended) return;
-    this.#wanted.set(seq, turn ?? this.#wanted.get(seq) ?? null);
+    this.#requested.set(seq, turn ?? this.#requested.get(seq) ?? null);
     if (this.#timer) return;
-    this.#timer = setTimeout(() => this.#flush(), Math.max(30, this.#asked + APART - Date.now()));
+    this.#timer = setTimeout(() => this.#flush(), Math.max(30, this.#lastRequest + REQUEST_INTERVAL - Date.now()));
   }
 
   follow(key, listener) {
@@ -53,71 +53,71 @@ export class StatsLoader {
   }
 
   async #flush() {
-    const wanted = [...this.#wanted].sort(([one], [other]) => one - other);
-    this.#wanted = new Map();
+    const requested = [...this.#requested].sort(([one], [other]) => one - other);
+    this.#requested = new Map();
     try {
-      for (const stretch of stretches(wanted)) await this.#ask(stretch);
+      for (const range of ranges(requested)) await this.#load(range);
     } catch {
-      // Words are worth reading without figures; the next records ask again.
+      // The transcript is readable without stats; the next records request them again.
     }
     this.#timer = 0;
-    this.#asked = Date.now();
-    if (this.#wanted.size) this.want(...this.#wanted.entries().next().value);
+    this.#lastRequest = Date.now();
+    if (this.#requested.size) this.request(...this.#requested.entries().next().value);
   }
 
-  async #ask(stretch) {
-    const [first, last] = [stretch[0][0], stretch.at(-1)[0]];
-    const turns = stretch.some(([, turn]) => turn !== null);
+  async #load(range) {
+    const [first, last] = [range[0][0], range.at(-1)[0]];
+    const turns = range.some(([, turn]) => turn !== null);
     const found = await api.stats(this.#id, { first, last, turns });
     if (this.#ended) return;
-    for (const reply of found.replies) this.#tell(this.#replies, reply.record, reply);
-    for (const turn of found.turns) this.#tell(this.#turns, turn.id, turn);
-    const owed = stretch.find(([, id]) => this.turn(id)?.deliveries.some(({ state }) => OWED.has(state)));
-    if (owed) this.#later(owed);
+    for (const reply of found.replies) this.#publish(this.#replies, reply.record, reply);
+    for (const turn of found.turns) this.#publish(this.#turns, turn.id, turn);
+    const unsettled = range.find(([, id]) => this.turn(id)?.deliveries.some(({ state }) => UNSETTLED.has(state)));
+    if (unsettled) this.#later(unsettled);
   }
 
-  #tell(figures, key, told) {
-    figures.set(key, told);
+  #publish(stats, key, value) {
+    stats.set(key, value);
     for (const listener of this.#followers.get(key) ?? []) listener();
   }
 
-  /** No event tells of a delivery: it is looked at again, ever more seldom. */
+  /** No event announces a delivery: it is requested again, at growing intervals. */
   #later([seq, turn]) {
-    setTimeout(() => (document.hidden ? this.#later([seq, turn]) : this.want(seq, turn)), this.#wait);
-    this.#wait = Math.min(PATIENCE, this.#wait * 1.5);
+    setTimeout(() => (document.hidden ? this.#later([seq, turn]) : this.request(seq, turn)), this.#wait);
+    this.#wait = Math.min(LONGEST_WAIT, this.#wait * 1.5);
   }
 }
 
-/** Neighbours together, as many as may be asked for at once. */
-function stretches(wanted) {
+/** Groups neighbouring records into ranges of at most MAX_RECORDS. */
+function ranges(requested) {
   const found = [];
-  for (const each of wanted) {
+  for (const each of requested) {
     const last = found.at(-1);
-    if (last && each[0] - last[0][0] < WIDEST) last.push(each);
+    if (last && each[0] - last[0][0] < MAX_RECORDS) last.push(each);
     else found.push([each]);
   }
   return found;
 }
 
-/** What is known of a reply, by its seq. */
-export function useReply(figures, seq) {
-  useFollowed(figures, seq, () => figures.reply(seq) ?? figures.want(seq));
-  return figures.reply(seq);
+/** The stats of a reply, by its seq. */
+export function useReply(stats, seq) {
+  useStatsEntry(stats, seq, () => stats.reply(seq) ?? stats.request(seq));
+  return stats.reply(seq);
 }
 
-/** What is known of the turn that ends with the record `seq`; one that was open is asked for anew. */
-export function useTurn(figures, id, seq) {
-  useFollowed(figures, id, () => {
-    const known = figures.turn(id);
-    if (!known || known.state === "open") figures.want(seq, id);
+/** The stats of the turn that ends with the record `seq`; an open one is requested again. */
+export function useTurn(stats, id, seq) {
+  useStatsEntry(stats, id, () => {
+    const known = stats.turn(id);
+    if (!known || known.state === "open") stats.request(seq, id);
   }, seq);
-  return figures.turn(id);
+  return stats.turn(id);
 }
 
-function useFollowed(figures, key, wish, again) {
+function useStatsEntry(stats, key, request, again) {
   const [, draw] = useState(0);
   useEffect(() => {
-    wish();
-    return figures.follow(key, () => draw((times) => times + 1));
-  }, [figures, key, again]);
+    request();
+    return stats.follow(key, () => draw((times) => times + 1));
+  }, [stats, key, again]);
 }

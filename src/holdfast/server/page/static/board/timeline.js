@@ -1,4 +1,4 @@
-// The timeline of one turn: its figures, what cut it, and the waterfall of what it did; live while it runs.
+// The timeline of one turn: its usage, its interruptions, and its waterfall; live while it runs.
 import { useObservable } from "../observable.js";
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.module.js";
 import { TurnTimeline } from "./turn_timeline.js";
@@ -11,30 +11,30 @@ import { turnAddress } from "./turn_link.js";
 import { StateBadge } from "./turn_state.js";
 import { Waterfall } from "./waterfall.js";
 
-const LONG = 200; // lines; a longer list is drawn less often while it grows
+const LONG = 200; // rows; a longer list is drawn less often while it grows
 
 export function Timeline({ page, id }) {
-  const course = useMemo(() => new TurnTimeline(id), [id]);
+  const timeline = useMemo(() => new TurnTimeline(id), [id]);
   useEffect(() => {
-    course.open();
-    return () => course.close();
-  }, [course]);
-  useObservable(course);
-  const { whole, problem } = course;
-  const lines = useMemo(() => (whole ? linesOf(whole) : []), [course.last]);
-  const now = useNow(course.running, lines.length > LONG ? 5 : 1, lines);
-  if (!whole) return html`<${Missing} problem=${problem} />`;
-  const { turn } = whole;
+    timeline.open();
+    return () => timeline.close();
+  }, [timeline]);
+  useObservable(timeline);
+  const { loaded, problem } = timeline;
+  const lines = useMemo(() => (loaded ? linesOf(loaded) : []), [timeline.last]);
+  const now = useNow(timeline.running, lines.length > LONG ? 5 : 1, lines);
+  if (!loaded) return html`<${Missing} problem=${problem} />`;
+  const { turn } = loaded;
   return html`
     ${problem && html`<p class="problem" role="alert">${problem.message} What is shown is as old as that.</p>`}
-    <${Head} page=${page} whole=${whole} now=${now} />
+    <${Head} page=${page} loaded=${loaded} now=${now} />
     <${Story} lines=${lines} turn=${turn} />
     <section class="card" aria-labelledby="course">
       <h2 id="course">What it did</h2>
       ${lines.length
         ? html`<${Waterfall} turn=${turn} lines=${lines} now=${now} session=${turn.session_id} />`
         : html`<p class="quiet-text">Nothing is in the log of it yet.</p>`}
-      ${course.more && html`<p><button type="button" class="quiet outlined" onClick=${() => course.showMore()}>Show more of its ${count(turn.steps)} steps</button></p>`}
+      ${timeline.more && html`<p><button type="button" class="quiet outlined" onClick=${() => timeline.showMore()}>Show more of its ${count(turn.steps)} steps</button></p>`}
       <${Table} lines=${lines} begin=${turn.started_at} now=${now} />
     </section>`;
 }
@@ -48,7 +48,7 @@ function Missing({ problem }) {
   </section>`;
 }
 
-/** While anything goes on, this moment; else when all was over. The machine that asks may go by another clock than the gateway. */
+/** The current time while anything runs, else the end of the last span. The clock of the browser may differ from the gateway's. */
 function useNow(running, every, lines) {
   const [, tick] = useState(0);
   useEffect(() => {
@@ -60,8 +60,8 @@ function useNow(running, every, lines) {
   return running || lines.some(({ to }) => to === null) ? Math.max(Date.now() / 1000, last) : last;
 }
 
-function Head({ page, whole, now }) {
-  const { turn, previous, next } = whole;
+function Head({ page, loaded, now }) {
+  const { turn, previous, next } = loaded;
   const heading = useRef(null);
   useEffect(() => heading.current.focus(), [turn.id]);
   const { input_tokens = 0, output_tokens = 0 } = turn.usage;
@@ -74,7 +74,7 @@ function Head({ page, whole, now }) {
   return html`<section class="card" aria-labelledby="turn">
     <header class="between">
       <h2 id="turn" ref=${heading} tabindex="-1">Turn of <${Moment} at=${turn.started_at} /> <${StateBadge} turn=${turn} /></h2>
-      <nav class="beside" aria-label="Turns beside it">
+      <nav class="turn-nav" aria-label="Turns beside it">
         <${Beside} id=${previous} label="Previous turn" />
         <${Beside} id=${next} label="Next turn" />
       </nav>
@@ -89,18 +89,18 @@ function Beside({ id, label }) {
   return id && html`<a class="quiet outlined" href=${turnAddress(id)}>${label}</a>`;
 }
 
-/** Why it is not one uninterrupted piece; nothing where it is. */
+/** The interruptions of the turn; nothing if there are none. */
 function Story({ lines, turn }) {
   const { absences, ...calls } = story(lines);
-  const told = settled(calls);
+  const outcomes = settled(calls);
   if (!absences.length && !turn.exit_reason) return null;
   return html`<section class="card" aria-labelledby="cuts">
     <h2 id="cuts">While the gateway was away</h2>
-    <ul class="cuts">
-      ${absences.map(({ name, told: how, from, to }) => html`<li key=${from}>
+    <ul class="interruptions">
+      ${absences.map(({ name, description: how, from, to }) => html`<li key=${from}>
         <${Moment} at=${from} /> ${name}: ${how}. ${to === null ? "Nobody has come back to it yet." : `It was away for ${lasting(to - from)}.`}
       </li>`)}
-      ${told.length > 0 && html`<li>Then ${told.join(", ")}.</li>`}
+      ${outcomes.length > 0 && html`<li>Then ${outcomes.join(", ")}.</li>`}
     </ul>
   </section>`;
 }

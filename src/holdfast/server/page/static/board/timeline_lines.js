@@ -1,4 +1,4 @@
-// The lines of a turn's timeline: each stretch of it in words, with its look and its place in time.
+// The rows of a turn's timeline: each span in words, with its style and its times.
 import { iconOf } from "../view/step.js";
 
 const OUTCOMES = {
@@ -44,12 +44,12 @@ const BAD = ["error", "failed", "denied"];
 const UNCERTAIN = ["unknown", "cancelled", "refused", "not_started", "expired", "undeliverable"];
 
 /**
- * Lines in the order in which they begin: {key, kind, tone, icon, name, about, from, to, end, span}.
- * `to` null: it goes on. `end`: how it ended, in words; "" while it goes on, or where that is usual.
+ * Rows in the order of their start: {key, kind, tone, icon, name, about, from, to, end, span}.
+ * `to` null: it is running. `end`: how it ended, in words; "" while it runs, or if it ended normally.
  */
 export function linesOf({ turn, inputs, spans, deliveries }) {
   const lines = [...inputs.map(taken), ...spans.map(stretch), ...deliveries.map(delivered)];
-  // What stays open when its turn has ended left no end in the log.
+  // A span that is open although its turn has ended has no end in the store.
   for (const line of lines) if (line.to === null && turn.ended_at !== null && line.kind !== "delivery") line.to = Math.max(line.from, turn.ended_at);
   return lines.sort((one, other) => one.from - other.from);
 }
@@ -107,15 +107,15 @@ function tone(kind, end) {
   return { model: "model", tool: "tool", approval: "wait", drain: "wait", delivery: "delivery", compaction: "model" }[kind] ?? "mark";
 }
 
-const TOLD = {
+const EXIT_TEXTS = {
   interrupted: "the turn was interrupted in the middle of a step",
   parked: "the turn stood between two steps, and went on from there",
   waiting: "the turn waited for a person, and went on waiting",
 };
 
-/** What a turn went through, in sentences: for whoever wonders why it took so long. */
+/** The interruptions of a turn, for the sentences above the waterfall. */
 export function story(lines) {
-  const found = lines.filter(({ kind }) => kind === "downtime").map(({ name, span }) => ({ name, told: TOLD[span.exit_state] ?? "", from: span.started_at, to: span.ended_at }));
+  const found = lines.filter(({ kind }) => kind === "downtime").map(({ name, span }) => ({ name, description: EXIT_TEXTS[span.exit_state] ?? "", from: span.started_at, to: span.ended_at }));
   const calls = lines.filter(({ kind }) => kind === "tool");
   return {
     absences: found,

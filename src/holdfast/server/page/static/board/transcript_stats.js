@@ -1,14 +1,14 @@
-// What is said beside a transcript: what each reply took, and of each turn how it went.
+// The usage that is shown in a transcript: of each reply, and of each turn.
 import { html } from "../vendor/preact-htm.module.js";
 import { Icon } from "../view/icons.js";
 import { iso, moment, when } from "../view/times.js";
 import { count, many, money, percent, seconds, short } from "./number_format.js";
 import { useReply, useTurn } from "./stats_loader.js";
 
-/** Its line is there before its figures are: nothing moves when they come. */
-export function Reply({ seq, figures }) {
-  const found = useReply(figures, seq);
-  return html`<p class="took-line">${found && html`<${Facts} facts=${[
+/** The line is drawn before its stats are loaded, so that nothing moves. */
+export function Reply({ seq, stats }) {
+  const found = useReply(stats, seq);
+  return html`<p class="usage-line">${found && html`<${Facts} facts=${[
     found.model,
     seconds(Math.max(0, found.ended_at - found.began_at)),
     ...used(found.usage),
@@ -18,8 +18,8 @@ export function Reply({ seq, figures }) {
 
 const ENDS = { answered: "Answered", interrupted: "Interrupted by the next message", superseded: "Stopped", failed: "Failed" };
 
-export function Turn({ id, seq, figures }) {
-  const found = useTurn(figures, id, seq);
+export function Turn({ id, seq, stats }) {
+  const found = useTurn(stats, id, seq);
   const over = found && found.ended_at !== null;
   return html`<footer class="turn-line">
     <a href=${`#/turns/${encodeURIComponent(id)}`} title="The timeline of this turn">${over ? (ENDS[found.state] ?? found.state) : "Turn"}</a>
@@ -56,12 +56,12 @@ const SENT = {
   failed: ["cross", "bad", "not delivered"],
 };
 
-/** What became of an answer on its way to its chat. */
+/** The delivery state of a reply. */
 function Sent({ sent: { kind, platform, state, attempts, error, updated_at } }) {
-  const [icon, tone, said] = SENT[state] ?? ["question", "soft", state];
+  const [icon, tone, label] = SENT[state] ?? ["question", "soft", state];
   const tried = attempts > 1 ? `, ${count(attempts)} tries` : "";
   return html`<span class=${`sent ${tone}`} title=${[moment(updated_at), error].filter(Boolean).join(": ")}>
-    <${Icon} name=${icon} /> ${kind === "reply" ? "" : `${kind} `}${said} to ${platform}
+    <${Icon} name=${icon} /> ${kind === "reply" ? "" : `${kind} `}${label} to ${platform}
     ${state === "sent" && html` <time datetime=${iso(updated_at)}>${when(updated_at)}</time>`}${tried}${error && state !== "sent" && `: ${error}`}
   </span>`;
 }

@@ -1,7 +1,7 @@
-// The way to the timeline of a turn from wherever the dashboard names one.
+// The link to the timeline of a turn from anywhere on the dashboard.
 import { html } from "../vendor/preact-htm.module.js";
 
-const TELLING = 6; // characters at the end of an id, which tell it from others; it begins with a time
+const TELLING = 6; // characters at the end of an id, which are unique; it begins with a time
 
 export const turnAddress = (id) => `#/turns/${encodeURIComponent(id)}`;
 

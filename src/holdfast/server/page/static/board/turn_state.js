@@ -1,4 +1,4 @@
-// How a turn stands, as a badge.
+// The state of a turn, as a badge.
 import { html } from "../vendor/preact-htm.module.js";
 import { many } from "./number_format.js";
 
@@ -14,11 +14,11 @@ const LEFT = { parked: "left between two steps", restart_timeout: "interrupted b
 
 export function StateBadge({ turn }) {
   const { state, waiting_for_approval, resumed } = turn;
-  return html`<span class=${`badge ${waiting_for_approval ? "" : TONES[state] ?? ""}`}>${said(turn)}</span>
+  return html`<span class=${`badge ${waiting_for_approval ? "" : TONES[state] ?? ""}`}>${stateText(turn)}</span>
     ${resumed > 0 && html` <small class="over">over ${many(resumed, "restart")}</small>`}`;
 }
 
-function said({ state, exit_reason, waiting_for_approval }) {
+function stateText({ state, exit_reason, waiting_for_approval }) {
   if (waiting_for_approval) return "waiting";
   return exit_reason ? LEFT[exit_reason] ?? exit_reason : STATES[state] ?? state;
 }

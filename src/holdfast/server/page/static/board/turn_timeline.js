@@ -1,22 +1,22 @@
-// The course of a turn, loaded page by page, and read again where it can still change.
+// The timeline of a turn, loaded page by page, and reloaded where it can still change.
 import { address, api } from "../api.js";
 import { Observable } from "../observable.js";
 import { Stream } from "../stream.js";
 
-const PAGE = 200; // steps that are asked for at once
-const MOST = 1000; // steps that are shown before somebody asks for more
-const APART = 1500; // milliseconds between two looks at a turn that runs
-const QUIETLY = 10_000; // while nothing is heard: a delivery settles without a word
+const PAGE = 200; // steps in one request
+const MAX_STEPS = 1000; // steps that are shown before "Show more"
+const REFRESH_INTERVAL = 1500; // milliseconds between two requests for a running turn
+const IDLE_INTERVAL = 10_000; // milliseconds without events: no event announces a delivery
 
-/** `pages` in order; the first that is not settled is the first to be asked for again. */
+/** `pages` in order; reloading starts at the first page that can still change. */
 export class TurnTimeline extends Observable {
   #id;
   #stream = null;
   #timer = 0;
-  #looking = false;
+  #loading = false;
   #again = false;
   #closed = false;
-  #lookedAt = 0;
+  #loadedAt = 0;
   #seen = () => (document.hidden ? this.#rest() : this.#soon());
 
   constructor(id) {
@@ -24,7 +24,7 @@ export class TurnTimeline extends Observable {
     this.#id = id;
     this.pages = [];
     this.problem = null;
-    this.room = MOST;
+    this.room = MAX_STEPS;
   }
 
   get last() {
@@ -39,19 +39,19 @@ export class TurnTimeline extends Observable {
     return this.turn !== null && this.turn.ended_at === null;
   }
 
-  /** More steps are there than are loaded. */
+  /** There are more steps than are loaded. */
   get more() {
     return this.last?.more ?? false;
   }
 
-  get whole() {
+  get loaded() {
     const spans = this.pages.flatMap((page) => page.spans);
     return this.last && { ...this.last, spans };
   }
 
   open() {
     document.addEventListener("visibilitychange", this.#seen);
-    this.look();
+    this.refresh();
   }
 
   close() {
@@ -61,28 +61,28 @@ export class TurnTimeline extends Observable {
   }
 
   showMore() {
-    this.room += MOST;
-    this.look();
+    this.room += MAX_STEPS;
+    this.refresh();
   }
 
-  /** One look at a time; whoever asks meanwhile has another behind it. */
-  look() {
-    if (this.#looking) this.#again = true;
-    else this.#look();
+  /** One request at a time; a call during a request causes another one. */
+  refresh() {
+    if (this.#loading) this.#again = true;
+    else this.#load();
   }
 
-  async #look() {
+  async #load() {
     clearTimeout(this.#timer);
     this.#timer = 0;
-    this.#lookedAt = Date.now();
-    this.#looking = true;
+    this.#loadedAt = Date.now();
+    this.#loading = true;
     try {
       await this.#read();
       this.problem = null;
     } catch (failure) {
       this.problem = failure;
     }
-    this.#looking = false;
+    this.#loading = false;
     if (this.#closed) return;
     this.changed();
     this.#attend();
@@ -92,33 +92,33 @@ export class TurnTimeline extends Observable {
 
   async #read() {
     const unsettled = this.pages.findIndex(({ more, spans }) => !more || spans.some(({ ended_at }) => ended_at === null));
-    let place = unsettled < 0 ? this.pages.length : unsettled;
-    for (let more = true; more && !this.#closed; place += 1) {
-      const page = await api.turn(this.#id, { after: this.#after(place), limit: PAGE });
-      this.pages[place] = page;
-      more = page.more && (place + 1) * PAGE < this.room;
+    let index = unsettled < 0 ? this.pages.length : unsettled;
+    for (let more = true; more && !this.#closed; index += 1) {
+      const page = await api.turn(this.#id, { after: this.#after(index), limit: PAGE });
+      this.pages[index] = page;
+      more = page.more && (index + 1) * PAGE < this.room;
     }
-    this.pages.length = place;
+    this.pages.length = index;
   }
 
-  #after(place) {
-    const before = place && this.pages[place - 1].spans;
+  #after(index) {
+    const before = index && this.pages[index - 1].spans;
     return before ? Math.max(0, ...before.map(({ step }) => step ?? 0)) : 0;
   }
 
-  /** While it runs its session's stream says when to look; afterwards only deliveries can change. */
+  /** While it runs, the stream of its session triggers a refresh; afterwards only deliveries can change. */
   #attend() {
     if (document.hidden) return;
     if (this.running) this.#listen();
     else this.#hangUp();
-    const owed = this.last?.deliveries.some(({ state }) => !["sent", "failed", "unknown"].includes(state));
-    if (!this.#timer && (this.running || owed || this.problem?.temporary)) this.#timer = setTimeout(() => this.look(), QUIETLY);
+    const unsettled = this.last?.deliveries.some(({ state }) => !["sent", "failed", "unknown"].includes(state));
+    if (!this.#timer && (this.running || unsettled || this.problem?.temporary)) this.#timer = setTimeout(() => this.refresh(), IDLE_INTERVAL);
   }
 
   #listen() {
     if (this.#stream) return;
     this.#stream = new Stream({
-      // From the end of time on: what is said is nothing to this, only that something was.
+      // No records are needed, only the fact that something changed.
       address: () => address.session(this.turn.session_id, Number.MAX_SAFE_INTEGER),
       events: ["live", "session", "ended"],
       onEvent: () => this.#soon(),
@@ -130,7 +130,7 @@ export class TurnTimeline extends Observable {
   #soon() {
     if (this.#closed || document.hidden) return;
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.look(), Math.max(0, this.#lookedAt + APART - Date.now()));
+    this.#timer = setTimeout(() => this.refresh(), Math.max(0, this.#loadedAt + REFRESH_INTERVAL - Date.now()));
   }
 
   #hangUp() {

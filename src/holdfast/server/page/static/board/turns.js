@@ -1,8 +1,8 @@
-// Turns: those of all conversations, the newest or the slowest first; and the timeline of one.
+// Turns of all sessions, the newest or the slowest first; and the timeline of one.
 import { api } from "../api.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { useFetched } from "../view/use_fetched.js";
-import { addressOf, ask, asked } from "./url_query.js";
+import { addressOf, setQuery, queryParams } from "./url_query.js";
 import { count, lasting, money, short } from "./number_format.js";
 import { Choice } from "./filters.js";
 import { Moment } from "./moment.js";
@@ -12,14 +12,14 @@ import { Timeline } from "./timeline.js";
 import { turnAddress } from "./turn_link.js";
 import { STATES, StateBadge } from "./turn_state.js";
 
-const EVERY = 10; // seconds, where nothing is heard
+const EVERY = 10; // seconds between requests when no event arrives
 const PAGE = 50;
 const ORDERS = { "": "Newest first", slowest: "Slowest first" };
 
 const COLUMNS = [
   { name: "began", label: "Began", of: ({ id, started_at }) => html`<a href=${turnAddress(id)}><${Moment} at=${started_at} /></a>` },
   { name: "state", label: "State", of: (turn) => html`<${StateBadge} turn=${turn} />` },
-  { name: "session", label: "Session", tone: "words", of: Place },
+  { name: "session", label: "Session", tone: "words", of: SessionCell },
   { name: "took", label: "Took", tone: "figure", of: took },
   { name: "steps", label: "Steps", tone: "figure", of: ({ steps }) => count(steps) },
   { name: "tokens", label: "Tokens", tone: "figure", of: ({ usage }) => short((usage.input_tokens ?? 0) + (usage.output_tokens ?? 0)) },
@@ -31,9 +31,9 @@ export function View({ page }) {
 }
 
 function List({ page }) {
-  const { state = "", order = "", before = "" } = asked();
+  const { state = "", order = "", before = "" } = queryParams();
   const { value, problem } = useFetched(page.changes, () => api.turns({ state, order, before, limit: PAGE }), EVERY, [state, order, before]);
-  const choose = (change) => ask(page, "turns", { state, order, ...change });
+  const choose = (change) => setQuery(page, "turns", { state, order, ...change });
   return html`
     <div class="filters">
       <${Choice} label="State" value=${state} choices=${{ "": "All", ...STATES, open: "running or waiting" }} onChoose=${(chosen) => choose({ state: chosen })} />
@@ -53,14 +53,14 @@ function Found({ value: { turns, more }, state, order, before }) {
 }
 
 function Nothing({ state }) {
-  if (state) return html`<div class="teaches"><p><strong>No turn in this state among the last.</strong></p><p><a href=${addressOf("turns")}>Show them all</a></p></div>`;
-  return html`<div class="teaches">
+  if (state) return html`<div class="empty-hint"><p><strong>No turn in this state among the last.</strong></p><p><a href=${addressOf("turns")}>Show them all</a></p></div>`;
+  return html`<div class="empty-hint">
     <p><strong>Nobody has asked for anything yet.</strong></p>
     <p>Every message begins a turn, or joins one, and each is listed here. <a href="#/new">Begin a chat</a> on this page, or see how <a href="#/platforms">the platforms</a> are.</p>
   </div>`;
 }
 
-function Place({ session_id, title, platform }) {
+function SessionCell({ session_id, title, platform }) {
   return html`<span class="excerpt"><${SessionLink} id=${session_id} title=${title} />${platform && html` <span class="platform">${platform}</span>`}</span>`;
 }
 

@@ -1,20 +1,20 @@
-// What an address asks of a view beyond its name, as `#/outbox/state=failed&platform=irc`: what is
-// chosen there is found again by a reload, a bookmark and the back button.
+// The query in the address of a view, as `#/outbox/state=failed&platform=irc`: it
+// survives a reload, and works with bookmarks and the back button.
 
-export function asked() {
-  const [, , words = ""] = location.hash.split("/");
-  return Object.fromEntries(new URLSearchParams(words));
+export function queryParams() {
+  const [, , text = ""] = location.hash.split("/");
+  return Object.fromEntries(new URLSearchParams(text));
 }
 
-/** The address of a view that is asked for this; what is empty is not in it. */
-export function addressOf(view, wanted = {}) {
-  const given = Object.entries(wanted).filter(([, value]) => value !== undefined && value !== "");
+/** The address of a view with this query; empty values are left out. */
+export function addressOf(view, query = {}) {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
   return `#/${view}${given.length ? `/${new URLSearchParams(given)}` : ""}`;
 }
 
-/** Ask for something else. `typed`: letter by letter, of which the back button knows nothing. */
-export function ask(page, view, wanted, { typed = false } = {}) {
-  const address = addressOf(view, wanted);
+/** Changes the query. `typed`: it changes with each letter, so that no history entry is made. */
+export function setQuery(page, view, query, { typed = false } = {}) {
+  const address = addressOf(view, query);
   if (!typed) location.hash = address;
   else {
     history.replaceState(null, "", address);

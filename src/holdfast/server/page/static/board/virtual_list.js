@@ -1,18 +1,18 @@
-// The part of a long list that is in view: rows of one height, of which only those near the eye are drawn.
+// Virtual scrolling: rows of equal height, of which only those near the visible part are drawn.
 import { useLayoutEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 
-const AROUND = 12; // rows that are drawn beyond what is seen, above and below
-const STEP = 6; // rows that pass before anything is drawn anew
-const GUESS = 60; // pixels that a row is taken for before one was seen
+const AROUND = 12; // extra rows that are drawn above and below the visible ones
+const STEP = 6; // rows to scroll before the list is drawn again
+const GUESS = 60; // assumed height of a row in pixels before one was measured
 
 /**
- * `box`: what holds the rows, in a `.scroller`. Gives the `first` and the `last` to draw (not included)
- * and the pixels `above` and `below` them. `onEnd` is called when the end comes near.
+ * `box`: the element with the rows, in a `.scroller`. Returns the `first` and the `last` row (exclusive)
+ * and the pixels `above` and `below` them. `onEnd` is called near the end.
  */
 export function useWindow(box, number, onEnd) {
   const [range, setRange] = useState({ first: 0, last: 40 });
   const height = useRef(GUESS);
-  const look = () => {
+  const measure = () => {
     if (!box.current) return;
     const row = box.current.querySelector("[role=row]");
     if (row?.offsetHeight) height.current = row.offsetHeight;
@@ -24,12 +24,12 @@ export function useWindow(box, number, onEnd) {
   };
   useLayoutEffect(() => {
     const scroller = box.current.closest(".scroller");
-    look();
-    scroller.addEventListener("scroll", look, { passive: true });
-    const grown = new ResizeObserver(look);
+    measure();
+    scroller.addEventListener("scroll", measure, { passive: true });
+    const grown = new ResizeObserver(measure);
     grown.observe(scroller);
     return () => {
-      scroller.removeEventListener("scroll", look);
+      scroller.removeEventListener("scroll", measure);
       grown.disconnect();
     };
   }, [number]);
@@ -44,17 +44,17 @@ function inView(box, height) {
   return { first: Math.floor(above / height), last: Math.ceil((above + scroller.height) / height) };
 }
 
-/** What one reads stays where it is when rows move to the top of the list, or leave it. At the very
- * top nothing is kept: who looks there wants to see what comes. */
-export function useKeptRow(box, rows, height) {
+/** The visible rows keep their position when rows move to the top of the list, or leave it. At the very
+ * top they move, because new rows should be seen there. */
+export function useStableRow(box, rows, height) {
   const shown = useRef(rows);
   useLayoutEffect(() => {
     const before = shown.current;
     shown.current = rows;
-    const place = inView(box.current, height).first;
-    const read = before !== rows && place > 0 ? before[place] : null;
+    const index = inView(box.current, height).first;
+    const read = before !== rows && index > 0 ? before[index] : null;
     if (!read) return;
     const now = rows.findIndex(({ id }) => id === read.id);
-    if (now >= 0) box.current.closest(".scroller").scrollTop += (now - place) * height;
+    if (now >= 0) box.current.closest(".scroller").scrollTop += (now - index) * height;
   }, [rows]);
 }

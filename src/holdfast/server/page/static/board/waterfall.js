@@ -1,4 +1,4 @@
-// The waterfall: every line of a turn as a bar over one time axis, walked by the arrow keys.
+// The waterfall: every span of a turn as a bar over one time axis; arrow keys move between the rows.
 import { Observable, useObservable } from "../observable.js";
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.module.js";
 import { useNarrow } from "../view/narrow.js";
@@ -7,10 +7,10 @@ import { lasting } from "./number_format.js";
 import { LineRows } from "./line_rows.js";
 import { Sentence } from "./span_text.js";
 
-const CHUNK = 60; // lines that are drawn together
+const CHUNK = 60; // rows that are drawn together
 const WORKS = ["model", "tool", "compaction"];
 
-/** Which line is pointed at: to draw its figures draws none of the lines again. */
+/** The row under the pointer: its readout is drawn without drawing the rows again. */
 class Pointed extends Observable {
   line = null;
 
@@ -25,7 +25,7 @@ export function Waterfall({ turn, lines, now, session }) {
   const list = useRef(null);
   const pointed = useMemo(() => new Pointed(), []);
   const [opened, setOpened] = useState(null);
-  const [stop, setStop] = useState(null); // where the tabulator comes in
+  const [stop, setStop] = useState(null); // the row that is in the tab order
   const narrow = useNarrow();
   const axis = useMemo(() => axisFor(lines, turn.started_at, now, narrow ? 26 : 13), [lines, now, narrow]);
   const known = lines.some(({ key }) => key === stop) ? stop : lines[0]?.key;
@@ -42,16 +42,16 @@ export function Waterfall({ turn, lines, now, session }) {
   };
   return html`<div class="waterfall">
     <header>
-      <${Told} pointed=${pointed} begin=${turn.started_at} now=${now} />
+      <${Readout} pointed=${pointed} begin=${turn.started_at} now=${now} />
       <${Scale} axis=${axis} />
     </header>
-    <div class="drawn" onClick=${onClick} onPointerOver=${(event) => pointed.at(lineAt(event))} onPointerLeave=${() => pointed.at(null)}
+    <div class="span-list" onClick=${onClick} onPointerOver=${(event) => pointed.at(lineAt(event))} onPointerLeave=${() => pointed.at(null)}
       onfocusin=${onFocus} onfocusout=${() => pointed.at(null)} onKeyDown=${(event) => walk(event, list.current)}>
       <div class="bands" aria-hidden="true">
         ${axis.gaps.map(([from, to]) => html`<i key=${from} style=${between(axis, from, to)} title=${`${lasting(to - from)} in which nothing worked`}></i>`)}
       </div>
       <ol ref=${list} aria-label="What the turn did, in the order in which it began">
-        ${chunks.map((chunk, place) => html`<${LineRows} key=${place} chunk=${chunk} lines=${lines} axis=${axis} now=${now} begin=${turn.started_at} session=${session}
+        ${chunks.map((chunk, index) => html`<${LineRows} key=${index} chunk=${chunk} lines=${lines} axis=${axis} now=${now} begin=${turn.started_at} session=${session}
           opened=${among(chunk, opened)} stop=${among(chunk, known)} />`)}
       </ol>
     </div>
@@ -66,7 +66,7 @@ function chunked(lines) {
   return found;
 }
 
-/** A frame for each chunk that is not drawn yet: hundreds of lines at once would hold up the page. */
+/** One chunk in each frame: hundreds of rows at once would block the page. */
 function useGrowing(chunks) {
   const [drawn, setDrawn] = useState(1);
   useEffect(() => {
@@ -79,7 +79,7 @@ function useGrowing(chunks) {
 
 function axisFor(lines, origin, now, apart) {
   const end = ({ to }) => to ?? now;
-  const stretches = (wanted) => lines.filter(wanted).map((line) => [line.from, end(line)]);
+  const stretches = (filter) => lines.filter(filter).map((line) => [line.from, end(line)]);
   return axisOf({
     origin,
     apart,
@@ -90,7 +90,7 @@ function axisFor(lines, origin, now, apart) {
   });
 }
 
-function Told({ pointed, begin, now }) {
+function Readout({ pointed, begin, now }) {
   useObservable(pointed);
   const { line } = pointed;
   return html`<p class="readout" aria-hidden="true">
@@ -98,7 +98,7 @@ function Told({ pointed, begin, now }) {
   </p>`;
 }
 
-/** Seconds since the turn began; what waited before that stands before the nought. */
+/** Seconds since the turn began; waiting before that is negative. */
 function Scale({ axis }) {
   return html`<div class="scale" aria-hidden="true"><span></span><span class="track">
     ${axis.marks.map(({ at, seconds: mark }) => html`<i key=${mark} style=${{ left: `${at.toFixed(3)}%` }}>${clock(mark)}</i>`)}

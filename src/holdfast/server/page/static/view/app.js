@@ -1,4 +1,4 @@
-// The whole page: what there is at the side, the conversation or a view, and what is said about both.
+// The whole page: the sidebar, the conversation or a view, and the announcements for screen readers.
 import { useObservable } from "../observable.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { Board } from "./board.js";
@@ -20,11 +20,11 @@ export function App({ page }) {
     <a class="skip" href="#message" onClick=${toMiddle}>${page.view ? "Skip to the view" : "Skip to the message field"}</a>
     <div class=${page.panel ? "frame with-panel" : "frame"}>
       <${Sidebar} page=${page} narrow=${narrow} />
-      ${covered && html`<div class="veil" onClick=${() => page.set({ drawer: false })}></div>`}
+      ${covered && html`<div class="backdrop" onClick=${() => page.set({ drawer: false })}></div>`}
       <${page.view ? Board : Chat} page=${page} narrow=${narrow} covered=${covered} />
       ${page.panel && page.conversation && html`<${Panel} page=${page} conversation=${page.conversation} />`}
     </div>
-    <div class="offstage" role="status" aria-live="polite">${page.announced}</div>
+    <div class="visually-hidden" role="status" aria-live="polite">${page.announced}</div>
     <${Dialog} page=${page} />
   `;
 }

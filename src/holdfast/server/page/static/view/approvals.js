@@ -1,4 +1,4 @@
-// The approval card: a command that waits for a person's word, and the buttons that say it.
+// The approval card: a command that waits for a decision, and its buttons.
 import { api } from "../api.js";
 import { html, useEffect, useState } from "../vendor/preact-htm.module.js";
 import { Code } from "./code.js";
@@ -11,7 +11,7 @@ export function Approvals({ conversation }) {
   </section>`;
 }
 
-/** `children`: what is to be known besides, where it is not asked in its own chat. `onAnswered` hears of an answer that was taken. */
+/** `children`: more facts, where the card is not in its own chat. `onAnswered` is called when an answer was accepted. */
 export function Card({ approval, onAnnounce, onAnswered, children }) {
   const { id, command, reason, rule, deadline } = approval;
   const [problem, setProblem] = useState("");
@@ -22,7 +22,7 @@ export function Card({ approval, onAnnounce, onAnswered, children }) {
     onAnnounce(`Your approval is needed. ${reason} ${command}`);
   }, [id]);
 
-  // Answered, it stays until the gateway takes it away: only then has it been decided.
+  // After an answer it stays until the gateway removes it: only then it is decided.
   const say = async (answer) => {
     setSending(true);
     setProblem("");
@@ -40,7 +40,7 @@ export function Card({ approval, onAnnounce, onAnswered, children }) {
     event.preventDefault();
     say({ answer: "deny", comment });
   }}>
-    <p class="asks"><strong>May this run?</strong> ${reason}</p>
+    <p class="question"><strong>May this run?</strong> ${reason}</p>
     ${children}
     <pre tabindex="0"><${Code} text=${command} language="bash" /></pre>
     <div class="buttons" data-changes>
@@ -50,13 +50,13 @@ export function Card({ approval, onAnnounce, onAnswered, children }) {
           title="Also what is like it, in this chat">Allow in this chat</button>
         <button type="button" class="quiet" disabled=${sending} onClick=${yes("always")}
           title="Also what is like it, from now on">Always allow</button>`}
-      <span class="denying">
+      <span class="deny-form">
         <input type="text" maxlength="2000" value=${comment} disabled=${sending} aria-label="Why not (optional)"
           placeholder="Why not (optional)" onInput=${(event) => setComment(event.currentTarget.value)} />
         <button type="submit" class="quiet deny" disabled=${sending}>Deny</button>
       </span>
     </div>
-    <p class="left">${left > 0 ? `${lasted(left)} left to answer` : "The time to answer is over."}</p>
+    <p class="time-left">${left > 0 ? `${lasted(left)} left to answer` : "The time to answer is over."}</p>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
   </form>`;
 }

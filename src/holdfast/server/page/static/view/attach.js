@@ -1,11 +1,11 @@
-// Files to send along: chosen, pasted or dropped, and shown before they go.
+// Attachments: chosen, pasted or dropped, and shown before they are sent.
 import { html, useEffect, useState } from "../vendor/preact-htm.module.js";
 import { Icon } from "./icons.js";
 import { size } from "./times.js";
 
-const MOST_BYTES = 20_000_000; // of one message; base64 makes a third more of it on the wire
+const MOST_BYTES = 20_000_000; // of one message; base64 adds a third to that
 
-/** As the API takes them; `problem` says what was left out and why. */
+/** In the format of the API; `problem` names the files that were left out, and the reason. */
 export async function readFiles(chosen, already) {
   let room = MOST_BYTES - already.reduce((sum, file) => sum + file.data.length * 0.75, 0);
   const files = [];
@@ -38,7 +38,7 @@ function read(file) {
   });
 }
 
-/** True while files hover over the page; they may be dropped anywhere on it. */
+/** True while files are dragged over the page; they may be dropped anywhere on it. */
 export function useDropped(add) {
   const [hovering, setHovering] = useState(false);
   useEffect(() => {

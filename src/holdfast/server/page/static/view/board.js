@@ -1,5 +1,5 @@
-// The frame of the dashboard: the head of a view, and the view once its module is there. A module may
-// give `Opened` besides: what fills the frame by itself where the address names a part of the view.
+// The frame of the dashboard: the head of a view, and the view once its module is loaded. A module may
+// also export `Opened`, which fills the frame where the address names a part of the view.
 import { html, useEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 import { VIEWS } from "../views.js";
 import { Banner } from "./banner.js";
@@ -13,7 +13,7 @@ export function Board({ page, narrow, covered }) {
   const heading = useRef(null);
   const loaded = useView(page.view);
   const Opened = loaded.name === page.view && page.part !== null ? loaded.Opened : null;
-  // Whoever cannot see it hears where they are, and reads on from there.
+  // Screen readers announce the heading and continue from there.
   useEffect(() => heading.current.focus(), [page.view, Opened && page.part]);
   return html`<main class="chat board" id="board" inert=${covered}>
     <header class="head">
@@ -38,19 +38,19 @@ function Shown({ page, loaded: { name, View, problem } }) {
   </div>`;
 }
 
-/** The view of this name, as soon as its module and the look of the dashboard are there. */
-function useView(wanted) {
+/** The view of this name, as soon as its module and the style sheet are loaded. */
+function useView(name) {
   const [loaded, setLoaded] = useState({ name: null });
   useEffect(() => {
     let current = true;
-    Promise.all([VIEWS[wanted].load(), sheet()]).then(
-      ([{ View, Opened }]) => current && setLoaded({ name: wanted, View, Opened }),
-      () => current && setLoaded({ name: wanted, problem: "This view could not be loaded: the gateway is away." }),
+    Promise.all([VIEWS[name].load(), sheet()]).then(
+      ([{ View, Opened }]) => current && setLoaded({ name: name, View, Opened }),
+      () => current && setLoaded({ name: name, problem: "This view could not be loaded: the gateway is away." }),
     );
     return () => {
       current = false;
     };
-  }, [wanted]);
+  }, [name]);
   return loaded;
 }
 

@@ -1,4 +1,4 @@
-// The middle of the page: one conversation, or the beginning of one.
+// The middle of the page: one conversation, or a new one.
 import { useObservable } from "../observable.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { Approvals } from "./approvals.js";
@@ -36,15 +36,15 @@ function Opened({ page, conversation }) {
           <p>${closed}${elsewhere(page, conversation.session) && html` <a href=${`#/sessions/${encodeURIComponent(conversation.id)}`}>Speak into it from the dashboard.</a>`}</p>
           <button type="button" class="primary" data-changes onClick=${() => page.goTo(null)}>New chat</button>
         </div>`
-      : html`<${Composer} page=${page} place=${conversation.id} running=${conversation.running}
+      : html`<${Composer} page=${page} draftKey=${conversation.id} running=${conversation.running}
           onSend=${(message) => page.send(message)} onStop=${() => page.stop()} />`}
   `;
 }
 
 const LOOKING = "You see everything here as a viewer, and change nothing.";
-const OURS = ["web", "api"]; // platforms whose chats can be spoken to from here
+const OURS = ["web", "api"]; // platforms whose chats the page can write in
 
-/** The operator's word, whose answer its platform gets. */
+/** The composer for a chat of another platform: the reply goes to that platform. */
 const elsewhere = ({ viewer }, session) => !viewer && session?.current && !OURS.includes(session.platform);
 
 function whyClosed({ current, suspended, platform }) {
@@ -68,6 +68,6 @@ function Beginning({ page }) {
         </div>
       </div>
     </div>
-    <${Composer} page=${page} place="new" running=${false} onSend=${(message) => page.send(message)} />
+    <${Composer} page=${page} draftKey="new" running=${false} onSend=${(message) => page.send(message)} />
   `;
 }

@@ -1,19 +1,19 @@
-// The committed records, in chunks: one that did not change is not even looked into.
+// The committed records, in chunks: a chunk that did not change is not drawn again.
 import { CHUNK } from "../conversation.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { Markdown } from "./markdown.js";
 import { memo } from "./memo.js";
-import { Answer, Compacted, Note, Said, TurnEnd } from "./messages.js";
+import { Answer, Compacted, Note, UserMessage, TurnEnd } from "./messages.js";
 import { Reasoned } from "./reasoning.js";
 import { Step } from "./step.js";
 
-const HEIGHT = 44; // pixels that a record has on average, for chunks that are out of sight
+const HEIGHT = 44; // average height of a record in pixels, for chunks that are not visible
 
-/** Chunks of {place, records, results, called, answers, next, signature}. */
+/** Chunks of {index, records, results, called, answers, next, signature}. */
 export function chunks(conversation) {
   const { records, answers, turns, running, base } = conversation;
-  // By seq: what is loaded before them moves no record to another chunk.
-  const placeOf = (seq) => Math.floor((seq - base) / CHUNK);
+  // By seq: older records that are loaded later move no record to another chunk.
+  const chunkIndex = (seq) => Math.floor((seq - base) / CHUNK);
   const results = new Map();
   const called = new Set();
   for (const record of records) {
@@ -22,15 +22,15 @@ export function chunks(conversation) {
   }
   const found = [];
   for (const record of records) {
-    const place = placeOf(record.seq);
-    if (found.at(-1)?.place !== place) found.push({ place, records: [], results, called, answers: [], next: null });
+    const index = chunkIndex(record.seq);
+    if (found.at(-1)?.index !== index) found.push({ index, records: [], results, called, answers: [], next: null });
     found.at(-1).records.push(record);
   }
   for (const answer of answers) {
-    found.find(({ place }) => place === placeOf(answer.after))?.answers.push(answer);
+    found.find(({ index }) => index === chunkIndex(answer.after))?.answers.push(answer);
   }
-  found.forEach((chunk, place) => {
-    chunk.next = found[place + 1]?.records[0].turn_id ?? null;
+  found.forEach((chunk, index) => {
+    chunk.next = found[index + 1]?.records[0].turn_id ?? null;
     chunk.signature = signature(chunk, turns, running);
   });
   return found;
@@ -57,37 +57,37 @@ export class Chunk extends memo(DrawnChunk) {
   }
 }
 
-function DrawnChunk({ chunk, conversation, beside }) {
+function DrawnChunk({ chunk, conversation, annotations }) {
   const { records, answers, next } = chunk;
   const items = [];
-  let back = null; // the group of those that were taken back together
-  records.forEach((record, place) => {
+  let back = null; // the group of records that were undone together
+  records.forEach((record, index) => {
     const { turn_id, seq, undone } = record;
-    const drawn = draw(record, chunk, conversation, beside);
+    const drawn = draw(record, chunk, conversation, annotations);
     if (!undone) back = null;
-    else if (!back) items.push(html`<${TakenBack} key=${`back-${seq}`} items=${(back = [])} />`);
+    else if (!back) items.push(html`<${Undone} key=${`back-${seq}`} items=${(back = [])} />`);
     if (drawn) (back ?? items).push(drawn);
-    const following = place + 1 < records.length ? records[place + 1].turn_id : next;
+    const following = index + 1 < records.length ? records[index + 1].turn_id : next;
     const turn = turn_id && following !== turn_id && conversation.turns.get(turn_id);
     if (turn) (back ?? items).push(html`<${TurnEnd} key=${`end-${seq}`} state=${turn.state} reason=${turn.reason} />`);
-    if (beside && turn_id && following !== turn_id) {
-      (back ?? items).push(html`<${beside.Turn} key=${`turn-${turn_id}`} id=${turn_id} seq=${seq} figures=${beside.figures} />`);
+    if (annotations && turn_id && following !== turn_id) {
+      (back ?? items).push(html`<${annotations.Turn} key=${`turn-${turn_id}`} id=${turn_id} seq=${seq} stats=${annotations.stats} />`);
     }
     for (const answer of answers) {
       if (answer.after !== seq) continue;
       items.push(html`<${Answer} key=${`answer-${answer.id}`} answer=${answer} />`);
-      back = null; // it was said later than these, and so it stands below them
+      back = null; // the answer is newer than these records, so it is below them
     }
   });
   const style = { containIntrinsicSize: `auto ${records.length * HEIGHT}px` };
   return html`<div class="chunk" style=${style}>${items}</div>`;
 }
 
-function draw(record, { results, called }, conversation, beside) {
+function draw(record, { results, called }, conversation, annotations) {
   const { message, seq } = record;
   switch (message.type) {
     case "user":
-      return html`<${Said} key=${seq} record=${record} />`;
+      return html`<${UserMessage} key=${seq} record=${record} />`;
     case "note":
       return html`<${Note} key=${seq} seq=${seq} text=${message.text} />`;
     case "compaction":
@@ -95,40 +95,40 @@ function draw(record, { results, called }, conversation, beside) {
     case "tool":
       return called.has(message.call_id) ? null : html`<${Orphan} key=${seq} record=${record} conversation=${conversation} />`;
     default:
-      return html`<${Reply} key=${seq} record=${record} conversation=${conversation} beside=${beside}
+      return html`<${Reply} key=${seq} record=${record} conversation=${conversation} annotations=${annotations}
         results=${(message.calls ?? []).map((call) => results.get(call.id) ?? null)} running=${conversation.running} />`;
   }
 }
 
-/** Kept, and no part of the conversation any more: there for whoever wonders. */
-function TakenBack({ items }) {
-  return html`<section class="taken-back" aria-label="Taken back"><p>Taken back; the agent does not know of it.</p>${items}</section>`;
+/** Undone records: still stored, but no longer part of the conversation. */
+function Undone({ items }) {
+  return html`<section class="undone" aria-label="Taken back"><p>Taken back; the agent does not know of it.</p>${items}</section>`;
 }
 
 class Reply extends memo(DrawnReply) {
   shouldComponentUpdate(next) {
     if (next.record !== this.props.record) return true;
     const open = next.results.includes(null) && next.running !== this.props.running;
-    return open || next.results.some((result, place) => result !== this.props.results[place]);
+    return open || next.results.some((result, index) => result !== this.props.results[index]);
   }
 }
 
-function DrawnReply({ record, results, conversation, running, beside }) {
+function DrawnReply({ record, results, conversation, running, annotations }) {
   const { message, seq, at } = record;
   const { text = "", calls = [], reasoning = [], stop = "end" } = message;
   const thought = reasoning.map((part) => part.text ?? "").filter(Boolean).join("\n\n");
   return html`<article class="reply" data-seq=${seq} aria-label="Holdfast">
     ${thought && html`<${Reasoned} text=${thought} />`}
     ${text && html`<div class="prose"><${Markdown} text=${text} /></div>`}
-    ${beside && html`<${beside.Reply} seq=${seq} figures=${beside.figures} />`}
-    ${calls.map((call, place) => html`<${Step} key=${call.id} call=${call} result=${results[place]} began=${at}
+    ${annotations && html`<${annotations.Reply} seq=${seq} stats=${annotations.stats} />`}
+    ${calls.map((call, index) => html`<${Step} key=${call.id} call=${call} result=${results[index]} began=${at}
       live=${conversation.live} running=${running} ask=${(result) => conversation.fullOutput(result)} />`)}
-    ${stop === "length" && html`<p class="aside">The model stopped here: its answer was too long.</p>`}
-    ${stop === "filtered" && html`<p class="aside">The provider's filter ended this answer.</p>`}
+    ${stop === "length" && html`<p class="remark">The model stopped here: its answer was too long.</p>`}
+    ${stop === "filtered" && html`<p class="remark">The provider's filter ended this answer.</p>`}
   </article>`;
 }
 
-/** A result whose call is further up than what is loaded. */
+/** A result whose call is not loaded yet. */
 function Orphan({ record, conversation }) {
   const { name, call_id } = record.message;
   const call = { id: call_id, name, arguments: "{}" };

@@ -2,8 +2,8 @@
 import { html } from "../vendor/preact-htm.module.js";
 
 /**
- * The commands that what is typed may become, none once an argument is being written. Those whose own name begins so
- * come before those that only have an alias like it, because Tab takes the first: `/sta` is status, not help (start).
+ * The commands that match what is typed, none once an argument is typed. Commands whose name matches
+ * come before those with a matching alias, because Tab takes the first: `/sta` is status, not help (start).
  */
 export function completions(commands, text) {
   const typed = /^\/([a-z_]*)$/i.exec(text);
@@ -14,16 +14,16 @@ export function completions(commands, text) {
   return [...new Set([...named, ...aliased])];
 }
 
-const SHOWN = 8; // no more than fit on a phone: a list that scrolls cannot be reached by keyboard alone
+const SHOWN = 8; // as many as fit on a phone: a scrolling list cannot be used with the keyboard alone
 
 export function Commands({ offered, picked, onPick }) {
   if (!offered.length) return null;
   const first = Math.max(0, Math.min(picked - SHOWN + 2, offered.length - SHOWN));
   const left = offered.length - first - SHOWN;
   return html`<ul class="commands" id="commands" role="listbox" aria-label="Commands">
-    ${offered.slice(first, first + SHOWN).map((command, place) => html`<li
-      key=${command.name} id=${`command-${first + place}`} role="option"
-      aria-selected=${first + place === picked ? "true" : "false"} class=${first + place === picked ? "picked" : ""}
+    ${offered.slice(first, first + SHOWN).map((command, index) => html`<li
+      key=${command.name} id=${`command-${first + index}`} role="option"
+      aria-selected=${first + index === picked ? "true" : "false"} class=${first + index === picked ? "picked" : ""}
       onMouseDown=${(event) => { event.preventDefault(); onPick(command); }}>
       <code>/${command.name}</code> <span>${command.help}</span>
     </li>`)}

@@ -1,4 +1,4 @@
-// Where one writes: text, attachments, commands, and what to do while a turn runs.
+// The composer: text, attachments, commands, and what a message does while a turn runs.
 import { recall, recallText, remember, rememberText } from "../local_storage.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 import { Attached, readFiles, useDropped } from "./attach.js";
@@ -8,9 +8,9 @@ import { MODES, ModeMenu } from "./modes.js";
 
 const COARSE = matchMedia("(hover: none) and (pointer: coarse)");
 
-/** `hint`: what is worth knowing of who reads it. `calm`: it leaves the focus where it is. */
-export function Composer({ page, running, onSend, onStop, place, hint = "", calm = false }) {
-  const [text, setText] = useState(recallText(`draft.${place}`, ""));
+/** `hint`: who gets the message. `calm`: it does not take the focus. */
+export function Composer({ page, running, onSend, onStop, draftKey, hint = "", calm = false }) {
+  const [text, setText] = useState(recallText(`draft.${draftKey}`, ""));
   const [files, setFiles] = useState([]);
   const [problem, setProblem] = useState("");
   const [mode, setMode] = useState(recall("mode", "interrupt"));
@@ -18,13 +18,13 @@ export function Composer({ page, running, onSend, onStop, place, hint = "", calm
   const field = useRef(null);
   const picker = useRef(null);
 
-  // Before anyone sees the place: later it would take the focus from whoever has gone on meanwhile.
+  // Before it is painted: later it would take the focus from something else.
   useLayoutEffect(() => {
-    setText(recallText(`draft.${place}`, ""));
+    setText(recallText(`draft.${draftKey}`, ""));
     setFiles([]);
-    if (!COARSE.matches && !calm) field.current.focus(); // it would open the keyboard over what one reads
-  }, [place]);
-  useEffect(() => page.onCompose((words) => change(words, field, setText, place)), [place]);
+    if (!COARSE.matches && !calm) field.current.focus(); // on a phone the keyboard would cover the chat
+  }, [draftKey]);
+  useEffect(() => page.onCompose((text) => change(text, field, setText, draftKey)), [draftKey]);
   useLayoutEffect(() => grow(field.current), [text]);
 
   const add = async (chosen) => {
@@ -39,7 +39,7 @@ export function Composer({ page, running, onSend, onStop, place, hint = "", calm
   const write = (value) => {
     setText(value);
     setChoice(0);
-    rememberText(`draft.${place}`, value);
+    rememberText(`draft.${draftKey}`, value);
   };
   const send = () => {
     if (!text.trim() && !files.length) return;
@@ -56,7 +56,7 @@ export function Composer({ page, running, onSend, onStop, place, hint = "", calm
   const onKey = (event) => {
     if (event.isComposing) return;
     if (offered.length && steer(event, { offered, picked, setChoice, complete, text })) return;
-    // The keyboard of a phone has no Shift+Enter, but a button to send beside it.
+    // The keyboard of a phone has no Shift+Enter; there the button sends.
     if (event.key === "Enter" && !event.shiftKey && !COARSE.matches) {
       event.preventDefault();
       send();
@@ -89,7 +89,7 @@ export function Composer({ page, running, onSend, onStop, place, hint = "", calm
         <button type="button" class="round" title="Attach files" aria-label="Attach files" onClick=${() => picker.current.click()}>
           <${Icon} name="clip" />
         </button>
-        <span class=${hint ? "hint said-as" : "hint"}>${hint || "Enter sends, Shift+Enter makes a line"}</span>
+        <span class=${hint ? "hint hint-always" : "hint"}>${hint || "Enter sends, Shift+Enter makes a line"}</span>
         <span class="gap"></span>
         ${running && html`<${ModeMenu} mode=${mode} onChoose=${choose} />`}
         ${running && html`<button type="button" class="stop" onClick=${onStop} title="Stop (Esc)">
@@ -104,7 +104,7 @@ export function Composer({ page, running, onSend, onStop, place, hint = "", calm
   </form>`;
 }
 
-/** Keys while commands are offered; true if the key was for them. */
+/** Keys while completions are shown; true if the key was handled. */
 function steer(event, { offered, picked, setChoice, complete, text }) {
   const moves = { ArrowDown: 1, ArrowUp: -1 };
   if (event.key in moves) {
@@ -125,13 +125,13 @@ function placeholder(mode) {
   return { interrupt: "Write to interrupt it", queue: "Write what comes next", steer: "Write to steer it" }[mode];
 }
 
-function change(words, field, setText, place) {
-  setText(words);
-  rememberText(`draft.${place}`, words);
+function change(text, field, setText, draftKey) {
+  setText(text);
+  rememberText(`draft.${draftKey}`, text);
   field.current.focus();
 }
 
-/** As tall as its text, up to what the style allows. */
+/** Sets the height to that of the text, up to the maximum of the style. */
 function grow(field) {
   field.style.height = "auto";
   field.style.height = `${field.scrollHeight}px`;

@@ -1,4 +1,4 @@
-// A button that puts a text on the clipboard and says so.
+// A button that copies a text to the clipboard and confirms it.
 import { html, useEffect, useState } from "../vendor/preact-htm.module.js";
 import { Icon } from "./icons.js";
 
@@ -25,11 +25,11 @@ async function toClipboard(text) {
   }
 }
 
-/** Pages over plain HTTP from another machine have no clipboard of their own. */
+/** Pages over plain HTTP from another machine have no clipboard API. */
 function byHand(text) {
   const field = document.createElement("textarea");
   field.value = text;
-  field.className = "offstage";
+  field.className = "visually-hidden";
   document.body.append(field);
   field.select();
   try {

@@ -1,4 +1,4 @@
-// Questions that stand in front of the page until they are answered.
+// Modal dialogs.
 import { html, useEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 import { Ways } from "./restart.js";
 
@@ -79,11 +79,11 @@ function Revoke({ page, dialog: { person, act } }) {
   <//>`;
 }
 
-/** `told`: sentences about what cannot be undone, by a view that has a question of its own. `field`:
- * {label, value}, words that it is done with. */
-function Confirm({ page, dialog: { title, verb, danger, told, act, field = null } }) {
+/** `sentences`: what the user should know before confirming. `field`:
+ * {label, value}, a text input for the action. */
+function Confirm({ page, dialog: { title, verb, danger, sentences, act, field = null } }) {
   return html`<${Question} page=${page} title=${title} verb=${verb} danger=${danger} act=${act}>
-    ${told.map((sentence) => html`<p key=${sentence}>${sentence}</p>`)}
+    ${sentences.map((sentence) => html`<p key=${sentence}>${sentence}</p>`)}
     ${field && html`<input name="words" class="field" aria-label=${field.label} maxlength="200" value=${field.value} />`}
   <//>`;
 }

@@ -1,4 +1,4 @@
-// The files of a session's workspace, to take away.
+// The files of a session's workspace, to download.
 import { address, api } from "../api.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { useFetched } from "./use_fetched.js";

@@ -1,4 +1,4 @@
-// The status line: which model and why, whether tools are confined, and how the connection is.
+// The status line: the model and why it is used, whether tools are sandboxed, and the connection.
 import { html } from "../vendor/preact-htm.module.js";
 import { Icon } from "./icons.js";
 

@@ -1,4 +1,4 @@
-// The head of a conversation: its title, and what can be done with it as a whole.
+// The head of a conversation: its title and its actions.
 import { address } from "../api.js";
 import { useObservable } from "../observable.js";
 import { html } from "../vendor/preact-htm.module.js";

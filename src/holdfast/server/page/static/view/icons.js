@@ -1,4 +1,4 @@
-// The pictures on buttons, drawn in the colour of the text beside them.
+// The icons, in the colour of the text beside them.
 import { html } from "../vendor/preact-htm.module.js";
 
 const PATHS = {
@@ -58,7 +58,7 @@ export function Spinner() {
   return html`<span class="spinner" aria-hidden="true"></span>`;
 }
 
-/** The kelp that holds on to its rock. */
+/** The logo: kelp on a rock. */
 export function Logo() {
   return html`<svg class="logo" viewBox="0 0 32 32" aria-hidden="true" focusable="false">
     <path class="rock" d="M4 27c3-5 7-6 12-6s9 1 12 6z" />

@@ -1,7 +1,7 @@
 // Keys that work anywhere on the page.
 import { useEffect } from "../vendor/preact-htm.module.js";
 
-/** Ctrl/Cmd+K searches, Alt+N begins a chat, Esc closes what is open and else stops the turn. */
+/** Ctrl/Cmd+K searches, Alt+N starts a chat, Esc closes what is open or stops the turn. */
 export function useKeys(page) {
   useEffect(() => {
     const onKey = (event) => {
@@ -9,7 +9,7 @@ export function useKeys(page) {
         event.preventDefault();
         page.toChats();
         page.set({ drawer: true });
-        // At once, or the next letter goes elsewhere; later only where a phone's drawer had to open first.
+        // At once, or the next letter would go elsewhere; later only if the drawer of a phone must open first.
         search();
         if (!document.activeElement?.closest(".search")) requestAnimationFrame(search);
       } else if (event.altKey && event.code === "KeyN") {

@@ -1,4 +1,4 @@
-// The running step: the only view that a streamed word draws again.
+// The running step: the only view that a streamed delta draws again.
 import { useObservable } from "../observable.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { Markdown } from "./markdown.js";
@@ -9,20 +9,20 @@ export function Live({ conversation }) {
   const { live } = conversation;
   useObservable(live);
   const { step } = live;
-  if (!step || step.idle) return conversation.running ? html`<${Thinking} said="Starting" />` : null;
+  if (!step || step.idle) return conversation.running ? html`<${Thinking} label="Starting" />` : null;
   const { text = "", reasoning = "" } = step;
   const calls = unseen(conversation, step);
   const quiet = !text && !reasoning && !step.calls?.length && !step.approvals?.length;
-  // Not announced word by word: the page's one live region says the whole reply when it is done.
+  // Not announced word by word: the live region of the page announces the complete reply.
   return html`<article class="reply live" aria-label="Holdfast, answering" aria-busy="true">
     ${reasoning && html`<${Reasoned} text=${reasoning} growing=${!text} />`}
     ${text && html`<div class="prose"><${Markdown} text=${text} /></div>`}
     ${calls.map((call) => html`<${Step} key=${call.id} call=${call} result=${null} live=${live} running />`)}
-    ${quiet && html`<${Thinking} said=${step.resumed ? "Going on where it was" : "Thinking"} />`}
+    ${quiet && html`<${Thinking} label=${step.resumed ? "Going on where it was" : "Thinking"} />`}
   </article>`;
 }
 
-/** Running calls that no committed reply shows: normally there are none. */
+/** Running calls without a committed reply: normally there are none. */
 function unseen({ records }, { calls = [] }) {
   if (!calls.length) return [];
   const shown = new Set();
@@ -32,6 +32,6 @@ function unseen({ records }, { calls = [] }) {
     .map(({ call_id, name, arguments: given }) => ({ id: call_id, name, arguments: given }));
 }
 
-function Thinking({ said }) {
-  return html`<p class="thinking"><span class="dots" aria-hidden="true"><i></i><i></i><i></i></span> ${said}…</p>`;
+function Thinking({ label }) {
+  return html`<p class="thinking"><span class="dots" aria-hidden="true"><i></i><i></i><i></i></span> ${label}…</p>`;
 }

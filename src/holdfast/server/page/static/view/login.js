@@ -1,4 +1,4 @@
-// What somebody sees whom the gateway does not know yet.
+// The login form.
 import { logIn } from "../api.js";
 import { html, useState } from "../vendor/preact-htm.module.js";
 import { CopyButton } from "./copy.js";
@@ -15,7 +15,7 @@ export function Login() {
   </main>`;
 }
 
-/** For who was given a token, and cannot ask the machine for a link. */
+/** For users with a token and without access to the machine. */
 function Token() {
   const [problem, setProblem] = useState("");
   const submit = async (event) => {

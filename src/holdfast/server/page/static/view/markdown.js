@@ -1,15 +1,15 @@
-// Markdown on the page. Every word of it becomes a text node: there is no HTML to be unsafe.
+// Markdown on the page. All text becomes text nodes: no HTML is parsed.
 import { blocks, DEEPEST } from "../markdown.js";
 import { safeAddress, spans } from "../spans.js";
 import { h, html } from "../vendor/preact-htm.module.js";
 import { CodeBlock } from "./code.js";
 import { memo } from "./memo.js";
 
-/** Blocks keep their place while a text grows, so only the last one is drawn again. */
+/** Blocks keep their index while a text grows, so only the last one is drawn again. */
 export function Markdown({ text, depth = 0 }) {
   if (depth > DEEPEST) return html`<p>${text}</p>`;
   return blocks(text).map(
-    (block, place) => html`<${Block} key=${place} block=${block} source=${block.source} depth=${depth} />`,
+    (block, index) => html`<${Block} key=${index} block=${block} source=${block.source} depth=${depth} />`,
   );
 }
 
@@ -22,7 +22,7 @@ class Block extends memo(DrawnBlock) {
 function DrawnBlock({ block, depth }) {
   switch (block.kind) {
     case "heading":
-      // Within a message: the page has the first two levels for itself.
+      // Within a message headings start at level 3: the page uses the first two.
       return h(`h${Math.min(6, block.level + 2)}`, null, inline(block.text));
     case "code":
       return html`<${CodeBlock} text=${block.text} language=${block.language} />`;
@@ -61,7 +61,7 @@ function Item({ text, loose, depth }) {
 }
 
 function Table({ table: { head, align, rows } }) {
-  const cell = (tag) => (text, place) => h(tag, { class: `to-${align[place] ?? "left"}` }, inline(text));
+  const cell = (tag) => (text, index) => h(tag, { class: `to-${align[index] ?? "left"}` }, inline(text));
   return html`<div class="table" tabindex="0" role="region" aria-label="Table">
     <table>
       <thead><tr>${head.map(cell("th"))}</tr></thead>
@@ -88,7 +88,7 @@ function Span(span) {
     case "strike":
       return html`<s>${span.spans.map(Span)}</s>`;
     case "image":
-      // Not shown: a picture from elsewhere would tell its server who reads this, and when.
+      // Not shown: loading a picture would tell its server who reads this, and when.
       return html`<${Link} href=${span.href} inside=${[`🖼 ${span.text || "picture"}`]} />`;
     default:
       return html`<${Link} href=${span.href} inside=${span.spans.map(Span)} />`;

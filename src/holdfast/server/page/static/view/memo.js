@@ -1,4 +1,4 @@
-// A view that is drawn again only when what it is given changed.
+// A component that is drawn again only when its props changed.
 import { Component, html } from "../vendor/preact-htm.module.js";
 
 export function memo(View) {

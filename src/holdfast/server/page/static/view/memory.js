@@ -1,29 +1,29 @@
-// What is remembered: the notes of the gateway's owner, then those of whoever else has some.
+// Memory: the notes of the gateway's owner, then those of other people.
 import { api } from "../api.js";
 import { html, useState } from "../vendor/preact-htm.module.js";
 import { useFetched } from "./use_fetched.js";
 import { Icon } from "./icons.js";
 import { iso, moment, when } from "./times.js";
 
-const OWN = "person:owner"; // whoever has the token or the login of this page
+const OWN = "person:owner"; // the owner of the token or the login of this page
 
 export function Notes({ page, conversation }) {
-  const { value, problem, look } = useFetched(conversation, notebooks, 0);
+  const { value, problem, refresh } = useFetched(conversation, notebooks, 0);
   if (problem) return html`<p class="problem" role="alert">${problem}</p>`;
   if (!value) return html`<p class="quiet-text">Loading…</p>`;
-  return value.map((notebook) => html`<${Notebook} key=${notebook.owner} page=${page} notebook=${notebook} look=${look} />`);
+  return value.map((notebook) => html`<${Notebook} key=${notebook.owner} page=${page} notebook=${notebook} refresh=${refresh} />`);
 }
 
-/** The owner's own first, also where it is empty: there a first note can be written. */
+/** The owner's notebook first, also if it is empty, so that a first note can be written. */
 async function notebooks() {
   const [own, all] = await Promise.all([api.memory({ owner: OWN }), api.memory({ limit: 200 })]);
   return [...own.notebooks, ...all.notebooks.filter(({ owner }) => owner !== OWN)];
 }
 
-function Notebook({ page, notebook, look }) {
+function Notebook({ page, notebook, refresh }) {
   const { owner, off, used, max_chars, notes } = notebook;
   const [problem, setProblem] = useState("");
-  /** True once it is so; else it is said why not. */
+  /** True on success; else the problem is shown. */
   const change = async (act) => {
     try {
       await act();
@@ -32,7 +32,7 @@ function Notebook({ page, notebook, look }) {
       setProblem(failure.message);
       return false;
     }
-    await look();
+    await refresh();
     return true;
   };
   const keep = (text, id) => change(() => api.saveNote({ owner, text, ...(id && { id }) }));
@@ -44,22 +44,22 @@ function Notebook({ page, notebook, look }) {
     ${off && html`<p class="quiet-text">Memory is off: new chats begin without these, and nothing is added.</p>`}
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     <ul class="notes">
-      ${notes.map((note) => html`<${Note} key=${note.id} page=${page} note=${note} onKeep=${(text) => keep(text, note.id)}
-        onForget=${() => api.deleteNote(owner, note.id).then(look)} />`)}
+      ${notes.map((note) => html`<${Note} key=${note.id} page=${page} note=${note} onSave=${(text) => keep(text, note.id)}
+        onForget=${() => api.deleteNote(owner, note.id).then(refresh)} />`)}
     </ul>
-    ${!off && html`<${Field} label="New note" verb="Add" onSay=${keep} />`}
+    ${!off && html`<${Field} label="New note" verb="Add" onSubmit=${keep} />`}
     <p class="facts"><span>${used} of ${max_chars} characters</span></p>
   </section>`;
 }
 
-function Note({ page, note, onKeep, onForget }) {
+function Note({ page, note, onSave, onForget }) {
   const [editing, setEditing] = useState(false);
-  const say = async (text) => {
-    const kept = await onKeep(text);
-    if (kept) setEditing(false);
-    return kept;
+  const save = async (text) => {
+    const saved = await onSave(text);
+    if (saved) setEditing(false);
+    return saved;
   };
-  if (editing) return html`<li><${Field} label=${`Note ${note.id}`} verb="Save" text=${note.text} onSay=${say} onLeave=${() => setEditing(false)} /></li>`;
+  if (editing) return html`<li><${Field} label=${`Note ${note.id}`} verb="Save" text=${note.text} onSubmit=${save} onLeave=${() => setEditing(false)} /></li>`;
   return html`<li>
     <p>${note.text}</p>
     <p class="facts">
@@ -72,15 +72,15 @@ function Note({ page, note, onKeep, onForget }) {
   </li>`;
 }
 
-function Field({ label, verb, text = "", onSay, onLeave }) {
+function Field({ label, verb, text = "", onSubmit, onLeave }) {
   const submit = async (event) => {
     event.preventDefault();
     const field = event.target.elements.text;
-    const said = field.value.trim();
-    if (!said) return;
-    // At once, so that what is written meanwhile is not taken away.
+    const written = field.value.trim();
+    if (!written) return;
+    // Cleared at once, so that what is typed during the request is kept.
     if (!onLeave) field.value = "";
-    if (!(await onSay(said)) && !field.value) field.value = said;
+    if (!(await onSubmit(written)) && !field.value) field.value = written;
   };
   const onKey = (event) => {
     if (event.key !== "Escape" || !onLeave) return;

@@ -1,4 +1,4 @@
-// A button that opens a short list of things to do.
+// A button that opens a menu.
 import { html, useLayoutEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 import { Icon } from "./icons.js";
 

@@ -1,18 +1,18 @@
-// Single messages: what a person said, what waits to be taken, notes, and how a turn ended.
+// Single messages: of users, waiting ones, notes, answers of commands, and how a turn ended.
 import { html } from "../vendor/preact-htm.module.js";
 import { Icon, Spinner } from "./icons.js";
 import { Markdown } from "./markdown.js";
 import { memo } from "./memo.js";
 import { iso, moment, when } from "./times.js";
 
-export const Said = memo(function Said({ record: { seq, at, message } }) {
-  return html`<article class="said" data-seq=${seq} aria-label=${message.speaker ?? "You"}>
+export const UserMessage = memo(function UserMessage({ record: { seq, at, message } }) {
+  return html`<article class="user-message" data-seq=${seq} aria-label=${message.speaker ?? "You"}>
     ${message.note && html`<${Note} text=${message.note} />`}
     <div class="bubble">
       ${message.speaker && html`<p class="speaker">${message.speaker}</p>`}
       ${message.quoted && html`<p class="quoted">${message.quoted.replace(/^> ?/gm, "")}</p>`}
       <${Pictures} pictures=${(message.images ?? []).map(sourceOf).filter(Boolean)} />
-      ${message.text && html`<p class="words">${message.text}</p>`}
+      ${message.text && html`<p class="message-text">${message.text}</p>`}
     </div>
     <time datetime=${iso(at)} title=${moment(at)}>${when(at)}</time>
   </article>`;
@@ -29,34 +29,34 @@ function Pictures({ pictures }) {
   </div>`;
 }
 
-/** Written here and in no transcript yet. */
+/** A message that is not in the transcript yet. */
 export function Waiting({ entry, busy, onRetry, onDrop }) {
   const { text, state, error, attachments = [] } = entry;
   const refused = state === "refused";
-  return html`<article class=${`said waiting ${state}`} aria-label="You, on its way">
+  return html`<article class=${`user-message waiting ${state}`} aria-label="You, on its way">
     <div class="bubble">
       <${Pictures} pictures=${attachments.map(sourceOf).filter(Boolean)} />
       ${attachments.filter((each) => !sourceOf(each)).map((each) => html`<p class="attached"><${Icon} name="file" /> ${each.name}</p>`)}
-      ${text && html`<p class="words">${text}</p>`}
+      ${text && html`<p class="message-text">${text}</p>`}
     </div>
-    <p class="fate">
+    <p class="send-state">
       ${refused
         ? html`<span class="error">${error}</span>
             <button type="button" class="link" onClick=${onRetry}>Try again</button>
             <button type="button" class="link" onClick=${onDrop}>Discard</button>`
-        : html`<${Spinner} /> ${fate(entry, busy)}`}
+        : html`<${Spinner} /> ${sendState(entry, busy)}`}
     </p>
   </article>`;
 }
 
-const KEPT = "It is kept here until the gateway has it.";
+const KEPT_NOTICE = "It is kept here until the gateway has it.";
 
-function fate({ state, why }, busy) {
-  if (state === "unsent") return why ? `Not taken yet, ${why.replace(/\.$/, "")}. ${KEPT}` : `Sending… ${KEPT}`;
+function sendState({ state, why }, busy) {
+  if (state === "unsent") return why ? `Not taken yet, ${why.replace(/\.$/, "")}. ${KEPT_NOTICE}` : `Sending… ${KEPT_NOTICE}`;
   return busy ? "Waiting for the running turn" : "Accepted";
 }
 
-/** What the system said to the model: there for whoever wonders, in nobody's way. */
+/** A system note to the model, folded. */
 export function Note({ text, seq }) {
   const plain = text.replace(/^\[System note:\s*/, "").replace(/\](?=\n|$)/, "").trim();
   const short = plain.replace(/\.\s.*$/s, ".");
@@ -64,19 +64,19 @@ export function Note({ text, seq }) {
   return html`<details class="note" data-seq=${seq}><summary>${short}</summary><p>${plain}</p></details>`;
 }
 
-/** Where the model reads a summary of all that stands above; people still read that itself. */
+/** A compaction: the model reads this summary instead of the messages above it. */
 export function Compacted({ text, seq }) {
   return html`<details class="note" data-seq=${seq}>
     <summary>For the model, what stands above is summarised.</summary><div class="prose"><${Markdown} text=${text} /></div>
   </details>`;
 }
 
-/** What a command answered, or why a message failed: said to its sender, in no transcript. */
-export function Answer({ answer: { text, asked, state } }) {
+/** The answer of a command, or why a message failed: it is in no transcript. */
+export function Answer({ answer: { text, command, state } }) {
   const failed = state === "failed" || state === "refused";
-  if (state === "superseded") return html`<p class="turn-end stopped"><${Icon} name="dash" /> Not taken, because it was stopped: ${asked}</p>`;
-  return html`<article class=${failed ? "answer failed" : "answer"} aria-label=${asked ? `Answer to ${asked}` : "Answer"}>
-    ${asked && html`<p class="asked">${asked}</p>`}
+  if (state === "superseded") return html`<p class="turn-end stopped"><${Icon} name="dash" /> Not taken, because it was stopped: ${command}</p>`;
+  return html`<article class=${failed ? "answer failed" : "answer"} aria-label=${command ? `Answer to ${command}` : "Answer"}>
+    ${command && html`<p class="command-text">${command}</p>`}
     <div class="prose"><${Markdown} text=${text} /></div>
   </article>`;
 }
@@ -89,7 +89,7 @@ const ENDS = {
 
 export function TurnEnd({ state, reason }) {
   const [tone, text] = ENDS[state] ?? [];
-  if (!tone) return state === "answered" && reason ? html`<p class="aside">${reason}</p>` : null;
+  if (!tone) return state === "answered" && reason ? html`<p class="remark">${reason}</p>` : null;
   const failed = tone === "failed";
   return html`<div class=${`turn-end ${tone}`}>
     <${Icon} name=${failed ? "cross" : "dash"} />

@@ -1,4 +1,4 @@
-// Whether the page is as narrow as a phone, also when it is turned or its window drawn smaller.
+// Whether the page is as narrow as a phone, updated on resize and rotation.
 import { useEffect, useState } from "../vendor/preact-htm.module.js";
 
 const NARROW = matchMedia("(max-width: 760px)");

@@ -1,32 +1,32 @@
-// Who asks to be let in, and who was: the code that somebody tells lets them in.
+// Pairing: requests, the form for a pairing code, and paired users.
 import { api } from "../api.js";
 import { html, useState } from "../vendor/preact-htm.module.js";
 import { useFetched } from "./use_fetched.js";
 import { Icon } from "./icons.js";
 import { iso, lasted, moment, when } from "./times.js";
 
-const EVERY = 10; // seconds; nobody is told that somebody asks
+const EVERY = 10; // seconds; no event announces a pairing request
 
 export function People({ page, conversation }) {
-  const { value, problem, look } = useFetched(conversation, api.pairing, EVERY);
+  const { value, problem, refresh } = useFetched(conversation, api.pairing, EVERY);
   if (problem) return html`<p class="problem" role="alert">${problem}</p>`;
   if (!value) return html`<p class="quiet-text">Loading…</p>`;
   const { requests, users, locked_until } = value;
   return html`
     <section class="notebook" aria-label="Pairing requests">
       <header><h2>Pairing requests</h2></header>
-      ${requests.length > 0 && html`<${Code} locked=${locked_until} look=${look} />`}
+      ${requests.length > 0 && html`<${Code} locked=${locked_until} refresh=${refresh} />`}
       ${!requests.length && html`<p class="quiet-text">Nobody. Whoever writes to a bot privately and is not allowed gets a code.</p>`}
-      <ul class="notes">${requests.map((each) => html`<${Request} key=${each.principal} request=${each} look=${look} />`)}</ul>
+      <ul class="notes">${requests.map((each) => html`<${Request} key=${each.principal} request=${each} refresh=${refresh} />`)}</ul>
     </section>
     <section class="notebook" aria-label="Paired users">
       ${users.length > 0 && html`<header><h2>Paired users</h2></header>`}
-      <ul class="notes">${users.map((each) => html`<${Person} key=${each.principal} page=${page} person=${each} look=${look} />`)}</ul>
+      <ul class="notes">${users.map((each) => html`<${Person} key=${each.principal} page=${page} person=${each} refresh=${refresh} />`)}</ul>
     </section>`;
 }
 
-/** One field for all: the code says whose it is, and no name that somebody gave themselves does. */
-function Code({ locked, look }) {
+/** One field for all requests: the code identifies the request, a display name does not. */
+function Code({ locked, refresh }) {
   const [problem, setProblem] = useState("");
   const submit = async (event) => {
     event.preventDefault();
@@ -39,7 +39,7 @@ function Code({ locked, look }) {
     } catch (failure) {
       setProblem(failure.message);
     }
-    await look();
+    await refresh();
   };
   return html`<form class="note-field" data-changes onSubmit=${submit}>
       <input name="code" aria-label="The code they tell you" placeholder="The code they tell you" maxlength="40" autocomplete="off" spellcheck=${false} />
@@ -49,8 +49,8 @@ function Code({ locked, look }) {
     ${locked && !problem && html`<p class="quiet-text">No code is taken until ${when(locked)}: too many wrong ones were tried.</p>`}`;
 }
 
-function Request({ request: { principal, user_name, asked_at, expires_at }, look }) {
-  const deny = () => api.deny(principal).then(look, look);
+function Request({ request: { principal, user_name, asked_at, expires_at }, refresh }) {
+  const deny = () => api.deny(principal).then(refresh, refresh);
   return html`<li>
     <p>${user_name && html`<strong>${user_name}</strong> `}${principal}</p>
     <p class="facts">
@@ -60,9 +60,9 @@ function Request({ request: { principal, user_name, asked_at, expires_at }, look
   </li>`;
 }
 
-function Person({ page, person, look }) {
+function Person({ page, person, refresh }) {
   const { principal, user_name, since } = person;
-  const act = () => api.revokePairing(principal).then(look);
+  const act = () => api.revokePairing(principal).then(refresh);
   return html`<li>
     <p>${user_name && html`<strong>${user_name}</strong> `}${principal}</p>
     <p class="facts">

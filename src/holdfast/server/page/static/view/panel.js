@@ -1,4 +1,4 @@
-// What there is besides the words of a session: files, processes, what is remembered, and people.
+// The side panel of a session: files, processes, memory and people.
 import { html } from "../vendor/preact-htm.module.js";
 import { Files } from "./files.js";
 import { Icon } from "./icons.js";

@@ -1,4 +1,4 @@
-// Background processes: what runs, what it says, and how to end it; those of a session as a list.
+// Background processes of a session: their output, and a button to end one.
 import { api } from "../api.js";
 import { html, useLayoutEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 import { useFetched } from "./use_fetched.js";
@@ -6,38 +6,38 @@ import { Icon, Spinner } from "./icons.js";
 import { plain } from "./plain.js";
 import { lasted } from "./times.js";
 
-const EVERY = 2; // seconds; only while somebody looks
-const NEAR = 40; // pixels from the end within which one is taken to read along
+const EVERY = 2; // seconds, while the page is visible
+const NEAR = 40; // pixels from the end that count as the end
 
 export function Processes({ page, conversation }) {
-  const { value: processes, problem, look } = useFetched(conversation, () => api.processes(conversation.id), EVERY);
+  const { value: processes, problem, refresh } = useFetched(conversation, () => api.processes(conversation.id), EVERY);
   if (problem) return html`<p class="problem" role="alert">${problem}</p>`;
   if (!processes) return html`<p class="quiet-text">Loading…</p>`;
   if (!processes.length) return html`<p class="quiet-text">Nothing runs in the background.</p>`;
   return html`<ul class="processes">
-    ${processes.map((process) => html`<${Process} key=${process.id} page=${page} process=${process} session=${conversation.id} told=${conversation} look=${look} />`)}
+    ${processes.map((process) => html`<${Process} key=${process.id} page=${page} process=${process} session=${conversation.id} source=${conversation} refresh=${refresh} />`)}
   </ul>`;
 }
 
-/** `told`: says when there is something newer. `children`: what is to be known besides. */
-export function Process({ page, process, session, told, look, children }) {
+/** `source`: notifies of changes. `children`: more facts. */
+export function Process({ page, process, session, source, refresh, children }) {
   const end = async () => {
     await api.kill(session, process.id);
-    await look();
+    await refresh();
   };
-  const took = (process.ended_at ?? Date.now() / 1000) - process.started_at;
+  const duration = (process.ended_at ?? Date.now() / 1000) - process.started_at;
   const facts = html`
     <span>${process.id}</span>
     ${children}
-    <span>${process.running ? "running" : ended(process)} · ${lasted(took)}</span>
+    <span>${process.running ? "running" : ended(process)} · ${lasted(duration)}</span>
     ${process.running && html`<button type="button" class="link danger" data-changes onClick=${() => page.set({ dialog: { kind: "kill", process, act: end } })}>End</button>`}`;
   const mark = process.running ? html`<${Spinner} />` : html`<${Icon} name=${process.exit_code === 0 ? "check" : "dash"} />`;
   return html`<${Unfolding} mark=${mark} command=${process.command} facts=${facts}>
-    <${Output} process=${process} session=${session} told=${told} />
+    <${Output} process=${process} session=${session} source=${source} />
   <//>`;
 }
 
-/** One that runs, and what it has written where somebody unfolds it. */
+/** A running process, and its output when it is unfolded. */
 export function Unfolding({ mark, command, facts, children }) {
   const [open, setOpen] = useState(false);
   return html`<li>
@@ -58,22 +58,22 @@ function ended({ exit_code, note }) {
   return note || "ended";
 }
 
-function Output({ process, session, told }) {
+function Output({ process, session, source }) {
   const ask = () => api.process(session, process.id);
-  const { value, problem } = useFetched(told, ask, process.running ? EVERY : 0, [process.running]);
+  const { value, problem } = useFetched(source, ask, process.running ? EVERY : 0, [process.running]);
   if (problem) return html`<p class="problem">${problem}</p>`;
   return html`<${Written} text=${value && value.output} label=${`Output of ${process.id}`} />`;
 }
 
-/** The end of what was written; whoever is at its end stays there while it grows. */
+/** The end of the output; at its end, the view follows new output. */
 export function Written({ text, label }) {
   const box = useRef(null);
-  const along = useRef(true);
+  const atEnd = useRef(true);
   useLayoutEffect(() => {
-    if (along.current) box.current.scrollTop = box.current.scrollHeight;
+    if (atEnd.current) box.current.scrollTop = box.current.scrollHeight;
   }, [text]);
   const onScroll = ({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
-    along.current = scrollHeight - scrollTop - clientHeight < NEAR;
+    atEnd.current = scrollHeight - scrollTop - clientHeight < NEAR;
   };
   return html`<pre ref=${box} tabindex="0" role="region" aria-label=${label} onScroll=${onScroll}><code>${text === null ? "…" : plain(text) || "(no output yet)"}</code></pre>`;
 }

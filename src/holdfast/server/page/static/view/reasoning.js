@@ -1,4 +1,4 @@
-// What a model thought, folded away.
+// The reasoning of a model, folded.
 import { html, useState } from "../vendor/preact-htm.module.js";
 import { Icon, Spinner } from "./icons.js";
 import { Markdown } from "./markdown.js";

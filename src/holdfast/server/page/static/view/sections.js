@@ -1,4 +1,4 @@
-// The way between the chats and the dashboard, and between the views of that.
+// The navigation between the chats and the dashboard, and between its views.
 import { html } from "../vendor/preact-htm.module.js";
 import { FIRST, VIEWS } from "../views.js";
 import { useFetched } from "./use_fetched.js";
@@ -20,8 +20,8 @@ export function Views({ page }) {
   </ul>`;
 }
 
-/** Asked for when something is heard of, and not again where nothing is. */
+/** Requested after each event, and not polled. */
 function Count({ page, ask }) {
   const { value } = useFetched(page.changes, ask, 0);
-  return value ? html`<span class="count">${value}<span class="offstage"> waiting</span></span>` : null;
+  return value ? html`<span class="count">${value}<span class="visually-hidden"> waiting</span></span>` : null;
 }

@@ -1,4 +1,4 @@
-// The side: the way to the dashboard and its views, or the chats: begin one, find one, open one.
+// The sidebar: the navigation of the dashboard, or the list of chats with its search.
 import { useObservable } from "../observable.js";
 import { html, useEffect, useRef } from "../vendor/preact-htm.module.js";
 import { Found } from "./search_results.js";
@@ -11,7 +11,7 @@ export function Sidebar({ page, narrow }) {
   const list = useRef(null);
   const closed = narrow && !page.drawer;
   const onKey = (event) => walk(event, list.current);
-  // Also for the chat that is open already, which is no change of address.
+  // Also for the chat that is open already, where the address does not change.
   const onClick = (event) => event.target.closest("a") && page.set({ drawer: false });
   return html`<nav class=${page.drawer ? "sidebar open" : "sidebar"} aria-label=${page.view ? "Dashboard" : "Chats"} inert=${closed} ref=${list} onKeyDown=${onKey} onClick=${onClick}>
     <header>
@@ -84,7 +84,7 @@ export const ChatLink = memo(function ChatLink({ session, open }) {
   </a>`;
 });
 
-/** Arrows walk the list, from the search field on. */
+/** Arrow keys move through the list, starting at the search field. */
 function walk(event, list) {
   const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (!by) return;

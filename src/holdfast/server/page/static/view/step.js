@@ -1,4 +1,4 @@
-// A tool step: one line that says what was done, and unfolds to what went in and came out.
+// A tool step: one line with a summary, which unfolds to its input and output.
 import { useObservable } from "../observable.js";
 import { html, useEffect, useState } from "../vendor/preact-htm.module.js";
 import { Code } from "./code.js";
@@ -7,7 +7,7 @@ import { Icon, Spinner } from "./icons.js";
 import { plain } from "./plain.js";
 import { lasted } from "./times.js";
 
-const SHOWN = 20_000; // characters of output that are drawn before somebody asks for all
+const SHOWN = 20_000; // characters of output that are drawn before "Show all"
 
 const ENDS = {
   ok: ["check", "done", "good"],
@@ -18,7 +18,7 @@ const ENDS = {
   unknown: ["question", "outcome unknown", "uncertain"],
 };
 
-const TAKEN_UP = {
+const RECOVERIES = {
   attached: ["went on", "The gateway was away meanwhile; the call had run on"],
   replayed: ["run again", "The gateway was away meanwhile; the call was run again"],
 };
@@ -31,19 +31,19 @@ const ICONS = {
 export const iconOf = (tool) => ICONS[tool] ?? "tool";
 
 /**
- * A call with its result, or one that runs, waits its turn or was cut. One view for all of these:
- * a step that somebody has unfolded stays so when it ends.
+ * A call that is finished, running, waiting or interrupted. One component for all of these:
+ * an unfolded step stays unfolded when it ends.
  */
 export function Step({ call, result, began, live, running, ask }) {
   useObservable(result ? null : live);
   const runs = !result && live.runs(call.id);
   const elapsed = useElapsed(runs ? live.since.get(call.id) : null);
   const seconds = result ? (began === null ? NaN : result.at - began) : elapsed;
-  const [icon, said, tone] = result ? ended(result) : open(runs, running);
+  const [icon, label, tone] = result ? ended(result) : open(runs, running);
   const output = result ? result.message.text : (live.outputs.get(call.id) ?? "");
-  const state = html`<span class=${`outcome ${tone}`} title=${said}>
+  const state = html`<span class=${`outcome ${tone}`} title=${label}>
     ${icon ? html`<${Icon} name=${icon} />` : html`<${Spinner} />`}
-    <span class="offstage">${said}</span>
+    <span class="visually-hidden">${label}</span>
   </span>`;
   return html`<${Folded} call=${call} result=${result} state=${state} seconds=${seconds} output=${output} growing=${runs} tone=${tone} ask=${ask} />`;
 }
@@ -68,36 +68,36 @@ function useElapsed(since) {
 function Folded({ call, result, state, seconds, output, growing, tone, ask }) {
   const [open, setOpen] = useState(false);
   const { name, short } = summary(call);
-  const took = Number.isNaN(seconds) ? "" : lasted(seconds);
-  const taken = TAKEN_UP[result?.message.taken_up];
+  const duration = Number.isNaN(seconds) ? "" : lasted(seconds);
+  const recovery = RECOVERIES[result?.message.taken_up];
   return html`<details class=${`step ${tone}`} open=${open} onToggle=${(event) => setOpen(event.currentTarget.open)}>
     <summary>
       <${Icon} name=${iconOf(call.name)} />
       <span class="name">${name}</span>
       <span class="short">${short}</span>
-      ${taken && html`<span class="taken-up" title=${taken[1]}>${taken[0]}</span>`}
-      <span class="took">${took}</span>
+      ${recovery && html`<span class="recovery" title=${recovery[1]}>${recovery[0]}</span>`}
+      <span class="duration">${duration}</span>
       ${state}
       <span class="fold"><${Icon} name="right" /></span>
     </summary>
-    ${open && html`<${Inside} call=${call} result=${result} cut=${output} growing=${growing} ask=${ask} />`}
+    ${open && html`<${StepDetails} call=${call} result=${result} shortened=${output} growing=${growing} ask=${ask} />`}
   </details>`;
 }
 
-function Inside({ call, result, cut, growing, ask }) {
+function StepDetails({ call, result, shortened, growing, ask }) {
   const given = argumentsOf(call);
-  const { output, problem } = useFullOutput(result, cut, ask);
-  return html`<div class="inside">
+  const { output, problem } = useFullOutput(result, shortened, ask);
+  return html`<div class="step-details">
     <${Part} title=${given.title} text=${given.text} language=${given.language} />
-    ${problem && html`<p class="problem" role="alert">What follows these ${cut.length.toLocaleString()} characters could not be loaded: ${problem}</p>`}
+    ${problem && html`<p class="problem" role="alert">What follows these ${shortened.length.toLocaleString()} characters could not be loaded: ${problem}</p>`}
     ${output
       ? html`<${Output} text=${output} growing=${growing} />`
       : html`<p class="empty">${growing ? "No output yet." : "No output."}</p>`}
   </div>`;
 }
 
-/** What came with the transcript, until all of it is there: that is asked for when somebody looks. */
-function useFullOutput(result, cut, ask) {
+/** The shortened output of the transcript, until the full output is loaded. */
+function useFullOutput(result, shortened, ask) {
   const [state, setState] = useState({ output: null, problem: "" });
   useEffect(() => {
     if (!result?.full_length) return undefined;
@@ -110,7 +110,7 @@ function useFullOutput(result, cut, ask) {
       current = false;
     };
   }, [result?.seq]);
-  return { output: state.output ?? cut, problem: state.problem };
+  return { output: state.output ?? shortened, problem: state.problem };
 }
 
 function Part({ title, text, language }) {
@@ -122,29 +122,29 @@ function Part({ title, text, language }) {
 
 function Output({ text, growing }) {
   const [whole, setWhole] = useState(false);
-  const words = plain(text);
-  const cut = !whole && words.length > SHOWN;
-  // What is still growing is interesting at its end.
-  const shown = !cut ? words : growing ? words.slice(-SHOWN) : words.slice(0, SHOWN);
+  const output = plain(text);
+  const shortened = !whole && output.length > SHOWN;
+  // Of growing output, the end is shown.
+  const shown = !shortened ? output : growing ? output.slice(-SHOWN) : output.slice(0, SHOWN);
   return html`<figure class="code output">
-    <figcaption><span>${growing ? "Output so far" : "Output"}</span><${CopyButton} text=${words} /></figcaption>
+    <figcaption><span>${growing ? "Output so far" : "Output"}</span><${CopyButton} text=${output} /></figcaption>
     <pre tabindex="0"><code>${shown}</code></pre>
-    ${cut && html`<button type="button" class="quiet" onClick=${() => setWhole(true)}>
-      Show all ${words.length.toLocaleString()} characters
+    ${shortened && html`<button type="button" class="quiet" onClick=${() => setWhole(true)}>
+      Show all ${output.length.toLocaleString()} characters
     </button>`}
   </figure>`;
 }
 
-/** What a call does, in a few words: its most telling argument. */
+/** A short summary of a call: its main argument. */
 export function summary({ name, arguments: given }) {
   const parsed = parse(given);
   if (parsed === null) return { name, short: given.slice(0, 200) };
   const action = typeof parsed.action === "string" ? parsed.action : "";
-  const telling = ["command", "path", "pattern", "url", "query", "id", "text"]
+  const mainArgument = ["command", "path", "pattern", "url", "query", "id", "text"]
     .map((key) => parsed[key])
     .find((value) => typeof value === "string" && value);
   const tasks = Array.isArray(parsed.tasks) ? parsed.tasks.map((each) => each?.task ?? "").join(" · ") : null;
-  const short = tasks ?? telling ?? Object.values(parsed).find((value) => typeof value === "string") ?? "";
+  const short = tasks ?? mainArgument ?? Object.values(parsed).find((value) => typeof value === "string") ?? "";
   return { name: action ? `${name} ${action}` : name, short: short === action ? "" : short.slice(0, 200) };
 }
 

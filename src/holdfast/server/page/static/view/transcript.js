@@ -1,4 +1,4 @@
-// The conversation: what is committed, what is live and what is on its way, and where one reads.
+// The conversation: committed records, the live step, waiting messages, and the scroll position.
 import { useObservable } from "../observable.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 import { Chunk, chunks } from "./chunks.js";
@@ -7,10 +7,10 @@ import { Live } from "./live.js";
 import { Answer, Waiting } from "./messages.js";
 
 const NEAR = 80; // pixels from the end that still count as being at the end
-const AHEAD = 1500; // pixels before the beginning at which older records are asked for
+const AHEAD = 1500; // pixels before the beginning at which older records are requested
 
-/** `beside`: {Reply, Turn, figures}, what is drawn beside each reply and behind each turn; null: nothing. */
-export function Transcript({ conversation, seek, beside = null }) {
+/** `annotations`: {Reply, Turn, stats}, drawn with each reply and after each turn; null: none. */
+export function Transcript({ conversation, seek, annotations = null }) {
   useObservable(conversation);
   const scroller = useRef(null);
   const follow = useFollowing(scroller, conversation);
@@ -21,9 +21,9 @@ export function Transcript({ conversation, seek, beside = null }) {
       <div class="column" ref=${follow.content} onClick=${follow.onClick}>
         ${conversation.more && html`<p class="older"><${Spinner} /> Loading what came before…</p>`}
         ${early.map((answer) => html`<${Answer} key=${`answer-${answer.id}`} answer=${answer} />`)}
-        ${chunks(conversation).map((chunk) => html`<${Chunk} key=${chunk.place} chunk=${chunk} conversation=${conversation} beside=${beside} />`)}
+        ${chunks(conversation).map((chunk) => html`<${Chunk} key=${chunk.index} chunk=${chunk} conversation=${conversation} annotations=${annotations} />`)}
         <${Live} conversation=${conversation} />
-        <${OnItsWay} conversation=${conversation} outbox=${conversation.outbox} onSaid=${follow.toEnd} />
+        <${WaitingMessages} conversation=${conversation} outbox=${conversation.outbox} onSent=${follow.toEnd} />
       </div>
     </div>
     ${follow.away && html`<button type="button" class="to-end" onClick=${follow.toEnd}>
@@ -32,11 +32,11 @@ export function Transcript({ conversation, seek, beside = null }) {
   </div>`;
 }
 
-/** At the end, the view stays at the end whatever grows; once scrolled away, it stays put. */
+/** At the end, the view follows the end; once scrolled away, it keeps its position. */
 function useFollowing(scroller, conversation) {
   const content = useRef(null);
   const atEnd = useRef(true);
-  const top = useRef(0); // where the view was when it was last looked at
+  const top = useRef(0); // the last known scroll position
   const [away, setAway] = useState(false);
   const toEnd = () => {
     atEnd.current = true;
@@ -44,8 +44,8 @@ function useFollowing(scroller, conversation) {
     top.current = scroller.current.scrollTop;
     setAway(false);
   };
-  // An event tells of a scroll that is over; what came below since is no reason to stay behind. Only who
-  // went up has left the end.
+  // A scroll event is late: content that was added below since does not mean that the user scrolled. Only
+  // scrolling up leaves the end.
   const onScroll = () => {
     const { scrollTop, scrollHeight, clientHeight } = scroller.current;
     const near = scrollHeight - scrollTop - clientHeight < NEAR;
@@ -54,7 +54,7 @@ function useFollowing(scroller, conversation) {
     setAway(!atEnd.current);
     if (scrollTop < AHEAD) conversation.older();
   };
-  // Who unfolds a step wants to read it, not to see it scroll away.
+  // An unfolded step should be read, not scroll away.
   const onClick = (event) => {
     if (event.target.closest("summary")) atEnd.current = false;
   };
@@ -72,8 +72,8 @@ function useFollowing(scroller, conversation) {
   return { content, away, toEnd, onScroll, onClick, leave: () => (atEnd.current = false) };
 }
 
-/** What one reads stays where it is when older records are put before it. Browsers see to that
- * in part, some not at all; what they leave is made good here. */
+/** The visible records keep their position when older ones are added before them. Browsers do that
+ * in part, some not at all; the rest is corrected here. */
 function useKeptPlace(scroller, conversation) {
   const first = conversation.records[0]?.seq;
   const drawn = useRef(first);
@@ -95,7 +95,7 @@ function firstSeen(scroller) {
   return null;
 }
 
-/** Opens at the place that a search found. */
+/** Scrolls to the record that a search found. */
 function useSought(scroller, conversation, seek, follow) {
   useEffect(() => {
     if (!seek || conversation.loading) return;
@@ -104,20 +104,20 @@ function useSought(scroller, conversation, seek, follow) {
       requestAnimationFrame(() => {
         const found = scroller.current?.querySelector(`[data-seq="${Number(seek)}"]`);
         found?.scrollIntoView({ block: "center" });
-        found?.classList.add("sought");
+        found?.classList.add("search-target");
       });
     });
   }, [conversation, conversation.loading, seek]);
 }
 
-/** Who says something wants to see what comes of it, wherever they were reading. */
-function OnItsWay({ conversation, outbox, onSaid }) {
+/** Sending a message scrolls to the end. */
+function WaitingMessages({ conversation, outbox, onSent }) {
   useObservable(outbox, conversation.live);
   const newest = outbox.of(conversation.id).at(-1)?.message_id;
   useEffect(() => {
-    if (newest) onSaid();
+    if (newest) onSent();
   }, [newest]);
-  // By the id we gave it: the stream may tell of a message before its own request is answered.
+  // By the id of the page: the stream may have a message before its request is answered.
   const ours = new Set(outbox.of(conversation.id).map((entry) => entry.message_id));
   const queued = (conversation.live.step?.queued ?? []).filter((each) => !ours.has(each.message_id));
   return html`

@@ -1,15 +1,15 @@
-// Something of a session, or of the gateway, that is asked for while it is looked at.
+// A value of the API that is loaded while its view is visible.
 import { useEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 
 /**
- * Asks at once, whenever `told` says that it has something newer (its `last` is another), and every
- * `every` seconds while the page is seen. An answer that comes after a newer one was asked for is
- * not shown.
+ * Requests at once, whenever `source` has something newer (its `last` changed), and every
+ * `every` seconds while the page is visible. The answer to an older request is
+ * ignored.
  */
-export function useFetched(told, ask, every, depends = []) {
+export function useFetched(source, ask, every, depends = []) {
   const [state, setState] = useState({ value: null, problem: "" });
   const turn = useRef(0);
-  const look = async () => {
+  const refresh = async () => {
     const mine = ++turn.current;
     try {
       const value = await ask();
@@ -19,18 +19,18 @@ export function useFetched(told, ask, every, depends = []) {
     }
   };
   useEffect(() => {
-    look();
-    let last = told.last;
-    const ends = told.subscribe(() => {
-      if (told.last !== last) look();
-      last = told.last;
+    refresh();
+    let last = source.last;
+    const ends = source.subscribe(() => {
+      if (source.last !== last) refresh();
+      last = source.last;
     });
-    const timer = every && setInterval(() => document.hidden || look(), every * 1000);
+    const timer = every && setInterval(() => document.hidden || refresh(), every * 1000);
     return () => {
       turn.current += 1;
       ends();
       clearInterval(timer);
     };
-  }, [told, ...depends]);
-  return { ...state, look };
+  }, [source, ...depends]);
+  return { ...state, refresh };
 }

@@ -1,4 +1,4 @@
-// What a new chat shows: what one could say.
+// A new chat: suggestions for a first message.
 import { html } from "../vendor/preact-htm.module.js";
 import { Logo } from "./icons.js";
 
@@ -19,8 +19,8 @@ export function Welcome({ page }) {
       ? html`A demo answers until a model is set up, by <code>holdfast setup</code> in a terminal. It needs no key and uses the real tools:`
       : "What you send is kept and answered, whatever happens to this page or to the gateway."}</p>
     <ul>
-      ${(demo ? DEMO : OTHERS).map((words) => html`<li key=${words}>
-        <button type="button" onClick=${() => page.compose(words)}>${words}</button>
+      ${(demo ? DEMO : OTHERS).map((text) => html`<li key=${text}>
+        <button type="button" onClick=${() => page.compose(text)}>${text}</button>
       </li>`)}
     </ul>
   </div>`;
