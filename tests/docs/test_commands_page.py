@@ -4,7 +4,7 @@ import re
 
 from tests.support.doc_pages import Pages
 
-from holdfast.core.people.commands import COMMANDS, CommandSpec, Permission
+from holdfast.core.commands import COMMANDS, CommandSpec, Permission
 
 
 def _line(spec: CommandSpec) -> str:

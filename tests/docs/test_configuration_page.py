@@ -10,12 +10,11 @@ from msgspec import inspect
 from tests.support.doc_pages import REPO, Pages
 
 from holdfast.config import ConfigError, load
-from holdfast.config.platforms import find_plugin
+from holdfast.config.platforms import BUILT_IN_PLUGINS, find_plugin
 from holdfast.config.rules import KEY_VARIABLES
-from holdfast.config.schema import unwrap_optional
+from holdfast.config.validation import unwrap_optional
 from holdfast.core.config.changes import ChangeEffect, change_effect
 from holdfast.core.config.settings import TOOLSETS, PlatformSettings, Settings
-from holdfast.core.ports.platform_plugin import BUILT_IN_PLUGINS
 
 
 def keys(node: inspect.Type, path: str = "") -> Iterator[tuple[str, str]]:

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from tests.support.doc_pages import Pages
 
 from holdfast.cli.root import cli
+from holdfast.core.commands import COMMANDS_BY_NAME
 from holdfast.core.jobs.job import HOME, NOWHERE, ORIGIN, MissedRunPolicy, OverlapPolicy, RunSession
 from holdfast.core.jobs.parser import parse_job, parse_schedule, split_zone
-from holdfast.core.people.commands import COMMANDS_BY_NAME
 
 NOW = datetime(2026, 11, 16, tzinfo=UTC).timestamp()
 

@@ -9,8 +9,8 @@ from tests.support.doc_pages import Pages
 from tests.support.gateway_harness import GatewayHarness, Until, until
 
 from holdfast.agent.memory.provider_guard import ProviderLimits
+from holdfast.core.commands import COMMANDS_BY_NAME
 from holdfast.core.messages.transcript import NoteMessage
-from holdfast.core.people.commands import COMMANDS_BY_NAME
 from holdfast.core.people.memory import MemoryHook, MemoryProviderContext
 
 __all__ = ["until"]

@@ -3,8 +3,7 @@
 import pytest
 from tests.support.doc_pages import REPO, Pages
 
-from holdfast.config.platforms import find_plugin
-from holdfast.core.ports.platform_plugin import BUILT_IN_PLUGINS
+from holdfast.config.platforms import BUILT_IN_PLUGINS, find_plugin
 
 OUTSIDE = [
     name

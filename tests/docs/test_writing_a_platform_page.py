@@ -4,8 +4,8 @@ import tomllib
 
 from tests.support.doc_pages import REPO, Pages
 
+from holdfast.config.platforms import PLUGIN_ENTRY_POINTS
 from holdfast.core.ports.capabilities import Capabilities
-from holdfast.core.ports.platform_plugin import PLUGIN_ENTRY_POINTS
 from holdfast.testing.conformance import PlatformHarness, VendorFault
 
 PAGE = "docs/writing-a-platform.md"

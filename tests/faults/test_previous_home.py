@@ -36,7 +36,7 @@ APPEND_ONLY_TABLES = (
 )
 
 
-# Options and keys of the command line that have a new name; stored values have none.
+# Options, keys and shown platform names that are new on the command line; stored values are not.
 RENAMED_OPTIONS = {"--children": "--subagents"}
 RENAMED_KEYS = {
     "about": "topic",
@@ -48,6 +48,7 @@ RENAMED_KEYS = {
     "room": "max_chars",
     "whole": "full_length",
 }
+SHOWN_PLATFORMS = {"house": "internal"}
 
 
 class UpgradedGateway(ProcessHarness):
@@ -492,7 +493,9 @@ def contains_all(before: Any, now: Any) -> bool:
     if isinstance(before, dict):
         return isinstance(now, dict) and all(
             (name := key if key in now else RENAMED_KEYS.get(key)) in now
-            and contains_all(value, now[name])
+            and contains_all(
+                SHOWN_PLATFORMS.get(value, value) if key == "platform" else value, now[name]
+            )
             for key, value in before.items()
         )
     if isinstance(before, list):

@@ -12,6 +12,7 @@ import pytest
 from tests.support.gateway_harness import Clock, GatewayHarness
 
 from holdfast.agent.memory.notes import Notes
+from holdfast.core.commands import COMMANDS, COMMANDS_BY_NAME, parse_command_word
 from holdfast.core.config.settings import ChatSettings, PlatformSettings, SendSettings, Settings
 from holdfast.core.errors import NotAllowed
 from holdfast.core.ids import ApprovalId, CallId, DeliveryId, PrincipalId, SessionId, TurnId
@@ -19,7 +20,6 @@ from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import ChatType, Source
 from holdfast.core.people.approval import OPERATOR, REQUESTER, Approval
-from holdfast.core.people.commands import COMMANDS, COMMANDS_BY_NAME, parse_command_word
 from holdfast.gateway.approvals.prompt import approval_buttons
 from holdfast.gateway.inbound.access import (
     AccessPolicy,

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from holdfast.core.ports.platform_plugin import BUILT_IN_PLUGINS
+from holdfast.config.platforms import BUILT_IN_PLUGINS
 
 ALWAYS_OPEN = ("api", "web")
 LIBRARIES = ("discord", "slack_sdk", "nio", "slixmpp", "aiosmtplib", "imap_tools", "olm")

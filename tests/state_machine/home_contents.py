@@ -6,12 +6,12 @@ import apsw
 import msgspec
 from tests.state_machine.home import Home
 
+from holdfast.core.commands import parse_command_word
 from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.jobs.job import Job, JobId, JobRun
 from holdfast.core.messages.inbox import END_STATES, BusyMode, InboxRow, InboxState
 from holdfast.core.messages.outbox import DeliveryRow
 from holdfast.core.messages.transcript import Message, TranscriptRecord
-from holdfast.core.people.commands import parse_command_word
 from holdfast.core.sessions.session import SessionRow
 from holdfast.core.turns.turn import TurnRow
 from holdfast.gateway.commands.command import parse_command

@@ -6,7 +6,7 @@ from typing import Any
 from tests.support.gateway_harness import GatewayHarness
 
 from holdfast.core.messages.outbox import DeliveryRow, DeliveryState
-from holdfast.gateway.outbound.resend import resend
+from holdfast.gateway.outbound.operator_resend import resend
 from holdfast.testing.simulated.service import ChatService
 
 

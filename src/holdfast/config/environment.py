@@ -13,6 +13,7 @@ from holdfast.config.document import RawConfig, read_text
 from holdfast.config.errors import ConfigError, KeyPath, closest_match, config_error, is_secret_path
 from holdfast.config.platforms import (
     ACCOUNTS,
+    BUILT_IN_PLUGINS,
     PLATFORMS,
     UnknownPluginSettings,
     account_schema,
@@ -21,8 +22,7 @@ from holdfast.config.platforms import (
     plugin_schema,
 )
 from holdfast.config.renamed import renamed_variable
-from holdfast.config.schema import Node, describe, settings_schema, unwrap_optional
-from holdfast.core.ports.platform_plugin import BUILT_IN_PLUGINS
+from holdfast.config.validation import Node, describe, settings_schema, unwrap_optional
 
 _ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$"}

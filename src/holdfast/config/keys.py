@@ -25,7 +25,7 @@ from holdfast.config.platforms import (
     plugin_schema,
 )
 from holdfast.config.renamed import renamed_key
-from holdfast.config.schema import Node, describe, is_valid, settings_schema, unwrap_optional
+from holdfast.config.validation import Node, describe, is_valid, settings_schema, unwrap_optional
 
 _NAME_PART = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([^."'\s][^."']*?))\s*(\.|$)""")
 _TABLES = (inspect.StructType, inspect.DictType)

@@ -15,8 +15,8 @@ from holdfast.config.errors import config_error
 from holdfast.config.home import home_warnings
 from holdfast.config.platforms import PLATFORMS, check_platforms, convert_platforms
 from holdfast.config.rules import check_rules, detect_provider
-from holdfast.config.schema import check_settings
 from holdfast.config.secrets import resolve_secrets
+from holdfast.config.validation import check_settings
 from holdfast.core.config.settings import Settings
 from holdfast.core.config.versions import CONFIG_FILE, ENV_FILE
 from holdfast.core.secrets import Secret

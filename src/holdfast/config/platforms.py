@@ -11,17 +11,31 @@ from msgspec import inspect
 
 from holdfast.config.document import RawConfig
 from holdfast.config.errors import ConfigError, KeyPath, closest_match
-from holdfast.config.schema import check_table, describe
+from holdfast.config.validation import check_table, describe
 from holdfast.core.config.settings import DEFAULT_ACCOUNT, PlatformSettings
 from holdfast.core.errors import HoldfastError
-from holdfast.core.ports.platform_plugin import (
-    BUILT_IN_PLUGINS,
-    PLUGIN_ENTRY_POINTS,
-    PlatformPlugin,
-)
+from holdfast.core.ports.platform_plugin import PlatformPlugin
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+PLUGIN_ENTRY_POINTS = "holdfast.platforms"  # the entry point group of installed plugins
+
+# Where the built-in plugins are declared. A module is imported only if the configuration names its
+# platform: a plugin costs nothing until then.
+BUILT_IN_PLUGINS: Mapping[str, str] = {
+    "api": "holdfast.platforms.api.plugin:PLUGIN",
+    "web": "holdfast.platforms.web.plugin:PLUGIN",
+    "simulated": "holdfast.testing.simulated.plugin:PLUGIN",
+    "telegram": "holdfast.platforms.telegram.plugin:PLUGIN",
+    "discord": "holdfast.platforms.discord.plugin:PLUGIN",
+    "slack": "holdfast.platforms.slack.plugin:PLUGIN",
+    "matrix": "holdfast.platforms.matrix.plugin:PLUGIN",
+    "email": "holdfast.platforms.email.plugin:PLUGIN",
+    "xmpp": "holdfast.platforms.xmpp.plugin:PLUGIN",
+    "irc": "holdfast.platforms.irc.plugin:PLUGIN",
+    "webhook": "holdfast.platforms.webhook.plugin:PLUGIN",
+}
 
 PLATFORMS = "platforms"
 ACCOUNTS = "accounts"

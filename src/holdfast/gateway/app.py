@@ -48,7 +48,7 @@ from holdfast.gateway.commands.command import Command
 from holdfast.gateway.commands.dispatcher import CommandDispatcher
 from holdfast.gateway.inbound.access import AccessPolicy, Action, DeniedAccessAudit, principal_of
 from holdfast.gateway.inbound.attachments import AttachmentIntake, StoreFile
-from holdfast.gateway.inbound.group_policy import GroupPolicy, InboundPolicy
+from holdfast.gateway.inbound.inbound_policy import GroupPolicy, InboundPolicy
 from holdfast.gateway.inbound.intake import GatewayIntake
 from holdfast.gateway.inbound.pairing import PairedUsers, PairingRequests, PairingService
 from holdfast.gateway.inbound.router import Router

@@ -1,1 +1,5 @@
-"""Chat platforms: one folder each, all behind the `Platform` port."""
+"""Chat platforms: one folder each, all behind the `Platform` port.
+
+To add one: a folder whose `plugin.py` has a `PLUGIN`, and a line in `BUILT_IN_PLUGINS`
+(`config/platforms.py`).
+"""

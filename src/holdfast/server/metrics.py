@@ -72,7 +72,7 @@ class Metrics:
         totals: Callable[[], ProcessTotals],
         prices: Callable[[], Prices],
     ) -> None:
-        """`document` reads the disk, and is asked in a thread."""
+        """`status_report` reads the disk, so it is called in a thread."""
         self._reads = reads
         self._fresh_snapshot = fresh_snapshot
         self._status_report = status_report

@@ -1,5 +1,9 @@
 """What a process hands over to its successor, and who starts that one.
 
+Sockets reach a successor in one of three ways: it inherits them when this process starts it
+(`system/sockets.py` `adopt_inherited`), it connects and receives them (`run --replace`:
+`cli/gateway/takeover.py`, `system/socket_handover.py`), or the supervisor keeps them for it.
+
 Copies of the listening sockets are kept from the moment the listener closes its own: connections
 are queued by the kernel at all times, and never refused.
 """

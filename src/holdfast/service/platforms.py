@@ -8,13 +8,18 @@ from typing import Any
 import msgspec
 
 from holdfast.config import Config
-from holdfast.config.platforms import PluginUnusable, UnknownPluginSettings, find_plugin
+from holdfast.config.platforms import (
+    BUILT_IN_PLUGINS,
+    PluginUnusable,
+    UnknownPluginSettings,
+    find_plugin,
+)
 from holdfast.core.config.settings import DEFAULT_ACCOUNT, PlatformSettings
 from holdfast.core.errors import ConnectRefused, NotConnected
 from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.ports.capabilities import Capabilities
 from holdfast.core.ports.platform import Intake, Platform
-from holdfast.core.ports.platform_plugin import BUILT_IN_PLUGINS, PluginContext
+from holdfast.core.ports.platform_plugin import PluginContext
 from holdfast.core.ports.runtime import Clock, IdFactory
 from holdfast.core.secrets import Secret
 from holdfast.system.credential_locks import CredentialIdentity

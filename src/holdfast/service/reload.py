@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.config import Config, ConfigError
 from holdfast.config.loader import ConfigFingerprint, config_files, fingerprint, reload_config
+from holdfast.config.platforms import BUILT_IN_PLUGINS
 from holdfast.core.config.versions import (
     ConfigSource,
     ConfigStatus,
@@ -20,7 +21,6 @@ from holdfast.core.config.versions import (
 )
 from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.ports.platform import Platform
-from holdfast.core.ports.platform_plugin import BUILT_IN_PLUGINS
 from holdfast.core.ports.runtime import Clock, IdFactory
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.agents.factory import AgentConfig

@@ -1,4 +1,4 @@
-"""The registry of all tools, and the toolboxes that agents get."""
+"""The tools that need nothing of the gateway, and the toolboxes that agents get."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -77,8 +77,8 @@ def _make_toolbox(tools: Iterable[Tool]) -> Toolbox:
 
 
 def default_tools(settings: RunnerSettings) -> tuple[Tool, ...]:
-    """The tools of every gateway, in the order in which models see them. `ToolsetBuilder` adds
-    those that need parts of the gateway."""
+    """The tools of every gateway, in the order in which models see them. `ToolsetBuilder`
+    (`service/toolsets.py`) adds those that need parts of the gateway."""
     return (
         TerminalTool(limit=settings.command_timeout),
         ProcessTool(),

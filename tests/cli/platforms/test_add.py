@@ -15,10 +15,10 @@ from tests.support.command_line import Cli, Terminal
 from holdfast.cli.platforms.add import AddAccountOptions, AddedAccount, add_account
 from holdfast.config import load
 from holdfast.config.environment import read_dotenv
-from holdfast.config.platforms import find_plugin
+from holdfast.config.platforms import BUILT_IN_PLUGINS, find_plugin
 from holdfast.config.toml_edit import patch_table
 from holdfast.core.errors import HoldfastError
-from holdfast.core.ports.platform_plugin import BUILT_IN_PLUGINS, SetupQuestion
+from holdfast.core.ports.platform_plugin import SetupQuestion
 
 MINE = '# mine\n[gateway]\nport = 9000\n\n[platforms.telegram]  # a bot\nallow = ["1"]\n'
 PIGEON = """

@@ -10,8 +10,8 @@ import pytest
 from tests.support.gateway_harness import GatewayHarness, Until
 from tests.support.store_file import open_read_only
 
+from holdfast.core.commands import COMMANDS
 from holdfast.core.config.settings import PlatformSettings
-from holdfast.core.people.commands import COMMANDS
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.store.sqlite.store import SqliteStore
 

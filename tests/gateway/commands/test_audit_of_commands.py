@@ -8,8 +8,8 @@ import pytest
 from tests.support.audit_rows import ANN, audit_rows
 from tests.support.gateway_harness import GatewayHarness
 
+from holdfast.core.commands import COMMANDS
 from holdfast.core.config.settings import PlatformSettings, Settings
-from holdfast.core.people.commands import COMMANDS
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.store.sqlite.writes.audit_log import AUDITED_EFFECTS
 

@@ -7,11 +7,7 @@ import pytest
 from tests.support.gateway_harness import Call, GatewayHarness
 from tests.support.replies import last_reply, session_of
 
-from holdfast.core.config.settings import PlatformSettings, Settings
-from holdfast.core.ids import PrincipalId
-from holdfast.core.messages.inbox import BusyMode, Inbound, InboxState
-from holdfast.core.messages.source import Source, build_session_key
-from holdfast.core.people.commands import (
+from holdfast.core.commands import (
     COMMANDS,
     COMMANDS_BY_NAME,
     CommandSpec,
@@ -19,6 +15,10 @@ from holdfast.core.people.commands import (
     Permission,
     command_menu,
 )
+from holdfast.core.config.settings import PlatformSettings, Settings
+from holdfast.core.ids import PrincipalId
+from holdfast.core.messages.inbox import BusyMode, Inbound, InboxState
+from holdfast.core.messages.source import Source, build_session_key
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import TurnState
 from holdfast.gateway.commands.command import CommandRequest, parse_command, text_for_agent

@@ -13,7 +13,7 @@ from holdfast.core.errors import NotAddressed
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import Author, ChatType, Quote, Source, format_quote
 from holdfast.core.messages.transcript import UserMessage
-from holdfast.gateway.inbound.group_policy import (
+from holdfast.gateway.inbound.inbound_policy import (
     LOOP_RESET_AFTER,
     MAX_IN_A_ROW,
     GroupPolicy,

@@ -10,7 +10,7 @@ from tests.support.deliveries import (
 from tests.support.gateway_harness import GatewayHarness
 
 from holdfast.core.messages.outbox import DeliveryState
-from holdfast.gateway.outbound.resend import NotResent
+from holdfast.gateway.outbound.operator_resend import NotResent
 from holdfast.testing.simulated.events import Faults
 
 

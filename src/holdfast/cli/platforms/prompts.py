@@ -12,8 +12,8 @@ from msgspec import inspect
 from holdfast.cli.common.output import wrap_text
 from holdfast.config.environment import parse_value
 from holdfast.config.platforms import plugin_schema
-from holdfast.config.schema import Node, describe, unwrap_optional
 from holdfast.config.toml_edit import TomlValue
+from holdfast.config.validation import Node, describe, unwrap_optional
 from holdfast.core.config.settings import DEFAULT_ACCOUNT, is_secret_key
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ports.platform_plugin import PlatformPlugin, SetupQuestion

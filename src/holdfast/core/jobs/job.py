@@ -121,7 +121,7 @@ class JobChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A row to be, which waits to be begun; `skipped`: why it never will."""
+    """A run to be stored, which waits to begin; `skip_reason`: why it never will."""
 
     id: str
     job_id: JobId

@@ -13,24 +13,6 @@ if TYPE_CHECKING:
     from holdfast.core.ports.platform import Platform
     from holdfast.core.ports.runtime import Clock, IdFactory
 
-PLUGIN_ENTRY_POINTS = "holdfast.platforms"  # the entry point group of installed plugins
-
-# Where the built-in plugins are declared. A module is imported only if the configuration names its
-# platform: a plugin costs nothing until then.
-BUILT_IN_PLUGINS: Mapping[str, str] = {
-    "api": "holdfast.platforms.api.plugin:PLUGIN",
-    "web": "holdfast.platforms.web.plugin:PLUGIN",
-    "simulated": "holdfast.testing.simulated.plugin:PLUGIN",
-    "telegram": "holdfast.platforms.telegram.plugin:PLUGIN",
-    "discord": "holdfast.platforms.discord.plugin:PLUGIN",
-    "slack": "holdfast.platforms.slack.plugin:PLUGIN",
-    "matrix": "holdfast.platforms.matrix.plugin:PLUGIN",
-    "email": "holdfast.platforms.email.plugin:PLUGIN",
-    "xmpp": "holdfast.platforms.xmpp.plugin:PLUGIN",
-    "irc": "holdfast.platforms.irc.plugin:PLUGIN",
-    "webhook": "holdfast.platforms.webhook.plugin:PLUGIN",
-}
-
 S = TypeVar("S", bound=PlatformSettings)
 
 

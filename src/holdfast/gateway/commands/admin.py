@@ -5,11 +5,11 @@ from enum import Enum
 
 import msgspec
 
+from holdfast.core.commands import COMMANDS_BY_NAME
 from holdfast.core.errors import RestartRefused
 from holdfast.core.ids import PrincipalId
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.outbox import DeliveryKind, DeliveryState
-from holdfast.core.people.commands import COMMANDS_BY_NAME
 from holdfast.core.ports.runtime import Lifecycle
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.gateway.approvals.prompt import format_duration

@@ -2,11 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from holdfast.core.commands import COMMANDS_BY_NAME
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import ApprovalId
 from holdfast.core.messages.source import Source
 from holdfast.core.people.approval import Approval, ApprovalDecision, ApprovalRule, ApprovalScope
-from holdfast.core.people.commands import COMMANDS_BY_NAME
 from holdfast.gateway.approvals.prompt import command_summary, format_duration
 from holdfast.gateway.approvals.service import (
     ApprovalResponse,

@@ -9,9 +9,9 @@ from typing import Protocol
 
 import msgspec
 
+from holdfast.core.commands import COMMANDS_BY_NAME
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import InboxRow, RouteTarget
-from holdfast.core.people.commands import COMMANDS_BY_NAME
 
 _PATTERN = re.compile(r"/([a-z][a-z_]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
 

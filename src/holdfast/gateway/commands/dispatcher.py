@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 
 import msgspec
 
+from holdfast.core.commands import COMMANDS, CommandSpec, Permission, index_commands
 from holdfast.core.errors import NotAllowed, StoreError
 from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.inbox import Accepted, InboxEnd, InboxState
 from holdfast.core.messages.source import Source
-from holdfast.core.people.commands import COMMANDS, CommandSpec, Permission, index_commands
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.gateway.commands.command import Command, CommandRequest, parse_command
 from holdfast.gateway.commands.reply import refuse, send_reply

@@ -6,11 +6,11 @@ import msgspec
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.compaction import CompactionResult, compact, redact_record
+from holdfast.core.commands import COMMANDS_BY_NAME
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import Inbound, InboxEnd, InboxRow, InboxState
 from holdfast.core.messages.source import speaker_name
 from holdfast.core.messages.transcript import Exchange, UserMessage, split_exchanges
-from holdfast.core.people.commands import COMMANDS_BY_NAME
 from holdfast.core.sessions.session import CommandEffect, Resubmission, UndoEffect, truncate_title
 from holdfast.core.turns.compaction import compaction_point
 from holdfast.core.turns.model import AuxiliaryFailed, AuxiliaryTask

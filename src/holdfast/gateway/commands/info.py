@@ -2,9 +2,9 @@
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
+from holdfast.core.commands import COMMANDS_BY_NAME, CommandSpec, CommandTopic
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.source import Source
-from holdfast.core.people.commands import COMMANDS_BY_NAME, CommandSpec, CommandTopic
 from holdfast.core.ports.runtime import Lifecycle
 from holdfast.core.turns.subagent import SubagentKind
 from holdfast.core.turns.turn import LaneState

@@ -2,10 +2,10 @@
 
 from collections.abc import Awaitable, Callable
 
+from holdfast.core.commands import COMMANDS_BY_NAME
 from holdfast.core.errors import StoreError
 from holdfast.core.jobs.job import Job, JobChangeKind, JobRefused
 from holdfast.core.jobs.schedule import InvalidSchedule
-from holdfast.core.people.commands import COMMANDS_BY_NAME
 from holdfast.core.sessions.session import NewJobWithReply, SkipRunsWithReply
 from holdfast.gateway.commands.command import CommandRequest
 from holdfast.gateway.commands.reply import send_effect_reply, send_reply

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 
 from holdfast.agent.memory.notes import InvalidNote, Notes, edit_refusal, format_notes
-from holdfast.core.people.commands import COMMANDS_BY_NAME
+from holdfast.core.commands import COMMANDS_BY_NAME
 from holdfast.core.people.memory import NoteEdit, NoteEditResult, OwnerId, memory_owner
 from holdfast.core.sessions.session import CommandOutcome, NoteEditsWithReply
 from holdfast.gateway.commands.command import CommandRequest

@@ -1,4 +1,4 @@
-"""All commands, built with what they need. Imported when the first command is given."""
+"""Builds all chat commands; `core/commands.py` describes them. Imported at the first command."""
 
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.ports.runtime import Lifecycle
@@ -57,7 +57,7 @@ def build_commands(
     pairing: PairingService,
     lifecycle: Lifecycle | None,
 ) -> list[Command]:
-    """In no order: `core/people/commands.py` has the one that people see."""
+    """In no order: `core/commands.py` has the one that people see."""
     approving = ApprovalReplies(services, approvals)
     return [
         HelpCommand(services, commands=dispatcher.available_for),

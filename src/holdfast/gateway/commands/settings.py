@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Mapping
 
 import msgspec
 
+from holdfast.core.commands import COMMANDS_BY_NAME
 from holdfast.core.config.settings import account_table
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.messages.outbox import Address, QuietChat
-from holdfast.core.people.commands import COMMANDS_BY_NAME
 from holdfast.core.turns.stop import HomeChannel
 from holdfast.gateway.commands.command import CommandRequest
 from holdfast.gateway.commands.reply import commit_effect, prepare_effect, send_reply

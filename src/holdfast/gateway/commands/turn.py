@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Sequence
 
 import msgspec
 
+from holdfast.core.commands import COMMANDS_BY_NAME
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import CallId, SessionId
 from holdfast.core.messages.inbox import BusyMode, Inbound, InboxRow
-from holdfast.core.people.commands import COMMANDS_BY_NAME
 from holdfast.core.sessions.session import (
     BackgroundStart,
     CommandEffect,

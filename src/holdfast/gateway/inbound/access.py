@@ -44,7 +44,7 @@ class Action(StrEnum):
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is asking. `vouched`: the platform itself checked a credential of ours."""
+    """Who is asking. `authenticated`: the platform itself checked a credential of ours."""
 
     id: PrincipalId
     authenticated: bool
@@ -72,8 +72,8 @@ def principal_of(source: Source) -> Principal:
     name = f"{source.platform}:{source.account}:{source.user_id}"
     # The API and the page hand on only what came with the gateway's own token, or its cookie; so
     # does whoever speaks as the operator into a chat of another platform.
-    vouched = source.platform in ("api", "web") or source.author is Author.OPERATOR
-    return Principal(id=PrincipalId(name), authenticated=vouched)
+    authenticated = source.platform in ("api", "web") or source.author is Author.OPERATOR
+    return Principal(id=PrincipalId(name), authenticated=authenticated)
 
 
 class AccessPolicy:

@@ -13,7 +13,7 @@ from holdfast.core.messages.inbox import END_STATES, Accepted, Inbound, InboxRow
 from holdfast.core.messages.source import Attachment
 from holdfast.gateway.durable_writes import wait_uncancelled
 from holdfast.gateway.inbound.attachments import AttachmentIntake
-from holdfast.gateway.inbound.group_policy import InboundPolicy
+from holdfast.gateway.inbound.inbound_policy import InboundPolicy
 from holdfast.gateway.services import Services
 from holdfast.gateway.sessions.resolver import route_of
 
@@ -49,7 +49,7 @@ class GatewayIntake:
     def close(self) -> None:
         """From now on nothing is accepted: the platforms keep it. What is on its way into the
         log is acknowledged once it is there, and is the next start's to run. Only the subagents
-        of turns that may still finish are let in, until `shut`."""
+        of turns that may still finish are let in, until `close_to_subagents`."""
         self._open = False
 
     def close_to_subagents(self) -> None:

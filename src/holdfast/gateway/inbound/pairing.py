@@ -97,7 +97,7 @@ def hash_code(code: str, salt: bytes) -> bytes:
 
 
 def code_matches(code: str, salt: bytes, digest: bytes) -> bool:
-    """Slow, as `hashed` is."""
+    """As slow as `hash_code`, on purpose."""
     return hmac.compare_digest(hash_code(code, salt), digest)
 
 
@@ -451,7 +451,7 @@ class PairingService:
 
 
 CommitDecision = Callable[[PairingDecision], Awaitable[None]]
-"""Commits the change, with whatever else, and calls `PairingService.kept` from that commit."""
+"""Commits the change and calls `PairingService.on_committed` from that commit."""
 
 
 def person_with_name(person: PairingRequest | PairedUser) -> str:

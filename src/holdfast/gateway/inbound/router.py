@@ -1,9 +1,9 @@
 """Routes an accepted message: to a command, to a pending approval, or to its session's lane."""
 
+from holdfast.core.commands import parse_command_word
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.admission import with_session_mode
 from holdfast.core.messages.inbox import Accepted, Inbound, InboxRow
-from holdfast.core.people.commands import parse_command_word
 from holdfast.gateway.approvals.service import ApprovalService
 from holdfast.gateway.commands.dispatcher import CommandDispatcher
 from holdfast.gateway.live.subscriptions import MessageSubscriptions

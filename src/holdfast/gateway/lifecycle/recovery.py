@@ -28,7 +28,7 @@ SUSPENDED_REASON = "This was not finished before its conversation was set aside.
 
 
 class RunnerAdopter(Protocol):
-    """Who takes over the workbenches that outlived the last process."""
+    """Takes over the runners that outlived the last process."""
 
     async def adopt(
         self, known: Sequence[RunnerRow], *, needed: Collection[SessionId]

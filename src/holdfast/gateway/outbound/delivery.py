@@ -61,7 +61,8 @@ def queued_delivery(new: NewDelivery, *, final: str) -> QueuedDelivery:
 
 
 def recovered_delivery(row: DeliveryRow) -> QueuedDelivery:
-    """From a row that an earlier process has left."""
+    """From a row that an earlier process has left. A row in state `sending` was interrupted between
+    the send and its receipt: its outcome is unknown (the column `doubtful`)."""
     return QueuedDelivery(
         id=row.id,
         address=row.address,
@@ -69,7 +70,6 @@ def recovered_delivery(row: DeliveryRow) -> QueuedDelivery:
         expires_at=row.expires_at,
         buttons=row.buttons,
         stale=row.kind is DeliveryKind.SHUTDOWN_NOTICE,
-        # An attempt without an outcome was interrupted between the send and its receipt.
         outcome_unknown=row.outcome_unknown or row.state is DeliveryState.SENDING,
         resent=row.resends > 0,
         started=StartedDelivery(id=row.id, parts=row.parts) if row.parts else None,

@@ -38,8 +38,8 @@ from holdfast.gateway.outbound.delivery import (
 from holdfast.gateway.outbound.files import OutgoingFiles
 from holdfast.gateway.outbound.rate_limit import AccountConnectivity, RateGate, SendGate
 from holdfast.gateway.outbound.reply_stream import ReplyStream
+from holdfast.gateway.outbound.retry import RESEND, STORE_RETRY_WAIT, UNREACHABLE
 from holdfast.gateway.outbound.sender import (
-    FIRST_WAIT,
     DeliverySender,
     MultipartSender,
     PartSender,
@@ -49,10 +49,6 @@ from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.tracing import MessageTracer
 
 log = logging.getLogger(__name__)
-
-_MAX_WAIT = 60.0
-# Seconds, doubled each time, before a delivery is sent again to a platform that accepts it once.
-_RESEND_WAIT = 0.05
 
 ChatKey = tuple[str, str, str]  # platform, account, chat
 
@@ -315,10 +311,10 @@ class OutboxWorker:
                 log.error(
                     "Could not record a delivery attempt: %s; retrying in %s s",
                     error,
-                    FIRST_WAIT,
+                    STORE_RETRY_WAIT,
                     extra={"action": "outbox_waiting_for_store"},
                 )
-                await asyncio.sleep(FIRST_WAIT)
+                await asyncio.sleep(STORE_RETRY_WAIT)
                 continue
             done = chat.deliveries.popleft()
             if self._tracer is not None and isinstance(done, QueuedDelivery):
@@ -440,7 +436,7 @@ class OutboxWorker:
             self._connectivity.mark_unreachable(delivery.address)
             # A disconnected account is waited for; only for one that looks connected we back off.
             if self._connectivity.connected_event(delivery.address).is_set():
-                gate.hold(min(FIRST_WAIT * 2**delivery.failures, _MAX_WAIT))
+                gate.hold(UNREACHABLE.wait(delivery.failures))
             await self._sender.settle(delivery, DeliveryState.PENDING, error=str(error))
             return msgspec.structs.replace(delivery, failures=delivery.failures + 1)
         except SendRejected as error:
@@ -450,7 +446,7 @@ class OutboxWorker:
         except OutcomeUnknown as error:
             await self._sender.settle(delivery, DeliveryState.UNKNOWN, error=str(error))
             if delivery.outcome_unknown:  # only the first resend is made at once
-                gate.hold(min(_RESEND_WAIT * 2**delivery.failures, _MAX_WAIT))
+                gate.hold(RESEND.wait(delivery.failures))
             failures = delivery.failures + 1
             return msgspec.structs.replace(
                 delivery, outcome_unknown=True, resent=delivery.outcome_unknown, failures=failures

@@ -9,8 +9,7 @@ from holdfast.core.messages.outbox import Address
 from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.runtime import Clock
 from holdfast.gateway.accounts.registry import PlatformRegistry
-
-_FIRST_WAIT, _MAX_WAIT = 1.0, 60.0  # seconds between attempts on a platform that is unreachable
+from holdfast.gateway.outbound.retry import UNREACHABLE
 
 
 class RateGate:
@@ -74,7 +73,7 @@ class SendGate:
         self._on_unreachable()
         if not self._connected.is_set():
             return  # `wait` returns when it is connected again
-        self._chat.hold(min(_FIRST_WAIT * 2**self._failures, _MAX_WAIT))
+        self._chat.hold(UNREACHABLE.wait(self._failures))
         self._failures += 1
 
 

@@ -47,17 +47,16 @@ from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.outbound.delivery import DeliveryWaiters, QueuedDelivery
 from holdfast.gateway.outbound.files import OutgoingFiles
 from holdfast.gateway.outbound.rate_limit import SendGate
+from holdfast.gateway.outbound.retry import (
+    MAX_REFUSED_EDITS,
+    MAX_UNANSWERED_EDITS,
+    RESEND,
+    STORE_RETRY_WAIT,
+)
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.tracing import MessageTracer
 
 log = logging.getLogger(__name__)
-
-FIRST_WAIT = 1.0  # seconds before a store or platform that failed is tried again
-# Attempts at a last edit. One without an answer may be on a connection that is dead and looks
-# whole: an edit can be repeated without harm, so it is, until that has been noticed.
-_MAX_REFUSED_EDITS, _MAX_UNANSWERED_EDITS = 4, 7
-# Seconds before a part is sent again, doubled each time, where the platform accepts it only once.
-_RESEND_WAIT, _MAX_RESEND_WAIT = 0.05, 60.0
 
 
 class PlatformErrorBoundary:
@@ -355,10 +354,10 @@ async def _write_until_stored(
             log.error(
                 "Could not record the state of a delivery: %s; retrying in %s s",
                 failure,
-                FIRST_WAIT,
+                STORE_RETRY_WAIT,
                 extra=about,
             )
-            await asyncio.sleep(FIRST_WAIT)
+            await asyncio.sleep(STORE_RETRY_WAIT)
 
 
 def editor_of(platform: Platform) -> SupportsEditing | None:
@@ -510,16 +509,14 @@ class _PartRetries:
         if part.platform_message_id is None:
             if part.outcome_unknown:  # only the first resend is made at once
                 self._unknown_outcomes += 1
-                self._send_gate.hold(
-                    min(_RESEND_WAIT * 2**self._unknown_outcomes, _MAX_RESEND_WAIT)
-                )
+                self._send_gate.hold(RESEND.wait(self._unknown_outcomes))
             return part_after_error(part, error, final=True)
         # The chat shows an incomplete message. It is not sent a second time: an edit that is
         # refused now may be accepted later, and one that never is must show as a failure.
         self._failed_edits += 1
         self._send_gate.hold(self._platform.capabilities.edit_interval * 2**self._failed_edits)
         if self._failed_edits < (
-            _MAX_REFUSED_EDITS if isinstance(error, SendRejected) else _MAX_UNANSWERED_EDITS
+            MAX_REFUSED_EDITS if isinstance(error, SendRejected) else MAX_UNANSWERED_EDITS
         ):
             return part
         part = msgspec.structs.replace(part, state=DeliveryState.FAILED)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from holdfast.core.commands import COMMANDS_BY_NAME, command_menu
 from holdfast.core.errors import ConnectError, ConnectRefused, SendError
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound, Receipt
-from holdfast.core.people.commands import COMMANDS_BY_NAME, command_menu
 from holdfast.core.ports.capabilities import Backlog, Capabilities, ChatIdFormat, Formatting
 from holdfast.core.ports.platform import Intake
 from holdfast.core.ports.platform_plugin import AccountIdentity, PluginContext

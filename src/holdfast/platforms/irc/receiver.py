@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from holdfast.core.commands import COMMANDS_BY_NAME
 from holdfast.core.errors import (
     AccountDisconnected,
     IntakeClosed,
@@ -16,7 +17,6 @@ from holdfast.core.errors import (
 )
 from holdfast.core.messages.inbox import Cursor, Inbound
 from holdfast.core.messages.source import Author, ChatType, Quote, Source
-from holdfast.core.people.commands import COMMANDS_BY_NAME
 from holdfast.core.ports.platform import Intake
 from holdfast.core.ports.runtime import IdFactory
 from holdfast.platforms.inbound import EventBuffer, backoff_delays

@@ -6,9 +6,9 @@ import re
 
 import msgspec
 
+from holdfast.core.commands import COMMANDS_BY_NAME
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import Author, ChatType, Quote, Source
-from holdfast.core.people.commands import COMMANDS_BY_NAME
 
 PLATFORM = "slack"
 

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
+from holdfast.core.commands import command_menu
 from holdfast.core.config.settings import GroupReplyMode
 from holdfast.core.errors import (
     AccountDisconnected,
@@ -17,7 +18,6 @@ from holdfast.core.errors import (
     Throttled,
 )
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound, Receipt
-from holdfast.core.people.commands import command_menu
 from holdfast.core.ports.capabilities import Backlog, Capabilities, ChatIdFormat, LengthUnit
 from holdfast.core.ports.platform import Intake
 from holdfast.core.ports.platform_plugin import AccountIdentity, PluginContext

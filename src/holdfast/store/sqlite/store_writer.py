@@ -58,7 +58,7 @@ from holdfast.store.sqlite.writes import (
     commands,
     gateway_state,
     gateway_stops,
-    inbox_rows,
+    inbox,
     jobs,
     memory,
     outbox,
@@ -112,18 +112,18 @@ class SqliteStoreWriter:
         }
         if inbound.subagent is not None:
             return self._submit(
-                partial(inbox_rows.accept_subagent_task, subagent=inbound.subagent, **details)
+                partial(inbox.accept_subagent_task, subagent=inbound.subagent, **details)
             )
         if inbound.run is not None:
             return self._submit(partial(jobs.accept_run, run=inbound.run, **details))
-        return self._submit(partial(inbox_rows.accept_message, **details))
+        return self._submit(partial(inbox.accept_message, **details))
 
     def record_busy_decision(
         self, inbox_id: InboxId, *, session_id: SessionId, decision: BusyMode
     ) -> Future[None]:
         return self._submit(
             partial(
-                inbox_rows.record_busy_decision,
+                inbox.record_busy_decision,
                 inbox_id=inbox_id,
                 session_id=session_id,
                 decision=decision,

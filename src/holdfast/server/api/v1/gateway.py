@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from aiohttp import web
 
+from holdfast.core.commands import CommandSpec
 from holdfast.core.errors import RestartRefused, StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.ops.stats import MINUTE_SECONDS, DurationSum, MinuteStats, aggregate_minutes
-from holdfast.core.people.commands import CommandSpec
 from holdfast.core.sessions import search as core_search
 from holdfast.core.turns.pricing import Prices, total_cost
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow

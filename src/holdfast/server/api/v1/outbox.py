@@ -15,7 +15,7 @@ from holdfast.gateway.notify.chat_addresses import ChatAddressBook, NoSuchChat
 from holdfast.gateway.notify.proactive import ProactiveSendRequest, Undeliverable
 from holdfast.gateway.outbound.delivery import has_ended
 from holdfast.gateway.outbound.files import MAX_FILE_BYTES
-from holdfast.gateway.outbound.resend import NotResent, resend, resend_refusal
+from holdfast.gateway.outbound.operator_resend import NotResent, resend, resend_refusal
 from holdfast.runner.workspace import safe_name
 from holdfast.server.api.context import ApiContext
 from holdfast.server.api.endpoint import ApiCall, Endpoint, Media, NoQuery

@@ -14,7 +14,7 @@ from holdfast.config.errors import is_secret_path
 from holdfast.config.files import diff_lines
 from holdfast.config.keys import Key, find_key
 from holdfast.config.loader import Config
-from holdfast.config.schema import Node, describe, unwrap_optional
+from holdfast.config.validation import Node, describe, unwrap_optional
 from holdfast.config.views import EffectiveKey, list_keys, settings_values
 from holdfast.core.config.changes import ChangeEffect, change_effect
 from holdfast.core.config.settings import Settings

@@ -27,7 +27,7 @@ from holdfast.core.turns.turn import OpenTurn, StepRow, TurnRow, Usage
 from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.reads import approvals, outbox
 from holdfast.store.sqlite.reads import inbox as inbox_reads
-from holdfast.store.sqlite.writes import inbox_rows, transcript
+from holdfast.store.sqlite.writes import inbox, transcript
 
 _MAX_SEQ = 2**62  # past every seq
 
@@ -86,7 +86,7 @@ def _like_pattern(text: str) -> str:
 
 
 def route(cursor: apsw.Cursor, key: SessionKey) -> SessionId | None:
-    return inbox_rows.route_session(cursor, key)
+    return inbox.route_session(cursor, key)
 
 
 def transcript_records(cursor: apsw.Cursor, session_id: SessionId) -> list[TranscriptRecord]:

@@ -18,7 +18,7 @@ from holdfast.store.sqlite.writes import (
     audit_log,
     gateway_state,
     gateway_stops,
-    inbox_rows,
+    inbox,
     jobs,
     memory,
     outbox,
@@ -63,7 +63,7 @@ def _start_subagent(cursor: apsw.Cursor, start: BackgroundStart, *, at: float) -
         parent = _open_parent(cursor, subagent.parent, start.open_parent, at=at)
         subagent = msgspec.structs.replace(subagent, parent=parent, sandbox_session=parent)
         inbound = msgspec.structs.replace(inbound, subagent=subagent)
-    return inbox_rows.accept_subagent_task(
+    return inbox.accept_subagent_task(
         cursor,
         subagent,
         inbound=inbound,
@@ -88,7 +88,7 @@ def _open_parent(
 
 def apply_command(cursor: apsw.Cursor, effect: CommandEffect) -> CommandOutcome:
     for end in effect.inbox_ends:
-        inbox_rows.end_row(cursor, end, at=effect.at, session_id=effect.session_id)
+        inbox.end_row(cursor, end, at=effect.at, session_id=effect.session_id)
     superseded = _supersede(cursor, effect)
     outcome = msgspec.structs.replace(apply_computed_effects(cursor, effect), superseded=superseded)
     outbox.add_deliveries(cursor, outcome.deliveries, at=effect.at)
@@ -165,7 +165,7 @@ def _supersede(cursor: apsw.Cursor, effect: CommandEffect) -> tuple[InboxId, ...
     if effect.supersede_before is None:
         return ()
     route = _required_route(effect)
-    return inbox_rows.supersede_queued(
+    return inbox.supersede_queued(
         cursor, route, before=effect.supersede_before, spared=effect.keep, at=effect.at
     )
 

@@ -9,7 +9,7 @@ from holdfast.core.jobs.job import Job, JobChange, JobChangeKind, JobId, NewJob,
 from holdfast.core.messages.inbox import Accepted, Inbound
 from holdfast.core.people.audit import AuditEntry, AuditKind
 from holdfast.store.sqlite.reads.jobs import JOB_COLUMNS, WAITING_RUNS, decode_job
-from holdfast.store.sqlite.writes import audit_log, inbox_rows
+from holdfast.store.sqlite.writes import audit_log, inbox
 
 _PRUNE_BATCH = 500  # rows in one request: other writes must not wait long for it
 
@@ -121,7 +121,7 @@ def accept_run(
     at: float,
 ) -> Accepted:
     """A run begins: its work is in the inbox, and it says which row that is."""
-    accepted = inbox_rows.accept_message(
+    accepted = inbox.accept_message(
         cursor, inbound=inbound, route=route, principal=principal, at=at
     )
     cursor.execute(

@@ -19,7 +19,7 @@ from holdfast.core.people.pairing import (
     WrongCodes,
 )
 from holdfast.store.sqlite import rows
-from holdfast.store.sqlite.writes import audit_log, inbox_rows, outbox
+from holdfast.store.sqlite.writes import audit_log, inbox, outbox
 
 _Row = TypeVar("_Row", PairingRequest, PairedUser)
 
@@ -31,14 +31,14 @@ _address_decoder = msgspec.json.Decoder(Address)
 
 def refuse_message(cursor: apsw.Cursor, *, away: RefusedMessage) -> Accepted:
     """A repeated event writes nothing: the first one was answered."""
-    accepted = inbox_rows.accept_message(
+    accepted = inbox.accept_message(
         cursor, inbound=away.inbound, route=away.route, principal=away.principal, at=away.at
     )
     if accepted.duplicate:
         return accepted
     row = accepted.row
     refused = InboxEnd(inbox_id=row.id, state=InboxState.REFUSED, reason=away.reason)
-    inbox_rows.end_row(cursor, refused, at=away.at)
+    inbox.end_row(cursor, refused, at=away.at)
     deliveries = tuple(msgspec.structs.replace(new, inbox_id=row.id) for new in away.deliveries)
     outbox.add_deliveries(cursor, deliveries, at=away.at)
     if away.request is not None:

@@ -10,7 +10,7 @@ from holdfast.core.ids import InboxId, SessionId, SessionKey
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.sessions.session import ForkEffect, ImportedSession, Resubmission, UndoEffect
 from holdfast.store.sqlite import rows
-from holdfast.store.sqlite.writes import approvals, inbox_rows, outbox, session_state, transcript
+from holdfast.store.sqlite.writes import approvals, inbox, outbox, session_state, transcript
 
 _SETTLED = "state IN ('sent', 'failed')"
 # A delivery that is being sent is settled by its sender: its row stays, without the contents of the
@@ -26,7 +26,7 @@ _PRUNE_BATCH = 500  # rows in one request: other writes must not wait long for i
 def find_or_open_session(
     cursor: apsw.Cursor, *, session_id: SessionId, route: SessionKey, at: float
 ) -> SessionId:
-    known = inbox_rows.route_session(cursor, route)
+    known = inbox.route_session(cursor, route)
     if known is not None:
         return known
     session_state.open_session(cursor, session_id, route=route, at=at)
@@ -179,7 +179,7 @@ def retry_message(
     at: float,
 ) -> InboxRow:
     """The message as a row of its own, which the rows that brought it about are merged into."""
-    accepted = inbox_rows.accept_message(
+    accepted = inbox.accept_message(
         cursor, inbound=again.inbound, route=route, principal=again.principal, at=at
     )
     for inbox_id in merged:

@@ -22,7 +22,7 @@ from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.writes import (
     approvals,
     audit_log,
-    inbox_rows,
+    inbox,
     memory,
     outbox,
     session_state,
@@ -58,7 +58,7 @@ def begin_turn(cursor: apsw.Cursor, begin: BeginTurn) -> None:
     for message in begin.messages:
         transcript.append_message(cursor, message, position)
     for inbox_id in begin.inbox_ids:
-        inbox_rows.start_row(cursor, inbox_id, session_id=begin.session_id, turn_id=begin.turn_id)
+        inbox.start_row(cursor, inbox_id, session_id=begin.session_id, turn_id=begin.turn_id)
 
 
 def _insert_turn(cursor: apsw.Cursor, position: TurnPosition, asked_by: str) -> None:
@@ -107,8 +107,8 @@ def record_steer(
     _require_open(cursor, position)
     seq = transcript.append_message(cursor, message, position)
     transcript.add_step(cursor, StepKind.STEER, position, message_seq=seq)
-    inbox_rows.start_row(cursor, inbox_id, session_id=position.session_id, turn_id=position.turn_id)
-    inbox_rows.end_row(cursor, InboxEnd(inbox_id=inbox_id, state=InboxState.MERGED), at=position.at)
+    inbox.start_row(cursor, inbox_id, session_id=position.session_id, turn_id=position.turn_id)
+    inbox.end_row(cursor, InboxEnd(inbox_id=inbox_id, state=InboxState.MERGED), at=position.at)
     # From here on what the turn does is done for them, too.
     actor, _ = audit_log.message_author(cursor, inbox_id)
     cursor.execute(
@@ -220,7 +220,7 @@ def _finish_turn(cursor: apsw.Cursor, end: EndTurn) -> None:
     outbox.add_deliveries(cursor, end.deliveries, at=end.at)
     memory.add_unsynced_turns(cursor, end)
     for row in end.inbox_ends:
-        inbox_rows.end_row(cursor, row, at=end.at, session_id=end.session_id, turn_id=end.turn_id)
+        inbox.end_row(cursor, row, at=end.at, session_id=end.session_id, turn_id=end.turn_id)
     if end.state is TurnState.SUPERSEDED:
         audit_log.record_turn_stopped(cursor, end)
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import msgspec
 
+from holdfast.core.commands import COMMANDS_BY_NAME
 from holdfast.core.config.settings import ChatSettings, GroupReplyMode, Settings
 from holdfast.core.errors import NotAddressed, NotAllowed
 from holdfast.core.ids import PrincipalId
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import Author, ChatType, Source
-from holdfast.core.people.commands import COMMANDS_BY_NAME
 from holdfast.core.ports.runtime import Clock
 from holdfast.gateway.commands.command import parse_command
 from holdfast.gateway.inbound.access import AccessPolicy, Action, Principal, principal_of

@@ -1,4 +1,4 @@
-"""What each key may hold: described in words, and checked."""
+"""Checks the values of a configuration, and describes in words what each key may hold."""
 
 import math
 from collections.abc import Callable, Mapping
