@@ -18,15 +18,35 @@ from holdfast.store.sqlite.store_reader import SqliteStoreReader
 from holdfast.store.sqlite.store_writer import SqliteStoreWriter
 from holdfast.store.sqlite.worker import StoreRequest
 from holdfast.store.sqlite.writer import WriterThread
+from holdfast.store.sqlite.writes import (
+    approvals,
+    commands,
+    inbox,
+    jobs,
+    outbox,
+    pairing,
+    session_state,
+    turns,
+)
 
 T = TypeVar("T")
 
 COMMIT, READ = "COMMIT", "READ"
-WRITES = (
-    *("accept", "decide", "begin", "reply", "started", "finished", "steer", "resume", "end"),
-    *("suspend", "settle", "begin_attempt", "attempt", "leave", "go_on", "ask", "add"),
-    *("plan", "skip", "change"),
+# The functions that write: a renamed one cannot be left out without notice.
+WRITES = tuple(
+    write.__name__
+    for write in (
+        *(inbox.accept_message, inbox.record_busy_decision),
+        *(turns.begin_turn, turns.record_reply, turns.record_calls_started),
+        *(turns.record_call_finished, turns.record_steer, turns.resume_turn, turns.continue_turn),
+        *(turns.leave_turn, turns.end_turn, turns.end_turn_and_suspend),
+        *(session_state.suspend_route, commands.apply_command, approvals.request_approvals),
+        *(outbox.add_deliveries, outbox.begin_attempt, outbox.settle_delivery),
+        *(outbox.begin_part, outbox.settle_part, pairing.change_pairing),
+        *(jobs.add_job, jobs.change_job, jobs.plan_runs, jobs.skip_runs),
+    )
 )
+DECIDE = inbox.record_busy_decision.__name__
 DISK_FULL = "the disk is full; nothing of this was written"
 
 
@@ -47,7 +67,7 @@ class SimulatedDisk:
             return False
         self.refusals[kind] -= bool(self.refusals[kind])
         self.refused += 1
-        self.undecided |= kind in ("decide", COMMIT)
+        self.undecided |= kind in (DECIDE, COMMIT)
         return True
 
     def clear(self) -> None:
