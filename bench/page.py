@@ -113,10 +113,10 @@ def answers(url: str, token: str, *, sessions: int) -> dict[str, Any]:
     """How long a page of the list takes, the first and the last; the median of nine."""
 
     def ask(query: str) -> tuple[float, Any]:
-        selector = Request(f"{url}/api/v1/sessions?gist=true&limit=100{query}")
-        selector.add_header("Authorization", f"Bearer {token}")
+        request = Request(f"{url}/api/v1/sessions?summary=true&limit=100{query}")
+        request.add_header("Authorization", f"Bearer {token}")
         began = time.perf_counter()
-        with urlopen(selector) as answer:
+        with urlopen(request) as answer:
             body = answer.read()
         return (time.perf_counter() - began) * 1000, json.loads(body)
 

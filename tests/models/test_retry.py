@@ -14,7 +14,7 @@ from holdfast.core.turns.model import (
     TextDelta,
 )
 from holdfast.core.turns.turn import Usage
-from holdfast.models.retry import RetryPolicy, with_retries
+from holdfast.models.retry import ModelRetryPolicy, with_retries
 
 DONE = Completed(AssistantMessage(text="ok"), Usage())
 
@@ -34,7 +34,7 @@ class RecordingWaiter:
 async def run(
     failures: list[ModelFailed],
     *,
-    backoff: RetryPolicy | None = None,
+    backoff: ModelRetryPolicy | None = None,
     waiter: RecordingWaiter | None = None,
     jitter: float = 1.0,
 ) -> list[ModelEvent]:
@@ -48,7 +48,7 @@ async def run(
         event
         async for event in with_retries(
             attempt,
-            policy=backoff or RetryPolicy(),
+            policy=backoff or ModelRetryPolicy(),
             waiter=waiter or RecordingWaiter(),
             jitter=lambda: jitter,
         )
@@ -73,7 +73,7 @@ async def test_waits_double_up_to_a_ceiling() -> None:
     await run(
         [fault(ModelFault.NETWORK)] * 5,
         waiter=waiter,
-        backoff=RetryPolicy(retries=5, max_delay=5),
+        backoff=ModelRetryPolicy(retries=5, max_delay=5),
     )
     assert waiter.waited == [0.5, 1, 2, 4, 5]
 
@@ -104,7 +104,7 @@ async def test_retries_are_used_up() -> None:
     waiter = RecordingWaiter()
     failures = [fault(ModelFault.MALFORMED)] * 9
     with pytest.raises(ModelFailed):
-        await run(failures, waiter=waiter, backoff=RetryPolicy(retries=3))
+        await run(failures, waiter=waiter, backoff=ModelRetryPolicy(retries=3))
     assert len(waiter.waited) == 3
 
 

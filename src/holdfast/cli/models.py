@@ -202,19 +202,19 @@ _TEST_PROMPT = "Say hello in three words."
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelTrial:
+class FirstReply:
     """The answer of the model, and the seconds until its first token."""
 
     text: str
     first_token_seconds: float
 
 
-def try_model(target: ModelTarget) -> ModelTrial:
+def try_model(target: ModelTarget) -> FirstReply:
     """Raises `ModelError`, which says what to do."""
     return asyncio.run(_try_model(target))
 
 
-async def _try_model(target: ModelTarget) -> ModelTrial:
+async def _try_model(target: ModelTarget) -> FirstReply:
     request = ModelRequest(system="You are brief.", messages=(UserMessage(text=_TEST_PROMPT),))
     began, first, text = time.monotonic(), 0.0, ""
     async with ModelPool() as pool:
@@ -225,4 +225,4 @@ async def _try_model(target: ModelTarget) -> ModelTrial:
                     first = first or time.monotonic() - began
                 elif isinstance(event, Completed):
                     text = event.message.text
-    return ModelTrial(text=text.strip(), first_token_seconds=first)
+    return FirstReply(text=text.strip(), first_token_seconds=first)

@@ -19,12 +19,12 @@ class StoreUnusable(StoreError):
 
 
 class StoreDamaged(StoreUnusable):
-    """The file is not what was written: a backup or a salvage may take its place, if a person
-    says so."""
+    """The file is not what was written. Only a person may replace it, by a backup or a recovered
+    copy."""
 
 
 class ModelError(HoldfastError):
-    """A model call failed. `kind` says why; see `core.model.Fault`."""
+    """A model call failed. `kind` says why; see `ModelFault`."""
 
 
 class RunnerError(HoldfastError):

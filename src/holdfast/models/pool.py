@@ -18,7 +18,7 @@ from holdfast.models import errors
 from holdfast.models.codecs.codec import CODECS, Codec
 from holdfast.models.demo import DemoModel
 from holdfast.models.local.server import LocalServer, find_model_file, strip_tools
-from holdfast.models.retry import CallDeadline, RetryPolicy, Sleep, with_retries
+from holdfast.models.retry import CallDeadline, ModelRetryPolicy, Sleep, with_retries
 from holdfast.models.target import ModelTarget
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class ModelPool:
         lease.running.add(deadline)
         try:
             attempt = partial(self._attempt, request, lease=lease, deadline=deadline)
-            backoff = RetryPolicy(retries=target.retries)
+            backoff = ModelRetryPolicy(retries=target.retries)
             async with aclosing(
                 with_retries(attempt, policy=backoff, waiter=deadline, jitter=self._jitter)
             ) as events:

@@ -160,7 +160,7 @@ class CallDeadline:
         return errors.timeout_error(self._target, stage, setting, limit)
 
 
-class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
+class ModelRetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Exponential backoff with full jitter, so that many sessions that failed together do not retry
     together."""
 
@@ -190,7 +190,7 @@ class RetryWaiter(Protocol):
 
 
 async def with_retries(
-    attempt: Attempt, *, policy: RetryPolicy, waiter: RetryWaiter, jitter: Callable[[], float]
+    attempt: Attempt, *, policy: ModelRetryPolicy, waiter: RetryWaiter, jitter: Callable[[], float]
 ) -> AsyncGenerator[ModelEvent, None]:
     """The events of the first attempt that succeeds, with a `Retrying` before each new one.
 

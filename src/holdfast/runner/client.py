@@ -35,7 +35,7 @@ class _PendingRequest:
 
 
 class RunnerConnection(asyncio.Protocol):
-    """Owns the connection. `on_lost` is called once when the runner goes, not after `let_go`."""
+    """Owns the connection. `on_lost` is called once when the runner goes, not after `detach`."""
 
     def __init__(self, *, on_lost: Callable[[], None]) -> None:
         self._on_lost = on_lost

@@ -289,7 +289,7 @@ class HttpListener:
         self._exit_stack = AsyncExitStack()
         self._duplicates = ExitStack()  # of the sockets, for the server
         self._sites: list[web.SockSite] = []
-        self._handing_over = False
+        self._handover_started = False
         self._runner: web.AppRunner
         self.sockets: tuple[socket.socket, ...] = ()
         self.address = ""
@@ -339,7 +339,7 @@ class HttpListener:
 
     async def start_accepting(self) -> None:
         """Accept the queued connections and all that come. A second call does nothing."""
-        if self._sites or self._handing_over:
+        if self._sites or self._handover_started:
             return
         for sock in self.sockets:
             # A duplicate, which the server closes; ours is kept for a successor.
@@ -356,7 +356,7 @@ class HttpListener:
         would change something gets 503 and its connection is closed, so that it is repeated on the
         successor. Nothing of such a request was processed.
         """
-        self._handing_over = True
+        self._handover_started = True
         sites, self._sites = self._sites, []
         for site in sites:
             await site.stop()
@@ -364,7 +364,7 @@ class HttpListener:
     async def _close_during_handover(
         self, request: web.Request, response: web.StreamResponse
     ) -> None:
-        if self._handing_over:
+        if self._handover_started:
             response.force_close()
             response.headers[hdrs.CONNECTION] = "close"
 
@@ -379,7 +379,7 @@ class HttpListener:
         outer = self._proxies.client_request(request)
         if outer is not request and not self._is_our_host(_host_name(outer.host), request):
             return _misdirected(outer.host)
-        if self._handing_over and request.method not in _SAFE_METHODS:
+        if self._handover_started and request.method not in _SAFE_METHODS:
             return web.json_response(_RESTARTING_ERROR, status=503, headers={hdrs.RETRY_AFTER: "1"})
         token = bearer_token(outer)
         blocked = self._blocked_for(outer, token) if token else 0.0

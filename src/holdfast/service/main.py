@@ -131,7 +131,7 @@ class GatewayProcess:
             history=history,
             lifecycle_handlers=LifecycleHandlers(
                 self._lifecycle,
-                hand_over=self._hand_over,
+                start_handover=self._hand_over,
                 progress=self._progress,
                 clock=self._clock,
             ),

@@ -54,7 +54,7 @@ class FullScreenTerminal:
             number: signal.signal(number, handler)
             for number, handler in (
                 (signal.SIGWINCH, self._on_resized),
-                (signal.SIGTSTP, self._on_suspended),
+                (signal.SIGTSTP, self._on_terminal_stop),
                 (signal.SIGINT, self._on_ended),
                 (signal.SIGTERM, self._on_ended),
                 (signal.SIGHUP, self._on_ended),
@@ -134,12 +134,12 @@ class FullScreenTerminal:
     def _on_ended(self, number: int, frame: FrameType | None) -> None:
         self._ended = True
 
-    def _on_suspended(self, number: int, frame: FrameType | None) -> None:
+    def _on_terminal_stop(self, number: int, frame: FrameType | None) -> None:
         """The shell that gets the terminal meanwhile finds it as it was."""
         self._leave()
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         signal.raise_signal(signal.SIGTSTP)
-        signal.signal(signal.SIGTSTP, self._on_suspended)
+        signal.signal(signal.SIGTSTP, self._on_terminal_stop)
         self._enter()
 
 

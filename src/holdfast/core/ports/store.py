@@ -401,13 +401,13 @@ class StoreReader(Protocol):
         """The session of the route, even where it cannot continue there."""
         ...
 
-    async def sessions_in_reach(
+    async def visible_sessions(
         self, *, route: SessionKey, principal: PrincipalId | None, limit: int
     ) -> list[SessionRow]:
         """The sessions of a route, and of a person if one is named; most recently active first."""
         ...
 
-    async def session_in_reach(
+    async def visible_session(
         self, session_id: SessionId, *, route: SessionKey, principal: PrincipalId | None
     ) -> SessionRow | None:
         """A session by its id, if it is one of those."""
@@ -415,7 +415,7 @@ class StoreReader(Protocol):
 
     async def last_turn(self, session_id: SessionId) -> TurnRow | None: ...
     async def session_usage(self, session_id: SessionId) -> Usage: ...
-    async def usage_in_reach(self, *, route: SessionKey, principal: PrincipalId | None) -> Usage:
+    async def visible_usage(self, *, route: SessionKey, principal: PrincipalId | None) -> Usage:
         """Of all the sessions that `reached` would list."""
         ...
 

@@ -182,7 +182,7 @@ class _SpanScanner:
             self._open.append(_Opener(at=start, marks=self._text[start:end]))
 
     def _closes(self, mark: str, most: int) -> bool:
-        """Whether the innermost that is open can be closed with so many of that sign."""
+        """Whether the innermost that is open can be closed with so many of that character."""
         marks = self._open[-1].marks if self._open else ""
         return marks[:1] == mark and len(marks) <= most
 

@@ -21,7 +21,7 @@ _EXTENDING = frozenset(("Mn", "Me", "Mc"))  # accents, vowel signs, variation se
 
 
 def grapheme_boundary(text: str, at: int, *, after: int = 0) -> int:
-    """The last place at or before `at`, and behind `after`, at which no sign is cut through.
+    """The last place at or before `at`, and behind `after`, at which no character is cut through.
     One that is longer than all of that is cut at `at`: somewhere it must be."""
     position = at
     while position > after and _is_one_grapheme(text, position):
@@ -30,7 +30,7 @@ def grapheme_boundary(text: str, at: int, *, after: int = 0) -> int:
 
 
 def _is_one_grapheme(text: str, at: int) -> bool:
-    """Whether the characters before and behind a place are one sign: the rules of Unicode's
+    """Whether the code points around `at` are one visible character: the rules of Unicode's
     Annex 29 as far as they need no table of their own."""
     if not 0 < at < len(text):
         return False
@@ -174,7 +174,7 @@ class _Cut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _split_first(text: str, measure: _Measure) -> tuple[str, str]:
-    """The first part and the rest. Less is tried until it fits; a single sign is sent anyway."""
+    """The first part and the rest. Less is tried until it fits; one character is sent anyway."""
     room = measure.limit
     while True:
         end = max(1, measure.prefix_length(text, room))

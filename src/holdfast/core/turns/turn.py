@@ -33,7 +33,7 @@ class StepKind(StrEnum):
 
 
 class LaneState(StrEnum):
-    """The life of a lane; `MOVES` has every legal one."""
+    """The state of a lane; `lane_transition` allows the legal changes."""
 
     IDLE = "idle"
     STARTING = "starting"  # a turn is owed and has no agent yet

@@ -162,10 +162,10 @@ class MemoryManager:
         That it was told is durable before it is told, so a crash in between leaves it untold:
         a session's end must not be worked through twice.
         """
-        telling = await self._notify_end(session_id)
-        if telling:
+        notifying = await self._notify_end(session_id)
+        if notifying:
             # One that takes longer is told all the same, and whoever ends the session goes on.
-            await asyncio.wait(telling, timeout=_END_TIMEOUT)
+            await asyncio.wait(notifying, timeout=_END_TIMEOUT)
 
     async def pre_compact(self, session_id: SessionId, messages: Sequence[Message]) -> None:
         """These messages are about to be summarised. Returns in time, whatever providers do."""
@@ -185,7 +185,7 @@ class MemoryManager:
         )
 
     async def finalise(self, session_ids: Collection[SessionId]) -> None:
-        """C5: the sessions that have an agent end, each once. `close` waits for the telling."""
+        """C5: the sessions that have an agent end, each once. `close` waits for the calls."""
         await asyncio.gather(*(self._notify_end(one) for one in set(session_ids)))
 
     async def close(self) -> None:

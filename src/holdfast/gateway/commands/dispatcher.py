@@ -58,7 +58,7 @@ class CommandDispatcher:
         return self._running
 
     def set_factory(self, build: BuildCommands) -> None:
-        """Who makes the commands, which know this desk."""
+        """Who makes the commands, which know this dispatcher."""
         self._build = build
 
     @property

@@ -130,7 +130,7 @@ class UsageCommand:
         store, row = self._services.store, request.row
         running = self._running_usage(request.session_id)
         lines = await self._session_lines(request.session_id, running) if request.session_id else []
-        total = await store.usage_in_reach(route=row.route, principal=dm_principal(row))
+        total = await store.visible_usage(route=row.route, principal=dm_principal(row))
         where = "All your conversations" if dm_principal(row) else "All conversations in this place"
         lines.append(f"{where}: {format_tokens(total + (running or Tokens()))}")
         await send_reply(self._services, row, "\n".join(lines))

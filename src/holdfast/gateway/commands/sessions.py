@@ -75,7 +75,7 @@ async def list_conversations(
     services: Services, row: InboxRow, *, current: SessionId | None, limit: int = _READ_LIMIT
 ) -> list[SessionRow]:
     """The last active first, without empty ones."""
-    found = await services.store.sessions_in_reach(
+    found = await services.store.visible_sessions(
         route=row.route, principal=dm_principal(row), limit=limit
     )
     return [each for each in found if each.messages or each.id == current]
@@ -227,7 +227,7 @@ class ResumeCommand:
         if target.isdecimal() and 1 <= int(target[:9]) <= len(listed):
             return listed[int(target[:9]) - 1]
         row = request.row
-        by_id = await self._services.store.session_in_reach(
+        by_id = await self._services.store.visible_session(
             SessionId(target), route=row.route, principal=dm_principal(row)
         )
         return by_id or self._find_by_title(target, listed, current)

@@ -21,8 +21,8 @@ MAX_LISTED = 100  # turns; the loop must not stand still for a thousand of them
 
 
 def gateway_snapshot(services: Services, lanes: Lanes, outbox: OutboxWorker) -> dict[str, Any]:
-    """The part of a `Snapshot` that the gateway knows. It is asked for while messages are on their
-    way, so it counts everything and describes only the oldest."""
+    """The part of a `GatewaySnapshot` that the gateway knows. It is built while messages are
+    handled, so it counts everything and describes only the oldest."""
     return {
         **_lane_counts(list(lanes)),
         "subagents": {kind.value: services.subagents.count(kind) for kind in SubagentKind},

@@ -27,7 +27,7 @@ _IS_SUBAGENT = "you work for another agent, and it talks to people: say it in yo
 
 
 class TurnSender:
-    """`core.handing.Handing` for one turn; owns nothing."""
+    """The sending port of one turn's tools; owns nothing."""
 
     def __init__(
         self,

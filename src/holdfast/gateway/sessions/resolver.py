@@ -129,11 +129,11 @@ class SessionStore:
 
     def _admit_if_idle(self, row: InboxRow, reset: SessionReset) -> None:
         """The message waits in the lane of its old session until it is known to be idle."""
-        barrier = self._lanes.pause_lane(reset.previous)
+        pause = self._lanes.pause_lane(reset.previous)
         self._lanes.admit(row, known=reset.previous)
-        if barrier is not None:
+        if pause is not None:
             name = f"placing {row.route}"
-            self._tasks.create_task(self._place_when_paused(row.route, reset, barrier), name=name)
+            self._tasks.create_task(self._place_when_paused(row.route, reset, pause), name=name)
 
     async def _place_when_paused(
         self, route: SessionKey, reset: SessionReset, pause: LanePause

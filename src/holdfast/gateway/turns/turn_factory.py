@@ -134,7 +134,7 @@ class TurnFactory:
     async def resume(
         self, agent: Agent, dormant: DormantTurn, *, approvals: PendingApprovals
     ) -> Turn:
-        """The turn that was set aside, with an agent again; one that was cut is told so, and one
+        """The dormant turn, with an agent again; one that was cut is told so, and one
         that was parked goes on as if nothing had happened. Its write is queued before it waits."""
         open_turn = dormant.open_turn
         turn = Turn(

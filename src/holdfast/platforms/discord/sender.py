@@ -59,7 +59,7 @@ class DiscordSender:
 
     async def react(self, address: Address, message_id: str, emoji: str | None) -> None:
         """https://discord.com/developers/docs/resources/message#create-reaction. Ours to be taken
-        back is the one sign that the gateway puts: Discord wants to be told which."""
+        back is the only reaction that the gateway adds: Discord wants to be told which."""
         of_message = f"/channels/{_channel(address)}/messages/{message_id}"
         path = f"{of_message}/reactions/{quote(emoji or WAITING_REACTION)}/@me"
         if emoji is not None:

@@ -15,7 +15,7 @@ NAME = "web"
 
 class WebPlatform:
     """Holds nothing. Its replies are fetched, so a committed one is sent; its messages are
-    brought by `control`, which has checked who asks."""
+    passed on by the API, which has checked the token."""
 
     name = NAME
     account = "default"

@@ -72,7 +72,7 @@ class WebhookClient:
 
     async def ping(self, message_id: str, *, account: str) -> None:
         """Returns where there is an answer: a receiver that makes nothing of a ping is there, too.
-        Raises `ShutOut`, or whatever else says that there was none."""
+        Raises `ConnectRefused`, or the error that says that there was no answer."""
         ping = PingMessage(id=message_id, account=account)
         try:
             await self.post(

@@ -56,7 +56,7 @@ P = TypeVar("P")
 
 # Hands the sockets to the successor that waits at the path, and stops; or returns the name of the
 # supervisor that must be asked instead.
-HandOver = Callable[[Path, StopOrder], Awaitable[str]]
+StartHandover = Callable[[Path, StopOrder], Awaitable[str]]
 
 
 class HandoverParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,12 +74,12 @@ class LifecycleHandlers:
         self,
         lifecycle: Lifecycle,
         *,
-        hand_over: HandOver,
+        start_handover: StartHandover,
         progress: LifecycleProgress,
         clock: Clock,
     ) -> None:
         self._lifecycle = lifecycle
-        self._hand_over = hand_over
+        self._start_handover = start_handover
         self._progress = progress
         self._clock = clock
 
@@ -101,7 +101,7 @@ class LifecycleHandlers:
         """For a successor process: see `system/socket_handover.py`."""
         params = await decode_body(request, HandoverParams)
         order = StopOrder(kind=StopKind.REPLACE, by=StopRequester.SUCCESSOR, at=self._clock.now())
-        if supervisor := await self._hand_over(Path(params.to), order):
+        if supervisor := await self._start_handover(Path(params.to), order):
             return web.json_response({"supervisor": supervisor})
         return await self._stream_progress(request)
 

@@ -13,15 +13,15 @@ from holdfast.core.ids import SessionId
 # Temporary triggers belong to this connection and do not change the file.
 _MESSAGE_TRIGGERS = """
 CREATE TEMP TRIGGER message_added AFTER INSERT ON main.messages
-BEGIN SELECT holdfast_touched(new.session_id); END;
+BEGIN SELECT holdfast_session_changed(new.session_id); END;
 CREATE TEMP TRIGGER message_taken AFTER DELETE ON main.messages
-BEGIN SELECT holdfast_touched(old.session_id); END;
+BEGIN SELECT holdfast_session_changed(old.session_id); END;
 """
 
 
 _AUDIT_TRIGGER = """
 CREATE TEMP TRIGGER audit_grown AFTER INSERT ON main.audit
-BEGIN SELECT holdfast_grown(new.seq); END;
+BEGIN SELECT holdfast_audit_grew(new.seq); END;
 """
 
 
@@ -34,7 +34,7 @@ class SessionChangeTracker:
         self._sessions: set[SessionId] = set()
 
     def install(self, db: apsw.Connection) -> None:
-        db.create_scalar_function("holdfast_touched", self._add_session, 1)
+        db.create_scalar_function("holdfast_session_changed", self._add_session, 1)
         db.execute(_MESSAGE_TRIGGERS)
 
     def after_commit(self) -> None:
@@ -61,7 +61,7 @@ class AuditGrowthTracker:
         self._loop, self._listener = asyncio.get_running_loop(), listener
 
     def install(self, db: apsw.Connection) -> None:
-        db.create_scalar_function("holdfast_grown", self._note_growth, 1)
+        db.create_scalar_function("holdfast_audit_grew", self._note_growth, 1)
         db.execute(_AUDIT_TRIGGER)
 
     def after_commit(self) -> None:

@@ -127,7 +127,7 @@ UNDONE_COLUMN = (
 
 
 def decode_record(row: Row) -> TranscriptRecord:
-    """With `UNDONE` as one more column, where that is asked for."""
+    """With `UNDONE_COLUMN` as one more column, where that is asked for."""
     return TranscriptRecord(
         seq=row[0],
         turn_id=row[1],

@@ -91,19 +91,19 @@ class SqliteStoreReader:
     async def route_target(self, key: SessionKey) -> RouteTarget | None:
         return await self._read(partial(session_state.route_target, route=key))
 
-    async def sessions_in_reach(
+    async def visible_sessions(
         self, *, route: SessionKey, principal: PrincipalId | None, limit: int
     ) -> list[SessionRow]:
         return await self._read(
-            partial(session_reads.sessions_in_reach, route=route, principal=principal, limit=limit)
+            partial(session_reads.visible_sessions, route=route, principal=principal, limit=limit)
         )
 
-    async def session_in_reach(
+    async def visible_session(
         self, session_id: SessionId, *, route: SessionKey, principal: PrincipalId | None
     ) -> SessionRow | None:
         return await self._read(
             partial(
-                session_reads.session_in_reach,
+                session_reads.visible_session,
                 session_id=session_id,
                 route=route,
                 principal=principal,
@@ -116,9 +116,9 @@ class SqliteStoreReader:
     async def session_usage(self, session_id: SessionId) -> Usage:
         return await self._read(partial(session_reads.session_usage, session_id=session_id))
 
-    async def usage_in_reach(self, *, route: SessionKey, principal: PrincipalId | None) -> Usage:
+    async def visible_usage(self, *, route: SessionKey, principal: PrincipalId | None) -> Usage:
         return await self._read(
-            partial(session_reads.usage_in_reach, route=route, principal=principal)
+            partial(session_reads.visible_usage, route=route, principal=principal)
         )
 
     async def session_previews(self, session_ids: Sequence[SessionId]) -> "list[SessionPreview]":

@@ -216,7 +216,7 @@ _USAGE_TOTALS = ", ".join(
 )
 
 
-def sessions_in_reach(
+def visible_sessions(
     cursor: apsw.Cursor, *, route: SessionKey, principal: PrincipalId | None, limit: int
 ) -> list[SessionRow]:
     found = cursor.execute(
@@ -227,7 +227,7 @@ def sessions_in_reach(
     return [rows.decode_session(row) for row in found]
 
 
-def session_in_reach(
+def visible_session(
     cursor: apsw.Cursor,
     *,
     session_id: SessionId,
@@ -280,7 +280,7 @@ def _usage_total(cursor: apsw.Cursor, table: str, session_id: SessionId) -> Usag
     return rows.decode_usage(total)
 
 
-def usage_in_reach(
+def visible_usage(
     cursor: apsw.Cursor, *, route: SessionKey, principal: PrincipalId | None
 ) -> Usage:
     """Of the sessions they reach, and of the subagents that worked for those."""

@@ -17,12 +17,12 @@ _NOT_OURS = (
 )
 
 
-def _is_git_history(touch: PathEffect, ground: PathLocation) -> bool:
-    return touch.path.rstrip("/*").endswith(".git") and ground == PathLocation.INSIDE
+def _is_git_history(effect: PathEffect, location: PathLocation) -> bool:
+    return effect.path.rstrip("/*").endswith(".git") and location == PathLocation.INSIDE
 
 
-def _is_not_ours(touch: PathEffect, ground: PathLocation) -> bool:
-    return ground in _NOT_OURS and not touch.paths.is_harmless_device(touch.path)
+def _is_not_ours(effect: PathEffect, location: PathLocation) -> bool:
+    return location in _NOT_OURS and not effect.paths.is_harmless_device(effect.path)
 
 
 def _forces_root(run: ProgramCall) -> bool:
@@ -35,7 +35,7 @@ DELETION_RULES = (
         level=CommandRisk.FORBIDDEN,
         why="It would delete the machine's own files ({part}) and leave nothing that works.",
         actions=frozenset((PathAction.DELETE,)),
-        matches=lambda touch, ground: ground in _WHOLE_SYSTEM,
+        matches=lambda effect, location: location in _WHOLE_SYSTEM,
     ),
     ProgramRule(
         name="delete-the-root",
@@ -49,14 +49,14 @@ DELETION_RULES = (
         level=CommandRisk.FORBIDDEN,
         why="It would delete everything in a person's home ({part}).",
         actions=frozenset((PathAction.DELETE,)),
-        matches=lambda touch, ground: ground == PathLocation.HOME,
+        matches=lambda effect, location: location == PathLocation.HOME,
     ),
     PathRule(
         name="delete-the-workspace",
         level=CommandRisk.DANGEROUS,
         why="It would delete everything in the workspace ({part}).",
         actions=frozenset((PathAction.DELETE,)),
-        matches=lambda touch, ground: ground == PathLocation.WORKSPACE,
+        matches=lambda effect, location: location == PathLocation.WORKSPACE,
     ),
     PathRule(
         name="delete-a-history",
@@ -77,7 +77,7 @@ DELETION_RULES = (
         level=CommandRisk.DANGEROUS,
         why="It would delete a folder that only turns out when it runs ({part}).",
         actions=frozenset((PathAction.DELETE,)),
-        matches=lambda touch, ground: ground == PathLocation.UNKNOWN,
+        matches=lambda effect, location: location == PathLocation.UNKNOWN,
     ),
 )
 
@@ -91,21 +91,21 @@ PERMISSION_RULES = (
         level=CommandRisk.FORBIDDEN,
         why="It would change owner or permissions of all of {part}: much of it stops working.",
         actions=frozenset((PathAction.MAKE_WRITABLE, PathAction.CHANGE_OWNER_OR_MODE)),
-        matches=lambda touch, ground: ground in (PathLocation.ROOT, PathLocation.SYSTEM_TREE),
+        matches=lambda effect, location: location in (PathLocation.ROOT, PathLocation.SYSTEM_TREE),
     ),
     PathRule(
         name="open-to-everybody",
         level=CommandRisk.DANGEROUS,
         why="It would let everybody write to all of {part}.",
         actions=frozenset((PathAction.MAKE_WRITABLE,)),
-        matches=lambda touch, ground: ground != PathLocation.TEMP,
+        matches=lambda effect, location: location != PathLocation.TEMP,
     ),
     PathRule(
         name="permissions-of-a-tree",
         level=CommandRisk.DANGEROUS,
         why="It would change owner or permissions of all of {part}.",
         actions=frozenset((PathAction.CHANGE_OWNER_OR_MODE,)),
-        matches=lambda touch, ground: ground not in (*_WITHIN_SESSION, PathLocation.WORKSPACE),
+        matches=lambda effect, location: location not in (*_WITHIN_SESSION, PathLocation.WORKSPACE),
     ),
     ProgramRule(
         name="run-as-another",
@@ -147,9 +147,9 @@ _LOGIN_FILES = re.compile(r"^/etc/(passwd|shadow|group|gshadow|sudoers(\.d/.*)?|
 _HISTORY_FILES = re.compile(r"/\.(bash_|zsh_|python_|psql_|mysql_)?history$|^/var/log/")
 
 
-def _is_startup_file(touch: PathEffect, ground: PathLocation) -> bool:
-    path = touch.paths.resolve(touch.path)
-    if ground == PathLocation.INSIDE and "/.git/hooks/" not in path:
+def _is_startup_file(effect: PathEffect, location: PathLocation) -> bool:
+    path = effect.paths.resolve(effect.path)
+    if location == PathLocation.INSIDE and "/.git/hooks/" not in path:
         return False
     return _STARTUP_FILES.search(path) is not None
 
@@ -167,8 +167,8 @@ SYSTEM_FILE_RULES = (
         level=CommandRisk.DANGEROUS,
         why="It would change who may enter this machine, or how it starts ({part}).",
         actions=_WRITE_ACTIONS,
-        matches=lambda touch, ground: (
-            _LOGIN_FILES.search(touch.paths.resolve(touch.path)) is not None
+        matches=lambda effect, location: (
+            _LOGIN_FILES.search(effect.paths.resolve(effect.path)) is not None
         ),
     ),
     PathRule(
@@ -176,8 +176,8 @@ SYSTEM_FILE_RULES = (
         level=CommandRisk.DANGEROUS,
         why="It would change or empty a record of what was done ({part}).",
         actions=_WRITE_ACTIONS,
-        matches=lambda touch, ground: (
-            _HISTORY_FILES.search(touch.paths.resolve(touch.path)) is not None
+        matches=lambda effect, location: (
+            _HISTORY_FILES.search(effect.paths.resolve(effect.path)) is not None
         ),
     ),
     PathRule(
@@ -185,8 +185,8 @@ SYSTEM_FILE_RULES = (
         level=CommandRisk.DANGEROUS,
         why="It would write to a file or folder of the system ({part}).",
         actions=_WRITE_ACTIONS,
-        matches=lambda touch, ground: (
-            ground in (PathLocation.SYSTEM, PathLocation.SYSTEM_TREE, PathLocation.ROOT)
+        matches=lambda effect, location: (
+            location in (PathLocation.SYSTEM, PathLocation.SYSTEM_TREE, PathLocation.ROOT)
         ),
     ),
 )
@@ -209,8 +209,8 @@ _HARMLESS_PATHS = re.compile(
 _METADATA_HOSTS = ("169.254.169.254", "metadata.google.internal", "100.100.100.200")
 
 
-def _is_secret(touch: PathEffect, ground: PathLocation) -> bool:
-    path = touch.paths.resolve(touch.path)
+def _is_secret(effect: PathEffect, location: PathLocation) -> bool:
+    path = effect.paths.resolve(effect.path)
     return _SECRET_PATHS.search(path) is not None and _HARMLESS_PATHS.search(path) is None
 
 
