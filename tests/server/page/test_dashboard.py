@@ -137,7 +137,7 @@ def test_the_overview_shows_the_status_and_the_charts(
     page.route("**/api/v1/status", _without_slow_loop)
     open_view(visitor, "overview")
     status = visitor.fetch("GET", "/api/v1/status").json()
-    figures = page.locator(".figures").inner_text()
+    figures = page.locator(".stat-grid").inner_text()
     assert "Running" in figures and status["version"] in figures
     assert "failed" not in figures and "unknown" not in figures
     accepted = page.locator(".message-counts .total dd").inner_text()

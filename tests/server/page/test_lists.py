@@ -77,7 +77,7 @@ def test_a_failed_delivery_is_listed_with_a_remedy_and_sent_again(
     send(visitor, "words in doubt", "unknown")
     vendor.set_faults()
     page = open_view(visitor, "overview")
-    outbox_counts = page.locator(".figures").filter(has=page.get_by_role("link", name="1 unknown"))
+    outbox_counts = page.locator(".stat-grid").filter(has=page.get_by_role("link", name="1 unknown"))
     outbox_counts.get_by_role("link", name="1 failed").click()
     page.get_by_role("row").filter(has_text="refused words").wait_for()
     page = open_view(visitor, "outbox")

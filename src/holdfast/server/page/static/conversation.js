@@ -322,17 +322,17 @@ export class Conversation extends Observable {
 
   /** Adds the answer of a message that never became a record: a command, or a refused message. */
   #answer({ text: command }, { id, text, reason, state }, after) {
-    const said = text || reason;
-    if (!said && state !== "superseded") return;
+    const shown = text || reason;
+    if (!shown && state !== "superseded") return;
     if (this.records.some(({ message }) => message.type === "user" && message.text === agentText(command))) return;
-    this.answers = [...this.answers, { id, text: said, command, state, after }];
-    this.onAnnounce(said);
+    this.answers = [...this.answers, { id, text: shown, command, state, after }];
+    this.onAnnounce(shown);
   }
 }
 
 /** Whether a record is this entry: the gateway adds a line that names the attachments. */
-function isText({ text, attachments }, said) {
-  return attachments.length ? said.startsWith(agentText(text)) : said.trim() === agentText(text).trim();
+function isText({ text, attachments }, shown) {
+  return attachments.length ? shown.startsWith(agentText(text)) : shown.trim() === agentText(text).trim();
 }
 
 /** The text that reaches the agent: /queue and /steer only choose when. */

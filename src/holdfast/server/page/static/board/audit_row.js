@@ -5,7 +5,7 @@ import { SessionLink } from "./session_link.js";
 import { TurnLink } from "./turn_link.js";
 
 const LOOKS = { ok: "good", done: "good", approved: "good", error: "bad", failed: "bad", refused: "bad", denied: "bad" };
-const GISTS = ["arguments", "command", "text", "why", "reason", "keys"]; // the most important details of a row
+const SUMMARIES = ["arguments", "command", "text", "why", "reason", "keys"]; // the most important details of a row
 
 export const auditColumns = [
   { name: "seq", label: "No.", tone: "figure", of: ({ seq }) => seq },
@@ -17,10 +17,10 @@ export const auditColumns = [
 ];
 
 function Detail({ detail, texts_deleted, session_id, turn_id, hash }) {
-  const gist = GISTS.map((name) => detail[name]).find(Boolean);
+  const summary = SUMMARIES.map((name) => detail[name]).find(Boolean);
   const facts = Object.entries(detail).filter(([, value]) => value !== null && value !== "");
   return html`
-    ${gist && html`<code class="excerpt">${gist}</code>`}
+    ${summary && html`<code class="excerpt">${summary}</code>`}
     ${texts_deleted && html`<small>What was said went with its session.</small>`}
     ${session_id && html`<small class="inline-links"><span>session <${SessionLink} id=${session_id} /></span>
       ${turn_id && html`<span>turn <${TurnLink} id=${turn_id} /></span>`}</small>`}

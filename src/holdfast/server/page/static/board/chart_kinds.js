@@ -24,8 +24,8 @@ export const KINDS = [
       return many(sum(points, (point) => point.turns), "turn") + (failed ? `, ${failed} failed` : "");
     },
   },
-  taking("Time to the first token", "first_token"),
-  taking("Time of a whole turn", "duration"),
+  durationChart("Time to the first token", "first_token"),
+  durationChart("Time of a whole turn", "duration"),
   {
     title: "Tokens", unit: "tokens", shape: "bars", least: 100, show: short,
     series: [
@@ -45,7 +45,7 @@ export const KINDS = [
   worst("Lag of the event loop", "late", seconds, 0.01, (point) => (point.memory || point.lag ? point.lag : null)),
 ];
 
-function taking(title, name) {
+function durationChart(title, name) {
   return {
     title, unit: "seconds", shape: "lines", least: 0.1, show: seconds,
     series: [

@@ -42,7 +42,7 @@ function Head({ page, status }) {
     ["Agents kept", `${count(status.agents.cached)} of ${count(status.agents.max_agents)}`],
     ["Memory", machine.memory === null ? "unknown" : size(machine.memory)],
   ];
-  return html`<dl class="figures">
+  return html`<dl class="stat-grid">
     ${facts.map(([name, figure]) => html`<div key=${name} class=${name === "State" ? status.state : ""}><dt>${name}</dt><dd>${figure}</dd></div>`)}
   </dl>`;
 }

@@ -69,8 +69,8 @@ function Field({ field: { name, kind, choices, required, default: usual }, value
 /** The value for the gateway; null: no table is left. Empty fields get their default. */
 export function readTables({ fields }, form) {
   const rows = [...form.querySelectorAll("fieldset")].map((table) => {
-    const said = fields.map(({ name, kind }) => [name, kind, table.querySelector(`[name="${name}"]`).value.trim()]);
-    return Object.fromEntries(said.filter(([, , value]) => value !== "").map(([name, kind, value]) => [name, readValue(kind, value)]));
+    const entered = fields.map(({ name, kind }) => [name, kind, table.querySelector(`[name="${name}"]`).value.trim()]);
+    return Object.fromEntries(entered.filter(([, , value]) => value !== "").map(([name, kind, value]) => [name, readValue(kind, value)]));
   });
   return rows.length ? rows : null;
 }

@@ -3,7 +3,7 @@ import { html } from "../vendor/preact-htm.module.js";
 import { lasting, many, money, short } from "./number_format.js";
 
 /** [label, text] of everything that is known about it. */
-export function figuresOf(line, begin, now) {
+export function statsOf(line, begin, now) {
   const { span, from, to, end } = line;
   const since = from - begin;
   return [
@@ -22,18 +22,18 @@ export function tokens({ input_tokens = 0, output_tokens = 0, cached_tokens = 0 
 
 /** For screen readers, after its name. */
 export function spoken(line, begin, now) {
-  return figuresOf(line, begin, now).map(([label, text]) => `${label} ${text}`).join(", ");
+  return statsOf(line, begin, now).map(([label, text]) => `${label} ${text}`).join(", ");
 }
 
 export function Sentence({ line, begin, now }) {
-  return html`<strong>${line.name}</strong> ${figuresOf(line, begin, now).map(([label, text]) => html`<span key=${label} class=${label}><small>${label}</small> ${text}</span>`)}`;
+  return html`<strong>${line.name}</strong> ${statsOf(line, begin, now).map(([label, text]) => html`<span key=${label} class=${label}><small>${label}</small> ${text}</span>`)}`;
 }
 
 /** The timeline as a table. */
 export function AsTable({ lines, begin, now }) {
   return html`<div class="table" tabindex="0" role="region" aria-label="The timeline as a table"><table>
     <thead><tr>${["what", "about", "began", "took", "tokens", "cost", "ended"].map((name) => html`<th key=${name} scope="col">${name}</th>`)}</tr></thead>
-    <tbody>${lines.map((line) => html`<${Row} key=${line.key} line=${line} figures=${Object.fromEntries(figuresOf(line, begin, now))} />`)}</tbody>
+    <tbody>${lines.map((line) => html`<${Row} key=${line.key} line=${line} figures=${Object.fromEntries(statsOf(line, begin, now))} />`)}</tbody>
   </table></div>`;
 }
 

@@ -81,7 +81,7 @@ function Head({ page, loaded, now }) {
     </header>
     <p class="facts"><span>in <${SessionLink} id=${turn.session_id} title=${titleOf(page, turn.session_id)} /></span><a href="#/turns">All turns</a></p>
     ${turn.reason && html`<p class=${turn.state === "failed" ? "problem" : "quiet-text"}>${turn.reason}</p>`}
-    <dl class="figures">${facts.map(([name, figure]) => html`<div key=${name}><dt>${name}</dt><dd>${figure}</dd></div>`)}</dl>
+    <dl class="stat-grid">${facts.map(([name, figure]) => html`<div key=${name}><dt>${name}</dt><dd>${figure}</dd></div>`)}</dl>
   </section>`;
 }
 
@@ -91,13 +91,13 @@ function Beside({ id, label }) {
 
 /** The interruptions of the turn; nothing if there are none. */
 function Story({ lines, turn }) {
-  const { absences, ...calls } = story(lines);
+  const { downtimes, ...calls } = story(lines);
   const outcomes = settled(calls);
-  if (!absences.length && !turn.exit_reason) return null;
-  return html`<section class="card" aria-labelledby="cuts">
-    <h2 id="cuts">While the gateway was away</h2>
+  if (!downtimes.length && !turn.exit_reason) return null;
+  return html`<section class="card" aria-labelledby="downtimes">
+    <h2 id="downtimes">While the gateway was away</h2>
     <ul class="interruptions">
-      ${absences.map(({ name, description: how, from, to }) => html`<li key=${from}>
+      ${downtimes.map(({ name, description: how, from, to }) => html`<li key=${from}>
         <${Moment} at=${from} /> ${name}: ${how}. ${to === null ? "Nobody has come back to it yet." : `It was away for ${lasting(to - from)}.`}
       </li>`)}
       ${outcomes.length > 0 && html`<li>Then ${outcomes.join(", ")}.</li>`}

@@ -118,7 +118,7 @@ export function story(lines) {
   const found = lines.filter(({ kind }) => kind === "downtime").map(({ name, span }) => ({ name, description: EXIT_TEXTS[span.exit_state] ?? "", from: span.started_at, to: span.ended_at }));
   const calls = lines.filter(({ kind }) => kind === "tool");
   return {
-    absences: found,
+    downtimes: found,
     attached: calls.filter(({ span }) => span.recovery === "attached").length,
     replayed: calls.filter(({ span }) => span.recovery === "replayed").length,
     unknown: calls.filter(({ span }) => span.outcome === "unknown").length,

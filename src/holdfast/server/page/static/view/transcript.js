@@ -68,13 +68,13 @@ function useFollowing(scroller, conversation) {
     grown.observe(scroller.current);
     return () => grown.disconnect();
   }, [conversation]);
-  useKeptPlace(scroller, conversation);
+  useScrollAnchor(scroller, conversation);
   return { content, away, toEnd, onScroll, onClick, leave: () => (atEnd.current = false) };
 }
 
 /** The visible records keep their position when older ones are added before them. Browsers do that
  * in part, some not at all; the rest is corrected here. */
-function useKeptPlace(scroller, conversation) {
+function useScrollAnchor(scroller, conversation) {
   const first = conversation.records[0]?.seq;
   const drawn = useRef(first);
   const kept = drawn.current !== first && scroller.current ? firstSeen(scroller.current) : null;
