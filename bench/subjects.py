@@ -57,18 +57,21 @@ def floor(directory: Path, *, model_url: str) -> Iterator[Subject]:
 
 
 @contextmanager
-def gateway(directory: Path, *, model_url: str, **settings: str) -> Iterator[Subject]:
-    """`holdfast run` on a fresh home. `settings` are HOLDFAST_… variables without the prefix."""
+def gateway(
+    directory: Path, *, model_url: str, program: Path = HOLDFAST, **settings: str
+) -> Iterator[Subject]:
+    """`holdfast run` on a fresh home; `program` may be that of another checkout. `settings` are
+    HOLDFAST_… variables without the prefix."""
     port = free_port()
     home = directory / f"home-{port}"
     home.mkdir(mode=0o700)
     env = gateway_env(home, port=port, model_url=model_url, **settings)
     began = time.perf_counter()
     log = directory / f"gateway-{port}.log"
-    with running([HOLDFAST, "run"], log=log, env=env, prints_first_line=False) as server:
+    with running([program, "run"], log=log, env=env, prints_first_line=False) as server:
         url = f"http://127.0.0.1:{port}"
         started_in = wait_until_ready(url, server, began=began)
-        token = token_of(env)
+        token = token_of(env, program=program)
         yield Subject(
             name="gateway",
             url=url,
@@ -106,8 +109,8 @@ def gateway_env(home: Path, *, port: int, model_url: str, **settings: str) -> di
     return env | {f"HOLDFAST_{name}": value for name, value in settings.items()}
 
 
-def token_of(env: dict[str, str]) -> str:
-    done = subprocess.run([HOLDFAST, "token"], env=env, capture_output=True, text=True, check=False)
+def token_of(env: dict[str, str], *, program: Path = HOLDFAST) -> str:
+    done = subprocess.run([program, "token"], env=env, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise BenchmarkFailed(f"holdfast token exited {done.returncode}: {done.stderr}")
     return done.stdout.strip()
