@@ -5,11 +5,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.runner.runner_log import OpenRunners, RunnerLog
+from tests.runner.runner_log import SESSION_ID, OpenRunners, RunnerLog
 
 from holdfast.core.config.settings import RunnerSettings
+from holdfast.core.ports.sandbox import Sandbox
 from holdfast.runner.runners import Runners
 from holdfast.system.clock import SystemClock
+
+DEFAULT_SETTINGS = RunnerSettings()
 
 
 @pytest.fixture
@@ -26,15 +29,16 @@ def runner_log() -> RunnerLog:
 
 @pytest.fixture
 async def open_runners(home: Path, runner_log: RunnerLog) -> AsyncIterator[OpenRunners]:
-    """Build the `Runners` of a home, as a gateway does; settings are keywords."""
     if shutil.which("bwrap") is None:
         pytest.skip("needs bubblewrap: apt install bubblewrap")
     opened: list[Runners] = []
 
-    def open_one(*, bwrap: str = "bwrap", at: Path = home, **settings: object) -> Runners:
+    def open_one(
+        settings: RunnerSettings = DEFAULT_SETTINGS, *, bwrap: str = "bwrap", at: Path | None = None
+    ) -> Runners:
         runners = Runners(
-            at,
-            RunnerSettings(**settings),
+            at or home,
+            settings,
             clock=SystemClock(),
             on_started=runner_log.started,
             on_ended=runner_log.has_ended,
@@ -51,3 +55,9 @@ async def open_runners(home: Path, runner_log: RunnerLog) -> AsyncIterator[OpenR
 @pytest.fixture
 def runners(open_runners: OpenRunners) -> Runners:
     return open_runners()
+
+
+@pytest.fixture
+def sandbox(runners: Runners) -> Sandbox:
+    """The sandbox of one session; its runner starts with the first call."""
+    return runners.sandbox(SESSION_ID)

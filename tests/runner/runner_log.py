@@ -1,12 +1,27 @@
-"""What the tests of runners share: a record of starts and ends, and the type of `open_runners`."""
+"""What the tests of runners share: a session, a record of starts and ends, and a fixture's type."""
 
-from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
 
-from holdfast.core.ids import SessionId
+from holdfast.core.config.settings import RunnerSettings
+from holdfast.core.ids import CallId, SessionId
+from holdfast.core.ports.sandbox import CommandResult, Sandbox
 from holdfast.core.sessions.session import RunnerRow
 from holdfast.runner.runners import Runners
 
-OpenRunners = Callable[..., Runners]
+SESSION_ID = SessionId("s_1")  # the session of the `sandbox` fixture
+
+
+class OpenRunners(Protocol):
+    """Build the `Runners` of a home, as a gateway does; the home is the test's own unless given."""
+
+    def __call__(
+        self,
+        settings: RunnerSettings = ...,
+        *,
+        bwrap: str = "bwrap",
+        at: Path | None = None,
+    ) -> Runners: ...
 
 
 class RunnerLog:
@@ -24,3 +39,10 @@ class RunnerLog:
     async def has_ended(self, session_id: SessionId) -> None:
         self.rows.pop(session_id, None)
         self.ended.append(session_id)
+
+
+async def attach_known(sandbox: Sandbox, call_id: CallId) -> CommandResult:
+    """Attach to a call that the runner must know."""
+    result = await sandbox.attach(call_id)
+    assert result is not None
+    return result

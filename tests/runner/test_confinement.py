@@ -5,66 +5,67 @@ import os
 import platform
 import signal
 import sys
+from pathlib import Path
 
 import pytest
+from tests.runner.runner_log import SESSION_ID, OpenRunners, RunnerLog
 
+from holdfast.core.config.settings import NetworkPolicy, RunnerSettings
 from holdfast.core.errors import RunnerError
+from holdfast.core.ids import CallId, SessionId
+from holdfast.core.ports.sandbox import Sandbox
 from holdfast.runner.paths import SessionPaths
 from holdfast.runner.program.process_tree import living_descendants, start_time
+from holdfast.runner.runners import Runners
 
 
-@pytest.fixture
-def sandbox(runners, home):
+async def test_the_gateways_home_cannot_be_seen(sandbox: Sandbox, home: Path) -> None:
     (home / ".env").write_text("KEY=sk-very-secret")
     (home / "state.db").write_text("sk-very-secret")
-    return runners.sandbox("s_1")
-
-
-async def test_the_gateways_home_cannot_be_seen(sandbox, home):
     attempts = f"""
         cat {home}/.env {home}/state.db; ls {home}; ls {home.parent}
         cat /proc/1/root{home}/.env; cat ../../.env; ls /root /home
         grep -r sk-very-secret / --include=.env --include=state.db -s
         find / -xdev -name state.db 2>/dev/null
     """
-    result = await sandbox.run("c", attempts, limit=60)
+    result = await sandbox.run(CallId("c"), attempts, limit=60)
     assert "sk-very-secret" not in result.output
     assert str(home / "state.db") not in result.output.replace("cat: " + str(home), "")
 
 
-async def test_nothing_of_the_hosts_environment_is_inherited(sandbox):
-    result = await sandbox.run("c", "env | cut -d= -f1 | sort | tr '\\n' ' '", limit=60)
+async def test_nothing_of_the_hosts_environment_is_inherited(sandbox: Sandbox) -> None:
+    result = await sandbox.run(CallId("c"), "env | cut -d= -f1 | sort | tr '\\n' ' '", limit=60)
     assert result.output.split() == sorted(
         ["HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "SHLVL", "TERM", "TMPDIR", "USER", "_"]
     )
 
 
-async def test_no_process_outside_can_be_seen_or_signalled(sandbox):
+async def test_no_process_outside_can_be_seen_or_signalled(sandbox: Sandbox) -> None:
     victim = await asyncio.create_subprocess_exec(
         sys.executable, "-c", "input()", stdin=asyncio.subprocess.PIPE
     )
     attempts = f"kill -9 {os.getpid()} {victim.pid}; ls -d /proc/[0-9]* | wc -l"
-    result = await sandbox.run("c", attempts, limit=60)
+    result = await sandbox.run(CallId("c"), attempts, limit=60)
     await victim.communicate(b"\n")
     assert victim.returncode == 0
     assert "No such process" in result.output
     assert int(result.output.splitlines()[-1]) < 10
 
 
-async def test_the_runner_cannot_be_killed_stopped_or_looked_into(sandbox):
+async def test_the_runner_cannot_be_killed_stopped_or_looked_into(sandbox: Sandbox) -> None:
     attempts = """
         kill -9 1; kill -STOP 1; kill -TERM 1; kill -CHLD 1
         ls /proc/1/fd; cat /proc/1/environ; cat /proc/1/mem | head -c 1; echo x >/proc/1/fd/2
         python3 -c 'import os; os.pidfd_open(1)' && echo "pidfd is no secret"
     """
-    result = await sandbox.run("c", attempts, limit=60)
+    result = await sandbox.run(CallId("c"), attempts, limit=60)
     assert result.output.count("ermission denied") >= 4, result.output
-    assert (await sandbox.run("c2", "echo well", limit=60)).output == "well\n"
+    assert (await sandbox.run(CallId("c2"), "echo well", limit=60)).output == "well\n"
 
 
-async def test_a_command_has_no_privileges(sandbox):
+async def test_a_command_has_no_privileges(sandbox: Sandbox) -> None:
     wanted = "grep -E 'Cap|NoNewPrivs|^Uid|^Groups' /proc/self/status | tr '\\t' ' '"
-    lines = (await sandbox.run("c", wanted, limit=60)).output.splitlines()
+    lines = (await sandbox.run(CallId("c"), wanted, limit=60)).output.splitlines()
     facts = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
     assert {value for name in facts if name[:3] == "Cap" for value in facts[name]} == {"0" * 16}
     assert facts["NoNewPrivs"] == ["1"]
@@ -72,18 +73,18 @@ async def test_a_command_has_no_privileges(sandbox):
     assert "0" not in facts["Groups"]
 
 
-async def test_nothing_but_the_workspace_can_be_written(sandbox):
+async def test_nothing_but_the_workspace_can_be_written(sandbox: Sandbox) -> None:
     places = "/ /usr /usr/local/bin /etc /opt /opt/holdfast/program /dev /run /var /proc /sys /root"
     script = f"for p in {places}; do touch $p/x 2>/dev/null && echo wrote $p; done"
-    result = await sandbox.run("c", f"{script}; mount -t tmpfs x /usr", limit=60)
+    result = await sandbox.run(CallId("c"), f"{script}; mount -t tmpfs x /usr", limit=60)
     assert "wrote" not in result.output
     assert result.exit_code != 0
     script = "touch x /tmp/x /dev/shm/x && df --output=size -m /tmp /dev/shm | tail -n 2"
-    sizes = (await sandbox.run("c2", script, limit=60)).output.split()
+    sizes = (await sandbox.run(CallId("c2"), script, limit=60)).output.split()
     assert [int(size) for size in sizes] == [512, 64]
 
 
-async def test_no_user_namespace_can_be_made(sandbox):
+async def test_no_user_namespace_can_be_made(sandbox: Sandbox) -> None:
     """Inside one a command is root again: it could mount a tmpfs of any size, or a /proc."""
     script = """
         unshare -Ur true; unshare -Urm mount -t tmpfs x /tmp && echo mounted
@@ -92,7 +93,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 print("unshare", libc.unshare(0x10000000), "clone", libc.syscall(56, 0x10000011, 0, 0, 0, 0))
 threading.Thread(target=print, args=("threads still start",)).start()'
     """
-    result = await sandbox.run("c", script, limit=60)
+    result = await sandbox.run(CallId("c"), script, limit=60)
     assert "mounted" not in result.output
     assert result.output.count("not permitted") == 2, result.output
     assert "unshare -1" in result.output and "threads still start" in result.output
@@ -100,17 +101,17 @@ threading.Thread(target=print, args=("threads still start",)).start()'
         assert "clone -1" in result.output
 
 
-async def test_sessions_cannot_see_each_other(runners):
-    mine, yours = runners.sandbox("mine"), runners.sandbox("yours")
-    await mine.run("c", "echo private >note; sleep 100 &", limit=60)
-    result = await yours.run("c", "ls -A /workspace; pgrep sleep; id -u", limit=60)
-    own = await mine.run("c2", "id -u", limit=60)
+async def test_sessions_cannot_see_each_other(runners: Runners) -> None:
+    mine, yours = runners.sandbox(SessionId("mine")), runners.sandbox(SessionId("yours"))
+    await mine.run(CallId("c"), "echo private >note; sleep 100 &", limit=60)
+    result = await yours.run(CallId("c"), "ls -A /workspace; pgrep sleep; id -u", limit=60)
+    own = await mine.run(CallId("c2"), "id -u", limit=60)
     assert "note" not in result.output
     if os.getuid() == 0:
         assert own.output != result.output
 
 
-async def test_the_network_is_a_matter_of_policy(open_runners):
+async def test_the_network_is_a_matter_of_policy(open_runners: OpenRunners) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"reached")
         writer.close()
@@ -119,18 +120,28 @@ async def test_the_network_is_a_matter_of_policy(open_runners):
     port = server.sockets[0].getsockname()[1]
     script = f"exec 3<>/dev/tcp/127.0.0.1/{port} && cat <&3"
     async with server:
-        reached = await open_runners(network="full").sandbox("a").run("c", script, limit=60)
-        cut = await open_runners(network="none").sandbox("b").run("c", script, limit=60)
+        reached = (
+            await open_runners(RunnerSettings(network=NetworkPolicy.FULL))
+            .sandbox(SessionId("a"))
+            .run(CallId("c"), script, limit=60)
+        )
+        blocked = (
+            await open_runners(RunnerSettings(network=NetworkPolicy.NONE))
+            .sandbox(SessionId("b"))
+            .run(CallId("c"), script, limit=60)
+        )
     assert reached.output == "reached"
-    assert "reached" not in cut.output and cut.exit_code != 0
+    assert "reached" not in blocked.output and blocked.exit_code != 0
 
 
 @pytest.mark.parametrize("plant", ["link", "pipe", "folder", "nonsense", "deep", "forged"])
-async def test_files_planted_in_the_spool_are_not_trusted(runners, home, plant):
+async def test_files_planted_in_the_spool_are_not_trusted(
+    runners: Runners, home: Path, plant: str
+) -> None:
     """The gateway reads the spool of a dead runner; a command could have written to it."""
     (home / "secret.json").write_text('{"result": {"exit_code": 0, "output": "sk-very-secret"}}')
-    sandbox = runners.sandbox("s_1")
-    await sandbox.run("c", "true", limit=60)
+    sandbox = runners.sandbox(SESSION_ID)
+    await sandbox.run(CallId("c"), "true", limit=60)
     record = "/run/holdfast/calls/*.json"
     ways = {
         "link": f"for f in {record}; do ln -sf {home}/secret.json $f; done",
@@ -140,55 +151,59 @@ async def test_files_planted_in_the_spool_are_not_trusted(runners, home, plant):
         "deep": f"for f in {record}; do printf '%0.s[' $(seq 100000) >$f; done",
         "forged": f"""for f in {record}; do echo '{{"result": {{"exit_code": "x"}}}}' >$f; done""",
     }
-    process = await sandbox.start_process("p", ways[plant])
+    process = await sandbox.start_process(CallId("p"), ways[plant])
     await sandbox.wait_for_process(process.id, limit=60)
-    await runners.end_session("s_1")
+    await runners.end_session(SESSION_ID)
     try:
-        result = await sandbox.attach("c")
+        result = await sandbox.attach(CallId("c"))
     except RunnerError as error:
         assert plant == "forged" and "not one it wrote" in str(error)
     else:
         assert result is None
 
 
-async def test_planted_processes_are_left_out(runners, home):
+async def test_planted_processes_are_left_out(runners: Runners, home: Path) -> None:
     (home / "secret.json").write_text('{"id": "p2", "command": "sk-secret", "started_at": 1}')
-    sandbox = runners.sandbox("s_1")
-    process = await sandbox.start_process("p", "true")
+    sandbox = runners.sandbox(SESSION_ID)
+    process = await sandbox.start_process(CallId("p"), "true")
     await sandbox.wait_for_process(process.id, limit=60)
     plants = f"""
         cd /run/holdfast/processes
         echo '{{"id": "p1"}}' >p1.json; ln -s {home}/secret.json p2.json; mkdir p3.json
         echo '{{"id": "../x", "command": "", "started_at": 1}}' >p4.json; mkfifo p5.json
     """
-    await sandbox.run("c", plants, limit=60)
-    await runners.end_session("s_1")
-    assert await runners.processes("s_1") == []
-    assert (await sandbox.run("c2", "echo well", limit=60)).output == "well\n"
+    await sandbox.run(CallId("c"), plants, limit=60)
+    await runners.end_session(SESSION_ID)
+    assert await runners.processes(SESSION_ID) == []
+    assert (await sandbox.run(CallId("c2"), "echo well", limit=60)).output == "well\n"
 
 
-async def test_an_invalid_terminal_state_is_ignored(runners):
-    sandbox = runners.sandbox("s_1")
+async def test_an_invalid_terminal_state_is_ignored(runners: Runners) -> None:
+    sandbox = runners.sandbox(SESSION_ID)
     forged = [
         '{"environment": 5, "cwd": 7}',
         '{"environment": {"A=": "x", "B": "\\u0000", "C": 1}}',
     ]
     for number, state in enumerate(forged):
-        await sandbox.start_process(f"p{number}", f"echo '{state}' >/run/holdfast/terminal.json")
+        await sandbox.start_process(
+            CallId(f"p{number}"), f"echo '{state}' >/run/holdfast/terminal.json"
+        )
         await sandbox.wait_for_process(f"p{number + 1}", limit=60)
-        await runners.end_session("s_1")
-        result = await sandbox.run(f"c{number}", "pwd; echo well", limit=60)
+        await runners.end_session(SESSION_ID)
+        result = await sandbox.run(CallId(f"c{number}"), "pwd; echo well", limit=60)
         assert result.output.splitlines()[-2:] == ["/workspace", "well"]
 
 
-async def test_a_deleted_spool_does_not_harm_the_runner(sandbox):
-    result = await sandbox.run("c", "rm -rf /run/holdfast/*; echo swept", limit=60)
+async def test_a_deleted_spool_does_not_harm_the_runner(sandbox: Sandbox) -> None:
+    result = await sandbox.run(CallId("c"), "rm -rf /run/holdfast/*; echo swept", limit=60)
     assert result.exit_code == 0
-    assert (await sandbox.run("c2", "echo well", limit=60)).output == "well\n"
-    assert (await sandbox.start_process("p", "true")).id == "p1"
+    assert (await sandbox.run(CallId("c2"), "echo well", limit=60)).output == "well\n"
+    assert (await sandbox.start_process(CallId("p"), "true")).id == "p1"
 
 
-async def test_no_process_outlives_the_end_of_its_session(sandbox, runners, runner_log):
+async def test_no_process_outlives_the_end_of_its_session(
+    sandbox: Sandbox, runners: Runners, runner_log: RunnerLog
+) -> None:
     script = """
         setsid nohup sleep 3131 >/dev/null 2>&1 &
         ( ( setsid sh -c 'trap "" TERM HUP INT; sleep 3132; sleep 3132' & ) & )
@@ -197,43 +212,47 @@ if not os.fork():
     os.setsid()
     if not os.fork(): os.execlp("sleep", "sleep", "3133")'
     """
-    await sandbox.run("c", script, limit=60)
-    await sandbox.start_process("p", "sleep 3134")
-    row = runner_log.rows["s_1"]
+    await sandbox.run(CallId("c"), script, limit=60)
+    await sandbox.start_process(CallId("p"), "sleep 3134")
+    row = runner_log.rows[SESSION_ID]
     asleep = "until [ $(pgrep -c -f '^sleep 313[1-4]$') = 4 ]; do sleep 0.02; done"
-    await sandbox.run("look", asleep, limit=60)
+    await sandbox.run(CallId("look"), asleep, limit=60)
     below = {pid: start_time(pid) for pid in living_descendants(row.pid)}
     assert len(below) >= 6  # four sleepers, the shell of one, and a keeper
-    await runners.end_session("s_1")
+    await runners.end_session(SESSION_ID)
     assert [pid for pid, began in below.items() if start_time(pid) == began] == []
     assert start_time(row.pid) is None
 
 
-async def test_a_workspace_link_cannot_make_us_give_files_away(runners, home):
+async def test_a_workspace_link_cannot_make_us_give_files_away(
+    runners: Runners, home: Path
+) -> None:
     """The workspace is given to the session's user when a runner starts: links are not followed."""
     if os.getuid():
         pytest.skip("only root gives files away")
-    place = SessionPaths(home, "s_1")
+    place = SessionPaths(home, SESSION_ID)
     place.workspace.mkdir(parents=True)
     kept = home / "kept"
     kept.write_text("mine")
     (place.workspace / "link").symlink_to(kept)
     (place.workspace / "theirs").write_text("x")
-    await runners.sandbox("s_1").run("c", "echo more >>theirs", limit=60)
+    await runners.sandbox(SESSION_ID).run(CallId("c"), "echo more >>theirs", limit=60)
     assert kept.stat().st_uid == 0
     assert (place.workspace / "theirs").read_text() == "xmore\n"
 
 
-async def test_the_socket_is_for_the_gateway_alone(sandbox, home):
-    await sandbox.run("c", "true", limit=60)
-    folder = SessionPaths(home, "s_1").run_folder
+async def test_the_socket_is_for_the_gateway_alone(sandbox: Sandbox, home: Path) -> None:
+    await sandbox.run(CallId("c"), "true", limit=60)
+    folder = SessionPaths(home, SESSION_ID).run_folder
     for private in (folder, folder.parent, home / "workspaces"):
         assert private.stat().st_mode & 0o777 == 0o700
-    result = await sandbox.run("c2", "find / -type s 2>/dev/null", limit=60)
+    result = await sandbox.run(CallId("c2"), "find / -type s 2>/dev/null", limit=60)
     assert result.output == ""
 
 
-async def test_killing_the_outer_process_does_not_stop_the_runner(sandbox, runner_log):
-    await sandbox.run("c", "cd /tmp", limit=60)
-    os.kill(runner_log.rows["s_1"].outer_pid, signal.SIGKILL)
-    assert (await sandbox.run("c2", "pwd", limit=60)).output == "/tmp\n"
+async def test_killing_the_outer_process_does_not_stop_the_runner(
+    sandbox: Sandbox, runner_log: RunnerLog
+) -> None:
+    await sandbox.run(CallId("c"), "cd /tmp", limit=60)
+    os.kill(runner_log.rows[SESSION_ID].outer_pid, signal.SIGKILL)
+    assert (await sandbox.run(CallId("c2"), "pwd", limit=60)).output == "/tmp\n"

@@ -5,9 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.runner.runner_log import SESSION_ID, OpenRunners
 
 import holdfast.runner.program
-from holdfast.core.config.settings import RunnerSettings
+from holdfast.core.config.settings import RunnerSettings, SandboxMode
+from holdfast.core.ids import CallId, SessionId
 from holdfast.runner.bubblewrap import make_plan, session_uid
 from holdfast.runner.launch import launch_runner
 from holdfast.runner.paths import SessionPaths
@@ -18,7 +20,7 @@ WHOLE = "0 0 4294967295\n"
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
-def test_the_runner_program_is_python_3_9_with_only_the_standard_library(source):
+def test_the_runner_program_is_python_3_9_with_only_the_standard_library(source: Path) -> None:
     tree = ast.parse(source.read_text(), feature_version=(3, 9))
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -27,42 +29,44 @@ def test_the_runner_program_is_python_3_9_with_only_the_standard_library(source)
             assert node.module and node.module.split(".")[0] in sys.stdlib_module_names
 
 
-async def test_an_interpreter_outside_usr_is_brought_into_the_sandbox(home, open_runners):
+async def test_an_interpreter_outside_usr_is_brought_into_the_sandbox(
+    home: Path, open_runners: OpenRunners
+) -> None:
     """Where the system has no Python, ours is used, with its folder and nothing beside it."""
     settings = RunnerSettings()
     (home / "runs").mkdir()
     plan = make_plan(settings, runs=home / "runs", system_python="/nowhere/python3")
     assert Path(plan.python).is_relative_to(sys.base_prefix)
-    launch_runner(SessionPaths(home, "s_1"), plan, settings)
+    launch_runner(SessionPaths(home, SESSION_ID), plan, settings)
     runners: Runners = open_runners()
     beside = Path(sys.base_prefix).parent
     script = f"tr '\\0' '\\n' </proc/1/cmdline | head -n 1; ls -A {beside}"
-    result = await runners.sandbox("s_1").run("c", script, limit=60)
-    told = result.output.splitlines()
-    assert told[0] == plan.python
+    result = await runners.sandbox(SESSION_ID).run(CallId("c"), script, limit=60)
+    lines = result.output.splitlines()
+    assert lines[0] == plan.python
     if plan.prefix:
-        assert told[1:] == [Path(sys.base_prefix).name]
+        assert lines[1:] == [Path(sys.base_prefix).name]
 
 
-def test_the_copy_of_the_program_is_made_once_and_replaces_the_last(tmp_path):
+def test_the_copy_of_the_program_is_made_once_and_replaces_the_last(tmp_path: Path) -> None:
     (tmp_path / ".program-old").mkdir()
-    first = make_plan(RunnerSettings(sandbox="off"), runs=tmp_path).program
+    first = make_plan(RunnerSettings(sandbox=SandboxMode.OFF), runs=tmp_path).program
     made = (first / "program" / "main.py").stat().st_mtime_ns
-    again = make_plan(RunnerSettings(sandbox="off"), runs=tmp_path).program
+    again = make_plan(RunnerSettings(sandbox=SandboxMode.OFF), runs=tmp_path).program
     assert again == first
     assert (first / "program" / "main.py").stat().st_mtime_ns == made
     assert [path.name for path in tmp_path.iterdir()] == [first.name]
     assert list((first / "program" / "__pycache__").glob("main.*.pyc"))
 
 
-def test_each_session_has_its_own_user_id():
-    users = {session_uid(f"s_{n}", WHOLE) for n in range(1000)}
+def test_each_session_has_its_own_user_id() -> None:
+    users = {session_uid(SessionId(f"s_{n}"), WHOLE) for n in range(1000)}
     assert len(users) == 1000
     assert min(users) >= 1_879_048_192 and max(users) < 1 << 31
-    assert session_uid("s_1", WHOLE) == session_uid("s_1", WHOLE)
+    assert session_uid(SESSION_ID, WHOLE) == session_uid(SESSION_ID, WHOLE)
 
 
-def test_root_in_a_user_namespace_uses_a_mapped_user_id():
-    assert 20_000 <= session_uid("s_1", "0 100000 65536\n") < 60_000
+def test_root_in_a_user_namespace_uses_a_mapped_user_id() -> None:
+    assert 20_000 <= session_uid(SESSION_ID, "0 100000 65536\n") < 60_000
     with pytest.raises(Exception, match="run it as another user"):
-        session_uid("s_1", "0 1000 1\n")
+        session_uid(SESSION_ID, "0 1000 1\n")

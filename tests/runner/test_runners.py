@@ -4,49 +4,60 @@ import asyncio
 import os
 import sys
 import threading
+from pathlib import Path
 
 import pytest
+from tests.runner.runner_log import SESSION_ID, OpenRunners, RunnerLog, attach_known
 
+from holdfast.core.config.settings import RunnerSettings, SandboxMode
 from holdfast.core.errors import RunnerError
+from holdfast.core.ids import CallId, SessionId
 from holdfast.core.sessions.session import RunnerRow
 from holdfast.runner.paths import SessionPaths
 from holdfast.runner.program.process_tree import living_descendants
 from holdfast.runner.program.process_tree import start_time as process_start_time
+from holdfast.runner.runners import Runners
 
 
-async def test_a_sandbox_starts_no_runner_until_it_is_used(runners, runner_log, home):
-    runners.sandbox("s_1")
-    assert await runners.sandbox("s_1").attach("c") is None
-    assert await runners.processes("s_1") == []
+async def test_a_sandbox_starts_no_runner_until_it_is_used(
+    runners: Runners, runner_log: RunnerLog, home: Path
+) -> None:
+    runners.sandbox(SESSION_ID)
+    assert await runners.sandbox(SESSION_ID).attach(CallId("c")) is None
+    assert await runners.processes(SESSION_ID) == []
     assert (runner_log.rows, list(home.iterdir()), runners.sandboxed) == ({}, [], None)
 
 
-async def test_concurrent_calls_start_one_runner(runners, runner_log):
+async def test_concurrent_calls_start_one_runner(runners: Runners, runner_log: RunnerLog) -> None:
     results = await asyncio.gather(
-        *(runners.sandbox("s_1").run(f"c{n}", "echo hi", limit=60) for n in range(8))
+        *(runners.sandbox(SESSION_ID).run(CallId(f"c{n}"), "echo hi", limit=60) for n in range(8))
     )
     assert {result.output for result in results} == {"hi\n"}
     assert len(runner_log.started_pids) == 1
 
 
-async def test_a_concurrent_lookup_and_start_share_one_connection(runners, runner_log):
-    sandbox = runners.sandbox("s_1")
-    looks = [sandbox.attach(f"c{n}") for n in range(3)] + [runners.processes("s_1")]
-    *_, result = await asyncio.gather(*looks, sandbox.run("c", "echo hi", limit=60))
+async def test_a_concurrent_lookup_and_start_share_one_connection(
+    runners: Runners, runner_log: RunnerLog
+) -> None:
+    sandbox = runners.sandbox(SESSION_ID)
+    lookups = asyncio.gather(*(sandbox.attach(CallId(f"c{n}")) for n in range(3)))
+    _, _, result = await asyncio.gather(
+        lookups, runners.processes(SESSION_ID), sandbox.run(CallId("c"), "echo hi", limit=60)
+    )
     assert result.output == "hi\n"
     assert len(runner_log.started_pids) == 1
 
 
-async def test_starting_a_runner_does_not_block_the_loop(runners):
+async def test_starting_a_runner_does_not_block_the_loop(runners: Runners) -> None:
     """Held against a thread beside it: what stops the whole process holds up both."""
     ticks, longest, over = 0, 0, threading.Event()
 
-    def tick():
+    def tick() -> None:
         nonlocal ticks
         while not over.wait(0.001):
             ticks += 1
 
-    async def beat():
+    async def beat() -> None:
         nonlocal longest
         last = ticks
         while True:
@@ -57,7 +68,7 @@ async def test_starting_a_runner_does_not_block_the_loop(runners):
     beside.start()
     heart = asyncio.create_task(beat())
     began = ticks
-    await runners.sandbox("s_1").run("c", "true", limit=60)
+    await runners.sandbox(SESSION_ID).run(CallId("c"), "true", limit=60)
     took = ticks - began
     heart.cancel()
     over.set()
@@ -65,89 +76,106 @@ async def test_starting_a_runner_does_not_block_the_loop(runners):
     assert longest < took / 2
 
 
-async def test_cancelling_one_wait_for_the_start_does_not_cancel_the_others(runners):
-    impatient = asyncio.create_task(runners.sandbox("s_1").run("c1", "echo x >>log", limit=60))
+async def test_cancelling_one_wait_for_the_start_does_not_cancel_the_others(
+    runners: Runners,
+) -> None:
+    impatient = asyncio.create_task(
+        runners.sandbox(SESSION_ID).run(CallId("c1"), "echo x >>log", limit=60)
+    )
     await asyncio.sleep(0.005)
     impatient.cancel()
-    result = await runners.sandbox("s_1").run("c2", "cat log; echo here", limit=60)
+    result = await runners.sandbox(SESSION_ID).run(CallId("c2"), "cat log; echo here", limit=60)
     assert result.output.endswith("here\n")
 
 
-async def test_detaching_leaves_everything_running_for_the_next_gateway(open_runners, runner_log):
+async def test_detaching_leaves_everything_running_for_the_next_gateway(
+    open_runners: OpenRunners, runner_log: RunnerLog
+) -> None:
     """H6, J2: a command under way is not killed by cancelling its wait after `detach`."""
     first = open_runners()
     command = "touch began; until [ -e go ]; do sleep 0.05; done; echo finished; exit 9"
-    waiting = asyncio.create_task(first.sandbox("s_1").run("c", command, limit=60))
-    await first.sandbox("s_1").start_process("p", "sleep 100")
-    await first.sandbox("s_1").run("l", "until [ -e began ]; do sleep 0.02; done", limit=60)
-    row = runner_log.rows["s_1"]
+    waiting = asyncio.create_task(first.sandbox(SESSION_ID).run(CallId("c"), command, limit=60))
+    await first.sandbox(SESSION_ID).start_process(CallId("p"), "sleep 100")
+    await first.sandbox(SESSION_ID).run(
+        CallId("l"), "until [ -e began ]; do sleep 0.02; done", limit=60
+    )
+    row = runner_log.rows[SESSION_ID]
     await first.detach()
     assert not waiting.done()
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
     with pytest.raises(RunnerError, match="is stopping"):
-        await first.sandbox("s_1").run("c2", "true", limit=5)
+        await first.sandbox(SESSION_ID).run(CallId("c2"), "true", limit=5)
     second = open_runners()
-    assert await second.adopt([row], needed={"s_1"}) == ["s_1"]
-    assert runner_log.rows["s_1"] == row
-    await second.sandbox("s_1").write_file("w", "go", "")
-    result = await second.sandbox("s_1").attach("c")
+    assert await second.adopt([row], needed={SESSION_ID}) == ["s_1"]
+    assert runner_log.rows[SESSION_ID] == row
+    await second.sandbox(SESSION_ID).write_file(CallId("w"), "go", "")
+    result = await attach_known(second.sandbox(SESSION_ID), CallId("c"))
     assert (result.exit_code, result.output) == (9, "finished\n")
-    assert [process.ended_at for process in await second.processes("s_1")] == [None]
+    assert [process.ended_at for process in await second.processes(SESSION_ID)] == [None]
 
 
-async def test_ending_is_idempotent_and_keeps_results_unless_forgotten(runners, home):
-    sandbox = runners.sandbox("s_1")
-    await sandbox.run("c", "echo kept", limit=60)
+async def test_ending_is_idempotent_and_keeps_results_unless_forgotten(
+    runners: Runners, home: Path
+) -> None:
+    sandbox = runners.sandbox(SESSION_ID)
+    await sandbox.run(CallId("c"), "echo kept", limit=60)
     for _ in range(3):
-        await runners.end_session("s_1")
-    assert (await sandbox.attach("c")).output == "kept\n"
-    await runners.end_session("s_1", forget=True)
-    assert await sandbox.attach("c") is None
-    await runners.end_session("never seen")
-    assert SessionPaths(home, "s_1").workspace.exists()
+        await runners.end_session(SESSION_ID)
+    assert (await attach_known(sandbox, CallId("c"))).output == "kept\n"
+    await runners.end_session(SESSION_ID, forget=True)
+    assert await sandbox.attach(CallId("c")) is None
+    await runners.end_session(SessionId("never seen"))
+    assert SessionPaths(home, SESSION_ID).workspace.exists()
 
 
-async def test_waiting_calls_are_notified_when_the_session_ends(runners):
-    sandbox = runners.sandbox("s_1")
-    waiting = asyncio.create_task(sandbox.run("c", "touch began; sleep 100", limit=200))
-    await sandbox.start_process("p", "sleep 100")
-    await sandbox.run("look", "until [ -e began ]; do sleep 0.02; done", limit=60)
-    await runners.end_session("s_1")
+async def test_waiting_calls_are_notified_when_the_session_ends(runners: Runners) -> None:
+    sandbox = runners.sandbox(SESSION_ID)
+    waiting = asyncio.create_task(sandbox.run(CallId("c"), "touch began; sleep 100", limit=200))
+    await sandbox.start_process(CallId("p"), "sleep 100")
+    await sandbox.run(CallId("look"), "until [ -e began ]; do sleep 0.02; done", limit=60)
+    await runners.end_session(SESSION_ID)
     result = await waiting
     assert result.lost and result.exit_code is None
-    assert (await sandbox.attach("c")).lost
-    again = await sandbox.run("c", "touch began; sleep 100", limit=200)
+    assert (await attach_known(sandbox, CallId("c"))).lost
+    again = await sandbox.run(CallId("c"), "touch began; sleep 100", limit=200)
     assert again.lost, "a command whose end nobody knows is not run again"
 
 
 async def test_a_runner_that_no_session_needs_is_killed_and_its_terminal_state_stays(
-    open_runners, runner_log, home
-):
+    open_runners: OpenRunners, runner_log: RunnerLog, home: Path
+) -> None:
     first = open_runners()
     for name in ("wanted", "ended", "forgotten"):
-        await first.sandbox(name).run("c", "sleep 3000 & true", limit=60)
+        await first.sandbox(SessionId(name)).run(CallId("c"), "sleep 3000 & true", limit=60)
     rows = dict(runner_log.rows)
     await first.detach()
-    known = [rows["wanted"], rows["ended"]]  # the crash came before the third row's commit
+    known = [
+        rows[SessionId("wanted")],
+        rows[SessionId("ended")],
+    ]  # the crash came before the third row's commit
     second = open_runners()
-    assert await second.adopt(known, needed={"wanted"}) == ["wanted"]
-    assert process_start_time(rows["wanted"].pid) == rows["wanted"].start_time
-    assert process_start_time(rows["ended"].pid) is None
-    assert process_start_time(rows["forgotten"].pid) is None
-    await second.end_session("ended", forget=True)
-    assert not SessionPaths(home, "ended").run_folder.exists()
-    assert SessionPaths(home, "forgotten").run_folder.exists()  # the session may only be asleep
+    assert await second.adopt(known, needed={SessionId("wanted")}) == ["wanted"]
+    assert process_start_time(rows[SessionId("wanted")].pid) == rows[SessionId("wanted")].start_time
+    assert process_start_time(rows[SessionId("ended")].pid) is None
+    assert process_start_time(rows[SessionId("forgotten")].pid) is None
+    await second.end_session(SessionId("ended"), forget=True)
+    assert not SessionPaths(home, SessionId("ended")).run_folder.exists()
+    assert SessionPaths(
+        home, SessionId("forgotten")
+    ).run_folder.exists()  # the session may only be asleep
 
 
-async def test_another_process_with_the_same_pid_is_not_killed(runners, runner_log):
+async def test_another_process_with_the_same_pid_is_not_killed(
+    runners: Runners, runner_log: RunnerLog
+) -> None:
     """A dead runner's pid may be anybody's by now: the start time proves it is not the runner."""
     innocent = await asyncio.create_subprocess_exec(
         sys.executable, "-c", "input()", stdin=asyncio.subprocess.PIPE
     )
     row = RunnerRow(
-        session_id="s_1",
+        session_id=SESSION_ID,
         pid=innocent.pid,
         start_time=(process_start_time(innocent.pid) or 0) - 1,
         outer_pid=innocent.pid,
@@ -160,77 +188,85 @@ async def test_another_process_with_the_same_pid_is_not_killed(runners, runner_l
     assert runner_log.ended == ["s_1"]
 
 
-async def test_a_dead_runner_of_a_needed_session_keeps_its_spool(open_runners, runner_log):
+async def test_a_dead_runner_of_a_needed_session_keeps_its_spool(
+    open_runners: OpenRunners, runner_log: RunnerLog
+) -> None:
     first = open_runners()
-    await first.sandbox("s_1").run("c", "echo kept; cd /tmp", limit=60)
-    row = runner_log.rows["s_1"]
-    await first.end_session("s_1")
+    await first.sandbox(SESSION_ID).run(CallId("c"), "echo kept; cd /tmp", limit=60)
+    row = runner_log.rows[SESSION_ID]
+    await first.end_session(SESSION_ID)
     second = open_runners()
-    assert await second.adopt([row], needed={"s_1"}) == []
-    assert (await second.sandbox("s_1").attach("c")).output == "kept\n"
-    assert (await second.sandbox("s_1").run("c2", "pwd", limit=60)).output == "/tmp\n"
+    assert await second.adopt([row], needed={SESSION_ID}) == []
+    assert (await attach_known(second.sandbox(SESSION_ID), CallId("c"))).output == "kept\n"
+    assert (await second.sandbox(SESSION_ID).run(CallId("c2"), "pwd", limit=60)).output == "/tmp\n"
 
 
-async def test_a_home_with_a_long_path_works(open_runners, home):
+async def test_a_home_with_a_long_path_works(open_runners: OpenRunners, home: Path) -> None:
     deep = home / ("x" * 100) / ("y" * 100)
     deep.mkdir(parents=True)
-    result = await open_runners(at=deep).sandbox("s_1").run("c", "echo hi", limit=60)
+    result = await open_runners(at=deep).sandbox(SESSION_ID).run(CallId("c"), "echo hi", limit=60)
     assert result.output == "hi\n"
 
 
-async def test_odd_session_ids_stay_inside_the_home(runners, home):
+async def test_odd_session_ids_stay_inside_the_home(runners: Runners, home: Path) -> None:
     for name in ("../../x", "a/b", "", "é" * 200, "."):
-        result = await runners.sandbox(name).run("c", f"echo {len(name)} >id; cat id", limit=60)
+        result = await runners.sandbox(SessionId(name)).run(
+            CallId("c"), f"echo {len(name)} >id; cat id", limit=60
+        )
         assert result.output == f"{len(name)}\n"
     assert len(list((home / "workspaces").iterdir())) == 5
     assert sorted(path.name for path in home.parent.iterdir()) == ["home"]
 
 
-async def test_no_descriptor_of_the_gateway_is_inherited(runners, tmp_path):
+async def test_no_descriptor_of_the_gateway_is_inherited(runners: Runners, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("sk-secret")
     with secret.open() as file:
         os.set_inheritable(file.fileno(), True)
-        result = await runners.sandbox("s_1").run("c", "ls -l /proc/self/fd", limit=60)
+        result = await runners.sandbox(SESSION_ID).run(CallId("c"), "ls -l /proc/self/fd", limit=60)
         os.set_inheritable(file.fileno(), False)
     assert "secret" not in result.output
     assert len(result.output.splitlines()) == 5  # a heading, 0, 1, 2 and the folder being listed
 
 
-async def test_a_required_sandbox_that_is_missing_says_how_to_get_it(open_runners):
-    runners = open_runners(sandbox="required", bwrap="no-such-bwrap")
+async def test_a_required_sandbox_that_is_missing_says_how_to_get_it(
+    open_runners: OpenRunners,
+) -> None:
+    runners = open_runners(RunnerSettings(sandbox=SandboxMode.REQUIRED), bwrap="no-such-bwrap")
     with pytest.raises(RunnerError, match=r"not installed.*apt install bubblewrap"):
-        await runners.sandbox("s_1").run("c", "true", limit=5)
+        await runners.sandbox(SESSION_ID).run(CallId("c"), "true", limit=5)
 
 
 async def test_a_sandbox_that_does_not_work_is_detected_by_running_it(
-    open_runners, tmp_path, caplog
-):
+    open_runners: OpenRunners, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     broken = tmp_path / "bwrap"
     broken.write_text("#!/bin/sh\necho 'No permissions to create a new namespace' >&2; exit 1\n")
     broken.chmod(0o755)
-    runners = open_runners(sandbox="auto", bwrap=str(broken))
-    await runners.sandbox("a").run("c", "true", limit=60)
-    await runners.sandbox("b").run("c", "true", limit=60)
+    runners = open_runners(RunnerSettings(sandbox=SandboxMode.AUTO), bwrap=str(broken))
+    await runners.sandbox(SessionId("a")).run(CallId("c"), "true", limit=60)
+    await runners.sandbox(SessionId("b")).run(CallId("c"), "true", limit=60)
     assert runners.sandboxed is False
     assert "No permissions" in runners.why_unsandboxed
     assert caplog.text.count("COMMANDS RUN WITHOUT A SANDBOX") == 1
 
 
-async def test_without_bubblewrap_everything_else_works(open_runners, runner_log, home):
-    runners = open_runners(sandbox="off")
-    sandbox = runners.sandbox("s_1")
+async def test_without_bubblewrap_everything_else_works(
+    open_runners: OpenRunners, runner_log: RunnerLog, home: Path
+) -> None:
+    runners = open_runners(RunnerSettings(sandbox=SandboxMode.OFF))
+    sandbox = runners.sandbox(SESSION_ID)
     script = "cd /tmp; export WORD=kept; setsid sleep 3231 & ( setsid nohup sleep 3232 & ) ; exit 3"
-    result = await sandbox.run("c", script, limit=60)
+    result = await sandbox.run(CallId("c"), script, limit=60)
     assert (result.exit_code, result.cwd) == (3, "/tmp")
     result = await sandbox.run(
-        "c2", "pwd; echo $WORD; env | cut -d= -f1 | sort | tr '\\n' ' '", limit=60
+        CallId("c2"), "pwd; echo $WORD; env | cut -d= -f1 | sort | tr '\\n' ' '", limit=60
     )
     assert result.output.startswith("/tmp\nkept\nHOME LANG LOGNAME OLDPWD PATH PWD SHELL")
-    await sandbox.start_process("p", "sleep 3233")
-    await sandbox.write_file("w", "~/x", "text")
-    assert (SessionPaths(home, "s_1").workspace / "x").read_text() == "text"
-    row = runner_log.rows["s_1"]
+    await sandbox.start_process(CallId("p"), "sleep 3233")
+    await sandbox.write_file(CallId("w"), "~/x", "text")
+    assert (SessionPaths(home, SESSION_ID).workspace / "x").read_text() == "text"
+    row = runner_log.rows[SESSION_ID]
     async with asyncio.timeout(60):
         # Three sleepers and a keeper; what a shell put into the background may not be there yet.
         while (
@@ -238,6 +274,6 @@ async def test_without_bubblewrap_everything_else_works(open_runners, runner_log
         ):
             await asyncio.sleep(0.01)
     assert (row.sandboxed, runners.sandboxed) == (False, False)
-    await runners.end_session("s_1")
+    await runners.end_session(SESSION_ID)
     assert [pid for pid, began in below.items() if process_start_time(pid) == began] == []
     assert process_start_time(row.pid) is None

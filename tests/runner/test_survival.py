@@ -11,8 +11,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.runner.runner_log import SESSION_ID, attach_known
 
 from holdfast.core.config.settings import RunnerSettings
+from holdfast.core.ids import CallId
 from holdfast.core.ports.sandbox import Sandbox
 from holdfast.core.sessions.session import RunnerRow
 from holdfast.runner.program.process_tree import start_time as process_start_time
@@ -76,7 +78,9 @@ async def run_gateway_and_kill_it(home: Path, work: str) -> RunnerRow:
     return row
 
 
-async def test_the_terminal_survives_a_kill_of_the_gateway(tmp_path, next_runners):
+async def test_the_terminal_survives_a_kill_of_the_gateway(
+    tmp_path: Path, next_runners: Runners
+) -> None:
     """J1: cwd and exported variables after each command."""
     work = """
     await sandbox.run("c1", "mkdir deep; cd deep; export WORD='two words'", limit=20)
@@ -84,12 +88,12 @@ async def test_the_terminal_survives_a_kill_of_the_gateway(tmp_path, next_runner
     await asyncio.sleep(60)
     """
     row = await run_gateway_and_kill_it(tmp_path, work)
-    assert await next_runners.adopt([row], needed={"s_1"}) == ["s_1"]
-    result = await next_runners.sandbox("s_1").run("c2", "pwd; echo $WORD", limit=20)
+    assert await next_runners.adopt([row], needed={SESSION_ID}) == ["s_1"]
+    result = await next_runners.sandbox(SESSION_ID).run(CallId("c2"), "pwd; echo $WORD", limit=20)
     assert result.output == "/workspace/deep\ntwo words\n"
 
 
-async def test_the_terminal_survives_its_runner(tmp_path, next_runners):
+async def test_the_terminal_survives_its_runner(tmp_path: Path, next_runners: Runners) -> None:
     """J1: a new runner of the same session restores what the old one wrote down."""
     work = """
     await sandbox.run("c1", "mkdir deep; cd deep; export WORD='two words'", limit=20)
@@ -98,13 +102,13 @@ async def test_the_terminal_survives_its_runner(tmp_path, next_runners):
     """
     row = await run_gateway_and_kill_it(tmp_path, work)
     os.kill(row.pid, signal.SIGKILL)
-    result = await next_runners.sandbox("s_1").run("c2", "pwd; echo $WORD", limit=20)
+    result = await next_runners.sandbox(SESSION_ID).run(CallId("c2"), "pwd; echo $WORD", limit=20)
     assert result.output == "/workspace/deep\ntwo words\n"
 
 
 async def test_a_command_interrupted_by_a_kill_reports_its_real_result_to_the_next_gateway(
-    tmp_path, next_runners
-):
+    tmp_path: Path, next_runners: Runners
+) -> None:
     """H2, J2: a foreground command is attached to; it is neither lost nor run twice."""
     work = """
     script = "echo ran >>count; until [ -e go ]; do sleep 0.02; done; cat count; exit 7"
@@ -114,16 +118,18 @@ async def test_a_command_interrupted_by_a_kill_reports_its_real_result_to_the_ne
     await running
     """
     row = await run_gateway_and_kill_it(tmp_path, work)
-    await next_runners.adopt([row], needed={"s_1"})
-    sandbox = next_runners.sandbox("s_1")
-    attached = asyncio.create_task(sandbox.attach("c"))
-    again = asyncio.create_task(sandbox.run("c", "echo ran >>count", limit=60))
-    await sandbox.write_file("w", "go", "")
+    await next_runners.adopt([row], needed={SESSION_ID})
+    sandbox = next_runners.sandbox(SESSION_ID)
+    attached = asyncio.create_task(attach_known(sandbox, CallId("c")))
+    again = asyncio.create_task(sandbox.run(CallId("c"), "echo ran >>count", limit=60))
+    await sandbox.write_file(CallId("w"), "go", "")
     for result in await asyncio.gather(attached, again):
         assert (result.exit_code, result.output) == (7, "ran\n")
 
 
-async def test_a_command_that_ended_while_no_gateway_ran_has_its_result(tmp_path, next_runners):
+async def test_a_command_that_ended_while_no_gateway_ran_has_its_result(
+    tmp_path: Path, next_runners: Runners
+) -> None:
     """H2: the result was recorded by the runner, not by the gateway."""
     work = """
     script = "touch began; sleep 0.5; echo done; exit 4"
@@ -135,11 +141,13 @@ async def test_a_command_that_ended_while_no_gateway_ran_has_its_result(tmp_path
     row = await run_gateway_and_kill_it(tmp_path, work)
     await asyncio.sleep(1)
     assert process_start_time(row.pid) == row.start_time
-    result = await next_runners.sandbox("s_1").attach("c")
+    result = await attach_known(next_runners.sandbox(SESSION_ID), CallId("c"))
     assert (result.exit_code, result.output) == (4, "done\n")
 
 
-async def test_a_command_whose_runner_died_is_reported_as_lost(tmp_path, next_runners):
+async def test_a_command_whose_runner_died_is_reported_as_lost(
+    tmp_path: Path, next_runners: Runners
+) -> None:
     """H2: nobody knows how it ended, and it is not run again."""
     work = """
     running = asyncio.create_task(sandbox.run("c", "echo ran >>count; sleep 60", limit=90))
@@ -149,13 +157,15 @@ async def test_a_command_whose_runner_died_is_reported_as_lost(tmp_path, next_ru
     """
     row = await run_gateway_and_kill_it(tmp_path, work)
     os.kill(row.pid, signal.SIGKILL)
-    assert (await next_runners.sandbox("s_1").attach("c")).lost
-    assert (await next_runners.sandbox("s_1").run("c", "echo ran >>count", limit=20)).lost
-    count = await next_runners.sandbox("s_1").run("c2", "cat count", limit=20)
+    assert (await attach_known(next_runners.sandbox(SESSION_ID), CallId("c"))).lost
+    assert (
+        await next_runners.sandbox(SESSION_ID).run(CallId("c"), "echo ran >>count", limit=20)
+    ).lost
+    count = await next_runners.sandbox(SESSION_ID).run(CallId("c2"), "cat count", limit=20)
     assert count.output == "ran\n"
 
 
-async def test_background_processes_are_adopted(tmp_path, next_runners):
+async def test_background_processes_are_adopted(tmp_path: Path, next_runners: Runners) -> None:
     """J2: identity, output since, and the end of one that ended meanwhile."""
     work = """
     await sandbox.start_process("p1", "n=0; while sleep 0.05; do n=$((n+1)); echo tick $n; done")
@@ -166,14 +176,14 @@ async def test_background_processes_are_adopted(tmp_path, next_runners):
     """
     row = await run_gateway_and_kill_it(tmp_path, work)
     assert process_start_time(row.pid) == row.start_time
-    assert await next_runners.adopt([row], needed={"s_1"}) == ["s_1"]
-    sandbox = next_runners.sandbox("s_1")
+    assert await next_runners.adopt([row], needed={SESSION_ID}) == ["s_1"]
+    sandbox = next_runners.sandbox(SESSION_ID)
     ended = await sandbox.wait_for_process("p2", limit=20)
     assert (ended.process.exit_code, ended.output) == (6, "over\n")
     for _ in range(2):  # what it said by now, and what it says from now on
         await _ticks(sandbox)
-    assert (await sandbox.start_process("p1", "echo twice")).id == "p1"
-    rows = await next_runners.processes("s_1")
+    assert (await sandbox.start_process(CallId("p1"), "echo twice")).id == "p1"
+    rows = await next_runners.processes(SESSION_ID)
     assert [(one.id, one.exit_code) for one in rows] == [("p1", None), ("p2", 6)]
 
 
@@ -184,7 +194,9 @@ async def _ticks(sandbox: Sandbox) -> None:
     assert polled.process.running
 
 
-async def test_a_runner_that_no_session_needs_is_killed_by_the_next_gateway(tmp_path, next_runners):
+async def test_a_runner_that_no_session_needs_is_killed_by_the_next_gateway(
+    tmp_path: Path, next_runners: Runners
+) -> None:
     """J2: also where the row of the runner was never committed."""
     work = """
     await sandbox.start_process("p1", "setsid sleep 100 & sleep 100")
@@ -197,8 +209,8 @@ async def test_a_runner_that_no_session_needs_is_killed_by_the_next_gateway(tmp_
 
 
 async def test_a_runner_whose_gateway_was_killed_during_the_start_ends_itself(
-    tmp_path, next_runners
-):
+    tmp_path: Path, next_runners: Runners
+) -> None:
     """J2: nobody was told about it, so nobody could kill it."""
     work = '    await sandbox.run("c", "true", limit=20)\n    await asyncio.sleep(60)'
     source = GATEWAY.format(work=work)

@@ -33,8 +33,8 @@ def test_root_asks_the_system_manager_and_a_user_the_user_manager(
     """E1: root uses the system manager, other users their own."""
     asked = systemd_run_prefix({"PATH": path}, user_unit=user_unit, uid=uid)
     assert whose in asked
-    told = [word for word in asked if word.startswith("XDG_RUNTIME_DIR=")]
-    assert told == ([f"XDG_RUNTIME_DIR={runtime}"] if runtime else [])
+    runtime_dirs = [word for word in asked if word.startswith("XDG_RUNTIME_DIR=")]
+    assert runtime_dirs == ([f"XDG_RUNTIME_DIR={runtime}"] if runtime else [])
     assert {"--scope", "--collect"} <= set(asked)
 
 

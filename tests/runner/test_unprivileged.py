@@ -46,27 +46,27 @@ async def main():
     settings = RunnerSettings(sandbox=SandboxMode.REQUIRED, processes=40, file_mb=1)
     runners = Runners(home, settings, clock=Clock(), on_started=note, on_ended=note)
     sandbox = runners.sandbox("s_1")
-    told = {}
-    async def tell(name, command):
-        told[name] = (await sandbox.run(name, command, limit=60)).output
+    outputs = {}
+    async def record(name, command):
+        outputs[name] = (await sandbox.run(name, command, limit=60)).output
     try:
         await runners.probe()
     except RunnerError as error:
         return print(json.dumps({"no sandbox": str(error)}))
-    await tell("state", "cd /tmp; export WORD=kept")
-    await tell("kept", "pwd; echo $WORD; whoami")
-    await tell("secret", f"cat {home}/.env; ls {home}")
-    await tell("rights", "grep CapEff /proc/self/status; grep CapBnd /proc/self/status")
-    await tell("writes", "for p in / /usr /etc /dev /run /opt; do touch $p/x && echo wrote; done")
-    await tell("looks", "ls /proc/1/fd; kill -9 1; echo alive")
-    await tell("large", "head -c 3000000 /dev/zero >big; stat -c %s big")
+    await record("state", "cd /tmp; export WORD=kept")
+    await record("kept", "pwd; echo $WORD; whoami")
+    await record("secret", f"cat {home}/.env; ls {home}")
+    await record("rights", "grep CapEff /proc/self/status; grep CapBnd /proc/self/status")
+    await record("writes", "for p in / /usr /etc /dev /run /opt; do touch $p/x && echo wrote; done")
+    await record("looks", "ls /proc/1/fd; kill -9 1; echo alive")
+    await record("large", "head -c 3000000 /dev/zero >big; stat -c %s big")
     await sandbox.run("left", "setsid nohup sleep 3431 >/dev/null 2>&1 & true", limit=60)
-    await tell("forks", FORK)
+    await record("forks", FORK)
     below = {pid: start_time(pid) for pid in living_descendants(rows[0].pid)}
-    told["below"] = len(below)
+    outputs["below"] = len(below)
     await runners.end_session("s_1")
-    told["left"] = [pid for pid, began in below.items() if start_time(pid) == began]
-    print(json.dumps(told))
+    outputs["left"] = [pid for pid, began in below.items() if start_time(pid) == began]
+    print(json.dumps(outputs))
 
 asyncio.run(main())
 """
@@ -109,24 +109,24 @@ async def _run_as_nobody(home: Path) -> dict[str, Any]:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
-        said, errors = await child.communicate()
+        report, errors = await child.communicate()
         if child.returncode and source is not SCRIPT:
             pytest.skip("another user cannot import this package: its folder is closed to others")
     assert child.returncode == 0, errors.decode()
-    told: dict[str, Any] = json.loads(said)
-    return told
+    outputs: dict[str, Any] = json.loads(report)
+    return outputs
 
 
 @pytest.mark.skipif(bool(_skip_reason()), reason=_skip_reason())
-async def test_a_gateway_without_root_has_the_same_isolation_and_limits(foreign_home):
-    told = await _run_as_nobody(foreign_home)
-    if "no sandbox" in told:
-        pytest.skip(f"this kernel grants users no namespaces: {told['no sandbox']}")
-    assert told["kept"] == "/tmp\nkept\nagent\n"
-    assert "sk-very-secret" not in told["secret"] and "No such file" in told["secret"]
-    assert told["rights"].split()[1::2] == ["0" * 16] * 2
-    assert "wrote" not in told["writes"]
-    assert "ermission denied" in told["looks"] and told["looks"].endswith("alive\n")
-    assert "Resource temporarily unavailable" in told["forks"]
-    assert told["large"].split()[-1] == str(1 << 20)
-    assert told["below"] > 30 and told["left"] == []
+async def test_a_gateway_without_root_has_the_same_isolation_and_limits(foreign_home: Path) -> None:
+    outputs = await _run_as_nobody(foreign_home)
+    if "no sandbox" in outputs:
+        pytest.skip(f"this kernel grants users no namespaces: {outputs['no sandbox']}")
+    assert outputs["kept"] == "/tmp\nkept\nagent\n"
+    assert "sk-very-secret" not in outputs["secret"] and "No such file" in outputs["secret"]
+    assert outputs["rights"].split()[1::2] == ["0" * 16] * 2
+    assert "wrote" not in outputs["writes"]
+    assert "ermission denied" in outputs["looks"] and outputs["looks"].endswith("alive\n")
+    assert "Resource temporarily unavailable" in outputs["forks"]
+    assert outputs["large"].split()[-1] == str(1 << 20)
+    assert outputs["below"] > 30 and outputs["left"] == []

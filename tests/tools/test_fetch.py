@@ -3,11 +3,14 @@
 import asyncio
 import ipaddress
 from collections.abc import AsyncIterator
+from typing import cast
 
 import pytest
 from aiohttp import web
 
-from holdfast.core.net import is_public
+from holdfast.core.ids import CallId, PrincipalId, SessionId
+from holdfast.core.net import IpAddress, is_public
+from holdfast.core.ports.sandbox import Sandbox
 from holdfast.core.turns.tool import ToolContext, ToolFailed
 from holdfast.tools.fetch import FetchTool
 from holdfast.tools.html_text import decode_page, html_to_text
@@ -18,7 +21,7 @@ text &amp; <a href="/next">a link</a>.</p><ul><li>one<li>two</ul><pre>a  b
  c</pre><noscript>never</noscript></body></html>"""
 
 
-def only_loopback(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+def only_loopback(address: IpAddress) -> bool:
     return str(address) == "127.0.0.1"
 
 
@@ -68,15 +71,22 @@ async def site() -> AsyncIterator[PageServer]:
 
 
 @pytest.fixture
-def context():
+def context() -> ToolContext:
     """A fetch uses nothing of its context."""
 
-    class NoBench: ...
+    class NoSandbox: ...
 
-    return ToolContext(session_id="s", principal="u", call_id="c", sandbox=NoBench())
+    return ToolContext(
+        session_id=SessionId("s"),
+        principal=PrincipalId("u"),
+        call_id=CallId("c"),
+        sandbox=cast(Sandbox, NoSandbox()),
+    )
 
 
-async def test_a_page_becomes_readable_text_with_its_links(site, context):
+async def test_a_page_becomes_readable_text_with_its_links(
+    site: PageServer, context: ToolContext
+) -> None:
     output = await FetchTool(is_allowed=only_loopback).run(context, {"url": f"{site.address}/page"})
     assert output.text == (
         "A title\n\n# Head\n\nSome bold text & "
@@ -85,14 +95,18 @@ async def test_a_page_becomes_readable_text_with_its_links(site, context):
 
 
 @pytest.mark.parametrize(("path", "text"), [("latin", "café"), ("missing", "[HTTP 404]\ngone")])
-async def test_charset_and_status_are_respected(site, context, path, text):
+async def test_charset_and_status_are_respected(
+    site: PageServer, context: ToolContext, path: str, text: str
+) -> None:
     output = await FetchTool(is_allowed=only_loopback).run(
         context, {"url": f"{site.address}/{path}"}
     )
     assert output.text == text
 
 
-async def test_a_long_page_is_read_in_parts_and_a_huge_one_is_truncated(site, context):
+async def test_a_long_page_is_read_in_parts_and_a_huge_one_is_truncated(
+    site: PageServer, context: ToolContext
+) -> None:
     fetch = FetchTool(is_allowed=only_loopback, max_bytes=50_000)
     url = f"{site.address}/huge"
     first = await fetch.run(context, {"url": url})
@@ -109,7 +123,9 @@ async def test_a_long_page_is_read_in_parts_and_a_huge_one_is_truncated(site, co
         ("slow", 0.5, "no answer within"),
     ],
 )
-async def test_a_page_that_cannot_be_fetched_is_refused(site, context, path, seconds, says):
+async def test_a_page_that_cannot_be_fetched_is_refused(
+    site: PageServer, context: ToolContext, path: str, seconds: float, says: str
+) -> None:
     with pytest.raises(ToolFailed, match=says):
         await FetchTool(is_allowed=only_loopback, seconds=seconds).run(
             context, {"url": f"{site.address}/{path}"}
@@ -123,7 +139,9 @@ async def test_a_page_that_cannot_be_fetched_is_refused(site, context, path, sec
      "\uff11\uff12\uff17.0.0.1", "①②⑦.0.0.1", "127。0。0。1", "LOCALHOST", "localhost.",
      "0177.0.0.1", "[::1%25lo]", "user@127.0.0.1"],
 )  # fmt: skip
-async def test_private_addresses_are_off_limits_however_they_are_spelled(site, context, host):
+async def test_private_addresses_are_off_limits_however_they_are_spelled(
+    site: PageServer, context: ToolContext, host: str
+) -> None:
     port = site.address.rpartition(":")[2]
     with pytest.raises(ToolFailed):
         await FetchTool(seconds=5).run(context, {"url": f"http://{host}:{port}/page"})
@@ -133,11 +151,13 @@ async def test_private_addresses_are_off_limits_however_they_are_spelled(site, c
 @pytest.mark.parametrize(
     "to", ["http://127.0.0.2:{port}/page", "http://localhost:{port}/page", "file:///etc/passwd"]
 )
-async def test_a_redirect_inward_is_not_followed(site, context, to):
+async def test_a_redirect_inward_is_not_followed(
+    site: PageServer, context: ToolContext, to: str
+) -> None:
     """Every hop is judged, not only the first."""
     port = site.address.rpartition(":")[2]
 
-    def first_only(address):
+    def first_only(address: IpAddress) -> bool:
         return str(address) == "127.0.0.1" and not site.requested_paths
 
     url = f"{site.address}/inward?to={to.format(port=port)}"
@@ -146,11 +166,13 @@ async def test_a_redirect_inward_is_not_followed(site, context, to):
     assert site.requested_paths == ["/inward"]
 
 
-async def test_the_address_judged_is_the_address_connected_to(site, context):
+async def test_the_address_judged_is_the_address_connected_to(
+    site: PageServer, context: ToolContext
+) -> None:
     """DNS rebinding: the name is resolved once, and what was judged is what is used."""
     judged = []
 
-    def remember(address):
+    def remember(address: IpAddress) -> bool:
         judged.append(str(address))
         return str(address) == "127.0.0.1"
 
@@ -163,7 +185,7 @@ async def test_the_address_judged_is_the_address_connected_to(site, context):
 @pytest.mark.parametrize(
     "url", ["ftp://example.org/", "/etc/passwd", "http://", "http://[x]/", "http://a:99999/"]
 )
-async def test_an_invalid_web_address_is_refused(context, url):
+async def test_an_invalid_web_address_is_refused(context: ToolContext, url: str) -> None:
     with pytest.raises(ToolFailed):
         await FetchTool(seconds=5).run(context, {"url": url})
 
@@ -185,18 +207,18 @@ async def test_an_invalid_web_address_is_refused(context, url):
         ("fec0::1", False),
     ],
 )
-def test_which_addresses_are_public(address, public):
+def test_which_addresses_are_public(address: str, public: bool) -> None:
     assert is_public(ipaddress.ip_address(address)) is public
 
 
-def test_a_charset_named_by_the_page_is_used_and_an_unknown_one_is_not():
+def test_a_charset_named_by_the_page_is_used_and_an_unknown_one_is_not() -> None:
     page = '<meta charset="iso-8859-1"><p>café'
     assert "café" in decode_page(page.encode("latin-1"), None)
     assert "café" in decode_page("\ufeffcafé".encode(), "nonsense")
     assert "café" in decode_page("café".encode(), "no-such-charset")
 
 
-def test_broken_html_is_read_as_far_as_it_goes():
+def test_broken_html_is_read_as_far_as_it_goes() -> None:
     assert (
         html_to_text("<p>a<div><a href=x>b</a></p></span><script>z", "http://h/")
         == "a\n[b](http://h/x)"

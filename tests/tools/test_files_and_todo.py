@@ -1,7 +1,9 @@
 """The file tools and the todo list."""
 
 import pytest
+from tests.tools.tool_contexts import NewContext
 
+from holdfast.core.ports.runtime import Tool
 from holdfast.core.turns.tool import ToolFailed
 from holdfast.tools.files import EditTool, FileSearchTool, ReadTool, WriteTool
 from holdfast.tools.todo import TodoTool
@@ -9,8 +11,8 @@ from holdfast.tools.todo import TodoTool
 read, write, edit, search, todo = ReadTool(), WriteTool(), EditTool(), FileSearchTool(), TodoTool()
 
 
-async def test_write_read_edit_and_search_work_together(new_context):
-    async def do(tool, **arguments):
+async def test_write_read_edit_and_search_work_together(new_context: NewContext) -> None:
+    async def do(tool: Tool, **arguments: object) -> str:
         return (await tool.run(new_context(), arguments)).text
 
     created = await do(write, path="a.txt", content="one\ntwo\nthree\n")
@@ -28,13 +30,15 @@ async def test_write_read_edit_and_search_work_together(new_context):
     assert await do(read, path="a.txt") == "[the file is empty]"
 
 
-async def test_a_write_repeated_after_a_crash_is_the_same_write(new_context):
+async def test_a_write_repeated_after_a_crash_is_the_same_write(new_context: NewContext) -> None:
     arguments = {"path": "a", "content": "x"}
     first = await write.run(new_context("c"), arguments)
     assert await write.run(new_context("c"), arguments) == first
 
 
-async def test_an_edit_interrupted_by_a_crash_is_looked_up_and_not_repeated(new_context):
+async def test_an_edit_interrupted_by_a_crash_is_looked_up_and_not_repeated(
+    new_context: NewContext,
+) -> None:
     """H2: `attach`."""
     await write.run(new_context(), {"path": "a", "content": "x"})
     arguments = {"path": "a", "old": "x", "new": "xx"}
@@ -48,12 +52,12 @@ async def test_an_edit_interrupted_by_a_crash_is_looked_up_and_not_repeated(new_
         await edit.attach(new_context("d"), {"path": "a", "old": "y", "new": "z"})
 
 
-async def test_a_refusal_of_the_runner_reaches_the_model(new_context):
+async def test_a_refusal_of_the_runner_reaches_the_model(new_context: NewContext) -> None:
     with pytest.raises(ToolFailed, match="no such file"):
         await read.run(new_context(), {"path": "missing"})
 
 
-async def test_the_todo_list_is_what_the_call_says(new_context):
+async def test_the_todo_list_is_what_the_call_says(new_context: NewContext) -> None:
     items = [{"text": "a", "state": "done"}, {"text": "b", "state": "doing"}, {"text": "c"}]
     output = await todo.run(new_context(), {"items": items})
     assert output.text == "[x] a\n[>] b\n[ ] c\n1 of 3 done"

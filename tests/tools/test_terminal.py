@@ -1,9 +1,11 @@
 """The terminal and process tools, over a real runner."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from tests.support.held_command import HELD_COMMAND, release
+from tests.tools.tool_contexts import NewContext
 
 from holdfast.core.messages.transcript import ToolOutcome
 from holdfast.core.turns.tool import ToolFailed
@@ -22,37 +24,47 @@ process = ProcessTool()
         ("echo no >&2; exit 3", "no\n[exit code 3]", ToolOutcome.OK),
     ],
 )
-async def test_a_command_returns_its_output_and_exit_code(new_context, command, text, outcome):
+async def test_a_command_returns_its_output_and_exit_code(
+    new_context: NewContext, command: str, text: str, outcome: ToolOutcome
+) -> None:
     output = await terminal.run(new_context(), {"command": command})
     assert (output.text, output.outcome) == (text, outcome)
 
 
-async def test_a_command_that_takes_too_long_is_an_error_that_says_so(new_context):
+async def test_a_command_that_takes_too_long_is_an_error_that_says_so(
+    new_context: NewContext,
+) -> None:
     await terminal.run(new_context(), {"command": "true"})  # its shell is there from now on
     output = await terminal.run(new_context(), {"command": "echo a; sleep 60", "timeout": "2"})
     assert output.outcome is ToolOutcome.ERROR
     assert output.text == "a\n[timed out after 2 s: killed with all it started]"
 
 
-async def test_no_command_may_take_longer_than_the_configured_limit(new_context):
+async def test_no_command_may_take_longer_than_the_configured_limit(
+    new_context: NewContext,
+) -> None:
     output = await TerminalTool(limit=0.2).run(
         new_context(), {"command": "sleep 60", "timeout": 900}
     )
     assert "timed out" in output.text
 
 
-async def test_progress_is_reported_while_the_command_runs(new_context, tmp_path):
+async def test_progress_is_reported_while_the_command_runs(
+    new_context: NewContext, tmp_path: Path
+) -> None:
     progress: list[str] = []
 
-    def hear(text: str) -> None:
+    def on_progress(text: str) -> None:
         progress.append(text)
         release(Paths(tmp_path), "s_1")
 
-    await terminal.run(new_context(progress=hear), {"command": f"echo a; {HELD_COMMAND}; echo b"})
+    await terminal.run(
+        new_context(progress=on_progress), {"command": f"echo a; {HELD_COMMAND}; echo b"}
+    )
     assert progress == ["a\n", "b\n"]
 
 
-async def test_a_call_of_an_earlier_process_is_attached_to(new_context):
+async def test_a_call_of_an_earlier_process_is_attached_to(new_context: NewContext) -> None:
     """H2: `attach` gives the recorded result, and None for a call nobody remembers."""
     arguments = {"command": "echo once >>log; cat log; exit 2"}
     first = await terminal.run(new_context("c"), arguments)
@@ -71,13 +83,15 @@ async def test_a_call_of_an_earlier_process_is_attached_to(new_context):
         ({"command": "ls", "timeout": -1}, "timeout"),
     ],
 )
-async def test_wrong_arguments_are_explained_to_the_model(new_context, arguments, says):
+async def test_wrong_arguments_are_explained_to_the_model(
+    new_context: NewContext, arguments: dict[str, object], says: str
+) -> None:
     with pytest.raises(ToolFailed) as failed:
         await terminal.run(new_context(), arguments)
     assert says in str(failed.value)
 
 
-async def test_a_process_is_started_watched_fed_and_killed(new_context):
+async def test_a_process_is_started_watched_fed_and_killed(new_context: NewContext) -> None:
     async def do(**arguments: object) -> str:
         return (await process.run(new_context(), arguments)).text
 
@@ -97,18 +111,21 @@ async def test_a_process_is_started_watched_fed_and_killed(new_context):
     assert len((await do(action="list")).splitlines()) == 2
 
 
-async def test_a_start_is_repeated_without_a_second_process(new_context):
+async def test_a_start_is_repeated_without_a_second_process(new_context: NewContext) -> None:
     """H2: started and never recorded, its process is found by the call."""
     arguments = {"action": "start", "command": "sleep 50"}
     first = await process.run(new_context("c"), arguments)
     assert await process.attach(new_context("c"), arguments) == first
     assert await process.attach(new_context("other"), arguments) is None
-    assert "p1" in (await process.attach(new_context(), {"action": "list"})).text
+    listed = await process.attach(new_context(), {"action": "list"})
+    assert listed is not None and "p1" in listed.text
     written = await process.attach(new_context(), {"action": "write", "id": "p1"})
-    assert written.outcome is ToolOutcome.UNKNOWN
+    assert written is not None and written.outcome is ToolOutcome.UNKNOWN
 
 
-async def test_an_action_without_its_arguments_is_refused_with_a_reason(new_context):
+async def test_an_action_without_its_arguments_is_refused_with_a_reason(
+    new_context: NewContext,
+) -> None:
     with pytest.raises(ToolFailed, match="start needs a command"):
         await process.run(new_context(), {"action": "start"})
     with pytest.raises(ToolFailed, match="poll needs the id"):
