@@ -70,9 +70,9 @@ def test_without_a_reply_in_time_the_exit_code_is_that_of_timeout_and_the_turn_c
     asked = ["--session", "slow", "--message-id", "m1", f"{HELD_CALL} [then] [text at last]"]
     late = cli("ask", "--timeout", "0.5", "--json", *asked, **shared_gateway.environ)
     assert late.returncode == 124
-    told = json.loads(late.stdout)
-    assert "The work continues" in told["reason"]
-    release(Paths(shared_gateway.home), told["session"])
+    answer = json.loads(late.stdout)
+    assert "The work continues" in answer["reason"]
+    release(Paths(shared_gateway.home), answer["session"])
     assert cli("ask", *asked, **shared_gateway.environ).stdout == "at last\n"
     assert (
         model.requests()["count"] == before + 2

@@ -24,8 +24,8 @@ def home(tmp_path: Path) -> Path:
 def create_backup(cli: Cli, *args: str, **environ: str) -> dict[str, Any]:
     run = cli("backup", "create", "--json", *args, **environ)
     assert run.returncode == exit_codes.OK, run.stderr
-    told: dict[str, Any] = json.loads(run.stdout)
-    return told
+    answer: dict[str, Any] = json.loads(run.stdout)
+    return answer
 
 
 def last_backup(gateway: CliGateway, condition: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
@@ -47,9 +47,9 @@ def test_a_home_without_a_gateway_is_backed_up_under_its_lock(cli: Cli, home: Pa
         refused = cli("backup", "create")
         assert refused.returncode == exit_codes.HOME_IN_USE
     (home / "holdfast.toml").write_text("[modle]\n")
-    told = create_backup(cli)  # a broken configuration is in it all the same
-    assert told["counts"]["messages"] == 6
-    assert Path(told["path"]).parent == home / "backups"
+    backup = create_backup(cli)  # a broken configuration is in it all the same
+    assert backup["counts"]["messages"] == 6
+    assert Path(backup["path"]).parent == home / "backups"
     elsewhere = '[model]\napi_key = "env:NOT_IN_THIS_SHELL"\n[backup]\ndir = "../elsewhere"\n'
     (home / "holdfast.toml").write_text(elsewhere)
     assert Path(create_backup(cli)["path"]).parent.resolve() == home.parent / "elsewhere"
@@ -58,9 +58,9 @@ def test_a_home_without_a_gateway_is_backed_up_under_its_lock(cli: Cli, home: Pa
 def test_a_live_gateway_is_copied_while_it_works(gateway: CliGateway, cli: Cli) -> None:
     """K4: through the gateway, which goes on; and `restore` refuses to overwrite a live one."""
     cli("ask", "--session", "kept", "[text before]")
-    told = create_backup(cli)
-    assert told["counts"]["sessions"] == 1
-    made = Path(told["path"]).name
+    backup = create_backup(cli)
+    assert backup["counts"]["sessions"] == 1
+    made = Path(backup["path"]).name
     last_backup(
         gateway, lambda last: last["name"] == made
     )  # by somebody else, and known all the same
@@ -103,16 +103,16 @@ def test_backups_are_listed_verified_and_pruned(cli: Cli, home: Path) -> None:
 
 
 def test_a_lost_home_is_restored_from_its_backup(cli: Cli, home: Path, tmp_path: Path) -> None:
-    told = create_backup(cli, "--to", str(tmp_path / "elsewhere.tar.gz"))
+    backup = create_backup(cli, "--to", str(tmp_path / "elsewhere.tar.gz"))
     again = {"HOLDFAST_HOME": str(tmp_path / "fresh")}
-    restored = cli("restore", told["path"], "--yes", **again)
+    restored = cli("restore", backup["path"], "--yes", **again)
     assert restored.returncode == exit_codes.OK, restored.stderr
     assert "Keys are not in the backup" in restored.stdout
     assert "answer 2" in cli("sessions", "show", "s_c0", **again).stdout
     assert (tmp_path / "fresh" / "holdfast.toml").exists()
     assert (tmp_path / "fresh").stat().st_mode & 0o777 == 0o700
     assert restored.stdout.endswith("Start it:  holdfast run\n")
-    other = cli("restore", "--home", str(tmp_path / "other"), told["path"], "--yes")
+    other = cli("restore", "--home", str(tmp_path / "other"), backup["path"], "--yes")
     assert other.stdout.endswith(f"Start it:  holdfast run --home {tmp_path / 'other'}\n")
 
 
@@ -153,9 +153,9 @@ def test_a_damaged_database_is_not_backed_up_over_good_ones(cli: Cli, home: Path
     assert [*(home / "backups").iterdir()] == [good]
 
 
-@pytest.mark.parametrize(("way", "told"), [("restore", "are back"), ("recover", "were saved")])
+@pytest.mark.parametrize(("way", "text"), [("restore", "are back"), ("recover", "were saved")])
 def test_the_doctor_asks_what_to_restore_over_a_damaged_database(
-    open_terminal: Callable[..., Terminal], home: Path, way: str, told: str
+    open_terminal: Callable[..., Terminal], home: Path, way: str, text: str
 ) -> None:
     """K3: by a person's word; the damaged file is set aside as it is."""
     good = make_backup(home).name.removesuffix(".tar.gz")
@@ -167,7 +167,7 @@ def test_the_doctor_asks_what_to_restore_over_a_damaged_database(
     doctor.wait_for_text("newest good backup")
     doctor.wait_for_text("Which")
     doctor.type_line(way)
-    doctor.wait_for_text(told)
+    doctor.wait_for_text(text)
     assert doctor.wait_for_exit() == exit_codes.OK
     [moved] = home.glob("state.db.before-restore-*")
     assert moved.read_bytes() == damaged and (home / "state.db").read_bytes() != damaged

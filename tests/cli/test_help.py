@@ -32,8 +32,8 @@ def help_text(*path: str) -> str:
 
 
 def examples(*path: str) -> list[str]:
-    told = help_text(*path).partition("\nOptions:")[0].replace("\\\n", " ")
-    return [str(found) for found in _LINE.findall(told)]
+    text = help_text(*path).partition("\nOptions:")[0].replace("\\\n", " ")
+    return [str(found) for found in _LINE.findall(text)]
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"version", "completion"}))

@@ -21,9 +21,9 @@ def test_jobs_are_made_listed_run_and_removed(shared_gateway: CliGateway, cli: C
         return done.stdout
 
     zone = next(each for each in ("Europe/Berlin", "Asia/Tokyo") if time_zone_far_from_nine(each))
-    told = jobs("add", "every weekday at 9", "say hi [text hi there]", "--zone", zone)
-    number = told.split(":")[0].removeprefix("Job ")
-    assert f"(0 9 * * 1-5, {zone})" in told and "not sent anywhere" in told
+    output = jobs("add", "every weekday at 9", "say hi [text hi there]", "--zone", zone)
+    number = output.split(":")[0].removeprefix("Job ")
+    assert f"(0 9 * * 1-5, {zone})" in output and "not sent anywhere" in output
     assert "every weekday at 9" in jobs("list") and "nowhere" in jobs("list")
     job = json.loads(jobs("show", number, "--json"))
     assert (job["cron"], job["missed"], job["overlap"]) == ("0 9 * * 1-5", "once", "skip")
@@ -67,13 +67,13 @@ def test_an_invalid_job_is_refused_with_a_reason(shared_gateway: CliGateway, cli
     assert "I understood “every weekday”, but not “att 9”." in refused.stderr
     empty = cli("jobs", "add", "", "x", **shared_gateway.environ)
     assert empty.returncode == exit_codes.USAGE and "WHEN is empty." in empty.stderr
-    for said, told in (
+    for options, message in (
         ((), "No change given"),
         (("--zone", "Europe/Berlin"), "--zone applies to --when: give both."),
         (("--text", " "), "--text is empty."),
     ):
-        refused = cli("jobs", "edit", "999", *said, **shared_gateway.environ)
-        assert refused.returncode == exit_codes.USAGE and told in refused.stderr
+        refused = cli("jobs", "edit", "999", *options, **shared_gateway.environ)
+        assert refused.returncode == exit_codes.USAGE and message in refused.stderr
     missing = cli("jobs", "edit", "999", "--text", "look", **shared_gateway.environ)
     assert missing.returncode == exit_codes.FAILED and "There is no job 999" in missing.stderr
 

@@ -55,10 +55,10 @@ def test_the_audit_says_what_was_changed(shared_gateway: CliGateway, cli: Cli) -
     owner = ("--owner", "person:x:default:eve")
     cli("memory", "add", *owner, "likes snow", **shared_gateway.environ)
     cli("memory", "clear", "--yes", *owner, **shared_gateway.environ)
-    told = cli(
+    lines = cli(
         "audit", "--kind", "memory", "--text", "eve", **shared_gateway.environ
     ).stdout.splitlines()
-    assert [line.split()[-1] for line in told[1:]] == ["add", "clear"]
+    assert [line.split()[-1] for line in lines[1:]] == ["add", "clear"]
 
 
 def test_without_a_gateway_notes_can_be_read_and_not_changed(cli: Cli) -> None:

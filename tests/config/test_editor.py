@@ -77,7 +77,7 @@ def test_a_table_is_set_and_removed_as_a_whole(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "unset", "told"),
+    ("values", "unset", "message"),
     [
         ({"gateway.prot": 1}, (), r"gateway.prot: is not a key.*\n.*did you mean `gateway.port`"),
         ({"gateway.port": 70000}, (), r"holdfast.toml, line 3: gateway.port has a value"),
@@ -99,9 +99,9 @@ def test_a_table_is_set_and_removed_as_a_whole(home: Path) -> None:
     ],
 )
 def test_an_invalid_change_is_refused_with_its_position_and_nothing_is_written(
-    home: Path, values: dict[str, Any], unset: tuple[str, ...], told: str
+    home: Path, values: dict[str, Any], unset: tuple[str, ...], message: str
 ) -> None:
-    with pytest.raises(ConfigError, match=told) as refused:
+    with pytest.raises(ConfigError, match=message) as refused:
         change(home, values, *unset)
     assert "sk-12345678" not in str(refused.value)
     assert (home / "holdfast.toml").read_text() == MINE

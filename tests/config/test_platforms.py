@@ -79,7 +79,7 @@ def test_an_account_can_be_switched_off_alone(load_config: Load) -> None:
 
 
 @pytest.mark.parametrize(
-    ("toml", "told"),
+    ("toml", "message"),
     [
         ("[platforms.simulated.accounts.work]\ntokn = 1\n", "accounts.work.tokn is not a key"),
         ("[platforms.simulated.accounts.work]\ntokn = 1\n", "did you mean `token`?"),
@@ -95,9 +95,9 @@ def test_an_account_can_be_switched_off_alone(load_config: Load) -> None:
     ],
 )
 def test_a_key_that_a_platform_does_not_have_is_refused_with_its_position(
-    load_config: Load, toml: str, told: str
+    load_config: Load, toml: str, message: str
 ) -> None:
-    assert told in refusal(load_config, toml)
+    assert message in refusal(load_config, toml)
 
 
 def test_a_secret_of_an_account_is_a_reference(load_config: Load) -> None:
@@ -142,7 +142,7 @@ class Settings(PlatformSettings, frozen=True, kw_only=True):
     room: str
     pass_key: str = ""
 
-DOOR = PlatformPlugin(name="pigeon", settings=Settings, open=None)
+PLUGIN = PlatformPlugin(name="pigeon", settings=Settings, open=None)
 """
 
 
@@ -150,11 +150,11 @@ DOOR = PlatformPlugin(name="pigeon", settings=Settings, open=None)
 def pigeon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Install a package with a plugin; its module."""
     site = tmp_path / "site"
-    about = site / "pigeon_door-1.0.dist-info"
+    about = site / "pigeon_plugin-1.0.dist-info"
     about.mkdir(parents=True)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: pigeon-door\nVersion: 1.0\n")
-    name = f"pigeon_door_{tmp_path.name}"
-    (about / "entry_points.txt").write_text(f"[holdfast.platforms]\npigeon = {name}:DOOR\n")
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: pigeon-plugin\nVersion: 1.0\n")
+    name = f"pigeon_plugin_{tmp_path.name}"
+    (about / "entry_points.txt").write_text(f"[holdfast.platforms]\npigeon = {name}:PLUGIN\n")
     module = site / f"{name}.py"
     module.write_text(PLUGIN_MODULE)
     monkeypatch.syspath_prepend(str(site))
@@ -177,9 +177,11 @@ def test_a_plugin_that_does_not_load_is_reported_with_its_package_and_does_not_s
     pigeon.write_text("import nothing_of_that_name\n")
     text = '[platforms.pigeon]\nroom = "loft"\nallow = ["ann"]\n'
     config = load_config(text, {"HOLDFAST_PLATFORMS_PIGEON_PASS_KEY": "coo-coo-coo"})
-    (told,) = [each for each in config.warnings if "pigeon" in each]
-    assert told.startswith("platforms.pigeon cannot be used: the plugin of the package pigeon-door")
-    assert "nothing_of_that_name" in told
+    (warning,) = [each for each in config.warnings if "pigeon" in each]
+    assert warning.startswith(
+        "platforms.pigeon cannot be used: the plugin of the package pigeon-plugin"
+    )
+    assert "nothing_of_that_name" in warning
     assert config.settings.platforms["pigeon"].allow == ("ann",)
     assert "platforms.pigeon.allow" in refusal(load_config, "[platforms.pigeon]\nallow = 3\n")
 
@@ -188,8 +190,8 @@ def test_a_plugin_that_does_not_load_is_reported_with_its_package_and_does_not_s
     ("module", "why"),
     [
         ("import nothing_of_that_name", "No module named 'nothing_of_that_name'"),
-        ("DOOR = 3", "which is not a platform plugin of that name"),
-        ("NODOOR = 3", "has no attribute 'DOOR'"),
+        ("PLUGIN = 3", "which is not a platform plugin of that name"),
+        ("OTHER = 3", "has no attribute 'PLUGIN'"),
         (PLUGIN_MODULE.replace("settings=Settings", "settings=dict"), "extend no PlatformSettings"),
         (PLUGIN_MODULE, "it has no `open` function"),
         (PLUGIN_MODULE.replace("open=None", "open=lambda context: 1 / 0"), "ZeroDivisionError"),
@@ -208,34 +210,36 @@ base_url = "http://127.0.0.1:1"
     config = load_config(text)
     closed, other = open_platforms(config, clock=SystemClock(), new_id=lambda prefix: prefix)
     assert (closed.name, other.name) == ("pigeon", "simulated")
-    with pytest.raises(ConnectRefused, match=why) as told:
+    with pytest.raises(ConnectRefused, match=why) as refused:
         async with closed.connect(RecordingIntake()):
             pass
-    assert "package" in told.value.remedy
+    assert "package" in refused.value.remedy
     assert credential_identities(config) == {}
 
 
 def test_a_name_that_two_packages_claim_is_given_to_neither(
     load_config: Load, pigeon: Path
 ) -> None:
-    other = pigeon.parent / "dove_door-1.0.dist-info"
+    other = pigeon.parent / "dove_plugin-1.0.dist-info"
     other.mkdir()
-    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: dove-door\nVersion: 1.0\n")
-    points = (pigeon.parent / "pigeon_door-1.0.dist-info" / "entry_points.txt").read_text()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: dove-plugin\nVersion: 1.0\n")
+    points = (pigeon.parent / "pigeon_plugin-1.0.dist-info" / "entry_points.txt").read_text()
     (other / "entry_points.txt").write_text(points)
-    (told,) = [each for each in load_config("[platforms.pigeon]\n").warnings if "several" in each]
-    assert "dove-door" in told and "pigeon-door" in told
+    (warning,) = [
+        each for each in load_config("[platforms.pigeon]\n").warnings if "several" in each
+    ]
+    assert "dove-plugin" in warning and "pigeon-plugin" in warning
     assert (
         "pigeon" not in json_schema()["$defs"]["Settings"]["properties"]["platforms"]["properties"]
     )
 
 
 def test_no_package_replaces_a_built_in_platform(pigeon: Path) -> None:
-    names = pigeon.parent / "pigeon_door-1.0.dist-info" / "entry_points.txt"
-    names.write_text(f"[holdfast.platforms]\nsimulated = {pigeon.stem}:DOOR\n")
+    names = pigeon.parent / "pigeon_plugin-1.0.dist-info" / "entry_points.txt"
+    names.write_text(f"[holdfast.platforms]\nsimulated = {pigeon.stem}:PLUGIN\n")
     plugin = find_plugin("simulated")
     assert plugin is not None and plugin.settings.__module__.startswith("holdfast.")
-    assert shadowed_plugins() == {"simulated": "pigeon-door"}
+    assert shadowed_plugins() == {"simulated": "pigeon-plugin"}
 
 
 def test_variables_reach_an_installed_platform(load_config: Load, pigeon: Path) -> None:

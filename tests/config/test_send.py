@@ -13,11 +13,13 @@ def test_chats_and_whole_platforms_may_be_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [("telegram", "names no chat"), ("telegram: ", "names no chat"), ("icq:1", "icq")],
 )
-def test_a_chat_that_could_not_be_sent_to_is_refused(tmp_path: Path, name: str, told: str) -> None:
+def test_a_chat_that_could_not_be_sent_to_is_refused(
+    tmp_path: Path, name: str, message: str
+) -> None:
     (tmp_path / "holdfast.toml").write_text(f'[send]\nallow = ["slack:*", "{name}"]\n')
     with pytest.raises(ConfigError) as caught:
         load(tmp_path, {})
-    assert "send.allow[1]" in str(caught.value) and told in str(caught.value)
+    assert "send.allow[1]" in str(caught.value) and message in str(caught.value)

@@ -43,9 +43,9 @@ def test_the_page_lists_every_code_of_the_api(page: Pages) -> None:
 def test_the_commands_on_the_page_are_the_existing_ones(
     page: Pages, docs_gateway: DocsGateway
 ) -> None:
-    _, text = ask(docs_gateway, "/help")
-    told = json.loads(text)["choices"][0]["message"]["content"]
-    commands = set(re.findall(r"^/(\w+) - ", told, re.MULTILINE))
+    _, body = ask(docs_gateway, "/help")
+    text = json.loads(body)["choices"][0]["message"]["content"]
+    commands = set(re.findall(r"^/(\w+) - ", text, re.MULTILINE))
     listed = {row[0].split("`")[1] for row in page("docs/api.md").rows if "`/" in row[0]}
     named = {name.split()[0][1:] for name in listed if not name.startswith("/v1")}
     assert named and named <= commands
@@ -56,9 +56,9 @@ def test_health_and_refusals_are_as_the_page_shows_them(
 ) -> None:
     text = page("docs/api.md").text
     assert fetch(docs_gateway, "/healthz") == (200, '{"ready": true}')
-    status, told = ask(docs_gateway, "hi", tools=[{"type": "function"}])
+    status, refusal = ask(docs_gateway, "hi", tools=[{"type": "function"}])
     assert status == 400
-    assert told in text
+    assert refusal in text
 
 
 def test_the_shell_examples_run(page: Pages, docs_gateway: DocsGateway, tmp_path: Path) -> None:

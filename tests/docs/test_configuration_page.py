@@ -63,8 +63,8 @@ KEYS = {**dict(keys(inspect.type_info(Settings))), **dict(platform_keys())}
 
 def test_the_page_has_every_key_with_its_default_and_no_other(page: Pages) -> None:
     rows = page("docs/configuration.md").named()
-    told = {name: normalise(row[1]) for name, row in rows.items() if "." in name}
-    assert told == KEYS
+    documented = {name: normalise(row[1]) for name, row in rows.items() if "." in name}
+    assert documented == KEYS
 
 
 def test_the_page_says_what_each_key_is_for(page: Pages) -> None:

@@ -30,9 +30,9 @@ def test_an_example_opens_with_a_sentence_and_explains_itself(
     example: Path, tmp_path: Path
 ) -> None:
     first = example.read_text().partition("\n")[0]
-    told = run(example.name, "--help", environ={"HOME": str(tmp_path)})
+    output = run(example.name, "--help", environ={"HOME": str(tmp_path)})
     assert first.startswith('"""')
-    assert " ".join(first.strip('"').split()) in " ".join(told.split())
+    assert " ".join(first.strip('"').split()) in " ".join(output.split())
 
 
 def test_every_example_is_listed_in_the_readme_of_the_folder(page: Pages) -> None:
@@ -76,13 +76,13 @@ def test_killing_the_gateway_loses_nothing_and_repeats_nothing(
         [*program, *options], env=environ, stdout=subprocess.PIPE, text=True
     ) as showing:
         assert showing.stdout is not None
-        told = ""
+        output = ""
         for line in showing.stdout:
-            told += line
+            output += line
             if "a new gateway runs" in line:
                 release_command(tmp_path)
-    assert showing.returncode == 0, told
-    answer, transcript = told.split("the answer:")[1].split("\n  session", 1)
+    assert showing.returncode == 0, output
+    answer, transcript = output.split("the answer:")[1].split("\n  session", 1)
     assert answer.count("ran") == 1
     assert "note ·" in transcript
 

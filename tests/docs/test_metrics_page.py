@@ -22,8 +22,8 @@ def test_the_page_lists_the_metrics_that_are_served(page: Pages, docs_gateway: D
     bearer = {"Authorization": f"Bearer {docs_gateway.token}"}
     asked = urllib.request.Request(f"{docs_gateway.address}/metrics", headers=bearer)
     with urllib.request.urlopen(asked, timeout=60) as response:
-        told = Exposition(response.read().decode())
-    assert listed(page) == told.kinds
+        metrics = Exposition(response.read().decode())
+    assert listed(page) == metrics.kinds
 
 
 def queries(node: Any) -> Iterator[str]:

@@ -38,8 +38,10 @@ def test_every_command_of_the_page_exists(line: str) -> None:
 
 
 def test_every_command_of_the_group_is_on_the_page() -> None:
-    told = {name.removeprefix("holdfast gateway ") for name in PAGE.named() if "gateway" in name}
-    assert {"install", "uninstall", "start", "stop", "restart", "status", "logs"} <= told
+    commands = {
+        name.removeprefix("holdfast gateway ") for name in PAGE.named() if "gateway" in name
+    }
+    assert {"install", "uninstall", "start", "stop", "restart", "status", "logs"} <= commands
 
 
 def test_every_exit_code_of_a_gateway_is_on_the_page() -> None:

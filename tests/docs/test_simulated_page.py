@@ -13,16 +13,16 @@ from holdfast.testing.simulated.service import ChatService
 
 
 def test_the_page_has_every_option_and_no_other(page: Pages) -> None:
-    told = {name for name in page("docs/simulated.md").named() if name.startswith("--")}
+    documented = {name for name in page("docs/simulated.md").named() if name.startswith("--")}
     program = [sys.executable, "-m", "holdfast.testing.simulated", "--help"]
     helped = subprocess.run(program, capture_output=True, text=True, check=True).stdout
     words = helped.replace("[", " ").replace(",", " ").replace("]", " ").split()
-    assert told == {word for word in words if word.startswith("--")} - {"--help"}
+    assert documented == {word for word in words if word.startswith("--")} - {"--help"}
 
 
 def test_the_page_has_every_fault_and_no_other(page: Pages) -> None:
-    told = set(page("docs/simulated.md").named())
-    assert {name for name in told if not name.startswith("--") and " " not in name} == set(
+    documented = set(page("docs/simulated.md").named())
+    assert {name for name in documented if not name.startswith("--") and " " not in name} == set(
         Faults.__struct_fields__
     )
 

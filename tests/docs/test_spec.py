@@ -59,9 +59,9 @@ def docstrings(
 
 
 @pytest.fixture(scope="module")
-def told() -> list[Docstring]:
+def all_docstrings() -> list[Docstring]:
     """Every docstring of the tests; and of the source, which cites what it keeps."""
-    files = (file for room in ("tests", "src") for file in sorted((ROOT / room).rglob("*.py")))
+    files = (file for folder in ("tests", "src") for file in sorted((ROOT / folder).rglob("*.py")))
     return [
         docstring
         for file in files
@@ -70,9 +70,11 @@ def told() -> list[Docstring]:
     ]
 
 
-def test_every_cited_id_is_defined(told: list[Docstring]) -> None:
+def test_every_cited_id_is_defined(all_docstrings: list[Docstring]) -> None:
     promises = defined()
-    assert [(each.where, one) for each in told for one in each.cites if one not in promises] == []
+    assert [
+        (each.where, one) for each in all_docstrings for one in each.cites if one not in promises
+    ] == []
 
 
 def test_every_id_that_a_mutant_breaks_is_defined() -> None:
@@ -86,8 +88,8 @@ def test_every_id_that_a_mutant_breaks_is_defined() -> None:
     assert [(name, one) for name, one in broken if one not in promises] == []
 
 
-def test_every_promise_is_cited_by_a_test(told: list[Docstring]) -> None:
-    proven = {one for each in told if each.of_test for one in each.cites}
+def test_every_promise_is_cited_by_a_test(all_docstrings: list[Docstring]) -> None:
+    proven = {one for each in all_docstrings if each.of_test for one in each.cites}
     assert [promise for promise in defined() if promise not in proven] == []
 
 

@@ -103,9 +103,9 @@ async def test_the_demo_model_starts_a_background_process_and_polls_it() -> None
 
 
 async def test_the_demo_model_reports_a_process_that_did_not_start() -> None:
-    calls, said = await run_to_end("start a background process", lambda *_: "there is no bench")
+    calls, said = await run_to_end("start a background process", lambda *_: "there is no sandbox")
     assert calls[1] == ("process", {"action": "list"})
-    assert "there is no bench" in said
+    assert "there is no sandbox" in said
 
 
 @pytest.mark.parametrize("text", ["long job", "please work for a while"])
@@ -140,11 +140,11 @@ async def test_a_step_that_fails_ends_the_long_job() -> None:
     asked = UserMessage(text="long job")
     first = (await ask(request(asked))).message
     failed = ToolMessage(
-        call_id=first.calls[0].id, name="terminal", text="no bench", outcome=ToolOutcome.ERROR
+        call_id=first.calls[0].id, name="terminal", text="no sandbox", outcome=ToolOutcome.ERROR
     )
     reply = (await ask(request(asked, first, failed))).message
     assert reply.calls == ()
-    assert "no bench" in reply.text
+    assert "no sandbox" in reply.text
 
 
 async def test_the_demo_model_calls_only_available_tools() -> None:

@@ -34,7 +34,7 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True):
     """A run of tests: how it ended, and the end of what it said."""
 
     code: int
-    told: str
+    output: str
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     mutant: Mutant
     verdict: Verdict
     seconds: float
-    told: str = ""
+    output: str = ""
 
 
 def main() -> int:
@@ -56,7 +56,7 @@ def main() -> int:
         rows = run_all(chosen, Path(folder), workers=options.workers)
     alive = [row for row in rows if row.verdict is not Verdict.KILLED]
     for row in alive:
-        print(f"\n--- {row.mutant.name}: {row.verdict}\n{row.told}")
+        print(f"\n--- {row.mutant.name}: {row.verdict}\n{row.output}")
     print(f"\n{len(rows) - len(alive)} of {len(rows)} mutants were killed.")
     return 1 if alive or not rows else 0
 
@@ -82,14 +82,14 @@ def judge(mutant: Mutant, folder: Path, without: Tested) -> Row:
     """Whether its tests notice it; `without`: what they say of the tree as it is."""
     began = time.monotonic()
     if without.code != _GREEN:
-        return Row(mutant=mutant, verdict=Verdict.RED_ANYWAY, seconds=0.0, told=without.told)
+        return Row(mutant=mutant, verdict=Verdict.RED_ANYWAY, seconds=0.0, output=without.output)
     copy_tree(tree := folder / mutant.name)
     if why := mutant.apply(tree):
-        return Row(mutant=mutant, verdict=Verdict.STALE, seconds=0.0, told=why)
+        return Row(mutant=mutant, verdict=Verdict.STALE, seconds=0.0, output=why)
     tested = test(tree, mutant.red)
     verdict = {_RED: Verdict.KILLED, _GREEN: Verdict.SURVIVED}.get(tested.code, Verdict.NEITHER)
     seconds = time.monotonic() - began
-    return Row(mutant=mutant, verdict=verdict, seconds=seconds, told=tested.told)
+    return Row(mutant=mutant, verdict=verdict, seconds=seconds, output=tested.output)
 
 
 def test(tree: Path, red: str) -> Tested:
@@ -104,7 +104,7 @@ def test(tree: Path, red: str) -> Tested:
         text=True,
         timeout=_LIMIT,
     )
-    return Tested(code=done.returncode, told=done.stdout[-3000:])
+    return Tested(code=done.returncode, output=done.stdout[-3000:])
 
 
 if __name__ == "__main__":

@@ -80,8 +80,8 @@ async def test_the_counts_of_the_metrics_balance(
 def test_labels_are_escaped() -> None:
     names = ['"', "\\", "\n", 'a"} 1\nb{c="', "\\n", "Ünï", "\ud800", ""]
     text = "\n".join(family("a_total", "A.", "model", dict.fromkeys(names, 1))) + "\n"
-    told = [labels["model"] for labels, _ in Exposition(text).labelled("a_total")]
-    assert told == [name.replace("\ud800", "?") for name in names]
+    models = [labels["model"] for labels, _ in Exposition(text).labelled("a_total")]
+    assert models == [name.replace("\ud800", "?") for name in names]
 
 
 def test_a_histogram_has_each_duration_in_every_bucket_that_is_wide_enough() -> None:

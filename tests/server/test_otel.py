@@ -69,8 +69,8 @@ def test_spans_arrive_with_the_configured_header() -> None:
     assert span.name == "accept irc" and not span.parent_span_id
     assert int.from_bytes(span.trace_id, "big") == SPAN.context.trace_id
     assert span.end_time_unix_nano - span.start_time_unix_nano == 500_000_000
-    told = {each.key for each in span.attributes}
-    assert told == {"holdfast.inbox.id", "error.type"}
+    keys = {each.key for each in span.attributes}
+    assert keys == {"holdfast.inbox.id", "error.type"}
 
 
 def test_a_missing_collector_delays_nothing() -> None:

@@ -277,8 +277,8 @@ async def test_a_setting_that_needs_a_restart_waits_and_delays_no_other(
 async def test_accounts_are_added_changed_and_removed_independently(
     reload_harness: ReloadHarness, until: Until
 ) -> None:
-    """What the gateway reads of an account disturbs no connection; what its door was opened with
-    does, and so does another secret behind the same reference."""
+    """Settings that only the gateway reads keep the connection; those the platform was opened with
+    reconnect it, and so does another secret behind the same reference."""
     platforms = reload_harness.harness.gateway.services.platforms
     beside = platforms.find(Address(platform="simulated", account="default", chat_id="x"))
     account = f'[platforms.simulated.accounts.work]\nbase_url = "{NOWHERE}"\n'

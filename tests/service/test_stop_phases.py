@@ -49,7 +49,7 @@ async def test_all_phases_but_the_drain_take_at_most_25_seconds(
 
 def stop_of(harness: GatewayHarness, home: Path, starting: asyncio.Task[Any]) -> ProcessStop:
     clock, paths, config = SystemClock(), Paths(home), load(home, {})
-    footing = ProcessContext(
+    context = ProcessContext(
         launch=LaunchOptions(lock=HomeLock(home)),
         status_thread=StatusThread(paths, clock=clock),
         signals=SignalHandlers(),
@@ -67,7 +67,7 @@ def stop_of(harness: GatewayHarness, home: Path, starting: asyncio.Task[Any]) ->
         metrics=Metrics(
             harness.store,
             fresh_snapshot=facts.fresh_snapshot,
-            status_report=footing.status_thread.reporter.report,
+            status_report=context.status_thread.reporter.report,
             totals=Counters().totals,
             prices=dict,
         ),
@@ -80,7 +80,7 @@ def stop_of(harness: GatewayHarness, home: Path, starting: asyncio.Task[Any]) ->
     return ProcessStop(
         order=StopOrder(kind=StopKind.RESTART, by=StopRequester.CLI, at=0.0),
         urgent=asyncio.Event(),
-        context=footing,
+        context=context,
         started=StartedParts(store=harness.store, running=harness.running, listener=listener),
         history=ProcessHistory(clock=clock, new_id=IdGenerator(clock=clock)),
         handover=Handover(config, notifier=SdNotifier({})),

@@ -150,10 +150,10 @@ def test_listening_sockets_pass_to_a_successor_that_confirms_them(
 ) -> None:
     """E4: the same socket with two owners: when the first closes it, nobody is refused."""
     note = make_note(paths.home, address="http://127.0.0.1:1")
-    with HandoverReceiver(paths) as reception, ThreadPoolExecutor(1) as beside:
-        taking = beside.submit(reception.receive, sender_pid=os.getpid(), timeout=10)
-        successor = send_sockets(reception.path, note, [bound], paths=paths)
-        received, [taken] = taking.result()
+    with HandoverReceiver(paths) as receiver, ThreadPoolExecutor(1) as beside:
+        receiving = beside.submit(receiver.receive, sender_pid=os.getpid(), timeout=10)
+        successor = send_sockets(receiver.path, note, [bound], paths=paths)
+        received, [taken] = receiving.result()
     where = sockets.bound_address(bound)
     bound.close()
     with taken, socket.create_connection(where):
@@ -169,23 +169,23 @@ def test_no_socket_is_sent_to_a_path_outside_of_the_home(
     paths, theirs = Paths(tmp_path / "mine"), Paths(tmp_path / "theirs")
     paths.home.mkdir()
     theirs.home.mkdir()
-    with HandoverReceiver(theirs) as reception, pytest.raises(HandoverFailed, match="is not in"):
-        send_sockets(reception.path, make_note(paths.home, address=""), [bound], paths=paths)
+    with HandoverReceiver(theirs) as receiver, pytest.raises(HandoverFailed, match="is not in"):
+        send_sockets(receiver.path, make_note(paths.home, address=""), [bound], paths=paths)
 
 
 def test_no_socket_is_sent_to_a_path_that_others_may_open(
     paths: Paths, bound: socket.socket
 ) -> None:
-    with HandoverReceiver(paths) as reception:
-        reception.path.chmod(0o666)
+    with HandoverReceiver(paths) as receiver:
+        receiver.path.chmod(0o666)
         with pytest.raises(HandoverFailed, match="not a socket of this user alone"):
-            send_sockets(reception.path, make_note(paths.home, address=""), [bound], paths=paths)
+            send_sockets(receiver.path, make_note(paths.home, address=""), [bound], paths=paths)
 
 
 def test_a_link_to_a_socket_is_not_followed(paths: Paths, bound: socket.socket) -> None:
-    with HandoverReceiver(paths) as reception:
+    with HandoverReceiver(paths) as receiver:
         link = paths.run / "1.next"
-        link.symlink_to(reception.path)
+        link.symlink_to(receiver.path)
         with pytest.raises(HandoverFailed, match="not a socket"):
             send_sockets(link, make_note(paths.home, address=""), [bound], paths=paths)
 
@@ -193,20 +193,20 @@ def test_a_link_to_a_socket_is_not_followed(paths: Paths, bound: socket.socket) 
 def test_a_successor_accepts_nothing_from_a_process_that_does_not_hold_the_home(
     paths: Paths, bound: socket.socket
 ) -> None:
-    with HandoverReceiver(paths) as reception, ThreadPoolExecutor(1) as beside:
-        taking = beside.submit(reception.receive, sender_pid=1, timeout=10)
+    with HandoverReceiver(paths) as receiver, ThreadPoolExecutor(1) as beside:
+        receiving = beside.submit(receiver.receive, sender_pid=1, timeout=10)
         with pytest.raises(HandoverFailed):
-            send_sockets(reception.path, make_note(paths.home, address=""), [bound], paths=paths)
+            send_sockets(receiver.path, make_note(paths.home, address=""), [bound], paths=paths)
         with pytest.raises(HandoverFailed, match=f"process {os.getpid()} connected, not 1"):
-            taking.result()
+            receiving.result()
 
 
 def test_a_successor_that_gives_up_waits_no_longer(paths: Paths) -> None:
-    with HandoverReceiver(paths) as reception, ThreadPoolExecutor(1) as beside:
-        taking = beside.submit(reception.receive, sender_pid=1, timeout=60)
-        reception.cancel()
+    with HandoverReceiver(paths) as receiver, ThreadPoolExecutor(1) as beside:
+        receiving = beside.submit(receiver.receive, sender_pid=1, timeout=60)
+        receiver.cancel()
         with pytest.raises(HandoverFailed):
-            taking.result()
+            receiving.result()
 
 
 def test_a_missing_program_is_reported_in_a_sentence(paths: Paths) -> None:

@@ -89,9 +89,9 @@ def test_a_running_gateway_applies_a_change_and_its_history_outlives_it(
     number = str(first["number"])
     diff = cli("config", "diff", number, str(newest["number"]), **gateway.environ).stdout
     assert "+max_steps = 40" in diff
-    told = json.loads(cli("config", "diff", number, "--json", **gateway.environ).stdout)
-    assert (told["from"], told["to"], sorted(told["changed"])) == (1, None, newest["changed"])
-    assert "+max_steps = 40" in told["diff"]
+    answer = json.loads(cli("config", "diff", number, "--json", **gateway.environ).stdout)
+    assert (answer["from"], answer["to"], sorted(answer["changed"])) == (1, None, newest["changed"])
+    assert "+max_steps = 40" in answer["diff"]
     unasked = cli("config", "rollback", number, stdin="", **gateway.environ)
     assert "nothing changed" in unasked.stderr
     check_rollback_refused(

@@ -92,16 +92,16 @@ def test_only_the_first_of_many_faults_of_a_file_are_reported(cli: Cli, paths: P
     pages = len(content) // 4096 + 40  # of which the last forty belong to nothing
     grown = content[:28] + pages.to_bytes(4, "big") + content[32:] + bytes(40 * 4096)
     paths.db.write_bytes(grown)
-    [told] = findings(cli("doctor", "--json", *QUICK), "database")
-    assert told["what"].count("never used") == 3
-    assert told["what"].endswith("; and 37 more")
+    [finding] = findings(cli("doctor", "--json", *QUICK), "database")
+    assert finding["what"].count("never used") == 3
+    assert finding["what"].endswith("; and 37 more")
 
 
 def test_a_search_index_that_does_not_work_is_reported(cli: Cli, paths: Paths) -> None:
     (paths.home / "search.db").mkdir()
     looked = cli("doctor", "--json", *QUICK)
-    told = [each for each in findings(looked, "database") if each["level"] == "warning"]
-    assert told[0]["remedy"] == "holdfast search --rebuild" and told[0]["fixable"]
+    warnings = [each for each in findings(looked, "database") if each["level"] == "warning"]
+    assert warnings[0]["remedy"] == "holdfast search --rebuild" and warnings[0]["fixable"]
 
 
 def test_a_model_that_does_not_answer_is_a_problem(cli: Cli, paths: Paths) -> None:

@@ -115,9 +115,9 @@ def test_the_fields_that_an_installed_plugin_declares_are_asked_for(pigeon: Path
             "Your user id there": ["ann"],
         }
     )
-    wish = AddAccountOptions(platform="pigeon", account="work", settings={})
+    options = AddAccountOptions(platform="pigeon", account="work", settings={})
     with pytest.raises(HoldfastError, match="more than a loft holds"):
-        add_account(pigeon, wish, prompter=ann, environ={})
+        add_account(pigeon, options, prompter=ann, environ={})
     assert files(pigeon) == {}
     ann = ScriptedPrompter(
         {
@@ -130,7 +130,7 @@ def test_the_fields_that_an_installed_plugin_declares_are_asked_for(pigeon: Path
             "Your user id there": ["ann"],
         }
     )
-    done = add_account(pigeon, wish, prompter=ann, environ={})
+    done = add_account(pigeon, options, prompter=ann, environ={})
     assert ("Roof", "north-roof", False) in ann.asked and ("Key", "", True) in ann.asked
     assert "Spare" not in [label for label, _, _ in ann.asked]
     assert done.identity is not None and done.identity.name == "north/work"
@@ -166,11 +166,11 @@ def test_a_wrong_or_aborted_setup_leaves_the_home_unchanged(pigeon: Path) -> Non
     (pigeon / "holdfast.toml").write_text(MINE.replace("platforms.telegram", "platforms.web"))
     (pigeon / ".env").write_text("OTHER=1\n")
     before = files(pigeon)
-    wish = AddAccountOptions(platform="pigeon", account="default", settings={"loft": "north"})
+    options = AddAccountOptions(platform="pigeon", account="default", settings={"loft": "north"})
 
     def refused(*, environ: dict[str, str] | None = None, **more: Any) -> str:
-        options = {"account": "default", "settings": {"loft": "north"}, **more}
-        changed = AddAccountOptions(platform="pigeon", **options)
+        values = {"account": "default", "settings": {"loft": "north"}, **more}
+        changed = AddAccountOptions(platform="pigeon", **values)
         with pytest.raises((HoldfastError, click.ClickException)) as caught:
             add_account(pigeon, changed, prompter=None, environ=environ or {})
         assert files(pigeon) == before
@@ -191,7 +191,7 @@ def test_a_wrong_or_aborted_setup_leaves_the_home_unchanged(pigeon: Path) -> Non
         settings={"loft": "n", "lift": "x"}, environ={"PIGEON_KEY": "coo-coo-coo"}
     )
     with pytest.raises(click.Abort):
-        add_account(pigeon, wish, prompter=ScriptedPrompter({"Roof": [""]}), environ={})
+        add_account(pigeon, options, prompter=ScriptedPrompter({"Roof": [""]}), environ={})
     assert files(pigeon) == before
     (pigeon / "holdfast.toml").write_text('[platforms.pigeon]\npass_key = "written-out"\n')
     bob = ScriptedPrompter({"Loft": ["n"], "Roof": [""], "Birds": [""], "Rings": [""]})

@@ -74,13 +74,13 @@ def test_a_running_gateway_is_shown_with_its_address(cli: Cli, paths: Paths) -> 
     with StatusThread(paths, clock=SystemClock()) as status:
         status.publish(GatewaySnapshot(state="running", address="http://127.0.0.1:8787"))
         run = cli("status")
-        told = json.loads(cli("status", "--json").stdout)
+        answer = json.loads(cli("status", "--json").stdout)
         quiet = cli("status", "--quiet")
     assert run.returncode == quiet.returncode == exit_codes.OK
     assert "is running" in run.stdout and "http://127.0.0.1:8787" in run.stdout
     assert "\x1b" not in run.stdout
     assert quiet.stdout == quiet.stderr == ""
-    assert msgspec.convert(told, StatusReport).snapshot.address == "http://127.0.0.1:8787"
+    assert msgspec.convert(answer, StatusReport).snapshot.address == "http://127.0.0.1:8787"
 
 
 _RUN_AND_LIST_MODULES = """
@@ -220,8 +220,10 @@ def test_a_disconnected_account_says_why_and_when_it_retries() -> None:
         ),
     ]
     text = format_status(document(platforms=tuple(platforms)), now=NOW)
-    told = "a:x retrying, last contact 40.0 s ago, next attempt in 16.0 s: there is nobody; keeps"
-    assert told in " ".join(text.split())
+    expected = (
+        "a:x retrying, last contact 40.0 s ago, next attempt in 16.0 s: there is nobody; keeps"
+    )
+    assert expected in " ".join(text.split())
     assert "b:x blocked: credentials refused: bad token" in text
     assert "c:x paused" in text
     assert "d:x connected, last contact 5 min ago" in text, (
@@ -251,8 +253,8 @@ def test_a_stop_in_progress_shows_its_phase_and_requester() -> None:
 
 def test_the_next_job_is_shown_if_there_is_one() -> None:
     assert "jobs" not in click.unstyle(format_status(document(), now=NOW))
-    told = click.unstyle(format_status(document(next_job=NOW + 90), now=NOW))
-    assert "the next is due in" in told
+    text = click.unstyle(format_status(document(next_job=NOW + 90), now=NOW))
+    assert "the next is due in" in text
 
 
 def test_home_channels_are_named() -> None:
@@ -265,8 +267,8 @@ def test_problems_are_shown_first() -> None:
         Problem(level=ProblemLevel.PROBLEM, code="x", what="It is on fire.", remedy="Put it out."),
         Problem(level=ProblemLevel.WARNING, code="y", what="It smells."),
     )
-    told = msgspec.structs.replace(document(), problems=wrong)
-    lines = format_status(told, now=NOW).splitlines()
+    report = msgspec.structs.replace(document(), problems=wrong)
+    lines = format_status(report, now=NOW).splitlines()
     assert [click.unstyle(line) for line in lines[1:4]] == [
         "✗ It is on fire.",
         "  Put it out.",
@@ -278,8 +280,8 @@ def test_without_a_gateway_it_says_how_to_start_one(cli: Cli, paths: Paths) -> N
     down = cli("status")
     assert down.returncode == exit_codes.GATEWAY_DOWN == 3
     assert "No gateway is running" in down.stderr and "holdfast run" in down.stderr
-    told = json.loads(cli("status", "--json").stdout)
-    assert told["state"] == "down" and told["ended"]["how"] == "never_ran"
+    answer = json.loads(cli("status", "--json").stdout)
+    assert answer["state"] == "down" and answer["ended"]["how"] == "never_ran"
     quiet = cli("status", "-q")
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (3, "", "")
 
@@ -314,8 +316,8 @@ def test_the_status_of_a_killed_gateway_says_so(cli: Cli, gateway: CliGateway) -
     down = cli("status", **gateway.environ)
     assert down.returncode == exit_codes.GATEWAY_DOWN
     assert "was killed or cut off" in down.stderr and "not lost" in down.stderr
-    told = json.loads(cli("status", "--json", **gateway.environ).stdout)
-    assert told["ended"]["how"] == "crash"
+    answer = json.loads(cli("status", "--json", **gateway.environ).stdout)
+    assert answer["ended"]["how"] == "crash"
 
 
 def test_watching_draws_again_and_ends_with_ctrl_c(
@@ -372,7 +374,7 @@ def test_the_activity_of_the_last_hour_is_shown_if_there_was_any() -> None:
         output_tokens=930,
         cost=0.309,
     )
-    told = click.unstyle(format_status(document(last_hour=pace), now=NOW))
-    assert "7 turns in the last hour, 1 failed; 2 in the last whole minute" in told
-    assert "first token 0.8 s (worst 3.1 s), answer 4.2 s (worst 21.0 s)" in told
-    assert "214.0 k in (50% cached), 930 out, cost 0.31" in told
+    text = click.unstyle(format_status(document(last_hour=pace), now=NOW))
+    assert "7 turns in the last hour, 1 failed; 2 in the last whole minute" in text
+    assert "first token 0.8 s (worst 3.1 s), answer 4.2 s (worst 21.0 s)" in text
+    assert "214.0 k in (50% cached), 930 out, cost 0.31" in text

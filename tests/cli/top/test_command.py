@@ -51,8 +51,10 @@ STANDARD_SIZE, WIDE_SIZE = os.terminal_size((80, 24)), os.terminal_size((200, 50
 
 
 def turn(number: int, **more: Any) -> TurnStatus:
-    told = {"platform": "simulated", "chat": f"chat{number}", "started_at": NOW - 12, "step": 3}
-    return TurnStatus(session=f"s_{number}", turn=f"t_{number}", state="running", **(told | more))
+    defaults = {"platform": "simulated", "chat": f"chat{number}", "started_at": NOW - 12, "step": 3}
+    return TurnStatus(
+        session=f"s_{number}", turn=f"t_{number}", state="running", **(defaults | more)
+    )
 
 
 def turns(*numbers: int) -> tuple[TurnStatus, ...]:
@@ -122,7 +124,7 @@ def test_a_screen_has_the_lines_of_its_terminal_and_none_is_longer(
 
 
 def test_an_ordinary_terminal_shows_everything_an_operator_needs() -> None:
-    told = rendered(
+    screen = rendered(
         sample(
             open_turns=(turn(1, tools=("terminal",), queued=2),),
             last_hour=HourStats(
@@ -132,7 +134,7 @@ def test_an_ordinary_terminal_shows_everything_an_operator_needs() -> None:
             platforms=(AccountStatus(name="api", account="a", backlog="none", built_in=True),),
         )
     )
-    head, *rest = told.splitlines()
+    head, *rest = screen.splitlines()
     assert head.startswith("holdfast 1.2 is running (process 7, up 2 h)")
     for expected in (
         "turns       1 running",
@@ -144,7 +146,7 @@ def test_an_ordinary_terminal_shows_everything_an_operator_needs() -> None:
         "● api:a built in",
         "1 of 1",
     ):
-        assert expected in told
+        assert expected in screen
     row = next(row for row in rest if "s_1" in row)
     assert " ".join(row.split()) == "s_1 running 12.0 s 3 terminal 2 simulated chat1"
 
@@ -158,8 +160,8 @@ def test_a_wide_terminal_shows_more_beside_and_a_low_one_keeps_room_for_turns() 
 
 
 def test_the_chart_has_a_bar_for_each_minute() -> None:
-    told = rendered(sample(last_hour=HourStats(turns=(*[0] * 57, 1, 4, 8))))
-    assert "·" * 57 + "▂▅█ 8" in told
+    screen = rendered(sample(last_hour=HourStats(turns=(*[0] * 57, 1, 4, 8))))
+    assert "·" * 57 + "▂▅█ 8" in screen
 
 
 def test_a_disconnected_account_comes_first() -> None:
@@ -167,8 +169,8 @@ def test_a_disconnected_account_comes_first() -> None:
     away = AccountStatus(
         name="b", account="x", backlog="none", state=AccountState.RETRYING, error="nobody there"
     )
-    told = rendered(sample(platforms=(here, away)))
-    assert told.index("nobody there") < told.index("api:a built in")
+    screen = rendered(sample(platforms=(here, away)))
+    assert screen.index("nobody there") < screen.index("api:a built in")
 
 
 def test_terminal_control_sequences_in_data_are_removed() -> None:
@@ -179,12 +181,12 @@ def test_terminal_control_sequences_in_data_are_removed() -> None:
         platforms=(AccountStatus(name=bad, account=bad, backlog=bad, error=bad),),
         phase=bad,
     )
-    for told in (
+    for screen in (
         rendered(what),
         rendered(what, TopView(page=TopPage.DETAILS)),
         text(render_plain(what)),
     ):
-        assert "\x1b" not in told and "\x07" not in told
+        assert "\x1b" not in screen and "\x07" not in screen
 
 
 def test_the_selected_turn_stays_selected_while_others_come_and_go() -> None:
@@ -202,9 +204,9 @@ def test_the_selected_turn_stays_selected_while_others_come_and_go() -> None:
 def test_a_list_longer_than_the_screen_scrolls_to_the_chosen_turn() -> None:
     what = sample(open_turns=turns(*range(100)), more_turns=5)
     view = apply_key(TopView(), TopKey.LAST, what.turns)
-    told = rendered(what, view)
-    assert "chat99" in told and "SESSION" in told and "chat1\n" not in told
-    assert "100 of 105" in told and "… and 5 more" in told
+    screen = rendered(what, view)
+    assert "chat99" in screen and "SESSION" in screen and "chat1\n" not in screen
+    assert "100 of 105" in screen and "… and 5 more" in screen
     [chosen] = [
         each
         for each in render_frame(what, view, STANDARD_SIZE)
@@ -216,8 +218,8 @@ def test_a_list_longer_than_the_screen_scrolls_to_the_chosen_turn() -> None:
 def test_pages_open_and_close_and_pausing_is_shown() -> None:
     what = sample(open_turns=(turn(1, tools=("terminal", "fetch")),))
     view = apply_key(TopView(), TopKey.OPEN, what.turns)
-    told = rendered(what, view)
-    assert "holdfast sessions follow s_1" in told and "terminal, fetch" in told
+    screen = rendered(what, view)
+    assert "holdfast sessions follow s_1" in screen and "terminal, fetch" in screen
     assert apply_key(view, TopKey.BACK, what.turns).page is TopPage.TURNS
     assert apply_key(view, TopKey.OPEN, what.turns).page is TopPage.TURNS
     helped = apply_key(view, TopKey.HELP, what.turns)

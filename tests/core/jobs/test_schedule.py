@@ -123,7 +123,7 @@ def test_a_date_comes_once(text: str, moment: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("every weekday att 9", "I understood “every weekday”, but not “att 9”."),
         ("every 2 days at 9", "I understood “every 2 days”, but not “at 9”."),
@@ -145,11 +145,11 @@ def test_a_date_comes_once(text: str, moment: tuple[int, ...]) -> None:
     ],
 )
 def test_an_invalid_schedule_is_refused_with_the_part_that_was_understood(
-    text: str, told: str
+    text: str, message: str
 ) -> None:
     with pytest.raises(InvalidSchedule) as refused:
         parsed(text)
-    assert str(refused.value).startswith(told)
+    assert str(refused.value).startswith(message)
 
 
 def test_a_cron_expression_has_five_fields_and_a_day_that_comes() -> None:
@@ -402,7 +402,7 @@ def test_every_text_is_a_schedule_or_is_refused_with_a_reason(text: str) -> None
     words, _ = split_zone(text)
     try:
         schedule = parsed(words)
-    except InvalidSchedule as told:
-        assert str(told)
+    except InvalidSchedule as refused:
+        assert str(refused)
         return
     assert all(due > NOW for due in first_due_times(schedule, NOW, BERLIN, limit=2))

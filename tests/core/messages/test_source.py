@@ -122,10 +122,14 @@ def test_what_is_shared_is_known_to_be() -> None:
 def test_a_route_is_parsed_into_its_parts(given: Source) -> None:
     platform, account, kind, chat = parse_route(build_session_key(given))
     assert kind is given.chat_type
-    for told, part in ((platform, given.platform), (account, given.account), (chat, given.chat_id)):
+    for parsed, part in (
+        (platform, given.platform),
+        (account, given.account),
+        (chat, given.chat_id),
+    ):
         whole = part.encode("utf-8", "surrogatepass")
         if len(whole) <= 256 // 3 and b"\xed" not in whole:  # longer ones and surrogates are cut
-            assert told == part
+            assert parsed == part
 
 
 @given(SOURCES)

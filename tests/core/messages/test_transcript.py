@@ -37,10 +37,10 @@ def found(*messages: tuple[str | None, Message]) -> list[tuple[int, list[str]]]:
 
 
 def test_a_turn_is_an_exchange_and_a_steer_is_part_of_it() -> None:
-    told = found(
+    turns = found(
         ("a", ask("one")), ("a", say()), ("a", ask("steer")), ("a", say()), ("b", ask("two"))
     )
-    assert told == [(1, ["one"]), (5, ["two"])]
+    assert turns == [(1, ["one"]), (5, ["two"])]
 
 
 def test_messages_that_were_merged_are_one_question() -> None:
@@ -52,19 +52,19 @@ def test_a_note_in_front_of_a_question_goes_with_it() -> None:
 
 
 def test_a_message_without_a_question_belongs_to_the_exchange_before() -> None:
-    told = found(
+    turns = found(
         ("a", ask("one")),
         ("a", say()),
         (None, CompactionMessage(text="sum", covers=1)),
         ("b", NoteMessage(text="a child is done")),
         ("b", say()),
     )
-    assert told == [(1, ["one"])]
+    assert turns == [(1, ["one"])]
 
 
 def test_records_that_name_no_turn_go_from_question_to_question() -> None:
-    told = found((None, ask("one")), (None, ask("more")), (None, say()), (None, ask("two")))
-    assert told == [(1, ["one", "more"]), (4, ["two"])]
+    turns = found((None, ask("one")), (None, ask("more")), (None, say()), (None, ask("two")))
+    assert turns == [(1, ["one", "more"]), (4, ["two"])]
 
 
 def test_an_empty_transcript_has_no_exchange() -> None:

@@ -13,13 +13,13 @@ class Bot(discord.Client):
     def __init__(self) -> None:
         intents = discord.Intents(guilds=True, messages=True, message_content=True)
         super().__init__(intents=intents, guild_ready_timeout=0.05)
-        self.heard: asyncio.Queue[discord.Message] = asyncio.Queue()
+        self.messages: asyncio.Queue[discord.Message] = asyncio.Queue()
         self.edits: asyncio.Queue[discord.RawMessageUpdateEvent] = asyncio.Queue()
         self.presses: asyncio.Queue[discord.Interaction] = asyncio.Queue()
 
     async def on_message(self, message: discord.Message) -> None:
         if message.author != self.user:
-            self.heard.put_nowait(message)
+            self.messages.put_nowait(message)
 
     async def on_raw_message_edit(self, event: discord.RawMessageUpdateEvent) -> None:
         self.edits.put_nowait(event)
@@ -46,7 +46,7 @@ async def test_the_library_understands_every_call_that_the_platform_makes(
 ) -> None:
     async with running(vendor) as bot:
         said = vendor.say("hello")
-        message = await bot.heard.get()
+        message = await bot.messages.get()
         assert (message.content, message.author.id) == ("hello", int(ANN["id"]))
         assert message.guild is None
         one = await message.reply("hi", nonce="n1")
@@ -72,7 +72,7 @@ async def test_the_library_understands_every_call_that_the_platform_makes(
 async def test_the_library_knows_its_servers_threads_and_commands(vendor: FakeDiscord) -> None:
     async with running(vendor) as bot:
         vendor.say("to all", by=BOB, channel=THREAD)
-        message = await bot.heard.get()
+        message = await bot.messages.get()
         assert isinstance(message.channel, discord.Thread)
         assert message.channel.parent_id == int(TEXT)
         button = {"custom_id": "/approve", "component_type": 2}
@@ -87,7 +87,7 @@ async def test_the_library_resumes_and_gets_the_events_it_missed(vendor: FakeDis
         vendor.close_connections(4000)
         vendor.sessions["s"].dispatch = None
         vendor.say("meanwhile")
-        assert (await bot.heard.get()).content == "meanwhile"
+        assert (await bot.messages.get()).content == "meanwhile"
 
 
 async def test_the_library_understands_its_refusals(vendor: FakeDiscord) -> None:
@@ -104,7 +104,7 @@ async def test_the_library_understands_its_refusals(vendor: FakeDiscord) -> None
 async def test_the_library_finds_one_message_of_one_nonce(vendor: FakeDiscord) -> None:
     async with running(vendor) as bot:
         vendor.say("hello")
-        channel = (await bot.heard.get()).channel
+        channel = (await bot.messages.get()).channel
         assert channel.id == int(ANN_DM)
         one = await channel.send("once", nonce="n1")
         assert (await channel.send("once", nonce="n1")).id == one.id

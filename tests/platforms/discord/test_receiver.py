@@ -188,7 +188,7 @@ async def test_a_lost_connection_is_resumed_without_loss_or_duplicates(
 async def test_a_session_that_cannot_be_resumed_is_followed_by_reading_the_history(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
-    """G1: backlog = history_since(cursor), also after a gap within one life of the door."""
+    """G1: backlog = history_since(cursor), also after a gap during one run of the platform."""
     intake = RecordingIntake()
     async with new_platform(vendor, tmp_path).connect(intake):
         vendor.say("before")

@@ -69,7 +69,7 @@ async def test_a_mention_is_answered_once_in_a_thread_that_is_the_conversation(
 async def test_a_reply_without_a_receipt_is_looked_up_and_not_sent_again(
     harness: PlatformGatewayHarness, vendor: FakeSlack
 ) -> None:
-    """I2: unknown → settled by the look-up that the door declares."""
+    """I2: unknown → settled by the look-up that the platform declares."""
     vendor.faults.add("chat.postMessage", ConnectionFault.RESET_AFTER)
     harness.model.say("hello")
     vendor.say("hi")

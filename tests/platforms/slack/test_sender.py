@@ -175,7 +175,7 @@ async def test_without_the_scope_there_are_no_reactions_and_all_else_works(
 async def test_without_history_access_a_resent_message_is_marked(
     vendor: FakeSlack, base_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """I2: a door declares only what settles doubt; what the app lacks stands in the log."""
+    """I2: a platform declares only look-ups that work; missing permissions are logged."""
     vendor.scopes = "chat:write,im:history"
     platform = new_platform(vendor, base_url)
     async with platform.connect(RecordingIntake()):

@@ -142,10 +142,10 @@ async def test_an_edit_is_another_event_about_the_same_message(
     said = vendor.say("helo")
     vendor.revise(said, "hello")
     async with new_platform(vendor, base_url).connect(intake):
-        handed = await intake.wait_for_attempts(2)
-    assert [each.text for each in handed] == ["helo", "hello"]
-    assert len({each.message_id for each in handed}) == 1
-    assert len({each.event_id for each in handed}) == 2
+        received = await intake.wait_for_attempts(2)
+    assert [each.text for each in received] == ["helo", "hello"]
+    assert len({each.message_id for each in received}) == 1
+    assert len({each.event_id for each in received}) == 2
 
 
 async def read(vendor: FakeTelegram, base_url: str) -> list[Inbound]:
@@ -214,19 +214,25 @@ async def test_a_command_is_ours_unless_it_names_another_bot(
 async def test_an_anonymous_admin_is_the_group_and_not_a_bot(
     vendor: FakeTelegram, base_url: str
 ) -> None:
-    family, news = vendor.group(), vendor.channel()
+    family, channel_chat = vendor.group(), vendor.channel()
     anonymous = {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "x"}
     vendor.say("as the group", chat=family, by=anonymous, sender_chat=family)
-    vendor.say("as a channel", chat=family, by=OTHER_BOT, sender_chat=news)
-    vendor.say("news", chat=news)
-    forwarded: dict[str, Any] = {"sender_chat": news, "is_automatic_forward": True}
+    vendor.say("as a channel", chat=family, by=OTHER_BOT, sender_chat=channel_chat)
+    vendor.say("news", chat=channel_chat)
+    forwarded: dict[str, Any] = {"sender_chat": channel_chat, "is_automatic_forward": True}
     vendor.say("news", chat=family, by=OTHER_BOT, **forwarded)
     hidden, channel, post, forward = await read(vendor, base_url)
     assert (hidden.source.user_id, hidden.source.author) == (str(family["id"]), Author.PERSON)
     assert hidden.source.user_name == "The family"
-    assert (channel.source.user_id, channel.source.author) == (str(news["id"]), Author.PERSON)
+    assert (channel.source.user_id, channel.source.author) == (
+        str(channel_chat["id"]),
+        Author.PERSON,
+    )
     assert forward.source.author is Author.BOT
-    assert (post.source.chat_type, post.source.user_id) == (ChatType.CHANNEL, str(news["id"]))
+    assert (post.source.chat_type, post.source.user_id) == (
+        ChatType.CHANNEL,
+        str(channel_chat["id"]),
+    )
 
 
 async def test_files_of_all_kinds_reach_intake_and_an_album_is_one_group(
@@ -238,12 +244,12 @@ async def test_files_of_all_kinds_reach_intake_and_an_album_is_one_group(
     vendor.say(document=vendor.upload("plan.pdf", b"%PDF"), album="a1")
     vendor.say(voice=vendor.upload("x", b"OggS") | {"file_name": None})
     async with new_platform(vendor, base_url).connect(intake):
-        handed = await intake.wait_for_attempts(3)
-    assert [each.group for each in handed] == ["a1", "a1", None]
-    assert [each.text for each in handed] == ["look", "", ""]
-    number = int(handed[2].message_id)
+        received = await intake.wait_for_attempts(3)
+    assert [each.group for each in received] == ["a1", "a1", None]
+    assert [each.text for each in received] == ["look", "", ""]
+    number = int(received[2].message_id)
     assert intake.attachments == [
-        (f"photo-{handed[0].message_id}.jpg", b"\xff\xd8\xff one"),
+        (f"photo-{received[0].message_id}.jpg", b"\xff\xd8\xff one"),
         ("plan.pdf", b"%PDF"),
         (f"voice-{number}.ogg", b"OggS"),
     ]

@@ -22,7 +22,7 @@ PATH = "/hooks/telegram/default"
 
 @asynccontextmanager
 async def listening(platform: TelegramPlatform, vendor: FakeTelegram) -> AsyncIterator[str]:
-    """The door's routes on a listener, to which a proxy with a certificate leads."""
+    """The platform's routes on a listener behind a proxy that has a certificate."""
     app = web.Application()
     app.add_routes(platform.routes())
     runner = web.AppRunner(app, access_log=None)

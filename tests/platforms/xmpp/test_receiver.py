@@ -283,7 +283,7 @@ async def test_a_file_is_downloaded_from_its_link(
     path.write_bytes(b"the plan")
     url = await ann.plugin["xep_0363"].upload_file(path)
     intake = RecordingIntake()
-    async with new_platform(server, tmp_path / "door").connect(intake):
+    async with new_platform(server, tmp_path / "platform").connect(intake):
         ann.write(url, oob={"url": url})
         (received,) = await intake.wait_for_attempts(1)
     assert (received.text, intake.attachments) == ("", [("plan.txt", b"the plan")])

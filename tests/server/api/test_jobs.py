@@ -70,7 +70,7 @@ async def test_a_job_is_run_now_and_its_run_is_in_its_history(v1: V1) -> None:
 async def test_a_schedule_that_cannot_be_read_is_refused_with_the_part_that_was_understood(
     v1: V1,
 ) -> None:
-    for change, param, told in (
+    for change, param, message in (
         ({"when": "every weekday att 9"}, "when", "I understood “every weekday”, but not “att 9”."),
         ({"zone": "Mars/Base", "when": "at 9"}, "when", "'Mars/Base' is no time zone"),
         ({"to": "origin"}, None, "This was not asked in a chat"),
@@ -82,6 +82,6 @@ async def test_a_schedule_that_cannot_be_read_is_refused_with_the_part_that_was_
     ):
         status, error = await v1.refused("POST", "/jobs", json=DAILY_JOB | change)
         assert (status, error["param"]) == (400, param), change
-        assert error["message"].startswith(told), change
+        assert error["message"].startswith(message), change
     for path in ("/jobs/x", "/jobs/4711", "/jobs/99999999999999999999"):
         assert (await v1.refused("GET", path))[0] == 404

@@ -188,8 +188,8 @@ async def test_an_invalid_message_is_refused_and_nothing_is_stored(
     session = await v1.open()
     given = {"message_id": "m1", **body}
     data = io.BytesIO(json.dumps(given).encode())
-    told, error = await v1.refused("POST", f"/sessions/{session}/messages", data=data)
-    assert (told, error["param"]) == (status, param)
+    answered, error = await v1.refused("POST", f"/sessions/{session}/messages", data=data)
+    assert (answered, error["param"]) == (status, param)
     assert (await v1.get(f"/sessions/{session}/files")) == []
 
 

@@ -219,9 +219,11 @@ def test_a_refused_account_is_reported_at_once_and_a_paused_one_never() -> None:
     paused = AccountStatus(name="irc", account="a", backlog="none", state=AccountState.PAUSED)
     problem = problems_of(platforms=(parked, paused), since=NOW - 1)
     assert set(problem) == {"account_blocked"}
-    told = problem["account_blocked"]
-    assert told.what == "telegram:work is refused for good: the token is bad."
-    assert told.remedy.startswith("Ask @BotFather for another; `holdfast platforms resume telegram")
+    blocked = problem["account_blocked"]
+    assert blocked.what == "telegram:work is refused for good: the token is bad."
+    assert blocked.remedy.startswith(
+        "Ask @BotFather for another; `holdfast platforms resume telegram"
+    )
 
 
 def test_a_disconnected_account_is_reported_with_its_next_retry() -> None:
@@ -234,6 +236,6 @@ def test_a_disconnected_account_is_reported_with_its_next_retry() -> None:
         next_attempt_at=NOW + 20,
         last_ok_at=NOW - 1,
     )
-    told = problems_of(platforms=(away,))["account_disconnected"]
-    assert told.what == "telegram:work is not connected: there is nobody."
-    assert "next in 20 s" in told.remedy
+    disconnected = problems_of(platforms=(away,))["account_disconnected"]
+    assert disconnected.what == "telegram:work is not connected: there is nobody."
+    assert "next in 20 s" in disconnected.remedy
