@@ -1,7 +1,7 @@
 """The figures as they come in, and the rows of the table that they make."""
 
 from plan import SLOW_MODEL_SECONDS, Plan
-from table import Limit, Row
+from table import BenchRow, Limit
 
 
 class Figures:
@@ -14,7 +14,7 @@ class Figures:
     def note(self, figure: str, subject: str, value: float) -> None:
         self._figures.setdefault(figure, {})[subject] = value
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[BenchRow]:
         waiting = f"{self._plan.waiting} sessions on a {SLOW_MODEL_SECONDS:g} s model"
         at_most, ratio = Limit.AT_MOST, Limit.RATIO_AT_MOST
         rows = [
@@ -43,7 +43,7 @@ class Figures:
         ]
         return rows
 
-    def _known_rows(self) -> list[Row]:
+    def _known_rows(self) -> list[BenchRow]:
         if "memory" not in self._figures:
             return []
         cached = Limit.CACHED_AT_MOST
@@ -65,7 +65,7 @@ class Figures:
             ),
         ]
 
-    def _stop_rows(self) -> list[Row]:
+    def _stop_rows(self) -> list[BenchRow]:
         if "stop" not in self._figures:
             return []
         plan, at_most = self._plan, Limit.AT_MOST
@@ -85,7 +85,7 @@ class Figures:
             self._row(f"{restarted_turns} longest", "s", "restart added most", at_most, 2),
         ]
 
-    def _platform_rows(self) -> list[Row]:
+    def _platform_rows(self) -> list[BenchRow]:
         if "telegram" not in self._figures:
             return []
         limit = Limit.SIMULATED_AT_MOST
@@ -97,21 +97,21 @@ class Figures:
             self._row("  until all five are connected", "s", "five connected"),
         ]
 
-    def _status_rows(self) -> list[Row]:
+    def _status_rows(self) -> list[BenchRow]:
         states = [name for name in self._figures if name.startswith("status ")]
         return [
             self._row(f"status while {name.split()[1]}, longest", "ms", name, Limit.AT_MOST, 100)
             for name in states
         ]
 
-    def _text_rows(self) -> list[Row]:
+    def _text_rows(self) -> list[BenchRow]:
         targets = {"1 kB": 2.5, "20 kB": 2.5, "no marks": 1.0}
         return [
             self._row(f"a reply of {text}", "ms", f"text {text}", Limit.PARSER_AT_MOST, target)
             for text, target in targets.items()
         ]
 
-    def _probe_rows(self) -> list[Row]:
+    def _probe_rows(self) -> list[BenchRow]:
         rows = []
         for name in self._figures:
             if name.startswith("probe "):
@@ -129,9 +129,9 @@ class Figures:
         target: float = 0.0,
         *,
         aim: str = "",
-    ) -> Row:
+    ) -> BenchRow:
         found = self._figures[figure]
-        return Row(
+        return BenchRow(
             name=name,
             unit=unit,
             gateway=found.get("gateway"),

@@ -63,7 +63,7 @@ def stream(text: str) -> bytes:
     return HEAD + b"%x\r\n%b\r\n0\r\n\r\n" % (len(events), events)
 
 
-class Connection(asyncio.Protocol):
+class ModelConnection(asyncio.Protocol):
     """One keep-alive HTTP/1.1 connection; requests must carry a Content-Length."""
 
     def __init__(self, *, stats: Stats, delay: float) -> None:
@@ -118,7 +118,7 @@ async def serve(*, port: int, delay: float) -> None:
     stats = Stats()
     loop = asyncio.get_running_loop()
     server = await loop.create_server(
-        lambda: Connection(stats=stats, delay=delay), "127.0.0.1", port, backlog=4096
+        lambda: ModelConnection(stats=stats, delay=delay), "127.0.0.1", port, backlog=4096
     )
     print(msgspec.json.encode({"port": server.sockets[0].getsockname()[1]}).decode(), flush=True)
     await server.serve_forever()

@@ -44,7 +44,7 @@ class Report(msgspec.Struct, kw_only=True):
     error_count: int
 
 
-class Connection(asyncio.Protocol):
+class LoadConnection(asyncio.Protocol):
     """One keep-alive connection with at most one request under way."""
 
     def __init__(self) -> None:
@@ -115,28 +115,30 @@ class Load:
             connection.close()
         return self._report(seconds)
 
-    async def _connect(self) -> list[Connection]:
+    async def _connect(self) -> list[LoadConnection]:
         """All connections stand before the clock starts, so that it times turns alone."""
         loop = asyncio.get_running_loop()
-        connections: list[Connection] = []
+        connections: list[LoadConnection] = []
         needed = self._options.connections or self._options.sessions
         while len(connections) < needed:
             number = min(CONNECTS_AT_ONCE, needed - len(connections))
             pairs = await asyncio.gather(
                 *(
-                    loop.create_connection(Connection, self._address.hostname, self._address.port)
+                    loop.create_connection(
+                        LoadConnection, self._address.hostname, self._address.port
+                    )
                     for _ in range(number)
                 )
             )
             connections.extend(protocol for _, protocol in pairs)
         return connections
 
-    async def _serve_out(self, connection: Connection, sessions: list[str]) -> None:
+    async def _serve_out(self, connection: LoadConnection, sessions: list[str]) -> None:
         for session in sessions:
             for turn in range(self._options.turns):
                 await self._turn(connection, session, self._options.text or f"{session}.{turn}")
 
-    async def _turn(self, connection: Connection, session: str, text: str) -> None:
+    async def _turn(self, connection: LoadConnection, session: str, text: str) -> None:
         request = self._request(session, text)
         began = time.perf_counter()
         try:

@@ -36,7 +36,7 @@ from stops_and_restarts import (
     stop_with_turns,
 )
 from subjects import HOLDFAST, Subject, floor, gateway
-from table import Row, as_json, render
+from table import BenchRow, as_json, render
 from texts import text_costs
 
 Open = Callable[..., AbstractContextManager[Subject]]
@@ -52,7 +52,7 @@ class Benchmark:
         self._figures = Figures(plan)
         self._note = self._figures.note
 
-    def run(self) -> list[Row]:
+    def run(self) -> list[BenchRow]:
         for measure in (
             self._load,
             self._slow,

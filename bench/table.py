@@ -19,7 +19,7 @@ class Limit(StrEnum):
     NONE = ""
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class BenchRow(msgspec.Struct, frozen=True, kw_only=True):
     """One figure; `gateway` None: it was not measured."""
 
     name: str
@@ -52,21 +52,21 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         return f"{text} (aim {self.aim})" if self.aim else text
 
 
-def render(rows: Sequence[Row]) -> str:
+def render(rows: Sequence[BenchRow]) -> str:
     head = ("", "gateway", "floor", "ratio", "target", "")
     lines = [head, *(_cells(row) for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
     return "\n".join(_line(line, widths) for line in lines)
 
 
-def as_json(rows: Sequence[Row]) -> str:
+def as_json(rows: Sequence[BenchRow]) -> str:
     content = [
         msgspec.to_builtins(row) | {"ratio": row.ratio, "verdict": row.verdict} for row in rows
     ]
     return msgspec.json.format(msgspec.json.encode(content)).decode()
 
 
-def _cells(row: Row) -> tuple[str, str, str, str, str, str]:
+def _cells(row: BenchRow) -> tuple[str, str, str, str, str, str]:
     name = f"{row.name}, {row.unit}"
     ratio = _figure(row.ratio)
     return name, _figure(row.gateway), _figure(row.floor), ratio, row.target_text, row.verdict

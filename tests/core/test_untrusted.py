@@ -17,7 +17,7 @@ VALUES = st.recursive(
 )
 
 
-class Note(msgspec.Struct):
+class NestedNote(msgspec.Struct):
     id: int
     more: msgspec.Raw | None = None
     text: str = ""
@@ -26,19 +26,19 @@ class Note(msgspec.Struct):
 @pytest.mark.parametrize("form", [str, str.encode])
 def test_fields_beside_deep_nesting_are_read(form: type[str]) -> None:
     body = form(f'[{{"id": 1, "x": {DEEP}, "text": "one"}}, {{"id": 2, "text": "]{{[\\\\\\""}}]')
-    first, second = decode_json(body, type=list[Note])
+    first, second = decode_json(body, type=list[NestedNote])
     assert (first.text, second.text) == ("one", ']{[\\"')
 
 
 def test_a_required_field_with_deep_nesting_is_refused() -> None:
     for body in (f'{{"id": {DEEP}}}', DEEP, DEEP[:60_000], "[" * 60_000):
         with pytest.raises(msgspec.MsgspecError):
-            decode_json(body, type=Note)
+            decode_json(body, type=NestedNote)
 
 
 def test_bytes_that_are_not_valid_text_are_refused() -> None:
     with pytest.raises(msgspec.MsgspecError):
-        decode_json(b'{"id": 1, "text": "\xff"}', type=Note)
+        decode_json(b'{"id": 1, "text": "\xff"}', type=NestedNote)
 
 
 @given(VALUES, st.integers(0, 5))

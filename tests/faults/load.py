@@ -22,7 +22,7 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True):
     pause: float = 4.0  # seconds between two messages of one chat, on average
 
 
-class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
+class ChatLoadResult(msgspec.Struct, frozen=True, kw_only=True):
     """The statistics of a load whose invariants have been checked."""
 
     seconds: float
@@ -46,7 +46,7 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Load:
+class ChatLoad:
     """Sends messages in all chats, and kills the gateway at intervals."""
 
     def __init__(
@@ -96,9 +96,9 @@ class Load:
             await self._harness.kill()
             await self._start()
 
-    def result(self, contents: StoreContents) -> LoadResult:
+    def result(self, contents: StoreContents) -> ChatLoadResult:
         ends = Counter(row.state for row in contents.inbox.values())
-        return LoadResult(
+        return ChatLoadResult(
             seconds=time.monotonic() - self._began,
             kills=len(self._starts) - 1,
             messages=len(contents.ledger.said),

@@ -68,7 +68,7 @@ def check_failed_messages(contents: StoreContents) -> None:
         raise ConservationError("\n".join(violations))
 
 
-class Schedule:
+class KillSchedule:
     """Draws the random choices of one harness, and records each gateway run for failure reports."""
 
     def __init__(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from tests.faults.gateway_succession import GatewaySuccession, open_succession
+from tests.faults.gateway_sequence import GatewaySequence, open_sequence
 
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.transcript import UserMessage
@@ -68,12 +68,12 @@ class BusyClient:
             return False
 
 
-async def three_handovers(succession: GatewaySuccession) -> None:
+async def three_handovers(sequence: GatewaySequence) -> None:
     """`run --replace`, a restart by the command line, and `run --replace` again."""
-    await succession.start("run", "--replace")
-    code, output = await succession.run_command("gateway", "restart")
+    await sequence.start("run", "--replace")
+    code, output = await sequence.run_command("gateway", "restart")
     assert code == 0, output
-    await succession.start("run", "--replace")
+    await sequence.start("run", "--replace")
 
 
 async def user_texts(home: Path) -> dict[str, list[str]]:
@@ -93,9 +93,9 @@ async def test_a_busy_client_loses_nothing_during_three_handovers(
     tmp_path: Path,
 ) -> None:
     """E4, G2, H5: nothing lost, nothing twice, one order, and not one refused connection."""
-    async with open_succession(tmp_path / "home") as succession:
-        first = await succession.start()
-        token = succession.paths.api_token.read_text().strip()
+    async with open_sequence(tmp_path / "home") as sequence:
+        first = await sequence.start()
+        token = sequence.paths.api_token.read_text().strip()
         clients = [
             BusyClient(first.address, token, session=f"s{index}", keep_alive=index % 2 == 0)
             for index in range(4)
@@ -104,15 +104,15 @@ async def test_a_busy_client_loses_nothing_during_three_handovers(
         async with asyncio.TaskGroup() as group:
             for client in clients:
                 group.create_task(client.run(stop))
-            await three_handovers(succession)
+            await three_handovers(sequence)
             stop.set()
-        status = await succession.status()
+        status = await sequence.status()
     sent = sum(client.sent for client in clients)
     errors = [error for client in clients for error in client.errors]
     assert [client.refused for client in clients] == [0, 0, 0, 0], errors
     ledger = status["inbox_counts"]
     assert (ledger["accepted"], ledger["answered"]) == (sent, sent), ledger
     assert len(status["restarts"]) >= 3
-    texts = sorted((await user_texts(succession.home)).values())
+    texts = sorted((await user_texts(sequence.home)).values())
     expected = [[f"number {n}" for n in range(1, client.sent + 1)] for client in clients]
     assert texts == sorted(expected)

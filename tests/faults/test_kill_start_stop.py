@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from tests.faults.gateway_succession import GatewaySuccession, LaunchedProcess, open_succession
+from tests.faults.gateway_sequence import GatewaySequence, LaunchedProcess, open_sequence
 
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
@@ -26,10 +26,10 @@ def seed() -> int:
 
 
 class KillChain:
-    """Kills the gateways of a succession one after the other, and counts their messages."""
+    """Kills the gateways of a sequence one after the other, and counts their messages."""
 
-    def __init__(self, succession: GatewaySuccession, rng: random.Random) -> None:
-        self.succession = succession
+    def __init__(self, sequence: GatewaySequence, rng: random.Random) -> None:
+        self.sequence = sequence
         self.rng = rng
         self.messages_sent = 0
         self.start_seconds = 1.0
@@ -38,10 +38,10 @@ class KillChain:
     async def start(self) -> LaunchedProcess:
         """Start the next gateway at once; it must become ready, and answer."""
         began = time.monotonic()
-        running = await self.succession.start()
+        running = await self.sequence.start()
         self.start_seconds = time.monotonic() - began
         self.messages_sent += 1
-        answer = await self.succession.ask(
+        answer = await self.sequence.ask(
             running.address, "hello", message_id=f"m-{self.messages_sent}"
         )
         assert answer
@@ -50,7 +50,7 @@ class KillChain:
     async def kill_in_start(self, running: LaunchedProcess) -> None:
         """Kill the running gateway, and then the next one at a random instant of its start."""
         await running.kill()
-        victim = await self.succession.launch()
+        victim = await self.sequence.launch()
         await asyncio.sleep(self.rng.uniform(0, self.start_seconds))
         await victim.kill()
 
@@ -70,7 +70,7 @@ class KillChain:
         for _ in range(kills):
             await (self.kill_in_stop(running) if stopping else self.kill_in_start(running))
             running = await self.start()
-        ledger = (await self.succession.status())["inbox_counts"]
+        ledger = (await self.sequence.status())["inbox_counts"]
         assert ledger["answered"] == ledger["accepted"] == self.messages_sent, ledger
 
 
@@ -86,8 +86,8 @@ def kill_and_start(tmp_path: Path, model_process: ModelProcess) -> KillAndStart:
     async def run(kills: int, *, stopping: bool) -> None:
         chosen = seed()
         print(f"HOLDFAST_SEED={chosen}")
-        async with open_succession(tmp_path / "home", model=model, forked=True) as succession:
-            await KillChain(succession, random.Random(chosen)).run(kills, stopping=stopping)
+        async with open_sequence(tmp_path / "home", model=model, forked=True) as sequence:
+            await KillChain(sequence, random.Random(chosen)).run(kills, stopping=stopping)
 
     return run
 

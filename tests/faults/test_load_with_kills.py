@@ -5,7 +5,7 @@ import random
 
 import pytest
 from tests.faults.conservation import ANSWERED, check_invariants
-from tests.faults.load import Load, LoadSettings
+from tests.faults.load import ChatLoad, LoadSettings
 from tests.faults.random_schedule import check_failed_messages, chosen_seed
 from tests.support.process_harness import NewProcessHarness
 
@@ -21,7 +21,7 @@ async def run_load(
     seed = chosen_seed()
     print(f"HOLDFAST_SEED={seed}")
     async with new_process_harness(*options) as process_harness:
-        load = Load(process_harness, random.Random(seed), settings)
+        load = ChatLoad(process_harness, random.Random(seed), settings)
         await load.run()
         contents = await check_invariants(
             process_harness,

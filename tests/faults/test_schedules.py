@@ -19,7 +19,7 @@ from tests.faults.random_schedule import (
     SOAK_RUNS_PER_CHAIN,
     SOAK_TESTS,
     VENDORS,
-    Schedule,
+    KillSchedule,
     check_failed_messages,
     chosen_seed,
 )
@@ -35,7 +35,7 @@ async def run_chain(
     new_process_harness: NewProcessHarness, seed: int, runs: int, *options: str
 ) -> None:
     async with new_process_harness(*options, home=f"home-{seed}") as process_harness:
-        schedule = Schedule(
+        schedule = KillSchedule(
             process_harness, random.Random(seed), longest_wait=LONGEST_WAIT, edits=EDIT in options
         )
         try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.gateway_harness import Clock, GatewayHarness
+from tests.support.gateway_harness import GatewayHarness, WallClock
 
 from holdfast.agent.memory.notes import Notes
 from holdfast.core.commands import COMMANDS, COMMANDS_BY_NAME, parse_command_word
@@ -261,10 +261,10 @@ def test_a_refusal_names_the_key_that_would_allow_it() -> None:
 
 async def test_every_tool_is_in_the_table(harness: GatewayHarness, tmp_path: Path) -> None:
     """An agent can do no more than its user: each tool is listed with the reason."""
-    notes = Notes(harness.store, clock=Clock(), redact=Redaction([]), max_chars=1000)
+    notes = Notes(harness.store, clock=WallClock(), redact=Redaction([]), max_chars=1000)
     every = Settings()
     builder = ToolsetBuilder(
-        every.browser, home=tmp_path, store=harness.store, notes=notes, clock=Clock()
+        every.browser, home=tmp_path, store=harness.store, notes=notes, clock=WallClock()
     )
     toolbox = builder.build_toolbox(every, sends=True, sends_files=True)
     assert {schema.name for schema in toolbox.schemas} | {"browser"} == set(RIGHT_OF_TOOL)

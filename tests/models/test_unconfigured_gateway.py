@@ -4,7 +4,7 @@ import asyncio
 import json
 from pathlib import Path
 
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
@@ -16,7 +16,7 @@ NO_CONFIGURATION = {
 }
 
 
-async def ask(gateway: GatewayProcess, text: str) -> str:
+async def ask(gateway: SpawnedGateway, text: str) -> str:
     async with gateway.async_client(max_retries=0) as client:
         reply = await client.chat.completions.create(
             model="holdfast",
@@ -28,7 +28,7 @@ async def ask(gateway: GatewayProcess, text: str) -> str:
 
 async def test_a_server_on_this_machine_answers_and_is_named(tmp_path: Path) -> None:
     with ModelProcess() as model:
-        gateway = GatewayProcess(
+        gateway = SpawnedGateway(
             tmp_path / "home",
             model=model,
             **NO_CONFIGURATION,
@@ -48,7 +48,7 @@ async def test_a_server_on_this_machine_answers_and_is_named(tmp_path: Path) -> 
 async def test_a_fallback_answers_when_the_model_fails_permanently(tmp_path: Path) -> None:
     with ModelProcess() as model:
         second = {"provider": "local", "name": "second", "base_url": model.base_url}
-        gateway = GatewayProcess(
+        gateway = SpawnedGateway(
             tmp_path / "home", model=model, HOLDFAST_MODEL_FALLBACKS=json.dumps([second])
         )
         await asyncio.to_thread(gateway.start)

@@ -37,7 +37,7 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True):
     output: str
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class MutantRow(msgspec.Struct, frozen=True, kw_only=True):
     """A line of the table."""
 
     mutant: Mutant
@@ -61,7 +61,7 @@ def main() -> int:
     return 1 if alive or not rows else 0
 
 
-def run_all(mutants: list[Mutant], folder: Path, *, workers: int) -> list[Row]:
+def run_all(mutants: list[Mutant], folder: Path, *, workers: int) -> list[MutantRow]:
     """Each in turn, so many at a time; a line is printed as soon as it is known."""
     copy_tree(whole := folder / "whole")
     with ThreadPoolExecutor(workers) as pool:
@@ -78,18 +78,20 @@ def run_all(mutants: list[Mutant], folder: Path, *, workers: int) -> list[Row]:
     return rows
 
 
-def judge(mutant: Mutant, folder: Path, without: Tested) -> Row:
+def judge(mutant: Mutant, folder: Path, without: Tested) -> MutantRow:
     """Whether its tests notice it; `without`: what they say of the tree as it is."""
     began = time.monotonic()
     if without.code != _GREEN:
-        return Row(mutant=mutant, verdict=Verdict.RED_ANYWAY, seconds=0.0, output=without.output)
+        return MutantRow(
+            mutant=mutant, verdict=Verdict.RED_ANYWAY, seconds=0.0, output=without.output
+        )
     copy_tree(tree := folder / mutant.name)
     if why := mutant.apply(tree):
-        return Row(mutant=mutant, verdict=Verdict.STALE, seconds=0.0, output=why)
+        return MutantRow(mutant=mutant, verdict=Verdict.STALE, seconds=0.0, output=why)
     tested = test(tree, mutant.red)
     verdict = {_RED: Verdict.KILLED, _GREEN: Verdict.SURVIVED}.get(tested.code, Verdict.NEITHER)
     seconds = time.monotonic() - began
-    return Row(mutant=mutant, verdict=verdict, seconds=seconds, output=tested.output)
+    return MutantRow(mutant=mutant, verdict=verdict, seconds=seconds, output=tested.output)
 
 
 def test(tree: Path, red: str) -> Tested:

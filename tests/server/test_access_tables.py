@@ -10,7 +10,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 
 import holdfast
 from holdfast.server.api.mount import PREFIX
@@ -125,7 +125,7 @@ def token_routes() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("token", [None, "wrong", ""])
 async def test_every_route_of_the_owner_refuses_a_request_without_the_token(
-    shared_gateway: GatewayProcess, token: str | None
+    shared_gateway: SpawnedGateway, token: str | None
 ) -> None:
     """No body is read and nothing is looked up before the check: none of these names exists."""
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -138,7 +138,7 @@ async def test_every_route_of_the_owner_refuses_a_request_without_the_token(
 
 
 async def test_public_routes_need_no_credential(
-    shared_gateway: GatewayProcess,
+    shared_gateway: SpawnedGateway,
 ) -> None:
     async with aiohttp.ClientSession(shared_gateway.address) as http:
         for path in ("/healthz", "/", "/page/app.js"):
@@ -146,7 +146,7 @@ async def test_public_routes_need_no_credential(
                 assert response.status == 200, path
 
 
-def test_only_the_owner_can_open_the_control_socket(shared_gateway: GatewayProcess) -> None:
+def test_only_the_owner_can_open_the_control_socket(shared_gateway: SpawnedGateway) -> None:
     mode = shared_gateway.paths.control_socket.stat()
     assert stat.S_IMODE(mode.st_mode) == 0o600
     assert stat.S_IMODE(shared_gateway.paths.control_socket.parent.stat().st_mode) == 0o700

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 
 import aiohttp
 import pytest
-from tests.support.gateway_process import GatewayProcess, NewGateway
+from tests.support.gateway_process import NewGateway, SpawnedGateway
 
 from holdfast.core.config.settings import GatewaySettings
 from holdfast.system import exit_codes
@@ -34,7 +34,7 @@ async def raw_response(port: int, request: bytes, *, host: str = "127.0.0.1") ->
     return answer
 
 
-async def status_for_host(shared_gateway: GatewayProcess, host: bytes) -> int:
+async def status_for_host(shared_gateway: SpawnedGateway, host: bytes) -> int:
     request = b"GET /healthz HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n"
     return int((await raw_response(shared_gateway.port, request)).split()[1])
 
@@ -51,7 +51,7 @@ async def status_for_host(shared_gateway: GatewayProcess, host: bytes) -> int:
     ],
 )
 async def test_the_gateway_answers_to_its_own_host_names(
-    shared_gateway: GatewayProcess, host: bytes
+    shared_gateway: SpawnedGateway, host: bytes
 ) -> None:
     assert await status_for_host(shared_gateway, host) == 200
 
@@ -71,7 +71,7 @@ async def test_the_gateway_answers_to_its_own_host_names(
     ],
 )
 async def test_a_foreign_host_name_is_refused_before_anything_else(
-    shared_gateway: GatewayProcess, host: bytes
+    shared_gateway: SpawnedGateway, host: bytes
 ) -> None:
     assert await status_for_host(shared_gateway, host) in (400, 421)
     token = shared_gateway.token.encode()
@@ -84,7 +84,7 @@ async def test_a_foreign_host_name_is_refused_before_anything_else(
     )
 
 
-async def test_a_request_without_a_host_name_is_accepted(shared_gateway: GatewayProcess) -> None:
+async def test_a_request_without_a_host_name_is_accepted(shared_gateway: SpawnedGateway) -> None:
     """Load balancers send none; a browser, which a foreign page could direct here, always does."""
     answer = await raw_response(shared_gateway.port, b"GET /healthz HTTP/1.0\r\n\r\n")
     assert answer.split()[1] == b"200"
@@ -93,7 +93,7 @@ async def test_a_request_without_a_host_name_is_accepted(shared_gateway: Gateway
     ] == b"401"
 
 
-async def test_health_needs_no_token_and_reports_ready(shared_gateway: GatewayProcess) -> None:
+async def test_health_needs_no_token_and_reports_ready(shared_gateway: SpawnedGateway) -> None:
     async with (
         aiohttp.ClientSession(shared_gateway.address) as http,
         http.get("/healthz") as response,
@@ -103,7 +103,7 @@ async def test_health_needs_no_token_and_reports_ready(shared_gateway: GatewayPr
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
 async def test_every_other_route_needs_the_token(
-    shared_gateway: GatewayProcess, method: str, path: str
+    shared_gateway: SpawnedGateway, method: str, path: str
 ) -> None:
     token = shared_gateway.token
     wrong = ["", "Bearer", "Bearer ", f"Bearer {token}x", f"Bearer {token[:-1]}", f"Basic {token}"]
@@ -120,7 +120,7 @@ async def test_every_other_route_needs_the_token(
     assert (await raw_response(shared_gateway.port, request)).split()[1] == b"401"
 
 
-async def test_the_word_bearer_is_read_in_any_case(shared_gateway: GatewayProcess) -> None:
+async def test_the_word_bearer_is_read_in_any_case(shared_gateway: SpawnedGateway) -> None:
     headers = {"Authorization": f"bearer  {shared_gateway.token}"}
     async with (
         aiohttp.ClientSession(shared_gateway.address, headers=headers) as http,

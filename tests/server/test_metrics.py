@@ -5,7 +5,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 from tests.support.prometheus_text import Exposition, Samples
 
 from holdfast.core.messages.inbox import OPEN_STATES, InboxState
@@ -42,7 +42,7 @@ async def test_prometheus_can_parse_the_metrics(http: aiohttp.ClientSession) -> 
 
 
 async def test_the_counts_of_the_metrics_balance(
-    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
+    http: aiohttp.ClientSession, shared_gateway: SpawnedGateway
 ) -> None:
     """G3: accepted - ended = in flight + queued."""
     before = await read_metrics(http)

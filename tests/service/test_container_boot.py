@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.faults import stand_in
-from tests.faults.gateway_succession import GatewaySuccession, open_succession
+from tests.faults.gateway_sequence import GatewaySequence, open_sequence
 
 import holdfast
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
@@ -183,35 +183,35 @@ def zombies(pid: int) -> list[int]:
 
 
 @pytest.fixture
-async def succession(tmp_path: Path) -> AsyncIterator[GatewaySuccession]:
-    async with open_succession(tmp_path / "home") as made:
+async def sequence(tmp_path: Path) -> AsyncIterator[GatewaySequence]:
+    async with open_sequence(tmp_path / "home") as made:
         yield made
 
 
 async def test_a_container_keeps_its_gateway_and_its_address_through_kill_restart_and_stop(
-    succession: GatewaySuccession,
+    sequence: GatewaySequence,
 ) -> None:
     """E1, E3, E4: the real one: its sockets outlive each process, and a stop is for good."""
-    boot = await succession.launch("gateway", "boot")
-    await succession.until(lambda: "the gateway is ready" in boot.stderr)
-    address = _holder(succession).address
-    assert await succession.ask(address, "hello", message_id="m-1")
-    await asyncio.to_thread(kill, _holder(succession))
-    assert await succession.ask(address, "hello", message_id="m-2")  # it waits, and is not refused
-    before = _holder(succession).pid
-    code, output = await succession.run_command("gateway", "restart")
+    boot = await sequence.launch("gateway", "boot")
+    await sequence.until(lambda: "the gateway is ready" in boot.stderr)
+    address = _holder(sequence).address
+    assert await sequence.ask(address, "hello", message_id="m-1")
+    await asyncio.to_thread(kill, _holder(sequence))
+    assert await sequence.ask(address, "hello", message_id="m-2")  # it waits, and is not refused
+    before = _holder(sequence).pid
+    code, output = await sequence.run_command("gateway", "restart")
     assert code == 0, output
-    assert _holder(succession).pid != before
-    assert await succession.ask(address, "hello", message_id="m-3")
-    code, output = await succession.run_command("gateway", "stop")
+    assert _holder(sequence).pid != before
+    assert await sequence.ask(address, "hello", message_id="m-3")
+    code, output = await sequence.run_command("gateway", "stop")
     assert code == 0, output
-    await succession.until(lambda: "nothing is started: it was stopped" in boot.stderr)
-    code, output = await succession.run_command("gateway", "start")
+    await sequence.until(lambda: "nothing is started: it was stopped" in boot.stderr)
+    code, output = await sequence.run_command("gateway", "start")
     assert code == 0, output
-    await succession.until(lambda: boot.stderr.count("the gateway is ready") == 4)
+    await sequence.until(lambda: boot.stderr.count("the gateway is ready") == 4)
     boot.signal(signal.SIGTERM)
     assert await boot.wait_for_exit() == 0
-    assert read_holder(succession.home) is None
+    assert read_holder(sequence.home) is None
 
 
 def kill(holder: LockHolder) -> None:
@@ -222,7 +222,7 @@ def kill(holder: LockHolder) -> None:
     os.close(fd)
 
 
-def _holder(succession: GatewaySuccession) -> LockHolder:
-    holder = read_holder(succession.home)
+def _holder(sequence: GatewaySequence) -> LockHolder:
+    holder = read_holder(sequence.home)
     assert holder is not None
     return holder

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.support.gateway_harness import Clock, GatewayHarness, Until
+from tests.support.gateway_harness import GatewayHarness, Until, WallClock
 
 from holdfast.agent.memory.notes import Notes
 from holdfast.config import ConfigError, load
@@ -76,9 +76,9 @@ async def reload_harness(tmp_path: Path) -> AsyncIterator[ReloadHarness]:
     harness.settings = config.settings
     await harness.start()
     async with ModelPool() as pool:
-        notes = Notes(harness.store, clock=Clock(), redact=str, max_chars=1000)
+        notes = Notes(harness.store, clock=WallClock(), redact=str, max_chars=1000)
         toolsets = ToolsetBuilder(
-            config.settings.browser, home=home, store=harness.store, notes=notes, clock=Clock()
+            config.settings.browser, home=home, store=harness.store, notes=notes, clock=WallClock()
         )
         model = await select_configured_model(config)
         agent_configs = AgentConfigBuilder(
@@ -95,7 +95,7 @@ async def reload_harness(tmp_path: Path) -> AsyncIterator[ReloadHarness]:
             agent_configs=agent_configs,
             versions=harness.store,
             credential_locks=FileCredentialLocks(tmp_path / "claims", home=home, identities={}),
-            clock=Clock(),
+            clock=WallClock(),
             new_id=harness.new_id,
         )
         reloader = new_reloader()

@@ -19,9 +19,9 @@ def machine_type(tmp_path: Path) -> Iterator[type[GatewayStateMachine]]:
     path = tmp_path / "empty.db"
     open_writer(path, vfs=None).close()
 
-    class Machine(GatewayStateMachine):
+    class EmptyStoreMachine(GatewayStateMachine):
         empty = path
 
     logging.disable()  # the faults would log a million lines
-    yield Machine
+    yield EmptyStoreMachine
     logging.disable(logging.NOTSET)

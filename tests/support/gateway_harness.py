@@ -50,7 +50,7 @@ from holdfast.testing.simulated.service import ChatService
 from holdfast.tools.registry import ToolRegistry
 
 
-class Clock:
+class WallClock:
     def now(self) -> float:
         return time.time()
 
@@ -58,7 +58,7 @@ class Clock:
         return time.monotonic()
 
 
-class ManualClock(Clock):
+class ManualClock(WallClock):
     """A clock that a test moves by hand."""
 
     def __init__(self, at: float = 1_800_000_000.0) -> None:
@@ -176,7 +176,7 @@ class GatewayHarness:
         self.lifecycle: Lifecycle | None = None  # the process, as the gateway sees it
         self.secrets: list[Secret] = []
         self.states: list[str] = []
-        self.clock: Clock = Clock()
+        self.clock: WallClock = WallClock()
         self.with_notes = False  # with the built-in notes and their tool
         self.memory: list[MemoryProvider] = []  # besides them
         self.memory_limits = ProviderLimits()
@@ -234,7 +234,7 @@ class GatewayHarness:
 
     def _notes(self) -> Notes:
         limit = self.settings.memory.max_chars
-        return Notes(self.store, clock=Clock(), redact=Redaction(self.secrets), max_chars=limit)
+        return Notes(self.store, clock=WallClock(), redact=Redaction(self.secrets), max_chars=limit)
 
     async def stop(self) -> None:
         await self._open.aclose()

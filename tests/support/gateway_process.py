@@ -18,7 +18,7 @@ from holdfast.system.paths import Paths
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
 
-class GatewayProcess:
+class SpawnedGateway:
     """Owns the process; `variables` are the gateway's environment, besides home and model."""
 
     def __init__(self, home: Path, *, model: ModelProcess, **variables: str) -> None:
@@ -45,7 +45,7 @@ class GatewayProcess:
         self._process = fork_process(GATEWAY, "run", env=variables, text=True)
         return self._process
 
-    def start(self) -> "GatewayProcess":
+    def start(self) -> "SpawnedGateway":
         """Start it, and return when it takes messages."""
         process = self.launch()
         assert process.stdout is not None
@@ -123,9 +123,9 @@ async def until(fact: Callable[[], object], *, within: float = 40) -> None:
 @pytest.fixture(scope="session")
 def shared_gateway(
     tmp_path_factory: pytest.TempPathFactory, model_process: ModelProcess
-) -> Iterator[GatewayProcess]:
+) -> Iterator[SpawnedGateway]:
     """A running gateway; tests share it, and keep apart by the names of their sessions."""
-    gateway = GatewayProcess(
+    gateway = SpawnedGateway(
         tmp_path_factory.mktemp("gateway") / "home",
         model=model_process,
         HOLDFAST_GATEWAY_ALLOWED_HOSTS='["Bot.Example.org"]',
@@ -136,16 +136,16 @@ def shared_gateway(
         gateway.end()
 
 
-NewGateway = Callable[..., GatewayProcess]
+NewGateway = Callable[..., SpawnedGateway]
 
 
 @pytest.fixture
 def new_gateway(tmp_path: Path, model_process: ModelProcess) -> Iterator[NewGateway]:
     """Makes gateways on a home of the test, to be started, killed and started again."""
-    made: list[GatewayProcess] = []
+    made: list[SpawnedGateway] = []
 
-    def make(**variables: str) -> GatewayProcess:
-        made.append(GatewayProcess(tmp_path / "home", model=model_process, **variables))
+    def make(**variables: str) -> SpawnedGateway:
+        made.append(SpawnedGateway(tmp_path / "home", model=model_process, **variables))
         return made[-1]
 
     try:
@@ -156,13 +156,13 @@ def new_gateway(tmp_path: Path, model_process: ModelProcess) -> Iterator[NewGate
 
 
 @pytest.fixture
-def client(shared_gateway: GatewayProcess) -> Iterator[openai.OpenAI]:
+def client(shared_gateway: SpawnedGateway) -> Iterator[openai.OpenAI]:
     with shared_gateway.client(max_retries=0) as made:
         yield made
 
 
 @pytest.fixture
-async def http(shared_gateway: GatewayProcess) -> AsyncIterator[aiohttp.ClientSession]:
+async def http(shared_gateway: SpawnedGateway) -> AsyncIterator[aiohttp.ClientSession]:
     """A client of the shared gateway, with its token."""
     async with aiohttp.ClientSession(
         shared_gateway.address, headers=shared_gateway.auth

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import aiohttp
 import pytest
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 
 PREFIX = "/api/v1"
 
@@ -22,7 +22,7 @@ class SentEvent(NamedTuple):
 class V1:
     """A client of one gateway, with its token."""
 
-    def __init__(self, shared_gateway: GatewayProcess, http: aiohttp.ClientSession) -> None:
+    def __init__(self, shared_gateway: SpawnedGateway, http: aiohttp.ClientSession) -> None:
         self.gateway = shared_gateway
         self.http = http
 
@@ -74,5 +74,5 @@ async def read(response: aiohttp.ClientResponse) -> AsyncIterator[SentEvent]:
 
 
 @pytest.fixture
-async def v1(shared_gateway: GatewayProcess, http: aiohttp.ClientSession) -> V1:
+async def v1(shared_gateway: SpawnedGateway, http: aiohttp.ClientSession) -> V1:
     return V1(shared_gateway, http)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.support.gateway_harness import Call, Clock, GatewayHarness, Until
+from tests.support.gateway_harness import Call, GatewayHarness, Until, WallClock
 
 from holdfast.agent.agent import Agent
 from holdfast.core.config.settings import RunnerSettings
@@ -32,7 +32,7 @@ class RunnerHarness(GatewayHarness):
         super().__init__(path)
         self.started_runners: list[RunnerRow] = []
         self.real_runners = Runners(
-            home, RunnerSettings(), clock=Clock(), on_started=self._record, on_ended=_nothing
+            home, RunnerSettings(), clock=WallClock(), on_started=self._record, on_ended=_nothing
         )
         self.runners = self.real_runners  # type: ignore[assignment]  # instead of none
         self.extra_tools = [TerminalTool(limit=60), ProcessTool()]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.support.gateway_harness import Clock, GatewayHarness, ManualClock, Until
+from tests.support.gateway_harness import GatewayHarness, ManualClock, Until, WallClock
 
 from holdfast.core.config.settings import RetentionSettings, SessionSettings, Settings
 from holdfast.core.ids import SessionId
@@ -161,7 +161,7 @@ async def test_the_expiry_task_wakes_when_a_session_becomes_idle(
     expiry: ExpiryHarness, until: Until
 ) -> None:
     """It sleeps until the next day; a session that expires sooner wakes it."""
-    expiry.harness.clock = Clock()  # the real one: the sleep itself is tested
+    expiry.harness.clock = WallClock()  # the real one: the sleep itself is tested
     cache = msgspec.structs.replace(expiry.harness.settings.cache, idle_ttl=0.2)
     await expiry.start(cache=cache)
     session = await expiry.exchange()

@@ -7,14 +7,14 @@ from typing import Any
 
 import aiohttp
 import pytest
-from tests.support.gateway_process import GatewayProcess, until
+from tests.support.gateway_process import SpawnedGateway, until
 
 CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
 HI = [{"role": "user", "content": "hi"}]
 
 
 @pytest.fixture(autouse=True)
-async def nothing_accepted(shared_gateway: GatewayProcess) -> AsyncIterator[None]:
+async def nothing_accepted(shared_gateway: SpawnedGateway) -> AsyncIterator[None]:
     await until(lambda: shared_gateway.status()["in_flight"] == 0)  # of the tests before
     before = shared_gateway.ledger()
     yield
@@ -141,7 +141,7 @@ async def test_a_response_cannot_have_two_histories(http: aiohttp.ClientSession)
 
 
 async def test_a_request_interrupted_in_its_body_is_ignored(
-    shared_gateway: GatewayProcess,
+    shared_gateway: SpawnedGateway,
 ) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", shared_gateway.port)
     token = shared_gateway.token

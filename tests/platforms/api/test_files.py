@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 import openai
 import pytest
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 
 Body = dict[str, Any]
 PAGE = base64.b64encode(b"<p>The meeting is on <b>Tuesday</b>.</p>").decode()
@@ -24,7 +24,7 @@ async def post(http: aiohttp.ClientSession, where: str, body: Body, **headers: s
 
 
 async def test_a_file_of_a_message_is_stored_and_its_text_is_extracted(
-    client: openai.OpenAI, shared_gateway: GatewayProcess
+    client: openai.OpenAI, shared_gateway: SpawnedGateway
 ) -> None:
     """As the vendor's client sends it, in both APIs; without a session the past is told besides."""
     question = {"type": "text", "text": "when do we meet, by chat?"}
@@ -54,7 +54,7 @@ async def test_a_file_of_a_message_is_stored_and_its_text_is_extracted(
 
 
 async def test_the_same_request_again_is_the_same_message(
-    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
+    http: aiohttp.ClientSession, shared_gateway: SpawnedGateway
 ) -> None:
     """G2: what became of its files does not make another of it; other words do."""
     headers = {"X-Holdfast-Session": "files", "X-Holdfast-Message-Id": "with-files"}

@@ -7,14 +7,14 @@ from typing import Any
 import aiohttp
 import openai
 import pytest
-from tests.support.gateway_process import GatewayProcess, NewGateway, until
+from tests.support.gateway_process import NewGateway, SpawnedGateway, until
 from tests.support.ports import own_port
 
 Reply = tuple[int, dict[str, Any]]
 
 
 async def ask(
-    shared_gateway: GatewayProcess,
+    shared_gateway: SpawnedGateway,
     text: str,
     *,
     message_id: str = "",
@@ -43,7 +43,7 @@ def text_of(reply: Reply) -> str:
 
 
 async def test_a_message_sent_by_many_at_once_is_answered_once(
-    shared_gateway: GatewayProcess,
+    shared_gateway: SpawnedGateway,
 ) -> None:
     """G2: accepted once; every one of them gets the answer."""
     before, text = shared_gateway.ledger(), "[latency 0.2] [text from the crowd]"
@@ -58,7 +58,7 @@ async def test_a_message_sent_by_many_at_once_is_answered_once(
 
 @pytest.mark.parametrize("session", ["", "late"])
 async def test_a_late_duplicate_gets_the_stored_answer(
-    shared_gateway: GatewayProcess, session: str
+    shared_gateway: SpawnedGateway, session: str
 ) -> None:
     text = f"late duplicate {session or 'alone'}"
     first = await ask(shared_gateway, text, message_id="late", session=session)
@@ -67,7 +67,7 @@ async def test_a_late_duplicate_gets_the_stored_answer(
     assert len(shared_gateway.model_requests(text)) == 1
 
 
-async def test_an_id_used_for_another_message_is_a_conflict(shared_gateway: GatewayProcess) -> None:
+async def test_an_id_used_for_another_message_is_a_conflict(shared_gateway: SpawnedGateway) -> None:
     await ask(shared_gateway, "the first text", message_id="reused", session="reused")
     before = shared_gateway.ledger()
     status, body = await ask(shared_gateway, "another text", message_id="reused", session="reused")
@@ -83,7 +83,7 @@ async def test_an_id_used_for_another_message_is_a_conflict(shared_gateway: Gate
     assert shared_gateway.ledger()["accepted"] == before["accepted"] + 1
 
 
-async def test_the_same_id_in_two_sessions_is_two_messages(shared_gateway: GatewayProcess) -> None:
+async def test_the_same_id_in_two_sessions_is_two_messages(shared_gateway: SpawnedGateway) -> None:
     """A slash in a name must not make the one look like the other."""
     one = await ask(shared_gateway, "one of two", message_id="c", session="a/b")
     two = await ask(shared_gateway, "two of two", message_id="b/c", session="a")
@@ -91,7 +91,7 @@ async def test_the_same_id_in_two_sessions_is_two_messages(shared_gateway: Gatew
 
 
 async def test_a_request_without_an_id_gets_one_that_can_be_used_to_attach(
-    shared_gateway: GatewayProcess,
+    shared_gateway: SpawnedGateway,
 ) -> None:
     async with aiohttp.ClientSession(shared_gateway.address, headers=shared_gateway.auth) as http:
         body = {"input": "no id given"}
@@ -106,7 +106,7 @@ async def test_a_request_without_an_id_gets_one_that_can_be_used_to_attach(
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_client_that_leaves_loses_nothing(
-    shared_gateway: GatewayProcess, stream: bool
+    shared_gateway: SpawnedGateway, stream: bool
 ) -> None:
     name = f"leaver {stream}"
     text = f"[first 0.3] [delay 0.05] [text the whole answer for a {name}]"
@@ -120,7 +120,7 @@ async def test_a_client_that_leaves_loses_nothing(
 
 
 async def test_a_stream_joined_late_starts_from_the_beginning(
-    shared_gateway: GatewayProcess,
+    shared_gateway: SpawnedGateway,
 ) -> None:
     text = "[delay 0.1] [text one two three four five six seven eight nine ten eleven]"
     headers = {"X-Holdfast-Message-Id": "joined"}

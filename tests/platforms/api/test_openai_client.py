@@ -5,7 +5,7 @@ from typing import Any
 
 import openai
 import pytest
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n pretend").decode()
 
@@ -77,7 +77,7 @@ def test_a_stored_response_is_streamed_again_from_its_beginning(client: openai.O
     assert events[-1].response.to_dict() == answer.to_dict()
 
 
-async def test_the_async_client_speaks_both_apis(shared_gateway: GatewayProcess) -> None:
+async def test_the_async_client_speaks_both_apis(shared_gateway: SpawnedGateway) -> None:
     async with shared_gateway.async_client(max_retries=0) as client:
         chat = await client.chat.completions.create(model="holdfast", messages=user("a"))
         assert chat.choices[0].message.content == "You said: a"
@@ -101,7 +101,7 @@ def test_the_one_model_is_listed_and_others_are_not_there(client: openai.OpenAI)
 
 
 def test_a_previous_response_is_the_past_of_the_next(
-    client: openai.OpenAI, shared_gateway: GatewayProcess
+    client: openai.OpenAI, shared_gateway: SpawnedGateway
 ) -> None:
     first = client.responses.create(model="holdfast", input="my name is Kelp")
     second = client.responses.create(
@@ -122,7 +122,7 @@ def test_a_previous_response_is_the_past_of_the_next(
 
 
 def test_a_branch_from_an_earlier_response_knows_nothing_of_the_other(
-    client: openai.OpenAI, shared_gateway: GatewayProcess
+    client: openai.OpenAI, shared_gateway: SpawnedGateway
 ) -> None:
     root = client.responses.create(model="holdfast", input="the root")
     for leaf in ("left branch", "right branch"):
@@ -145,7 +145,7 @@ def test_a_failed_response_is_stored_and_cannot_be_continued(client: openai.Open
         client.responses.create(model="x", input="go on", previous_response_id=fetched.id)
 
 
-def test_an_image_reaches_the_model(client: openai.OpenAI, shared_gateway: GatewayProcess) -> None:
+def test_an_image_reaches_the_model(client: openai.OpenAI, shared_gateway: SpawnedGateway) -> None:
     url = f"data:image/png;base64,{PIXEL}"
     client.chat.completions.create(
         model="holdfast",
@@ -177,7 +177,7 @@ def test_an_image_reaches_the_model(client: openai.OpenAI, shared_gateway: Gatew
 
 
 def test_each_error_has_the_class_that_the_client_gives_it(
-    client: openai.OpenAI, shared_gateway: GatewayProcess
+    client: openai.OpenAI, shared_gateway: SpawnedGateway
 ) -> None:
     with (
         shared_gateway.client(api_key="sk-wrong", max_retries=0) as unauthorised_client,
@@ -202,7 +202,7 @@ def test_each_error_has_the_class_that_the_client_gives_it(
 
 @pytest.mark.parametrize(("status", "why"), [(400, "refused the request"), (401, "API key")])
 def test_a_model_error_is_reported_to_the_client_and_the_ledger(
-    shared_gateway: GatewayProcess, status: int, why: str
+    shared_gateway: SpawnedGateway, status: int, why: str
 ) -> None:
     """G3: failed, told why. The client's own retries do not ask again."""
     text, before = f"[status {status}] ledger", shared_gateway.ledger()
@@ -220,7 +220,7 @@ def test_a_model_error_is_reported_to_the_client_and_the_ledger(
 
 @pytest.mark.parametrize("split", ["", "[delay 0.01] "])
 def test_a_secret_is_in_no_stream_and_no_response(
-    client: openai.OpenAI, shared_gateway: GatewayProcess, split: str
+    client: openai.OpenAI, shared_gateway: SpawnedGateway, split: str
 ) -> None:
     """Law 13: the gate knows a secret's value, also where it comes in pieces."""
     text = f"{split}[text it is {shared_gateway.token}, keep it]"

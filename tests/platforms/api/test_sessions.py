@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 import openai
 import pytest
-from tests.support.gateway_process import GatewayProcess, until
+from tests.support.gateway_process import SpawnedGateway, until
 
 Body = dict[str, Any]
 
@@ -31,7 +31,7 @@ def conversation(request: Body) -> list[str]:
 
 
 async def test_a_session_has_its_own_history_and_reads_only_the_last_message(
-    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
+    http: aiohttp.ClientSession, shared_gateway: SpawnedGateway
 ) -> None:
     await chat(http, "I am at sea", session="kept")
     await chat(http, "a past that is not ours", "where am I, kept?", session="kept")
@@ -40,7 +40,7 @@ async def test_a_session_has_its_own_history_and_reads_only_the_last_message(
 
 
 async def test_the_two_apis_share_a_session(
-    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
+    http: aiohttp.ClientSession, shared_gateway: SpawnedGateway
 ) -> None:
     await chat(http, "said by chat", session="shared")
     headers = {"X-Holdfast-Session": "shared"}
@@ -52,7 +52,7 @@ async def test_the_two_apis_share_a_session(
 
 
 async def test_sessions_do_not_see_each_other(
-    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
+    http: aiohttp.ClientSession, shared_gateway: SpawnedGateway
 ) -> None:
     await chat(http, "a secret of one", session="one")
     await chat(http, "asked in the other", session="other")
@@ -62,7 +62,7 @@ async def test_sessions_do_not_see_each_other(
 
 
 async def test_without_a_session_the_request_is_the_whole_conversation(
-    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
+    http: aiohttp.ClientSession, shared_gateway: SpawnedGateway
 ) -> None:
     body = {
         "model": "holdfast",
@@ -85,7 +85,7 @@ async def test_without_a_session_the_request_is_the_whole_conversation(
 
 
 async def test_tool_calls_of_a_given_history_are_not_executed(
-    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
+    http: aiohttp.ClientSession, shared_gateway: SpawnedGateway
 ) -> None:
     """H2: what a client tells of its past is nothing that our agent began."""
     call = {
@@ -108,7 +108,7 @@ async def test_tool_calls_of_a_given_history_are_not_executed(
 
 
 async def test_a_given_history_with_calls_and_results_is_a_valid_model_request(
-    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
+    http: aiohttp.ClientSession, shared_gateway: SpawnedGateway
 ) -> None:
     body = {
         "input": [
@@ -135,7 +135,7 @@ async def test_a_given_history_with_calls_and_results_is_a_valid_model_request(
 
 
 async def test_two_requests_in_one_session_are_answered_in_order_each_by_itself(
-    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
+    http: aiohttp.ClientSession, shared_gateway: SpawnedGateway
 ) -> None:
     """H5: the order of acceptance."""
     slow = asyncio.create_task(chat(http, "[latency 0.5] [text slow one]", session="order"))
@@ -157,7 +157,7 @@ async def test_slash_text_without_a_session_is_plain_text(http: aiohttp.ClientSe
 
 
 async def test_commands_of_a_session_are_answered_by_the_gateway(
-    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
+    http: aiohttp.ClientSession, shared_gateway: SpawnedGateway
 ) -> None:
     status, text = await chat(http, "/help", session="commands")
     assert status == 200
@@ -173,7 +173,7 @@ async def test_commands_of_a_session_are_answered_by_the_gateway(
 
 
 async def test_new_starts_a_conversation_without_the_old_history(
-    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
+    http: aiohttp.ClientSession, shared_gateway: SpawnedGateway
 ) -> None:
     await chat(http, "before the new one", session="renewed")
     assert await chat(http, "/new", session="renewed") == (200, "A new conversation begins.")
@@ -184,7 +184,7 @@ async def test_new_starts_a_conversation_without_the_old_history(
 
 
 async def test_model_applies_to_this_session_only(
-    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
+    http: aiohttp.ClientSession, shared_gateway: SpawnedGateway
 ) -> None:
     await chat(http, "by the usual one", session="chooser")
     shown = (await chat(http, "/model", session="chooser"))[1]
@@ -203,7 +203,7 @@ async def test_model_applies_to_this_session_only(
 
 
 async def test_stop_from_another_connection_ends_the_turn_and_what_waits(
-    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
+    http: aiohttp.ClientSession, shared_gateway: SpawnedGateway
 ) -> None:
     """F9: for good. OpenAI's client, which retries on a conflict, does not ask again."""
     before = shared_gateway.ledger()
@@ -230,7 +230,7 @@ async def test_stop_from_another_connection_ends_the_turn_and_what_waits(
 
 
 async def test_commands_at_any_time_leave_no_request_waiting(
-    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
+    http: aiohttp.ClientSession, shared_gateway: SpawnedGateway
 ) -> None:
     """G3, G4: every message and every command ends, and no lane stays behind."""
     before = shared_gateway.ledger()
@@ -253,7 +253,7 @@ async def test_commands_at_any_time_leave_no_request_waiting(
 
 
 async def test_new_ends_the_turn_that_runs_and_what_waits_behind_it(
-    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
+    http: aiohttp.ClientSession, shared_gateway: SpawnedGateway
 ) -> None:
     """G4: superseded, and told so."""
     running = asyncio.create_task(chat(http, "[latency 30] left behind", session="left"))
@@ -267,7 +267,7 @@ async def test_new_ends_the_turn_that_runs_and_what_waits_behind_it(
 
 
 async def test_a_stop_at_the_moment_of_the_reply_ends_the_turn_once(
-    http: aiohttp.ClientSession, shared_gateway: GatewayProcess
+    http: aiohttp.ClientSession, shared_gateway: SpawnedGateway
 ) -> None:
     """H7: the turn ends once, by whichever was first."""
     texts = ["quick", "[status 400]"]

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any
 
 from tests.platforms.connection_faults import ConnectionFault
-from tests.platforms.discord.faults import DiscordError
+from tests.platforms.discord.faults import FakeDiscordError
 
 Json = dict[str, Any]
 
@@ -60,10 +60,10 @@ class FakeDiscord:
         self.commands: list[Json] = []
         self.files: dict[str, bytes] = {}
         self.reactions: dict[str, list[str]] = {}  # of the bot, by message
-        self.faults: deque[DiscordError | ConnectionFault] = (
+        self.faults: deque[FakeDiscordError | ConnectionFault] = (
             deque()
         )  # of the next messages that are sent
-        self.page_faults: deque[DiscordError | ConnectionFault] = (
+        self.page_faults: deque[FakeDiscordError | ConnectionFault] = (
             deque()
         )  # of the next looks into history
         self.forbidden: set[str] = set()  # channels whose history the bot may not read

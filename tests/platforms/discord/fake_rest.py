@@ -12,7 +12,7 @@ from aiohttp import web
 from tests.platforms.connection_faults import ConnectionFault
 from tests.platforms.discord.fake import APPLICATION, BOT, WHEN, FakeDiscord, Json, discord_user
 from tests.platforms.discord.fake_gateway import gateway
-from tests.platforms.discord.faults import DiscordError
+from tests.platforms.discord.faults import FakeDiscordError
 
 _LONGEST = 2000
 
@@ -79,7 +79,7 @@ class FakeRestApi:
         assert not known or request.headers["User-Agent"].startswith("DiscordBot (")
         try:
             return await handler(request)
-        except DiscordError as error:
+        except FakeDiscordError as error:
             return _answer(error.body, error.status)
 
     async def _gateway(self, request: web.Request) -> web.WebSocketResponse:
@@ -113,7 +113,7 @@ class FakeRestApi:
         those that follow it."""
         channel = self._known(request)
         if channel in self.vendor.forbidden:
-            raise DiscordError(403, 50001, "Missing Access")
+            raise FakeDiscordError(403, 50001, "Missing Access")
         await self._fault(request, self.vendor.page_faults)
         after, limit = int(request.query.get("after", 0)), int(request.query.get("limit", 50))
         assert 1 <= limit <= 100
@@ -125,7 +125,7 @@ class FakeRestApi:
         channel = self._known(request)
         body, files = await self._read(request)
         self.vendor.bodies.append(body)
-        if self.vendor.faults and isinstance(error := self.vendor.faults[0], DiscordError):
+        if self.vendor.faults and isinstance(error := self.vendor.faults[0], FakeDiscordError):
             self.vendor.faults.popleft()
             raise error
         _check(body, files)
@@ -154,13 +154,13 @@ class FakeRestApi:
                 message |= {"content": body["content"], "edited_timestamp": WHEN}
                 self.vendor.dispatch("MESSAGE_UPDATE", message)
                 return _answer(message)
-        raise DiscordError(404, 10008, "Unknown Message")
+        raise FakeDiscordError(404, 10008, "Unknown Message")
 
     async def _react(self, request: web.Request) -> web.Response:
         """resources/message#create-reaction: 204; "The emoji must be URL Encoded or the request
         will fail with 10014: Unknown Emoji"."""
         if not (emoji := request.match_info["emoji"]) or emoji.isascii():
-            raise DiscordError(400, 10014, "Unknown Emoji")
+            raise FakeDiscordError(400, 10014, "Unknown Emoji")
         reactions = self._reactions_of(request)
         if emoji not in reactions:
             reactions.append(emoji)
@@ -171,14 +171,14 @@ class FakeRestApi:
         `Message.remove_reaction` to raise `NotFound` then."""
         reactions, emoji = self._reactions_of(request), request.match_info["emoji"]
         if emoji not in reactions:
-            raise DiscordError(404, 10014, "Unknown Emoji")
+            raise FakeDiscordError(404, 10014, "Unknown Emoji")
         reactions.remove(emoji)
         return web.Response(status=204)
 
     def _reactions_of(self, request: web.Request) -> list[str]:
         name = request.match_info["message"]
         if name not in {each["id"] for each in self.vendor.messages[self._known(request)]}:
-            raise DiscordError(404, 10008, "Unknown Message")
+            raise FakeDiscordError(404, 10008, "Unknown Message")
         return self.vendor.reactions.setdefault(name, [])
 
     async def _typing(self, request: web.Request) -> web.Response:
@@ -203,7 +203,7 @@ class FakeRestApi:
     def _known(self, request: web.Request) -> str:
         channel = request.match_info["channel"]
         if channel not in self.vendor.messages:
-            raise DiscordError(404, 10003, "Unknown Channel")
+            raise FakeDiscordError(404, 10003, "Unknown Channel")
         return channel
 
     async def _read(self, request: web.Request) -> tuple[Json, list[Json]]:
@@ -221,10 +221,10 @@ class FakeRestApi:
         return json.loads(payload), files
 
     async def _fault(
-        self, request: web.Request, faults: deque[DiscordError | ConnectionFault]
+        self, request: web.Request, faults: deque[FakeDiscordError | ConnectionFault]
     ) -> None:
         fault = faults.popleft() if faults else None
-        if isinstance(fault, DiscordError):
+        if isinstance(fault, FakeDiscordError):
             raise fault
         if fault is ConnectionFault.ERROR_AFTER:
             raise web.HTTPBadGateway
@@ -238,9 +238,9 @@ def _check(body: Json, files: list[Json]) -> None:
     """topics/opcodes-and-status-codes#json: 50006 and 50035."""
     content = body.get("content", "")
     if not content.strip() and not files:
-        raise DiscordError(400, 50006, "Cannot send an empty message")
+        raise FakeDiscordError(400, 50006, "Cannot send an empty message")
     if len(content) > _LONGEST:
-        raise DiscordError(400, 50035, "Invalid Form Body")
+        raise FakeDiscordError(400, 50035, "Invalid Form Body")
     for row in body.get("components", []):
         buttons = row["components"]
         assert len(buttons) <= 5

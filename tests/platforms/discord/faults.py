@@ -3,7 +3,7 @@
 from typing import Any
 
 
-class DiscordError(Exception):
+class FakeDiscordError(Exception):
     """https://discord.com/developers/docs/reference#error-messages: a status, and JSON with a
     `code` and a `message`."""
 
@@ -13,12 +13,12 @@ class DiscordError(Exception):
         self.body = {"message": message, "code": code, **more}
 
 
-def flood(seconds: float, *, everywhere: bool = False) -> DiscordError:
+def flood(seconds: float, *, everywhere: bool = False) -> FakeDiscordError:
     """https://discord.com/developers/docs/topics/rate-limits#exceeding-a-rate-limit"""
     more = {"retry_after": seconds, "global": everywhere}
-    return DiscordError(429, 0, "You are being rate limited.", **more)
+    return FakeDiscordError(429, 0, "You are being rate limited.", **more)
 
 
-def blocked() -> DiscordError:
+def blocked() -> FakeDiscordError:
     """topics/opcodes-and-status-codes#json-json-error-codes"""
-    return DiscordError(403, 50007, "Cannot send messages to this user")
+    return FakeDiscordError(403, 50007, "Cannot send messages to this user")

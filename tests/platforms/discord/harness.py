@@ -21,7 +21,7 @@ from tests.platforms.discord.fake import (
     discord_user,
 )
 from tests.platforms.discord.fake_rest import FakeRestApi
-from tests.platforms.discord.faults import DiscordError, blocked, flood
+from tests.platforms.discord.faults import FakeDiscordError, blocked, flood
 
 from holdfast.core.messages.outbox import Address, OutboundFile
 from holdfast.core.ports.platform import Platform
@@ -41,7 +41,7 @@ _USERS = {
     Participant.PROGRAM: discord_user("2001", "other", bot=True),
 }
 _CHANNELS = {ChatKind.DM: None, ChatKind.GROUP: TEXT, ChatKind.THREAD: THREAD}
-_SEND_FAULTS: dict[VendorFault, DiscordError | ConnectionFault] = {
+_SEND_FAULTS: dict[VendorFault, FakeDiscordError | ConnectionFault] = {
     VendorFault.RATE_LIMIT: flood(7),
     VendorFault.REFUSED: blocked(),
     VendorFault.RECEIPT_LOST: ConnectionFault.RESET_AFTER,

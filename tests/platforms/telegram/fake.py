@@ -27,7 +27,7 @@ DEEP = "nested without end"  # in an update: replaced by a value that is
 OTHER_BOT = user(2002, "Otherbot", bot=True)
 
 
-class UpdateQueue:
+class BotUpdateQueue:
     """The queue of a bot. https://core.telegram.org/bots/api#getting-updates: updates "are stored
     on the server until the bot receives them either way", "not … longer than 24 hours"."""
 
@@ -94,7 +94,7 @@ class FakeTelegram:
         self.commands: list[Json] = []
         self.files: dict[str, tuple[str, bytes]] = {}
         self.calls: list[str] = []  # methods, in the order in which they came
-        self.updates = UpdateQueue()
+        self.updates = BotUpdateQueue()
         self.faults = BotApiFaults()
         self.webhook: Json = {"url": ""}
         self.proxies: dict[str, str] = {}  # from an https address to where it leads

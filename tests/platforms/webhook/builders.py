@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 import aiohttp
-from tests.support.gateway_harness import Clock
+from tests.support.gateway_harness import WallClock
 
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, Outbound
@@ -30,14 +30,18 @@ def settings_of(
 
 
 def new_platform(
-    url: str = "", *, clock: Clock | None = None, hook: dict[str, Any] | None = None, **more: Any
+    url: str = "",
+    *,
+    clock: WallClock | None = None,
+    hook: dict[str, Any] | None = None,
+    **more: Any,
 ) -> WebhookPlatform:
     numbers = count(1)
     return WebhookPlatform(
         {"hooks.build.secret": Secret(SECRET), **({"secret": Secret(OURS)} if url else {})},
         account="default",
         settings=settings_of(url, hook=hook, **more),
-        clock=clock or Clock(),
+        clock=clock or WallClock(),
         new_id=lambda prefix: f"{prefix}{next(numbers)}",
     )
 

@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.platforms.webhook.builders import OURS
 from tests.platforms.webhook.fake_receiver import FakeReceiver
-from tests.support.gateway_harness import Clock
+from tests.support.gateway_harness import WallClock
 
 
 @pytest.fixture
 def receiver() -> FakeReceiver:
-    return FakeReceiver(OURS, clock=Clock())
+    return FakeReceiver(OURS, clock=WallClock())
 
 
 @pytest.fixture

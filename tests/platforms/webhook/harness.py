@@ -11,7 +11,7 @@ import aiohttp
 from tests.platforms.connection_faults import ConnectionFault
 from tests.platforms.webhook.builders import OURS, SECRET, address, signed
 from tests.platforms.webhook.fake_receiver import FakeReceiver, Json, listening
-from tests.support.gateway_harness import Clock
+from tests.support.gateway_harness import WallClock
 
 from holdfast.core.messages.outbox import Address, OutboundFile
 from holdfast.core.secrets import Secret
@@ -123,14 +123,14 @@ def _platform(url: str, *, idempotent: bool, hooks: bool = True) -> WebhookPlatf
         {**secrets, "secret": Secret(OURS)},
         account="default",
         settings=settings,
-        clock=Clock(),
+        clock=WallClock(),
         new_id=lambda prefix: f"{prefix}1",
     )
 
 
 @asynccontextmanager
 async def _started(*, idempotent: bool) -> AsyncIterator[PlatformHarness]:
-    receiver = FakeReceiver(OURS, clock=Clock())
+    receiver = FakeReceiver(OURS, clock=WallClock())
     receiver.ignores_keys = not idempotent
     async with receiver.serving() as url:
         platform = _platform(url, idempotent=idempotent)
@@ -167,7 +167,7 @@ class PostOnlyHarness(WebhookHarness):
 
 @asynccontextmanager
 async def post_only() -> AsyncIterator[PlatformHarness]:
-    receiver = FakeReceiver(OURS, clock=Clock())
+    receiver = FakeReceiver(OURS, clock=WallClock())
     async with receiver.serving() as url:
         port = url.rpartition(":")[2].partition("/")[0]
         async with FaultProxy(int(port)) as proxy:

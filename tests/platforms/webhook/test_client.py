@@ -10,7 +10,7 @@ from tests.platforms.connection_faults import ConnectionFault
 from tests.platforms.telegram.builders import until
 from tests.platforms.webhook.builders import OURS, PATH, SECRET, new_platform, outbound
 from tests.platforms.webhook.fake_receiver import FakeReceiver, listening
-from tests.support.gateway_harness import Clock
+from tests.support.gateway_harness import WallClock
 
 from holdfast.core.errors import (
     AccountDisconnected,
@@ -129,7 +129,7 @@ async def test_a_host_name_of_a_private_network_is_not_connected_to(
         Secret(OURS),
         is_allowed_address=is_public,
         timeout=5.0,
-        clock=Clock(),
+        clock=WallClock(),
     )
     async with client.open(lambda: None):
         with pytest.raises(NotConnected, match="off limits"):
@@ -257,7 +257,7 @@ async def test_a_post_of_one_gateway_is_accepted_once_by_a_hook_of_another() -> 
             {"secret": Secret(SECRET)},
             account="default",
             settings=WebhookSettings(url=address + PATH, secret="env:OURS", allow_private=True),
-            clock=Clock(),
+            clock=WallClock(),
             new_id=lambda prefix: f"{prefix}1",
         )
         async with here.connect(RecordingIntake()):

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from tests.platforms.webhook.builders import PATH, SECRET, HookClient, new_platform, signed
 from tests.platforms.webhook.fake_receiver import listening
-from tests.support.gateway_harness import Clock
+from tests.support.gateway_harness import WallClock
 
 from holdfast.core.errors import IntakeClosed, NotAddressed, NotAllowed, StoreError
 from holdfast.core.messages.inbox import Accepted, BusyMode, Inbound
@@ -300,7 +300,7 @@ async def test_a_hook_over_its_rate_limit_gets_429(intake: RecordingIntake) -> N
 
 
 def test_the_rate_limit_window_is_one_minute() -> None:
-    class StoppedClock(Clock):
+    class StoppedClock(WallClock):
         at = 0.0
 
         def monotonic(self) -> float:

@@ -2,7 +2,7 @@
 
 import apsw
 from tests.server.api.v1_helpers import v1_client_of
-from tests.support.gateway_process import GatewayProcess, NewGateway
+from tests.support.gateway_process import NewGateway, SpawnedGateway
 from tests.support.v1_client import V1
 
 
@@ -27,7 +27,7 @@ async def test_no_table_but_the_audit_has_rows_of_a_deleted_session(
     assert session in audit and "sleep 600" not in audit
 
 
-def table_rows(gateway: GatewayProcess, *, table: str = "") -> str:
+def table_rows(gateway: SpawnedGateway, *, table: str = "") -> str:
     """The rows of all tables but the audit, or of one table."""
     db = apsw.Connection(str(gateway.paths.db), flags=apsw.SQLITE_OPEN_READONLY)
     try:
@@ -41,7 +41,7 @@ def table_rows(gateway: GatewayProcess, *, table: str = "") -> str:
         db.close()
 
 
-async def test_no_output_contains_the_token(v1: V1, shared_gateway: GatewayProcess) -> None:
+async def test_no_output_contains_the_token(v1: V1, shared_gateway: SpawnedGateway) -> None:
     """Exact values are redacted in everything that the API returns, live or stored."""
     session = await v1.open()
     outputs: list[str] = []

@@ -16,7 +16,7 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 from tests.support.v1_client import V1
 
 from holdfast.server.api.endpoint import Media
@@ -97,7 +97,7 @@ def _serialize_lines(context: object, value: object) -> bytes:
 
 
 @pytest.fixture(scope="session")
-def known_session(shared_gateway: GatewayProcess) -> str:
+def known_session(shared_gateway: SpawnedGateway) -> str:
     """The id of an existing session: made-up ids alone would test little more than 404."""
     with shared_gateway.client() as client:
         client.chat.completions.create(
@@ -112,7 +112,7 @@ def known_session(shared_gateway: GatewayProcess) -> str:
 @schema.parametrize()
 @settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_the_gateway_conforms_to_the_document(
-    case: schemathesis.Case[Any], shared_gateway: GatewayProcess, known_session: str
+    case: schemathesis.Case[Any], shared_gateway: SpawnedGateway, known_session: str
 ) -> None:
     """No request causes an internal error or a response that the document does not describe."""
     case.query.pop("wait", None)  # no long polling

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 from tests.support.v1_client import V1
 
 SUDO_COMMAND = '[tool terminal {"command": "sudo -n true; echo it ran"}] [then] [text that was it]'
@@ -40,7 +40,7 @@ async def wait_for_first_record(v1: V1, session: str) -> None:
 
 
 @asynccontextmanager
-async def v1_client_of(gateway: GatewayProcess) -> AsyncIterator[V1]:
+async def v1_client_of(gateway: SpawnedGateway) -> AsyncIterator[V1]:
     """A client with the token of this gateway."""
     async with aiohttp.ClientSession(gateway.address, headers=gateway.auth) as http:
         yield V1(gateway, http)

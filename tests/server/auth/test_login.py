@@ -8,7 +8,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from tests.support.gateway_process import GatewayProcess, NewGateway
+from tests.support.gateway_process import NewGateway, SpawnedGateway
 from tests.support.settable_clock import SettableClock
 from tests.support.v1_client import PREFIX
 
@@ -20,14 +20,14 @@ from holdfast.server.auth.viewers import OWNER, ViewerTokens
 from holdfast.server.local.control_client import ControlClient
 
 
-def new_link(shared_gateway: GatewayProcess) -> str:
+def new_link(shared_gateway: SpawnedGateway) -> str:
     """A new login link, as `holdfast link` requests it."""
     found: str = ControlClient(shared_gateway.paths).post("/login")["link"]
     return found
 
 
 @pytest.fixture
-async def browser(shared_gateway: GatewayProcess) -> AsyncIterator[aiohttp.ClientSession]:
+async def browser(shared_gateway: SpawnedGateway) -> AsyncIterator[aiohttp.ClientSession]:
     """A client that keeps cookies, also for a bare IP address."""
     jar = aiohttp.CookieJar(unsafe=True)
     async with aiohttp.ClientSession(shared_gateway.address, cookie_jar=jar) as session:
@@ -41,7 +41,7 @@ async def log_in(browser: aiohttp.ClientSession, link: str) -> aiohttp.ClientRes
 
 
 async def test_a_link_logs_in_once_and_leads_to_the_page(
-    shared_gateway: GatewayProcess, browser: aiohttp.ClientSession
+    shared_gateway: SpawnedGateway, browser: aiohttp.ClientSession
 ) -> None:
     link = new_link(shared_gateway)
     response = await log_in(browser, link)
@@ -59,7 +59,7 @@ async def test_a_link_logs_in_once_and_leads_to_the_page(
 
 
 async def test_a_preview_of_a_link_does_not_use_it_up(
-    shared_gateway: GatewayProcess, browser: aiohttp.ClientSession
+    shared_gateway: SpawnedGateway, browser: aiohttp.ClientSession
 ) -> None:
     link = new_link(shared_gateway)
     async with browser.head(link) as response:
@@ -84,7 +84,7 @@ async def test_the_cookie_survives_a_restart_and_not_a_new_token(new_gateway: Ne
 
 
 async def test_logging_out_removes_the_cookie(
-    shared_gateway: GatewayProcess, browser: aiohttp.ClientSession
+    shared_gateway: SpawnedGateway, browser: aiohttp.ClientSession
 ) -> None:
     await log_in(browser, new_link(shared_gateway))
     async with browser.post("/logout", headers={"Origin": "http://evil.example"}) as response:
@@ -134,7 +134,7 @@ def concrete_path(endpoint: Endpoint) -> str:
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda e: f"{e.method} {e.path}")
 async def test_every_endpoint_accepts_only_authorized_requests(
-    shared_gateway: GatewayProcess, browser: aiohttp.ClientSession, endpoint: Endpoint
+    shared_gateway: SpawnedGateway, browser: aiohttp.ClientSession, endpoint: Endpoint
 ) -> None:
     """Parametrized over the table of endpoints, so that new ones are covered."""
     await log_in(browser, new_link(shared_gateway))
@@ -164,7 +164,7 @@ async def test_every_endpoint_accepts_only_authorized_requests(
     assert await status(browser, {**own, **cross}) == 403
 
 
-async def test_unknown_paths_need_the_token_too(shared_gateway: GatewayProcess) -> None:
+async def test_unknown_paths_need_the_token_too(shared_gateway: SpawnedGateway) -> None:
     async with aiohttp.ClientSession(shared_gateway.address) as http:
         async with http.get(f"{PREFIX}/nothing") as response:
             assert response.status == 401
@@ -183,7 +183,7 @@ async def test_unknown_paths_need_the_token_too(shared_gateway: GatewayProcess) 
 
 @pytest.mark.parametrize("path", ["/", "/login", "/healthz", f"{PREFIX}/status", "/v1/models"])
 async def test_every_response_has_the_security_headers(
-    shared_gateway: GatewayProcess, path: str
+    shared_gateway: SpawnedGateway, path: str
 ) -> None:
     async with aiohttp.ClientSession(shared_gateway.address) as http, http.get(path) as response:
         policy = response.headers["Content-Security-Policy"]

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 from tests.server.api.v1_helpers import bearer_header
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 from tests.support.v1_client import PREFIX
 
 from holdfast.cli.tokens import command as tokens
@@ -25,7 +25,7 @@ from holdfast.system.clock import SystemClock
 
 
 @pytest.fixture
-def control(shared_gateway: GatewayProcess) -> ControlClient:
+def control(shared_gateway: SpawnedGateway) -> ControlClient:
     return ControlClient(shared_gateway.paths)
 
 
@@ -50,7 +50,7 @@ def test_every_endpoint_declares_whether_it_is_read_only() -> None:
 
 
 async def test_a_viewer_may_use_read_only_endpoints_and_the_refusal_names_the_role(
-    shared_gateway: GatewayProcess, token: str
+    shared_gateway: SpawnedGateway, token: str
 ) -> None:
     async with aiohttp.ClientSession(shared_gateway.address, headers=bearer_header(token)) as http:
         for endpoint in ENDPOINTS:
@@ -67,7 +67,7 @@ async def test_a_viewer_may_use_read_only_endpoints_and_the_refusal_names_the_ro
 
 
 async def test_a_viewer_may_read_metrics_and_not_use_the_openai_api(
-    shared_gateway: GatewayProcess, token: str
+    shared_gateway: SpawnedGateway, token: str
 ) -> None:
     async with aiohttp.ClientSession(shared_gateway.address, headers=bearer_header(token)) as http:
         async with http.get("/metrics") as response:
@@ -81,7 +81,7 @@ async def test_a_viewer_may_read_metrics_and_not_use_the_openai_api(
 
 
 async def test_a_viewer_s_cookie_has_the_role_and_ends_with_the_token(
-    shared_gateway: GatewayProcess, control: ControlClient, token: str
+    shared_gateway: SpawnedGateway, control: ControlClient, token: str
 ) -> None:
     jar = aiohttp.CookieJar(unsafe=True)
     own = {"Origin": shared_gateway.address}
@@ -109,7 +109,7 @@ async def test_a_viewer_s_cookie_has_the_role_and_ends_with_the_token(
 
 
 async def test_a_viewer_s_cookie_cannot_be_made_the_owner_s(
-    shared_gateway: GatewayProcess, control: ControlClient, token: str
+    shared_gateway: SpawnedGateway, control: ControlClient, token: str
 ) -> None:
     link = control.post("/login", {"viewer": "ann"})["link"]
     async with aiohttp.ClientSession(shared_gateway.address) as http:
@@ -123,7 +123,7 @@ async def test_a_viewer_s_cookie_cannot_be_made_the_owner_s(
 
 
 async def test_the_login_form_accepts_a_token_only_from_the_page(
-    shared_gateway: GatewayProcess, token: str
+    shared_gateway: SpawnedGateway, token: str
 ) -> None:
     own = {"Origin": shared_gateway.address}
     async with aiohttp.ClientSession(shared_gateway.address) as http:
@@ -180,7 +180,7 @@ def test_an_invalid_token_file_is_not_overwritten(tmp_path: Path) -> None:
         ViewerTokens.load(path, clock=SystemClock())
 
 
-def test_the_commands_add_list_and_revoke_a_token(shared_gateway: GatewayProcess) -> None:
+def test_the_commands_add_list_and_revoke_a_token(shared_gateway: SpawnedGateway) -> None:
     def said(command: click.Command, *args: str) -> str:
         done = CliRunner().invoke(command, [*args, "--home", str(shared_gateway.home)])
         assert done.exit_code == 0, done.output

@@ -5,12 +5,12 @@ from urllib.parse import quote
 
 import openai
 import pytest
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 
 from holdfast.server.local.control_client import ControlClient, GatewayRefused, read_status
 
 
-def test_status_is_the_current_one_of_the_process(shared_gateway: GatewayProcess) -> None:
+def test_status_is_the_current_one_of_the_process(shared_gateway: SpawnedGateway) -> None:
     """G3: the inbox counts are part of it, and they come from the process itself."""
     status = shared_gateway.status()
     assert status["state"] == "running"
@@ -24,7 +24,7 @@ def test_status_is_the_current_one_of_the_process(shared_gateway: GatewayProcess
 
 
 def test_a_session_is_listed_and_shown_with_its_transcript(
-    shared_gateway: GatewayProcess, client: openai.OpenAI
+    shared_gateway: SpawnedGateway, client: openai.OpenAI
 ) -> None:
     client.chat.completions.create(
         model="holdfast",
@@ -44,7 +44,7 @@ def test_a_session_is_listed_and_shown_with_its_transcript(
 
 @pytest.mark.parametrize("limit", ["x", "-1", "²", "9" * 30, ""])
 def test_a_limit_that_is_not_a_number_is_refused(
-    shared_gateway: GatewayProcess, limit: str
+    shared_gateway: SpawnedGateway, limit: str
 ) -> None:
     with pytest.raises(GatewayRefused, match="limit must be a number") as caught:
         ControlClient(shared_gateway.paths).get("/sessions", {"limit": limit})
@@ -53,21 +53,21 @@ def test_a_limit_that_is_not_a_number_is_refused(
 
 @pytest.mark.parametrize("name", ["s_none", "../etc", "a b", "ünïcode"])
 def test_an_unknown_session_is_named_in_the_error(
-    shared_gateway: GatewayProcess, name: str
+    shared_gateway: SpawnedGateway, name: str
 ) -> None:
     with pytest.raises(GatewayRefused, match="there is no session") as caught:
         ControlClient(shared_gateway.paths).get(f"/sessions/{quote(name, safe='')}")
     assert caught.value.status == 404
 
 
-def test_an_unknown_path_is_an_error_and_not_a_crash(shared_gateway: GatewayProcess) -> None:
+def test_an_unknown_path_is_an_error_and_not_a_crash(shared_gateway: SpawnedGateway) -> None:
     with pytest.raises(GatewayRefused, match="404"):
         ControlClient(shared_gateway.paths).get("/nowhere")
     with pytest.raises(GatewayRefused, match="405"):
         ControlClient(shared_gateway.paths).post("/status")
 
 
-def test_only_the_owner_can_open_the_sockets(shared_gateway: GatewayProcess) -> None:
+def test_only_the_owner_can_open_the_sockets(shared_gateway: SpawnedGateway) -> None:
     """Access to the file is the authentication, so no other user may have it."""
     for path in (shared_gateway.paths.control_socket, shared_gateway.paths.status_socket):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600

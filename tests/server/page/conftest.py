@@ -15,7 +15,7 @@ from tests.server.page.browser import CHROMIUM, CHROMIUM_OPTIONS
 from tests.server.page.gateways import running_gateway
 from tests.server.page.pictures import PICTURES
 from tests.server.page.visitor import Visit, Visitor
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 from tests.support.simulated_vendor import SimulatedVendor
 
 from holdfast.testing.misbehaving_model.process import ModelProcess
@@ -83,14 +83,14 @@ def model(shared_model: ModelProcess) -> ModelProcess:
 
 
 @pytest.fixture(scope="module")
-def gateway(chromium: Any, home: Path, model: ModelProcess) -> Iterator[GatewayProcess]:
+def gateway(chromium: Any, home: Path, model: ModelProcess) -> Iterator[SpawnedGateway]:
     """One gateway for the tests of a file; each test has chats of its own."""
     with running_gateway(home, model) as gateway_process:
         yield gateway_process
 
 
 @pytest.fixture
-def demo_gateway(chromium: Any, tmp_path: Path, model: ModelProcess) -> Iterator[GatewayProcess]:
+def demo_gateway(chromium: Any, tmp_path: Path, model: ModelProcess) -> Iterator[SpawnedGateway]:
     """A gateway right after installation: nothing is set up, and the demo model replies."""
     demo = {"HOLDFAST_MODEL_PROVIDER": "demo", "HOLDFAST_MODEL_NAME": ""}
     with running_gateway(
@@ -102,7 +102,7 @@ def demo_gateway(chromium: Any, tmp_path: Path, model: ModelProcess) -> Iterator
 @pytest.fixture
 def restartable_gateway(
     chromium: Any, tmp_path: Path, model: ModelProcess
-) -> Iterator[GatewayProcess]:
+) -> Iterator[SpawnedGateway]:
     """A gateway for a test that kills it and starts it again on the same port."""
     with running_gateway(tmp_path / "home", model) as gateway_process:
         yield gateway_process
@@ -138,7 +138,7 @@ def visit(chromium: Any, logged_in_contexts: dict[str, Any]) -> Iterator[Visit]:
     visitors: list[Visitor] = []
 
     def open_one(
-        gateway: GatewayProcess, *, login: bool = True, alone: bool = False, **options: Any
+        gateway: SpawnedGateway, *, login: bool = True, alone: bool = False, **options: Any
     ) -> Visitor:
         shared = login and not alone and options.keys() <= PAGE_OPTIONS
         context = logged_in_contexts.get(gateway.address) if shared else None

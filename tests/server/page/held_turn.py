@@ -4,13 +4,13 @@ import json
 import time
 from pathlib import Path
 
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 
 
 class HeldTurn:
     """Holds a turn at a command until `release`. Each test gives it a name of its own."""
 
-    def __init__(self, gateway: GatewayProcess, name: str) -> None:
+    def __init__(self, gateway: SpawnedGateway, name: str) -> None:
         self._workspaces = gateway.paths.workspaces
         self._name = name
 

@@ -11,11 +11,11 @@ from tests.server.page.accessibility import (
     serious_violations_in_both_themes,
 )
 from tests.server.page.visitor import Visit, Visitor
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 
 
 @pytest.fixture(scope="module")
-def chat(gateway: GatewayProcess) -> Callable[[Visitor], str]:
+def chat(gateway: SpawnedGateway) -> Callable[[Visitor], str]:
     """Returns the id of the newest chat of the showcase, which the first visitor imports."""
     made: list[str] = []
 
@@ -31,7 +31,7 @@ def chat(gateway: GatewayProcess) -> Callable[[Visitor], str]:
 
 @pytest.mark.timeout(120)
 def test_axe_finds_nothing_serious_on_any_view(
-    gateway: GatewayProcess, visit: Visit, chat: Callable[[Visitor], str]
+    gateway: SpawnedGateway, visit: Visit, chat: Callable[[Visitor], str]
 ) -> None:
     visitor = visit(gateway, viewport=DESKTOP)
     page = visitor.page
@@ -64,7 +64,7 @@ def test_axe_finds_nothing_serious_on_any_view(
 
 
 def test_axe_finds_nothing_serious_while_a_turn_runs_or_on_the_login_form(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway, viewport=DESKTOP)
     page = visitor.page
@@ -86,7 +86,7 @@ def test_axe_finds_nothing_serious_while_a_turn_runs_or_on_the_login_form(
     assert serious_violations_in_both_themes(logged_out.page) == []
 
 
-def test_the_theme_is_chosen_and_remembered(gateway: GatewayProcess, visit: Visit) -> None:
+def test_the_theme_is_chosen_and_remembered(gateway: SpawnedGateway, visit: Visit) -> None:
     visitor = visit(gateway, color_scheme="light")
     page = visitor.page
     background = "getComputedStyle(document.body).backgroundColor"
@@ -102,7 +102,7 @@ def test_the_theme_is_chosen_and_remembered(gateway: GatewayProcess, visit: Visi
 
 
 def test_a_phone_shows_one_thing_at_a_time(
-    gateway: GatewayProcess, visit: Visit, chat: Callable[[Visitor], str]
+    gateway: SpawnedGateway, visit: Visit, chat: Callable[[Visitor], str]
 ) -> None:
     visitor = visit(gateway, color_scheme="light", viewport=PHONE, has_touch=True, is_mobile=True)
     page = visitor.page
@@ -120,7 +120,7 @@ def test_a_phone_shows_one_thing_at_a_time(
 
 
 def test_quick_keys_keep_the_focus_where_they_took_it(
-    gateway: GatewayProcess, visit: Visit, chat: Callable[[Visitor], str]
+    gateway: SpawnedGateway, visit: Visit, chat: Callable[[Visitor], str]
 ) -> None:
     """A new chat, the search and the first of the list, faster than a frame is drawn."""
     visitor = visit(gateway, viewport=DESKTOP)
@@ -145,7 +145,7 @@ def test_quick_keys_keep_the_focus_where_they_took_it(
     assert focused == "chat-link"
 
 
-def test_everything_can_be_done_by_keyboard(gateway: GatewayProcess, visit: Visit) -> None:
+def test_everything_can_be_done_by_keyboard(gateway: SpawnedGateway, visit: Visit) -> None:
     visitor = visit(gateway, viewport=DESKTOP)
     page, keys = visitor.page, visitor.page.keyboard
     assert visitor.message_box.evaluate("node => node === document.activeElement")
@@ -193,7 +193,7 @@ def test_everything_can_be_done_by_keyboard(gateway: GatewayProcess, visit: Visi
 
 
 def test_a_menu_is_walked_and_left_by_keyboard(
-    gateway: GatewayProcess, visit: Visit, chat: Callable[[Visitor], str]
+    gateway: SpawnedGateway, visit: Visit, chat: Callable[[Visitor], str]
 ) -> None:
     visitor = visit(gateway, viewport=DESKTOP)
     page, keys = visitor.page, visitor.page.keyboard
@@ -212,7 +212,7 @@ def test_a_menu_is_walked_and_left_by_keyboard(
 
 
 def test_a_screen_reader_gets_each_reply_once_and_whole(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     page = visitor.page

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.server.page.visitor import Visit
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 from tests.support.simulated_vendor import SimulatedVendor
 
 from holdfast.server.local.control_client import ControlClient
@@ -18,7 +18,7 @@ def home(home: Path, vendor: SimulatedVendor) -> Path:
 
 
 def test_a_refused_account_is_reported_on_the_page_until_it_connects(
-    gateway: GatewayProcess, vendor: SimulatedVendor, visit: Visit
+    gateway: SpawnedGateway, vendor: SimulatedVendor, visit: Visit
 ) -> None:
     alert = visit(gateway).page.get_by_role("alert")
     alert.get_by_text("simulated:default is refused for good: the token is revoked.").wait_for()
@@ -29,7 +29,7 @@ def test_a_refused_account_is_reported_on_the_page_until_it_connects(
 
 
 def test_a_page_without_accounts_shows_how_to_set_one_up(
-    demo_gateway: GatewayProcess, visit: Visit
+    demo_gateway: SpawnedGateway, visit: Visit
 ) -> None:
     """It also shows how to set up a model where there is none."""
     page = visit(demo_gateway).page
@@ -38,7 +38,7 @@ def test_a_page_without_accounts_shows_how_to_set_one_up(
     page.get_by_text("holdfast platforms add telegram").wait_for()
 
 
-def test_a_page_with_an_account_shows_no_setup_hint(gateway: GatewayProcess, visit: Visit) -> None:
+def test_a_page_with_an_account_shows_no_setup_hint(gateway: SpawnedGateway, visit: Visit) -> None:
     page = visit(gateway).page
     page.goto(f"{gateway.address}/#/platforms")
     page.get_by_role("heading", name="simulated").wait_for()

@@ -4,7 +4,7 @@ import re
 
 from tests.server.page.prompts import SUDO_COMMAND
 from tests.server.page.visitor import Visit, Visitor
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 
 
 def request_approval(visitor: Visitor, text: str = SUDO_COMMAND) -> None:
@@ -13,7 +13,7 @@ def request_approval(visitor: Visitor, text: str = SUDO_COMMAND) -> None:
 
 
 def test_a_command_is_shown_with_why_and_runs_when_it_is_allowed(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     """J3: the card comes by the stream, and goes when the answer is durable."""
     visitor = visit(gateway)
@@ -30,7 +30,7 @@ def test_a_command_is_shown_with_why_and_runs_when_it_is_allowed(
 
 
 def test_a_denied_command_does_not_run_and_the_agent_gets_the_reason(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     request_approval(visitor)
@@ -46,7 +46,7 @@ def test_a_denied_command_does_not_run_and_the_agent_gets_the_reason(
 
 
 def test_the_card_survives_a_reload_and_an_answer_elsewhere_removes_it(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     request_approval(visitor)
@@ -61,7 +61,7 @@ def test_the_card_survives_a_reload_and_an_answer_elsewhere_removes_it(
     visitor.replies.get_by_text("that was it").wait_for()
 
 
-def test_a_stop_withdraws_the_approval_request(gateway: GatewayProcess, visit: Visit) -> None:
+def test_a_stop_withdraws_the_approval_request(gateway: SpawnedGateway, visit: Visit) -> None:
     visitor = visit(gateway)
     request_approval(visitor)
     visitor.page.get_by_role("button", name="Stop").click()
@@ -70,7 +70,7 @@ def test_a_stop_withdraws_the_approval_request(gateway: GatewayProcess, visit: V
 
 
 def test_a_background_subagent_asks_for_approval_in_the_chat_that_started_it(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     """Also while the chat itself is idle: it has no stop button."""
     visitor = visit(gateway)

@@ -2,14 +2,14 @@
 
 from tests.server.page.held_turn import HeldTurn
 from tests.server.page.visitor import Visit
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 
 # It streams for a minute: a test that sends it also stops it.
 ENDLESS_REPLY = f"[delay 0.2] [text {'word by word ' * 100} and the last of it]"
 
 
 def test_a_queued_message_waits_its_turn_and_is_answered_after(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     held = HeldTurn(gateway, "queued")
@@ -26,7 +26,7 @@ def test_a_queued_message_waits_its_turn_and_is_answered_after(
 
 
 def test_a_message_queued_by_command_is_shown_and_answered_once(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     held = HeldTurn(gateway, "commanded")
@@ -44,7 +44,7 @@ def test_a_message_queued_by_command_is_shown_and_answered_once(
 
 
 def test_a_waiting_message_is_shown_again_after_a_reload(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     visitor.send(ENDLESS_REPLY)
@@ -60,7 +60,7 @@ def test_a_waiting_message_is_shown_again_after_a_reload(
 
 
 def test_an_interrupt_ends_the_turn_and_answers_the_new_message(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     visitor.send(ENDLESS_REPLY)
@@ -72,7 +72,7 @@ def test_an_interrupt_ends_the_turn_and_answers_the_new_message(
     assert visitor.replies.get_by_text("the last of it").count() == 0
 
 
-def test_a_steer_is_taken_between_two_steps(gateway: GatewayProcess, visit: Visit) -> None:
+def test_a_steer_is_taken_between_two_steps(gateway: SpawnedGateway, visit: Visit) -> None:
     visitor = visit(gateway)
     held = HeldTurn(gateway, "steered")
     visitor.send(held.prompt(last="echo rowed", answer="as you were"))
@@ -88,7 +88,7 @@ def test_a_steer_is_taken_between_two_steps(gateway: GatewayProcess, visit: Visi
     assert visitor.page.evaluate("localStorage.getItem('holdfast.mode')") == '"steer"'
 
 
-def test_stop_ends_the_turn_and_the_page_shows_it(gateway: GatewayProcess, visit: Visit) -> None:
+def test_stop_ends_the_turn_and_the_page_shows_it(gateway: SpawnedGateway, visit: Visit) -> None:
     visitor = visit(gateway)
     visitor.send(ENDLESS_REPLY)
     visitor.page.locator(".reply.live .prose").wait_for()
@@ -99,7 +99,7 @@ def test_stop_ends_the_turn_and_the_page_shows_it(gateway: GatewayProcess, visit
 
 
 def test_escape_stops_what_runs_when_there_is_nothing_to_close(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     visitor.send(ENDLESS_REPLY)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.server.page.held_turn import HeldTurn
 from tests.server.page.visitor import Visit
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 
 # Records the text of the live reply each time it is drawn.
 GROWING = """() => {
@@ -20,7 +20,7 @@ GROWING = """() => {
 
 
 def test_a_login_link_works_once_and_the_browser_stays_logged_in(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     link = visitor.login_link()
@@ -35,7 +35,7 @@ def test_a_login_link_works_once_and_the_browser_stays_logged_in(
 
 
 def test_a_logged_out_browser_shows_how_to_log_in_and_nothing_else(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway, login=False)
     visitor.page.get_by_text("holdfast link").first.wait_for()
@@ -43,7 +43,7 @@ def test_a_logged_out_browser_shows_how_to_log_in_and_nothing_else(
 
 
 def test_an_answer_streams_and_a_reload_shows_the_same(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     visitor.page.evaluate(GROWING)
@@ -58,7 +58,7 @@ def test_an_answer_streams_and_a_reload_shows_the_same(
 
 
 def test_a_tool_step_is_one_line_that_unfolds_to_its_input_and_output(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     command = json.dumps({"command": "printf 'kelp %s\\n' holds; false"})
@@ -76,7 +76,7 @@ def test_a_tool_step_is_one_line_that_unfolds_to_its_input_and_output(
 
 
 def test_a_running_step_shows_what_it_has_written_so_far(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     held = HeldTurn(gateway, "shown")
@@ -91,7 +91,7 @@ def test_a_running_step_shows_what_it_has_written_so_far(
     done.get_by_text("second").wait_for()
 
 
-def test_reasoning_is_folded_away(gateway: GatewayProcess, visit: Visit) -> None:
+def test_reasoning_is_folded_away(gateway: SpawnedGateway, visit: Visit) -> None:
     visitor = visit(gateway)
     visitor.send_and_wait("[reasoning first this and then that] [text so it is]")
     thoughts = visitor.page.locator(".reasoning")
@@ -100,7 +100,7 @@ def test_reasoning_is_folded_away(gateway: GatewayProcess, visit: Visit) -> None
     thoughts.get_by_text("first this and then that").wait_for()
 
 
-def test_a_command_is_completed_and_its_answer_shown(gateway: GatewayProcess, visit: Visit) -> None:
+def test_a_command_is_completed_and_its_answer_shown(gateway: SpawnedGateway, visit: Visit) -> None:
     visitor = visit(gateway)
     visitor.send_and_wait("hello there")
     visitor.message_box.press_sequentially("/sta")
@@ -114,7 +114,7 @@ def test_a_command_is_completed_and_its_answer_shown(gateway: GatewayProcess, vi
 
 
 def test_a_failed_turn_says_why_then_and_after_a_reload(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     visitor.send("[status 400]")
@@ -126,7 +126,7 @@ def test_a_failed_turn_says_why_then_and_after_a_reload(
     assert visitor.page.locator(".answer").count() == 0
 
 
-def test_a_chat_is_renamed_exported_and_deleted(gateway: GatewayProcess, visit: Visit) -> None:
+def test_a_chat_is_renamed_exported_and_deleted(gateway: SpawnedGateway, visit: Visit) -> None:
     visitor = visit(gateway)
     page = visitor.page
     visitor.send_and_wait("a chat that goes away")
@@ -152,7 +152,7 @@ def test_a_chat_is_renamed_exported_and_deleted(gateway: GatewayProcess, visit: 
 
 
 def test_search_finds_words_and_opens_the_message_that_has_them(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     page = visitor.page
@@ -168,7 +168,7 @@ def test_search_finds_words_and_opens_the_message_that_has_them(
 
 
 def test_files_are_uploaded_and_downloaded(
-    gateway: GatewayProcess, visit: Visit, tmp_path: Path
+    gateway: SpawnedGateway, visit: Visit, tmp_path: Path
 ) -> None:
     visitor = visit(gateway)
     page = visitor.page
@@ -188,7 +188,7 @@ def test_files_are_uploaded_and_downloaded(
 
 
 def test_a_picture_can_be_pasted_and_is_shown_in_the_transcript(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     page = visitor.page
@@ -213,7 +213,7 @@ def test_a_picture_can_be_pasted_and_is_shown_in_the_transcript(
 
 
 def test_a_background_process_is_listed_read_and_ended(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     page = visitor.page
@@ -228,7 +228,7 @@ def test_a_background_process_is_listed_read_and_ended(
     process.locator(".facts").get_by_text("running").wait_for(state="hidden")
 
 
-def test_two_pages_show_the_same_chat(gateway: GatewayProcess, visit: Visit) -> None:
+def test_two_pages_show_the_same_chat(gateway: SpawnedGateway, visit: Visit) -> None:
     one, other = visit(gateway), visit(gateway)
     one.send_and_wait("said on one page")
     other.page.goto(one.page.url)
@@ -241,7 +241,7 @@ def test_two_pages_show_the_same_chat(gateway: GatewayProcess, visit: Visit) -> 
 
 
 def test_an_undone_message_is_marked_at_once_and_after_a_reload(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     visitor.send_and_wait("this stays")
@@ -256,7 +256,7 @@ def test_an_undone_message_is_marked_at_once_and_after_a_reload(
     assert visitor.user_messages.get_by_text("this stays", exact=True).count() == 1
 
 
-def test_a_retry_marks_the_old_reply_as_undone(gateway: GatewayProcess, visit: Visit) -> None:
+def test_a_retry_marks_the_old_reply_as_undone(gateway: SpawnedGateway, visit: Visit) -> None:
     visitor = visit(gateway)
     visitor.send_and_wait("once more")
     visitor.send("/retry")
@@ -266,7 +266,7 @@ def test_a_retry_marks_the_old_reply_as_undone(gateway: GatewayProcess, visit: V
 
 
 def test_the_page_follows_a_command_to_another_session(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     """/fork, /resume and /new switch to another session; the page opens it and shows the answer."""
     visitor = visit(gateway)
@@ -287,7 +287,7 @@ def test_the_page_follows_a_command_to_another_session(
     visitor.send_and_wait("afresh")
 
 
-def test_sending_a_message_scrolls_to_its_reply(gateway: GatewayProcess, visit: Visit) -> None:
+def test_sending_a_message_scrolls_to_its_reply(gateway: SpawnedGateway, visit: Visit) -> None:
     visitor = visit(gateway)
     visitor.send_and_wait("a long one\n" * 60)
     scroller = visitor.page.locator(".scroller")
@@ -300,7 +300,7 @@ def test_sending_a_message_scrolls_to_its_reply(gateway: GatewayProcess, visit: 
 
 
 def test_a_chat_that_begins_with_a_command_shows_its_answer(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     visitor.send("/status")

@@ -13,7 +13,7 @@ from tests.server.page import dashboard
 from tests.server.page.accessibility import DESKTOP, PHONE, serious_violations
 from tests.server.page.pictures import SCREENS, take_picture
 from tests.server.page.visitor import Visit, Visitor
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 from tests.support.simulated_vendor import SimulatedVendor
 
 from holdfast.core.ops.stats import MINUTE_SECONDS, DurationSum, MinuteStats
@@ -89,7 +89,7 @@ def open_view(visitor: Visitor, view: str) -> None:
 
 
 def test_every_view_of_the_dashboard_has_its_own_address(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     """Nothing of a view is fetched before it is opened; reload, back and keys lead to the view."""
     visitor = visit(gateway, viewport=DESKTOP)
@@ -121,7 +121,7 @@ def test_every_view_of_the_dashboard_has_its_own_address(
 
 
 def test_a_picture_is_taken_of_the_dashboard(
-    gateway: GatewayProcess, visit: Visit, pictures_directory: Path
+    gateway: SpawnedGateway, visit: Visit, pictures_directory: Path
 ) -> None:
     visitor = visit(gateway, **SCREENS["light"])
     open_view(visitor, "overview")
@@ -130,7 +130,7 @@ def test_a_picture_is_taken_of_the_dashboard(
 
 
 def test_the_overview_shows_the_status_and_the_charts(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     page = visitor.page
@@ -180,7 +180,7 @@ def _without_slow_loop(route: Any) -> None:
     route.fulfill(json=status)
 
 
-def test_an_account_is_paused_resumed_and_checked(gateway: GatewayProcess, visit: Visit) -> None:
+def test_an_account_is_paused_resumed_and_checked(gateway: SpawnedGateway, visit: Visit) -> None:
     visitor = visit(gateway)
     open_view(visitor, "platforms")
     account = visitor.page.get_by_label("Accounts").locator("li", has_text="simulated")
@@ -196,7 +196,7 @@ def test_an_account_is_paused_resumed_and_checked(gateway: GatewayProcess, visit
     assert visitor.page.get_by_label("Pairing requests").is_visible()
 
 
-def test_restarts_are_listed_and_requested(gateway: GatewayProcess, visit: Visit) -> None:
+def test_restarts_are_listed_and_requested(gateway: SpawnedGateway, visit: Visit) -> None:
     visitor = visit(gateway)
     open_view(visitor, "restarts")
     row = visitor.page.locator("tbody tr").inner_text()
@@ -209,7 +209,7 @@ def test_restarts_are_listed_and_requested(gateway: GatewayProcess, visit: Visit
 
 @pytest.mark.parametrize(("theme", "viewport"), [("light", DESKTOP), ("dark", PHONE)])
 def test_every_view_is_accessible(
-    gateway: GatewayProcess, visit: Visit, theme: str, viewport: dict[str, int]
+    gateway: SpawnedGateway, visit: Visit, theme: str, viewport: dict[str, int]
 ) -> None:
     visitor = visit(gateway, color_scheme=theme, viewport=viewport)
     page = visitor.page
@@ -227,7 +227,7 @@ def test_every_view_is_accessible(
 
 
 def test_an_open_dashboard_polls_rarely_and_a_hidden_one_never(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(
         gateway, viewport=DESKTOP, alone=True
@@ -263,7 +263,7 @@ def test_an_open_dashboard_polls_rarely_and_a_hidden_one_never(
 
 
 def test_a_view_that_fails_to_load_shows_the_error_and_stops_loading(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway, viewport=DESKTOP)
     page = visitor.page
@@ -278,7 +278,7 @@ def test_a_view_that_fails_to_load_shows_the_error_and_stops_loading(
 
 
 def test_a_message_that_no_turn_works_on_is_reported_as_a_problem(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     """G3: nothing brings a row to its end that was inserted by hand."""
     visitor = visit(gateway)

@@ -3,11 +3,11 @@
 from typing import Any
 
 from tests.server.page.visitor import Visit
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 
 
 def test_a_message_sent_while_the_page_loads_opens_its_chat(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     """The page finishes loading after the message is sent and before its chat is created."""
     visitor = visit(gateway)

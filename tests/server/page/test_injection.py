@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.server.page.payloads import FILE_NAMES, PAYLOADS
 from tests.server.page.visitor import Visit, Visitor
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 
 # Finds every element that could act, and text that became markup.
 _SUSPECTS = """() => {
@@ -104,7 +104,7 @@ def unfold(visitor: Visitor) -> None:
     visitor.page.wait_for_timeout(150)
 
 
-def test_a_transcript_of_payloads_is_shown_as_text(gateway: GatewayProcess, visit: Visit) -> None:
+def test_a_transcript_of_payloads_is_shown_as_text(gateway: SpawnedGateway, visit: Visit) -> None:
     assert len(PAYLOADS) >= 60
     visitor = visit(gateway)
     messages = [message for payload in PAYLOADS for message in records(payload)]
@@ -121,7 +121,7 @@ def test_a_transcript_of_payloads_is_shown_as_text(gateway: GatewayProcess, visi
 
 
 def test_payloads_from_a_streaming_model_and_a_real_tool_do_nothing(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     everything = "\n\n".join(PAYLOADS)
@@ -142,7 +142,7 @@ def test_payloads_from_a_streaming_model_and_a_real_tool_do_nothing(
 
 
 def test_payloads_in_titles_search_results_files_and_processes_do_nothing(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     page = visitor.page
@@ -186,7 +186,7 @@ def test_payloads_in_titles_search_results_files_and_processes_do_nothing(
     assert page.evaluate(_SUSPECTS.replace('"FORM", ', "")) == []
 
 
-def test_payloads_do_nothing_on_the_dashboard(gateway: GatewayProcess, visit: Visit) -> None:
+def test_payloads_do_nothing_on_the_dashboard(gateway: SpawnedGateway, visit: Visit) -> None:
     """Payloads in titles, commands, jobs, log lines and audit rows."""
     visitor = visit(gateway)
     page = visitor.page
@@ -230,7 +230,7 @@ def test_payloads_do_nothing_on_the_dashboard(gateway: GatewayProcess, visit: Vi
 
 
 def test_a_page_that_an_agent_wrote_is_saved_and_not_opened(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     command = "echo '<script>alert(1)</script>' > page.html"
@@ -248,7 +248,7 @@ def test_a_page_that_an_agent_wrote_is_saved_and_not_opened(
 
 
 def test_the_page_allows_no_inline_script_and_no_frame_around_it(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     policy = visitor.fetch("GET", "/").headers["content-security-policy"]

@@ -13,7 +13,7 @@ import pytest
 from tests.server.page.accessibility import DESKTOP, PHONE, serious_violations
 from tests.server.page.pictures import SHORT_SCREEN, take_picture
 from tests.server.page.visitor import Visit, Visitor
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 from tests.support.simulated_vendor import SimulatedVendor
 
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
@@ -67,7 +67,7 @@ def send(visitor: Visitor, text: str, state: str) -> None:
 
 
 def test_a_failed_delivery_is_listed_with_a_remedy_and_sent_again(
-    gateway: GatewayProcess, visit: Visit, vendor: SimulatedVendor, pictures_directory: Path
+    gateway: SpawnedGateway, visit: Visit, vendor: SimulatedVendor, pictures_directory: Path
 ) -> None:
     """I2: one that may have arrived needs a confirmation, and is sent as possibly repeated."""
     visitor = visit(gateway, **SHORT_SCREEN)
@@ -77,7 +77,9 @@ def test_a_failed_delivery_is_listed_with_a_remedy_and_sent_again(
     send(visitor, "words in doubt", "unknown")
     vendor.set_faults()
     page = open_view(visitor, "overview")
-    outbox_counts = page.locator(".stat-grid").filter(has=page.get_by_role("link", name="1 unknown"))
+    outbox_counts = page.locator(".stat-grid").filter(
+        has=page.get_by_role("link", name="1 unknown")
+    )
     outbox_counts.get_by_role("link", name="1 failed").click()
     page.get_by_role("row").filter(has_text="refused words").wait_for()
     page = open_view(visitor, "outbox")
@@ -107,7 +109,7 @@ def test_a_failed_delivery_is_listed_with_a_remedy_and_sent_again(
     assert marks == [False, True, True]
 
 
-def test_a_job_is_made_run_paused_and_removed(gateway: GatewayProcess, visit: Visit) -> None:
+def test_a_job_is_made_run_paused_and_removed(gateway: SpawnedGateway, visit: Visit) -> None:
     visitor = visit(gateway)
     page = open_view(visitor, "jobs")
     page.get_by_text("There are no jobs.").wait_for()
@@ -146,7 +148,7 @@ def test_a_job_is_made_run_paused_and_removed(gateway: GatewayProcess, visit: Vi
     page.get_by_text("There are no jobs.").wait_for()
 
 
-def test_the_log_is_followed_filtered_and_paused(gateway: GatewayProcess, visit: Visit) -> None:
+def test_the_log_is_followed_filtered_and_paused(gateway: SpawnedGateway, visit: Visit) -> None:
     visitor = visit(gateway)
     page = open_view(visitor, "logs")
     lines = page.locator(".log-line")
@@ -175,7 +177,7 @@ def test_the_log_is_followed_filtered_and_paused(gateway: GatewayProcess, visit:
 
 
 def test_the_log_view_keeps_the_newest_lines_and_draws_only_the_visible_ones(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     """A stream that breaks off continues after the last line: no line is repeated or missing,
     and the view shows where the gateway no longer has lines."""
@@ -227,7 +229,7 @@ def test_the_log_view_keeps_the_newest_lines_and_draws_only_the_visible_ones(
 
 
 def test_the_audit_is_filtered_followed_verified_and_exported(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     visitor.page.clock.install()
@@ -252,7 +254,7 @@ def test_the_audit_is_filtered_followed_verified_and_exported(
     page.get_by_text("No row is like that.").wait_for()
 
 
-def test_restarts_are_paged_back_to_the_first(gateway: GatewayProcess, visit: Visit) -> None:
+def test_restarts_are_paged_back_to_the_first(gateway: SpawnedGateway, visit: Visit) -> None:
     visitor = visit(gateway)
     page = open_view(visitor, "restarts")
     rows = page.locator("tbody tr")
@@ -267,7 +269,7 @@ def test_restarts_are_paged_back_to_the_first(gateway: GatewayProcess, visit: Vi
 
 @pytest.mark.parametrize(("theme", "viewport"), [("light", DESKTOP), ("dark", PHONE)])
 def test_every_list_is_accessible(
-    gateway: GatewayProcess, visit: Visit, theme: str, viewport: dict[str, int]
+    gateway: SpawnedGateway, visit: Visit, theme: str, viewport: dict[str, int]
 ) -> None:
     visitor = visit(gateway, color_scheme=theme, viewport=viewport)
     for view in ("outbox/state=all", "jobs", "logs", "audit/kind=account"):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.server.page.visitor import Visit, Visitor
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 
 STEPS = 5_000
 OPENS_WITHIN = 0.5  # seconds of a processor: how busy the machine is does not matter
@@ -54,7 +54,7 @@ _SCROLL = """async (frames) => {
 
 
 @pytest.fixture
-def long_chat(gateway: GatewayProcess, visit: Visit) -> tuple[Visitor, str]:
+def long_chat(gateway: SpawnedGateway, visit: Visit) -> tuple[Visitor, str]:
     visitor = visit(gateway, viewport={"width": 1280, "height": 900})
     answer = visitor.fetch("POST", "/api/v1/sessions/import", data=transcript(STEPS))
     return visitor, str(answer.json()["id"])
@@ -113,7 +113,7 @@ def test_older_records_load_without_moving_the_visible_ones(
 
 
 def test_a_streamed_word_draws_nothing_but_the_running_step(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     visitor.send_and_wait("[text something to leave alone]")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.server.page.visitor import Visit, Visitor
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 
 _DRAW = """async (text) => {
   const { html, render } = await import("/page/vendor/preact-htm.module.js");
@@ -105,7 +105,7 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def markdown_visitor(chromium: Any, gateway: GatewayProcess) -> Iterator[Visitor]:
+def markdown_visitor(chromium: Any, gateway: SpawnedGateway) -> Iterator[Visitor]:
     visitor = Visitor(chromium.new_context(), gateway)
     visitor.load(login=True)
     yield visitor
@@ -166,7 +166,7 @@ def test_code_in_colours_is_the_code(markdown_page: Any) -> None:
 
 
 def test_a_streaming_text_keeps_the_blocks_it_has_drawn(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     same = visitor.page.evaluate(

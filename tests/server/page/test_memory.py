@@ -1,11 +1,11 @@
 """Memory on the page: notes are added, changed and removed, and memory is turned off."""
 
 from tests.server.page.visitor import Visit
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 
 
 def test_notes_are_written_changed_and_forgotten_on_the_page(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     visitor.send_and_wait("[text hello]")
@@ -30,7 +30,7 @@ def test_notes_are_written_changed_and_forgotten_on_the_page(
     note.wait_for(state="detached")
 
 
-def test_memory_is_turned_off_and_on_on_the_page(gateway: GatewayProcess, visit: Visit) -> None:
+def test_memory_is_turned_off_and_on_on_the_page(gateway: SpawnedGateway, visit: Visit) -> None:
     visitor = visit(gateway)
     visitor.send_and_wait("[text hello]")
     visitor.page.get_by_role("button", name="Memory", exact=True).click()
@@ -42,7 +42,7 @@ def test_memory_is_turned_off_and_on_on_the_page(gateway: GatewayProcess, visit:
     panel.get_by_label("New note").wait_for()
 
 
-def test_a_note_that_cannot_be_saved_is_reported(gateway: GatewayProcess, visit: Visit) -> None:
+def test_a_note_that_cannot_be_saved_is_reported(gateway: SpawnedGateway, visit: Visit) -> None:
     visitor = visit(gateway)
     visitor.send_and_wait("[text hello]")
     visitor.page.get_by_role("button", name="Memory", exact=True).click()

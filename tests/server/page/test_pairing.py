@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.server.page.visitor import Visit
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 from tests.support.simulated_vendor import SimulatedVendor
 
 
@@ -15,7 +15,7 @@ def home(home: Path, vendor: SimulatedVendor) -> Path:
 
 
 def test_people_are_paired_denied_and_removed_on_the_page(
-    gateway: GatewayProcess, visit: Visit, vendor: SimulatedVendor
+    gateway: SpawnedGateway, visit: Visit, vendor: SimulatedVendor
 ) -> None:
     vendor.say("hello", user="eve", user_name="<b>Eve</b>")
     vendor.sent(1)  # she was first

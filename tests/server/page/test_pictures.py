@@ -5,11 +5,11 @@ from pathlib import Path
 from tests.server.page import showcase
 from tests.server.page.pictures import SCREENS, take_picture
 from tests.server.page.visitor import Visit
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 
 
 def test_pictures_are_taken_of_a_chat_and_of_a_turn_that_runs(
-    demo_gateway: GatewayProcess, visit: Visit, pictures_directory: Path
+    demo_gateway: SpawnedGateway, visit: Visit, pictures_directory: Path
 ) -> None:
     session_id = ""
     for name, view in SCREENS.items():

@@ -6,14 +6,14 @@ from typing import Any
 
 from tests.server.page.held_turn import HeldTurn
 from tests.server.page.visitor import Visit
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 
 WORDS = " ".join(f"word{n}" for n in range(1, 31))
 OUTBOX_IS_EMPTY = "Object.keys(localStorage).every(key => !key.includes('outbox'))"
 
 
 def test_a_reply_interrupted_by_a_kill_is_resumed_and_shown_once(
-    restartable_gateway: GatewayProcess, visit: Visit
+    restartable_gateway: SpawnedGateway, visit: Visit
 ) -> None:
     """H3, I2: a half streamed reply is shown once when the next gateway has finished it."""
     visitor = visit(restartable_gateway)
@@ -35,7 +35,7 @@ def test_a_reply_interrupted_by_a_kill_is_resumed_and_shown_once(
 
 
 def test_a_command_that_runs_through_a_kill_is_shown_once_with_its_result(
-    restartable_gateway: GatewayProcess, visit: Visit
+    restartable_gateway: SpawnedGateway, visit: Visit
 ) -> None:
     """H2: a step that was running when the gateway was killed shows its real result."""
     visitor = visit(restartable_gateway)
@@ -57,7 +57,7 @@ def test_a_command_that_runs_through_a_kill_is_shown_once_with_its_result(
 
 
 def test_messages_written_while_the_gateway_is_down_are_sent_when_it_is_back(
-    restartable_gateway: GatewayProcess, visit: Visit
+    restartable_gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(restartable_gateway)
     visitor.send_and_wait("first")
@@ -75,7 +75,7 @@ def test_messages_written_while_the_gateway_is_down_are_sent_when_it_is_back(
 
 
 def test_a_new_chat_started_while_the_gateway_is_down_is_created_once(
-    restartable_gateway: GatewayProcess, visit: Visit
+    restartable_gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(restartable_gateway)
     restartable_gateway.end(signal.SIGKILL)
@@ -91,7 +91,7 @@ def test_a_new_chat_started_while_the_gateway_is_down_is_created_once(
 
 
 def test_a_message_whose_receipt_was_lost_is_shown_once(
-    restartable_gateway: GatewayProcess, visit: Visit
+    restartable_gateway: SpawnedGateway, visit: Visit
 ) -> None:
     """The gateway has it, the page does not know: it is sent again with the same message_id."""
     visitor = visit(restartable_gateway)
@@ -115,7 +115,7 @@ def test_a_message_whose_receipt_was_lost_is_shown_once(
 
 
 def test_a_message_refused_by_a_full_disk_shows_the_reason_and_is_sent_later(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     """K2: on a full disk the page shows the error and keeps the message."""
     visitor = visit(gateway)
@@ -130,7 +130,7 @@ def test_a_message_refused_by_a_full_disk_shows_the_reason_and_is_sent_later(
     assert visitor.user_texts() == ["first", "when there is room"]
 
 
-def test_a_stream_that_repeats_itself_is_shown_once(gateway: GatewayProcess, visit: Visit) -> None:
+def test_a_stream_that_repeats_itself_is_shown_once(gateway: SpawnedGateway, visit: Visit) -> None:
     visitor = visit(gateway)
     visitor.send_and_wait("[text the one answer]")
     from_the_start = re.compile(r"after=\d+")

@@ -8,7 +8,7 @@ import pytest
 from tests.server.page.accessibility import DESKTOP, PHONE, serious_violations
 from tests.server.page.gateways import running_gateway
 from tests.server.page.visitor import Visit, Visitor
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 
 from holdfast.system import exit_codes
 from holdfast.testing.misbehaving_model.process import ModelProcess
@@ -20,7 +20,7 @@ RESTARTING_NOTICE = "Restarting… what you write is kept"
 @pytest.fixture
 def supervised_gateway(
     chromium: Any, tmp_path: Path, model: ModelProcess
-) -> Iterator[GatewayProcess]:
+) -> Iterator[SpawnedGateway]:
     """A gateway whose supervisor is the test: it exits with 75, and the test starts it again."""
     model.reset()
     variables = {"HOLDFAST_GATEWAY_SUPERVISOR": "s6", "HOLDFAST_GATEWAY_PARK_TIMEOUT": "120"}
@@ -44,7 +44,7 @@ def request_restart(visitor: Visitor, choice: str) -> Any:
     return dialog
 
 
-def start_successor(gateway_process: GatewayProcess, visitor: Visitor) -> None:
+def start_successor(gateway_process: SpawnedGateway, visitor: Visitor) -> None:
     """Waits for the exit, starts the successor, and waits until the page is connected to it."""
     assert gateway_process.wait_for_exit() == exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE
     visitor.page.get_by_text(RESTARTING_NOTICE).wait_for()
@@ -54,7 +54,7 @@ def start_successor(gateway_process: GatewayProcess, visitor: Visitor) -> None:
 
 
 def test_a_restart_waits_for_a_turn_and_the_page_for_the_successor(
-    supervised_gateway: GatewayProcess, visit: Visit
+    supervised_gateway: SpawnedGateway, visit: Visit
 ) -> None:
     """C2, F6: the page shows what the restart waits for. A message written meanwhile is sent to
     the successor, which resumes the interrupted turn; everything is shown once."""
@@ -82,7 +82,7 @@ def test_a_restart_waits_for_a_turn_and_the_page_for_the_successor(
 
 
 def test_a_restart_when_idle_waits_until_no_turn_runs(
-    supervised_gateway: GatewayProcess, visit: Visit
+    supervised_gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(supervised_gateway)
     start_endless_turn(visitor)
@@ -98,7 +98,7 @@ def test_a_restart_when_idle_waits_until_no_turn_runs(
 
 
 def test_a_refused_restart_shows_its_reason_in_the_dialog(
-    supervised_gateway: GatewayProcess, visit: Visit
+    supervised_gateway: SpawnedGateway, visit: Visit
 ) -> None:
     """A successor that could not start is not started: the reason names the wrong key."""
     visitor = visit(supervised_gateway)
@@ -112,7 +112,7 @@ def test_a_refused_restart_shows_its_reason_in_the_dialog(
 
 @pytest.mark.parametrize(("theme", "viewport"), [("light", DESKTOP), ("dark", PHONE)])
 def test_the_restart_dialog_is_accessible(
-    gateway: GatewayProcess, visit: Visit, theme: str, viewport: dict[str, int]
+    gateway: SpawnedGateway, visit: Visit, theme: str, viewport: dict[str, int]
 ) -> None:
     visitor = visit(gateway, color_scheme=theme, viewport=viewport)
     page = visitor.page

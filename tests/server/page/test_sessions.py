@@ -12,7 +12,7 @@ from tests.server.page.held_turn import HeldTurn
 from tests.server.page.pictures import take_picture
 from tests.server.page.prompts import SUDO_COMMAND
 from tests.server.page.visitor import Visit, Visitor
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 from tests.support.held_command import HELD_CALL
 from tests.support.simulated_vendor import SimulatedVendor
 
@@ -60,7 +60,7 @@ def choose_action(page: Any, action: str) -> None:
 
 
 def test_a_long_list_draws_only_visible_rows_and_restores_its_position(
-    gateway: GatewayProcess, visit: Visit, pictures_directory: Path
+    gateway: SpawnedGateway, visit: Visit, pictures_directory: Path
 ) -> None:
     """Of hundreds of loaded rows a few dozen are drawn; going back restores the position."""
     visitor = visit(gateway, viewport=DESKTOP)
@@ -92,7 +92,7 @@ def test_a_long_list_draws_only_visible_rows_and_restores_its_position(
 
 
 def test_sessions_are_found_by_platform_state_person_and_words(
-    gateway: GatewayProcess, visit: Visit, vendor: SimulatedVendor
+    gateway: SpawnedGateway, visit: Visit, vendor: SimulatedVendor
 ) -> None:
     """The filter is in the address, and new messages are shown without a reload."""
     visitor = visit(gateway, viewport=DESKTOP)
@@ -130,7 +130,7 @@ def test_sessions_are_found_by_platform_state_person_and_words(
 
 
 def test_a_long_transcript_shows_the_usage_of_each_reply_and_turn(
-    gateway: GatewayProcess, visit: Visit, pictures_directory: Path
+    gateway: SpawnedGateway, visit: Visit, pictures_directory: Path
 ) -> None:
     """Older records load on scrolling; the output of a tool loads when its step is unfolded."""
     visitor = visit(gateway, viewport=DESKTOP)
@@ -168,7 +168,7 @@ def test_a_long_transcript_shows_the_usage_of_each_reply_and_turn(
 
 
 def test_an_operator_writes_in_a_chat_of_others_which_gets_the_reply(
-    gateway: GatewayProcess, visit: Visit, vendor: SimulatedVendor
+    gateway: SpawnedGateway, visit: Visit, vendor: SimulatedVendor
 ) -> None:
     """Decision 41, from the page: a turn is followed, steered, approved and stopped there."""
     visitor = visit(gateway)
@@ -214,7 +214,7 @@ def test_an_operator_writes_in_a_chat_of_others_which_gets_the_reply(
 
 
 def test_a_session_is_suspended_resumed_forked_reset_and_deleted(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     """Each action is reported when it is done; what cannot be undone needs a confirmation."""
     visitor = visit(gateway)
@@ -262,7 +262,7 @@ def test_a_session_is_suspended_resumed_forked_reset_and_deleted(
 
 
 def test_a_viewer_reads_a_session_and_gets_no_controls(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     token = ControlClient(gateway.paths).post("/tokens", {"name": "ann"})["token"]
     visitor = visit(gateway, login=False)
@@ -280,7 +280,7 @@ def test_a_viewer_reads_a_session_and_gets_no_controls(
 
 @pytest.mark.parametrize(("theme", "viewport"), [("light", DESKTOP), ("dark", PHONE)])
 def test_the_session_views_are_accessible(
-    gateway: GatewayProcess, visit: Visit, theme: str, viewport: dict[str, int]
+    gateway: SpawnedGateway, visit: Visit, theme: str, viewport: dict[str, int]
 ) -> None:
     visitor = visit(gateway, color_scheme=theme, viewport=viewport)
     page = visitor.page

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.server.page.accessibility import DESKTOP, PHONE, serious_violations
 from tests.server.page.visitor import Visit, Visitor
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 
 from holdfast.server.local.control_client import ControlClient, GatewayRefused
 
@@ -31,7 +31,7 @@ def home(home: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def gateway(gateway: GatewayProcess) -> GatewayProcess:
+def gateway(gateway: SpawnedGateway) -> SpawnedGateway:
     """The gateway, once it has stored the file as a version."""
     _wait_until(lambda: ControlClient(gateway.paths).get("/config")["number"] > 0)
     return gateway
@@ -44,7 +44,7 @@ def _wait_until(condition: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-def read_config(gateway: GatewayProcess) -> dict[str, Any]:
+def read_config(gateway: SpawnedGateway) -> dict[str, Any]:
     return tomllib.loads((gateway.home / "holdfast.toml").read_text())
 
 
@@ -68,7 +68,7 @@ def change(page: Any, key: str, value: str) -> None:
 
 
 def test_keys_are_found_changed_in_place_and_refused_beside_their_field(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway, viewport=DESKTOP)
     page = open_settings(visitor, "")
@@ -100,7 +100,7 @@ def test_keys_are_found_changed_in_place_and_refused_beside_their_field(
 
 
 def test_an_unknown_section_shows_an_error_and_the_links_to_the_others(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     """Also a section whose name is a property of every JavaScript object."""
     visitor = visit(gateway, viewport=DESKTOP)
@@ -114,7 +114,7 @@ def test_an_unknown_section_shows_an_error_and_the_links_to_the_others(
 
 
 def test_a_list_of_tables_is_edited_in_place_as_a_whole(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway, viewport=PHONE)
     page = open_settings(visitor, "/q=fallbacks")
@@ -151,7 +151,7 @@ def test_a_list_of_tables_is_edited_in_place_as_a_whole(
 
 
 def test_prices_are_edited_and_an_earlier_version_is_restored(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway, viewport=PHONE, color_scheme="dark")
     page = open_settings(visitor, "/prices")

@@ -15,7 +15,7 @@ from tests.server.page.past_turns import INTERRUPTED, LONG, NEXT, STEPS
 from tests.server.page.pictures import SHORT_SCREEN, take_picture
 from tests.server.page.prompts import SUDO_COMMAND
 from tests.server.page.visitor import Visit, Visitor
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 
 START_PROCESS = (
     '[tool process {"action": "start", "command":'
@@ -58,7 +58,7 @@ def timeline_row(visitor: Visitor, name: str) -> Any:
 
 
 def test_the_timeline_of_an_interrupted_turn_shows_how_it_was_resumed(
-    gateway: GatewayProcess, visit: Visit, pictures_directory: Path
+    gateway: SpawnedGateway, visit: Visit, pictures_directory: Path
 ) -> None:
     """H2: it shows where the turn was interrupted, for how long the gateway was down, which call
     was attached to and which outcome is unknown; the hours of downtime are drawn shortened."""
@@ -114,7 +114,7 @@ def test_the_timeline_of_an_interrupted_turn_shows_how_it_was_resumed(
 
 
 def test_a_turn_of_hundreds_of_steps_is_drawn_completely(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     open_view(visitor, f"turns/{LONG}")
@@ -125,7 +125,7 @@ def test_a_turn_of_hundreds_of_steps_is_drawn_completely(
 
 
 def test_pending_approvals_are_counted_decided_and_followed(
-    gateway: GatewayProcess, visit: Visit, pictures_directory: Path
+    gateway: SpawnedGateway, visit: Visit, pictures_directory: Path
 ) -> None:
     """J3: an open view of a waiting turn shows that it continues after a decision elsewhere."""
     visitor = visit(gateway, **SHORT_SCREEN)
@@ -161,7 +161,7 @@ def test_pending_approvals_are_counted_decided_and_followed(
 
 
 def test_running_processes_and_calls_are_followed_and_ended(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     visitor = visit(gateway)
     page = visitor.page
@@ -187,7 +187,7 @@ def test_running_processes_and_calls_are_followed_and_ended(
 
 @pytest.mark.parametrize(("theme", "viewport"), [("light", DESKTOP), ("dark", PHONE)])
 def test_the_views_of_turns_approvals_and_processes_are_accessible(
-    gateway: GatewayProcess, visit: Visit, theme: str, viewport: dict[str, int]
+    gateway: SpawnedGateway, visit: Visit, theme: str, viewport: dict[str, int]
 ) -> None:
     visitor = visit(gateway, color_scheme=theme, viewport=viewport)
     page = visitor.page

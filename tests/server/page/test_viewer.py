@@ -2,13 +2,13 @@
 
 from tests.server.page.dashboard import VIEWS, change_controls
 from tests.server.page.visitor import Visit
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 
 from holdfast.server.local.control_client import ControlClient
 
 
 def test_a_viewer_logs_in_with_a_token_reads_live_and_gets_no_controls(
-    gateway: GatewayProcess, visit: Visit
+    gateway: SpawnedGateway, visit: Visit
 ) -> None:
     owner = visit(gateway)
     owner.send_and_wait("[text for all to see]")

@@ -4,7 +4,7 @@ import re
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 
 from holdfast.server.local.control_client import ControlClient
 
@@ -24,7 +24,7 @@ class Visitor:
     script errors, violations of the content security policy, dialogs, requests to other hosts."""
 
     def __init__(
-        self, context: Any, gateway_process: GatewayProcess, *, shared: bool = False
+        self, context: Any, gateway_process: SpawnedGateway, *, shared: bool = False
     ) -> None:
         self.context = context
         self.gateway = gateway_process
@@ -166,5 +166,5 @@ class Visit(Protocol):
     """Opens a page on a gateway: the type of the fixture `visit`."""
 
     def __call__(
-        self, gateway: GatewayProcess, *, login: bool = True, alone: bool = False, **options: Any
+        self, gateway: SpawnedGateway, *, login: bool = True, alone: bool = False, **options: Any
     ) -> Visitor: ...

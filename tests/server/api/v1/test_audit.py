@@ -15,7 +15,7 @@ from tests.server.api.v1_helpers import (
     pending_approval,
     wait_for_first_record,
 )
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 from tests.support.v1_client import PREFIX, V1
 
 from holdfast.cli.audit import command, follow_rows
@@ -57,7 +57,7 @@ TESTED_IN_PROCESS = {
     "POST /config/reload": _CONFIGURATION,
     "POST /config/rollback": _CONFIGURATION,
 }
-GATEWAY_TESTS = Path(__file__).parents[2] / "gateway"
+GATEWAY_TESTS = Path(__file__).parents[3] / "gateway"
 
 
 class AuditedClient:
@@ -156,7 +156,7 @@ async def answer_approvals(audited: AuditedClient) -> None:
 
 
 async def test_audit_rows_are_found_paged_followed_and_exported(
-    v1: V1, shared_gateway: GatewayProcess
+    v1: V1, shared_gateway: SpawnedGateway
 ) -> None:
     """The stream announces new rows; no cell of the CSV starts a formula."""
     async with v1.events("/events") as events:
@@ -188,7 +188,7 @@ async def test_audit_rows_are_found_paged_followed_and_exported(
 
 
 async def test_a_viewer_reads_the_audit_and_may_not_export_it(
-    v1: V1, shared_gateway: GatewayProcess
+    v1: V1, shared_gateway: SpawnedGateway
 ) -> None:
     """The refused attempt has a row, and so has the token."""
     control = ControlClient(shared_gateway.paths)
@@ -214,7 +214,7 @@ def run_audit(home: Path, *args: str, code: int = 0) -> str:
 
 
 async def test_the_audit_command_asks_a_running_gateway(
-    v1: V1, shared_gateway: GatewayProcess
+    v1: V1, shared_gateway: SpawnedGateway
 ) -> None:
     session = await v1.open()
     await v1.end(await v1.say(session, '[tool terminal {"command": "true"}]'))
@@ -230,7 +230,7 @@ async def test_the_audit_command_asks_a_running_gateway(
     assert json.loads(last)["seq"] >= row["seq"]
 
 
-async def test_the_audit_command_follows_new_rows(v1: V1, shared_gateway: GatewayProcess) -> None:
+async def test_the_audit_command_follows_new_rows(v1: V1, shared_gateway: SpawnedGateway) -> None:
     """By the stream of the gateway, without polling."""
     session = await v1.open()
     last = await AuditedClient(v1).last_seq()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.server.api.v1_helpers import wait_for_first_record
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 from tests.support.v1_client import V1
 
 
@@ -37,7 +37,7 @@ async def test_a_session_is_titled_after_its_first_line(v1: V1) -> None:
 
 
 async def test_sessions_are_listed_by_page_title_and_platform(
-    v1: V1, shared_gateway: GatewayProcess
+    v1: V1, shared_gateway: SpawnedGateway
 ) -> None:
     for number in range(3):
         session = await v1.open()
@@ -137,7 +137,7 @@ async def test_an_invalid_import_is_refused_with_its_line(v1: V1, body: bytes, s
 
 
 async def test_a_deleted_session_is_gone_with_all_its_data(
-    v1: V1, shared_gateway: GatewayProcess
+    v1: V1, shared_gateway: SpawnedGateway
 ) -> None:
     session = await v1.open("to be deleted")
     start = '[tool process {"action": "start", "command": "echo unforgettable | tee f; sleep 600"}]'

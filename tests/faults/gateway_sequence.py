@@ -93,7 +93,7 @@ class LaunchedProcess:
         return f"\n{self.stderr[-4000:]}\n--- log:\n{logged[-6000:]}"
 
 
-class GatewaySuccession:
+class GatewaySequence:
     """Owns a home and every process that was started on it here."""
 
     def __init__(
@@ -217,11 +217,11 @@ async def _ignore(_: object) -> None:
 
 
 @asynccontextmanager
-async def open_succession(
+async def open_sequence(
     home: Path, *, gateway: str = "", model: str = DEMO_MODEL, forked: bool = False
-) -> AsyncIterator[GatewaySuccession]:
+) -> AsyncIterator[GatewaySequence]:
     async with aiohttp.ClientSession() as http:
-        made = GatewaySuccession(home, http, gateway=gateway, model=model, forked=forked)
+        made = GatewaySequence(home, http, gateway=gateway, model=model, forked=forked)
         try:
             yield made
         finally:

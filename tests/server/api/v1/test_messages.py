@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import SpawnedGateway
 from tests.support.held_command import HELD_CALL, release
 from tests.support.v1_client import V1
 
@@ -92,7 +92,7 @@ async def test_a_busy_session_obeys_the_mode_of_the_message(v1: V1, mode: str, f
 
 
 async def test_a_session_of_another_platform_or_one_that_is_over_accepts_no_message(
-    v1: V1, shared_gateway: GatewayProcess
+    v1: V1, shared_gateway: SpawnedGateway
 ) -> None:
     session = await v1.open("going on")
     await v1.end(await v1.say(session, "hello"))
@@ -107,7 +107,7 @@ async def test_a_session_of_another_platform_or_one_that_is_over_accepts_no_mess
 
 
 async def test_a_session_of_the_api_can_be_continued(
-    v1: V1, shared_gateway: GatewayProcess
+    v1: V1, shared_gateway: SpawnedGateway
 ) -> None:
     with shared_gateway.client() as client:
         client.chat.completions.create(
@@ -123,7 +123,7 @@ async def test_a_session_of_the_api_can_be_continued(
 
 
 async def test_attachments_are_in_the_workspace_and_pictures_reach_the_model(
-    v1: V1, shared_gateway: GatewayProcess
+    v1: V1, shared_gateway: SpawnedGateway
 ) -> None:
     session = await v1.open()
     files = [
@@ -195,7 +195,7 @@ async def test_an_invalid_message_is_refused_and_nothing_is_stored(
 
 @pytest.mark.parametrize("name", ["uploads", "uploads/trap.txt"])
 async def test_no_symlink_leads_an_upload_or_a_download_outside_the_workspace(
-    v1: V1, shared_gateway: GatewayProcess, tmp_path: Path, name: str
+    v1: V1, shared_gateway: SpawnedGateway, tmp_path: Path, name: str
 ) -> None:
     session = await v1.open()
     await v1.end(await v1.say(session, '[tool terminal {"command": "mkdir -p sub"}]'))
@@ -222,7 +222,7 @@ async def test_no_symlink_leads_an_upload_or_a_download_outside_the_workspace(
 
 
 async def test_a_file_is_downloaded_and_never_opened_as_a_page(
-    v1: V1, shared_gateway: GatewayProcess
+    v1: V1, shared_gateway: SpawnedGateway
 ) -> None:
     session = await v1.open()
     page = "<script>alert(1)</script>"
