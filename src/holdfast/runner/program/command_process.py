@@ -19,7 +19,14 @@ from .event_loop import EventLoop, Timer
 
 GRACE_SECONDS = 2  # between SIGTERM and SIGKILL
 MAX_FD = 65536
-_RESET_SIGNALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
+_RESET_SIGNALS = (
+    signal.SIGHUP,  # ignored where the gateway was started with nohup
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGPIPE,
+    signal.SIGXFSZ,
+    signal.SIGCHLD,
+)
 
 
 def fork_supervisor(
