@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, assume, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.schemas import BaseSchema
 from schemathesis.specs.openapi.checks import (
@@ -116,6 +117,8 @@ def test_the_gateway_conforms_to_the_document(
 ) -> None:
     """No request causes an internal error or a response that the document does not describe."""
     case.query.pop("wait", None)  # no long polling
+    # The HTTP parser refuses longer request lines before the API sees them.
+    assume(len(urlencode(case.query, doseq=True, errors="replace")) < 8000)
     options: dict[str, Any] = {"headers": shared_gateway.auth, "checks": CHECKS, "timeout": 20}
     case.call_and_validate(base_url=shared_gateway.address, **options)
     if "/sessions/{id}" in case.path and not (case.method == "DELETE" and case.path.endswith("}")):

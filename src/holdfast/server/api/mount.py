@@ -14,7 +14,7 @@ PREFIX = "/api/v1"
 
 
 def routes(context: ApiContext) -> list[web.RouteDef]:
-    return [web.route("*", f"{PREFIX}/{{rest:.*}}", LazyRouter(context).serve)]
+    return [web.route("*", f"{PREFIX}/{{rest:[\\s\\S]*}}", LazyRouter(context).serve)]
 
 
 class LazyRouter:
