@@ -13,6 +13,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.ops.account import AccountState, ConnectionStatus
 from holdfast.core.ports.platform import Platform
+from holdfast.core.turns.subagent import platform_label
 from holdfast.gateway.accounts.connection import (
     AccountConnection,
     AccountDependencies,
@@ -42,7 +43,8 @@ class AccountSupervisor:
 
     @property
     def name(self) -> str:
-        return f"{self.platform.name}:{self.platform.account}"
+        """The account as people see it, in logs and errors."""
+        return f"{platform_label(self.platform.name)}:{self.platform.account}"
 
     async def run(self) -> None:
         """Until `leave`. Never fails: what a platform does affects its account alone."""
