@@ -49,7 +49,7 @@ def test_the_roles_and_numbers_on_the_page_are_the_real_ones(page: Pages) -> Non
     assert {row[0] for row in page("docs/pairing.md").rows} >= {role.value for role in Role}
     assert f"at most {MAX_PENDING} people" in text and f"After {MAX_WRONG_CODES} wrong" in text
     groups = page("docs/groups.md").text
-    assert f"{MAX_IN_A_ROW} messages of one sender" in groups and LOOP_RESET_AFTER == 600
+    assert f"{MAX_IN_A_ROW} messages in a row from one sender" in groups and LOOP_RESET_AFTER == 600
     assert all(f"`{author}`" in groups for author in Author)
 
 
