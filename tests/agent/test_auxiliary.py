@@ -19,6 +19,8 @@ from holdfast.core.config.settings import (
 )
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.transcript import Image, NoteMessage, UserMessage
+from holdfast.core.ports.store_commands import RenameSession
+from holdfast.core.ports.store_queries import GetAuxiliaryUsage, GetTurn, ListSessions
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.model import (
     AuxiliaryFailed,
@@ -42,7 +44,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
 
 
 async def title(harness: GatewayHarness) -> str:
-    (session,) = await harness.store.sessions(limit=10)
+    (session,) = await harness.store.read(ListSessions(limit=10))
     return session.title
 
 
@@ -93,14 +95,16 @@ async def test_title_usage_is_counted_apart_from_the_turn(
     session_id = await harness.only_session()
 
     async def counted() -> bool:
-        return bool(await harness.store.auxiliary_usage(session_id))
+        return bool(await harness.store.read(GetAuxiliaryUsage(session_id=session_id)))
 
     await until(counted)
     assert ended.turn_id is not None
-    turn = await harness.store.turn(ended.turn_id)
+    turn = await harness.store.read(GetTurn(turn_id=ended.turn_id))
     assert turn is not None
     assert turn.usage == ended.usage
-    assert (await harness.store.auxiliary_usage(session_id))[AuxiliaryTask.TITLE].input_tokens > 0
+    assert (await harness.store.read(GetAuxiliaryUsage(session_id=session_id)))[
+        AuxiliaryTask.TITLE
+    ].input_tokens > 0
 
 
 @pytest.mark.parametrize("reply", ["", ModelFailed("no", fault=ModelFault.AUTH)])
@@ -116,7 +120,9 @@ async def test_the_first_words_stay_the_title_if_the_model_gives_none(
 async def test_a_title_that_its_owner_gave_is_kept(harness: GatewayHarness, until: Until) -> None:
     await exchange(harness, "first words")
     await auxiliary_model(harness).wait_for_request(1)
-    await harness.store.rename_session(await harness.only_session(), "my own")
+    await harness.store.write(
+        RenameSession(session_id=await harness.only_session(), title="my own")
+    )
     auxiliary_model(harness).say("Another")
     await until(lambda: auxiliary_model(harness).leased == 0)
     assert await title(harness) == "my own"

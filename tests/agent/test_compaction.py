@@ -21,6 +21,12 @@ from holdfast.core.messages.transcript import (
     UserMessage,
 )
 from holdfast.core.people.memory import MemoryHook
+from holdfast.core.ports.store_queries import (
+    GetAuxiliaryUsage,
+    GetContext,
+    GetTranscript,
+    ListSteps,
+)
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.model import (
     AuxiliaryTask,
@@ -76,7 +82,7 @@ async def test_a_summary_is_a_step_of_its_turn_with_its_usage(harness: GatewayHa
     harness.model.say("ok")
     ended = await harness.end_of(await harness.accept(long_text("question4")))
     assert ended.turn_id is not None
-    steps = await harness.store.steps(ended.turn_id)
+    steps = await harness.store.read(ListSteps(turn_id=ended.turn_id))
     assert [step.kind for step in steps] == [StepKind.COMPACTION, StepKind.MODEL]
     assert steps[0].usage.input_tokens > 500
     assert ended.usage.input_tokens == sum(step.usage.input_tokens for step in steps)
@@ -111,8 +117,8 @@ async def test_an_agent_is_built_without_the_messages_its_summary_covers(
     auxiliary_model(harness).say("the summary")
     await ask(harness, long_text("question4"), "ok")
     session_id = await harness.only_session()
-    skipped, left = await harness.store.context(session_id)
-    whole = await harness.store.transcript(session_id)
+    skipped, left = await harness.store.read(GetContext(session_id=session_id))
+    whole = await harness.store.read(GetTranscript(session_id=session_id))
     assert skipped > 0
     assert left == whole[skipped:]
 
@@ -152,7 +158,7 @@ async def test_a_bad_summary_is_requested_again_and_then_skipped(
     assert await compaction_records(harness) == []
     assert long_text("question1") in request_text(harness.model.requests[-1])
     assert len(auxiliary_model(harness).requests) == 2
-    used = await harness.store.auxiliary_usage(await harness.only_session())
+    used = await harness.store.read(GetAuxiliaryUsage(session_id=await harness.only_session()))
     assert (AuxiliaryTask.SUMMARY in used) is (kind != "failing"), "also if it is rejected"
 
 
@@ -310,7 +316,7 @@ async def test_compact_reports_what_it_saved_and_follows_its_instructions(
     await ask(harness, "go on", "ok")
     assert "on demand" in request_text(harness.model.requests[-1])
     assert "question1" not in request_text(harness.model.requests[-1])
-    used = await harness.store.auxiliary_usage(await harness.only_session())
+    used = await harness.store.read(GetAuxiliaryUsage(session_id=await harness.only_session()))
     assert used[AuxiliaryTask.SUMMARY].input_tokens > 0
 
 

@@ -4,6 +4,7 @@ from holdfast.core.ids import PrincipalId, SessionId, TurnId
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import Source, build_session_key
 from holdfast.core.messages.transcript import AssistantMessage, UserMessage
+from holdfast.core.ports.store_commands import AcceptMessage, MarkResumePending
 from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnState
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system.paths import Paths
@@ -15,8 +16,10 @@ async def store_answered_turn(paths: Paths) -> None:
     route = build_session_key(source)
     async with SqliteStore(paths.db) as store:
         inbound = Inbound(source=source, event_id="1", message_id="1", text="what is it?")
-        accepted = await store.accept(inbound, route=route, principal=PrincipalId("me"), at=1.0)
-        await store.begin_turn(
+        accepted = await store.write(
+            AcceptMessage(inbound=inbound, route=route, principal=PrincipalId("me"), at=1.0)
+        )
+        await store.write(
             BeginTurn(
                 turn_id=TurnId("t_1"),
                 session_id=SessionId("s_1"),
@@ -27,7 +30,7 @@ async def store_answered_turn(paths: Paths) -> None:
                 at=2.0,
             )
         )
-        await store.end_turn(
+        await store.write(
             EndTurn(
                 turn_id=TurnId("t_1"),
                 session_id=SessionId("s_1"),
@@ -36,4 +39,4 @@ async def store_answered_turn(paths: Paths) -> None:
                 at=3.0,
             )
         )
-        await store.mark_resume_pending(route, reason="restart", at=4.0)
+        await store.write(MarkResumePending(route=route, reason="restart", at=4.0))

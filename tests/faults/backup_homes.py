@@ -10,6 +10,8 @@ from holdfast.core.ids import PrincipalId, SessionId, TurnId
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import Source, build_session_key
 from holdfast.core.messages.transcript import AssistantMessage, UserMessage
+from holdfast.core.ports.store_commands import AcceptMessage, SetMeta
+from holdfast.core.ports.store_queries import CheckIntegrity, GetMeta
 from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnState
 from holdfast.store.backup import create, directory
 from holdfast.store.backup.create import copy_closed_database
@@ -27,10 +29,12 @@ async def write_turns(path: Path, *, turns: int, sessions: int = 1, words: int =
             session_id, turn_id = SessionId(f"s_{chat}"), TurnId(f"t_{number}")
             text = f"question {number} " * (1 + words * (number % 7))
             inbound = Inbound(source=source, event_id=str(number), message_id="1", text=text)
-            accepted = await store.accept(
-                inbound, route=route, principal=PrincipalId("me"), at=float(number)
+            accepted = await store.write(
+                AcceptMessage(
+                    inbound=inbound, route=route, principal=PrincipalId("me"), at=float(number)
+                )
             )
-            await store.begin_turn(
+            await store.write(
                 BeginTurn(
                     turn_id=turn_id,
                     session_id=session_id,
@@ -41,7 +45,7 @@ async def write_turns(path: Path, *, turns: int, sessions: int = 1, words: int =
                     at=float(number),
                 )
             )
-            await store.end_turn(
+            await store.write(
                 EndTurn(
                     turn_id=turn_id,
                     session_id=session_id,
@@ -88,7 +92,7 @@ def write_meta(home: Path, **values: str) -> None:
     async def write() -> None:
         async with SqliteStore(home / "state.db") as store:
             for key, value in values.items():
-                await store.set_meta(key, value)
+                await store.write(SetMeta(key=key, value=value))
 
     asyncio.run(write())
 
@@ -105,7 +109,7 @@ def leave_in_wal(home: Path, key: str, value: str) -> None:
 def read_meta(home: Path, key: str) -> str | None:
     async def ask() -> str | None:
         async with SqliteStore(home / "state.db") as store:
-            assert await store.check() == []
-            return await store.meta(key)
+            assert await store.read(CheckIntegrity()) == []
+            return await store.read(GetMeta(key=key))
 
     return asyncio.run(ask())

@@ -4,6 +4,7 @@ from tests.faults.conservation import check_invariants
 from tests.support.process_harness import ProcessHarness
 
 from holdfast.core.messages.transcript import CompactionMessage, Message
+from holdfast.core.ports.store_queries import GetTranscript, ListSessions
 from holdfast.store.sqlite.store import SqliteStore
 
 LONG = "z" * 7_400  # nearly a quarter of a window of 8,000 tokens
@@ -16,8 +17,8 @@ def long(name: str) -> str:
 
 async def transcript(process_harness: ProcessHarness) -> list[Message]:
     async with SqliteStore(process_harness.paths.db) as store:
-        (session,) = await store.sessions(limit=10)
-        return [record.message for record in await store.transcript(session.id)]
+        (session,) = await store.read(ListSessions(limit=10))
+        return [record.message for record in await store.read(GetTranscript(session_id=session.id))]
 
 
 async def test_a_gateway_killed_while_it_summarises_keeps_the_history_and_summarises_anew(

@@ -19,6 +19,7 @@ from holdfast.core.ids import PrincipalId, SessionId, TurnId
 from holdfast.core.messages.inbox import Inbound, InboxState
 from holdfast.core.messages.source import Source, build_session_key
 from holdfast.core.messages.transcript import UserMessage
+from holdfast.core.ports.store_commands import AcceptMessage, ResumeTurn
 from holdfast.core.turns.turn import BeginTurn
 from holdfast.gateway.turns.transcript_notes import interruption_note
 from holdfast.store.sqlite.store import SqliteStore
@@ -121,15 +122,17 @@ async def write_twice_interrupted_turn(process_harness: ProcessHarness, *texts: 
     route, session, turn = build_session_key(source), SessionId("s_1"), TurnId("turn_1")
     async with SqliteStore(process_harness.paths.db) as store:
         rows = [
-            await store.accept(
-                Inbound(source=source, event_id=text, message_id=text, text=text),
-                route=route,
-                principal=PrincipalId("simulated:default:ann"),
-                at=1.0,
+            await store.write(
+                AcceptMessage(
+                    inbound=Inbound(source=source, event_id=text, message_id=text, text=text),
+                    route=route,
+                    principal=PrincipalId("simulated:default:ann"),
+                    at=1.0,
+                )
             )
             for text in texts
         ]
-        await store.begin_turn(
+        await store.write(
             BeginTurn(
                 turn_id=turn,
                 session_id=session,
@@ -141,8 +144,10 @@ async def write_twice_interrupted_turn(process_harness: ProcessHarness, *texts: 
             )
         )
         for _ in range(2):
-            await store.resume_turn(
-                turn, session_id=session, note=interruption_note("crash"), at=1.0
+            await store.write(
+                ResumeTurn(
+                    turn_id=turn, session_id=session, note=interruption_note("crash"), at=1.0
+                )
             )
 
 

@@ -31,6 +31,14 @@ from holdfast.core.people.audit import (
     AuditKind,
     actor_of,
 )
+from holdfast.core.ports.store_commands import (
+    PruneAudit,
+    RecordAudit,
+    RecordStop,
+    RenameSession,
+    SuspendSession,
+)
+from holdfast.core.ports.store_queries import ListAudit, ListSessions, VerifyAudit
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
 from holdfast.core.turns.tool import ReplayClass
@@ -197,7 +205,7 @@ async def test_a_stop_by_the_operator_is_audited_in_every_turn_state(
     approval_harness.model.say([call(ReplayClass.SAFE)], [call("shell", RM)], [call("shell", RM)])
     approval_harness.say("look", chat="a")
     await held_tool.wait_until_started(1)
-    (first,) = [row.id for row in await approval_harness.store.sessions(limit=9)]
+    (first,) = [row.id for row in await approval_harness.store.read(ListSessions(limit=9))]
     assert await stop(first, by=OPERATOR)
     assert await stopped() == [OPERATOR]
     approval_harness.say("clean up", chat="b")
@@ -265,7 +273,7 @@ async def test_every_commit_has_a_result_together_with_its_audit_row(
 
 async def test_audit_rows_cannot_be_changed_or_deleted(harness: GatewayHarness) -> None:
     for number in range(3):
-        await harness.store.record_audit(audit_entry(number))
+        await harness.store.write(RecordAudit(entry=audit_entry(number)))
     for statement in (
         "UPDATE audit SET actor = 'nobody'",
         "DELETE FROM audit",
@@ -283,7 +291,9 @@ async def test_actor_names_contain_no_separator_and_are_truncated(harness: Gatew
     source = Source(platform="webhook", chat_id="c", user_id=f"eve, {OPERATOR}")
     named = actor_of(Inbound(source=source, event_id="e", message_id="m", text="hi"))
     assert named == f"webhook:default:eve,{OPERATOR}"
-    await harness.store.record_audit(msgspec.structs.replace(audit_entry(1), actor="x" * 9999))
+    await harness.store.write(
+        RecordAudit(entry=msgspec.structs.replace(audit_entry(1), actor="x" * 9999))
+    )
     (row,) = await audit_rows(harness)
     assert len(row.actor) == 1000
 
@@ -291,26 +301,28 @@ async def test_actor_names_contain_no_separator_and_are_truncated(harness: Gatew
 async def test_the_owner_is_one_actor_on_every_platform(harness: GatewayHarness) -> None:
     """A filter for the operator also finds what was requested on the page."""
     for actor in ("web:default:owner", "api:default:me", OPERATOR, ANN):
-        await harness.store.record_audit(msgspec.structs.replace(audit_entry(1), actor=actor))
+        await harness.store.write(
+            RecordAudit(entry=msgspec.structs.replace(audit_entry(1), actor=actor))
+        )
     assert [row.actor for row in await audit_rows(harness)] == [OPERATOR, OPERATOR, OPERATOR, ANN]
-    assert (await harness.store.verify_audit()).broken == ()
+    assert (await harness.store.read(VerifyAudit())).broken == ()
 
 
 async def test_pruning_removes_old_audit_rows_and_the_chain_stays_valid(
     harness: GatewayHarness,
 ) -> None:
     for number in range(5):
-        await harness.store.record_audit(audit_entry(number))
-    assert await harness.store.prune_audit(before=2.5, at=9.0) == 3
-    assert await harness.store.prune_audit(before=2.5, at=9.0) == 0
+        await harness.store.write(RecordAudit(entry=audit_entry(number)))
+    assert await harness.store.write(PruneAudit(before=2.5, at=9.0)) == 3
+    assert await harness.store.write(PruneAudit(before=2.5, at=9.0)) == 0
     left = await audit_rows(harness)
     assert [row.seq for row in left] == [4, 5, 6]
     assert (left[-1].kind, left[-1].facts) == ("audit.pruned", {"rows": 3, "to": 3})
-    found = await harness.store.verify_audit()
+    found = await harness.store.read(VerifyAudit())
     assert (found.broken, found.rows, found.first, found.head) == ((), 3, 4, left[-1].hash)
-    assert await harness.store.prune_audit(before=9.5, at=10.0) == 3
-    await harness.store.record_audit(audit_entry(11))
-    found = await harness.store.verify_audit()
+    assert await harness.store.write(PruneAudit(before=9.5, at=10.0)) == 3
+    await harness.store.write(RecordAudit(entry=audit_entry(11)))
+    found = await harness.store.read(VerifyAudit())
     assert (found.broken, found.rows, found.first) == ((), 2, 7)
 
 
@@ -318,8 +330,8 @@ async def test_verifying_the_chain_during_pruning_finds_no_gap(
     harness: GatewayHarness,
 ) -> None:
     for number in range(5):
-        await harness.store.record_audit(audit_entry(number))
-    await harness.store.prune_audit(before=2.5, at=9.0)
+        await harness.store.write(RecordAudit(entry=audit_entry(number)))
+    await harness.store.write(PruneAudit(before=2.5, at=9.0))
     begun = partial(
         audit.verify_chain, behind=AuditChainLink(seq=1, hash=b"of a row that is gone"), limit=9
     )
@@ -343,9 +355,9 @@ async def test_tampering_past_the_triggers_is_detected(
     harness: GatewayHarness, tampering: str, found: str
 ) -> None:
     for number in range(3):
-        await harness.store.record_audit(audit_entry(number))
+        await harness.store.write(RecordAudit(entry=audit_entry(number)))
     await harness.store._submit(partial(_tamper, statement=tampering))
-    (broken,) = (await harness.store.verify_audit()).broken
+    (broken,) = (await harness.store.read(VerifyAudit())).broken
     assert broken.startswith(found)
 
 
@@ -374,14 +386,16 @@ async def test_a_deleted_session_loses_its_audited_text_and_keeps_its_rows(
     ran, deleted = await audit_rows(harness)
     assert (ran.words, ran.forgotten, ran.session_id) == (None, True, session)
     assert (deleted.kind, deleted.actor) == ("session.deleted", OPERATOR)
-    found = await harness.store.verify_audit()
+    found = await harness.store.read(VerifyAudit())
     assert (found.broken, found.forgotten) == ((), 1)
 
 
 async def test_audit_rows_can_be_filtered(harness: GatewayHarness) -> None:
     for number in (1, 2, 3):
         words = {"command": f"sleep {number}", "why": f"Ärger {number}"}
-        await harness.store.record_audit(msgspec.structs.replace(audit_entry(number), words=words))
+        await harness.store.write(
+            RecordAudit(entry=msgspec.structs.replace(audit_entry(number), words=words))
+        )
     for filter_, found in (
         (AuditFilter(), [3, 2, 1]),
         (AuditFilter(kind="process"), [3, 2, 1]),
@@ -394,7 +408,7 @@ async def test_audit_rows_can_be_filtered(harness: GatewayHarness) -> None:
         (AuditFilter(session="s", kind="process"), []),
         (AuditFilter(text="SLEEP 3"), [3]),
     ):
-        found_rows = await harness.store.audit(filter_, limit=10)
+        found_rows = await harness.store.read(ListAudit(where=filter_, limit=10))
         assert [row.seq for row in found_rows] == found, filter_
 
 
@@ -402,8 +416,8 @@ async def test_a_failed_write_leaves_no_audit_row(harness: GatewayHarness) -> No
     """K2: the row is undone with the write that it belongs to."""
     acting = harness.store.audited(audit_entry(1))
     with pytest.raises(StoreError):
-        await acting.rename_session("none-such", "x")  # type: ignore[arg-type]  # an id is a str
-    assert not await acting.suspend_one("none-such")  # type: ignore[arg-type]  # as above
+        await acting.write(RenameSession(session_id="none-such", title="x"))  # type: ignore[arg-type]  # an id is a str
+    assert not await acting.write(SuspendSession(session_id="none-such"))  # type: ignore[arg-type]  # as above
     assert await audit_rows(harness) == []
 
 
@@ -474,7 +488,9 @@ async def test_account_changes_messages_and_gateway_stops_are_audited(
     )
     order = StopOrder(kind=StopKind.RESTART, by=StopRequester.PAGE, at=5.0)
     for parked in (0, 1):
-        await harness.store.record_stop(StopRow(id="r1", order=order, version="1", parked=parked))
+        await harness.store.write(
+            RecordStop(row=StopRow(id="r1", order=order, version="1", parked=parked))
+        )
     found = [(row.kind, row.actor, row.subject) for row in await audit_rows(harness)]
     assert found == [
         ("account.paused", OPERATOR, "simulated:default"),

@@ -8,6 +8,7 @@ from tests.support.pairing import request_code
 from holdfast.core.config.versions import ConfigSource, NewConfigVersion
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.people.approval import OPERATOR
+from holdfast.core.ports.store_commands import RequeueDelivery
 from holdfast.testing.simulated.events import Faults
 
 EVE = "simulated:default:eve"
@@ -42,7 +43,7 @@ async def test_a_resent_delivery_is_audited(harness: GatewayHarness) -> None:
     harness.model.say("hello")
     harness.say("hi")
     failed = await wait_for_only_delivery(harness, DeliveryState.FAILED)
-    assert await harness.store.requeue_delivery("none-such", at=1.0) is None  # type: ignore[arg-type]  # an id is a str
+    assert await harness.store.write(RequeueDelivery(delivery_id="none-such", at=1.0)) is None  # type: ignore[arg-type]  # an id is a str
     await resend_delivery(harness, failed)
     (row,) = await audit_rows(harness)
     assert (row.kind, row.actor, row.subject) == ("delivery.retried", OPERATOR, failed.id)
@@ -61,8 +62,8 @@ async def test_a_new_configuration_is_audited_with_its_version(
         changed=("agent.reasoning", "prices.x"),
         signature="1",
     )
-    number = await harness.store.save_configuration(new)
-    assert await harness.store.save_configuration(new) == number
+    number = await harness.store.write(new)
+    assert await harness.store.write(new) == number
     found = await audit_rows(harness, "configuration")
     assert (found[-1].actor, found[-1].subject) == (OPERATOR, str(number))
     keys = "agent.reasoning, prices.x"

@@ -18,6 +18,13 @@ from holdfast.core.messages.outbox import DeliveryState, Outbound, Receipt
 from holdfast.core.messages.transcript import ToolMessage, ToolOutcome, UserMessage
 from holdfast.core.ports.capabilities import Capabilities
 from holdfast.core.ports.platform import Intake
+from holdfast.core.ports.store_queries import (
+    CountInbox,
+    CountOutbox,
+    GetRouteSession,
+    ListOpenTurns,
+    ListUndelivered,
+)
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.agents.cache import AgentCache
 from holdfast.gateway.app import Gateway
@@ -130,7 +137,7 @@ async def test_a_receipt_that_cannot_be_saved_is_retried_and_nothing_is_resent(
     refusing_harness.say("hello")
 
     async def is_sent() -> bool:
-        return (await refusing_harness.store.outbox_counts())[DeliveryState.SENT] == 1
+        return (await refusing_harness.store.read(CountOutbox()))[DeliveryState.SENT] == 1
 
     await until(is_sent)
     assert await refusing_harness.texts(1) == ["once"]
@@ -143,7 +150,7 @@ async def test_a_message_that_commits_while_the_gateway_stops_is_left_to_the_nex
     store, gateway = refusing_harness.refusing_store, refusing_harness.gateway
     store.accepting.clear()
     accepting = asyncio.create_task(refusing_harness.accept("late"))
-    while not (await store.inbox_counts())[InboxState.QUEUED]:
+    while not (await store.read(CountInbox()))[InboxState.QUEUED]:
         await asyncio.sleep(0.01)
 
     async def late() -> None:
@@ -169,7 +176,7 @@ async def test_a_command_that_commits_after_the_last_phase_is_left_to_the_next_s
     store = refusing_harness.refusing_store
     store.accepting.clear()
     accepting = asyncio.create_task(refusing_harness.accept("/status"))
-    while not (await store.inbox_counts())[InboxState.QUEUED]:
+    while not (await store.read(CountInbox()))[InboxState.QUEUED]:
         await asyncio.sleep(0.01)
     await refusing_harness.running.__aexit__()
     store.accepting.set()
@@ -188,7 +195,7 @@ async def test_a_delivery_queued_after_the_outbox_closed_is_sent_by_the_next_sta
     harness.say("/status")
 
     async def is_answered() -> bool:
-        return (await harness.store.inbox_counts())[InboxState.ANSWERED] == 1
+        return (await harness.store.read(CountInbox()))[InboxState.ANSWERED] == 1
 
     await until(is_answered)
     assert len(harness.gateway.outbox) == 0
@@ -306,9 +313,9 @@ async def test_a_start_that_fails_leaves_nothing_running(
     await refusing_harness.model.wait_for_request(2)
 
     async def is_prepared() -> bool:
-        undelivered = await refusing_harness.store.undelivered_rows()
+        undelivered = await refusing_harness.store.read(ListUndelivered())
         return bool(undelivered) and [
-            t.rows[0].id for t in await refusing_harness.store.open_turns()
+            t.rows[0].id for t in await refusing_harness.store.read(ListOpenTurns())
         ] == [interrupted.row.id]
 
     await until(is_prepared)
@@ -423,4 +430,6 @@ async def test_a_message_while_new_waits_for_the_store_belongs_to_the_new_sessio
     second = await refusing_harness.end_of(await refusing_harness.accept("two"))
     await refusing_harness.end_of(new)
     assert second.session_id != first.session_id
-    assert await refusing_harness.store.route(new.row.route) == second.session_id
+    assert (
+        await refusing_harness.store.read(GetRouteSession(key=new.row.route)) == second.session_id
+    )

@@ -25,6 +25,17 @@ from holdfast.core.messages.transcript import (
     ToolOutcome,
     UserMessage,
 )
+from holdfast.core.ports.store_queries import (
+    GetSession,
+    GetSubagent,
+    GetSubagentsUsage,
+    GetTranscript,
+    GetTurn,
+    ListApprovals,
+    ListSessions,
+    ListSteps,
+    ListSubagentsBelow,
+)
 from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.core.turns.subagent import SubagentKind
 from holdfast.core.turns.tool import ReplayClass
@@ -71,7 +82,7 @@ async def results(harness: GatewayHarness, session_id: SessionId) -> list[ToolMe
 
 
 async def parent_session(harness: GatewayHarness) -> SessionId:
-    (session,) = await harness.store.sessions(limit=10)
+    (session,) = await harness.store.read(ListSessions(limit=10))
     return session.id
 
 
@@ -105,18 +116,18 @@ async def test_a_subagent_has_its_own_turn_and_its_usage_counts_for_its_parent(
     model_for(harness, "begin").say([call("delegate", tasks("look"))], "done")
     end = await harness.end_of(await harness.accept("begin"))
     assert end.session_id is not None
-    [subagent] = await harness.store.subagents_below(end.session_id)
-    [record, *_] = await harness.store.transcript(subagent.session_id)
+    [subagent] = await harness.store.read(ListSubagentsBelow(session_id=end.session_id))
+    [record, *_] = await harness.store.read(GetTranscript(session_id=subagent.session_id))
     assert record.turn_id is not None
-    assert [step.kind for step in await harness.store.steps(record.turn_id)] == [
+    assert [step.kind for step in await harness.store.read(ListSteps(turn_id=record.turn_id))] == [
         "model",
         "tool",
         "model",
     ]
-    assert await harness.store.subagents_usage(end.session_id) == USAGE + USAGE
+    assert await harness.store.read(GetSubagentsUsage(session_id=end.session_id)) == USAGE + USAGE
     assert (subagent.parent, subagent.depth) == (end.session_id, 1)
     await wait_for_idle_lanes(harness, until)
-    session = await harness.store.session(subagent.session_id)
+    session = await harness.store.read(GetSession(session_id=subagent.session_id))
     assert session is not None
     assert session.ended_at is not None
 
@@ -127,8 +138,8 @@ async def test_subagents_are_not_listed_as_conversations(
     model_for(harness, "look").say("seen")
     model_for(harness, "begin").say([call("delegate", tasks("look"))], "done")
     end = await harness.end_of(await harness.accept("begin"))
-    assert [row.id for row in await harness.store.sessions(limit=10)] == [end.session_id]
-    listed = await harness.store.sessions(limit=10, include_subagents=True)
+    assert [row.id for row in await harness.store.read(ListSessions(limit=10))] == [end.session_id]
+    listed = await harness.store.read(ListSessions(limit=10, include_subagents=True))
     assert len(listed) == 2
 
 
@@ -229,9 +240,15 @@ async def test_the_deepest_subagents_cannot_delegate(harness: GatewayHarness, ca
     assert "delegate" in {tool.name for tool in subagent.tools}
     assert "delegate" not in {tool.name for tool in nested_subagent.tools}
     assert end.session_id is not None
-    depths = [subagent.depth for subagent in await harness.store.subagents_below(end.session_id)]
+    depths = [
+        subagent.depth
+        for subagent in await harness.store.read(ListSubagentsBelow(session_id=end.session_id))
+    ]
     assert depths == [1, 2]
-    assert await harness.store.subagents_usage(end.session_id) == USAGE + USAGE + USAGE
+    assert (
+        await harness.store.read(GetSubagentsUsage(session_id=end.session_id))
+        == USAGE + USAGE + USAGE
+    )
 
 
 async def test_a_subagent_has_its_own_step_budget(harness: GatewayHarness, call: Call) -> None:
@@ -255,7 +272,7 @@ async def test_stop_ends_the_subagents_that_a_turn_waits_for(
     accepted = await harness.accept("begin")
     await held_tool.wait_until_started(1)
     parent = await parent_session(harness)
-    [subagent] = await harness.store.subagents_below(parent)
+    [subagent] = await harness.store.read(ListSubagentsBelow(session_id=parent))
     await harness.accept("/stop")
     assert (await harness.end_of(accepted)).state is InboxState.SUPERSEDED
     await wait_for_idle_lanes(harness, until)
@@ -268,9 +285,9 @@ async def test_stop_ends_the_subagents_that_a_turn_waits_for(
 
 
 async def turn_state(harness: GatewayHarness, session_id: SessionId) -> TurnState:
-    record = (await harness.store.transcript(session_id))[-1]
+    record = (await harness.store.read(GetTranscript(session_id=session_id)))[-1]
     assert record.turn_id is not None
-    turn = await harness.store.turn(record.turn_id)
+    turn = await harness.store.read(GetTurn(turn_id=record.turn_id))
     assert turn is not None
     return turn.state
 
@@ -439,7 +456,7 @@ async def test_subagents_survive_a_crash_and_their_parent_gets_each_result_once(
     [result] = await results(harness, parent)
     assert result.text == "[1] quick\nwas quick\n\n[2] slow\nwas slow"
     assert len(quick.requests) == 1
-    assert len(await harness.store.subagents_below(parent)) == 2
+    assert len(await harness.store.read(ListSubagentsBelow(session_id=parent))) == 2
     await wait_for_idle_lanes(harness, until)
     assert await harness.ledger() == {"answered": 3}
 
@@ -510,12 +527,12 @@ async def test_deleting_a_conversation_deletes_its_subagents(
     await harness.accept("begin")
     await work.wait_for_request(1)
     parent = await parent_session(harness)
-    [subagent] = await harness.store.subagents_below(parent)
+    [subagent] = await harness.store.read(ListSubagentsBelow(session_id=parent))
     gateway = harness.gateway
     await teardown.delete_session(gateway.services, gateway.lanes, gateway.teardown, parent)
     await wait_for_idle_lanes(harness, until)
-    assert await harness.store.session(subagent.session_id) is None
-    assert await harness.store.subagent(subagent.session_id) is None
+    assert await harness.store.read(GetSession(session_id=subagent.session_id)) is None
+    assert await harness.store.read(GetSubagent(session_id=subagent.session_id)) is None
     assert await harness.ledger() == {}
 
 
@@ -527,7 +544,7 @@ async def test_subagents_use_the_model_of_their_conversation(
     await harness.end_of(await harness.accept("/model other"))
     end = await harness.end_of(await harness.accept("begin"))
     assert end.session_id is not None
-    [subagent] = await harness.store.subagents_below(end.session_id)
+    [subagent] = await harness.store.read(ListSubagentsBelow(session_id=end.session_id))
     replies = [m for m in await harness.transcript(subagent.session_id)]
     assert [m.model for m in replies if isinstance(m, AssistantMessage)] == ["other"]
 
@@ -576,7 +593,7 @@ async def test_a_result_after_new_names_its_earlier_conversation(
     await harness.end_of(await harness.accept("begin"))
     await work.wait_for_request(1)
     parent = await parent_session(harness)
-    [subagent] = await harness.store.subagents_below(parent)
+    [subagent] = await harness.store.read(ListSubagentsBelow(session_id=parent))
     await harness.end_of(await harness.accept("/new"))
     outbound = Outbound(
         delivery_id=DeliveryId("dlv_x"),
@@ -658,4 +675,4 @@ async def test_stop_ends_a_subagent_that_waits_for_approval(
     guarded_harness.say("/stop")
     await wait_for_idle_lanes(guarded_harness, until)
     assert await guarded_harness.ledger() == {"superseded": 2, "answered": 1}
-    assert await guarded_harness.store.approvals(limit=5, pending=True) == []
+    assert await guarded_harness.store.read(ListApprovals(limit=5, pending=True)) == []

@@ -44,7 +44,7 @@ class FakeReloader:
         home = self.config.home
         self.config = load(home, {})
         text = (home / "holdfast.toml").read_text()
-        number = await self.store.save_configuration(
+        number = await self.store.write(
             NewConfigVersion(
                 at=1.0, by=by, source=source, text=text, signature=self.config.signature
             )

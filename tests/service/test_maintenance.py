@@ -13,6 +13,7 @@ from tests.faults.backup_homes import leave_in_wal, make_backup, make_home
 from holdfast.core.config.settings import BackupSettings
 from holdfast.core.errors import HoldfastError, StoreDamaged
 from holdfast.core.ops.status import BackupStatus
+from holdfast.core.ports.store_commands import SetMeta
 from holdfast.service.maintenance import BackupCommand, BackupScheduler, Maintenance
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system.lock import HomeLock
@@ -238,7 +239,7 @@ async def test_a_store_is_checked_after_an_unclean_stop(
     """K3: in the background, after an unclean stop; damage stops the writing."""
     path = tmp_path / "state.db"
     async with SqliteStore(path) as store:
-        await store.set_meta("key", "value")
+        await store.write(SetMeta(key="key", value="value"))
     if damaged:
         body = path.read_bytes()
         path.write_bytes(body[:-8192] + b"\xff" * 8192)
@@ -257,6 +258,6 @@ async def test_a_store_is_checked_after_an_unclean_stop(
         assert ("is damaged" in caplog.text) == damaged
         if damaged:
             with pytest.raises(StoreDamaged):
-                await store.set_meta("after", "x")
+                await store.write(SetMeta(key="after", value="x"))
         else:
-            await store.set_meta("after", "x")
+            await store.write(SetMeta(key="after", value="x"))

@@ -18,6 +18,7 @@ from holdfast.core.config.versions import ConfigSource, ConfigStatus, NewConfigV
 from holdfast.core.messages.outbox import Address
 from holdfast.core.ops.status import GatewaySnapshot, ProblemLevel, StatusReport
 from holdfast.core.people.audit import GATEWAY_ACTOR, AuditFilter
+from holdfast.core.ports.store_queries import ListAudit, ListConfigurations
 from holdfast.core.secrets import Secret
 from holdfast.models.pool import ModelPool
 from holdfast.server.status.problems import find_problems
@@ -115,7 +116,7 @@ async def test_a_changed_file_becomes_active_under_a_new_version_number(
     assert services.settings.agent.max_steps == 7
     again = await reload_harness.reloader.reload(by="a test", source=ConfigSource.FILE)
     assert (again.number, again.changed) == (2, ())
-    versions = await reload_harness.harness.store.configurations(limit=10)
+    versions = await reload_harness.harness.store.read(ListConfigurations(limit=10))
     assert [(each.number, each.by, each.source) for each in versions] == [
         (2, "a test", ConfigSource.RELOAD),
         (1, "start", ConfigSource.START),
@@ -135,14 +136,14 @@ async def test_a_change_right_after_the_start_does_not_hide_the_initial_version(
         text=f"{INITIAL_TOML}[agent]\nmax_steps = 3\n",
         signature="of an earlier life",
     )
-    await store.save_configuration(before)
+    await store.write(before)
     reloader.status = ConfigStatus()  # nothing is stored yet, as in a process that just began
     await reload_harness.reload("[agent]\nmax_steps = 7\n")
-    changed, began = await store.configurations(limit=2)
+    changed, began = await store.read(ListConfigurations(limit=2))
     assert (changed.source, changed.changed) == (ConfigSource.RELOAD, ("agent.max_steps",))
     assert (began.source, began.changed) == (ConfigSource.START, ("agent.max_steps",))
     assert (began.text, began.by) == (INITIAL_TOML, "the file, changed before this start")
-    *_, row = await store.audit(AuditFilter(kind="configuration"), limit=2)
+    *_, row = await store.read(ListAudit(where=AuditFilter(kind="configuration"), limit=2))
     assert (row.actor, row.facts["by"], row.facts["keys"]) == (
         GATEWAY_ACTOR,
         "the file, changed before this start",
@@ -197,7 +198,7 @@ async def test_anything_in_place_of_the_file_is_a_problem_of_the_file_alone(
         await reloader.reload_and_log(by="the file", source=ConfigSource.FILE)
         assert problem in reloader.status.problem
     assert reload_harness.harness.gateway.services.settings.agent.max_steps == 7
-    assert len(await reload_harness.harness.store.configurations(limit=10)) == 2
+    assert len(await reload_harness.harness.store.read(ListConfigurations(limit=10))) == 2
 
 
 async def test_a_refused_write_of_the_file_leaves_no_problem_behind(

@@ -202,7 +202,7 @@ class Home(Environment):
         """Pause every job: while one is due, the gateway never becomes idle."""
         for job in self.jobs():
             change = JobChange(job_id=job.id, kind=JobChangeKind.PAUSE)
-            await self._require_run().store.change_job(change)
+            await self._require_run().store.write(change)
 
     def _answer_and_release(self) -> None:
         for number, request in enumerate(list(self._require_run().model.pending)):

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
+from holdfast.store.sqlite.store_reader import SqliteStoreReader
+from holdfast.store.sqlite.store_writer import SqliteStoreWriter
 
 from holdfast.core.crash_points import no_crash
 from holdfast.core.errors import StoreError, TransientStoreError
 from holdfast.store.sqlite.connection import open_reader, open_writer
 from holdfast.store.sqlite.reader import ReaderThread
-from holdfast.store.sqlite.store_reader import SqliteStoreReader
-from holdfast.store.sqlite.store_writer import SqliteStoreWriter
 from holdfast.store.sqlite.worker import StoreRequest
 from holdfast.store.sqlite.writer import WriterThread
 from holdfast.store.sqlite.writes import (

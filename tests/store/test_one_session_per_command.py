@@ -8,6 +8,8 @@ from tests.support.gateway_harness import Call, GatewayHarness, Until
 from tests.support.session_tracking_store import SessionTrackingStore
 
 from holdfast.core.ids import SessionId, SessionKey
+from holdfast.core.ports.store_commands import OpenSession
+from holdfast.core.ports.store_queries import ListOpenTurns, ListSessions
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.sessions import teardown
 
@@ -23,7 +25,7 @@ async def test_a_command_touches_one_session(
         return opened[-1]
 
     async def is_open() -> bool:
-        return bool(await harness.store.open_turns())
+        return bool(await harness.store.read(ListOpenTurns()))
 
     await harness.stop()
     harness.open_store, harness.extra_tools, harness.judge = (
@@ -54,7 +56,7 @@ async def test_a_command_touches_one_session(
     await harness.start()
     await harness.sent(13)
     gateway = harness.gateway
-    for session in await harness.store.sessions(limit=10):
+    for session in await harness.store.read(ListSessions(limit=10)):
         await teardown.delete_session(gateway.services, gateway.lanes, gateway.teardown, session.id)
 
     assert {
@@ -72,7 +74,9 @@ async def test_the_tracking_store_detects_a_command_that_touches_two_sessions(
     store = SessionTrackingStore(tmp_path / "state.db")
     async with store:
         for name in ("one", "two"):
-            await store.open_session(SessionId(name), route=SessionKey(name), at=1.0)
+            await store.write(
+                OpenSession(session_id=SessionId(name), route=SessionKey(name), at=1.0)
+            )
         assert _of_several([store]) == set()
         await store._submit(_rename_all)
         assert _of_several([store]) == {"test_one_session_per_command._rename_all"}

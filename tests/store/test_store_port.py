@@ -30,6 +30,41 @@ from holdfast.core.messages.transcript import (
     UserMessage,
 )
 from holdfast.core.ports.store import Store
+from holdfast.core.ports.store_commands import (
+    AcceptMessage,
+    AddDeliveries,
+    BeginAttempt,
+    EndRunner,
+    RecordBusyDecision,
+    RecordCallResult,
+    RecordCallsStarted,
+    RecordReply,
+    RecordSteer,
+    ResumeTurn,
+    SaveProcess,
+    SaveRunner,
+    SettleDelivery,
+)
+from holdfast.core.ports.store_queries import (
+    CountInbox,
+    CountOutbox,
+    GetCursor,
+    GetInboxRow,
+    GetMeta,
+    GetRouteSession,
+    GetSession,
+    GetTranscript,
+    GetTurn,
+    GetWorkload,
+    ListDeliveriesForMessage,
+    ListOpenTurns,
+    ListProcesses,
+    ListQueuedMessages,
+    ListRunners,
+    ListSessions,
+    ListSteps,
+    ListUndelivered,
+)
 from holdfast.core.sessions.session import CommandEffect, ProcessRow, RunnerRow
 from holdfast.core.turns.turn import StepKind, TurnState, Usage
 from holdfast.store.sqlite.store import SqliteStore
@@ -68,15 +103,15 @@ async def test_an_accepted_message_is_queued_as_it_came(store: Store, chat: Stor
         instructions="short",
         cursor=Cursor(name="offset", value="41"),
     )
-    accepted = await store.accept(
-        inbound, route=SessionKey("r"), principal=PrincipalId("p"), at=1.5
+    accepted = await store.write(
+        AcceptMessage(inbound=inbound, route=SessionKey("r"), principal=PrincipalId("p"), at=1.5)
     )
     assert not accepted.duplicate
     assert accepted.route_session is None
     assert accepted.row.inbound == inbound
-    assert await store.inbox_row(accepted.row.id) == accepted.row
-    assert await store.queued_messages() == [accepted.row]
-    assert await store.cursor("sim", "default", "offset") == "41"
+    assert await store.read(GetInboxRow(inbox_id=accepted.row.id)) == accepted.row
+    assert await store.read(ListQueuedMessages()) == [accepted.row]
+    assert await store.read(GetCursor(platform="sim", account="default", name="offset")) == "41"
 
 
 async def test_a_repeated_event_is_accepted_once(store: Store, chat: StoreChat) -> None:
@@ -85,8 +120,8 @@ async def test_a_repeated_event_is_accepted_once(store: Store, chat: StoreChat) 
     again = await chat.say("changed", event_id="e", cursor=Cursor(name="offset", value="2"))
     assert again.duplicate
     assert again.row == first.row
-    assert await store.cursor("sim", "default", "offset") == "1"
-    assert (await store.inbox_counts())[InboxState.QUEUED] == 1
+    assert await store.read(GetCursor(platform="sim", account="default", name="offset")) == "1"
+    assert (await store.read(CountInbox()))[InboxState.QUEUED] == 1
 
 
 async def test_the_same_event_id_on_another_account_is_another_event(store: Store) -> None:
@@ -97,8 +132,10 @@ async def test_the_same_event_id_on_another_account_is_another_event(store: Stor
         inbound = Inbound(source=source, event_id="e", message_id="m", text="hi")
         ids.append(
             (
-                await store.accept(
-                    inbound, route=SessionKey("r"), principal=PrincipalId("p"), at=1.0
+                await store.write(
+                    AcceptMessage(
+                        inbound=inbound, route=SessionKey("r"), principal=PrincipalId("p"), at=1.0
+                    )
                 )
             ).row.id
         )
@@ -108,12 +145,16 @@ async def test_the_same_event_id_on_another_account_is_another_event(store: Stor
 async def test_a_decision_binds_a_queued_row(store: Store, chat: StoreChat) -> None:
     """G4: the decision is persisted with the session it was made for."""
     row = await chat.say()
-    await store.record_busy_decision(row.row.id, session_id=SESSION, decision=BusyMode.QUEUE)
-    (queued,) = await store.queued_messages()
+    await store.write(
+        RecordBusyDecision(inbox_id=row.row.id, session_id=SESSION, decision=BusyMode.QUEUE)
+    )
+    (queued,) = await store.read(ListQueuedMessages())
     assert (queued.session_id, queued.decision) == ("s", BusyMode.QUEUE)
     await chat.begin_turn(row)
     with pytest.raises(StoreError, match="not queued"):
-        await store.record_busy_decision(row.row.id, session_id=SESSION, decision=BusyMode.STEER)
+        await store.write(
+            RecordBusyDecision(inbox_id=row.row.id, session_id=SESSION, decision=BusyMode.STEER)
+        )
 
 
 async def test_a_turn_begins_with_session_route_messages_and_rows(
@@ -122,15 +163,15 @@ async def test_a_turn_begins_with_session_route_messages_and_rows(
     """H1, A4: one commit; the prompt is frozen with the session."""
     row = await chat.say("hello")
     await chat.begin_turn(row, prompt="be kind")
-    session = await store.session(SESSION)
+    session = await store.read(GetSession(session_id=SESSION))
     assert session is not None
     assert (session.prompt, session.route, session.messages) == ("be kind", ROUTE, 1)
     assert (session.interruptions, session.suspended, session.ended_at) == (0, False, None)
-    assert await store.route(ROUTE) == "s"
+    assert await store.read(GetRouteSession(key=ROUTE)) == "s"
     assert (await chat.say()).route_session == "s"
-    (record,) = await store.transcript(SESSION)
+    (record,) = await store.read(GetTranscript(session_id=SESSION))
     assert (record.seq, record.turn_id, record.message) == (1, "t", UserMessage(text="hello"))
-    running = await store.inbox_row(row.row.id)
+    running = await store.read(GetInboxRow(inbox_id=row.row.id))
     assert running is not None
     assert (running.state, running.session_id, running.turn_id) == ("running", "s", "t")
 
@@ -138,9 +179,9 @@ async def test_a_turn_begins_with_session_route_messages_and_rows(
 async def test_the_first_prompt_of_a_session_is_kept(store: Store, chat: StoreChat) -> None:
     """A4: byte-identical across turns."""
     await chat.begin_turn(turn="t1", prompt="first")
-    await store.end_turn(chat.turn_end(turn="t1"))
+    await store.write(chat.turn_end(turn="t1"))
     await chat.begin_turn(turn="t2", prompt="second")
-    session = await store.session(SESSION)
+    session = await store.read(GetSession(session_id=SESSION))
     assert session is not None
     assert session.prompt == "first"
 
@@ -150,7 +191,7 @@ async def test_a_session_has_one_open_turn(store: Store, chat: StoreChat) -> Non
     await chat.begin_turn(turn="t1")
     with pytest.raises(StoreError, match="open turn"):
         await chat.begin_turn(turn="t2", session="s")
-    assert await store.turn(TurnId("t2")) is None
+    assert await store.read(GetTurn(turn_id=TurnId("t2"))) is None
     await chat.begin_turn(turn="t3", session="another", route="r2")
 
 
@@ -160,7 +201,7 @@ async def test_a_turn_does_not_take_over_the_route_of_another_session(
     """G4: a late turn of the old session leaves the route with the new one."""
     await chat.begin_turn(turn="t1", session="new")
     await chat.begin_turn(turn="t2", session="old")
-    assert await store.route(ROUTE) == "new"
+    assert await store.read(GetRouteSession(key=ROUTE)) == "new"
 
 
 async def test_a_suspended_session_loses_its_route_to_the_next(
@@ -169,16 +210,18 @@ async def test_a_suspended_session_loses_its_route_to_the_next(
     """F4, F7: its route is free, its count is reset, its history stays."""
     row = await chat.say()
     await chat.begin_turn(row)
-    await store.resume_turn(TURN, session_id=SESSION, note=NoteMessage(text="cut"), at=3.0)
+    await store.write(
+        ResumeTurn(turn_id=TURN, session_id=SESSION, note=NoteMessage(text="cut"), at=3.0)
+    )
     end = chat.turn_end(row, state=InboxState.FAILED, turn_state=TurnState.FAILED)
     await store.end_turn_and_suspend(end)
-    session = await store.session(SESSION)
+    session = await store.read(GetSession(session_id=SESSION))
     assert session is not None
     assert (session.suspended, session.interruptions, session.messages) == (True, 0, 2)
     later = await chat.say()
     assert later.route_session is None
     await chat.begin_turn(later, turn="t2", session="fresh")
-    assert await store.route(ROUTE) == "fresh"
+    assert await store.read(GetRouteSession(key=ROUTE)) == "fresh"
 
 
 async def test_every_step_is_saved_in_order(store: Store, chat: StoreChat) -> None:
@@ -191,29 +234,35 @@ async def test_every_step_is_saved_in_order(store: Store, chat: StoreChat) -> No
         model="m",
     )
     used = Usage(input_tokens=10, output_tokens=2)
-    await store.record_reply(TURN, message=asked, usage=used, session_id=SESSION, at=3.0)
-    await store.record_started(TURN, call_ids=[CallId("c1")], session_id=SESSION, at=3.0)
+    await store.write(
+        RecordReply(turn_id=TURN, message=asked, usage=used, session_id=SESSION, at=3.0)
+    )
+    await store.write(
+        RecordCallsStarted(turn_id=TURN, call_ids=[CallId("c1")], session_id=SESSION, at=3.0)
+    )
     result = ToolMessage(call_id=CallId("c1"), name="terminal", text="done")
-    await store.record_finished(TURN, message=result, session_id=SESSION, at=3.0)
+    await store.write(RecordCallResult(turn_id=TURN, message=result, session_id=SESSION, at=3.0))
     steer_message = UserMessage(text="and quickly")
-    await store.record_steer(
-        TURN, inbox_id=steer.row.id, message=steer_message, session_id=SESSION, at=3.0
+    await store.write(
+        RecordSteer(
+            turn_id=TURN, inbox_id=steer.row.id, message=steer_message, session_id=SESSION, at=3.0
+        )
     )
     final = AssistantMessage(text="did it")
     whole = Usage(input_tokens=25, output_tokens=5)
-    await store.end_turn(chat.turn_end(row, messages=(final,), usage=whole))
+    await store.write(chat.turn_end(row, messages=(final,), usage=whole))
 
-    messages = [record.message for record in await store.transcript(SESSION)]
+    messages = [record.message for record in await store.read(GetTranscript(session_id=SESSION))]
     assert messages == [UserMessage(text="do it"), asked, result, steer_message, final]
-    steps = await store.steps(TURN)
+    steps = await store.read(ListSteps(turn_id=TURN))
     assert [step.kind for step in steps] == ["model", "tool", "steer", "model"]
     assert [step.message_seq for step in steps] == [2, 3, 4, 5]
     assert [step.call_id for step in steps] == [None, "c1", None, None]
     assert steps[-1].usage == Usage(input_tokens=15, output_tokens=3)
-    turn = await store.turn(TURN)
+    turn = await store.read(GetTurn(turn_id=TURN))
     assert turn is not None
     assert (turn.state, turn.usage, turn.ended_at) == (TurnState.ANSWERED, whole, 3.0)
-    steered = await store.inbox_row(steer.row.id)
+    steered = await store.read(GetInboxRow(inbox_id=steer.row.id))
     assert steered is not None
     assert (steered.state, steered.turn_id, steered.merged_into) == ("merged", "t", None)
 
@@ -225,22 +274,28 @@ async def test_an_open_turn_has_all_that_a_resume_needs(store: Store, chat: Stor
     used = Usage(input_tokens=3, cached_tokens=2)
     for number in range(2):
         message = AssistantMessage(text=f"step {number}")
-        await store.record_reply(TURN, session_id=SESSION, message=message, usage=used, at=3.0)
-    await store.record_started(
-        TURN, session_id=SESSION, call_ids=[CallId("c1"), CallId("c2")], at=3.0
+        await store.write(
+            RecordReply(turn_id=TURN, session_id=SESSION, message=message, usage=used, at=3.0)
+        )
+    await store.write(
+        RecordCallsStarted(
+            turn_id=TURN, session_id=SESSION, call_ids=[CallId("c1"), CallId("c2")], at=3.0
+        )
     )
-    await store.record_started(TURN, session_id=SESSION, call_ids=[CallId("c2")], at=3.5)
+    await store.write(
+        RecordCallsStarted(turn_id=TURN, session_id=SESSION, call_ids=[CallId("c2")], at=3.5)
+    )
     result = ToolMessage(call_id=CallId("c1"), name="read", text="x", outcome=ToolOutcome.ERROR)
-    await store.record_finished(TURN, session_id=SESSION, message=result, at=4.0)
+    await store.write(RecordCallResult(turn_id=TURN, session_id=SESSION, message=result, at=4.0))
 
-    (open_turn,) = await store.open_turns()
+    (open_turn,) = await store.read(ListOpenTurns())
     assert open_turn.turn.id == "t"
     assert [row.id for row in open_turn.rows] == [row.row.id for row in rows]
     assert open_turn.started_calls == {"c2"}
     assert open_turn.usage == Usage(input_tokens=6, cached_tokens=4)
     assert open_turn.model_steps == 2
-    assert len(await store.steps(TURN)) == 4
-    assert await store.queued_messages() == []
+    assert len(await store.read(ListSteps(turn_id=TURN))) == 4
+    assert await store.read(ListQueuedMessages()) == []
 
 
 async def test_a_resumed_turn_counts_an_interruption_and_a_reply_clears_it(
@@ -249,14 +304,16 @@ async def test_a_resumed_turn_counts_an_interruption_and_a_reply_clears_it(
     """F6, F7: the note is a record of its own; a completed turn clears the counter."""
     await chat.begin_turn()
     note = NoteMessage(text="[System note: a restart cut the last turn]")
-    await store.resume_turn(TURN, session_id=SESSION, note=note, at=3.0)
-    session = await store.session(SESSION)
+    await store.write(ResumeTurn(turn_id=TURN, session_id=SESSION, note=note, at=3.0))
+    session = await store.read(GetSession(session_id=SESSION))
     assert session is not None
     assert session.interruptions == 1
-    assert [record.message for record in await store.transcript(SESSION)] == [note]
-    assert [step.kind for step in await store.steps(TURN)] == [StepKind.NOTE]
-    await store.end_turn(chat.turn_end())
-    session = await store.session(SESSION)
+    assert [record.message for record in await store.read(GetTranscript(session_id=SESSION))] == [
+        note
+    ]
+    assert [step.kind for step in await store.read(ListSteps(turn_id=TURN))] == [StepKind.NOTE]
+    await store.write(chat.turn_end())
+    session = await store.read(GetSession(session_id=SESSION))
     assert session is not None
     assert session.interruptions == 0
 
@@ -266,9 +323,11 @@ async def test_an_unanswered_turn_keeps_its_interruption_count(
 ) -> None:
     """F7: only a completed turn clears the counter."""
     await chat.begin_turn()
-    await store.resume_turn(TURN, session_id=SESSION, note=NoteMessage(text="cut"), at=3.0)
-    await store.end_turn(chat.turn_end(turn_state=TurnState.INTERRUPTED))
-    session = await store.session(SESSION)
+    await store.write(
+        ResumeTurn(turn_id=TURN, session_id=SESSION, note=NoteMessage(text="cut"), at=3.0)
+    )
+    await store.write(chat.turn_end(turn_state=TurnState.INTERRUPTED))
+    session = await store.read(GetSession(session_id=SESSION))
     assert session is not None
     assert session.interruptions == 1
 
@@ -279,18 +338,22 @@ async def test_the_end_of_a_turn_closes_its_open_calls(store: Store, chat: Store
     asked = AssistantMessage(
         calls=tuple(ToolCall(id=CallId(each), name="x", arguments="{}") for each in ("c1", "c2"))
     )
-    await store.record_reply(TURN, session_id=SESSION, message=asked, usage=Usage(), at=3.0)
-    await store.record_started(
-        TURN, session_id=SESSION, call_ids=[CallId("c1"), CallId("c2")], at=3.0
+    await store.write(
+        RecordReply(turn_id=TURN, session_id=SESSION, message=asked, usage=Usage(), at=3.0)
+    )
+    await store.write(
+        RecordCallsStarted(
+            turn_id=TURN, session_id=SESSION, call_ids=[CallId("c1"), CallId("c2")], at=3.0
+        )
     )
     cut = ToolMessage(
         call_id=CallId("c1"), name="x", text="cancelled", outcome=ToolOutcome.CANCELLED
     )
-    await store.end_turn(chat.turn_end(messages=(cut,), turn_state=TurnState.INTERRUPTED))
-    steps = (await store.steps(TURN))[1:]
+    await store.write(chat.turn_end(messages=(cut,), turn_state=TurnState.INTERRUPTED))
+    steps = (await store.read(ListSteps(turn_id=TURN)))[1:]
     assert [(step.call_id, step.message_seq) for step in steps] == [("c1", 2), ("c2", None)]
     assert all(step.finished_at == 3.0 for step in steps)
-    assert await store.open_turns() == []
+    assert await store.read(ListOpenTurns()) == []
 
 
 async def test_the_end_of_a_turn_has_no_result_of_a_call_that_was_never_saved(
@@ -301,50 +364,58 @@ async def test_the_end_of_a_turn_has_no_result_of_a_call_that_was_never_saved(
     cut = ToolMessage(
         call_id=CallId("c1"), name="x", text="not started", outcome=ToolOutcome.NOT_STARTED
     )
-    await store.end_turn(chat.turn_end(messages=(cut,), turn_state=TurnState.INTERRUPTED))
-    assert await store.transcript(SESSION) == []
-    assert await store.steps(TURN) == []
+    await store.write(chat.turn_end(messages=(cut,), turn_state=TurnState.INTERRUPTED))
+    assert await store.read(GetTranscript(session_id=SESSION)) == []
+    assert await store.read(ListSteps(turn_id=TURN)) == []
 
 
 async def test_a_turn_ends_once(store: Store, chat: StoreChat) -> None:
     """H1: neither a second end nor a late step is written."""
     row = await chat.say()
     await chat.begin_turn(row)
-    await store.end_turn(chat.turn_end(row, deliveries=(chat.reply(row),)))
+    await store.write(chat.turn_end(row, deliveries=(chat.reply(row),)))
     with pytest.raises(StoreError, match="not open"):
-        await store.end_turn(chat.turn_end(messages=(AssistantMessage(text="again"),)))
+        await store.write(chat.turn_end(messages=(AssistantMessage(text="again"),)))
     for late in (
-        store.record_reply(
-            TURN, session_id=SESSION, message=AssistantMessage(), usage=Usage(), at=4.0
+        store.write(
+            RecordReply(
+                turn_id=TURN, session_id=SESSION, message=AssistantMessage(), usage=Usage(), at=4.0
+            )
         ),
-        store.record_started(TURN, session_id=SESSION, call_ids=[CallId("c")], at=4.0),
-        store.record_finished(
-            TURN,
-            session_id=SESSION,
-            message=ToolMessage(call_id=CallId("c"), name="x", text=""),
-            at=4.0,
+        store.write(
+            RecordCallsStarted(turn_id=TURN, session_id=SESSION, call_ids=[CallId("c")], at=4.0)
         ),
-        store.resume_turn(TURN, session_id=SESSION, note=NoteMessage(text="n"), at=4.0),
+        store.write(
+            RecordCallResult(
+                turn_id=TURN,
+                session_id=SESSION,
+                message=ToolMessage(call_id=CallId("c"), name="x", text=""),
+                at=4.0,
+            )
+        ),
+        store.write(
+            ResumeTurn(turn_id=TURN, session_id=SESSION, note=NoteMessage(text="n"), at=4.0)
+        ),
     ):
         with pytest.raises(StoreError, match="not open"):
             await late
-    assert len(await store.transcript(SESSION)) == 1
-    assert len(await store.undelivered_rows()) == 1
+    assert len(await store.read(GetTranscript(session_id=SESSION))) == 1
+    assert len(await store.read(ListUndelivered())) == 1
 
 
 async def test_a_message_has_exactly_one_end(store: Store, chat: StoreChat) -> None:
     """G3: an end for a row that has one fails the whole command."""
     row = await chat.say()
     await chat.begin_turn(row, turn="t1")
-    await store.end_turn(chat.turn_end(row, turn="t1"))
+    await store.write(chat.turn_end(row, turn="t1"))
     with pytest.raises(StoreError, match="ended already"):
         await chat.begin_turn(row, turn="t2")
     await chat.begin_turn(turn="t2")
     with pytest.raises(StoreError, match="ended already"):
-        await store.end_turn(chat.turn_end(row, turn="t2", deliveries=(chat.reply(row),)))
-    (still_open,) = await store.open_turns()
+        await store.write(chat.turn_end(row, turn="t2", deliveries=(chat.reply(row),)))
+    (still_open,) = await store.read(ListOpenTurns())
     assert still_open.turn.id == "t2"
-    assert await store.undelivered_rows() == []
+    assert await store.read(ListUndelivered()) == []
 
 
 async def test_the_ledger_balances(store: Store, chat: StoreChat) -> None:
@@ -355,9 +426,9 @@ async def test_the_ledger_balances(store: Store, chat: StoreChat) -> None:
         InboxEnd(inbox_id=rows[0].row.id, state=InboxState.ANSWERED),
         InboxEnd(inbox_id=rows[1].row.id, state=InboxState.MERGED, merged_into=rows[0].row.id),
     )
-    await store.end_turn(chat.turn_end(inbox_ends=ends))
+    await store.write(chat.turn_end(inbox_ends=ends))
     await chat.begin_turn(rows[2], turn="t2")
-    ledger = await store.inbox_counts()
+    ledger = await store.read(CountInbox())
     assert ledger == {
         InboxState.QUEUED: 2,
         InboxState.RUNNING: 1,
@@ -375,12 +446,18 @@ async def test_a_reply_without_a_text_has_the_last_text_of_its_turn(
     """I1: the rows are committed with the end of the turn; the text is stored once."""
     row = await chat.say()
     await chat.begin_turn(row)
-    await store.record_reply(
-        TURN, session_id=SESSION, message=AssistantMessage(text="first"), usage=Usage(), at=3.0
+    await store.write(
+        RecordReply(
+            turn_id=TURN,
+            session_id=SESSION,
+            message=AssistantMessage(text="first"),
+            usage=Usage(),
+            at=3.0,
+        )
     )
     final = AssistantMessage(text="last \x00 ☃")
-    await store.end_turn(chat.turn_end(row, messages=(final,), deliveries=(chat.reply(row),)))
-    (pending,) = await store.undelivered_rows()
+    await store.write(chat.turn_end(row, messages=(final,), deliveries=(chat.reply(row),)))
+    (pending,) = await store.read(ListUndelivered())
     assert pending.text == "last \x00 ☃"
     assert (pending.state, pending.attempts, pending.address) == (DeliveryState.PENDING, 0, ADDRESS)
 
@@ -391,8 +468,14 @@ async def test_a_merged_message_has_the_answers_of_what_it_merged_into(
     """G3: through any number of merges, and through a steer."""
     first, second, third, steer = [await chat.say(str(number)) for number in range(4)]
     await chat.begin_turn(first, second, third)
-    await store.record_steer(
-        TURN, session_id=SESSION, inbox_id=steer.row.id, message=UserMessage(text="3"), at=3.0
+    await store.write(
+        RecordSteer(
+            turn_id=TURN,
+            session_id=SESSION,
+            inbox_id=steer.row.id,
+            message=UserMessage(text="3"),
+            at=3.0,
+        )
     )
     merged = InboxState.MERGED
     ends = (
@@ -402,51 +485,70 @@ async def test_a_merged_message_has_the_answers_of_what_it_merged_into(
     )
     notice = chat.reply(None, id="n", kind=DeliveryKind.NOTICE, text="by the way")
     deliveries = (chat.reply(third, text="all done"), notice)
-    await store.end_turn(chat.turn_end(inbox_ends=ends, deliveries=deliveries))
+    await store.write(chat.turn_end(inbox_ends=ends, deliveries=deliveries))
     for row in (first, second, third, steer):
-        assert [answer.text for answer in await store.deliveries_for_message(row.row.id)] == [
-            "all done"
-        ]
-    assert await store.deliveries_for_message(InboxId(404)) == []
+        assert [
+            answer.text
+            for answer in await store.read(ListDeliveriesForMessage(inbox_id=row.row.id))
+        ] == ["all done"]
+    assert await store.read(ListDeliveriesForMessage(inbox_id=InboxId(404))) == []
 
 
 async def test_a_delivery_is_attempted_and_settled(store: Store, chat: StoreChat) -> None:
     """I2: the attempt is committed before the send; the receipt ends it."""
-    await store.add_deliveries([chat.reply(None, text="x"), chat.reply(None, id="e")], at=2.0)
-    await store.begin_attempt(DELIVERY, at=3.0)
-    attempted, other = await store.undelivered_rows()
+    await store.write(
+        AddDeliveries(deliveries=[chat.reply(None, text="x"), chat.reply(None, id="e")], at=2.0)
+    )
+    await store.write(BeginAttempt(delivery_id=DELIVERY, at=3.0))
+    attempted, other = await store.read(ListUndelivered())
     assert (attempted.state, attempted.attempts, attempted.outcome_unknown) == ("sending", 1, False)
     assert (other.state, other.text) == (DeliveryState.PENDING, "")
-    await store.settle_delivery(DELIVERY, DeliveryState.SENT, at=4.0, platform_message_id="77")
-    assert [row.id for row in await store.undelivered_rows()] == ["e"]
+    await store.write(
+        SettleDelivery(
+            delivery_id=DELIVERY, state=DeliveryState.SENT, at=4.0, platform_message_id="77"
+        )
+    )
+    assert [row.id for row in await store.read(ListUndelivered())] == ["e"]
     with pytest.raises(StoreError, match="settled already"):
-        await store.begin_attempt(DELIVERY, at=5.0)
+        await store.write(BeginAttempt(delivery_id=DELIVERY, at=5.0))
     with pytest.raises(StoreError, match="settled already"):
-        await store.settle_delivery(DELIVERY, DeliveryState.FAILED, at=5.0)
-    ledger = await store.outbox_counts()
+        await store.write(SettleDelivery(delivery_id=DELIVERY, state=DeliveryState.FAILED, at=5.0))
+    ledger = await store.read(CountOutbox())
     assert (ledger[DeliveryState.SENT], ledger[DeliveryState.PENDING]) == (1, 1)
 
 
 async def test_an_attempt_without_an_outcome_stays_unknown(store: Store, chat: StoreChat) -> None:
     """I2: unknown is an outcome; what took nothing to the platform is no resend."""
-    await store.add_deliveries([chat.reply(None, text="x")], at=2.0)
+    await store.write(AddDeliveries(deliveries=[chat.reply(None, text="x")], at=2.0))
 
     async def outcome() -> tuple[bool, int, int]:
-        (row,) = await store.undelivered_rows()
+        (row,) = await store.read(ListUndelivered())
         return row.outcome_unknown, row.resends, row.attempts
 
-    await store.begin_attempt(DELIVERY, at=3.0)
-    await store.settle_delivery(DELIVERY, DeliveryState.PENDING, at=3.0, error="not connected")
+    await store.write(BeginAttempt(delivery_id=DELIVERY, at=3.0))
+    await store.write(
+        SettleDelivery(
+            delivery_id=DELIVERY, state=DeliveryState.PENDING, at=3.0, error="not connected"
+        )
+    )
     assert await outcome() == (False, 0, 1)
-    await store.begin_attempt(DELIVERY, at=3.0)
-    await store.settle_delivery(DELIVERY, DeliveryState.UNKNOWN, at=3.0, error="no receipt")
+    await store.write(BeginAttempt(delivery_id=DELIVERY, at=3.0))
+    await store.write(
+        SettleDelivery(
+            delivery_id=DELIVERY, state=DeliveryState.UNKNOWN, at=3.0, error="no receipt"
+        )
+    )
     assert await outcome() == (True, 0, 2)
-    await store.begin_attempt(DELIVERY, at=3.0)
+    await store.write(BeginAttempt(delivery_id=DELIVERY, at=3.0))
     assert await outcome() == (True, 1, 3)
-    await store.settle_delivery(DELIVERY, DeliveryState.PENDING, at=3.0, error="429")
+    await store.write(
+        SettleDelivery(delivery_id=DELIVERY, state=DeliveryState.PENDING, at=3.0, error="429")
+    )
     assert await outcome() == (True, 0, 3)
-    await store.begin_attempt(DELIVERY, at=3.0)
-    await store.begin_attempt(DELIVERY, at=3.0)  # by a successor: the first never got an outcome
+    await store.write(BeginAttempt(delivery_id=DELIVERY, at=3.0))
+    await store.write(
+        BeginAttempt(delivery_id=DELIVERY, at=3.0)
+    )  # by a successor: the first never got an outcome
     assert await outcome() == (True, 2, 5)
 
 
@@ -455,9 +557,11 @@ async def test_a_fetchable_reply_is_sent_as_it_is_committed(store: Store, chat: 
     row = await chat.say()
     await chat.begin_turn(row)
     reply = chat.reply(row, text="here", state=DeliveryState.SENT)
-    await store.end_turn(chat.turn_end(row, deliveries=(reply,)))
-    assert await store.undelivered_rows() == []
-    assert [answer.text for answer in await store.deliveries_for_message(row.row.id)] == ["here"]
+    await store.write(chat.turn_end(row, deliveries=(reply,)))
+    assert await store.read(ListUndelivered()) == []
+    assert [
+        answer.text for answer in await store.read(ListDeliveriesForMessage(inbox_id=row.row.id))
+    ] == ["here"]
 
 
 async def test_a_command_commits_its_effect_with_the_end_of_its_row(
@@ -484,16 +588,21 @@ async def test_a_command_commits_its_effect_with_the_end_of_its_row(
         supersede_before=command.row.id,
         at=5.0,
     )
-    settled = await store.apply_command(effect)
+    settled = await store.write(effect)
     assert settled.superseded == (waiting.row.id,)
-    assert await store.route(ROUTE) == "s2"
-    old, new = await store.session(SESSION), await store.session(SessionId("s2"))
+    assert await store.read(GetRouteSession(key=ROUTE)) == "s2"
+    old, new = (
+        await store.read(GetSession(session_id=SESSION)),
+        await store.read(GetSession(session_id=SessionId("s2"))),
+    )
     assert old is not None and old.ended_at == 5.0
     assert new is not None and (new.prompt, new.ended_at) == ("", None)
-    assert [row.id for row in await store.queued_messages()] == [later.row.id]
-    assert [row.text for row in await store.deliveries_for_message(command.row.id)] == ["fresh"]
+    assert [row.id for row in await store.read(ListQueuedMessages())] == [later.row.id]
+    assert [
+        row.text for row in await store.read(ListDeliveriesForMessage(inbox_id=command.row.id))
+    ] == ["fresh"]
     with pytest.raises(StoreError, match="ended already"):
-        await store.apply_command(effect)
+        await store.write(effect)
 
 
 async def test_a_model_override_is_saved_with_its_session(store: Store, chat: StoreChat) -> None:
@@ -507,19 +616,19 @@ async def test_a_model_override_is_saved_with_its_session(store: Store, chat: St
             model_override=model,
             at=1.0,
         )
-        await store.apply_command(effect)
+        await store.write(effect)
 
     with pytest.raises(StoreError, match="no session"):
         await override("big", route=None, session="nobody")
     await override("big")
-    session = await store.session(SESSION)
+    session = await store.read(GetSession(session_id=SESSION))
     assert session is not None and session.model_override == "big"
-    assert await store.route(ROUTE) == "s"
+    assert await store.read(GetRouteSession(key=ROUTE)) == "s"
     await chat.begin_turn(prompt="later")
-    session = await store.session(SESSION)
+    session = await store.read(GetSession(session_id=SESSION))
     assert session is not None and (session.prompt, session.model_override) == ("later", "big")
     await override("", route=None)
-    session = await store.session(SESSION)
+    session = await store.read(GetSession(session_id=SESSION))
     assert session is not None and session.model_override is None
 
 
@@ -529,8 +638,8 @@ async def test_sessions_are_listed_the_most_recently_active_first(
     """F1: the record is whole, and pages do not overlap."""
     for number in range(5):
         await chat.begin_turn(turn=f"t{number}", session=f"s{number}", at=float(number))
-    first = await store.sessions(limit=3)
-    second = await store.sessions(limit=3, offset=3)
+    first = await store.read(ListSessions(limit=3))
+    second = await store.read(ListSessions(limit=3, offset=3))
     assert [row.id for row in [*first, *second]] == ["s4", "s3", "s2", "s1", "s0"]
     assert first[0].prompt == "be kind"
 
@@ -540,31 +649,31 @@ async def test_runners_and_processes_are_saved(store: Store) -> None:
     runner = RunnerRow(
         session_id=SESSION, pid=7, start_time=99, outer_pid=6, sandboxed=True, started_at=1.0
     )
-    await store.save_runner(runner)
-    assert await store.runners() == [runner]
+    await store.write(SaveRunner(runner=runner))
+    assert await store.read(ListRunners()) == [runner]
     process = ProcessRow(session_id=SESSION, id="p1", command="sleep 9", started_at=2.0)
-    await store.save_process(process)
-    assert (await store.workload()).processes == 1
+    await store.write(SaveProcess(process=process))
+    assert (await store.read(GetWorkload())).processes == 1
     ended = ProcessRow(
         session_id=SESSION, id="p1", command="sleep 9", started_at=2.0, ended_at=3.0, exit_code=0
     )
-    await store.save_process(ended)
-    assert (await store.workload()).processes == 0
-    assert await store.processes(SESSION) == [ended]
-    assert await store.processes(SessionId("other")) == []
-    await store.end_runner(SESSION)
-    assert await store.runners() == []
+    await store.write(SaveProcess(process=ended))
+    assert (await store.read(GetWorkload())).processes == 0
+    assert await store.read(ListProcesses(session_id=SESSION)) == [ended]
+    assert await store.read(ListProcesses(session_id=SessionId("other"))) == []
+    await store.write(EndRunner(session_id=SESSION))
+    assert await store.read(ListRunners()) == []
 
 
 async def test_unknown_ids_are_not_found(store: Store) -> None:
     """G3: a read of an unknown id returns nothing and raises no error."""
-    assert await store.session(SessionId("x")) is None
-    assert await store.turn(TurnId("x")) is None
-    assert await store.inbox_row(InboxId(1)) is None
-    assert await store.route(SessionKey("x")) is None
-    assert await store.meta("x") is None
-    assert await store.cursor("a", "b", "c") is None
-    assert await store.transcript(SessionId("x")) == []
-    assert await store.open_turns() == []
-    assert await store.queued_messages() == []
-    assert await store.undelivered_rows() == []
+    assert await store.read(GetSession(session_id=SessionId("x"))) is None
+    assert await store.read(GetTurn(turn_id=TurnId("x"))) is None
+    assert await store.read(GetInboxRow(inbox_id=InboxId(1))) is None
+    assert await store.read(GetRouteSession(key=SessionKey("x"))) is None
+    assert await store.read(GetMeta(key="x")) is None
+    assert await store.read(GetCursor(platform="a", account="b", name="c")) is None
+    assert await store.read(GetTranscript(session_id=SessionId("x"))) == []
+    assert await store.read(ListOpenTurns()) == []
+    assert await store.read(ListQueuedMessages()) == []
+    assert await store.read(ListUndelivered()) == []

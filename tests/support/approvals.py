@@ -11,6 +11,7 @@ from holdfast.core.config.settings import ApprovalSettings
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.messages.transcript import Message, ToolMessage
 from holdfast.core.people.approval import HARMLESS, Approval, CommandRisk, CommandVerdict
+from holdfast.core.ports.store_queries import CountOutbox, GetApproval, ListApprovals
 from holdfast.core.turns.model import ToolSchema
 from holdfast.core.turns.tool import Arguments, Danger, ReplayClass, ToolContext, ToolOutput
 from holdfast.core.turns.turn import LaneState
@@ -95,7 +96,7 @@ class ApprovalHarness(GatewayHarness):
         """The pending approvals, once there are so many and a lane waits for them."""
         async with asyncio.timeout(30):
             while True:
-                rows = await self.store.approvals(limit=50, pending=True)
+                rows = await self.store.read(ListApprovals(limit=50, pending=True))
                 waits = self.gateway.lanes.count(LaneState.WAITING)
                 if len(rows) >= number and waits:
                     return rows[::-1]
@@ -104,14 +105,14 @@ class ApprovalHarness(GatewayHarness):
     async def ended_approvals(self) -> list[Approval]:
         """All approvals, once none is pending."""
         async with asyncio.timeout(30):
-            while await self.store.approvals(limit=1, pending=True):
+            while await self.store.read(ListApprovals(limit=1, pending=True)):
                 await asyncio.sleep(0.005)
-        return (await self.store.approvals(limit=50))[::-1]
+        return (await self.store.read(ListApprovals(limit=50)))[::-1]
 
     async def wait_for_receipts(self, number: int) -> None:
         """Return when so many messages have a receipt."""
         async with asyncio.timeout(30):
-            while (await self.store.outbox_counts())[DeliveryState.SENT] < number:
+            while (await self.store.read(CountOutbox()))[DeliveryState.SENT] < number:
                 await asyncio.sleep(0.005)
 
     async def wait_for_text(self, text: str) -> None:
@@ -122,7 +123,7 @@ class ApprovalHarness(GatewayHarness):
 
     async def stored(self, approval: Approval) -> Approval:
         """The row of an approval as it is now."""
-        found = await self.store.approval(approval.id)
+        found = await self.store.read(GetApproval(approval_id=approval.id))
         assert found is not None
         return found
 

@@ -6,6 +6,7 @@ from typing import Any
 from tests.support.gateway_harness import GatewayHarness
 
 from holdfast.core.messages.outbox import DeliveryRow, DeliveryState
+from holdfast.core.ports.store_queries import CountOutbox, ListOpenTurns, ListOutbox
 from holdfast.gateway.outbound.operator_resend import resend
 from holdfast.testing.simulated.service import ChatService
 
@@ -31,7 +32,7 @@ async def wait_for_deliveries(
     harness: GatewayHarness, state: DeliveryState, number: int = 1
 ) -> None:
     async with asyncio.timeout(30):
-        while (await harness.store.outbox_counts())[state] != number:
+        while (await harness.store.read(CountOutbox()))[state] != number:
             await asyncio.sleep(0.005)
 
 
@@ -46,11 +47,11 @@ async def wait_for_only_delivery(harness: GatewayHarness, state: DeliveryState) 
     """The only delivery with this final state: a delivery in flight is still held by the outbox."""
     async with asyncio.timeout(30):
         while True:
-            rows = await harness.store.outbox(state=state, before=None, limit=10)
+            rows = await harness.store.read(ListOutbox(state=state, before=None, limit=10))
             if len(rows) == 1 and not harness.gateway.outbox.holds(rows[0].id):
                 break
             await asyncio.sleep(0.005)
-    (row,) = await harness.store.outbox(state=state, before=None, limit=10)
+    (row,) = await harness.store.read(ListOutbox(state=state, before=None, limit=10))
     return row
 
 
@@ -66,6 +67,6 @@ async def wait_for_streamed_message_id(harness: GatewayHarness) -> None:
 
 
 async def _streamed_message_id(harness: GatewayHarness) -> str | None:
-    streams = [turn.stream for turn in await harness.store.open_turns() if turn.stream]
+    streams = [turn.stream for turn in await harness.store.read(ListOpenTurns()) if turn.stream]
     parts = [part for stream in streams for part in stream.parts]
     return parts[0].platform_message_id if parts else None

@@ -32,6 +32,12 @@ from holdfast.core.ports.capabilities import Capabilities
 from holdfast.core.ports.platform import Intake, Platform
 from holdfast.core.ports.runtime import Lifecycle, Tool
 from holdfast.core.ports.sandbox import Sandbox
+from holdfast.core.ports.store_queries import (
+    CountInbox,
+    GetTranscript,
+    ListSessions,
+    ListUndelivered,
+)
 from holdfast.core.secrets import Secret
 from holdfast.core.sessions.session import ProcessRow, RunnerRow
 from holdfast.core.turns.model import ModelChoice, ToolSchema
@@ -269,7 +275,7 @@ class GatewayHarness:
 
     async def all_delivered(self) -> bool:
         """Whether each delivery has its receipt; the next start resends those without one."""
-        return not await self.store.undelivered_rows()
+        return not await self.store.read(ListUndelivered())
 
     async def accept(self, text: str, *, chat: str = "one", **more: Any) -> Accepted:
         """An API client sends a message."""
@@ -286,14 +292,16 @@ class GatewayHarness:
             return [event async for event in events]
 
     async def transcript(self, session_id: SessionId) -> list[Message]:
-        return [record.message for record in await self.store.transcript(session_id)]
+        return [
+            record.message for record in await self.store.read(GetTranscript(session_id=session_id))
+        ]
 
     async def only_session(self) -> SessionId:
-        (session,) = await self.store.sessions(limit=10)
+        (session,) = await self.store.read(ListSessions(limit=10))
         return session.id
 
     async def ledger(self) -> dict[str, int]:
-        return {state.value: n for state, n in (await self.store.inbox_counts()).items() if n}
+        return {state.value: n for state, n in (await self.store.read(CountInbox())).items() if n}
 
 
 Call = Callable[..., ToolCall]

@@ -14,6 +14,7 @@ from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.runtime import Tool
+from holdfast.core.ports.store_queries import CountOutbox
 from holdfast.service.platforms import open_platforms
 from holdfast.service.wiring import WorkspaceFiles
 from holdfast.system.clock import SystemClock
@@ -52,7 +53,7 @@ class PlatformGatewayHarness(GatewayHarness):
 
     async def wait_for_deliveries(self, state: DeliveryState, number: int) -> None:
         """Wait until `number` deliveries have this state."""
-        while (await self.store.outbox_counts())[state] < number:
+        while (await self.store.read(CountOutbox()))[state] < number:
             await asyncio.sleep(0.005)
 
 

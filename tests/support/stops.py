@@ -7,6 +7,8 @@ import msgspec
 from tests.support.gateway_harness import GatewayHarness
 
 from holdfast.core.messages.transcript import Message, NoteMessage
+from holdfast.core.ports.store_commands import RecordReady, RecordStop
+from holdfast.core.ports.store_queries import GetSession, ListOpenTurns
 from holdfast.core.sessions.session import SessionRow
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
 from holdfast.core.turns.turn import OpenTurn
@@ -41,14 +43,14 @@ async def stop_gateway(harness: GatewayHarness, kind: StopKind, **order: Any) ->
     row = StopRow(
         id=harness.new_id("stop"), order=requested, version="test", stopped_at=requested.at + 1
     )
-    await harness.store.record_stop(row)
+    await harness.store.write(RecordStop(row=row))
     await harness.stop()
     return harness.running
 
 
 async def start_gateway(harness: GatewayHarness) -> None:
     await harness.start()
-    await harness.store.record_ready((), at=harness.clock.now())
+    await harness.store.write(RecordReady(deliveries=(), at=harness.clock.now()))
 
 
 async def restart_gateway(
@@ -61,19 +63,19 @@ async def restart_gateway(
 
 
 async def open_turn(harness: GatewayHarness) -> OpenTurn:
-    [found] = await harness.store.open_turns()
+    [found] = await harness.store.read(ListOpenTurns())
     return found
 
 
 async def wait_for_open_turns(harness: GatewayHarness, number: int = 1) -> None:
     """Wait for that many open turns in the store: a model request may precede the commit."""
     async with asyncio.timeout(30):
-        while len(await harness.store.open_turns()) < number:
+        while len(await harness.store.read(ListOpenTurns())) < number:
             await asyncio.sleep(0.005)
 
 
 async def only_session_row(harness: GatewayHarness) -> SessionRow:
-    found = await harness.store.session(await harness.only_session())
+    found = await harness.store.read(GetSession(session_id=await harness.only_session()))
     assert found is not None
     return found
 

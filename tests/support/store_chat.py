@@ -9,6 +9,7 @@ from holdfast.core.messages.outbox import Address, DeliveryKind, NewDelivery
 from holdfast.core.messages.source import Source
 from holdfast.core.messages.transcript import UserMessage
 from holdfast.core.ports.store import Store
+from holdfast.core.ports.store_commands import AcceptMessage
 from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnState
 
 SESSION, TURN, DELIVERY = SessionId("s"), TurnId("t"), DeliveryId("d")
@@ -32,12 +33,14 @@ class StoreChat:
             text=text,
             **more,
         )
-        return await self.store.accept(inbound, route=ROUTE, principal=PrincipalId("p"), at=1.0)
+        return await self.store.write(
+            AcceptMessage(inbound=inbound, route=ROUTE, principal=PrincipalId("p"), at=1.0)
+        )
 
     async def begin_turn(
         self, *rows: Accepted, turn: str = "t", session: str = "s", **more: Any
     ) -> None:
-        await self.store.begin_turn(
+        await self.store.write(
             BeginTurn(
                 turn_id=TurnId(turn),
                 session_id=SessionId(session),

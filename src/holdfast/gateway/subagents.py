@@ -22,6 +22,8 @@ from holdfast.core.messages.source import Source
 from holdfast.core.messages.transcript import AssistantMessage
 from holdfast.core.ports.runtime import Clock, IdFactory
 from holdfast.core.ports.store import Store
+from holdfast.core.ports.store_commands import EndSession
+from holdfast.core.ports.store_queries import GetSession, ListRecords, ListRunningSubagents
 from holdfast.core.turns.subagent import (
     DELEGATE_TOOL,
     INTERNAL_PLATFORM,
@@ -119,7 +121,7 @@ class Subagents:
 
     async def follow_recovered(self) -> None:
         """List the subagents of an earlier process, and stop those whose turn or session ended."""
-        for row, needed in await self.store.running_subagents():
+        for row, needed in await self.store.read(ListRunningSubagents()):
             subagent = row.inbound.subagent
             if subagent is None or row.id not in self._callbacks.subscriptions:
                 continue
@@ -174,7 +176,7 @@ class Subagents:
         if ended is None:
             return
         try:
-            await self.store.end_session(subagent.session_id, at=self.clock.now())
+            await self.store.write(EndSession(session_id=subagent.session_id, at=self.clock.now()))
         except StoreError as error:
             about = {"action": "subagent_failed", "session": subagent.session_id}
             log.warning("Could not close the session of a subagent: %s", error, extra=about)
@@ -315,7 +317,9 @@ class DelegateService:
         self, subagent: Subagent, state: SubagentState, why: str = ""
     ) -> SubagentResult:
         """The result with its last text, if there is one."""
-        records = await self._subagents.store.records(subagent.session_id, limit=_LAST_RECORDS)
+        records = await self._subagents.store.read(
+            ListRecords(session_id=subagent.session_id, limit=_LAST_RECORDS)
+        )
         texts = [r.message.text for r in records if isinstance(r.message, AssistantMessage)]
         last = next((text for text in reversed(texts) if text), "")
         return SubagentResult(title=subagent.title, state=state, text=last, why=why)
@@ -325,7 +329,9 @@ class DelegateService:
             raise ToolFailed("a subagent this deep cannot have subagents: do it yourself")
 
     async def _model_override(self) -> str | None:
-        session = await self._subagents.store.session(self._requester.session_id)
+        session = await self._subagents.store.read(
+            GetSession(session_id=self._requester.session_id)
+        )
         return session.model_override if session else None
 
     def _build_message(

@@ -20,6 +20,8 @@ from holdfast.core.config.versions import (
     SupportsReload,
 )
 from holdfast.core.errors import HoldfastError
+from holdfast.core.ports.store import StoreReader
+from holdfast.core.ports.store_queries import GetConfiguration, ListConfigurations
 from holdfast.server.api.views.config import (
     ConfigChange,
     ConfigChangeResult,
@@ -43,15 +45,6 @@ class NoSuchConfigVersion(HoldfastError):
     """There is no configuration of that number."""
 
 
-class ConfigHistory(Protocol):
-    """The stored versions of the configuration."""
-
-    async def configurations(
-        self, *, before: int | None = None, limit: int
-    ) -> list[ConfigVersion]: ...
-    async def configuration(self, number: int) -> ConfigVersion | None: ...
-
-
 class LoadedConfigReloader(SupportsReload, Protocol):
     """Reloads the configuration: `config` is the last good one that was read."""
 
@@ -66,7 +59,7 @@ class ConfigEditor:
         self,
         reloader: LoadedConfigReloader,
         *,
-        history: ConfigHistory,
+        history: StoreReader,
         settings: Callable[[], Settings],
     ) -> None:
         """`settings`: the active ones."""
@@ -103,7 +96,7 @@ class ConfigEditor:
         return await self._apply(replace, params, by=by, source=ConfigSource.ROLLBACK)
 
     async def history(self, *, before: int | None, limit: int) -> ConfigVersionList:
-        found = await self._history.configurations(before=before, limit=limit + 1)
+        found = await self._history.read(ListConfigurations(before=before, limit=limit + 1))
         lines = [version_view(each, active=self._number) for each in found[:limit]]
         return ConfigVersionList(versions=lines, more=len(found) > limit)
 
@@ -113,11 +106,13 @@ class ConfigEditor:
         if against is not None:
             other: ConfigVersion | None = await self._stored_version(against)
         else:
-            other = next(iter(await self._history.configurations(before=number, limit=1)), None)
+            other = next(
+                iter(await self._history.read(ListConfigurations(before=number, limit=1))), None
+            )
         return await asyncio.to_thread(version_detail, version, other, active=self._number)
 
     async def _stored_version(self, number: int) -> ConfigVersion:
-        version = await self._history.configuration(number)
+        version = await self._history.read(GetConfiguration(number=number))
         if version is None:
             raise NoSuchConfigVersion(
                 f"there is no configuration {number}; `holdfast config history` has all."

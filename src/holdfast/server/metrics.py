@@ -7,6 +7,7 @@ from typing import Any
 from holdfast.core.ops.stats import BUCKET_BOUNDS, HistogramSnapshot, ProcessTotals
 from holdfast.core.ops.status import GatewaySnapshot, StatusReport, Workload
 from holdfast.core.ports.store import StoreReader
+from holdfast.core.ports.store_queries import CountOutbox, GetWorkload
 from holdfast.core.turns.pricing import Prices, find_price
 from holdfast.core.turns.turn import Usage
 
@@ -80,8 +81,8 @@ class Metrics:
         self._prices = prices  # those that hold when it is asked
 
     async def render(self) -> str:
-        deliveries = await self._reads.outbox_counts()
-        workload = await self._reads.workload()
+        deliveries = await self._reads.read(CountOutbox())
+        workload = await self._reads.read(GetWorkload())
         document = await asyncio.to_thread(self._status_report, await self._fresh_snapshot())
         snapshot, totals = document.snapshot, self._totals()
         lines = [

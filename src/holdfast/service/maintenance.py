@@ -14,6 +14,8 @@ from holdfast.core.config.settings import BackupSettings
 from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.ops.status import BackupStatus
 from holdfast.core.ports.runtime import Clock
+from holdfast.core.ports.store import StoreReader
+from holdfast.core.ports.store_queries import CheckIntegrity
 from holdfast.system.process import holdfast_command
 
 log = logging.getLogger(__name__)
@@ -121,10 +123,9 @@ class BackupScheduler:
         return True
 
 
-class CheckableStore(Protocol):
+class CheckableStore(StoreReader, Protocol):
     @property
     def unclean(self) -> bool: ...
-    async def check(self) -> list[str]: ...
 
 
 class StatsRecorder(Protocol):
@@ -174,7 +175,7 @@ class Maintenance:
         if not self._store.unclean:
             return
         try:
-            problems = await self._store.check()
+            problems = await self._store.read(CheckIntegrity())
         except StoreError as error:
             log.warning(
                 "Could not check the integrity of state.db: %s",

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
@@ -15,13 +15,14 @@ from holdfast.config.platforms import BUILT_IN_PLUGINS
 from holdfast.core.config.versions import (
     ConfigSource,
     ConfigStatus,
-    ConfigVersion,
     NewConfigVersion,
     ReloadResult,
 )
 from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.runtime import Clock, IdFactory
+from holdfast.core.ports.store import StoreReader, StoreWriter
+from holdfast.core.ports.store_queries import ListConfigurations
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.agents.factory import AgentConfig
 from holdfast.gateway.app import Gateway
@@ -43,13 +44,8 @@ SETTLE_SECONDS = 0.3  # without a change before a reload: an editor writes in se
 _START_DELAY = 1.0  # seconds: a start must not wait for the watch
 
 
-class ConfigVersionStore(Protocol):
+class ConfigVersionStore(StoreWriter, StoreReader, Protocol):
     """The part of the store that is used here."""
-
-    def save_configuration(self, new: NewConfigVersion) -> Awaitable[int]: ...
-    async def configurations(
-        self, *, before: int | None = None, limit: int
-    ) -> list[ConfigVersion]: ...
 
 
 class Reloader:
@@ -132,7 +128,7 @@ class Reloader:
     async def _start_changes(self, text: str) -> tuple[str, tuple[str, ...]]:
         """`by` and the changed keys of the version for the start. If the file was changed while no
         gateway ran, it is not known who changed it."""
-        last = await self._versions.configurations(limit=1)
+        last = await self._versions.read(ListConfigurations(limit=1))
         if not last or last[0].text == text:
             return "start", ()
         from holdfast.config.editor import changed_keys  # noqa: PLC0415 - few starts need it
@@ -224,7 +220,7 @@ class Reloader:
         source: ConfigSource,
         changed: tuple[str, ...] = (),
     ) -> int:
-        return await self._versions.save_configuration(
+        return await self._versions.write(
             NewConfigVersion(
                 at=self._clock.now(),
                 by=by,

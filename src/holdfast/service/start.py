@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.core.config.settings import SandboxMode
 from holdfast.core.ops.tracing import SpanExporter
+from holdfast.core.ports.store_commands import PruneStops
 from holdfast.core.secrets import Secret
 from holdfast.gateway.app import Gateway
 from holdfast.gateway.lifecycle.process_history import MAX_ROWS, ProcessHistory
@@ -172,7 +173,7 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
         assert self.started.listener is not None, "opened before the gateway was started"
         await self._enter_phase("telling who waits")
         await api_context.gateway.lifecycle_notices.send_back_notices(resumed=resumed)
-        await store.prune_stops(keep=MAX_ROWS)
+        await store.write(PruneStops(keep=MAX_ROWS))
         await self.started.listener.start_accepting()
         self.context.intent.record_running()
         self.started.ready = True

@@ -21,6 +21,7 @@ from holdfast.core.messages.source import AttachmentUnavailable
 from holdfast.core.ops.tracing import SpanExporter
 from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.runtime import Clock, IdFactory, Lifecycle
+from holdfast.core.ports.store_commands import EndRunner, SaveRunner
 from holdfast.core.secrets import Secret
 from holdfast.gateway.app import Gateway, GatewayDependencies
 from holdfast.gateway.redaction import Redaction
@@ -151,8 +152,8 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
             self.config.home,
             self.config.settings.runner,
             clock=self.clock,
-            on_started=store.save_runner,
-            on_ended=store.end_runner,
+            on_started=lambda runner: store.write(SaveRunner(runner=runner)),
+            on_ended=lambda session_id: store.write(EndRunner(session_id=session_id)),
             scopes=runner_scopes(self.config, clock=self.clock),
         )
 

@@ -8,6 +8,7 @@ import msgspec
 from holdfast.core.ids import SessionId
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import StoreReader
+from holdfast.core.ports.store_queries import GetSession
 from holdfast.core.sessions.search import SearchMatch, SearchQuery, search_scope
 from holdfast.core.turns.tool import (
     Arguments,
@@ -47,10 +48,10 @@ class SessionSearchTool:
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
         asked = decode(SessionSearchArguments, arguments)
-        here = await self._reads.session(context.session_id)
+        here = await self._reads.read(GetSession(session_id=context.session_id))
         if here is None:
             raise ToolFailed("this conversation has nothing in it yet, and nobody to search for")
-        found = await self._reads.search(
+        found = await self._reads.read(
             SearchQuery(
                 words=asked.words,
                 limit=_MAX_RESULTS,

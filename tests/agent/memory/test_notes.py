@@ -22,6 +22,7 @@ from holdfast.core.people.memory import (
     memory_owner,
     to_single_line,
 )
+from holdfast.core.ports.store_queries import GetNotebook
 from holdfast.core.secrets import Secret
 
 ANN = OwnerId("person:simulated:default:ann")
@@ -42,7 +43,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
 
 
 async def notes_of(harness: GatewayHarness, owner: OwnerId = OWNER) -> list[str]:
-    return [note.text for note in (await harness.store.notebook(owner)).notes]
+    return [note.text for note in (await harness.store.read(GetNotebook(owner=owner))).notes]
 
 
 async def ask(harness: GatewayHarness, text: str, *lines: Any, chat: str = "one") -> str:
@@ -292,7 +293,7 @@ async def test_concurrent_notes_stay_within_the_size_limit(harness: GatewayHarne
     outcomes = [edited.outcome for edited in await asyncio.gather(*map(notes.apply, edits))]
     assert outcomes.count(NoteEditOutcome.DONE) == 5
     assert outcomes.count(NoteEditOutcome.FULL) == 15
-    assert (await harness.store.notebook(OWNER)).used == 100
+    assert (await harness.store.read(GetNotebook(owner=OWNER))).used == 100
 
 
 @pytest.mark.parametrize(

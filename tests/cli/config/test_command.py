@@ -118,7 +118,7 @@ def test_a_rolled_back_configuration_keeps_its_password_and_does_not_show_it(
 
     async def save() -> int:
         async with SqliteStore(home / "state.db") as store:
-            return await store.save_configuration(new)
+            return await store.write(new)
 
     home.mkdir(mode=0o700)
     number = str(asyncio.run(save()))

@@ -29,6 +29,7 @@ from holdfast.core.ops.status import (
     StoreStatus,
     TurnStatus,
 )
+from holdfast.core.ports.store_commands import RecordStop
 from holdfast.core.turns.stop import HomeChannel, StopKind, StopOrder, StopRequester, StopRow
 from holdfast.server.status.thread import Heartbeat, StatusThread
 from holdfast.store.sqlite.store import SqliteStore
@@ -299,7 +300,7 @@ def test_the_status_of_a_stopped_gateway_says_since_when_and_by_whom(
     async def stopped() -> None:
         async with SqliteStore(paths.db) as store:
             row = stop(StopKind.STOP, parked=1, interrupted=2, stopped_at=NOW)
-            await store.record_stop(row)
+            await store.write(RecordStop(row=row))
 
     asyncio.run(stopped())
     before = sorted(paths.home.iterdir())

@@ -19,6 +19,7 @@ from holdfast.core.messages.events import TextStreamed
 from holdfast.core.messages.inbox import Accepted
 from holdfast.core.messages.source import ChatType
 from holdfast.core.messages.transcript import ToolMessage, UserMessage
+from holdfast.core.ports.store_queries import GetTurn
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import LaneState, TurnState
@@ -548,7 +549,7 @@ async def test_an_agent_can_be_interrupted_and_its_user_is_told_why(
     ended = await harness.end_of(accepted)
     assert "the machine is needed for something else" in ended.text
     assert ended.turn_id is not None
-    turn = await harness.store.turn(ended.turn_id)
+    turn = await harness.store.read(GetTurn(turn_id=ended.turn_id))
     assert turn is not None and turn.state is TurnState.FAILED
     result = await last_message(harness, ended)
     assert isinstance(result, ToolMessage) and result.outcome == "cancelled"

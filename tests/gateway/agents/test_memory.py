@@ -17,6 +17,7 @@ from holdfast.core.ids import SessionId
 from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.transcript import NoteMessage, UserMessage
 from holdfast.core.people.memory import MemoryHook, MemorySubject, OwnerId
+from holdfast.core.ports.store_queries import GetMemoryOwner, ListSessions, ListUnsyncedTurns
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.core.turns.tool import ReplayClass
@@ -58,7 +59,7 @@ async def ask(harness: GatewayHarness, text: str, *lines: Any, chat: str = "one"
 
 
 async def session_of(harness: GatewayHarness, chat: str = "one") -> SessionId:
-    rows = await harness.store.sessions(limit=50)
+    rows = await harness.store.read(ListSessions(limit=50))
     return next(
         SessionId(row.id) for row in rows if row.route.split(":")[3] == chat and row.current
     )
@@ -183,7 +184,7 @@ async def test_an_unsynced_turn_is_synced_once_by_the_next_start(
     synced = [call[1:] for call in provider.calls_to("sync_turn")]
     assert synced == ([("hello", "hi"), ("still there?", "yes")] if enabled else [])
     await harness.start()
-    assert await harness.store.unsynced_turns("recorder") == []
+    assert await harness.store.read(ListUnsyncedTurns(provider="recorder")) == []
 
 
 async def test_new_ends_the_session_for_memory_once(
@@ -407,7 +408,9 @@ async def test_a_deleted_session_ends_for_memory_before_it_is_removed(
     one, gateway = await session_of(harness), harness.gateway
     await teardown.delete_session(gateway.services, gateway.lanes, gateway.teardown, one)
     assert provider.calls_to("on_session_end") == [(one,)]
-    assert await harness.store.memory_owner(one) is None, "and nothing of it is left"
+    assert await harness.store.read(GetMemoryOwner(session_id=one)) is None, (
+        "and nothing of it is left"
+    )
 
 
 async def test_a_stop_right_after_new_does_not_lose_the_session_end(

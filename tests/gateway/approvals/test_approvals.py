@@ -21,6 +21,18 @@ from holdfast.core.people.approval import (
     ApprovalScope,
     ApprovalState,
 )
+from holdfast.core.ports.store_commands import AcceptMessage, DeleteSession, SettleDelivery
+from holdfast.core.ports.store_queries import (
+    CountInbox,
+    CountOutbox,
+    GetInboxRow,
+    GetSession,
+    ListApprovalRules,
+    ListApprovals,
+    ListDeliveriesForMessage,
+    ListOpenTurns,
+    ListSessionInboxIds,
+)
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.projection import projection_problems
 from holdfast.core.turns.turn import LaneState
@@ -44,7 +56,7 @@ async def test_a_harmless_command_runs_without_approval(
     harness.model.say([call("shell", LS)], "done")
     harness.say("go")
     assert await harness.texts(1) == ["done"]
-    assert await harness.store.approvals(limit=5) == []
+    assert await harness.store.read(ListApprovals(limit=5)) == []
 
 
 async def test_a_forbidden_command_is_refused_with_a_reason_for_the_model(
@@ -152,7 +164,9 @@ async def test_a_question_that_failed_before_a_crash_is_not_waited_for(
     (row,) = await harness.pending_approvals()
     await harness.die()
     async with harness.open_store(harness.path) as store:
-        await store.settle_delivery(row.delivery_id, DeliveryState.FAILED, at=time.time())
+        await store.write(
+            SettleDelivery(delivery_id=row.delivery_id, state=DeliveryState.FAILED, at=time.time())
+        )
     harness.service.set_faults(Faults())
     await harness.start()
     assert await harness.texts(1) == ["then not"]
@@ -175,7 +189,7 @@ async def test_a_pending_approval_survives_a_kill_and_can_be_answered_after_it(
     assert (await harness.texts(3))[1:] == ["Approved: rm -rf build", "done"]
     messages = harness.model.requests[-1].messages
     assert not any(isinstance(message, NoteMessage) for message in messages)
-    session = await harness.store.session(row.session_id)
+    session = await harness.store.read(GetSession(session_id=row.session_id))
     assert session is not None
     assert session.interruptions == 0
     assert await harness.ledger() == {"answered": 2}
@@ -226,10 +240,12 @@ async def test_an_answer_accepted_before_a_restart_counts_after_it(
     harness.gateway.intake.close()  # the next start runs what is accepted from now on
     await harness.stop()
     async with harness.open_store(harness.path) as store:
-        (asked,) = await store.approvals(limit=5)
-        row = (await store.open_turns())[0].rows[0]
+        (asked,) = await store.read(ListApprovals(limit=5))
+        row = (await store.read(ListOpenTurns()))[0].rows[0]
         inbound = msgspec.structs.replace(row.inbound, text="yes", event_id="y", message_id="y")
-        await store.accept(inbound, route=row.route, principal=row.principal, at=time.time())
+        await store.write(
+            AcceptMessage(inbound=inbound, route=row.route, principal=row.principal, at=time.time())
+        )
     await harness.start()
     await harness.shell.wait_until_started(1)
     assert (await harness.stored(asked)).state is ApprovalState.APPROVED
@@ -372,7 +388,7 @@ async def test_standing_rules_are_listed_and_revoked(harness: ApprovalHarness, c
     assert "delete" not in (await harness.texts(5))[-1]
     harness.say("/approvals revoke 1")
     assert "Revoked" in (await harness.texts(6))[-1]
-    assert await harness.store.approval_rules() == []
+    assert await harness.store.read(ListApprovalRules()) == []
     harness.model.say([call("shell", RM)])
     harness.say("again")
     assert "deletes files" in (await harness.texts(7))[-1]
@@ -386,7 +402,7 @@ async def test_a_command_without_a_rule_is_approved_only_once(
     await harness.pending_approvals()
     harness.say("always")
     assert "only this once" in (await harness.texts(3))[1]
-    assert await harness.store.approval_rules() == []
+    assert await harness.store.read(ListApprovalRules()) == []
 
 
 async def test_an_answer_by_an_unauthorised_user_is_rejected(
@@ -541,7 +557,7 @@ async def test_a_decision_commits_with_the_end_of_the_message_that_made_it(
     harness.say("yes")
     await harness.shell.wait_until_started(1)
     decided = await harness.stored(row)
-    ledger = await harness.store.inbox_counts()
+    ledger = await harness.store.read(CountInbox())
     assert decided.state is ApprovalState.APPROVED
     assert ledger[InboxState.ANSWERED] == 1
     assert decided.ended_at is not None
@@ -630,12 +646,16 @@ async def test_deleting_a_session_deletes_its_approvals(
         await harness.pending_approvals()
         harness.say(answer)
         await harness.texts(sent_count)
-    (row,) = {row.session_id for row in await harness.store.approvals(limit=5)}
+    (row,) = {row.session_id for row in await harness.store.read(ListApprovals(limit=5))}
     await harness.stop()
     async with harness.open_store(harness.path) as store:
-        await store.delete_session(row, inbox_ids=await store.session_inbox_ids(row))
-        assert await store.approvals(limit=5) == []
-        (rule,) = await store.approval_rules()
+        await store.write(
+            DeleteSession(
+                session_id=row, inbox_ids=await store.read(ListSessionInboxIds(session_id=row))
+            )
+        )
+        assert await store.read(ListApprovals(limit=5)) == []
+        (rule,) = await store.read(ListApprovalRules())
         assert (rule.rule, rule.session_id) == ("delete", "")
     await harness.start()
 
@@ -645,8 +665,8 @@ async def test_a_question_goes_through_the_outbox(harness: ApprovalHarness, call
     harness.model.say([call("shell", RM)])
     accepted = await harness.accept("clean up")
     (row,) = await harness.pending_approvals()
-    assert await harness.store.deliveries_for_message(accepted.row.id) == []
-    assert (await harness.store.outbox_counts())[DeliveryState.SENT] == 1
+    assert await harness.store.read(ListDeliveriesForMessage(inbox_id=accepted.row.id)) == []
+    assert (await harness.store.read(CountOutbox()))[DeliveryState.SENT] == 1
     assert row.asked_in == row.session_id
 
 
@@ -671,7 +691,7 @@ async def test_a_stop_superseded_by_new_ends_once(harness: ApprovalHarness, call
     stop, new = await asyncio.gather(harness.accept("/stop"), harness.accept("/new"))
     await asyncio.gather(harness.end_of(stop), harness.end_of(new))
     await harness.ended_approvals()
-    row = await harness.store.inbox_row(stop.row.id)
+    row = await harness.store.read(GetInboxRow(inbox_id=stop.row.id))
     assert row is not None
-    replies = await harness.store.deliveries_for_message(stop.row.id)
+    replies = await harness.store.read(ListDeliveriesForMessage(inbox_id=stop.row.id))
     assert len(replies) == (row.state is InboxState.ANSWERED)

@@ -19,6 +19,8 @@ from holdfast.core.config.settings import PlatformSettings, Settings
 from holdfast.core.ids import PrincipalId
 from holdfast.core.messages.inbox import BusyMode, Inbound, InboxState
 from holdfast.core.messages.source import Source, build_session_key
+from holdfast.core.ports.store_commands import AcceptMessage
+from holdfast.core.ports.store_queries import GetInboxRow, GetRouteSession, GetTurn
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import TurnState
 from holdfast.gateway.commands.command import CommandRequest, parse_command, text_for_agent
@@ -67,10 +69,10 @@ async def test_stop_ends_the_turn_for_good(harness: GatewayHarness, call: Call) 
     await held_tool.wait_until_started(1)
     stop = await harness.accept("/stop", busy_mode=BusyMode.QUEUE)
     assert (await harness.end_of(stop)).text == "Stopped."
-    row = await harness.store.inbox_row(accepted.row.id)
+    row = await harness.store.read(GetInboxRow(inbox_id=accepted.row.id))
     assert row is not None and row.state is InboxState.SUPERSEDED
     assert row.turn_id is not None
-    turn = await harness.store.turn(row.turn_id)
+    turn = await harness.store.read(GetTurn(turn_id=row.turn_id))
     assert turn is not None and turn.state is TurnState.SUPERSEDED
     await harness.stop()
     await harness.start()
@@ -125,7 +127,7 @@ async def test_a_message_right_after_new_belongs_to_the_new_session(
     asked = await asyncio.gather(harness.accept("/new"), harness.accept("two"))
     ended = await harness.end_of(asked[1])
     assert ended.session_id != first.session_id
-    row = await harness.store.route(asked[1].row.route)
+    row = await harness.store.read(GetRouteSession(key=asked[1].row.route))
     assert row == ended.session_id
 
 
@@ -186,8 +188,8 @@ async def test_a_stop_from_before_this_start_is_not_carried_out(harness: Gateway
     await harness.model.wait_for_request(1)
     source = work.row.inbound.source
     stop = Inbound(source=source, event_id="late", message_id="late", text="/stop")
-    accepted_row = await harness.store.accept(
-        stop, route=work.row.route, principal=PrincipalId("api"), at=1.0
+    accepted_row = await harness.store.write(
+        AcceptMessage(inbound=stop, route=work.row.route, principal=PrincipalId("api"), at=1.0)
     )
     await harness.die()
     harness.model.say("worked")
@@ -301,8 +303,10 @@ async def test_operator_commands_are_refused_to_everyone_else(
     async def reply(platform: str, user: str) -> str:
         source = Source(platform=platform, chat_id=user, user_id=user)
         row = Inbound(source=source, event_id=user, message_id=user, text="/reload")
-        accepted_row = await harness.store.accept(
-            row, route=build_session_key(source), principal=PrincipalId(user), at=1.0
+        accepted_row = await harness.store.write(
+            AcceptMessage(
+                inbound=row, route=build_session_key(source), principal=PrincipalId(user), at=1.0
+            )
         )
         gateway.services.subscriptions.open(accepted_row.row.id)
         assert dispatcher.dispatch(accepted_row)

@@ -13,6 +13,17 @@ from holdfast.core.ids import SessionId, SessionKey
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.messages.source import ChatType, Source, build_session_key
 from holdfast.core.messages.transcript import CompactionMessage, ToolCall
+from holdfast.core.ports.store_commands import DeleteSession
+from holdfast.core.ports.store_queries import (
+    CountOutbox,
+    GetLastTurn,
+    GetRouteSession,
+    GetSession,
+    ListDeliveriesForMessage,
+    ListRecords,
+    ListSessionInboxIds,
+    ListSessions,
+)
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.core.turns.projection import projection_problems
@@ -42,7 +53,7 @@ class ChatClient:
         return answer
 
     async def _receipts_are_saved(self) -> bool:
-        counts = await self.harness.store.outbox_counts()
+        counts = await self.harness.store.read(CountOutbox())
         return counts[DeliveryState.SENT] == self.sent
 
     async def current_session(self, user: str = "ann", **where: Any) -> SessionId | None:
@@ -53,7 +64,7 @@ class ChatClient:
             thread_id=where.get("thread"),
             user_id=user,
         )
-        return await self.harness.store.route(build_session_key(source))
+        return await self.harness.store.read(GetRouteSession(key=build_session_key(source)))
 
     def last_request_texts(self) -> Sequence[str]:
         return [message.text for message in self.harness.model.requests[-1].messages]
@@ -91,7 +102,7 @@ async def test_an_earlier_conversation_can_be_resumed(
     assert await chat.current_session() == fish
     await chat("and sharks?", "too")
     assert chat.last_request_texts() == ["about fish", "yes", "and sharks?"]
-    rows = {row.id: row for row in await harness.store.sessions(limit=9)}
+    rows = {row.id: row for row in await harness.store.read(ListSessions(limit=9))}
     assert all(row.ended_at is None for row in rows.values())  # the previous session is kept
     assert (await chat("/resume about birds")).startswith("Back in: about birds")
     assert await chat.current_session() == birds
@@ -189,7 +200,7 @@ async def test_a_title_may_be_changed_while_the_agent_works(harness: GatewayHarn
     assert (await harness.texts(1))[-1] == "This conversation is now called: Fish"
     harness.model.say("yes")
     await harness.sent(2)
-    (row,) = await harness.store.sessions(limit=2)
+    (row,) = await harness.store.read(ListSessions(limit=2))
     assert row.title == "Fish"
 
 
@@ -207,7 +218,7 @@ async def test_a_fork_is_independent_of_its_original(
     await chat("and sharks?", "too")
     assert chat.last_request_texts() == ["about fish", "yes", "and sharks?"]
     assert harness.model.requests[0].system == harness.model.requests[-1].system
-    row = await harness.store.session(copy)
+    row = await harness.store.read(GetSession(session_id=copy))
     assert row is not None
     assert (row.title, row.model_override, row.previous) == ("Sharks", "clever", fish)
     await chat("/resume")
@@ -225,9 +236,14 @@ async def test_deleting_a_fork_leaves_the_original_intact(
     copy = await chat.current_session()
     assert fish is not None
     assert copy is not None
-    await harness.store.delete_session(copy, inbox_ids=await harness.store.session_inbox_ids(copy))
+    await harness.store.write(
+        DeleteSession(
+            session_id=copy,
+            inbox_ids=await harness.store.read(ListSessionInboxIds(session_id=copy)),
+        )
+    )
     assert [m.text for m in await harness.transcript(fish)] == ["about fish", "yes"]
-    assert (await harness.store.last_turn(fish)) is not None
+    assert (await harness.store.read(GetLastTurn(session_id=fish))) is not None
 
 
 async def test_undo_removes_the_last_exchange(
@@ -243,7 +259,10 @@ async def test_undo_removes_the_last_exchange(
     assert projection_problems(harness.model.requests[-1].messages) == []
     session = await chat.current_session()
     assert session is not None
-    texts = [record.message.text for record in await harness.store.records(session, limit=99)]
+    texts = [
+        record.message.text
+        for record in await harness.store.read(ListRecords(session_id=session, limit=99))
+    ]
     assert ("two" in texts, "dos" in texts) == (True, True)
 
 
@@ -316,7 +335,8 @@ async def test_an_api_client_that_retries_gets_the_reply(harness: GatewayHarness
     accepted = await harness.accept("/retry")
     assert (await harness.end_of(accepted)).text == "two"
     assert [
-        answer.text for answer in await harness.store.deliveries_for_message(accepted.row.id)
+        answer.text
+        for answer in await harness.store.read(ListDeliveriesForMessage(inbox_id=accepted.row.id))
     ] == ["two"]
 
 
@@ -355,7 +375,7 @@ async def test_history_commands_are_refused_mid_turn(harness: GatewayHarness, co
     assert BUSY in (await harness.texts(1))[-1]
     harness.model.say("done")
     assert (await harness.texts(2))[-1] == "done"
-    assert len(await harness.store.sessions(limit=9)) == 1
+    assert len(await harness.store.read(ListSessions(limit=9))) == 1
 
 
 @pytest.mark.parametrize("command", ["/undo", "/retry", "/fork"])
@@ -387,7 +407,7 @@ async def test_a_message_right_after_a_command_goes_to_its_session(
         "sharks",
         "and whales?",
     ]
-    assert len(await harness.store.sessions(limit=9)) == 3
+    assert len(await harness.store.read(ListSessions(limit=9))) == 3
 
 
 async def test_an_undo_right_after_the_reply_removes_that_reply(
@@ -443,7 +463,7 @@ async def test_undone_messages_are_marked_in_the_history(
     await chat("/undo")
     session = await chat.current_session()
     assert session is not None
-    records = await harness.store.records(session, limit=9)
+    records = await harness.store.read(ListRecords(session_id=session, limit=9))
     assert [(r.message.text, r.undone) for r in records] == [
         ("one", False),
         ("uno", False),
@@ -504,7 +524,7 @@ async def test_a_summary_of_undone_messages_is_refused(
 
 async def summarise(harness: GatewayHarness, session_id: SessionId, *, covers: int) -> None:
     record = CompactionMessage(text="sum", covers=covers)
-    await harness.store.apply_command(
+    await harness.store.write(
         CommandEffect(inbox_ends=(), session_id=session_id, compaction=record, at=1.0)
     )
     harness.gateway.services.cache.drop(session_id)
@@ -519,7 +539,7 @@ async def test_a_resumed_session_belongs_to_the_chat_that_resumed_it(
     await chat("/new", chat="one")
     await chat("/resume fish", chat="two")
     assert fish is not None
-    row = await harness.store.session(fish)
+    row = await harness.store.read(GetSession(session_id=fish))
     assert row is not None
     assert (row.current, row.route.split(":")[3]) == (True, "two")
     assert await chat.current_session(chat="two") == fish
@@ -560,13 +580,13 @@ async def test_new_takes_effect_although_its_stopped_turn_was_killed_before_its_
     old, route = await harness.only_session(), SessionKey("simulated:default:dm:home:")
     fresh = SessionId("s_fresh")
     left = CommandEffect(inbox_ends=(), session_id=old, route=route, new_session=fresh, at=1.0)
-    await harness.store.apply_command(left)
+    await harness.store.write(left)
     await harness.die()
     harness.model.say("two")
     await harness.start()
     harness.say("again")
     assert await harness.texts(1) == ["two"]
-    assert (await harness.store.route(route)) == fresh
+    assert (await harness.store.read(GetRouteSession(key=route))) == fresh
     assert [message.text for message in await harness.transcript(fresh)] == ["again", "two"]
     await until(lambda: len(harness.gateway.lanes) == 0)
     assert await harness.ledger() == {"superseded": 1, "answered": 1}

@@ -12,6 +12,7 @@ from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import Accepted, Inbound
 from holdfast.core.messages.source import Attachment, Source
 from holdfast.core.messages.transcript import UserMessage
+from holdfast.core.ports.store_queries import GetInboxRow
 from holdfast.core.secrets import Secret
 from holdfast.gateway.inbound.attachments import MAX_FILES, MAX_IMAGES
 from holdfast.models.codecs.request import user_text
@@ -66,7 +67,7 @@ async def test_a_slow_file_is_stored_in_the_session_that_answers_it(
         await harness.sent(2)
         done.set()
     await harness.sent(3)
-    row = await harness.store.inbox_row(accepting.result().row.id)
+    row = await harness.store.read(GetInboxRow(inbox_id=accepting.result().row.id))
     assert row is not None and row.session_id is not None
     found = Workspace(tmp_path, SessionId(row.session_id)).list_or_open("")
     assert isinstance(found, list)

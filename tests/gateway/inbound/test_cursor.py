@@ -8,6 +8,7 @@ from holdfast.core.crash_points import CrashPoint
 from holdfast.core.ids import PrincipalId
 from holdfast.core.messages.inbox import Cursor, Inbound
 from holdfast.core.messages.source import Source, build_session_key
+from holdfast.core.ports.store_commands import AcceptMessage
 from holdfast.store.sqlite.store import SqliteStore
 
 MESSAGES = 50
@@ -48,6 +49,10 @@ async def test_no_commit_has_a_cursor_without_its_message_or_a_message_without_i
         for number in range(1, MESSAGES + 1):
             inbound = message(number)
             route = build_session_key(inbound.source)
-            await store.accept(inbound, route=route, principal=PrincipalId("u"), at=float(number))
+            await store.write(
+                AcceptMessage(
+                    inbound=inbound, route=route, principal=PrincipalId("u"), at=float(number)
+                )
+            )
     assert observer.found[-1] == (str(MESSAGES), str(MESSAGES))
     assert [pair for pair in observer.found if pair[0] != pair[1]] == []

@@ -16,6 +16,7 @@ from holdfast.core.errors import IntakeClosed, NotAllowed
 from holdfast.core.messages.inbox import Accepted, BusyMode, Inbound, InboxState
 from holdfast.core.messages.source import Source
 from holdfast.core.messages.transcript import AssistantMessage, UserMessage
+from holdfast.core.ports.store_commands import SetMeta
 from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.store.sqlite.store import SqliteStore
@@ -156,7 +157,7 @@ async def _accept_before_turn(harness: GatewayHarness, until: Until, *texts: str
     harness.open_store = partial(SqliteStore, crash=disk)
     await harness.start()
     disk.go.clear()
-    before = harness.store.set_meta("key", "value")
+    before = harness.store.write(SetMeta(key="key", value="value"))
     await until(disk.held.is_set)
     accepting = asyncio.gather(*(harness.accept(text) for text in texts))
     await until(lambda: harness.store.status.waiting == len(texts))

@@ -11,6 +11,7 @@ from holdfast.core.errors import NotAllowed
 from holdfast.core.messages.inbox import Inbound, InboxState
 from holdfast.core.messages.source import Author, ChatType, Source
 from holdfast.core.messages.transcript import UserMessage
+from holdfast.core.ports.store_queries import GetSession
 from holdfast.server.api.errors import EndpointError
 from holdfast.server.api.v1.messages import current_session_source, session_source
 
@@ -36,7 +37,7 @@ async def test_an_operator_message_is_marked_and_answered_in_the_chat(
         ("hi", None),
         ("say it politely", OPERATOR_SPEAKER),
     ]
-    row = await harness.store.session(session_id)
+    row = await harness.store.read(GetSession(session_id=session_id))
     assert row is not None and row.principal == "simulated:default:ann"
 
 
@@ -69,7 +70,7 @@ async def test_an_operator_command_runs_and_is_answered_in_the_chat(
     accepted = await send_as_operator(harness, old, "/new")
     assert (await harness.end_of(accepted)).state is InboxState.ANSWERED
     assert await harness.texts(2) == ["hello", "A new conversation begins."]
-    row = await harness.store.session(old)
+    row = await harness.store.read(GetSession(session_id=old))
     assert row is not None and not row.current
     with pytest.raises(EndpointError, match="its chat uses another one"):
         await current_session_source(harness.gateway, row)
@@ -106,7 +107,7 @@ async def test_subagent_and_unconfigured_sessions_accept_no_operator_message(
     harness.model.say("hello")
     harness.say("hi")
     await harness.texts(1)
-    row = await harness.store.session(await harness.only_session())
+    row = await harness.store.read(GetSession(session_id=await harness.only_session()))
     assert row is not None
     subagent_session = msgspec.structs.replace(row, route="house:default:dm:x:")
     with pytest.raises(EndpointError, match="the session that started it"):

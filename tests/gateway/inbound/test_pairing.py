@@ -23,6 +23,7 @@ from holdfast.core.people.pairing import (
     MAX_WRONG_CODES,
     NEW_CODE_AFTER,
 )
+from holdfast.core.ports.store_queries import CountInbox
 from holdfast.gateway.inbound.pairing import (
     WELCOME_TEXT,
     PairingRefused,
@@ -279,7 +280,7 @@ async def test_a_redelivered_message_gets_one_code(pairing_harness: GatewayHarne
             await pairing_harness.gateway.intake.accept(inbound)
         advance_clock(pairing_harness, NEW_CODE_AFTER)
     assert await sent_before_reply(pairing_harness) == 1
-    assert (await pairing_harness.store.inbox_counts())[InboxState.REFUSED] == 1
+    assert (await pairing_harness.store.read(CountInbox()))[InboxState.REFUSED] == 1
     code = code_in(pairing_harness.service.sent[0])
     assert not (await pairing_harness.gateway.pairing.approve(code, by=OPERATOR)).wrong
 

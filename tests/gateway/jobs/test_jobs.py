@@ -28,6 +28,15 @@ from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.inbox import InboxState
 from holdfast.core.messages.source import Source
 from holdfast.core.messages.transcript import NoteMessage, ToolMessage, UserMessage
+from holdfast.core.ports.store_commands import AcceptMessage, AddJob, PruneRuns
+from holdfast.core.ports.store_queries import (
+    CountWaitingRuns,
+    GetInboxRow,
+    GetJob,
+    GetWorkload,
+    ListJobRuns,
+    ListJobs,
+)
 from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.jobs.turn_jobs import TurnJobs
@@ -88,12 +97,12 @@ async def finished_runs(
     """The runs of a job, oldest first, once so many have finished."""
 
     async def over() -> bool:
-        runs = await harness.store.runs(JobId(job), limit=200)
+        runs = await harness.store.read(ListJobRuns(job_id=JobId(job), limit=200))
         open_ = (RunState.WAITING, RunState.RUNNING)
         return len(runs) >= number and not any(run.state in open_ for run in runs)
 
     await until(over)
-    return list(reversed(await harness.store.runs(JobId(job), limit=200)))
+    return list(reversed(await harness.store.read(ListJobRuns(job_id=JobId(job), limit=200))))
 
 
 async def test_a_job_runs_when_due_and_its_answer_goes_to_the_chat_it_was_made_in(
@@ -108,7 +117,7 @@ async def test_a_job_runs_when_due_and_its_answer_goes_to_the_chat_it_was_made_i
         "Told here.",
     ]
     advance(harness, 9 * HOUR - 1)
-    assert (await harness.store.runs(JobId(1), limit=5)) == []
+    assert (await harness.store.read(ListJobRuns(job_id=JobId(1), limit=5))) == []
     harness.model.say("nothing new")
     advance(harness, 1)
     assert (await harness.texts(2))[-1] == "nothing new"
@@ -117,7 +126,7 @@ async def test_a_job_runs_when_due_and_its_answer_goes_to_the_chat_it_was_made_i
     [asked] = harness.model.requests
     assert "scheduled job" in asked.system
     assert [m.text for m in asked.messages if isinstance(m, UserMessage)] == ["Summarise the news"]
-    job = await harness.store.job(JobId(1))
+    job = await harness.store.read(GetJob(job_id=JobId(1)))
     assert job is not None and job.next_due == MONDAY + DAY + 9 * HOUR
 
 
@@ -197,7 +206,7 @@ async def test_due_times_that_were_missed_follow_the_policy(
     assert [run.state for run in runs] == states
     assert {run.cause for run in runs} == {RunCause.MISSED}
     assert runs[-1].due_at == MONDAY + 2 * DAY + 9 * HOUR
-    job = await harness.store.job(JobId(1))
+    job = await harness.store.read(GetJob(job_id=JobId(1)))
     assert job is not None and job.next_due == MONDAY + 3 * DAY + 9 * HOUR
     reply = {"skip": ["3 due times missed"], "once": [""], "all": ["", "", ""]}[missed]
     assert [run.reason for run in runs] == reply
@@ -253,7 +262,7 @@ async def test_a_run_that_is_due_while_another_works_is_skipped(
 
 
 async def has_skipped(harness: GatewayHarness, number: int) -> bool:
-    runs = await harness.store.runs(JobId(1), limit=9)
+    runs = await harness.store.read(ListJobRuns(job_id=JobId(1), limit=9))
     return sum(run.state is RunState.SKIPPED for run in runs) == number
 
 
@@ -266,7 +275,7 @@ async def test_a_run_that_is_due_while_another_works_waits_for_it(
     advance(harness, HOUR)
 
     async def both_wait() -> bool:
-        return await harness.store.count_waiting_runs(JobId(1)) == 1
+        return await harness.store.read(CountWaitingRuns(job_id=JobId(1))) == 1
 
     await until(both_wait)
     assert len(harness.model.requests) == 1
@@ -378,7 +387,7 @@ async def test_an_invalid_command_is_answered_with_what_was_understood(
         ("remind me", "/cron knows no 'remind'."),
     ):
         assert (await send(f"/cron {command}")).startswith(reply), command
-    assert await harness.store.jobs(limit=9) == []
+    assert await harness.store.read(ListJobs(limit=9)) == []
 
 
 async def test_a_job_is_visible_to_its_owner_and_to_operators(
@@ -415,7 +424,7 @@ async def test_only_an_operator_can_send_a_jobs_answer_to_another_chat(
         await finished_runs(harness, until, 1, job=number)
     deliveries = [(one.outgoing.chat_id, one.outgoing.text) for one in await harness.sent(sent + 2)]
     assert deliveries[sent:] == [("the-home", "home"), ("lobby", "lobby")]
-    assert (await harness.store.runs(JobId(3), limit=1))[0].text == "nowhere"
+    assert (await harness.store.read(ListJobRuns(job_id=JobId(3), limit=1)))[0].text == "nowhere"
 
 
 async def test_the_number_of_jobs_per_person_is_limited(
@@ -454,7 +463,7 @@ async def test_a_run_that_was_planned_and_not_begun_begins_once_at_the_next_star
     harness.gateway.services.jobs.stop_scheduling()
     clock(harness).at += MINUTE
     await harness.gateway.scheduler.run_once()
-    [run] = await harness.store.runs(JobId(1), limit=5)
+    [run] = await harness.store.read(ListJobRuns(job_id=JobId(1), limit=5))
     assert run.state is RunState.WAITING
     await harness.die()
     harness.model.say("looked")
@@ -476,7 +485,7 @@ async def test_an_interrupted_run_resumes_and_is_tracked_to_its_end(
     await harness.start()
     await harness.model.wait_for_request(2)
     await harness.gateway.scheduler.run_once()
-    assert await harness.store.count_waiting_runs(JobId(1)) == 1
+    assert await harness.store.read(CountWaitingRuns(job_id=JobId(1))) == 1
     assert len(harness.gateway.job_executor) == 1 and len(harness.model.requests) == 2
     harness.model.say("one", "one", "two")
     runs = await finished_runs(harness, until, 2)
@@ -546,14 +555,14 @@ async def test_a_repeated_schedule_call_makes_one_job(
     harness.say("plan it")
     await harness.held_tools[ReplayClass.SAFE].wait_until_started(1)
     jobs = harness.gateway.services.jobs
-    [made] = await harness.store.jobs(limit=9)
-    row = await harness.store.inbox_row(InboxId(1))
+    [made] = await harness.store.read(ListJobs(limit=9))
+    row = await harness.store.read(GetInboxRow(inbox_id=InboxId(1)))
     assert row is not None and row.session_id is not None
     again = TurnJobs(jobs, row, row.session_id, store=harness.store, clock=harness.clock)
     call_id = (await harness.transcript(row.session_id))[1].calls[0].id  # type: ignore[union-attr]
     reply = await again.add(call_id, JobRequest(when="every day at 9", text="look"))
     assert reply.startswith(f"Job {made.id}:")
-    assert len(await harness.store.jobs(limit=9)) == 1
+    assert len(await harness.store.read(ListJobs(limit=9))) == 1
     harness.held_tools[ReplayClass.SAFE].go.set()
     harness.model.say("done")
 
@@ -587,10 +596,10 @@ async def test_old_runs_and_finished_jobs_are_pruned(
     await finished_runs(harness, until, 1)
     advance(harness, 9 * HOUR)
     await finished_runs(harness, until, 1, job=2)
-    assert await harness.store.prune_runs(before=MONDAY) == 0
-    assert await harness.store.prune_runs(before=MONDAY + DAY) == 2
-    assert [job.id for job in await harness.store.jobs(limit=9)] == [2]
-    assert await harness.store.runs(JobId(2), limit=9) == []
+    assert await harness.store.write(PruneRuns(before=MONDAY)) == 0
+    assert await harness.store.write(PruneRuns(before=MONDAY + DAY)) == 2
+    assert [job.id for job in await harness.store.read(ListJobs(limit=9))] == [2]
+    assert await harness.store.read(ListJobRuns(job_id=JobId(2), limit=9)) == []
 
 
 async def test_finding_the_next_due_job_uses_an_index(harness: GatewayHarness) -> None:
@@ -600,20 +609,22 @@ async def test_finding_the_next_due_job_uses_an_index(harness: GatewayHarness) -
         name="n", text="t", schedule=Schedule(text="w", cron="0 9 * * *", zone="UTC"), source=source
     )
     adding = [
-        harness.store.add_job(
-            NewJob(
-                key=f"k{n}",
-                principal=PrincipalId(f"p{n}"),
-                spec=spec,
-                next_due=int(MONDAY) + 9 * HOUR + n,
-                at=MONDAY,
-            ),
-            limit=1,
+        harness.store.write(
+            AddJob(
+                new=NewJob(
+                    key=f"k{n}",
+                    principal=PrincipalId(f"p{n}"),
+                    spec=spec,
+                    next_due=int(MONDAY) + 9 * HOUR + n,
+                    at=MONDAY,
+                ),
+                limit=1,
+            )
         )
         for n in range(2_000)
     ]
     await asyncio.gather(*adding)
-    assert (await harness.store.workload()).jobs == 2_000
+    assert (await harness.store.read(GetWorkload())).jobs == 2_000
     assert await harness.gateway.scheduler.run_once() == MONDAY + 9 * HOUR
     db = apsw.Connection(str(harness.path), flags=apsw.SQLITE_OPEN_READONLY)
     for query in (
@@ -635,11 +646,13 @@ async def test_a_stop_from_before_this_start_stops_nothing(
     advance(harness, MINUTE)
     await harness.model.wait_for_request(1)
     harness.gateway.intake.close()
-    row = await harness.store.inbox_row(InboxId(1))
+    row = await harness.store.read(GetInboxRow(inbox_id=InboxId(1)))
     assert row is not None
     stop_command = msgspec.structs.replace(row.inbound, event_id="late", text="/cron stop 1")
-    await harness.store.accept(
-        stop_command, route=row.route, principal=row.principal, at=harness.clock.now()
+    await harness.store.write(
+        AcceptMessage(
+            inbound=stop_command, route=row.route, principal=row.principal, at=harness.clock.now()
+        )
     )
     await harness.die()
     clock(harness).at -= MINUTE  # set back: the check does not depend on the clock
@@ -657,7 +670,7 @@ async def test_a_waiting_run_of_a_paused_job_waits_until_the_job_is_resumed(
     advance(harness, HOUR)
 
     async def one_waits() -> bool:
-        return await harness.store.count_waiting_runs(JobId(1)) == 1
+        return await harness.store.read(CountWaitingRuns(job_id=JobId(1))) == 1
 
     await until(one_waits)
     await send("/cron pause 1")

@@ -20,6 +20,7 @@ from tests.support.stops import (
 
 from holdfast.core.errors import StoreError
 from holdfast.core.messages.inbox import InboxState
+from holdfast.core.ports.store_queries import ListApprovals
 from holdfast.core.turns.stop import StopKind, TurnExitReason
 from holdfast.core.turns.turn import LaneState
 from holdfast.gateway.turns.transcript_notes import interruption_note
@@ -134,7 +135,7 @@ async def test_a_turn_that_waits_and_was_stopped_on_a_full_disk_is_not_resumed(
     await harness.stop_while_end_is_pending(until)
     await start_gateway(harness)
     assert (await harness.end_of(accepted)).state is InboxState.SUPERSEDED
-    assert await harness.store.approvals(limit=5, pending=True) == []
+    assert await harness.store.read(ListApprovals(limit=5, pending=True)) == []
 
 
 async def test_a_turn_that_asks_in_the_instant_of_its_mark_was_not_interrupted(
@@ -163,7 +164,7 @@ async def test_a_marked_turn_asks_for_no_approval(
     harness.model.say([call("shell", RM)])
     harness.say("clean up")
     await until(lambda: harness.gateway.lanes.count(LaneState.PARKED) == 1)
-    assert await harness.store.approvals(limit=5) == []
+    assert await harness.store.read(ListApprovals(limit=5)) == []
     stopped = await stop_gateway(harness, StopKind.STOP)
     assert (stopped.parked, stopped.interrupted) == (0, 1)
     await start_gateway(harness)

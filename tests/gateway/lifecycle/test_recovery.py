@@ -28,6 +28,7 @@ from holdfast.core.messages.transcript import (
     ToolMessage,
     UserMessage,
 )
+from holdfast.core.ports.store_queries import GetSession, ListOpenTurns, ListSessions
 from holdfast.core.sessions.session import SessionRow
 from holdfast.core.turns.stop import StopKind, TurnExitReason
 from holdfast.core.turns.tool import Arguments, ReplayClass, ToolContext, ToolOutput
@@ -343,13 +344,13 @@ async def test_active_sessions_are_suspended_after_a_crash_if_configured(
     before = await exchange_messages(harness)
     await harness.die()
     await harness.start()
-    found = await harness.store.session(before.id)
+    found = await harness.store.read(GetSession(session_id=before.id))
     assert found is not None
     assert found.suspended
     harness.model.say("hello again")
     harness.say("hi again")
     await wait_for_answers(harness, 2)
-    assert len(await harness.store.sessions(limit=5)) == 2
+    assert len(await harness.store.read(ListSessions(limit=5))) == 2
 
 
 async def test_suspending_active_sessions_returns_the_count_and_spares_marked_ones(
@@ -419,7 +420,7 @@ async def test_a_turn_of_a_suspended_session_is_not_resumed(
     assert any("set aside" in text for text in await harness.texts(1))
     assert await harness.ledger() == {"failed": 1}
     assert len(harness.model.requests) == 1
-    assert await harness.store.open_turns() == []
+    assert await harness.store.read(ListOpenTurns()) == []
     assert (await only_session_row(harness)).suspended
 
 

@@ -15,6 +15,7 @@ from holdfast.core.ops.status import AccountStatus, GatewaySnapshot, TurnStatus
 from holdfast.core.ports.capabilities import Backlog, Capabilities
 from holdfast.core.ports.platform import Intake
 from holdfast.core.ports.runtime import Clock
+from holdfast.core.ports.store_commands import AcceptMessage
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.lifecycle.stop_request import RestartController, StopRequest
@@ -216,11 +217,13 @@ async def test_an_orphaned_message_is_reported_and_answered_by_the_next_start(
     assert (await status.fresh_snapshot()).orphaned == 0
 
     source = Source(platform="api", chat_id="lost", user_id="owner", chat_type=ChatType.DM)
-    lost = await harness.store.accept(
-        Inbound(source=source, text="and I?", event_id="lost", message_id="lost"),
-        route=route_of(source, harness.settings.sessions),
-        principal=worked_on.row.principal,
-        at=harness.clock.now(),
+    lost = await harness.store.write(
+        AcceptMessage(
+            inbound=Inbound(source=source, text="and I?", event_id="lost", message_id="lost"),
+            route=route_of(source, harness.settings.sessions),
+            principal=worked_on.row.principal,
+            at=harness.clock.now(),
+        )
     )
     snapshot = await status.fresh_snapshot()
     assert (snapshot.orphaned, snapshot.orphaned_since) == (1, lost.row.accepted_at)

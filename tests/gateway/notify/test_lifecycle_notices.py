@@ -26,6 +26,14 @@ from holdfast.core.messages.outbox import (
     Receipt,
 )
 from holdfast.core.messages.source import ChatType
+from holdfast.core.ports.store_commands import RecordStop
+from holdfast.core.ports.store_queries import (
+    CountOutbox,
+    GetInboxRow,
+    ListHomeChannels,
+    ListOpenStops,
+    ListUndelivered,
+)
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
 from holdfast.core.turns.tool import Arguments, ReplayClass
 from holdfast.core.turns.turn import LaneState
@@ -85,7 +93,7 @@ class NoticeHarness(GatewayHarness):
         async with asyncio.timeout(10):
             order = await self.stop_request.wait()
         row = StopRow(id=f"stop{next(self._stop_numbers)}", order=order, version="1", parked=parked)
-        await self.store.record_stop(row)
+        await self.store.write(RecordStop(row=row))
         await self.running.stop(order, urgent=self.stop_request.urgent)
         await self.stop()
         return order
@@ -96,7 +104,7 @@ class NoticeHarness(GatewayHarness):
         await GatewayHarness.start(self)
         order = self.order(StopKind.CRASH, StopRequester.NONE)
         row = StopRow(id=f"stop{next(self._stop_numbers)}", order=order, version="1", interrupted=1)
-        await self.store.record_stop(row)
+        await self.store.write(RecordStop(row=row))
         await self.gateway.lifecycle_notices.send_back_notices()
 
     def order(
@@ -111,7 +119,7 @@ class NoticeHarness(GatewayHarness):
         return message
 
     async def outbox(self) -> list[DeliveryRow]:
-        return await self.store.undelivered_rows()
+        return await self.store.read(ListUndelivered())
 
 
 def destinations(sent: list[BotMessage]) -> list[tuple[str, str | None, str | None]]:
@@ -244,7 +252,7 @@ async def test_an_unsent_shutdown_notice_is_never_sent_late(
     assert "gateway" not in texts[0]
     await until(harness.all_delivered)
     assert len(sent_messages(harness)) == 1
-    assert (await harness.store.outbox_counts())[DeliveryState.FAILED] == 1
+    assert (await harness.store.read(CountOutbox()))[DeliveryState.FAILED] == 1
 
 
 async def test_a_stop_does_not_wait_for_a_platform_that_is_down(
@@ -262,7 +270,7 @@ async def test_a_stop_does_not_wait_for_a_platform_that_is_down(
 
 async def _undelivered(harness: NoticeHarness) -> list[DeliveryRow]:
     async with SqliteStore(harness.path) as store:
-        return await store.undelivered_rows()
+        return await store.read(ListUndelivered())
 
 
 class SlowPlatform(SimulatedPlatform):
@@ -388,7 +396,7 @@ async def test_the_home_channel_gets_a_back_notice(
     (back,) = (await harness.sent(3))[2:]
     assert destinations([back]) == [("hall", None, None)]
     assert back.outgoing.text == "The gateway is back."
-    assert await harness.store.open_stops() == []
+    assert await harness.store.read(ListOpenStops()) == []
     await harness.stop_by(harness.order(StopKind.STOP))
     await harness.start()
     assert len(sent_messages(harness)) == 4  # and the shutdown notice of this stop
@@ -515,7 +523,7 @@ async def test_sethome_off_without_a_configured_one_leaves_none(harness: NoticeH
     harness.say("/sethome off", chat="hall")
     assert "has no home channel now" in (await harness.texts(2))[1]
     assert harness.gateway.home_channels.all() == []
-    assert await harness.store.home_channels() == []
+    assert await harness.store.read(ListHomeChannels()) == []
 
 
 async def test_an_api_chat_cannot_be_a_home_channel(harness: NoticeHarness) -> None:
@@ -631,7 +639,7 @@ async def test_a_restart_interrupted_by_a_crash_is_dropped(
         await harness.start()
         (message,) = harness.service.ledger().said
         await until(lambda: harness.service.ledger().said[0].times_given >= 2)
-        row = await harness.store.inbox_row(InboxId(1))
+        row = await harness.store.read(GetInboxRow(inbox_id=InboxId(1)))
         assert row is not None
         assert (row.inbound.message_id, row.state) == (request, InboxState.SUPERSEDED)
         assert harness.stop_request.order is None

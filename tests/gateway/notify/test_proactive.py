@@ -36,6 +36,13 @@ from holdfast.core.messages.transcript import (
 )
 from holdfast.core.ports.capabilities import Capabilities
 from holdfast.core.ports.platform import Intake
+from holdfast.core.ports.store_commands import OpenSession
+from holdfast.core.ports.store_queries import (
+    CountOutbox,
+    GetSession,
+    GetTranscript,
+    ListUndelivered,
+)
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.notify.proactive import ProactiveSendRequest, Undeliverable
 from holdfast.store.sqlite.store import SqliteStore
@@ -440,7 +447,9 @@ async def test_a_stopping_gateway_ends_the_wait_for_a_receipt(harness: SendHarne
 
 async def test_a_message_with_a_repeated_id_is_queued_and_noted_once(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path / "state.db") as store:
-        await store.open_session(SessionId("s"), route=SessionKey("sim:default:dm:c:"), at=1.0)
+        await store.write(
+            OpenSession(session_id=SessionId("s"), route=SessionKey("sim:default:dm:c:"), at=1.0)
+        )
         new = NewDelivery(
             id=DeliveryId("d"),
             address=Address(platform="sim", account="default", chat_id="c"),
@@ -452,17 +461,19 @@ async def test_a_message_with_a_repeated_id_is_queued_and_noted_once(tmp_path: P
             delivery=new, note=NoteMessage(text="[System note: x]"), at=5.0
         )
         assert [
-            await store.add_proactive_message(proactive),
-            await store.add_proactive_message(proactive),
+            await store.write(proactive),
+            await store.write(proactive),
         ] == [True, False]
         assert (
-            len(await store.undelivered_rows()) == len(await store.transcript(SessionId("s"))) == 1
+            len(await store.read(ListUndelivered()))
+            == len(await store.read(GetTranscript(session_id=SessionId("s"))))
+            == 1
         )
-        row = await store.session(SessionId("s"))
+        row = await store.read(GetSession(session_id=SessionId("s")))
         assert row is not None and row.active_at == 5.0
         gone = msgspec.structs.replace(new, id=DeliveryId("e"), session_id=SessionId("gone"))
-        assert await store.add_proactive_message(msgspec.structs.replace(proactive, delivery=gone))
-        assert await store.transcript(SessionId("gone")) == []
+        assert await store.write(msgspec.structs.replace(proactive, delivery=gone))
+        assert await store.read(GetTranscript(session_id=SessionId("gone"))) == []
 
 
 def message(
@@ -486,7 +497,7 @@ def _sent(harness: GatewayHarness) -> Sequence[tuple[str, str]]:
 
 
 async def _settled(harness: GatewayHarness) -> bool:
-    return (await harness.store.outbox_counts())[DeliveryState.SENT] == 1
+    return (await harness.store.read(CountOutbox()))[DeliveryState.SENT] == 1
 
 
 def _send_attempted(harness: GatewayHarness) -> bool:

@@ -19,6 +19,16 @@ from holdfast.core.config.settings import PlatformSettings, Settings
 from holdfast.core.ids import DeliveryId, SessionId
 from holdfast.core.messages.outbox import DeliveryKind, DeliveryPart, DeliveryState
 from holdfast.core.ports.capabilities import Backlog
+from holdfast.core.ports.store_commands import (
+    AddDeliveries,
+    BeginAttempt,
+    BeginPart,
+    DeleteSession,
+    PruneOutbox,
+    SettleDelivery,
+    SettlePart,
+)
+from holdfast.core.ports.store_queries import CountOutbox, ListUndelivered
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.scripted_model import ManualReply
 from holdfast.testing.simulated.events import Faults
@@ -50,16 +60,21 @@ async def parts_of(store: SqliteStore) -> list[tuple[Any, ...]]:
 async def send_two_parts(store: SqliteStore, name: str, *, at: float, settled: bool = True) -> None:
     """Send a delivery of two parts; the second one is in flight unless `settled`."""
     for number in (1, 2):
-        await store.begin_part(DeliveryId(name), number, at=at)
+        await store.write(BeginPart(delivery_id=DeliveryId(name), number=number, at=at))
         if number == 1 or settled:
             part = DeliveryPart(
                 number=number, state=DeliveryState.SENT, platform_message_id=f"{number}"
             )
-            await store.settle_part(DeliveryId(name), part, at=at)
+            await store.write(SettlePart(delivery_id=DeliveryId(name), part=part, at=at))
     if settled:
-        await store.begin_attempt(DeliveryId(name), at=at)
-        await store.settle_delivery(
-            DeliveryId(name), DeliveryState.SENT, at=at, platform_message_id="1"
+        await store.write(BeginAttempt(delivery_id=DeliveryId(name), at=at))
+        await store.write(
+            SettleDelivery(
+                delivery_id=DeliveryId(name),
+                state=DeliveryState.SENT,
+                at=at,
+                platform_message_id="1",
+            )
         )
 
 
@@ -71,11 +86,13 @@ async def test_parts_go_with_their_session(store: SqliteStore, chat: StoreChat) 
     help_ = chat.reply(command, id="h", kind=DeliveryKind.COMMAND, text="long")
     help_ = msgspec.structs.replace(help_, session_id=None, turn_id=None)
     other = msgspec.structs.replace(help_, id="o", inbox_id=None)
-    await store.end_turn(chat.turn_end(row, deliveries=(reply, help_, other)))
+    await store.write(chat.turn_end(row, deliveries=(reply, help_, other)))
     for name in ("d", "h", "o"):
         await send_two_parts(store, name, at=5.0)
     assert len(await parts_of(store)) == 6
-    await store.delete_session(SessionId("s"), inbox_ids=[row.row.id, command.row.id])
+    await store.write(
+        DeleteSession(session_id=SessionId("s"), inbox_ids=[row.row.id, command.row.id])
+    )
     assert await parts_of(store) == [("o", 1, None), ("o", 2, None)]
 
 
@@ -85,16 +102,18 @@ async def test_parts_in_flight_outlive_their_session_without_its_id(
     """I2: the sender settles them, and then they are pruned by age."""
     row = await chat.say()
     await chat.begin_turn(row)
-    await store.end_turn(chat.turn_end(row, deliveries=(chat.reply(row, text="long"),)))
+    await store.write(chat.turn_end(row, deliveries=(chat.reply(row, text="long"),)))
     await send_two_parts(store, "d", at=5.0, settled=False)
-    await store.delete_session(SessionId("s"), inbox_ids=[row.row.id])
+    await store.write(DeleteSession(session_id=SessionId("s"), inbox_ids=[row.row.id]))
     assert await parts_of(store) == [("d", 1, None), ("d", 2, None)]
     second = DeliveryPart(number=2, state=DeliveryState.SENT, platform_message_id="2")
-    await store.settle_part(DeliveryId("d"), second, at=6.0)
-    await store.settle_delivery(
-        DeliveryId("d"), DeliveryState.SENT, at=6.0, platform_message_id="1"
+    await store.write(SettlePart(delivery_id=DeliveryId("d"), part=second, at=6.0))
+    await store.write(
+        SettleDelivery(
+            delivery_id=DeliveryId("d"), state=DeliveryState.SENT, at=6.0, platform_message_id="1"
+        )
     )
-    assert await store.prune_outbox(before=7.0) == 1
+    assert await store.write(PruneOutbox(before=7.0)) == 1
     assert await parts_of(store) == []
 
 
@@ -105,12 +124,12 @@ async def test_parts_are_pruned_with_their_delivery_and_not_before(
     old, pending, young = (
         chat.reply(None, id=name, text="long") for name in ("old", "owed", "young")
     )
-    await store.add_deliveries([old, pending], at=1 * DAY)
-    await store.add_deliveries([young], at=40 * DAY)
+    await store.write(AddDeliveries(deliveries=[old, pending], at=1 * DAY))
+    await store.write(AddDeliveries(deliveries=[young], at=40 * DAY))
     await send_two_parts(store, "old", at=1 * DAY)
     await send_two_parts(store, "owed", at=1 * DAY, settled=False)
     await send_two_parts(store, "young", at=40 * DAY)
-    assert await store.prune_outbox(before=30 * DAY) == 1
+    assert await store.write(PruneOutbox(before=30 * DAY)) == 1
     assert [name for name, *_ in await parts_of(store)] == ["owed", "owed", "young", "young"]
 
 
@@ -120,21 +139,31 @@ async def test_deliveries_with_an_unknown_outcome_are_pruned_like_the_rest(
     """I2: five hundred of them in front would keep all others from being pruned. That a start
     finds one unknown still makes it no younger."""
     rows = [chat.reply(None, id=f"u{number}", text="x") for number in range(510)]
-    await store.add_deliveries([*rows, chat.reply(None, id="last", text="x")], at=1 * DAY)
+    await store.write(
+        AddDeliveries(deliveries=[*rows, chat.reply(None, id="last", text="x")], at=1 * DAY)
+    )
     names = [row.id for row in rows]
     for name in names:
-        store.begin_attempt(name, at=1 * DAY)
-        store.settle_delivery(name, DeliveryState.UNKNOWN, at=1 * DAY)
-    await store.begin_attempt(DeliveryId("last"), at=1 * DAY)
-    await store.settle_delivery(DeliveryId("last"), DeliveryState.SENT, at=1 * DAY)
-    await store.settle_delivery(DeliveryId("u0"), DeliveryState.UNKNOWN, at=40 * DAY, error="still")
-    await store.begin_attempt(DeliveryId("u1"), at=40 * DAY)
-    await store.settle_delivery(DeliveryId("u1"), DeliveryState.UNKNOWN, at=40 * DAY)
+        store.write(BeginAttempt(delivery_id=name, at=1 * DAY))
+        store.write(SettleDelivery(delivery_id=name, state=DeliveryState.UNKNOWN, at=1 * DAY))
+    await store.write(BeginAttempt(delivery_id=DeliveryId("last"), at=1 * DAY))
+    await store.write(
+        SettleDelivery(delivery_id=DeliveryId("last"), state=DeliveryState.SENT, at=1 * DAY)
+    )
+    await store.write(
+        SettleDelivery(
+            delivery_id=DeliveryId("u0"), state=DeliveryState.UNKNOWN, at=40 * DAY, error="still"
+        )
+    )
+    await store.write(BeginAttempt(delivery_id=DeliveryId("u1"), at=40 * DAY))
+    await store.write(
+        SettleDelivery(delivery_id=DeliveryId("u1"), state=DeliveryState.UNKNOWN, at=40 * DAY)
+    )
     total = 0
-    while gone := await store.prune_outbox(before=30 * DAY):
+    while gone := await store.write(PruneOutbox(before=30 * DAY)):
         total += gone
     assert total == 510
-    assert [row.id for row in await store.undelivered_rows()] == ["u1"]
+    assert [row.id for row in await store.read(ListUndelivered())] == ["u1"]
 
 
 async def test_a_reply_whose_platform_can_no_longer_edit_is_resent_once_and_marked(
@@ -215,7 +244,7 @@ async def test_a_half_open_connection_costs_a_streamed_reply_nothing(
     # Longer than four tries take: it is neither given up, nor sent a second time.
     await harness.service.wait_for_ledger(edits=len(harness.service.ledger().edits) + 5, wait=10)
     harness.say("and now?", account="frail")
-    assert (await harness.store.outbox_counts())[DeliveryState.FAILED] == 0
+    assert (await harness.store.read(CountOutbox()))[DeliveryState.FAILED] == 0
     harness.service.set_faults(Faults())
     await wait_until_shown(harness, "Once upon a time")
     await wait_until_shown(harness, "next", message=1)

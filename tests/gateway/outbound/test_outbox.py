@@ -6,6 +6,7 @@ from tests.support.gateway_harness import GatewayHarness, Until
 
 from holdfast.core.ids import InboxId
 from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.ports.store_queries import CountOutbox, ListDeliveriesForMessage
 from holdfast.testing.simulated.events import Faults
 
 
@@ -15,7 +16,7 @@ async def test_a_reply_is_sent_once_with_its_receipt(harness: GatewayHarness, un
     harness.say("hi")
     (sent,) = await harness.sent(1)
     await until(lambda: _settled(harness, DeliveryState.SENT, 1))
-    (answer,) = await harness.store.deliveries_for_message(InboxId(1))
+    (answer,) = await harness.store.read(ListDeliveriesForMessage(inbox_id=InboxId(1)))
     assert answer.platform_message_id == sent.message_id
     assert answer.attempts == 1
 
@@ -25,7 +26,7 @@ async def test_a_fetched_reply_is_sent_once_it_is_committed(harness: GatewayHarn
     harness.model.say("hello")
     accepted = await harness.accept("hi")
     await harness.end_of(accepted)
-    (answer,) = await harness.store.deliveries_for_message(accepted.row.id)
+    (answer,) = await harness.store.read(ListDeliveriesForMessage(inbox_id=accepted.row.id))
     assert (answer.state, answer.text) == (DeliveryState.SENT, "hello")
 
 
@@ -85,7 +86,7 @@ async def test_a_refused_reply_fails_visibly(harness: GatewayHarness, until: Unt
     harness.model.say("hello", "again")
     harness.say("hi")
     await until(lambda: _settled(harness, DeliveryState.FAILED, 1))
-    (answer,) = await harness.store.deliveries_for_message(InboxId(1))
+    (answer,) = await harness.store.read(ListDeliveriesForMessage(inbox_id=InboxId(1)))
     assert "refused" in answer.error
     harness.say("still there?")
     assert await harness.texts(1) == ["again"]
@@ -125,7 +126,7 @@ async def test_a_reply_unsent_at_a_crash_is_sent_after_it(
 
 
 async def _settled(harness: GatewayHarness, state: DeliveryState, number: int) -> bool:
-    return bool((await harness.store.outbox_counts()).get(state) == number)
+    return bool((await harness.store.read(CountOutbox())).get(state) == number)
 
 
 async def _messages(harness: GatewayHarness, **states: int) -> bool:

@@ -11,6 +11,7 @@ from tests.support.two_accounts import TwoAccountsHarness
 from holdfast.core.errors import AccountDisconnected, SendRejected
 from holdfast.core.ids import InboxId
 from holdfast.core.messages.outbox import Address, DeliveryState, Outbound, Receipt
+from holdfast.core.ports.store_queries import ListDeliveriesForMessage
 from holdfast.core.secrets import Secret
 from holdfast.testing.simulated.platform import SimulatedPlatform
 from holdfast.testing.simulated.service import ChatService
@@ -80,7 +81,7 @@ async def test_platform_errors_are_redacted(
     two_accounts.model.say("too long for one message")
     two_accounts.say_to_work("hello?")
     await wait_for_deliveries(two_accounts, DeliveryState.FAILED)
-    (answer,) = await two_accounts.store.deliveries_for_message(InboxId(1))
+    (answer,) = await two_accounts.store.read(ListDeliveriesForMessage(inbox_id=InboxId(1)))
     assert answer.error.endswith("POST /bot[redacted]/send")
     two_accounts.gateway.accounts.connection_lost(
         "simulated", "work", AccountDisconnected(f"GET /bot{KEY}/updates")

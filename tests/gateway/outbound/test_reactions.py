@@ -18,6 +18,8 @@ from holdfast.core.messages.inbox import BusyMode, Inbound
 from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import ChatType, Source, build_session_key
 from holdfast.core.ports.capabilities import WAITING_REACTION
+from holdfast.core.ports.store_commands import AcceptMessage, RecordBusyDecision
+from holdfast.core.ports.store_queries import ListQueuedMessages, ListUndelivered
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.testing.simulated.events import (
     Faults,
@@ -65,7 +67,7 @@ async def wait_for_decision(harness: GatewayHarness, message: str) -> None:
     async with asyncio.timeout(30):
         while not [
             row
-            for row in await harness.store.queued_messages()
+            for row in await harness.store.read(ListQueuedMessages())
             if row.inbound.message_id == message and row.decision is not None
         ]:
             await asyncio.sleep(0.005)
@@ -89,7 +91,7 @@ async def test_a_queued_message_has_a_reaction_until_its_turn_begins(
     await harness.model.wait_for_request(1)
     second, third = harness.say("two"), harness.say("three")
     await wait_for_reactions(harness, second, third)
-    assert await harness.store.undelivered_rows() == []
+    assert await harness.store.read(ListUndelivered()) == []
     harness.model.say("1")
     await harness.model.wait_for_request(2)
     await wait_for_reactions(harness, third)
@@ -382,10 +384,14 @@ async def test_a_reaction_is_removed_also_when_no_turn_was_open_at_the_crash(
     late = Inbound(source=source, event_id="late", message_id=first, text="two")
     route, principal = build_session_key(source), PrincipalId("simulated:ann")
     at = harness.clock.now()
-    accepted = await harness.store.accept(late, route=route, principal=principal, at=at)
+    accepted = await harness.store.write(
+        AcceptMessage(inbound=late, route=route, principal=principal, at=at)
+    )
     assert accepted.route_session is not None
-    await harness.store.record_busy_decision(
-        accepted.row.id, session_id=accepted.route_session, decision=BusyMode.QUEUE
+    await harness.store.write(
+        RecordBusyDecision(
+            inbox_id=accepted.row.id, session_id=accepted.route_session, decision=BusyMode.QUEUE
+        )
     )
     await harness.die()
     harness.model.say("2")

@@ -17,6 +17,7 @@ from holdfast.core.config.settings import ChatSettings, GatewaySettings, Platfor
 from holdfast.core.ids import InboxId
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.messages.outbox import DeliveryState, Outbound, Receipt
+from holdfast.core.ports.store_queries import CountOutbox, ListDeliveriesForMessage
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.core.turns.tool import ReplayClass
@@ -36,14 +37,14 @@ async def test_a_reply_grows_in_one_message_and_ends_in_its_final_text(
     harness.say("tell me")
     reply.say("Once upon")
     await wait_until_shown(harness, "Once upon")
-    assert (await harness.store.outbox_counts())[DeliveryState.STREAMING] == 1
+    assert (await harness.store.read(CountOutbox()))[DeliveryState.STREAMING] == 1
     reply.say(" a time")
     await wait_until_shown(harness, "Once upon a time")
     reply.say(", the end.")
     reply.end()
     await wait_until_shown(harness, "Once upon a time, the end.")
     await wait_for_deliveries(harness, DeliveryState.SENT)
-    (answer,) = await harness.store.deliveries_for_message(InboxId(1))
+    (answer,) = await harness.store.read(ListDeliveriesForMessage(inbox_id=InboxId(1)))
     (sent,) = harness.service.ledger().sent
     assert (answer.id, answer.platform_message_id) == (sent.outgoing.delivery_id, sent.message_id)
     assert answer.text == "Once upon a time, the end."
@@ -352,7 +353,7 @@ async def test_a_final_edit_that_is_never_accepted_fails_visibly(
     reply.say(" upon a time")
     reply.end()
     await wait_for_deliveries(harness, DeliveryState.FAILED)
-    (answer,) = await harness.store.deliveries_for_message(InboxId(1))
+    (answer,) = await harness.store.read(ListDeliveriesForMessage(inbox_id=InboxId(1)))
     assert "cannot be edited" in answer.error
     harness.service.set_faults(Faults())  # or they would hold of what grows next, too
     harness.say("and now?")
@@ -573,7 +574,7 @@ async def test_typing_is_shown_while_a_turn_runs_and_has_no_row(harness: Gateway
     async with asyncio.timeout(30):
         while not harness.service.ledger().typing:
             await asyncio.sleep(0.005)
-    assert sum((await harness.store.outbox_counts()).values()) == 0
+    assert sum((await harness.store.read(CountOutbox())).values()) == 0
     harness.model.say("done")
     assert await harness.texts(1) == ["done"]
     (typing,) = harness.service.ledger().typing

@@ -10,6 +10,7 @@ from tests.support.deliveries import (
 from tests.support.gateway_harness import GatewayHarness
 
 from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.ports.store_commands import RequeueDelivery
 from holdfast.gateway.outbound.operator_resend import NotResent
 from holdfast.testing.simulated.events import Faults
 
@@ -59,7 +60,7 @@ async def test_a_requeued_delivery_is_sent_by_the_successor(harness: GatewayHarn
     harness.model.say("hello")
     harness.say("hi")
     row = await wait_for_only_delivery(harness, DeliveryState.FAILED)
-    await harness.store.requeue_delivery(row.id, at=1.0)
+    await harness.store.write(RequeueDelivery(delivery_id=row.id, at=1.0))
     await harness.die()
     await harness.start()
     await wait_for_deliveries(harness, DeliveryState.SENT)

@@ -10,6 +10,8 @@ from tests.support.gateway_harness import GatewayHarness, Until
 
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, DeliveryKind, DeliveryState, NewDelivery
+from holdfast.core.ports.store_commands import AddDeliveries
+from holdfast.core.ports.store_queries import CountOutbox
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.turn import EndTurn
 from holdfast.store.sqlite.store import SqliteStore
@@ -68,7 +70,7 @@ async def test_an_expired_notice_is_not_sent(harness: GatewayHarness, until: Unt
         text="in a moment",
         expires_at=now - 1,
     )
-    await harness.store.add_deliveries((notice,), at=now - 60)
+    await harness.store.write(AddDeliveries(deliveries=(notice,), at=now - 60))
     await harness.die()
     await harness.start()
     harness.model.say("hello")
@@ -78,7 +80,7 @@ async def test_an_expired_notice_is_not_sent(harness: GatewayHarness, until: Unt
 
 
 async def settled(harness: GatewayHarness, state: DeliveryState) -> bool:
-    return (await harness.store.outbox_counts()).get(state) == 1
+    return (await harness.store.read(CountOutbox())).get(state) == 1
 
 
 async def test_a_secret_in_a_model_reply_is_redacted_before_it_is_sent(

@@ -15,6 +15,7 @@ from tests.support.gateway_harness import GatewayHarness, Until
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import DeliveryId, InboxId
 from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.ports.store_queries import ListDeliveriesForMessage, ListUndelivered
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.scripted_model import ManualReply
 from holdfast.testing.simulated.events import Faults, VendorVerdict
@@ -33,7 +34,7 @@ async def test_a_delivery_that_can_be_looked_up_arrives_once_and_unmarked(
     harness.say("and?")
     await wait_until_shown(harness, "next", message=1)
     await wait_for_deliveries(harness, DeliveryState.SENT, 2)
-    (answer,) = await harness.store.deliveries_for_message(InboxId(1))
+    (answer,) = await harness.store.read(ListDeliveriesForMessage(inbox_id=InboxId(1)))
     sent = harness.service.ledger().sent
     assert answer.platform_message_id == sent[0].message_id
     assert [(each.text, each.outgoing.maybe_repeated) for each in sent] == [
@@ -219,6 +220,6 @@ async def test_a_rate_limited_chat_delays_no_other(harness: GatewayHarness, unti
 
 def _pending_count_is(harness: GatewayHarness, number: int) -> Callable[[], Awaitable[bool]]:
     async def matches() -> bool:
-        return len(await harness.store.undelivered_rows()) == number
+        return len(await harness.store.read(ListUndelivered())) == number
 
     return matches

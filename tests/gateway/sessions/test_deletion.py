@@ -8,6 +8,13 @@ import apsw
 from tests.support.gateway_harness import Call, GatewayHarness
 
 from holdfast.core.ids import SessionId
+from holdfast.core.ports.store_commands import DeleteSession
+from holdfast.core.ports.store_queries import (
+    GetInboxRow,
+    GetSearchStatus,
+    GetSession,
+    ListSessionInboxIds,
+)
 from holdfast.core.sessions.search import SearchQuery
 from holdfast.gateway.sessions import teardown
 
@@ -22,7 +29,7 @@ async def session_containing(
     harness.model.say([call("safe", f'{{"for": "{word}"}}')], f"{word} was looked for")
     accepted = await harness.accept(f"look for {word}", chat=chat)
     await harness.end_of(accepted)
-    row = await harness.store.inbox_row(accepted.row.id)
+    row = await harness.store.read(GetInboxRow(inbox_id=accepted.row.id))
     assert row is not None and row.session_id is not None
     return row.session_id
 
@@ -75,7 +82,7 @@ async def test_no_word_of_a_deleted_session_is_left_in_any_file(
     remaining = await session_containing(harness, call, OTHER_WORD, "two")
     tables = await harness.store._submit(lambda cursor: insert_rows(cursor, session, WORD))
     assert {"messages", "approvals", "children", "compactions", "busy"} <= set(tables)
-    assert await harness.store.search(SearchQuery(words=WORD))
+    assert await harness.store.read(SearchQuery(words=WORD))
     assert WORD.encode() in bytes_of(harness.path.parent)
 
     gateway = harness.gateway
@@ -85,11 +92,11 @@ async def test_no_word_of_a_deleted_session_is_left_in_any_file(
         count = await harness.store._submit(partial(count_rows, table=table, session_id=session))
         assert count == 0, table
     assert WORD.encode() not in bytes_of(harness.path.parent)
-    assert await harness.store.search(SearchQuery(words=WORD)) == []
+    assert await harness.store.read(SearchQuery(words=WORD)) == []
     assert WORD.encode() not in bytes_of(harness.path.parent)
     assert OTHER_WORD.encode() in bytes_of(harness.path.parent)
-    assert len(await harness.store.search(SearchQuery(words=OTHER_WORD))) == 3
-    assert await harness.store.session(remaining) is not None
+    assert len(await harness.store.read(SearchQuery(words=OTHER_WORD))) == 3
+    assert await harness.store.read(GetSession(session_id=remaining)) is not None
     assert harness.runners.ended.count(session) >= 1
 
 
@@ -110,7 +117,7 @@ async def test_subagent_sessions_are_deleted_with_their_parent(
     await harness.store._submit(insert_subagent)
     gateway = harness.gateway
     await teardown.delete_session(gateway.services, gateway.lanes, gateway.teardown, parent)
-    assert await harness.store.session(subagent) is None
+    assert await harness.store.read(GetSession(session_id=subagent)) is None
     assert WORD.encode() not in bytes_of(harness.path.parent)
 
 
@@ -118,13 +125,13 @@ async def test_a_deletion_interrupted_before_the_index_update_is_completed_at_st
     harness: GatewayHarness, call: Call
 ) -> None:
     session = await session_containing(harness, call, WORD, "one")
-    assert await harness.store.search(SearchQuery(words=WORD))
-    inbox_ids = await harness.store.session_inbox_ids(session)
-    await harness.store.delete_session(session, inbox_ids=inbox_ids)
+    assert await harness.store.read(SearchQuery(words=WORD))
+    inbox_ids = await harness.store.read(ListSessionInboxIds(session_id=session))
+    await harness.store.write(DeleteSession(session_id=session, inbox_ids=inbox_ids))
     await harness.stop()
     await harness.start()
-    assert await harness.store.search(SearchQuery(words=WORD)) == []
-    state = await harness.store.search_state()
+    assert await harness.store.read(SearchQuery(words=WORD)) == []
+    state = await harness.store.read(GetSearchStatus())
     assert (state.messages, state.behind) == (0, 0)
 
 

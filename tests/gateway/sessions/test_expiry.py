@@ -11,6 +11,14 @@ from tests.support.gateway_harness import GatewayHarness, ManualClock, Until, Wa
 from holdfast.core.config.settings import RetentionSettings, SessionSettings, Settings
 from holdfast.core.ids import SessionId
 from holdfast.core.people.audit import AuditEntry, AuditFilter, AuditKind
+from holdfast.core.ports.store_commands import ExpireSession, RecordAudit
+from holdfast.core.ports.store_queries import (
+    GetInboxRow,
+    GetSession,
+    ListAudit,
+    ListDeliveriesForMessage,
+    VerifyAudit,
+)
 from holdfast.core.sessions.reset import ResetMode, ResetRule
 from holdfast.core.sessions.session import ProcessRow
 
@@ -37,14 +45,14 @@ class ExpiryHarness:
         self.harness.model.say("yes")
         accepted = await self.harness.accept(text, chat=chat)
         await self.harness.end_of(accepted)
-        row = await self.harness.store.inbox_row(accepted.row.id)
+        row = await self.harness.store.read(GetInboxRow(inbox_id=accepted.row.id))
         assert row is not None and row.session_id is not None
         while self.harness.gateway.lanes.get(row.session_id) is not None:
             await asyncio.sleep(0)
         return row.session_id
 
     async def ended(self, session_id: SessionId) -> bool:
-        row = await self.harness.store.session(session_id)
+        row = await self.harness.store.read(GetSession(session_id=session_id))
         assert row is not None
         return row.ended_at is not None
 
@@ -134,12 +142,14 @@ async def test_a_message_that_was_accepted_before_keeps_its_session(expiry: Expi
     await expiry.start()
     store = expiry.harness.store
     session = await expiry.exchange()
-    row = await store.session(session)
+    row = await store.read(GetSession(session_id=session))
     assert row is not None
     expiry.harness.model.say("late but in time")
     accepting = asyncio.create_task(expiry.harness.accept("in time"))
     await asyncio.sleep(0)
-    ended = await store.expire_session(session, active_at=row.active_at, at=expiry.clock.at)
+    ended = await store.write(
+        ExpireSession(session_id=session, active_at=row.active_at, at=expiry.clock.at)
+    )
     await expiry.harness.end_of(await accepting)
     assert not ended and not await expiry.ended(session)
 
@@ -181,8 +191,8 @@ async def test_old_messages_are_pruned_and_still_counted(expiry: ExpiryHarness) 
     before = await harness.ledger()
     expiry.clock.at += DAY
     await expiry.check()
-    assert await harness.store.inbox_row(old.row.id) is None
-    assert await harness.store.deliveries_for_message(old.row.id) == []
+    assert await harness.store.read(GetInboxRow(inbox_id=old.row.id)) is None
+    assert await harness.store.read(ListDeliveriesForMessage(inbox_id=old.row.id)) == []
     assert await harness.ledger() == before
     assert len(await harness.transcript(session)) == 2
 
@@ -195,13 +205,13 @@ async def test_audit_entries_are_pruned_after_their_retention(
     store = expiry.harness.store
     for _ in range(2):
         at, kind = expiry.clock.at, AuditKind.TOKEN_ADDED
-        await store.record_audit(AuditEntry(kind=kind, actor="operator", at=at))
+        await store.write(RecordAudit(entry=AuditEntry(kind=kind, actor="operator", at=at)))
     for _ in range(31):
         expiry.clock.at += DAY
         await expiry.check()
-    kinds = [row.kind for row in await store.audit(AuditFilter(), limit=10)]
+    kinds = [row.kind for row in await store.read(ListAudit(where=AuditFilter(), limit=10))]
     assert kinds == left
-    assert (await store.verify_audit()).broken == ()
+    assert (await store.read(VerifyAudit())).broken == ()
 
 
 async def test_sessions_are_kept_forever_by_default(expiry: ExpiryHarness) -> None:
@@ -209,7 +219,7 @@ async def test_sessions_are_kept_forever_by_default(expiry: ExpiryHarness) -> No
     session = await expiry.exchange()
     expiry.clock.at += 4000 * DAY
     await expiry.check()
-    assert await expiry.harness.store.session(session) is not None
+    assert await expiry.harness.store.read(GetSession(session_id=session)) is not None
 
 
 async def test_unused_sessions_are_deleted_after_their_retention(expiry: ExpiryHarness) -> None:
@@ -220,13 +230,16 @@ async def test_unused_sessions_are_deleted_after_their_retention(expiry: ExpiryH
     ]
     expiry.clock.at += 30 * DAY
     await expiry.check()
-    assert await expiry.harness.store.session(old) is not None
+    assert await expiry.harness.store.read(GetSession(session_id=old)) is not None
     expiry.clock.at += DAY
     young = await expiry.exchange(chat="three")
     await expiry.check()
     store = expiry.harness.store
-    assert await store.session(old) is None
-    assert await store.session(young) is not None and await store.session(served) is not None
+    assert await store.read(GetSession(session_id=old)) is None
+    assert (
+        await store.read(GetSession(session_id=young)) is not None
+        and await store.read(GetSession(session_id=served)) is not None
+    )
     files = [path.read_bytes() for path in expiry.harness.path.parent.iterdir()]
     assert not any(b"bathyscaphe" in content for content in files)
 
@@ -251,9 +264,9 @@ async def test_a_clock_that_is_set_ahead_deletes_nothing(expiry: ExpiryHarness) 
     await harness.start()
     expiry.clock.at += 120
     await expiry.check()
-    assert await harness.store.session(session) is not None
+    assert await harness.store.read(GetSession(session_id=session)) is not None
     assert (await harness.accept("/status", event_id="same")).duplicate
     expiry.clock.at += DAY
     await expiry.check()
-    assert await harness.store.inbox_row(old.row.id) is None
-    assert await harness.store.session(session) is None
+    assert await harness.store.read(GetInboxRow(inbox_id=old.row.id)) is None
+    assert await harness.store.read(GetSession(session_id=session)) is None

@@ -15,6 +15,14 @@ from holdfast.core.ids import SessionId
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.messages.source import ChatType, Source
 from holdfast.core.messages.transcript import NoteMessage
+from holdfast.core.ports.store_queries import (
+    CountOutbox,
+    GetRouteTarget,
+    GetSession,
+    ListDeliveriesForMessage,
+    ListQueuedMessages,
+    ListSessions,
+)
 from holdfast.core.sessions.reset import ResetMode, ResetReason, ResetRule
 from holdfast.core.sessions.session import ProcessRow, SessionRow
 
@@ -76,12 +84,14 @@ class SessionHarness(GatewayHarness):
             thread_id=where.get("thread"),
             user_id=where.get("user", "ann"),
         )
-        target = await self.store.route_target(self.gateway.sessions.session_key(source))
+        target = await self.store.read(
+            GetRouteTarget(key=self.gateway.sessions.session_key(source))
+        )
         assert target is not None
         return target.session_id
 
     async def row(self, session_id: SessionId) -> SessionRow:
-        found = await self.store.session(session_id)
+        found = await self.store.read(GetSession(session_id=session_id))
         assert found is not None
         return found
 
@@ -224,7 +234,7 @@ async def test_messages_during_the_runner_query_keep_their_order_and_session(
     assert ("fresh" in notice, reply) == (True, "two")
     assert harness.model_texts()[1:] == ["a", "b", "c"]
     assert harness.process_runners.queried == [first]
-    assert len(await harness.store.sessions(limit=9)) == 2
+    assert len(await harness.store.read(ListSessions(limit=9))) == 2
     assert await harness.ledger() == {"answered": 2, "merged": 2}
 
 
@@ -242,7 +252,7 @@ async def test_stop_ends_a_message_whose_session_is_not_resolved_yet(
     harness.process_runners.go.set()
     await harness.wait_until_idle()
     assert (await harness.ledger())["superseded"] == 1
-    assert [row.id for row in await harness.store.sessions(limit=9)] == [first]
+    assert [row.id for row in await harness.store.read(ListSessions(limit=9))] == [first]
 
 
 async def test_a_message_accepted_in_time_stays_in_its_session_however_late_it_runs(
@@ -256,7 +266,7 @@ async def test_a_message_accepted_in_time_stays_in_its_session_however_late_it_r
     harness.say("quick")
 
     async def accepted() -> bool:
-        return bool(await harness.store.queued_messages())
+        return bool(await harness.store.read(ListQueuedMessages()))
 
     await until(accepted)
     await harness.die()
@@ -264,7 +274,7 @@ async def test_a_message_accepted_in_time_stays_in_its_session_however_late_it_r
     harness.model.say("two")
     await harness.start()
     await harness.sent(2)
-    assert [row.id for row in await harness.store.sessions(limit=9)] == [first]
+    assert [row.id for row in await harness.store.read(ListSessions(limit=9))] == [first]
 
 
 async def test_a_reset_notice_is_sent_once_even_if_the_gateway_dies_in_that_turn(
@@ -278,7 +288,7 @@ async def test_a_reset_notice_is_sent_once_even_if_the_gateway_dies_in_that_turn
     await harness.model.wait_for_request(2)
 
     async def both_went_out() -> bool:
-        return (await harness.store.outbox_counts())[DeliveryState.SENT] == 2
+        return (await harness.store.read(CountOutbox()))[DeliveryState.SENT] == 2
 
     await until(both_went_out)
     await harness.die()
@@ -286,7 +296,7 @@ async def test_a_reset_notice_is_sent_once_even_if_the_gateway_dies_in_that_turn
     await harness.start()
     texts = await harness.texts(3)
     assert [("fresh" in text) for text in texts] == [False, True, False]
-    assert len(await harness.store.sessions(limit=9)) == 2
+    assert len(await harness.store.read(ListSessions(limit=9))) == 2
 
 
 async def test_a_session_opened_without_a_message_sends_its_reset_notice_with_the_first_one(
@@ -338,7 +348,8 @@ async def test_a_fetched_answer_has_no_reset_notice(
     ended = await harness.end_of(accepted)
     assert (ended.text, ended.session_id == first.session_id) == ("two", False)
     assert [
-        answer.text for answer in await harness.store.deliveries_for_message(accepted.row.id)
+        answer.text
+        for answer in await harness.store.read(ListDeliveriesForMessage(inbox_id=accepted.row.id))
     ] == ["two"]
 
 

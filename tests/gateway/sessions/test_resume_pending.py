@@ -13,6 +13,12 @@ from holdfast.core.config.settings import SessionSettings
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import RouteTarget
 from holdfast.core.messages.source import Source, build_session_key
+from holdfast.core.ports.store_queries import (
+    GetRouteTarget,
+    GetSession,
+    ListOpenTurns,
+    ListSessions,
+)
 from holdfast.core.sessions.reset import ResetMode, ResetReason
 from holdfast.core.sessions.session import SessionRow
 from holdfast.gateway.sessions.resolver import SessionStore
@@ -52,16 +58,16 @@ async def exchange_messages(harness: GatewayHarness) -> SessionRow:
 
 
 async def current_session(harness: GatewayHarness) -> SessionRow:
-    target = await harness.store.route_target(KEY)
+    target = await harness.store.read(GetRouteTarget(key=KEY))
     assert target is not None
-    found = await harness.store.session(target.session_id)
+    found = await harness.store.read(GetSession(session_id=target.session_id))
     assert found is not None
     return found
 
 
 async def turn_is_open(harness: GatewayHarness) -> bool:
     """Whether a turn is in the store: the model may be asked before it is."""
-    return bool(await harness.store.open_turns())
+    return bool(await harness.store.read(ListOpenTurns()))
 
 
 def resume_marks(row: SessionRow) -> tuple[bool, str | None, float | None]:
@@ -251,7 +257,7 @@ async def test_concurrent_requests_for_one_key_get_one_session(
     expiring_harness.say("hi")
     await expiring_harness.sent(1)
     assert (await current_session(expiring_harness)).id == found[0].id
-    assert len(await expiring_harness.store.sessions(limit=10)) == 1
+    assert len(await expiring_harness.store.read(ListSessions(limit=10))) == 1
 
 
 async def test_a_session_that_exists_only_in_its_lane_is_found(

@@ -16,6 +16,8 @@ from holdfast.core.errors import StoreError
 from holdfast.core.messages.inbox import Accepted, BusyMode, InboxState
 from holdfast.core.messages.source import ChatType
 from holdfast.core.messages.transcript import UserMessage
+from holdfast.core.ports.store_commands import AcceptMessage, RecordBusyDecision
+from holdfast.core.ports.store_queries import GetInboxRow, ListNotebooks
 from holdfast.core.turns.stop import StopOrder
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.store.sqlite.store import SqliteStore
@@ -87,7 +89,9 @@ async def accept_only(harness: GatewayHarness, like: Accepted, text: str) -> Acc
         like.row.inbound, event_id=f"late {text}", message_id=f"late {text}", text=text
     )
     at, row = harness.clock.now(), like.row
-    return await harness.store.accept(inbound, route=row.route, principal=row.principal, at=at)
+    return await harness.store.write(
+        AcceptMessage(inbound=inbound, route=row.route, principal=row.principal, at=at)
+    )
 
 
 async def test_no_message_is_acknowledged_before_its_commit(
@@ -138,7 +142,7 @@ async def test_a_busy_decision_is_submitted_before_anything_that_follows_from_it
     await recording.end_of(second)
     assert store.writes[:2] == ["accept", "decide"]
     assert follows in store.writes[2:]
-    row = await store.inbox_row(second.row.id)
+    row = await store.read(GetInboxRow(inbox_id=second.row.id))
     assert row is not None
     assert (row.decision, row.session_id) == (mode, await recording.only_session())
 
@@ -159,7 +163,9 @@ async def test_a_busy_decision_holds_for_the_next_process(
     await harness.model.wait_for_request(1)
     second = await accept_only(harness, first, "two")
     session = await harness.only_session()
-    await harness.store.record_busy_decision(second.row.id, session_id=session, decision=decided)
+    await harness.store.write(
+        RecordBusyDecision(inbox_id=second.row.id, session_id=session, decision=decided)
+    )
     await harness.die()
     set_busy_mode(harness, BusyMode.INTERRUPT if decided is BusyMode.QUEUE else BusyMode.QUEUE)
     await harness.start()
@@ -167,7 +173,7 @@ async def test_a_busy_decision_holds_for_the_next_process(
     await harness.end_of(first)
     await harness.end_of(second)
     assert await harness.ledger() == ledger
-    row = await harness.store.inbox_row(second.row.id)
+    row = await harness.store.read(GetInboxRow(inbox_id=second.row.id))
     assert row is not None
     assert row.decision is decided
 
@@ -310,5 +316,5 @@ async def test_a_memory_command_that_runs_again_adds_one_note(
     await recording.die()
     await recording.start()
     assert (await recording.end_of(asked)).state is InboxState.ANSWERED
-    [notebook] = await recording.store.notebooks(limit=5)
+    [notebook] = await recording.store.read(ListNotebooks(limit=5))
     assert [note.text for note in notebook.notes] == ["Speaks Danish"]

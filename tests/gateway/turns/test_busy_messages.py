@@ -13,6 +13,8 @@ from holdfast.core.config.settings import GatewaySettings
 from holdfast.core.messages.inbox import BusyMode, Inbound, InboxState
 from holdfast.core.messages.source import ChatType, Source
 from holdfast.core.messages.transcript import UserMessage
+from holdfast.core.ports.store_commands import AcceptMessage
+from holdfast.core.ports.store_queries import GetInboxRow, ListDeliveriesForMessage, ListUndelivered
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.turns.lane import Lane
 from holdfast.testing.simulated.service import ChatService
@@ -55,7 +57,7 @@ async def test_a_busy_decision_is_persisted(harness: GatewayHarness, until: Unti
     second = await harness.accept("two", busy_mode=BusyMode.QUEUE)
 
     async def decided() -> bool:
-        row = await harness.store.inbox_row(second.row.id)
+        row = await harness.store.read(GetInboxRow(inbox_id=second.row.id))
         return row is not None and row.decision is BusyMode.QUEUE
 
     await until(decided)
@@ -193,7 +195,8 @@ async def test_the_page_and_the_api_get_no_busy_notice(notifying: GatewayHarness
     notifying.model.say("1", "2")
     assert [(await notifying.end_of(one)).text for one in (first, second)] == ["1", "2"]
     assert [
-        len(await notifying.store.deliveries_for_message(one.row.id)) for one in (first, second)
+        len(await notifying.store.read(ListDeliveriesForMessage(inbox_id=one.row.id)))
+        for one in (first, second)
     ] == [1, 1]
 
 
@@ -205,7 +208,9 @@ async def test_a_busy_notice_expires(notifying: GatewayHarness) -> None:
     notifying.say("two", user="bob", **thread)
     (sent,) = await notifying.sent(1)
     assert sent.outgoing.thread_id == "t1"
-    rows = [row for row in await notifying.store.undelivered_rows() if row.expires_at is not None]
+    rows = [
+        row for row in await notifying.store.read(ListUndelivered()) if row.expires_at is not None
+    ]
     assert all(row.expires_at == manual_clock(notifying).at + 60 for row in rows)
     notifying.model.say("1", "2")
     await notifying.sent(3)
@@ -349,7 +354,9 @@ async def test_the_busy_mode_applies_to_messages_from_before_a_crash(
     late = Inbound(source=source, event_id="late", message_id="late", text="two")
     principal = first.row.principal
     at = harness.clock.now()
-    accepted = await harness.store.accept(late, route=first.row.route, principal=principal, at=at)
+    accepted = await harness.store.write(
+        AcceptMessage(inbound=late, route=first.row.route, principal=principal, at=at)
+    )
     await harness.die()
     harness.model.say("1", "2")
     await harness.start()
@@ -405,7 +412,7 @@ async def test_steer_adds_to_the_running_turn(harness: GatewayHarness, call: Cal
     tool.go.set()
     assert (await harness.end_of(first)).text == "done, in green"
     assert harness.model.requests[1].messages[-1] == UserMessage(text="in green")
-    row = await harness.store.inbox_row(steer.row.id)
+    row = await harness.store.read(GetInboxRow(inbox_id=steer.row.id))
     assert row is not None
     assert row.state is InboxState.MERGED
 

@@ -13,6 +13,12 @@ from holdfast.core.config.settings import ApiMode, FallbackModel, ModelSettings,
 from holdfast.core.messages.inbox import InboxState
 from holdfast.core.messages.outbox import DeliveryKind
 from holdfast.core.messages.transcript import AssistantMessage
+from holdfast.core.ports.store_queries import (
+    GetTurn,
+    ListDeliveriesForMessage,
+    ListSessions,
+    ListUndelivered,
+)
 from holdfast.models.fallback import ModelLeases
 from holdfast.models.pool import ModelPool
 from holdfast.testing.misbehaving_model.process import ModelProcess
@@ -109,7 +115,7 @@ async def test_the_fallback_keeps_the_rest_of_the_turn_and_drops_its_own_cache_e
     cache = harness.gateway.services.cache
     await harness.end_of(await harness.accept("hello", chat="other"))
     await until(lambda: len(harness.gateway.lanes) == 0)
-    (other,) = await harness.store.sessions(limit=10)
+    (other,) = await harness.store.read(ListSessions(limit=10))
     providers.first.script({"match": "work", "status": 500, "times": 1})
     providers.second.script(
         {"match": "work", "calls": [{"name": "safe"}]},
@@ -163,7 +169,7 @@ async def test_the_user_gets_one_fallback_notice_before_the_answer(providers: Pr
     assert "API key" in notice
     harness.say("more")
     assert (await harness.texts(3))[2] == "You said: more"
-    rows = await harness.store.undelivered_rows()
+    rows = await harness.store.read(ListUndelivered())
     assert not [row for row in rows if row.kind is DeliveryKind.NOTICE]
 
 
@@ -175,10 +181,10 @@ async def test_a_fetched_answer_has_the_fallback_reason_in_its_turn(providers: P
     ended = await harness.end_of(accepted)
     assert ended.text == "You said: hi"
     assert ended.turn_id is not None
-    turn = await harness.store.turn(ended.turn_id)
+    turn = await harness.store.read(GetTurn(turn_id=ended.turn_id))
     assert turn is not None
     assert turn.reason.startswith("second answers this one: ")
-    assert len(await harness.store.deliveries_for_message(accepted.row.id)) == 1
+    assert len(await harness.store.read(ListDeliveriesForMessage(inbox_id=accepted.row.id))) == 1
 
 
 async def test_the_last_failure_is_reported_when_all_models_fail(providers: Providers) -> None:

@@ -30,6 +30,7 @@ from holdfast.core.config.settings import AuxiliarySettings, DelegateSettings
 from holdfast.core.ids import CallId
 from holdfast.core.messages.inbox import InboxState
 from holdfast.core.messages.transcript import ToolCall, ToolOutcome, UserMessage
+from holdfast.core.ports.store_queries import ListOpenTurns
 from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.core.turns.stop import StopKind, TurnExitReason
 from holdfast.core.turns.tool import ReplayClass
@@ -400,7 +401,7 @@ async def test_a_turn_is_parked_in_the_store_before_it_is_cancelled(
 
     async def is_parked() -> bool:
         return TurnExitReason.PARKED in {
-            one.exit_reason for one in await harness.store.open_turns()
+            one.exit_reason for one in await harness.store.read(ListOpenTurns())
         }
 
     await until(is_parked)

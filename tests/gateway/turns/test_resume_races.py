@@ -19,6 +19,7 @@ from tests.support.stops import (
 )
 
 from holdfast.core.messages.transcript import UserMessage
+from holdfast.core.ports.store_queries import ListOpenTurns
 from holdfast.core.turns.stop import StopKind, TurnExitReason
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import LaneState, TurnState
@@ -169,7 +170,7 @@ async def test_stop_ends_a_turn_whose_new_prompt_is_being_saved(
     never.go.set()
     await stopping
     await harness.start()
-    assert [one.rows[-1].inbound.text for one in await harness.store.open_turns()] == [
+    assert [one.rows[-1].inbound.text for one in await harness.store.read(ListOpenTurns())] == [
         "keep the drain open"
     ]
 
@@ -179,7 +180,7 @@ def sent_messages(harness: GatewayHarness) -> Sequence[BotMessage]:
 
 
 async def exit_reasons(harness: GatewayHarness) -> set[TurnExitReason | None]:
-    return {one.exit_reason for one in await harness.store.open_turns()}
+    return {one.exit_reason for one in await harness.store.read(ListOpenTurns())}
 
 
 async def test_a_turn_that_resumes_while_the_gateway_stops_is_parked_again(

@@ -10,6 +10,8 @@ from tests.support.gateway_harness import GatewayHarness, Until
 import holdfast
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import BusyMode
+from holdfast.core.ports.store_commands import DeleteSession
+from holdfast.core.ports.store_queries import GetBusyMode, GetSession
 
 PACKAGE = Path(holdfast.__file__).parent
 
@@ -83,7 +85,7 @@ async def test_sessions_can_be_released_concurrently(harness: GatewayHarness) ->
 
 
 async def model_override(harness: GatewayHarness) -> str | None:
-    row = await harness.store.session(await harness.only_session())
+    row = await harness.store.read(GetSession(session_id=await harness.only_session()))
     assert row is not None
     return row.model_override
 
@@ -104,16 +106,16 @@ async def test_session_choices_survive_turns_eviction_and_restarts(
     await harness.start()
     session_id = await harness.only_session()
     assert await model_override(harness) == "another"
-    assert await harness.store.busy_mode(session_id) is BusyMode.QUEUE
+    assert await harness.store.read(GetBusyMode(session_id=session_id)) is BusyMode.QUEUE
     await harness.end_of(await harness.accept("/model default"))
     await harness.end_of(await harness.accept("/busy default"))
     assert await model_override(harness) is None
-    assert await harness.store.busy_mode(session_id) is None
+    assert await harness.store.read(GetBusyMode(session_id=session_id)) is None
 
 
 async def test_a_deleted_session_leaves_no_choice_behind(harness: GatewayHarness) -> None:
     """B3: deletion that really deletes."""
     await harness.end_of(await harness.accept("/busy queue"))
     session_id = await harness.only_session()
-    await harness.store.delete_session(session_id, inbox_ids=[])
-    assert await harness.store.busy_mode(session_id) is None
+    await harness.store.write(DeleteSession(session_id=session_id, inbox_ids=[]))
+    assert await harness.store.read(GetBusyMode(session_id=session_id)) is None

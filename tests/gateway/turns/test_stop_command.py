@@ -8,6 +8,7 @@ import pytest
 from tests.support.gateway_harness import Call, GatewayHarness, HeldTool, ManualClock
 
 from holdfast.core.messages.source import Source, build_session_key
+from holdfast.core.ports.store_queries import GetRouteTarget, GetSession, ListSessions
 from holdfast.core.sessions.session import SessionRow
 from holdfast.core.turns.tool import Arguments, ReplayClass, ToolContext, ToolOutput
 from holdfast.gateway.sessions.teardown import ForceStop
@@ -32,9 +33,9 @@ def advance(harness: GatewayHarness, seconds: float) -> None:
 
 
 async def current_session(harness: GatewayHarness) -> SessionRow:
-    pointed = await harness.store.route_target(KEY)
+    pointed = await harness.store.read(GetRouteTarget(key=KEY))
     assert pointed is not None
-    found = await harness.store.session(pointed.session_id)
+    found = await harness.store.read(GetSession(session_id=pointed.session_id))
     assert found is not None
     return found
 
@@ -72,7 +73,7 @@ async def test_a_second_stop_within_a_minute_suspends_the_session(
     assert texts[1:3] == ["Stopped.", "Stopped."]
     assert "set aside" in texts[3]
     assert "/resume" in texts[3]
-    rows = {row.id: row.suspended for row in await manual_harness.store.sessions(limit=5)}
+    rows = {row.id: row.suspended for row in await manual_harness.store.read(ListSessions(limit=5))}
     assert [one for one, suspended in rows.items() if suspended] == [before.id]
     manual_harness.model.say("afresh")
     manual_harness.say("hi")

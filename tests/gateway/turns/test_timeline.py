@@ -13,6 +13,7 @@ from tests.support.stops import (
 
 from holdfast.core.ids import TurnId
 from holdfast.core.messages.transcript import CallRecovery, ToolOutcome
+from holdfast.core.ports.store_queries import GetTurnDetails
 from holdfast.core.turns.stop import StopKind
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.lifecycle.process_history import ProcessHistory
@@ -21,7 +22,7 @@ from holdfast.store.sqlite.store import SqliteStore
 
 
 async def timeline_spans(harness: GatewayHarness, turn_id: TurnId) -> list[TimelineSpan]:
-    details = await harness.store.turn_details(turn_id, after=0, limit=100)
+    details = await harness.store.read(GetTurnDetails(turn_id=turn_id, after=0, limit=100))
     assert details is not None
     return build_spans(details, prices={}, running=False)
 

@@ -14,6 +14,7 @@ from holdfast.core.config.settings import AgentSettings
 from holdfast.core.messages.events import MessageEnded, TextStreamed
 from holdfast.core.messages.inbox import BusyMode, InboxState
 from holdfast.core.messages.transcript import NoteMessage, ToolMessage, ToolOutcome, UserMessage
+from holdfast.core.ports.store_queries import GetSession, GetTurn, ListSessions, ListSteps
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.projection import project, projection_problems
 from holdfast.core.turns.tool import ReplayClass
@@ -34,12 +35,12 @@ async def test_a_turn_with_tools_commits_each_step(harness: GatewayHarness, call
     """H1: model reply, call started and finished, final reply, in that order."""
     harness.model.say([call("safe")], [call("never")], "all done")
     ended = await harness.end_of(await harness.accept("go"))
-    steps = await harness.store.steps(turn_of(ended))
+    steps = await harness.store.read(ListSteps(turn_id=turn_of(ended)))
     kinds = [StepKind.MODEL, StepKind.TOOL, StepKind.MODEL, StepKind.TOOL, StepKind.MODEL]
     assert [step.kind for step in steps] == kinds
     assert all(step.finished_at is not None for step in steps)
     assert ended.usage.input_tokens == 30
-    turn = await harness.store.turn(turn_of(ended))
+    turn = await harness.store.read(GetTurn(turn_id=turn_of(ended)))
     assert turn is not None
     assert turn.usage == ended.usage
 
@@ -203,7 +204,7 @@ async def test_three_interrupted_runs_in_a_row_suspend_the_session(harness: Gate
     assert ("fresh conversation" in notice, reply) == (True, "hello again")
     note, user = harness.model.requests[-1].messages
     assert ("set aside" in note.text, user.text) == (True, "hi")
-    assert len(await harness.store.sessions(limit=5)) == 2
+    assert len(await harness.store.read(ListSessions(limit=5))) == 2
 
 
 async def test_a_completed_turn_resets_the_interruption_count(harness: GatewayHarness) -> None:
@@ -216,7 +217,7 @@ async def test_a_completed_turn_resets_the_interruption_count(harness: GatewayHa
         await harness.model.wait_for_request(2 * round_ + 2)
         harness.model.say("done")
         await harness.sent(round_ + 1)
-    session = await harness.store.session(await harness.only_session())
+    session = await harness.store.read(GetSession(session_id=await harness.only_session()))
     assert session is not None
     assert session.interruptions == 0
 

@@ -17,6 +17,7 @@ from tests.support.store_file import open_read_only
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.messages.inbox import InboxState
 from holdfast.core.messages.transcript import Message, ToolOutcome
+from holdfast.core.ports.store_queries import ListOpenTurns
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.store.sqlite.store import SqliteStore
 
@@ -202,7 +203,7 @@ async def test_a_turn_that_new_has_ended_is_not_resumed(harness: GatewayHarness)
     await harness.die()
     await harness.start()
     assert (await harness.end_of(accepted)).state is InboxState.SUPERSEDED
-    assert await harness.store.open_turns() == []
+    assert await harness.store.read(ListOpenTurns()) == []
     assert len(harness.model.requests) == 1
 
 

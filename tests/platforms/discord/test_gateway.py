@@ -14,6 +14,7 @@ from holdfast.core.ids import CallId
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.messages.transcript import ToolCall
 from holdfast.core.people.approval import ApprovalState
+from holdfast.core.ports.store_queries import ListApprovals
 from holdfast.platforms.discord.plugin import DiscordSettings
 from holdfast.testing.scripted_model import ManualReply
 
@@ -83,7 +84,7 @@ async def test_pressing_a_button_lets_the_command_run(
     vendor.interact(3, {"custom_id": yes["custom_id"], "component_type": 2})
     await until(lambda: vendor.callbacks)
     await until(lambda: vendor.texts()[-1] == "done")
-    (approval,) = await harness.store.approvals(limit=5)
+    (approval,) = await harness.store.read(ListApprovals(limit=5))
     assert approval.state is ApprovalState.APPROVED
     assert len(harness.shell.started) == 1
 

@@ -15,6 +15,7 @@ from holdfast.core.ids import CallId
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.messages.transcript import ToolCall, UserMessage
 from holdfast.core.people.approval import ApprovalState
+from holdfast.core.ports.store_queries import ListApprovals
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ async def test_on_a_real_server_an_allowed_user_gets_replies_and_approves_by_tex
             assert ann.texts()[-1] != "\x02done\x02"
             ann.say("!approve", bot)
             await until(lambda: ann.texts()[-1] == "\x02done\x02")
-            (approval,) = await harness.store.approvals(limit=5)
+            (approval,) = await harness.store.read(ListApprovals(limit=5))
     assert approval.state is ApprovalState.APPROVED
 
 

@@ -14,6 +14,7 @@ from holdfast.core.ids import CallId
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.messages.transcript import ToolCall, UserMessage
 from holdfast.core.people.approval import ApprovalState
+from holdfast.core.ports.store_queries import ListApprovals
 from holdfast.platforms.slack.plugin import SlackSettings
 from holdfast.testing.scripted_model import ManualReply
 
@@ -88,7 +89,7 @@ async def test_pressing_a_button_lets_the_command_run(
     yes = question["blocks"][-1]["elements"][0]
     vendor.press(question, yes["value"])
     await until(lambda: vendor.texts()[-1] == "done")
-    (approval,) = await harness.store.approvals(limit=5)
+    (approval,) = await harness.store.read(ListApprovals(limit=5))
     assert approval.state is ApprovalState.APPROVED
     assert not vendor.waiting
 

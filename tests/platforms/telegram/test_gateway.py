@@ -16,6 +16,7 @@ from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.messages.transcript import ToolCall
 from holdfast.core.people.approval import ApprovalState
 from holdfast.core.ports.capabilities import WAITING_REACTION
+from holdfast.core.ports.store_queries import ListApprovals
 from holdfast.core.secrets import Secret
 from holdfast.platforms.telegram.plugin import TelegramSettings
 from holdfast.runner.workspace import Workspace
@@ -143,7 +144,7 @@ async def test_pressing_a_button_lets_the_command_run(
     vendor.click(question, yes["callback_data"])
     await until(lambda: vendor.answered)
     await until(lambda: vendor.texts()[-1] == "done")
-    (approval,) = await harness.store.approvals(limit=5)
+    (approval,) = await harness.store.read(ListApprovals(limit=5))
     assert approval.state is ApprovalState.APPROVED
     assert len(harness.shell.started) == 1
 

@@ -21,6 +21,7 @@ from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.messages.transcript import ToolCall
 from holdfast.core.ops.account import AccountState
 from holdfast.core.people.approval import ApprovalState
+from holdfast.core.ports.store_queries import ListApprovals
 from holdfast.runner.workspace import Workspace
 from holdfast.testing.scripted_model import ManualReply
 
@@ -148,7 +149,7 @@ async def test_a_hook_cannot_approve_its_own_command(opened: Open) -> None:
     assert "May this run?" in harness.receiver.texts()[0]
     for word in ("yes", "/approve"):
         await harness.client.post({"say": word})
-    (approval,) = await harness.store.approvals(limit=5)
+    (approval,) = await harness.store.read(ListApprovals(limit=5))
     assert approval.state is ApprovalState.PENDING
     assert harness.shell.started == []
 

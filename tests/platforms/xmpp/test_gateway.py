@@ -15,6 +15,7 @@ from holdfast.core.ids import CallId
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.messages.transcript import ToolCall, UserMessage
 from holdfast.core.people.approval import ApprovalState
+from holdfast.core.ports.store_queries import ListApprovals
 from holdfast.testing.scripted_model import ManualReply
 
 
@@ -93,7 +94,7 @@ async def test_a_dangerous_command_is_approved_by_text_and_a_room_message_has_it
     await until(lambda: ann.texts() and "I wait for" in ann.texts()[-1])
     ann.write("yes")
     await until(lambda: "done" in ann.texts())
-    (approval,) = await harness.store.approvals(limit=5)
+    (approval,) = await harness.store.read(ListApprovals(limit=5))
     assert approval.state is ApprovalState.APPROVED
     ann.write("bot, who am I?", to=room)
     await until(lambda: "hello ann" in ann.texts())

@@ -17,6 +17,15 @@ from holdfast.core.messages.transcript import (
     ToolOutcome,
     UserMessage,
 )
+from holdfast.core.ports.store_commands import (
+    AcceptMessage,
+    RecordCallResult,
+    RecordCallsStarted,
+    RecordReady,
+    RecordReply,
+    RecordStop,
+    ResumeTurn,
+)
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
 from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnState, Usage
 from holdfast.store.sqlite.store import SqliteStore
@@ -42,11 +51,16 @@ class TurnWriter:
     async def begin(self, text: str) -> None:
         source = Source(platform="web", chat_id=self._route.split(":")[3], user_id="ann")
         inbound = Inbound(source=source, event_id=text, message_id=text, text=text)
-        accepted = await self._store.accept(
-            inbound, route=self._route, principal=PrincipalId("ann"), at=self._started_at - 1.5
+        accepted = await self._store.write(
+            AcceptMessage(
+                inbound=inbound,
+                route=self._route,
+                principal=PrincipalId("ann"),
+                at=self._started_at - 1.5,
+            )
         )
         self._message = accepted.row.id
-        await self._store.begin_turn(
+        await self._store.write(
             BeginTurn(
                 turn_id=self._turn,
                 session_id=self._session,
@@ -61,18 +75,25 @@ class TurnWriter:
     async def reply(self, at: float, *calls: tuple[str, str, str]) -> None:
         made = tuple(ToolCall(id=CallId(id), name=name, arguments=a) for id, name, a in calls)
         message = AssistantMessage(text="I look.", calls=made, model="scripted")
-        await self._store.record_reply(
-            self._turn,
-            session_id=self._session,
-            message=message,
-            usage=_USAGE,
-            at=self._started_at + at,
+        await self._store.write(
+            RecordReply(
+                turn_id=self._turn,
+                session_id=self._session,
+                message=message,
+                usage=_USAGE,
+                at=self._started_at + at,
+            )
         )
 
     async def started(self, at: float, *ids: str) -> None:
         call_ids = [CallId(id) for id in ids]
-        await self._store.record_started(
-            self._turn, session_id=self._session, call_ids=call_ids, at=self._started_at + at
+        await self._store.write(
+            RecordCallsStarted(
+                turn_id=self._turn,
+                session_id=self._session,
+                call_ids=call_ids,
+                at=self._started_at + at,
+            )
         )
 
     async def finished(
@@ -87,8 +108,13 @@ class TurnWriter:
         result = ToolMessage(
             call_id=CallId(id), name=name, text="its output", outcome=outcome, recovery=recovery
         )
-        await self._store.record_finished(
-            self._turn, session_id=self._session, message=result, at=self._started_at + at
+        await self._store.write(
+            RecordCallResult(
+                turn_id=self._turn,
+                session_id=self._session,
+                message=result,
+                at=self._started_at + at,
+            )
         )
 
     def rename_steps(self, step: int) -> Iterator[Coroutine[Any, Any, None]]:
@@ -102,15 +128,20 @@ class TurnWriter:
             kind=StopKind.CRASH, by=StopRequester.NONE, at=self._started_at + detected
         )
         row = StopRow(id=f"r_{detected}", order=order, version="0.1", interrupted=1)
-        await self._store.record_stop(row)
+        await self._store.write(RecordStop(row=row))
         note = NoteMessage(text="[System note: a crash cut the last turn.]")
-        await self._store.resume_turn(
-            self._turn, session_id=self._session, note=note, at=self._started_at + resumed
+        await self._store.write(
+            ResumeTurn(
+                turn_id=self._turn,
+                session_id=self._session,
+                note=note,
+                at=self._started_at + resumed,
+            )
         )
-        await self._store.record_ready((), at=self._started_at + resumed + 0.2)
+        await self._store.write(RecordReady(deliveries=(), at=self._started_at + resumed + 0.2))
 
     async def end(self, at: float) -> None:
-        await self._store.end_turn(
+        await self._store.write(
             EndTurn(
                 turn_id=self._turn,
                 session_id=self._session,

@@ -17,6 +17,7 @@ from tests.support.gateway_process import SpawnedGateway
 from tests.support.simulated_vendor import SimulatedVendor
 
 from holdfast.core.ops.stats import MINUTE_SECONDS, DurationSum, MinuteStats
+from holdfast.core.ports.store_commands import AddMinuteStats, RecordStop
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
 from holdfast.core.turns.turn import Usage
 from holdfast.store.sqlite.store import SqliteStore
@@ -67,8 +68,8 @@ async def write_history(home: Path) -> None:
     )
     async with SqliteStore(Paths(home).db) as store:
         for minute in minute_stats(int(now)):
-            store.add_minute_stats(minute, since=0)
-        await store.record_stop(stop)
+            store.write(AddMinuteStats(stats=minute, since=0))
+        await store.write(RecordStop(row=stop))
     with apsw.Connection(str(Paths(home).db)) as db:
         db.executemany("INSERT OR REPLACE INTO pruned (state, count) VALUES (?, ?)", PRUNED_COUNTS)
     db.close()

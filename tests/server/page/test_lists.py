@@ -16,6 +16,7 @@ from tests.server.page.visitor import Visit, Visitor
 from tests.support.gateway_process import SpawnedGateway
 from tests.support.simulated_vendor import SimulatedVendor
 
+from holdfast.core.ports.store_commands import RecordStop
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system.paths import Paths
@@ -36,7 +37,7 @@ async def write_stops(home: Path) -> None:
                 kind=kind, by=StopRequester.NONE if n == 0 else StopRequester.CLI, at=now - n
             )
             stop = StopRow(id=f"stop_{n}", order=order, version=f"0.{n}", ready_at=now)
-            await store.record_stop(stop)
+            await store.write(RecordStop(row=stop))
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,8 @@ from holdfast.core.ids import CallId, SessionId, TurnId
 from holdfast.core.messages.transcript import AssistantMessage, ToolMessage
 from holdfast.core.ops.stats import MINUTE_SECONDS, DurationSum, MinuteStats, aggregate_minutes
 from holdfast.core.ops.status import AgentCacheStatus
+from holdfast.core.ports.store_commands import AddMinuteStats
+from holdfast.core.ports.store_queries import ListMinuteStats
 from holdfast.core.turns.pricing import Price, total_cost
 from holdfast.core.turns.turn import EndTurn, TurnState, Usage
 from holdfast.gateway.live.counters import Counters
@@ -141,7 +143,9 @@ async def test_minutes_survive_a_restart_and_idle_ones_are_not_written(
         idle = minute_history(store, clock, Counters())
         await idle.open()
         await idle.close()
-        assert [(each.at, each.turns) for each in await store.minute_stats(since=0)] == [(NOON, 1)]
+        assert [(each.at, each.turns) for each in await store.read(ListMinuteStats(since=0))] == [
+            (NOON, 1)
+        ]
     async with SqliteStore(path) as store:
         counters = Counters()
         again = minute_history(store, clock, counters)
@@ -150,10 +154,10 @@ async def test_minutes_survive_a_restart_and_idle_ones_are_not_written(
         [whole] = aggregate_minutes(again.since(NOON), per=MINUTE_SECONDS)
         assert whole.turns == 2
         await again.close()
-        [kept] = await store.minute_stats(since=0)
+        [kept] = await store.read(ListMinuteStats(since=0))
         assert kept.turns == 2
-        await store.add_minute_stats(MinuteStats(at=NOON + DAY, turns=1), since=NOON + 1)
-        assert [each.at for each in await store.minute_stats(since=0)] == [NOON + DAY]
+        await store.write(AddMinuteStats(stats=MinuteStats(at=NOON + DAY, turns=1), since=NOON + 1))
+        assert [each.at for each in await store.read(ListMinuteStats(since=0))] == [NOON + DAY]
 
 
 @pytest.fixture

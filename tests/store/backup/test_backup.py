@@ -27,6 +27,8 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.ops.backup import InvalidBackup
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import AuditEntry, AuditFilter, AuditKind
+from holdfast.core.ports.store_commands import RecordAudit
+from holdfast.core.ports.store_queries import ListAudit, VerifyAudit
 from holdfast.store.backup import create, directory
 from holdfast.store.sqlite.file_check import APPLICATION_ID
 from holdfast.store.sqlite.schema import apply_migration, load_migrations
@@ -69,9 +71,11 @@ def add_audit_entry(home: Path, name: str) -> list[str]:
     async def act() -> list[str]:
         async with SqliteStore(home / "state.db") as store:
             kind = AuditKind.TOKEN_ADDED
-            await store.record_audit(AuditEntry(kind=kind, actor=OPERATOR, at=1.0, subject=name))
-            assert (await store.verify_audit()).broken == ()
-            rows = await store.audit(AuditFilter(after=0), limit=100)
+            await store.write(
+                RecordAudit(entry=AuditEntry(kind=kind, actor=OPERATOR, at=1.0, subject=name))
+            )
+            assert (await store.read(VerifyAudit())).broken == ()
+            rows = await store.read(ListAudit(where=AuditFilter(after=0), limit=100))
             return [f"{row.kind} {row.subject}" for row in rows]
 
     return asyncio.run(act())

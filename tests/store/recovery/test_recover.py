@@ -11,6 +11,7 @@ from tests.faults.file_damage import PAGE, Rows, damage_pages, read_rows, root_p
 
 from holdfast.core.errors import StoreUnusable
 from holdfast.core.ids import SessionId
+from holdfast.core.ports.store_queries import CheckIntegrity, GetSession, GetTranscript
 from holdfast.store.backup.restore import replace_database
 from holdfast.store.recovery.recover import RecoveryResult, recover_database
 from holdfast.store.sqlite.file_check import APPLICATION_ID
@@ -103,10 +104,10 @@ def test_a_conversation_whose_session_row_is_lost_can_be_read(path: Path) -> Non
 
     async def transcript() -> int:
         async with SqliteStore(path) as store:
-            assert await store.check() == []
-            row = await store.session(SessionId("s_c3"))
+            assert await store.read(CheckIntegrity()) == []
+            row = await store.read(GetSession(session_id=SessionId("s_c3")))
             assert row is not None and row.route.startswith("api:")
-            return len(await store.transcript(SessionId("s_c3")))
+            return len(await store.read(GetTranscript(session_id=SessionId("s_c3"))))
 
     assert asyncio.run(transcript()) > 20
 

@@ -8,6 +8,7 @@ import pytest
 from tests.support.gateway_harness import Call, GatewayHarness, Until
 
 from holdfast.core.ids import CallId, PrincipalId, SessionId
+from holdfast.core.ports.store_queries import GetInboxRow
 from holdfast.core.sessions.search import SearchQuery
 from holdfast.core.turns.tool import ToolContext
 from holdfast.store.search import index_file
@@ -21,14 +22,14 @@ async def send_message(
     harness.model.say(reply)
     ended = await harness.accept(text, chat=chat)
     await harness.end_of(ended)
-    row = await harness.store.inbox_row(ended.row.id)
+    row = await harness.store.read(GetInboxRow(inbox_id=ended.row.id))
     assert row is not None and row.session_id is not None
     return row.session_id
 
 
 async def snippets(harness: GatewayHarness, words: str, **more: object) -> list[str]:
     query = SearchQuery(words=words, **more)  # type: ignore[arg-type]
-    return [each.snippet for each in await harness.store.search(query)]
+    return [each.snippet for each in await harness.store.read(query)]
 
 
 async def test_a_message_is_found_at_once_in_any_case_and_form(harness: GatewayHarness) -> None:
@@ -53,7 +54,7 @@ async def test_results_are_ordered_by_rank_then_by_age(harness: GatewayHarness) 
     await send_message(harness, "anchor " + "and a great many other words " * 20)
     await send_message(harness, "anchor here", chat="two")
     await send_message(harness, "anchor here", chat="three")
-    hits = await harness.store.search(SearchQuery(words="anchor"))
+    hits = await harness.store.read(SearchQuery(words="anchor"))
     assert [hit.snippet[:11] for hit in hits] == ["anchor here", "anchor here", "anchor and "]
     assert hits[0].created_at > hits[1].created_at
 
@@ -63,7 +64,7 @@ async def test_a_search_can_be_limited_to_a_session_a_platform_and_a_time(
 ) -> None:
     first = await send_message(harness, "anchor one")
     second = await send_message(harness, "anchor two", chat="two")
-    late = (await harness.store.search(SearchQuery(words="two")))[0].created_at
+    late = (await harness.store.read(SearchQuery(words="two")))[0].created_at
     assert await snippets(harness, "anchor", session_id=first) == ["anchor one"]
     assert await snippets(harness, "anchor", since=late) == ["anchor two"]
     assert len(await snippets(harness, "anchor", platform="api")) == 2
@@ -76,7 +77,7 @@ async def test_tool_calls_rank_after_user_messages(harness: GatewayHarness, call
     harness.model.say("done")
     await harness.end_of(await harness.accept("look"))
     await send_message(harness, "barnacles again")
-    hits = await harness.store.search(SearchQuery(words="barnacles"))
+    hits = await harness.store.read(SearchQuery(words="barnacles"))
     assert [hit.role for hit in hits] == ["user", "assistant"]
 
 

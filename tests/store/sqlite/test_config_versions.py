@@ -9,6 +9,7 @@ import pytest
 from holdfast.core.config.versions import ConfigSource, NewConfigVersion, mask_secrets
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import GATEWAY_ACTOR, AuditFilter
+from holdfast.core.ports.store_queries import GetConfiguration, ListAudit, ListConfigurations
 from holdfast.store.sqlite.schema import apply_migration, load_migrations
 from holdfast.store.sqlite.store import SqliteStore
 
@@ -26,20 +27,20 @@ def new_version(text: str, *, at: float = 1.0, signature: str = "a") -> NewConfi
 
 async def test_a_configuration_is_saved_once_and_found_by_its_number(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path / "state.db") as store:
-        first = await store.save_configuration(new_version("a = 1\n"))
-        assert await store.save_configuration(new_version("a = 1\n", at=2.0)) == first
-        second = await store.save_configuration(new_version("a = 2\n", at=3.0))
-        other_secrets = await store.save_configuration(
-            new_version("a = 2\n", at=4.0, signature="b")
-        )
-        back = await store.save_configuration(new_version("a = 1\n", at=5.0))
+        first = await store.write(new_version("a = 1\n"))
+        assert await store.write(new_version("a = 1\n", at=2.0)) == first
+        second = await store.write(new_version("a = 2\n", at=3.0))
+        other_secrets = await store.write(new_version("a = 2\n", at=4.0, signature="b"))
+        back = await store.write(new_version("a = 1\n", at=5.0))
         assert (first, second, other_secrets, back) == (1, 2, 3, 4)
-        saved = await store.configuration(first)
+        saved = await store.read(GetConfiguration(number=first))
         assert saved is not None
         assert (saved.text, saved.at, saved.by, saved.changed) == ("a = 1\n", 1.0, "cli", ("a",))
-        assert [each.number for each in await store.configurations(limit=2)] == [4, 3]
-        assert [each.number for each in await store.configurations(before=3, limit=9)] == [2, 1]
-        assert await store.configuration(5) is None
+        assert [each.number for each in await store.read(ListConfigurations(limit=2))] == [4, 3]
+        assert [
+            each.number for each in await store.read(ListConfigurations(before=3, limit=9))
+        ] == [2, 1]
+        assert await store.read(GetConfiguration(number=5)) is None
 
 
 async def test_the_audit_names_the_actor_and_the_source_of_a_configuration(tmp_path: Path) -> None:
@@ -47,8 +48,8 @@ async def test_the_audit_names_the_actor_and_the_source_of_a_configuration(tmp_p
     async with SqliteStore(tmp_path / "state.db") as store:
         for source in ConfigSource:
             new = msgspec.structs.replace(new_version(f"a = '{source}'\n"), source=source)
-            await store.save_configuration(new)
-        rows = await store.audit(AuditFilter(kind="configuration"), limit=9)
+            await store.write(new)
+        rows = await store.read(ListAudit(where=AuditFilter(kind="configuration"), limit=9))
     assert {str(row.facts["source"]): row.actor for row in rows} == {
         "start": GATEWAY_ACTOR,
         "file": GATEWAY_ACTOR,
@@ -61,10 +62,8 @@ async def test_the_audit_names_the_actor_and_the_source_of_a_configuration(tmp_p
 
 async def test_secrets_are_masked_in_saved_configurations(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path / "state.db") as store:
-        number = await store.save_configuration(
-            new_version('[model]\napi_key = "sk-very-secret"\n')
-        )
-        saved = await store.configuration(number)
+        number = await store.write(new_version('[model]\napi_key = "sk-very-secret"\n'))
+        saved = await store.read(GetConfiguration(number=number))
         assert saved is not None
         assert saved.text == '[model]\napi_key = "***"\n'
 

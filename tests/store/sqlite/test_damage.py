@@ -25,6 +25,13 @@ from holdfast.core.errors import HoldfastError, StoreDamaged, StoreError
 from holdfast.core.ids import PrincipalId
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import Source, build_session_key
+from holdfast.core.ports.store_commands import AcceptMessage, SetMeta
+from holdfast.core.ports.store_queries import (
+    CheckIntegrity,
+    GetMeta,
+    ListHomeChannels,
+    ListQueuedMessages,
+)
 from holdfast.store.sqlite.store import SqliteStore
 
 
@@ -49,14 +56,14 @@ async def test_damage_found_by_a_check_stops_writing(path: Path) -> None:
     damage_pages(path, root_page(path, "outbox") - 1, chance=random.Random(1))
     damaged = path.read_bytes()
     async with SqliteStore(path) as store:
-        await store.set_meta("before", "it was found")
-        assert await store.check() != []
+        await store.write(SetMeta(key="before", value="it was found"))
+        assert await store.read(CheckIntegrity()) != []
         for _ in range(2):
             with pytest.raises(StoreDamaged, match="holdfast doctor"):
-                await store.set_meta("after", "it was found")
+                await store.write(SetMeta(key="after", value="it was found"))
         with pytest.raises(StoreDamaged):
             await store.erase_deleted()  # which would checkpoint the WAL as well
-        assert await store.meta("before") == "it was found"
+        assert await store.read(GetMeta(key="before")) == "it was found"
         assert "damaged" in store.status.error
     assert path.read_bytes() == damaged  # the WAL is not checkpointed either
 
@@ -65,12 +72,12 @@ async def test_damage_found_by_a_read_stops_writing(path: Path) -> None:
     """K3: every write would add to the damage."""
     damage_pages(path, root_page(path, "prompts") - 1, chance=random.Random(0))
     async with SqliteStore(path) as store:
-        await store.set_meta("before", "x")
+        await store.write(SetMeta(key="before", value="x"))
         damage_pages(path, root_page(path, "homes") - 1, chance=random.Random(0))
         with pytest.raises(StoreDamaged):
-            await store.home_channels()
+            await store.read(ListHomeChannels())
         with pytest.raises(StoreDamaged):
-            await store.set_meta("after", "x")
+            await store.write(SetMeta(key="after", value="x"))
 
 
 async def test_an_intact_store_that_was_not_closed_stays_writable(path: Path) -> None:
@@ -80,19 +87,19 @@ async def test_an_intact_store_that_was_not_closed_stays_writable(path: Path) ->
     leave_in_wal(path.parent, "key", "left")
     async with SqliteStore(path) as store:
         assert store.unclean
-        assert await store.check() == []
-        await store.set_meta("key", "on")
+        assert await store.read(CheckIntegrity()) == []
+        await store.write(SetMeta(key="key", value="on"))
 
 
 async def test_a_check_ends_when_its_task_is_cancelled(path: Path) -> None:
     """C7: a stop does not wait until a large file has been read."""
     async with SqliteStore(path) as store:
-        task = asyncio.ensure_future(store.check())
+        task = asyncio.ensure_future(store.read(CheckIntegrity()))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await store.set_meta("key", "value")
+        await store.write(SetMeta(key="key", value="value"))
 
 
 def wal_of_killed_process(path: Path, *, writes: int) -> bytes:
@@ -153,8 +160,10 @@ def test_a_clock_that_jumps_back_changes_no_order(tmp_path: Path) -> None:
                     source=route_of, event_id=str(number), message_id="1", text=str(number)
                 )
                 key, principal = build_session_key(route_of), PrincipalId("me")
-                await store.accept(inbound, route=key, principal=principal, at=at)
-            return [row.inbound.text for row in await store.queued_messages()]
+                await store.write(
+                    AcceptMessage(inbound=inbound, route=key, principal=principal, at=at)
+                )
+            return [row.inbound.text for row in await store.read(ListQueuedMessages())]
 
     assert asyncio.run(accept()) == ["0", "1", "2", "3"]
 

@@ -10,6 +10,8 @@ import pytest
 
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.errors import StoreError, StoreUnusable
+from holdfast.core.ports.store_commands import SetMeta
+from holdfast.core.ports.store_queries import CheckIntegrity, GetMeta, GetSearchStatus
 from holdfast.store.sqlite.store import SqliteStore
 
 
@@ -74,10 +76,12 @@ async def test_every_commit_is_synced_and_concurrent_writes_share_a_sync(
     async with SqliteStore(tmp_path / "state.db", vfs=disk.name) as store:
         for number in range(5):
             before = disk.synced
-            await store.set_meta(f"key {number}", "x")
+            await store.write(SetMeta(key=f"key {number}", value="x"))
             assert disk.synced > before
         before = disk.synced
-        await asyncio.gather(*(store.set_meta(f"many {number}", "x") for number in range(300)))
+        await asyncio.gather(
+            *(store.write(SetMeta(key=f"many {number}", value="x")) for number in range(300))
+        )
         assert 0 < disk.synced - before < 60
 
 
@@ -88,21 +92,25 @@ async def test_a_write_that_the_disk_refuses_fails_and_the_next_one_works(
     """K2: a failed COMMIT fails its awaiter; what was durable stays, and no restart is needed."""
     path = tmp_path / "state.db"
     async with SqliteStore(path, vfs=disk.name) as store:
-        await store.set_meta("before", "kept")
+        await store.write(SetMeta(key="before", value="kept"))
         disk.fault = fault
         for _ in range(3):
             with pytest.raises(StoreError, match=message) as refusal:
-                await store.set_meta("during", "lost")
+                await store.write(SetMeta(key="during", value="lost"))
             assert str(path) in str(refusal.value)
-        assert await store.meta("before") == "kept"
+        assert await store.read(GetMeta(key="before")) == "kept"
         disk.fault = ""
-        await store.set_meta("after", "kept")
-        assert await store.meta("during") is None
-        assert await store.check() == []
+        await store.write(SetMeta(key="after", value="kept"))
+        assert await store.read(GetMeta(key="during")) is None
+        assert await store.read(CheckIntegrity()) == []
     assert disk.faults_raised
     async with SqliteStore(path) as store:
-        assert await store.meta("before") == await store.meta("after") == "kept"
-        assert await store.meta("during") is None
+        assert (
+            await store.read(GetMeta(key="before"))
+            == await store.read(GetMeta(key="after"))
+            == "kept"
+        )
+        assert await store.read(GetMeta(key="during")) is None
 
 
 @FAULTS
@@ -118,9 +126,9 @@ async def test_every_write_of_a_failed_commit_fails(
             gate.wait(10)
 
     async with SqliteStore(tmp_path / "state.db", vfs=disk.name, crash=crash) as store:
-        first = store.set_meta("before", "kept")
+        first = store.write(SetMeta(key="before", value="kept"))
         await asyncio.to_thread(committed.wait, 10)
-        sharing = [store.set_meta(f"key {number}", "x") for number in range(20)]
+        sharing = [store.write(SetMeta(key=f"key {number}", value="x")) for number in range(20)]
         disk.fault = fault
         gate.set()
         await first
@@ -129,8 +137,8 @@ async def test_every_write_of_a_failed_commit_fails(
         assert all(isinstance(outcome, StoreError) for outcome in outcomes)
         assert message in str(outcomes[0])
         for number in range(20):
-            assert await store.meta(f"key {number}") is None
-        assert await store.meta("before") == "kept"
+            assert await store.read(GetMeta(key=f"key {number}")) is None
+        assert await store.read(GetMeta(key="before")) == "kept"
 
 
 async def test_a_disk_error_in_mid_transaction_loses_no_write_silently(
@@ -140,21 +148,21 @@ async def test_a_disk_error_in_mid_transaction_loses_no_write_silently(
     whole transaction; every other write of it gets its real outcome."""
     async with SqliteStore(tmp_path / "state.db", vfs=disk.name) as store:
         disk.fault = "full"
-        writes = [store.set_meta(f"key {number}", "x") for number in range(5)]
-        writes.append(store.set_meta("huge", "x" * 40_000_000))
-        writes += [store.set_meta(f"key {number}", "x") for number in range(5, 10)]
+        writes = [store.write(SetMeta(key=f"key {number}", value="x")) for number in range(5)]
+        writes.append(store.write(SetMeta(key="huge", value="x" * 40_000_000)))
+        writes += [store.write(SetMeta(key=f"key {number}", value="x")) for number in range(5, 10)]
         outcomes = await asyncio.gather(*writes, return_exceptions=True)
         disk.fault = ""
         del outcomes[5]
-        await store.set_meta("after", "kept")
+        await store.write(SetMeta(key="after", value="kept"))
         for number, outcome in enumerate(outcomes):
             if isinstance(outcome, StoreError):
                 assert "is full" in str(outcome)
             expected = None if isinstance(outcome, StoreError) else "x"
-            assert await store.meta(f"key {number}") == expected
-        assert await store.meta("huge") is None
-        assert await store.meta("after") == "kept"
-        assert await store.check() == []
+            assert await store.read(GetMeta(key=f"key {number}")) == expected
+        assert await store.read(GetMeta(key="huge")) is None
+        assert await store.read(GetMeta(key="after")) == "kept"
+        assert await store.read(CheckIntegrity()) == []
 
 
 @FAULTS
@@ -163,12 +171,12 @@ async def test_closing_on_a_failing_disk_keeps_what_was_durable(
 ) -> None:
     """C7: the checkpoint failed, and the WAL still has everything."""
     async with SqliteStore(tmp_path / "state.db", vfs=disk.name) as store:
-        await store.set_meta("before", "kept")
+        await store.write(SetMeta(key="before", value="kept"))
         disk.fault = fault
     disk.fault = ""
     async with SqliteStore(tmp_path / "state.db", vfs=disk.name) as store:
-        assert await store.meta("before") == "kept"
-        assert await store.check() == []
+        assert await store.read(GetMeta(key="before")) == "kept"
+        assert await store.read(CheckIntegrity()) == []
 
 
 @FAULTS
@@ -177,8 +185,8 @@ async def test_a_handle_that_fails_to_close_keeps_no_other_open(
 ) -> None:
     """C7: neither of the database nor of the search index."""
     async with SqliteStore(tmp_path / "state.db", vfs=disk.name) as store:
-        await store.set_meta("before", "kept")
-        await store.search_state()
+        await store.write(SetMeta(key="before", value="kept"))
+        await store.read(GetSearchStatus())
         assert {path.name for path in _open_files(tmp_path)} >= {"state.db", "search.db"}
         disk.fault = fault
     assert not _open_files(tmp_path)
@@ -203,13 +211,13 @@ async def test_a_failed_wal_checkpoint_stops_no_write(
 
     async with SqliteStore(tmp_path / "state.db", vfs=disk.name, crash=crash) as store:
         armed.append(fault)
-        await store.set_meta("big", "x" * 5_000_000)
+        await store.write(SetMeta(key="big", value="x" * 5_000_000))
         async with asyncio.timeout(30):
             while "WAL checkpoint" not in caplog.text:
                 await asyncio.sleep(0.01)
         disk.fault = ""
-        await store.set_meta("after", "kept")
-        assert await store.meta("after") == "kept"
+        await store.write(SetMeta(key="after", value="kept"))
+        assert await store.read(GetMeta(key="after")) == "kept"
 
 
 @FAULTS
@@ -223,8 +231,8 @@ async def test_a_store_that_cannot_be_created_can_be_created_later(
             pass
     disk.fault = ""
     async with SqliteStore(tmp_path / "state.db", vfs=disk.name) as store:
-        await store.set_meta("key", "value")
-        assert await store.meta("key") == "value"
+        await store.write(SetMeta(key="key", value="value"))
+        assert await store.read(GetMeta(key="key")) == "value"
 
 
 async def test_a_failed_copy_is_reported_and_the_store_stays_usable(
@@ -232,10 +240,10 @@ async def test_a_failed_copy_is_reported_and_the_store_stays_usable(
 ) -> None:
     """K4: no backup is made of a partial file."""
     async with SqliteStore(tmp_path / "state.db", vfs=disk.name) as store:
-        await store.set_meta("big", "x" * 5_000_000)
+        await store.write(SetMeta(key="big", value="x" * 5_000_000))
         disk.fault = "read"
         with pytest.raises(StoreError, match="disk failed"):
             await store.copy_to(tmp_path / "copy.db", progress=lambda copied: None)
         disk.fault = ""
-        await store.set_meta("after", "kept")
-        assert await store.check() == []
+        await store.write(SetMeta(key="after", value="kept"))
+        assert await store.read(CheckIntegrity()) == []

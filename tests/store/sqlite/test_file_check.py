@@ -9,6 +9,8 @@ import pytest
 
 from holdfast.core.errors import StoreUnusable
 from holdfast.core.ids import SessionId
+from holdfast.core.ports.store_commands import EndRunner, SetMeta
+from holdfast.core.ports.store_queries import CheckIntegrity
 from holdfast.store.sqlite.file_check import APPLICATION_ID
 from holdfast.store.sqlite.schema import Migration, apply_migration, load_migrations
 from holdfast.store.sqlite.store import SqliteStore
@@ -32,7 +34,7 @@ async def assert_refused(path: Path, reason: str, *, vfs: str | None = None) -> 
 async def create_store(path: Path, **meta: str) -> Path:
     async with SqliteStore(path) as store:
         for key, value in meta.items():
-            await store.set_meta(key, value)
+            await store.write(SetMeta(key=key, value=value))
     return path
 
 
@@ -126,7 +128,7 @@ async def test_damage_inside_is_found_by_a_check(tmp_path: Path) -> None:
     whole[middle : len(whole) - page] = b"\xff" * (len(whole) - page - middle)
     path.write_bytes(whole)
     async with SqliteStore(path) as store:
-        assert await store.check() != []
+        assert await store.read(CheckIntegrity()) != []
 
 
 async def test_a_wal_without_its_database_is_refused(tmp_path: Path) -> None:
@@ -201,9 +203,9 @@ async def test_writing_stops_when_damage_is_found(tmp_path: Path) -> None:
     path.write_bytes(whole)
     async with SqliteStore(path) as store:
         with pytest.raises(StoreUnusable, match="damaged"):
-            await store.set_meta("key", "value")
+            await store.write(SetMeta(key="key", value="value"))
         with pytest.raises(StoreUnusable, match="damaged"):
-            await store.end_runner(SessionId("elsewhere"))
+            await store.write(EndRunner(session_id=SessionId("elsewhere")))
     assert path.read_bytes() == whole
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.errors import StoreError
+from holdfast.core.ports.store_commands import SetMeta
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.store.sqlite.writer import WriterStatistics
 
@@ -40,7 +41,7 @@ def test_a_failure_counts_until_something_is_committed_again() -> None:
 async def test_a_store_reports_its_schema_and_its_commits(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path / "state.db") as store:
         before = store.status
-        await store.set_meta("a", "b")
+        await store.write(SetMeta(key="a", value="b"))
         status = store.status
     assert before.schema > 0 and status.schema == before.schema
     assert status.commits == before.commits + 1

@@ -10,6 +10,8 @@ from pathlib import Path
 import apsw
 import pytest
 
+from holdfast.core.ports.store_commands import SetMeta
+from holdfast.core.ports.store_queries import CheckIntegrity
 from holdfast.store.sqlite.store import SqliteStore
 
 # Prints a key once its write is durable; many tasks at once, so that commits are shared.
@@ -75,7 +77,7 @@ async def run_until_killed(
 
 async def stored_keys(path: Path) -> set[str]:
     async with SqliteStore(path) as store:
-        assert await store.check() == []
+        assert await store.read(CheckIntegrity()) == []
     db = apsw.Connection(str(path), apsw.SQLITE_OPEN_READONLY)
     keys = {str(key) for (key,) in db.execute("SELECT key FROM meta")}
     db.close()
@@ -119,5 +121,5 @@ async def test_a_kill_during_creation_leaves_a_file_that_opens(tmp_path: Path) -
         process.kill()
         await process.communicate()
         async with SqliteStore(path) as store:
-            await store.set_meta("key", "value")
-            assert await store.check() == []
+            await store.write(SetMeta(key="key", value="value"))
+            assert await store.read(CheckIntegrity()) == []

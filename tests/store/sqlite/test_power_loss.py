@@ -11,6 +11,8 @@ import apsw
 import pytest
 from tests.support.store_file import open_read_only
 
+from holdfast.core.ports.store_commands import SetMeta
+from holdfast.core.ports.store_queries import CheckIntegrity
 from holdfast.store.sqlite.store import SqliteStore
 
 SECTOR = 512
@@ -101,7 +103,7 @@ def vfs() -> Iterator[PowerLossVfs]:
 
 async def keys_in(path: Path) -> set[str]:
     async with SqliteStore(path) as store:
-        assert await store.check() == []
+        assert await store.read(CheckIntegrity()) == []
     with open_read_only(path) as cursor:
         return {str(key) for (key,) in cursor.execute("SELECT key FROM meta")}
 
@@ -122,7 +124,9 @@ async def test_a_power_cut_at_any_instant_loses_no_acknowledged_write(
 
     async def write(store: SqliteStore, task: int) -> None:
         for number in range(14):
-            await store.set_meta(f"{task}-{number}", "x" * randomness.choice([10, 3_000, 250_000]))
+            await store.write(
+                SetMeta(key=f"{task}-{number}", value="x" * randomness.choice([10, 3_000, 250_000]))
+            )
             acknowledged.add(f"{task}-{number}")
             if len(acknowledged) % 9 == 0:
                 cut_power()
@@ -134,7 +138,7 @@ async def test_a_power_cut_at_any_instant_loses_no_acknowledged_write(
                 await asyncio.sleep(0.01)
                 if len(images) < 20:
                     cut_power()
-        await store.set_meta("last", "x")  # at the beginning of the WAL
+        await store.write(SetMeta(key="last", value="x"))  # at the beginning of the WAL
         acknowledged.add("last")
         cut_power()
     assert len(acknowledged) == 85 and len(images) > 4 and vfs.synced > 10

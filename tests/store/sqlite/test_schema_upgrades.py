@@ -13,6 +13,13 @@ from tests.faults.file_damage import PAGE, damage_pages, root_page
 from holdfast.core.errors import StoreDamaged, StoreUnusable
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.transcript import AssistantMessage, UserMessage
+from holdfast.core.ports.store_commands import SetMeta
+from holdfast.core.ports.store_queries import (
+    CheckIntegrity,
+    GetMeta,
+    GetSearchStatus,
+    GetTranscript,
+)
 from holdfast.store.sqlite.connection import check_closed_store
 from holdfast.store.sqlite.file_check import APPLICATION_ID
 from holdfast.store.sqlite.schema import apply_migration, load_migrations
@@ -94,11 +101,14 @@ async def test_a_store_of_every_older_schema_is_migrated(
     path = tmp_path / "state.db"
     create_older(path, current, version, log=version % 2 == 0)
     async with SqliteStore(path) as store:
-        assert await store.check() == []
-        messages = [record.message for record in await store.transcript(SessionId("s_c1"))]
+        assert await store.read(CheckIntegrity()) == []
+        messages = [
+            record.message
+            for record in await store.read(GetTranscript(session_id=SessionId("s_c1")))
+        ]
         assert [type(message) for message in messages] == [UserMessage, AssistantMessage] * 4
-        await store.set_meta("after", "the upgrade")
-        assert await store.meta("after") == "the upgrade"
+        await store.write(SetMeta(key="after", value="the upgrade"))
+        assert await store.read(GetMeta(key="after")) == "the upgrade"
     assert schema(path) == schema(current)
     before, after = contents(current), contents(path)
     assert after.pop("meta") == [*before.pop("meta"), ("after", "the upgrade")]
@@ -163,8 +173,8 @@ async def test_store_damage_found_by_a_search_stops_writing(current: Path, tmp_p
     body[(messages - 1) * PAGE] = 0xFF  # an invalid page type; every index is intact
     path.write_bytes(body)
     async with SqliteStore(path) as store:
-        await store.set_meta("before", "it was met")
+        await store.write(SetMeta(key="before", value="it was met"))
         with pytest.raises(StoreDamaged, match=r"state\.db is damaged"):
-            await store.search_state()
+            await store.read(GetSearchStatus())
         with pytest.raises(StoreDamaged):
-            await store.set_meta("after", "it was met")
+            await store.write(SetMeta(key="after", value="it was met"))

@@ -18,6 +18,17 @@ from holdfast.core.messages.inbox import Accepted, Inbound, InboxState
 from holdfast.core.messages.source import Source, build_session_key
 from holdfast.core.messages.transcript import UserMessage
 from holdfast.core.ops.backup import CopyProgress
+from holdfast.core.ports.store_commands import AcceptMessage, BeginAttempt, SetMeta
+from holdfast.core.ports.store_queries import (
+    CheckIntegrity,
+    CountInbox,
+    GetInboxRow,
+    GetMeta,
+    GetRouteSession,
+    GetSession,
+    GetTranscript,
+    GetTurn,
+)
 from holdfast.core.turns.turn import BeginTurn
 from holdfast.store.sqlite.store import SqliteStore
 
@@ -34,8 +45,13 @@ def message(number: int, chat: str = "c") -> Inbound:
 
 
 def accept(store: SqliteStore, inbound: Inbound) -> asyncio.Future[Accepted]:
-    return store.accept(
-        inbound, route=build_session_key(inbound.source), principal=PrincipalId("u"), at=1.0
+    return store.write(
+        AcceptMessage(
+            inbound=inbound,
+            route=build_session_key(inbound.source),
+            principal=PrincipalId("u"),
+            at=1.0,
+        )
     )
 
 
@@ -56,11 +72,11 @@ async def test_a_write_is_durable_and_readable_when_its_awaiter_resumes(
     store: SqliteStore, tmp_path: Path
 ) -> None:
     """K2: another connection sees it at once, and so does the store's own reader."""
-    await store.set_meta("key", "value")
+    await store.write(SetMeta(key="key", value="value"))
     connection = apsw.Connection(str(tmp_path / "state.db"), apsw.SQLITE_OPEN_READONLY)
     assert connection.execute("SELECT value FROM meta WHERE key = 'key'").get == "value"
     connection.close()
-    assert await store.meta("key") == "value"
+    assert await store.read(GetMeta(key="key")) == "value"
 
 
 async def test_no_awaiter_resumes_before_the_commit(tmp_path: Path) -> None:
@@ -74,11 +90,11 @@ async def test_no_awaiter_resumes_before_the_commit(tmp_path: Path) -> None:
             held.wait(10)
 
     async with SqliteStore(tmp_path / "state.db", crash=crash) as store:
-        write = store.set_meta("key", "value")
+        write = store.write(SetMeta(key="key", value="value"))
         await asyncio.to_thread(reached.wait, 10)
         await asyncio.sleep(0.05)
         assert not write.done()
-        assert await store.meta("key") is None
+        assert await store.read(GetMeta(key="key")) is None
         held.set()
         await write
 
@@ -94,13 +110,13 @@ async def test_a_failed_write_does_not_undo_its_neighbour(tmp_path: Path) -> Non
         commits.append(point)
 
     async with SqliteStore(tmp_path / "state.db", crash=crash) as store:
-        first = store.set_meta("before", "1")
+        first = store.write(SetMeta(key="before", value="1"))
         after_the_gate: list[asyncio.Future[Any]] = [
-            store.set_meta("good", "1"),
-            store.begin_attempt(DeliveryId("no such delivery"), at=1.0),
+            store.write(SetMeta(key="good", value="1")),
+            store.write(BeginAttempt(delivery_id=DeliveryId("no such delivery"), at=1.0)),
             accept(store, message(1)),
-            store.set_meta("bad", "\ud800"),
-            store.set_meta("last", "1"),
+            store.write(SetMeta(key="bad", value="\ud800")),
+            store.write(SetMeta(key="last", value="1")),
         ]
         gate.set()
         await first
@@ -113,11 +129,11 @@ async def test_a_failed_write_does_not_undo_its_neighbour(tmp_path: Path) -> Non
             False,
         ]
         assert len(commits) <= 4  # two commits at the most: the neighbours shared one
-        assert await store.meta("good") == await store.meta("last") == "1"
-        assert await store.meta("bad") is None
-        assert (await store.inbox_counts())[InboxState.QUEUED] == 1
+        assert await store.read(GetMeta(key="good")) == await store.read(GetMeta(key="last")) == "1"
+        assert await store.read(GetMeta(key="bad")) is None
+        assert (await store.read(CountInbox()))[InboxState.QUEUED] == 1
         assert isinstance(outcomes[2], Accepted)
-        assert await store.inbox_row(outcomes[2].row.id) == outcomes[2].row
+        assert await store.read(GetInboxRow(inbox_id=outcomes[2].row.id)) == outcomes[2].row
 
 
 async def test_a_write_that_fails_half_way_is_undone(
@@ -134,33 +150,33 @@ async def test_a_write_that_fails_half_way_is_undone(
         at=1.0,
     )
     with pytest.raises(StoreError, match="404"):
-        await store.begin_turn(begin)
-    assert await store.session(SessionId("s")) is None
-    assert await store.route(SessionKey("r")) is None
-    assert await store.turn(TurnId("t")) is None
-    assert await store.transcript(SessionId("s")) == []
+        await store.write(begin)
+    assert await store.read(GetSession(session_id=SessionId("s"))) is None
+    assert await store.read(GetRouteSession(key=SessionKey("r"))) is None
+    assert await store.read(GetTurn(turn_id=TurnId("t"))) is None
+    assert await store.read(GetTranscript(session_id=SessionId("s"))) == []
 
 
 async def test_cancelling_an_awaiter_does_not_cancel_its_write(store: SqliteStore) -> None:
     """K2: the write was queued when it was asked for."""
 
     async def ask() -> None:
-        await store.set_meta("key", "value")
+        await store.write(SetMeta(key="key", value="value"))
 
     task = asyncio.create_task(ask())
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await store.set_meta("other", "value")
-    assert await store.meta("key") == "value"
+    await store.write(SetMeta(key="other", value="value"))
+    assert await store.read(GetMeta(key="key")) == "value"
 
 
 async def test_a_write_is_queued_when_it_is_called_in_call_order(store: SqliteStore) -> None:
     """K2: the last call wins, whichever awaiter comes first."""
-    writes = [store.set_meta("key", str(number)) for number in range(100)]
+    writes = [store.write(SetMeta(key="key", value=str(number))) for number in range(100)]
     await writes[-1]
-    assert await store.meta("key") == "99"
+    assert await store.read(GetMeta(key="key")) == "99"
     assert all(write.done() for write in writes)
 
 
@@ -168,7 +184,7 @@ async def test_closing_writes_what_is_queued(tmp_path: Path) -> None:
     """C7: the queue is drained, the WAL checkpointed, every handle and thread closed."""
     path = tmp_path / "state.db"
     async with SqliteStore(path) as store:
-        writes = [store.set_meta(f"key {number}", "value") for number in range(200)]
+        writes = [store.write(SetMeta(key=f"key {number}", value="value")) for number in range(200)]
     assert all(write.done() and write.exception() is None for write in writes)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["state.db"]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("store")]
@@ -187,22 +203,22 @@ async def test_a_closed_store_raises_an_error(tmp_path: Path) -> None:
     """C7: no call hangs on a closed store."""
     store = SqliteStore(tmp_path / "state.db")
     with pytest.raises(StoreError, match="closed"):
-        store.set_meta("key", "value")
+        store.write(SetMeta(key="key", value="value"))
     async with store:
         pass
     with pytest.raises(StoreError, match="closed"):
-        store.set_meta("key", "value")
+        store.write(SetMeta(key="key", value="value"))
     with pytest.raises(StoreError, match="closed"):
-        await store.meta("key")
+        await store.read(GetMeta(key="key"))
 
 
 async def test_a_successor_opens_the_file_while_the_first_is_closing(tmp_path: Path) -> None:
     """C7: `--replace` against the same file never meets "database is locked"."""
     for round_ in range(5):
         async with SqliteStore(tmp_path / "state.db") as store:
-            await store.set_meta("round", str(round_))
+            await store.write(SetMeta(key="round", value=str(round_)))
         async with SqliteStore(tmp_path / "state.db") as store:
-            assert await store.meta("round") == str(round_)
+            assert await store.read(GetMeta(key="round")) == str(round_)
 
 
 async def test_reads_do_not_wait_for_the_writer(tmp_path: Path) -> None:
@@ -213,8 +229,8 @@ async def test_reads_do_not_wait_for_the_writer(tmp_path: Path) -> None:
         held.wait(10)
 
     async with SqliteStore(tmp_path / "state.db", crash=crash) as store:
-        write = store.set_meta("key", "value")
-        assert await asyncio.wait_for(store.meta("key"), 5) is None
+        write = store.write(SetMeta(key="key", value="value"))
+        assert await asyncio.wait_for(store.read(GetMeta(key="key")), 5) is None
         held.set()
         await write
 
@@ -225,14 +241,14 @@ async def test_the_wal_is_checkpointed_when_the_writer_is_idle(
     """K2: the WAL does not grow without limit, and no write waits for the checkpoint."""
     big = "x" * 100_000
     for number in range(60):
-        await store.set_meta(f"key {number}", big)
+        await store.write(SetMeta(key=f"key {number}", value=big))
     grown = (tmp_path / "state.db-wal").stat().st_size
     assert grown > 4_000_000
     async with asyncio.timeout(30):
         while (tmp_path / "state.db").stat().st_size < grown // 2:
             await asyncio.sleep(0.01)
-    await store.set_meta("small", "x")
-    await store.set_meta("small", "y")
+    await store.write(SetMeta(key="small", value="x"))
+    await store.write(SetMeta(key="small", value="y"))
     assert (tmp_path / "state.db-wal").stat().st_size <= grown
 
 
@@ -240,15 +256,15 @@ async def test_the_database_is_readable_by_its_owner_only(
     store: SqliteStore, tmp_path: Path
 ) -> None:
     """K1: conversations are private; the WAL and its index have the same mode as the file."""
-    await store.set_meta("key", "value")
+    await store.write(SetMeta(key="key", value="value"))
     modes = {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
     assert modes == {0o600}
 
 
 async def test_a_check_of_an_intact_file_finds_nothing(store: SqliteStore) -> None:
     """K3: `quick_check`, on a connection of its own, beside serving."""
-    await store.set_meta("key", "value")
-    assert await store.check() == []
+    await store.write(SetMeta(key="key", value="value"))
+    assert await store.read(CheckIntegrity()) == []
 
 
 async def test_a_failed_commit_is_undone_and_the_next_one_works(tmp_path: Path) -> None:
@@ -261,10 +277,10 @@ async def test_a_failed_commit_is_undone_and_the_next_one_works(tmp_path: Path) 
 
     async with SqliteStore(tmp_path / "state.db", crash=crash) as store:
         with pytest.raises(StoreError, match="pulled out"):
-            await store.set_meta("first", "x")
-        await store.set_meta("second", "x")
-        assert await store.meta("first") is None
-        assert await store.meta("second") == "x"
+            await store.write(SetMeta(key="first", value="x"))
+        await store.write(SetMeta(key="second", value="x"))
+        assert await store.read(GetMeta(key="first")) is None
+        assert await store.read(GetMeta(key="second")) == "x"
 
 
 def locks_of(path: Path) -> int:
@@ -279,12 +295,12 @@ async def test_a_copy_of_a_live_store_is_a_consistent_snapshot(
 ) -> None:
     """K4: all acknowledged writes, none after a gap; and no write waits."""
     for number in range(20):
-        await store.set_meta(f"before {number}", "x" * 200_000)
+        await store.write(SetMeta(key=f"before {number}", value="x" * 200_000))
     progress: list[CopyProgress] = []
     copying = asyncio.ensure_future(store.copy_to(tmp_path / "copy.db", progress=progress.append))
     during = 0
     while not copying.done():
-        await store.set_meta(f"during {during:05}", "x")
+        await store.write(SetMeta(key=f"during {during:05}", value="x"))
         during += 1
     await copying
     assert during > 5 and progress[-1].done == progress[-1].total
@@ -294,12 +310,12 @@ async def test_a_copy_of_a_live_store_is_a_consistent_snapshot(
     db.close()
     assert keys[:20] == sorted(f"before {number}" for number in range(20))
     assert keys[20:] == [f"during {number:05}" for number in range(len(keys) - 20)]
-    assert await store.meta(f"during {during - 1:05}") == "x"
+    assert await store.read(GetMeta(key=f"during {during - 1:05}")) == "x"
 
 
 async def test_a_copy_takes_no_lock_from_the_store(store: SqliteStore, tmp_path: Path) -> None:
     """K2: POSIX drops all locks of a process on a file when it closes any handle of it."""
-    await store.set_meta("key", "value")
+    await store.write(SetMeta(key="key", value="value"))
     files = [tmp_path / "state.db", tmp_path / "state.db-shm"]
     before = await settled_locks(files)
     assert sum(before)
@@ -320,7 +336,7 @@ async def settled_locks(files: list[Path]) -> list[int]:
 async def test_a_cancelled_copy_ends_at_once(store: SqliteStore, tmp_path: Path) -> None:
     """K4: the store stays usable, and can be closed."""
     for number in range(20):
-        await store.set_meta(f"key {number}", "x" * 200_000)
+        await store.write(SetMeta(key=f"key {number}", value="x" * 200_000))
     begun = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -332,7 +348,7 @@ async def test_a_cancelled_copy_ends_at_once(store: SqliteStore, tmp_path: Path)
     copying.cancel()
     with pytest.raises(asyncio.CancelledError):
         await copying
-    await store.set_meta("after", "x")
+    await store.write(SetMeta(key="after", value="x"))
 
 
 async def test_a_copy_replaces_no_file(store: SqliteStore, tmp_path: Path) -> None:

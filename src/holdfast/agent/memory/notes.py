@@ -1,12 +1,11 @@
 """Notes: the only way to change them, and what may be in one."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal, Protocol
 
 import msgspec
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.ids import SessionId
 from holdfast.core.people.memory import (
     Notebook,
     NoteEdit,
@@ -17,8 +16,8 @@ from holdfast.core.people.memory import (
     to_single_line,
 )
 from holdfast.core.ports.runtime import Clock
-from holdfast.core.sessions.session import SessionRow
-from holdfast.core.turns.subagent import Subagent
+from holdfast.core.ports.store import StoreReader, StoreWriter
+from holdfast.core.ports.store_queries import GetNotebook, ListMemoryOwners
 
 MAX_NOTE_LENGTH = 1000  # characters of one note
 
@@ -27,15 +26,8 @@ class InvalidNote(HoldfastError):
     """A note that cannot be kept as it is."""
 
 
-class NoteStore(Protocol):
-    """What of the store is used here."""
-
-    def edit_notes(self, edit: NoteEdit) -> Awaitable[NoteEditResult]: ...
-    async def notebook(self, owner: OwnerId) -> Notebook: ...
-    async def notebooks(self, *, limit: int, offset: int = 0) -> list[Notebook]: ...
-    async def memory_owners(self) -> dict[OwnerId, bool]: ...
-    async def session(self, session_id: SessionId) -> SessionRow | None: ...
-    async def subagent(self, session_id: SessionId) -> Subagent | None: ...
+class NoteStore(StoreWriter, StoreReader, Protocol):
+    """The part of the store that is used here."""
 
 
 class Notes:
@@ -55,7 +47,7 @@ class Notes:
         self._off: dict[OwnerId, bool] = {}  # of everyone who ever had a notebook
 
     async def start(self) -> None:
-        self._off = await self.store.memory_owners()
+        self._off = await self.store.read(ListMemoryOwners())
 
     def is_off(self, owner: OwnerId) -> bool:
         return self._off.get(owner, False)
@@ -63,13 +55,13 @@ class Notes:
     async def notebook(self, owner: OwnerId) -> Notebook:
         if owner not in self._off:
             return Notebook(owner=owner)
-        return await self.store.notebook(owner)
+        return await self.store.read(GetNotebook(owner=owner))
 
     async def apply(self, edit: NoteEdit, *, by: str = "") -> NoteEditResult:
         """`by`: who wants it, where that is nobody's message and no call of an agent."""
         if by:
             edit = msgspec.structs.replace(edit, by=by)
-        edited = await self.store.edit_notes(edit)
+        edited = await self.store.write(edit)
         self.on_changed(edited)
         return edited
 

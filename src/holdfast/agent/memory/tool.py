@@ -13,6 +13,7 @@ from holdfast.core.people.memory import (
     OwnerId,
     memory_owner,
 )
+from holdfast.core.ports.store_queries import GetSession, GetSubagent
 from holdfast.core.turns.tool import (
     Arguments,
     Danger,
@@ -67,9 +68,11 @@ class MemoryTool:
     async def _owner(self, context: ToolContext) -> OwnerId:
         """Of the conversation; a subagent's words are told in the one that it works for."""
         store = self._notes.store
-        subagent = await store.subagent(context.session_id)
-        session = await store.session(
-            context.session_id if subagent is None else subagent.sandbox_session
+        subagent = await store.read(GetSubagent(session_id=context.session_id))
+        session = await store.read(
+            GetSession(
+                session_id=context.session_id if subagent is None else subagent.sandbox_session
+            )
         )
         if session is None:
             raise ToolFailed("This conversation is not kept, so nothing can be noted in it.")

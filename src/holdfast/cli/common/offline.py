@@ -23,6 +23,19 @@ from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import AuditEntry, AuditFilter, AuditKind, AuditRow
 from holdfast.core.people.memory import Notebook
 from holdfast.core.ports.store import Store
+from holdfast.core.ports.store_commands import RecordAudit
+from holdfast.core.ports.store_queries import (
+    GetJob,
+    GetSession,
+    GetTranscript,
+    GetTurn,
+    ListAudit,
+    ListJobRuns,
+    ListJobs,
+    ListNotebooks,
+    ListSessions,
+    VerifyAudit,
+)
 from holdfast.core.sessions.search import SearchMatch, SearchQuery
 from holdfast.core.turns.subagent import platform_from_label
 from holdfast.server.api.views.audit import (
@@ -80,7 +93,9 @@ _SESSIONS_PURPOSE = "holdfast sessions"
 
 def read_stored_sessions(home: Path, *, limit: int, offset: int, subagents: bool) -> SessionList:
     async def ask(store: Store) -> SessionList:
-        rows = await store.sessions(limit=limit + 1, offset=offset, include_subagents=subagents)
+        rows = await store.read(
+            ListSessions(limit=limit + 1, offset=offset, include_subagents=subagents)
+        )
         return SessionList(sessions=[*map(session_view, rows[:limit])], more=len(rows) > limit)
 
     return query_store(home, ask, purpose=_SESSIONS_PURPOSE) or SessionList(sessions=[], more=False)
@@ -97,16 +112,20 @@ def read_stored_session(home: Path, name: str) -> SessionDetail:
 
 
 async def _read_session_detail(store: Store, name: str) -> SessionDetail:
-    row = await store.session(SessionId(name))
+    row = await store.read(GetSession(session_id=SessionId(name)))
     if row is None:
-        views = [*map(session_view, await store.sessions(limit=SESSION_LOOKUP_LIMIT))]
-        row = await store.session(SessionId(match_session(name, views).id))
+        views = [*map(session_view, await store.read(ListSessions(limit=SESSION_LOOKUP_LIMIT)))]
+        row = await store.read(GetSession(session_id=SessionId(match_session(name, views).id)))
     assert row is not None, "what is listed is there"
-    records = await store.transcript(row.id)
+    records = await store.read(GetTranscript(session_id=row.id))
     turns = dict.fromkeys(record.turn_id for record in records if record.turn_id is not None)
     return SessionDetail(
         session=session_view(row),
-        turns=[turn_view(turn) for turn_id in turns if (turn := await store.turn(turn_id))],
+        turns=[
+            turn_view(turn)
+            for turn_id in turns
+            if (turn := await store.read(GetTurn(turn_id=turn_id)))
+        ],
         records=[record_view(record) for record in records],
         more=False,
         live=None,
@@ -119,7 +138,9 @@ _AUDIT_EXPORT_BATCH = 500
 
 def read_stored_audit(home: Path, query: dict[str, str | int | float], *, limit: int) -> AuditPage:
     async def ask(store: Store) -> AuditPage:
-        rows = await store.audit(msgspec.convert(query, AuditFilter), limit=limit + 1)
+        rows = await store.read(
+            ListAudit(where=msgspec.convert(query, AuditFilter), limit=limit + 1)
+        )
         return AuditPage(rows=[audit_view(row) for row in rows[:limit]], more=len(rows) > limit)
 
     return _query_audit(home, ask) or AuditPage(rows=[], more=False)
@@ -127,7 +148,7 @@ def read_stored_audit(home: Path, query: dict[str, str | int | float], *, limit:
 
 def verify_stored_audit(home: Path) -> AuditVerificationView:
     async def ask(store: Store) -> AuditVerificationView:
-        return audit_verification_view(await store.verify_audit())
+        return audit_verification_view(await store.read(VerifyAudit()))
 
     nothing = AuditVerificationView(rows=0, first=1, last=0, head="", texts_deleted=0, broken=[])
     return _query_audit(home, ask) or nothing
@@ -140,11 +161,15 @@ def export_stored_audit(
 
     async def ask(store: Store) -> None:
         last = 0
-        while rows := await store.audit(AuditFilter(after=last), limit=_AUDIT_EXPORT_BATCH):
+        while rows := await store.read(
+            ListAudit(where=AuditFilter(after=last), limit=_AUDIT_EXPORT_BATCH)
+        ):
             last = rows[-1].seq
             write(rows)
         kind, facts = AuditKind.AUDIT_EXPORTED, {"format": as_format}
-        await store.record_audit(AuditEntry(kind=kind, actor=OPERATOR, at=time(), facts=facts))
+        await store.write(
+            RecordAudit(entry=AuditEntry(kind=kind, actor=OPERATOR, at=time(), facts=facts))
+        )
 
     _query_audit(home, ask)
 
@@ -159,14 +184,14 @@ _JOBS_PURPOSE = "reading the jobs"
 
 def read_stored_jobs(home: Path) -> list[JobView]:
     async def read(store: Store) -> list[JobView]:
-        return [job_view(job, running=False) for job in await store.jobs(limit=_ALL_JOBS)]
+        return [job_view(job, running=False) for job in await store.read(ListJobs(limit=_ALL_JOBS))]
 
     return query_store(home, read, purpose=_JOBS_PURPOSE) or []
 
 
 def read_stored_job(home: Path, number: int) -> JobView:
     async def read(store: Store) -> JobView | None:
-        job = await store.job(JobId(number))
+        job = await store.read(GetJob(job_id=JobId(number)))
         return None if job is None else job_view(job, running=False)
 
     return _read_known_job(home, number, read)
@@ -174,9 +199,12 @@ def read_stored_job(home: Path, number: int) -> JobView:
 
 def read_stored_job_runs(home: Path, number: int, limit: int) -> list[JobRunView]:
     async def read(store: Store) -> list[JobRunView] | None:
-        if await store.job(JobId(number)) is None:
+        if await store.read(GetJob(job_id=JobId(number))) is None:
             return None
-        return [run_view(run) for run in await store.runs(JobId(number), limit=limit)]
+        return [
+            run_view(run)
+            for run in await store.read(ListJobRuns(job_id=JobId(number), limit=limit))
+        ]
 
     return _read_known_job(home, number, read)
 
@@ -195,7 +223,7 @@ def read_stored_notebooks(home: Path) -> list[NotebookView]:
     room = load(home).settings.memory.max_chars
 
     async def read(store: Store) -> list[Notebook]:
-        return await store.notebooks(limit=_ALL_NOTEBOOKS)
+        return await store.read(ListNotebooks(limit=_ALL_NOTEBOOKS))
 
     found = query_store(home, read, purpose="reading the notes")
     return [_notebook_view(notebook, room) for notebook in found or ()]
@@ -227,7 +255,7 @@ def search_stored_messages(
     )
 
     async def ask(store: Store) -> list[SearchHitView]:
-        return [_search_result_view(each) for each in await store.search(query)]
+        return [_search_result_view(each) for each in await store.read(query)]
 
     return query_store(home, ask, purpose=_SEARCH_PURPOSE) or []
 

@@ -33,6 +33,7 @@ from holdfast.core.config.changes import ChangeEffect
 from holdfast.core.config.versions import CONFIG_FILE
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ports.store import Store
+from holdfast.core.ports.store_queries import GetConfiguration, ListConfigurations
 from holdfast.core.secrets import mask_passwords
 from holdfast.server.api.views.config import (
     ConfigChangeResult,
@@ -100,7 +101,7 @@ def get_config_version(home: Path, number: int) -> ConfigVersionDetail:
     """With passwords masked. Raises for a number that does not exist."""
 
     async def read(store: Store) -> ConfigVersionDetail | None:
-        version = await store.configuration(number)
+        version = await store.read(GetConfiguration(number=number))
         return None if version is None else version_detail(version, None, active=0)
 
     try:
@@ -120,7 +121,7 @@ def read_stored_text(home: Path, number: int) -> str:
     """The text of a configuration with its passwords, read from the store; no gateway may run."""
 
     async def read(store: Store) -> str:
-        version = await store.configuration(number)
+        version = await store.read(GetConfiguration(number=number))
         return "" if version is None else version.text
 
     return query_store(home, read, purpose=_LOCK_PURPOSE) or ""
@@ -128,7 +129,7 @@ def read_stored_text(home: Path, number: int) -> str:
 
 def _fetch_history(home: Path, limit: int) -> ConfigVersionList:
     async def read(store: Store) -> ConfigVersionList:
-        found = await store.configurations(limit=limit + 1)
+        found = await store.read(ListConfigurations(limit=limit + 1))
         lines = [version_view(each, active=0) for each in found[:limit]]
         return ConfigVersionList(versions=lines, more=len(found) > limit)
 

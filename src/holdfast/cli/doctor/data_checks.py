@@ -19,6 +19,7 @@ from holdfast.config import ConfigError, load
 from holdfast.core.errors import HoldfastError, StoreDamaged, StoreError
 from holdfast.core.ops.backup import InvalidBackup
 from holdfast.core.ports.store import Store
+from holdfast.core.ports.store_queries import GetSearchStatus
 from holdfast.server.api.views.gateway import SearchIndexView, StoreView, search_index_view
 from holdfast.store.backup import create, directory
 from holdfast.store.backup.directory import StoredBackup
@@ -58,7 +59,7 @@ def inspect_database(examined: ExaminedHome) -> DatabaseReport:
 
 async def _read_search_state(store: Store) -> DatabaseReport:
     try:
-        state = await store.search_state()
+        state = await store.read(GetSearchStatus())
     except StoreError as error:
         return DatabaseReport(problems=[], search=_EMPTY_SEARCH, search_problem=str(error))
     return DatabaseReport(problems=[], search=search_index_view(state))

@@ -10,6 +10,8 @@ from typing import Protocol
 
 import msgspec
 
+from holdfast.core.ports.command import GatewayCommand
+
 CONFIG_FILE = "holdfast.toml"
 ENV_FILE = ".env"
 
@@ -31,9 +33,10 @@ class ConfigSource(StrEnum):
     ROLLBACK = "rollback"  # an earlier version was restored
 
 
-class NewConfigVersion(msgspec.Struct, frozen=True, kw_only=True):
+class NewConfigVersion(GatewayCommand[int], frozen=True, kw_only=True):
     """`text` is that of the file, "" where there is none; `changed` are the keys that differ from
-    the configuration before it, as people write them."""
+    the configuration before it, as people write them. The result is the version's number; a
+    version equal to the last one, in text and signature, is that one."""
 
     at: float
     by: str
@@ -43,10 +46,16 @@ class NewConfigVersion(msgspec.Struct, frozen=True, kw_only=True):
     signature: str
 
 
-class ConfigVersion(NewConfigVersion, frozen=True, kw_only=True):
+class ConfigVersion(msgspec.Struct, frozen=True, kw_only=True):
     """A stored configuration. Secrets in its text are masked: such a text cannot be restored."""
 
     number: int
+    at: float
+    by: str
+    source: ConfigSource
+    text: str
+    changed: tuple[str, ...] = ()
+    signature: str
 
 
 def mask_secrets(text: str) -> str:

@@ -11,6 +11,7 @@ from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, TurnId
 from holdfast.core.jobs.schedule import Schedule
 from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import Source
+from holdfast.core.ports.command import Command, Scope, person_scope
 
 JobId = NewType("JobId", int)  # a number that people type; never reused
 
@@ -113,11 +114,18 @@ class JobChangeKind(StrEnum):
     UPDATE = "rewrite"  # it is another from now on, with its number and its history
 
 
-class JobChange(msgspec.Struct, frozen=True, kw_only=True):
+class JobChange(Command[bool], frozen=True, kw_only=True):
+    """False: the job no longer exists."""
+
     job_id: JobId
+    principal: PrincipalId  # whose job it is
     kind: JobChangeKind
     next_due: int | None = None  # of one that is resumed, or rewritten with other times
     spec: JobSpec | None = None  # of one that is rewritten
+
+    @property
+    def scope(self) -> Scope:
+        return person_scope(self.principal)
 
 
 class NewRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,15 +138,21 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True):
     skip_reason: str | None = None
 
 
-class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The runs that a job is to have, and when it is next due, in one commit."""
+class RunPlan(Command[bool], frozen=True, kw_only=True):
+    """The runs that a job is to have, and when it is next due, in one commit. False, and nothing is
+    written, where the job is no longer due at that time."""
 
     job_id: JobId
+    principal: PrincipalId  # whose job it is
     runs: tuple[NewRun, ...]
     was_due: int | None = None  # None: these runs have nothing to do with its times
     next_due: int | None = None
     drop_waiting_reason: str = ""  # why those that wait already are not begun; "": they are
     at: float
+
+    @property
+    def scope(self) -> Scope:
+        return person_scope(self.principal)
 
 
 class WaitingRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ import msgspec
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import CallId, DeliveryId, InboxId, PrincipalId, SessionId, TurnId
 from holdfast.core.messages.transcript import NoteMessage
+from holdfast.core.ports.command import Command, Scope, account_scope, session_scope
 
 
 class DeliveryState(StrEnum):
@@ -83,6 +84,13 @@ class StartedDelivery(msgspec.Struct, frozen=True, kw_only=True):
     reply_text: str = ""  # the reply in it; the rest is progress information
 
 
+def delivery_scope(session_id: SessionId | None, address: Address) -> Scope:
+    """A delivery belongs to its session, and to the account where it has none."""
+    if session_id is not None:
+        return session_scope(session_id)
+    return account_scope(address.platform, address.account)
+
+
 class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
     """A row to write. `text` None: the last assistant message of `turn_id` is the text."""
 
@@ -99,6 +107,10 @@ class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
     file: PendingFile | None = None  # the text is then its caption
     started: StartedDelivery | None = None  # its row exists already: this is its final text
     error: str = ""
+
+    @property
+    def scope(self) -> Scope:
+        return delivery_scope(self.session_id, self.address)
 
 
 class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,6 +136,10 @@ class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
     file: PendingFile | None = None
     parts: tuple[DeliveryPart, ...] = ()  # set where it has several, or was started before its text
     updated_at: float = 0.0  # when its state last changed; for a sent one, when it was sent
+
+    @property
+    def scope(self) -> Scope:
+        return delivery_scope(self.session_id, self.address)
 
 
 class DeliveryBlocker(StrEnum):
@@ -180,14 +196,19 @@ class SendInitiator(StrEnum):
     AGENT = "agent"  # an agent, in another conversation
 
 
-class ProactiveDelivery(msgspec.Struct, frozen=True, kw_only=True):
+class ProactiveDelivery(Command[bool], frozen=True, kw_only=True):
     """One commit: the delivery, and the note of it in the transcript of the session that the
-    delivery names. The same delivery is sent once, however often it is requested."""
+    delivery names. The same delivery is sent once, however often it is requested: where a delivery
+    of that id exists, nothing is written and the result is False."""
 
     delivery: NewDelivery
     note: NoteMessage | None = None
     initiator: SendInitiator = SendInitiator.AGENT
     at: float
+
+    @property
+    def scope(self) -> Scope:
+        return self.delivery.scope
 
 
 _INITIATOR_TEXT = {

@@ -9,6 +9,7 @@ import msgspec
 from holdfast.core.errors import InvalidTransition
 from holdfast.core.ids import ApprovalId, CallId, DeliveryId, PrincipalId, RuleId, SessionId, TurnId
 from holdfast.core.messages.outbox import NewDelivery
+from holdfast.core.ports.command import GATEWAY_SCOPE, Command, Scope, SessionCommand, session_scope
 
 REQUESTER = "requester"  # in `approvals.approvers`: the sender that the turn answers
 OPERATOR = PrincipalId("operator")  # has the gateway's own token: page, CLI, API
@@ -123,21 +124,27 @@ class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):
         return self.scope is ApprovalScope.ALWAYS or self.session_id == session_id
 
 
-class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One commit: the approvals that are requested together, and the request message."""
+class ApprovalRequest(SessionCommand[None], frozen=True, kw_only=True):
+    """One commit: the approvals that are requested together, and the request message. Fails where
+    the turn is not open, or an approval for one of its calls exists."""
 
-    session_id: SessionId
     turn_id: TurnId
     approvals: tuple[Approval, ...]
     deliveries: tuple[NewDelivery, ...]
     at: float
 
 
-class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """The decision of a person or a deadline: the ends of rows, and the resulting rules."""
+class ApprovalDecision(Command[None], frozen=True, kw_only=True):
+    """The decision of a person or a deadline: the ends of rows, and the resulting rules. Fails as a
+    whole where a row has ended already or a rule does not exist."""
 
     ends: tuple[ApprovalEnd, ...] = ()
     rules: tuple[ApprovalRule, ...] = ()
     revoked: tuple[RuleId, ...] = ()
     by: str = ""  # who revokes; each end and each rule names its own
+    session_id: SessionId | None = None  # whose calls are decided; None: only rules change
     at: float
+
+    @property
+    def scope(self) -> Scope:
+        return GATEWAY_SCOPE if self.session_id is None else session_scope(self.session_id)

@@ -13,6 +13,7 @@ import msgspec
 from holdfast.core.ids import PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.messages.source import ChatType, parse_route
 from holdfast.core.messages.transcript import Message
+from holdfast.core.ports.command import Command, Scope, person_scope
 
 OwnerId = NewType("OwnerId", str)  # whose memory: "person:…" or, where people share, "place:…"
 
@@ -73,7 +74,7 @@ class Notebook(msgspec.Struct, frozen=True, kw_only=True):
         return sum(len(note.text) for note in self.notes)
 
 
-class NoteEdit(msgspec.Struct, frozen=True, kw_only=True):
+class NoteEdit(Command["NoteEditResult"], frozen=True, kw_only=True):
     """A change to a notebook, one commit. `room`: characters that all its notes may have,
     of which a note takes up 20 at least."""
 
@@ -85,6 +86,10 @@ class NoteEdit(msgspec.Struct, frozen=True, kw_only=True):
     max_chars: int = 0
     by: str = ""  # who wants it, where that is nobody's message and no call of an agent
     at: float
+
+    @property
+    def scope(self) -> Scope:
+        return person_scope(self.owner)
 
 
 class NoteEditOutcome(StrEnum):

@@ -5,8 +5,9 @@ from enum import StrEnum
 import msgspec
 
 from holdfast.core.ids import PrincipalId, SessionKey
-from holdfast.core.messages.inbox import Inbound
+from holdfast.core.messages.inbox import Accepted, Inbound
 from holdfast.core.messages.outbox import Address, NewDelivery
+from holdfast.core.ports.command import GATEWAY_SCOPE, Command, Scope, account_scope, person_scope
 
 # Read out over a telephone, no two of these are taken for each other: no 0 and O, no 1, I and L.
 CODE_ALPHABET = "ABCDEFGHJKMNPQRSTUVWXYZ23456789"
@@ -70,7 +71,7 @@ class PairingKind(StrEnum):
     WRONG = "wrong"  # a code that is nobody's was tried
 
 
-class PairingChange(msgspec.Struct, frozen=True, kw_only=True):
+class PairingChange(Command[None], frozen=True, kw_only=True):
     """One decision about pairing, with what the person hears of it; one commit."""
 
     kind: PairingKind
@@ -81,8 +82,13 @@ class PairingChange(msgspec.Struct, frozen=True, kw_only=True):
     deliveries: tuple[NewDelivery, ...] = ()
     at: float
 
+    @property
+    def scope(self) -> Scope:
+        person = self.user.principal if self.user is not None else self.principal
+        return GATEWAY_SCOPE if person is None else person_scope(person)
 
-class RefusedMessage(msgspec.Struct, frozen=True, kw_only=True):
+
+class RefusedMessage(Command[Accepted], frozen=True, kw_only=True):
     """A message that is not for the agent and whose writer is told why: one commit of its row,
     which is born refused, of what they are told, and of their request to be let in."""
 
@@ -93,6 +99,10 @@ class RefusedMessage(msgspec.Struct, frozen=True, kw_only=True):
     deliveries: tuple[NewDelivery, ...]
     request: PairingRequest | None = None
     at: float
+
+    @property
+    def scope(self) -> Scope:
+        return account_scope(self.inbound.source.platform, self.inbound.source.account)
 
 
 class Pairings(msgspec.Struct, frozen=True, kw_only=True):

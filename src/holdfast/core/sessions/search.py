@@ -4,6 +4,7 @@ import msgspec
 
 from holdfast.core.ids import PrincipalId, SessionId, SessionKey
 from holdfast.core.messages.source import ChatType, parse_route
+from holdfast.core.ports.command import Query
 from holdfast.core.sessions.session import SessionRow
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 
@@ -17,8 +18,10 @@ class SearchScope(msgspec.Struct, frozen=True, kw_only=True):
     principal: PrincipalId | None = None
 
 
-class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """`words` are as a person typed them; nothing in them is an error."""
+class SearchQuery(Query["list[SearchMatch]"], frozen=True, kw_only=True):
+    """Messages that contain all the words, best match first. `words` are as a person typed them;
+    nothing in them is an error. It covers everything that was durable at the request, unless the
+    index is being rebuilt and that takes long."""
 
     words: str
     limit: int = 20

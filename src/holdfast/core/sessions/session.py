@@ -17,6 +17,7 @@ from holdfast.core.messages.transcript import (
 from holdfast.core.people.approval import ApprovalDecision
 from holdfast.core.people.memory import NoteEdit, NoteEditResult
 from holdfast.core.people.pairing import PairingChange
+from holdfast.core.ports.command import GATEWAY_SCOPE, Command, Scope, session_scope
 from holdfast.core.sessions.reset import ResetReason, SessionReset
 from holdfast.core.turns.stop import HomeChannel
 from holdfast.core.turns.turn import NO_USAGE, Usage
@@ -159,7 +160,7 @@ class Resubmission(msgspec.Struct, frozen=True, kw_only=True):
     principal: PrincipalId
 
 
-class CommandEffect(msgspec.Struct, frozen=True, kw_only=True):
+class CommandEffect(Command["CommandOutcome"], frozen=True, kw_only=True):
     """What a command writes in one commit: its effect, its answer and the end of its inbox row.
 
     `route` with `new_session` points the route at a fresh session and ends the old one;
@@ -199,9 +200,14 @@ class CommandEffect(msgspec.Struct, frozen=True, kw_only=True):
     quiet: QuietChat | None = None
     at: float
 
+    @property
+    def scope(self) -> Scope:
+        """A command that moves its chat from one session to another touches both."""
+        return GATEWAY_SCOPE if self.session_id is None else session_scope(self.session_id)
+
 
 class CommandOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The results of `Store.apply_command` besides the end of its own row."""
+    """The results of `CommandEffect` besides the end of its own row."""
 
     deliveries: tuple[NewDelivery, ...]  # with their final texts
     superseded: tuple[InboxId, ...] = ()

@@ -9,6 +9,7 @@ from holdfast.core.messages.inbox import InboxState
 from holdfast.core.messages.outbox import DeliveryRow
 from holdfast.core.messages.transcript import CallRecovery, ToolOutcome
 from holdfast.core.people.approval import Approval
+from holdfast.core.ports.command import Query
 from holdfast.core.turns.stop import StopRow, TurnExitReason
 from holdfast.core.turns.turn import StepKind, TurnRow, TurnState, Usage
 
@@ -26,8 +27,8 @@ class TurnOutline(msgspec.Struct, frozen=True, kw_only=True):
     exit_reason: TurnExitReason | None = None  # set: open, but not in the running process
 
 
-class TurnQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Selects turns of all sessions, newest first or slowest first.
+class TurnQuery(Query["list[TurnOutline]"], frozen=True, kw_only=True):
+    """Selects turns of all sessions, including those of subagents, newest first or slowest first.
 
     All open turns are read; of the others the newest `MAX_TURNS_SCANNED` that began before
     `before`, so that a query for something rare does not read the whole table.

@@ -12,6 +12,7 @@ from holdfast.core.messages.outbox import NewDelivery, StartedDelivery
 from holdfast.core.messages.transcript import AssistantMessage, Message
 from holdfast.core.people.approval import Approval
 from holdfast.core.people.memory import PendingMemorySync
+from holdfast.core.ports.command import SessionCommand
 from holdfast.core.sessions.reset import SessionReset
 from holdfast.core.turns.stop import TurnExitReason
 
@@ -78,12 +79,11 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 NO_USAGE = Usage()
 
 
-class BeginTurn(msgspec.Struct, frozen=True, kw_only=True):
+class BeginTurn(SessionCommand[None], frozen=True, kw_only=True):
     """The start of a turn, one commit: session and route if they are new, the turn, the user's
     messages, and the inbox rows that now run in it."""
 
     turn_id: TurnId
-    session_id: SessionId
     route: SessionKey
     inbox_ids: tuple[InboxId, ...]
     messages: tuple[Message, ...]
@@ -97,12 +97,11 @@ class BeginTurn(msgspec.Struct, frozen=True, kw_only=True):
     at: float
 
 
-class EndTurn(msgspec.Struct, frozen=True, kw_only=True):
+class EndTurn(SessionCommand[None], frozen=True, kw_only=True):
     """The end of a turn, one commit: its last messages (the final reply, or results for calls
     that were cut), what is owed to the platform and to memory, and the ends of its inbox rows."""
 
     turn_id: TurnId
-    session_id: SessionId
     state: TurnState
     messages: tuple[Message, ...] = ()
     usage: Usage = NO_USAGE
@@ -111,6 +110,7 @@ class EndTurn(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     by: str = ""  # who ended it, where that is nobody's message
     memory: PendingMemorySync | None = None
+    suspend: bool = False  # also suspend the session: its route opens a new one next time
     at: float
 
     @property

@@ -20,7 +20,9 @@ from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import AuditEntry, AuditKind
 from holdfast.core.ports.platform import Platform, SupportsProbing
 from holdfast.core.ports.runtime import Clock
-from holdfast.core.ports.store import Store, StoreWriter
+from holdfast.core.ports.store import Store
+from holdfast.core.ports.store_commands import RecordAudit, SetMeta
+from holdfast.core.ports.store_queries import GetMeta
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.accounts.connection import AccountDependencies
 from holdfast.gateway.accounts.supervisor import AccountSupervisor
@@ -42,7 +44,7 @@ class PausedAccounts:
         self._paused: dict[tuple[str, str], PausedAccount] = {}
 
     async def load(self) -> None:
-        stored = await self._store.meta(_PAUSED_KEY)
+        stored = await self._store.read(GetMeta(key=_PAUSED_KEY))
         rows = msgspec.json.decode(stored, type=list[PausedAccount]) if stored else []
         self._paused = {(row.platform, row.account): row for row in rows}
 
@@ -54,24 +56,24 @@ class PausedAccounts:
         async with self._changing:
             platform, account = key
             now = PausedAccount(platform=platform, account=account, at=self._clock.now())
-            store = self._store.audited(self._audit_entry(AuditKind.ACCOUNT_PAUSED, key, by))
-            await self._write({key: now, **self._paused}, store)
+            entry = self._audit_entry(AuditKind.ACCOUNT_PAUSED, key, by)
+            await self._write({key: now, **self._paused}, entry)
 
     async def remove(self, key: tuple[str, str], *, by: str) -> None:
         """Returns when it is stored; audited also where the account was not paused."""
         async with self._changing:
             entry = self._audit_entry(AuditKind.ACCOUNT_RESUMED, key, by)
             if key not in self._paused:
-                await self._store.record_audit(entry)
+                await self._store.write(RecordAudit(entry=entry))
                 return
             rest = {other: row for other, row in self._paused.items() if other != key}
-            await self._write(rest, self._store.audited(entry))
+            await self._write(rest, entry)
 
     async def _write(
-        self, accounts: dict[tuple[str, str], PausedAccount], writes: StoreWriter
+        self, accounts: dict[tuple[str, str], PausedAccount], entry: AuditEntry
     ) -> None:
         text = msgspec.json.encode(list(accounts.values())).decode()
-        await writes.set_meta(_PAUSED_KEY, text)
+        await self._store.write(SetMeta(key=_PAUSED_KEY, value=text), audit=entry)
         self._paused = accounts
 
     def _audit_entry(self, kind: AuditKind, key: tuple[str, str], by: str) -> AuditEntry:

@@ -11,6 +11,7 @@ from holdfast.core.messages.inbox import BusyMode, Inbound
 from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.ports.capabilities import Backlog, Capabilities
 from holdfast.core.ports.platform import Intake
+from holdfast.core.ports.store_queries import GetRouteSession, GetSubagent
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM, Subagent, SubagentKind
 from holdfast.gateway.subagents import Subagents
 
@@ -46,11 +47,11 @@ class SubagentPlatform:
 
     async def send(self, outbound: Outbound) -> Receipt:
         store = self._subagents.store
-        subagent = await store.subagent(SessionId(outbound.address.chat_id))
+        subagent = await store.read(GetSubagent(session_id=SessionId(outbound.address.chat_id)))
         if subagent is None:
             raise SendRejected("the conversation that it was for has been deleted")
         callbacks = await self._subagents.callbacks()
-        current = await store.route(callbacks.session_key(subagent.chat))
+        current = await store.read(GetRouteSession(key=callbacks.session_key(subagent.chat)))
         inbound = result_message(subagent, outbound, here=current == subagent.parent)
         accepted = await callbacks.accept(inbound, subagent.principal)
         return Receipt(platform_message_id=str(accepted.row.id))

@@ -20,6 +20,7 @@ from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.source import is_shared
 from holdfast.core.ports.runtime import Clock, ModelClient
 from holdfast.core.ports.store import StoreReader
+from holdfast.core.ports.store_queries import GetContext, GetSession
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.model import ModelChoice, accepts_images, context_window
 from holdfast.core.turns.subagent import Subagent
@@ -106,8 +107,10 @@ class AgentFactory:
         """The agent of a session. `fresh`: the store has nothing of it yet. `memory` is loaded only
         where no prompt is stored, or where the stored one has another fingerprint."""
         config = self._agent_config  # the same one throughout, whatever is applied meanwhile
-        row = None if fresh else await self._reads.session(session_id)
-        skipped, records = (0, []) if row is None else await self._reads.context(session_id)
+        row = None if fresh else await self._reads.read(GetSession(session_id=session_id))
+        skipped, records = (
+            (0, []) if row is None else await self._reads.read(GetContext(session_id=session_id))
+        )
         allowed = toolsets if subagent is None else subagent.toolsets
         toolbox = config.toolbox if allowed is None else config.toolbox.restricted_to(allowed)
         settings = config.settings.agent

@@ -26,6 +26,8 @@ from holdfast.core.people.memory import (
 )
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import Store
+from holdfast.core.ports.store_commands import ClaimMemoryEnd, ClaimMemoryTurn, EnableMemory
+from holdfast.core.ports.store_queries import GetMemoryOwner, ListUnsyncedTurns
 from holdfast.core.turns.turn import EndTurn
 from holdfast.gateway.redaction import Redaction
 
@@ -78,14 +80,16 @@ class MemoryManager:
         await asyncio.gather(*(provider.initialise() for provider in self._providers))
         for one in self._providers:
             if one.wants(MemoryHook.SYNC_TURN):
-                for turn in await self._store.unsynced_turns(one.name):
+                for turn in await self._store.read(ListUnsyncedTurns(provider=one.name)):
                     self._sync_later(one, turn)
 
     def enable_session(self, session_id: SessionId, row: InboxRow) -> None:
         """The session gets an agent: its end is to be told. On its way to the log, unawaited."""
         if self._has_hook(MemoryHook.ON_SESSION_END) or self._has_hook(MemoryHook.ON_PRE_COMPACT):
             owner = memory_owner(row.route, row.principal)
-            enrolled = asyncio.ensure_future(self._store.enable_memory(session_id, owner))
+            enrolled = asyncio.ensure_future(
+                self._store.write(EnableMemory(session_id=session_id, owner=owner))
+            )
             enrolled.add_done_callback(_log_failed_enabling)
 
     async def prompt_block(self, session_id: SessionId, row: InboxRow) -> str:
@@ -149,7 +153,11 @@ class MemoryManager:
         """Durable before it is told: what a crash cuts then is not told a second time. What
         nobody came to claim is told by the next start."""
         try:
-            claimed = await self._store.claim_memory_turn(turn.turn_id, provider=provider)
+            claimed = await self._store.write(
+                ClaimMemoryTurn(
+                    session_id=turn.subject.session_id, turn_id=turn.turn_id, provider=provider
+                )
+            )
         except StoreError as error:
             about = {"action": "memory_not_notified", "session": turn.subject.session_id}
             log.warning("Memory was not told of a turn: %s", error, extra=about)
@@ -171,7 +179,7 @@ class MemoryManager:
         """These messages are about to be summarised. Returns in time, whatever providers do."""
         if not self._has_hook(MemoryHook.ON_PRE_COMPACT):
             return
-        owner = await self._store.memory_owner(session_id)
+        owner = await self._store.read(GetMemoryOwner(session_id=session_id))
         if owner is None or self.notes.is_off(owner):
             return
         subject, whole = MemorySubject(session_id=session_id, owner=owner), tuple(messages)
@@ -197,7 +205,7 @@ class MemoryManager:
         if not self._has_hook(MemoryHook.ON_SESSION_END):
             return []
         try:
-            owner = await self._store.claim_memory_end(session_id)
+            owner = await self._store.write(ClaimMemoryEnd(session_id=session_id))
         except StoreError as error:
             about = {"action": "memory_not_notified", "session": session_id}
             log.warning("Memory was not told of an end: %s", error, extra=about)

@@ -21,6 +21,7 @@ from holdfast.core.people.approval import (
     CommandRisk,
     CommandVerdict,
 )
+from holdfast.core.ports.store_queries import ListApprovalRules
 from holdfast.core.turns.tool import ToolOutput
 from holdfast.gateway.approvals.pending import PendingApprovals
 from holdfast.gateway.approvals.prompt import approval_buttons, approval_text, escape_unprintable
@@ -112,15 +113,15 @@ class ApprovalGate:
         """By which this person, or somebody for them, has allowed what this rule asks about."""
         if not verdict.rule:
             return None
-        rules = await self._services.store.approval_rules(
-            principal=self._requester, rule=verdict.rule
+        rules = await self._services.store.read(
+            ListApprovalRules(principal=self._requester, rule=verdict.rule)
         )
         return next((rule for rule in rules if rule.applies_to(self._asked_in)), None)
 
     async def _ask(self, calls: Sequence[tuple[PendingCall, CommandVerdict]]) -> None:
         self._check_may_ask()  # in the breath of the write: what was looked up before took its time
         ask = self._request(calls)
-        asking = asyncio.ensure_future(self._services.store.ask_approvals(ask))
+        asking = asyncio.ensure_future(self._services.store.write(ask))
 
         # By the commit itself, so that an answer finds what it answers, whoever waits for this.
         def asked(done: asyncio.Future[None]) -> None:

@@ -156,6 +156,6 @@ async def end_approvals(
     """End what no person has ended."""
     decision = ApprovalDecision(ends=tuple(ends), at=at)
     approvals.claim(ends, at=at)
-    deciding = asyncio.ensure_future(writes.decide_approvals(decision))
+    deciding = asyncio.ensure_future(writes.write(decision))
     deciding.add_done_callback(lambda done: approvals.settle(decision, durable=succeeded(done)))
     await asyncio.shield(deciding)

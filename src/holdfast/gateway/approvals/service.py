@@ -19,6 +19,7 @@ from holdfast.core.people.approval import (
     ApprovalScope,
     ApprovalState,
 )
+from holdfast.core.ports.store_queries import GetApproval
 from holdfast.gateway.approvals.pending import end_approvals
 from holdfast.gateway.durable_writes import succeeded
 from holdfast.gateway.inbound.access import AccessPolicy, Action, OwnedResource, principal_of
@@ -110,10 +111,10 @@ class ApprovalService:
         if approval is None or not approval.pending:
             return None
         decision = self.claim([approval], answer, by=OPERATOR)
-        writing = asyncio.ensure_future(self._services.store.decide_approvals(decision))
+        writing = asyncio.ensure_future(self._services.store.write(decision))
         writing.add_done_callback(lambda done: self.settled(decision, durable=succeeded(done)))
         await asyncio.shield(writing)
-        return await self._services.store.approval(approval_id)
+        return await self._services.store.read(GetApproval(approval_id=approval_id))
 
     async def end_undeliverable(self, delivery_id: DeliveryId) -> None:
         """The message that asks was refused for good: what it asks is not waited for."""

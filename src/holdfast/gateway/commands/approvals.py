@@ -7,6 +7,7 @@ from holdfast.core.errors import StoreError
 from holdfast.core.ids import ApprovalId
 from holdfast.core.messages.source import Source
 from holdfast.core.people.approval import Approval, ApprovalDecision, ApprovalRule, ApprovalScope
+from holdfast.core.ports.store_queries import GetApproval, ListApprovalRules
 from holdfast.gateway.approvals.prompt import command_summary, format_duration
 from holdfast.gateway.approvals.service import (
     ApprovalResponse,
@@ -102,7 +103,7 @@ class ApprovalReplies:
         return f"{late_answer_text(known[-1])} /stop ends what runs." if known else NOTHING_PENDING
 
     async def _reply_ended(self, request: CommandRequest, approval_id: ApprovalId) -> None:
-        row = await self._services.store.approval(approval_id)
+        row = await self._services.store.read(GetApproval(approval_id=approval_id))
         text = f"There is no approval {approval_id}." if row is None else late_answer_text(row)
         await send_reply(self._services, request.row, text)
 
@@ -225,7 +226,7 @@ class ApprovalsCommand:
         """A person's own rules; all rules for an operator."""
         source = request.row.inbound.source
         own = None if self._is_operator(source) else principal_of(source).id
-        return list(await self._services.store.approval_rules(principal=own))
+        return list(await self._services.store.read(ListApprovalRules(principal=own)))
 
 
 def _rule_line(rule: ApprovalRule, request: CommandRequest) -> str:

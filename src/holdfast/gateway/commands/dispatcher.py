@@ -157,7 +157,7 @@ class CommandDispatcher:
         )
         at, session_id = self._services.clock.now(), request.session_id
         effect = CommandEffect(inbox_ends=(end,), session_id=session_id, at=at)
-        await self._services.store.apply_command(effect)
+        await self._services.store.write(effect)
         self._services.publisher.messages_ended(effect.inbox_ends, (), session_id=session_id)
 
     def _unknown(self, name: str) -> str:

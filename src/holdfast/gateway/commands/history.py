@@ -11,6 +11,8 @@ from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import Inbound, InboxEnd, InboxRow, InboxState
 from holdfast.core.messages.source import speaker_name
 from holdfast.core.messages.transcript import Exchange, UserMessage, split_exchanges
+from holdfast.core.ports.store_commands import AddAuxiliaryUsage
+from holdfast.core.ports.store_queries import GetTranscript
 from holdfast.core.sessions.session import CommandEffect, Resubmission, UndoEffect, truncate_title
 from holdfast.core.turns.compaction import compaction_point
 from holdfast.core.turns.model import AuxiliaryFailed, AuxiliaryTask
@@ -48,7 +50,9 @@ class UndoCommand:
 
     async def _take_back(self, request: CommandRequest, session_id: SessionId) -> None:
         services, count = self._services, _exchange_count(request.argument) or 1
-        undone = split_exchanges(await services.store.transcript(session_id))[-count:]
+        undone = split_exchanges(await services.store.read(GetTranscript(session_id=session_id)))[
+            -count:
+        ]
         if not undone:
             await send_reply(services, request.row, "There is nothing to take back.")
             return
@@ -96,7 +100,7 @@ class RetryCommand:
 
     async def _resubmit(self, request: CommandRequest, session_id: SessionId) -> None:
         services, row = self._services, request.row
-        exchanges = split_exchanges(await services.store.transcript(session_id))
+        exchanges = split_exchanges(await services.store.read(GetTranscript(session_id=session_id)))
         if why := _retry_refusal(exchanges, row):
             await send_reply(services, row, why)
             return
@@ -185,8 +189,10 @@ class CompactCommand:
             text = f"The summary could not be made, and nothing was changed: {error}"
             await send_reply(services, request.row, text)
             if error.usage != NO_USAGE:
-                await services.store.add_auxiliary_usage(
-                    agent.session_id, task=AuxiliaryTask.SUMMARY, usage=error.usage
+                await services.store.write(
+                    AddAuxiliaryUsage(
+                        session_id=agent.session_id, task=AuxiliaryTask.SUMMARY, usage=error.usage
+                    )
                 )
             return
         effect = prepare_effect(

@@ -6,6 +6,14 @@ from holdfast.core.commands import COMMANDS_BY_NAME, CommandSpec, CommandTopic
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.source import Source
 from holdfast.core.ports.runtime import Lifecycle
+from holdfast.core.ports.store_queries import (
+    GetAuxiliaryUsage,
+    GetLastTurn,
+    GetSession,
+    GetSessionUsage,
+    GetSubagentsUsage,
+    GetVisibleUsage,
+)
 from holdfast.core.turns.subagent import SubagentKind
 from holdfast.core.turns.turn import LaneState
 from holdfast.core.turns.turn import Usage as Tokens
@@ -79,7 +87,11 @@ class StatusCommand:
         self._lifecycle = lifecycle
 
     async def begin(self, request: CommandRequest) -> None:
-        row = await self._services.store.session(request.session_id) if request.session_id else None
+        row = (
+            await self._services.store.read(GetSession(session_id=request.session_id))
+            if request.session_id
+            else None
+        )
         chosen = row.model_override if row else None
         model = f"{chosen} (chosen here)" if chosen else self._services.agent_factory.model_name
         await send_reply(self._services, request.row, self._text(request, model))
@@ -130,25 +142,29 @@ class UsageCommand:
         store, row = self._services.store, request.row
         running = self._running_usage(request.session_id)
         lines = await self._session_lines(request.session_id, running) if request.session_id else []
-        total = await store.visible_usage(route=row.route, principal=dm_principal(row))
+        total = await store.read(GetVisibleUsage(route=row.route, principal=dm_principal(row)))
         where = "All your conversations" if dm_principal(row) else "All conversations in this place"
         lines.append(f"{where}: {format_tokens(total + (running or Tokens()))}")
         await send_reply(self._services, row, "\n".join(lines))
 
     async def _session_lines(self, session_id: SessionId, running: Tokens | None) -> list[str]:
         store = self._services.store
-        last = await store.last_turn(session_id)
+        last = await store.read(GetLastTurn(session_id=session_id))
         lines = []
         if running is not None:
             lines.append(f"This turn, so far: {format_tokens(running)}")
         elif last is not None:
             lines.append(f"The last turn: {format_tokens(last.usage)}")
-        subagents = await store.subagents_usage(session_id)
-        total = await store.session_usage(session_id) + subagents + (running or Tokens())
+        subagents = await store.read(GetSubagentsUsage(session_id=session_id))
+        total = (
+            await store.read(GetSessionUsage(session_id=session_id))
+            + subagents
+            + (running or Tokens())
+        )
         lines.append(f"This conversation: {format_tokens(total)}")
         if subagents != Tokens():
             lines.append(f"Of that, its subagents: {format_tokens(subagents)}")
-        if auxiliary := await store.auxiliary_usage(session_id):
+        if auxiliary := await store.read(GetAuxiliaryUsage(session_id=session_id)):
             tasks, used = " and ".join(sorted(auxiliary)), sum(auxiliary.values(), Tokens())
             lines.append(f"Beside it, for its {tasks}: {format_tokens(used)}")
         return lines

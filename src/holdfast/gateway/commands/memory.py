@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from holdfast.agent.memory.notes import InvalidNote, Notes, edit_refusal, format_notes
 from holdfast.core.commands import COMMANDS_BY_NAME
 from holdfast.core.people.memory import NoteEdit, NoteEditResult, OwnerId, memory_owner
+from holdfast.core.ports.store_queries import GetSession
 from holdfast.core.sessions.session import CommandOutcome, NoteEditsWithReply
 from holdfast.gateway.commands.command import CommandRequest
 from holdfast.gateway.commands.reply import send_effect_reply, send_reply
@@ -66,7 +67,9 @@ class MemoryCommand:
     async def _owner(self, request: CommandRequest) -> OwnerId:
         """Of the conversation, by the route it was opened by; before there is one, of this one."""
         session = (
-            await self._services.store.session(request.session_id) if request.session_id else None
+            await self._services.store.read(GetSession(session_id=request.session_id))
+            if request.session_id
+            else None
         )
         route = session.route if session else request.row.route
         return memory_owner(route, request.row.principal)

@@ -95,7 +95,7 @@ async def _commit_once(
                 on_committed(done.result())
             publish_effect(services, effect, done.result())
 
-    settling = asyncio.ensure_future(services.store.apply_command(effect))
+    settling = asyncio.ensure_future(services.store.write(effect))
     settling.add_done_callback(settled)
     return await asyncio.shield(settling)
 

@@ -11,6 +11,7 @@ from holdfast.core.ids import InboxId, PrincipalId, SessionId
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.source import ChatType
 from holdfast.core.people.audit import actor_of
+from holdfast.core.ports.store_queries import GetSession, GetVisibleSession, ListVisibleSessions
 from holdfast.core.sessions.search import SearchMatch, SearchQuery, search_scope
 from holdfast.core.sessions.session import (
     CommandEffect,
@@ -75,8 +76,8 @@ async def list_conversations(
     services: Services, row: InboxRow, *, current: SessionId | None, limit: int = _READ_LIMIT
 ) -> list[SessionRow]:
     """The last active first, without empty ones."""
-    found = await services.store.visible_sessions(
-        route=row.route, principal=dm_principal(row), limit=limit
+    found = await services.store.read(
+        ListVisibleSessions(route=row.route, principal=dm_principal(row), limit=limit)
     )
     return [each for each in found if each.messages or each.id == current]
 
@@ -227,8 +228,10 @@ class ResumeCommand:
         if target.isdecimal() and 1 <= int(target[:9]) <= len(listed):
             return listed[int(target[:9]) - 1]
         row = request.row
-        by_id = await self._services.store.visible_session(
-            SessionId(target), route=row.route, principal=dm_principal(row)
+        by_id = await self._services.store.read(
+            GetVisibleSession(
+                session_id=SessionId(target), route=row.route, principal=dm_principal(row)
+            )
         )
         return by_id or self._find_by_title(target, listed, current)
 
@@ -236,7 +239,7 @@ class ResumeCommand:
         self, request: CommandRequest, current: SessionId | None, listed: Sequence[SessionRow]
     ) -> SessionRow | str:
         """The session that the current one replaced, else the last active one before it."""
-        here = await self._services.store.session(current) if current else None
+        here = await self._services.store.read(GetSession(session_id=current)) if current else None
         others = [each for each in listed if each.id != current]
         before = [each for each in others if here is not None and each.id == here.previous]
         return next(iter([*before, *others]), NONE_EARLIER)
@@ -289,7 +292,7 @@ class ForkCommand:
 
     async def _copy(self, request: CommandRequest, session_id: SessionId) -> None:
         services, lanes, route = self._services, self._lanes, request.row.route
-        session = await services.store.session(session_id)
+        session = await services.store.read(GetSession(session_id=session_id))
         if session is None or not session.messages:
             await send_reply(services, request.row, NOTHING_YET)
             return
@@ -323,7 +326,11 @@ class TitleCommand:
 
     async def _run(self, request: CommandRequest) -> None:
         services, row = self._services, request.row
-        session = await services.store.session(request.session_id) if request.session_id else None
+        session = (
+            await services.store.read(GetSession(session_id=request.session_id))
+            if request.session_id
+            else None
+        )
         if session is None:
             await send_reply(services, row, NOTHING_YET)
             return
@@ -357,7 +364,7 @@ class SearchCommand:
         visible = search_scope(row.route, row.principal)
         query = SearchQuery(words=request.argument, limit=_MAX_RESULTS, scope=visible)
         try:
-            found = await self._services.store.search(query)
+            found = await self._services.store.read(query)
         except StoreError as error:
             # The search index is a file of its own: its failure is the answer, and no reason to
             # keep the command waiting for the store.

@@ -9,6 +9,7 @@ from holdfast.core.config.settings import account_table
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.messages.outbox import Address, QuietChat
+from holdfast.core.ports.store_queries import GetBusyMode, GetSession
 from holdfast.core.turns.stop import HomeChannel
 from holdfast.gateway.commands.command import CommandRequest
 from holdfast.gateway.commands.reply import commit_effect, prepare_effect, send_reply
@@ -33,7 +34,11 @@ class ModelCommand:
         return self._choose(request) if request.argument else self._show(request)
 
     async def _show(self, request: CommandRequest) -> None:
-        row = await self._services.store.session(request.session_id) if request.session_id else None
+        row = (
+            await self._services.store.read(GetSession(session_id=request.session_id))
+            if request.session_id
+            else None
+        )
         chosen = row.model_override if row else None
         model = self._services.agent_factory.model
         found = f"{model.name} ({model.provider}): {model.why}"
@@ -88,7 +93,11 @@ class BusyCommand:
 
     async def _show(self, request: CommandRequest) -> None:
         session_id = request.session_id
-        chosen = await self._services.store.busy_mode(session_id) if session_id else None
+        chosen = (
+            await self._services.store.read(GetBusyMode(session_id=session_id))
+            if session_id
+            else None
+        )
         await send_reply(self._services, request.row, self._text(request, chosen))
 
     async def _choose(self, request: CommandRequest, mode: BusyMode | None) -> None:

@@ -18,6 +18,7 @@ from holdfast.core.messages.source import Author, Source
 from holdfast.core.people.audit import REFUSED, AuditEntry, AuditKind
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import Store
+from holdfast.core.ports.store_commands import RecordAudit
 
 log = logging.getLogger(__name__)
 
@@ -186,7 +187,7 @@ class DeniedAccessAudit:
             facts={"others_not_listed": True} if more else {},
         )
         try:
-            await asyncio.shield(self._store.record_audit(act))
+            await asyncio.shield(self._store.write(RecordAudit(entry=act)))
         except StoreError as error:
             log.warning(
                 "Could not audit a refusal: %s",

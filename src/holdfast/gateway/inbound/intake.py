@@ -11,6 +11,13 @@ from holdfast.core.ids import InboxId, PrincipalId
 from holdfast.core.messages.events import MessageEnded, TurnEvent
 from holdfast.core.messages.inbox import END_STATES, Accepted, Inbound, InboxRow
 from holdfast.core.messages.source import Attachment
+from holdfast.core.ports.store_commands import AcceptMessage
+from holdfast.core.ports.store_queries import (
+    GetCursor,
+    GetInboxRow,
+    GetTurn,
+    ListDeliveriesForMessage,
+)
 from holdfast.gateway.durable_writes import wait_uncancelled
 from holdfast.gateway.inbound.attachments import AttachmentIntake
 from holdfast.gateway.inbound.inbound_policy import InboundPolicy
@@ -82,11 +89,13 @@ class GatewayIntake:
         about to stop, it is kept for the next start."""
         self._services.crash(CrashPoint.ACCEPT_SUBMITTED)
         accepting = asyncio.ensure_future(
-            self._services.store.accept(
-                inbound,
-                route=route_of(inbound.source, self._services.settings.sessions),
-                principal=principal,
-                at=self._services.clock.now(),
+            self._services.store.write(
+                AcceptMessage(
+                    inbound=inbound,
+                    route=route_of(inbound.source, self._services.settings.sessions),
+                    principal=principal,
+                    at=self._services.clock.now(),
+                )
             )
         )
         accepting.add_done_callback(self._on_write_done)
@@ -114,7 +123,9 @@ class GatewayIntake:
         self._admit(accepted)
 
     async def cursor(self, platform: str, account: str, name: str) -> str | None:
-        return await self._services.store.cursor(platform, account, name)
+        return await self._services.store.read(
+            GetCursor(platform=platform, account=account, name=name)
+        )
 
     def report_alive(self, platform: str, account: str) -> None:
         self._services.platforms.mark_alive(platform, account)
@@ -142,21 +153,21 @@ class GatewayIntake:
     async def _stored_events(self, inbox_id: InboxId) -> AsyncGenerator[TurnEvent, None]:
         """The end of a message that nobody in this process is working on any more."""
         store = self._services.store
-        row = await store.inbox_row(inbox_id)
+        row = await store.read(GetInboxRow(inbox_id=inbox_id))
         while row is not None and row.merged_into is not None:
             if row.merged_into in self._services.subscriptions:
                 async with self._services.subscriptions.subscribe(row.merged_into) as events:
                     async for event in events:
                         yield event
                 return
-            row = await store.inbox_row(row.merged_into)
+            row = await store.read(GetInboxRow(inbox_id=row.merged_into))
         if row is not None and row.state in END_STATES:
             yield await self._stored_end(row)
 
     async def _stored_end(self, row: InboxRow) -> MessageEnded:
         store = self._services.store
-        answers = await store.deliveries_for_message(row.id)
-        turn = await store.turn(row.turn_id) if row.turn_id else None
+        answers = await store.read(ListDeliveriesForMessage(inbox_id=row.id))
+        turn = await store.read(GetTurn(turn_id=row.turn_id)) if row.turn_id else None
         return MessageEnded(
             row.id,
             row.state,

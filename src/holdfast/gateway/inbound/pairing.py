@@ -37,6 +37,7 @@ from holdfast.core.people.pairing import (
     is_in_future,
 )
 from holdfast.core.ports.store import StoreReader
+from holdfast.core.ports.store_queries import GetPairings
 from holdfast.gateway.durable_writes import succeeded
 from holdfast.gateway.inbound.access import DeniedAccessAudit, principal_of
 from holdfast.gateway.jobs.service import source_address
@@ -115,7 +116,7 @@ class PairedUsers:
         self.wrong_codes = WrongCodes()
 
     async def load(self) -> None:
-        found = await self._reads.pairings()
+        found = await self._reads.read(GetPairings())
         self._requests = {each.principal: each for each in found.requests}
         self._users = {each.principal: each for each in found.users}
         self.wrong_codes = found.wrong
@@ -293,7 +294,7 @@ class PairingRequests:
                 self._paired_users.add_request(refusal.request)
             self._services.publisher.messages_ended((), refusal.deliveries)
 
-        saving = asyncio.ensure_future(self._services.store.refuse_message(refusal))
+        saving = asyncio.ensure_future(self._services.store.write(refusal))
         saving.add_done_callback(on_saved)
         await asyncio.shield(saving)
 
@@ -392,7 +393,7 @@ class PairingService:
 
     async def _write(self, decision: PairingDecision) -> None:
         """Whether or not anybody still waits for it, what the store takes holds."""
-        writing = asyncio.ensure_future(self._services.store.change_pairing(decision.change))
+        writing = asyncio.ensure_future(self._services.store.write(decision.change))
         writing.add_done_callback(
             lambda done: self.on_committed(decision) if succeeded(done) else None
         )

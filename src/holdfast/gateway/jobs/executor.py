@@ -21,6 +21,8 @@ from holdfast.core.jobs.job import (
 from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.inbox import Accepted, BusyMode, Inbound, InboxEnd, InboxRow, InboxState
 from holdfast.core.messages.source import Source
+from holdfast.core.ports.store_commands import EndSession
+from holdfast.core.ports.store_queries import GetRouteSession, ListRunningRuns
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.approvals.prompt import format_duration
@@ -86,7 +88,7 @@ class JobExecutor:
 
     async def follow_recovered(self) -> None:
         """Take note of what goes on from an earlier process."""
-        for row in await self._services.store.running_runs():
+        for row in await self._services.store.read(ListRunningRuns()):
             self._follow(row)
 
     async def start(self, waiting: WaitingRun) -> None:
@@ -170,7 +172,9 @@ class JobExecutor:
     async def _close_session(self, session_id: SessionId) -> None:
         """Nobody comes back to the session of a run."""
         try:
-            await self._services.store.end_session(session_id, at=self._services.clock.now())
+            await self._services.store.write(
+                EndSession(session_id=session_id, at=self._services.clock.now())
+            )
         except StoreError as error:
             log.warning(
                 "A run's session stays open: %s", error, extra={"action": "job_run_session_open"}
@@ -208,7 +212,9 @@ class JobExecutor:
 
     async def _asked_in(self, job: Job) -> SessionId | None:
         """Its people can answer what it asks in the conversation that they have there."""
-        return await self._services.store.route(self._callbacks.session_key(job.spec.source))
+        return await self._services.store.read(
+            GetRouteSession(key=self._callbacks.session_key(job.spec.source))
+        )
 
 
 def _own_source(waiting: WaitingRun) -> Source:

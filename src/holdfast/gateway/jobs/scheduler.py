@@ -23,6 +23,14 @@ from holdfast.core.jobs.job import (
 from holdfast.core.jobs.schedule import due_times, next_due
 from holdfast.core.messages.source import Source
 from holdfast.core.ports.runtime import Clock, WallClockTimer
+from holdfast.core.ports.store_commands import SkipRuns
+from holdfast.core.ports.store_queries import (
+    CountWaitingRuns,
+    GetJobRun,
+    GetNextDueTime,
+    ListDueJobs,
+    ListWaitingRuns,
+)
 from holdfast.gateway.jobs.executor import JobExecutor
 from holdfast.gateway.jobs.time_zones import zone_of
 from holdfast.gateway.services import Services
@@ -90,14 +98,14 @@ class Scheduler:
     async def run_once(self) -> float | None:
         """Plan what is due by now and begin what can be; when there will be more."""
         now = self._services.clock.now()
-        due = await self._services.store.due_jobs(by=now, limit=_MAX_JOBS_PER_RUN)
+        due = await self._services.store.read(ListDueJobs(by=now, limit=_MAX_JOBS_PER_RUN))
         for planned in await asyncio.gather(
             *(self._plan(job, now) for job in due), return_exceptions=True
         ):
             if isinstance(planned, BaseException):
                 raise planned
         await self._start_waiting()
-        return await self._services.store.next_due_job()
+        return await self._services.store.read(GetNextDueTime())
 
     async def _sleep(self) -> None:
         both: set[asyncio.Future[object]] = {asyncio.ensure_future(self._woken.wait())}
@@ -121,7 +129,7 @@ class Scheduler:
         except HoldfastError as error:
             await self._pause_job(job, str(error))
             return
-        if not await self._services.store.plan_runs(plan):
+        if not await self._services.store.write(plan):
             return  # it was changed meanwhile, and is looked at again as it is now
         self._services.crash(CrashPoint.RUN_PLANNED)
         if plan.drop_waiting_reason:
@@ -137,6 +145,7 @@ class Scheduler:
         begins = any(run.skip_reason is None for run in runs)
         return RunPlan(
             job_id=job.id,
+            principal=job.principal,
             was_due=job.next_due,
             next_due=next_due(spec.schedule, now, zone),
             runs=tuple(await self._after_overlap(job, runs)),
@@ -149,7 +158,7 @@ class Scheduler:
     async def _after_overlap(self, job: Job, runs: list[NewRun]) -> list[NewRun]:
         if job.spec.overlap is OverlapPolicy.REPLACE:
             return runs
-        waiting = await self._services.store.count_waiting_runs(job.id)
+        waiting = await self._services.store.read(CountWaitingRuns(job_id=job.id))
         return apply_overlap_policy(job, runs, waiting=waiting, busy=job.id in self._executor)
 
     async def _pause_job(self, job: Job, why: str) -> None:
@@ -157,14 +166,16 @@ class Scheduler:
         log.error(
             "Job %d is paused: %s", job.id, why, extra={"action": "job_paused", "job": job.id}
         )
-        await self._services.store.change_job(JobChange(job_id=job.id, kind=JobChangeKind.PAUSE))
+        await self._services.store.write(
+            JobChange(job_id=job.id, principal=job.principal, kind=JobChangeKind.PAUSE)
+        )
 
     async def _start_waiting(self) -> None:
         free = self._services.settings.jobs.parallel - len(self._executor)
         if free <= 0:
             return
-        for waiting in await self._services.store.waiting_runs(
-            busy=self._executor.running_jobs, limit=free
+        for waiting in await self._services.store.read(
+            ListWaitingRuns(busy=self._executor.running_jobs, limit=free)
         ):
             if self._closed:
                 return
@@ -174,12 +185,16 @@ class Scheduler:
         """One whose person may not talk here any more never begins."""
         job = waiting.job
         if not self._may_talk(job.spec.source):
-            await self._services.store.skip_runs(job.id, why=_NOT_ALLOWED, run_id=waiting.id)
+            await self._services.store.write(
+                SkipRuns(
+                    job_id=job.id, principal=job.principal, why=_NOT_ALLOWED, run_id=waiting.id
+                )
+            )
             self._woken.set()
             return
         try:
             await self._executor.start(waiting)
         except StoreError:
-            run = await self._services.store.job_run(waiting.id)
+            run = await self._services.store.read(GetJobRun(run_id=waiting.id))
             if run is not None and run.state is RunState.WAITING:
                 raise  # the store's trouble, and not somebody who stopped it meanwhile

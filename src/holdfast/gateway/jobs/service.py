@@ -35,7 +35,9 @@ from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import Source
 from holdfast.core.people.audit import AuditEntry, AuditKind
 from holdfast.core.ports.runtime import Clock
-from holdfast.core.ports.store import Store, StoreWriter
+from holdfast.core.ports.store import Store
+from holdfast.core.ports.store_commands import AddJob, SkipRuns
+from holdfast.core.ports.store_queries import GetJob, ListJobRuns, ListJobs
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.accounts.registry import PlatformRegistry, normalise_chat_id
 from holdfast.gateway.jobs.time_zones import zone_of
@@ -207,8 +209,8 @@ class JobService:
 
     async def add(self, request: JobRequest, requester: JobRequester, *, key: str) -> Job:
         """`key` is the idempotency key of the request: with the same key it is the same job."""
-        job = await self._store.add_job(
-            self.prepare_add(request, requester, key=key), limit=self.max_per_person
+        job = await self._store.write(
+            AddJob(new=self.prepare_add(request, requester, key=key), limit=self.max_per_person)
         )
         if job is None:
             raise JobRefused(self.limit_text)
@@ -235,10 +237,12 @@ class JobService:
         return NewJob(key=key, principal=requester.principal, spec=spec, next_due=due, at=now)
 
     async def list_jobs(self, requester: JobRequester) -> list[Job]:
-        return await self._store.jobs(principal=_visible_owner(requester), limit=_MAX_LISTED)
+        return await self._store.read(
+            ListJobs(principal=_visible_owner(requester), limit=_MAX_LISTED)
+        )
 
     async def find(self, job_id: int, requester: JobRequester) -> Job:
-        job = await self._store.job(JobId(job_id))
+        job = await self._store.read(GetJob(job_id=JobId(job_id)))
         if job is None or (job.principal != requester.principal and not requester.is_operator):
             raise JobRefused(f"There is no job {job_id}.")
         return job
@@ -252,7 +256,7 @@ class JobService:
         due = job.next_due
         if kind is JobChangeKind.RESUME:
             due = self._first_due(job.spec.schedule, self._clock.now())
-        return job, JobChange(job_id=job.id, kind=kind, next_due=due)
+        return job, JobChange(job_id=job.id, principal=job.principal, kind=kind, next_due=due)
 
     async def prepare_update(
         self, job_id: int, update: JobUpdate, requester: JobRequester
@@ -266,7 +270,13 @@ class JobService:
             spec = msgspec.structs.replace(spec, schedule=self._parse_schedule(again, now))
             due = self._first_due(spec.schedule, now)
             self._check_interval(spec.schedule, now)
-        return JobChange(job_id=job.id, kind=JobChangeKind.UPDATE, next_due=due, spec=spec)
+        return JobChange(
+            job_id=job.id,
+            principal=job.principal,
+            kind=JobChangeKind.UPDATE,
+            next_due=due,
+            spec=spec,
+        )
 
     def _updated_spec(self, spec: JobSpec, update: JobUpdate, requester: JobRequester) -> JobSpec:
         """All but its schedule. A name that was only the beginning of the text follows the text."""
@@ -285,7 +295,9 @@ class JobService:
     async def run_now(self, job_id: int, requester: JobRequester, *, key: str) -> str:
         """Run it once more, now; the id of that run. There is one run for each `key`."""
         plan, replaces = await self.prepare_run(job_id, requester, key=key)
-        await self._audited_writes(AuditKind.JOB_RUN, plan.job_id, requester).plan_runs(plan)
+        await self._store.write(
+            plan, audit=self._audit_entry(AuditKind.JOB_RUN, plan.job_id, requester)
+        )
         await self.on_planned(plan, replaces=replaces)
         return plan.runs[0].id
 
@@ -302,7 +314,13 @@ class JobService:
         run = NewRun(id=f"{job.id}.{key}", job_id=job.id, cause=RunCause.REQUESTED, due_at=int(now))
         replaces = job.spec.overlap is OverlapPolicy.REPLACE
         reason = SKIPPED_REPLACED if replaces else ""
-        plan = RunPlan(job_id=job.id, runs=(run,), drop_waiting_reason=reason, at=now)
+        plan = RunPlan(
+            job_id=job.id,
+            principal=job.principal,
+            runs=(run,),
+            drop_waiting_reason=reason,
+            at=now,
+        )
         return plan, busy and replaces
 
     async def on_planned(self, plan: RunPlan, *, replaces: bool) -> None:
@@ -314,15 +332,14 @@ class JobService:
     async def stop_run(self, job_id: int, requester: JobRequester) -> bool:
         """Stop its running run and drop the waiting ones; False: there were none."""
         job = await self.find(job_id, requester)
-        writes = self._audited_writes(AuditKind.JOB_STOPPED, job.id, requester)
-        dropped = await writes.skip_runs(job.id, why=STOPPED_BEFORE_START)
+        skip = SkipRuns(job_id=job.id, principal=job.principal, why=STOPPED_BEFORE_START)
+        entry = self._audit_entry(AuditKind.JOB_STOPPED, job.id, requester)
+        dropped = await self._store.write(skip, audit=entry)
         return await self.stop_running(job.id) or dropped > 0
 
-    def _audited_writes(
-        self, kind: AuditKind, job_id: JobId, requester: JobRequester
-    ) -> StoreWriter:
+    def _audit_entry(self, kind: AuditKind, job_id: JobId, requester: JobRequester) -> AuditEntry:
         actor, at = requester.principal, self._clock.now()
-        return self._store.audited(AuditEntry(kind=kind, actor=actor, at=at, subject=str(job_id)))
+        return AuditEntry(kind=kind, actor=actor, at=at, subject=str(job_id))
 
     async def stop_running(self, job_id: JobId) -> bool:
         """Stop its running run; False: there is none."""
@@ -330,7 +347,7 @@ class JobService:
 
     async def history(self, job_id: int, requester: JobRequester, *, limit: int) -> list[JobRun]:
         job = await self.find(job_id, requester)
-        return await self._store.runs(job.id, limit=limit)
+        return await self._store.read(ListJobRuns(job_id=job.id, limit=limit))
 
     def _build_spec(self, request: JobRequest, requester: JobRequester, now: float) -> JobSpec:
         text = _checked_text(request.text)

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from holdfast import __version__
 from holdfast.core.ports.runtime import Clock, IdFactory
 from holdfast.core.ports.store import Store
+from holdfast.core.ports.store_commands import RecordStop
+from holdfast.core.ports.store_queries import ListOpenStops, ListOpenTurns
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
 
 MAX_ROWS = 1000  # rows; older ones are forgotten
@@ -25,14 +27,15 @@ class ProcessHistory:
 
         One that was killed on its way out has its row already, which is open still.
         """
-        if await store.open_stops():
+        if await store.read(ListOpenStops()):
             return
         cut = sum(
-            turn.exit_reason is None and not turn.is_waiting for turn in await store.open_turns()
+            turn.exit_reason is None and not turn.is_waiting
+            for turn in await store.read(ListOpenTurns())
         )
         if ran or cut:
             order = StopOrder(kind=StopKind.CRASH, by=StopRequester.NONE, at=self._clock.now())
-            await store.record_stop(self._new_row(order, interrupted=cut))
+            await store.write(RecordStop(row=self._new_row(order, interrupted=cut)))
 
     def begin_stop(self, order: StopOrder) -> str:
         """This life is to end; returns the id of its row."""
@@ -41,7 +44,7 @@ class ProcessHistory:
 
     async def record_stop_begun(self, store: Store) -> None:
         if self._row is not None:
-            await store.record_stop(self._row)
+            await store.write(RecordStop(row=self._row))
 
     async def record_stopped(
         self, store: Store, *, parked: int, interrupted: int, phases: Mapping[str, float]
@@ -58,7 +61,7 @@ class ProcessHistory:
                 stopped_at=self._clock.now(),
                 phases=phases,
             )
-            await store.record_stop(whole)
+            await store.write(RecordStop(row=whole))
 
     def _new_row(self, order: StopOrder, *, interrupted: int = 0) -> StopRow:
         return StopRow(

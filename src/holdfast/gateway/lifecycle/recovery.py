@@ -4,10 +4,23 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
+import msgspec
+
 from holdfast.core.config.settings import CrashRecovery
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import Accepted, InboxRow
+from holdfast.core.ports.store_commands import EndRunner
+from holdfast.core.ports.store_queries import (
+    GetRouteTarget,
+    GetSession,
+    GetTranscript,
+    ListOpenStops,
+    ListOpenTurns,
+    ListQueuedMessages,
+    ListRunners,
+    ListUndelivered,
+)
 from holdfast.core.sessions.session import RunnerRow
 from holdfast.core.turns.stop import StopKind
 from holdfast.core.turns.turn import OpenTurn
@@ -59,8 +72,11 @@ class Recovery:
         """Deliveries go out first, then cut turns go on, then what no turn has taken: the order
         they were promised in. How many turns go on."""
         store = self._services.store
-        undelivered, open_turns = await store.undelivered_rows(), await store.open_turns()
-        queued = await store.queued_messages()
+        undelivered, open_turns = (
+            await store.read(ListUndelivered()),
+            await store.read(ListOpenTurns()),
+        )
+        queued = await store.read(ListQueuedMessages())
         self._services.crash(CrashPoint.RECOVERY_READ)
         left = {one.turn.session_id for one in open_turns if await self._session_has_ended(one)}
         given_up = {
@@ -97,12 +113,12 @@ class Recovery:
     async def _session_has_ended(self, open_turn: OpenTurn) -> bool:
         """Whether a /new, whose commit came before the end of the turn it stopped, has ended the
         session: then the turn is to end, and nothing is said there any more."""
-        session = await self._services.store.session(open_turn.turn.session_id)
+        session = await self._services.store.read(GetSession(session_id=open_turn.turn.session_id))
         return session is not None and session.ended_at is not None
 
     async def _give_up_reason(self, open_turn: OpenTurn) -> str:
         """Why a turn is not gone on with; "": it is. One that waits or is parked was not cut."""
-        session = await self._services.store.session(open_turn.turn.session_id)
+        session = await self._services.store.read(GetSession(session_id=open_turn.turn.session_id))
         if session is not None and session.suspended:
             return SUSPENDED_REASON
         if not open_turn.was_interrupted:
@@ -123,7 +139,7 @@ class Recovery:
         stopped, has died no unclean death."""
         if not self._suspends_after_crash:
             return
-        stops = await self._services.store.open_stops()
+        stops = await self._services.store.read(ListOpenStops())
         if any(one.stopped_at and one.order.kind is not StopKind.CRASH for one in stops):
             return
         if suspended := await self._suspend_recent():
@@ -138,18 +154,18 @@ class Recovery:
     ) -> None:
         """A runner is needed by a turn that goes on, and by a session that can be gone on with."""
         store = self._services.store
-        known = await store.runners()
+        known = await store.read(ListRunners())
         resumed = {session_id for session_id, why in given_up.items() if not why}
         needed = resumed.difference(left)
         for runner in known:
-            session = await store.session(runner.session_id)
+            session = await store.read(GetSession(session_id=runner.session_id))
             open_to_more = session and session.ended_at is None and not session.suspended
             if open_to_more and runner.session_id not in given_up:
                 needed.add(runner.session_id)
         adopted = await self._runners.adopt(known, needed=needed)
         for runner in known:
             if runner.session_id not in adopted:
-                await store.end_runner(runner.session_id)
+                await store.write(EndRunner(session_id=runner.session_id))
 
     def _open_subscriptions(self, open_turn: OpenTurn) -> None:
         """Whoever asks again for one of its messages hears how it ends."""
@@ -160,7 +176,10 @@ class Recovery:
 
     async def _give_up_turn(self, open_turn: OpenTurn, text: str) -> None:
         services, turn = self._services, open_turn.turn
-        messages = [record.message for record in await services.store.transcript(turn.session_id)]
+        messages = [
+            record.message
+            for record in await services.store.read(GetTranscript(session_id=turn.session_id))
+        ]
         end = end_abandoned(
             open_turn,
             text,
@@ -168,7 +187,7 @@ class Recovery:
             delivery_factory=services.delivery_factory,
             at=services.clock.now(),
         )
-        await services.store.end_turn_and_suspend(end)
+        await services.store.write(msgspec.structs.replace(end, suspend=True))
         services.publisher.turn_ended(end)
         log.warning(
             "Session %s was suspended: %s",
@@ -178,6 +197,6 @@ class Recovery:
         )
 
     async def _readmit(self, row: InboxRow) -> None:
-        pointed = await self._services.store.route_target(row.route)
+        pointed = await self._services.store.read(GetRouteTarget(key=row.route))
         known = pointed.session_id if pointed is not None and pointed.can_continue else None
         self._admit(Accepted(row=row, duplicate=False, route_session=known, route_target=pointed))

@@ -3,6 +3,7 @@
 from holdfast.core.messages.outbox import Address
 from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.store import StoreReader
+from holdfast.core.ports.store_queries import ListHomeChannels
 from holdfast.core.turns.stop import HomeChannel
 from holdfast.gateway.accounts.registry import PlatformRegistry, normalise_chat_id
 from holdfast.gateway.live_settings import LiveSettings
@@ -32,7 +33,7 @@ class HomeChannels:
 
     async def load(self) -> None:
         self._set_by_command = {
-            _account_key(home.address): home for home in await self._reads.home_channels()
+            _account_key(home.address): home for home in await self._reads.read(ListHomeChannels())
         }
 
     def all(self) -> list[HomeChannel]:

@@ -8,6 +8,8 @@ from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.outbox import Address, DeliveryKind, NewDelivery
 from holdfast.core.messages.source import Source
+from holdfast.core.ports.store_commands import AddDeliveries, RecordReady
+from holdfast.core.ports.store_queries import ListLastStops, ListOpenStops
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRow
 from holdfast.gateway.notify.home_channels import HomeChannels
 from holdfast.gateway.services import Services
@@ -96,8 +98,8 @@ class LifecycleNotices:
         the same commit, so that each is sent once, whatever happens next. `resumed`: the turns that
         it resumes."""
         services, at = self._services, self._services.clock.now()
-        deliveries = await self.back_notices(await services.store.open_stops())
-        await services.store.record_ready(deliveries, at=at, resumed=resumed)
+        deliveries = await self.back_notices(await services.store.read(ListOpenStops()))
+        await services.store.write(RecordReady(deliveries=deliveries, at=at, resumed=resumed))
         services.publisher.messages_ended((), deliveries)
 
     async def back_notices(self, rows: Sequence[StopRow]) -> tuple[NewDelivery, ...]:
@@ -123,7 +125,7 @@ class LifecycleNotices:
         if not any(row.order.kind is StopKind.CRASH for row in outside):
             return outside
         since = self._services.clock.now() - MIN_CRASH_INTERVAL
-        last = await self._services.store.last_stops(limit=_STOPS_READ)
+        last = await self._services.store.read(ListLastStops(limit=_STOPS_READ))
         if any(_crash_was_notified(row) and (row.ready_at or 0.0) > since for row in last):
             return [row for row in outside if row.order.kind is not StopKind.CRASH]
         return outside
@@ -162,7 +164,7 @@ class LifecycleNotices:
 
     async def _write(self, notices: Sequence[NewDelivery], *, at: float) -> None:
         if notices:
-            await self._services.store.add_deliveries(notices, at=at)
+            await self._services.store.write(AddDeliveries(deliveries=notices, at=at))
             self._services.publisher.messages_ended((), notices)
 
 

@@ -21,7 +21,8 @@ from holdfast.core.messages.transcript import NoteMessage
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import AuditEntry, AuditKind
 from holdfast.core.ports.runtime import Clock
-from holdfast.core.ports.store import Store, StoreWriter
+from holdfast.core.ports.store import Store
+from holdfast.core.ports.store_queries import GetRouteSession
 from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.agents.cache import AgentCache
 from holdfast.gateway.durable_writes import succeeded
@@ -129,28 +130,11 @@ class ProactiveSender:
         agent = None
         if proactive.note is not None and session_id is not None:
             agent = self._cache.find(session_id)
-        writing = asyncio.ensure_future(
-            self._audited_writes(proactive).add_proactive_message(proactive)
-        )
+        writing = asyncio.ensure_future(self._store.write(proactive, audit=_audit_entry(proactive)))
         if agent is not None and proactive.note is not None:
             agent.append(proactive.note)
         writing.add_done_callback(lambda done: self._on_committed(proactive, agent, done))
         return writing
-
-    def _audited_writes(self, proactive: ProactiveDelivery) -> StoreWriter:
-        """What an agent sends is told of by its call."""
-        if proactive.initiator is not SendInitiator.OWNER:
-            return self._store
-        new = proactive.delivery
-        act = AuditEntry(
-            kind=AuditKind.MESSAGE_SENT,
-            actor=OPERATOR,
-            at=proactive.at,
-            session_id=new.session_id,
-            subject=f"{new.address.platform}:{new.address.account}:{new.address.chat_id}",
-            words={"text": new.text or ""} if new.session_id is not None else {},
-        )
-        return self._store.audited(act)
 
     def _on_committed(
         self, proactive: ProactiveDelivery, agent: Agent | None, done: "asyncio.Future[bool]"
@@ -181,7 +165,24 @@ class ProactiveSender:
                 thread_id=to.thread_id,
                 user_id="",
             )
-            found = await self._store.route(build_session_key(source, False, False))
+            found = await self._store.read(
+                GetRouteSession(key=build_session_key(source, False, False))
+            )
             if found is not None:
                 return found
         return None
+
+
+def _audit_entry(proactive: ProactiveDelivery) -> AuditEntry | None:
+    """None: an agent sends it, and the audit row of its call tells of it."""
+    if proactive.initiator is not SendInitiator.OWNER:
+        return None
+    new = proactive.delivery
+    return AuditEntry(
+        kind=AuditKind.MESSAGE_SENT,
+        actor=OPERATOR,
+        at=proactive.at,
+        session_id=new.session_id,
+        subject=f"{new.address.platform}:{new.address.account}:{new.address.chat_id}",
+        words={"text": new.text or ""} if new.session_id is not None else {},
+    )

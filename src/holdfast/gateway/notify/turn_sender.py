@@ -13,6 +13,7 @@ from holdfast.core.messages.outbox import (
     SendInitiator,
     SendNotPossible,
 )
+from holdfast.core.ports.store_queries import GetDelivery
 from holdfast.gateway.notify.chat_addresses import NoSuchChat, format_chat
 from holdfast.gateway.notify.proactive import ProactiveSendRequest
 from holdfast.gateway.outbound.delivery import reply_address
@@ -68,7 +69,10 @@ class TurnSender:
         return format_chat(address)
 
     async def was_queued(self, call_id: CallId) -> bool:
-        return await self._services.store.delivery(self._delivery_id(call_id)) is not None
+        return (
+            await self._services.store.read(GetDelivery(delivery_id=self._delivery_id(call_id)))
+            is not None
+        )
 
     def _check_not_subagent(self) -> None:
         if self._row.inbound.subagent is not None:

@@ -16,10 +16,13 @@ from holdfast.core.messages.outbox import (
     NewDelivery,
     PendingFile,
     StartedDelivery,
+    delivery_scope,
 )
 from holdfast.core.messages.source import Author, ChatType
+from holdfast.core.ports.command import Scope
 from holdfast.core.ports.runtime import IdFactory
 from holdfast.core.ports.store import StoreReader
+from holdfast.core.ports.store_queries import GetDelivery
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.accounts.registry import PlatformRegistry
 
@@ -43,6 +46,10 @@ class QueuedDelivery(msgspec.Struct, frozen=True, kw_only=True):
     session_id: SessionId | None = None
     inbox_id: InboxId | None = None  # the message that it answers
     failures: int = 0  # times in a row that its platform was unreachable
+
+    @property
+    def scope(self) -> Scope:
+        return delivery_scope(self.session_id, self.address)
 
 
 def queued_delivery(new: NewDelivery, *, final: str) -> QueuedDelivery:
@@ -187,14 +194,17 @@ class DeliveryWaiters:
         self._waiting.setdefault(delivery_id, set()).add(event)
         try:
             async with asyncio.timeout(wait):
-                while not _is_over(await reads.delivery(delivery_id)) and not self._closed:
+                while (
+                    not _is_over(await reads.read(GetDelivery(delivery_id=delivery_id)))
+                    and not self._closed
+                ):
                     await event.wait()
                     event.clear()  # before reading: a change after the read sets it again
         except TimeoutError:
             pass
         finally:
             self._remove(delivery_id, event)
-        return await reads.delivery(delivery_id)
+        return await reads.read(GetDelivery(delivery_id=delivery_id))
 
     def _remove(self, delivery_id: DeliveryId, event: asyncio.Event) -> None:
         self._waiting[delivery_id].discard(event)

@@ -3,6 +3,7 @@
 from holdfast.core.errors import HoldfastError
 from holdfast.core.messages.outbox import DeliveryKind, DeliveryRow, DeliveryState
 from holdfast.core.people.approval import OPERATOR
+from holdfast.core.ports.store_commands import RequeueDelivery
 from holdfast.core.turns.subagent import platform_label
 from holdfast.gateway.outbound.outbox import OutboxWorker
 from holdfast.gateway.services import Services
@@ -19,7 +20,9 @@ async def resend(services: Services, outbox: OutboxWorker, row: DeliveryRow) -> 
     not at all where the platform finds that it has it. Raises `NotResent`."""
     if (why := resend_refusal(services, outbox, row)) is not None:
         raise NotResent(why)
-    requeued = await services.store.requeue_delivery(row.id, by=OPERATOR, at=services.clock.now())
+    requeued = await services.store.write(
+        RequeueDelivery(delivery_id=row.id, scope=row.scope, by=OPERATOR, at=services.clock.now())
+    )
     if requeued is None:
         raise NotResent("somebody was quicker: it is on its way.")
     outbox.recover([requeued])

@@ -4,6 +4,7 @@ from holdfast.core.config.settings import Settings
 from holdfast.core.messages.outbox import QuietChat
 from holdfast.core.messages.source import Source
 from holdfast.core.ports.store import StoreReader
+from holdfast.core.ports.store_queries import ListQuietChats
 
 _ChatKey = tuple[str, str, str]
 
@@ -28,7 +29,7 @@ class QuietChats:
                     self._configured[name, account, chat] = own.quiet
 
     async def load(self, reads: StoreReader) -> None:
-        for chat in await reads.quiet_chats():
+        for chat in await reads.read(ListQuietChats()):
             self.set_quiet(chat)
 
     def set_quiet(self, chat: QuietChat) -> None:

@@ -20,6 +20,7 @@ from holdfast.core.messages.transcript import summarise_arguments
 from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import StoreWriter
+from holdfast.core.ports.store_commands import BeginStream
 from holdfast.gateway.outbound.rate_limit import SendGate
 from holdfast.gateway.outbound.sender import (
     OutgoingPart,
@@ -259,7 +260,7 @@ class ReplyStream:
     def _write_row(self) -> None:
         """The row, before the first piece. Queued now, so that the end of the turn finds it."""
         self.started = True
-        writing = self._writes.begin_stream(self._new, at=self._clock.now())
+        writing = self._writes.write(BeginStream(new=self._new, at=self._clock.now()))
         asyncio.ensure_future(writing).add_done_callback(self._on_row_written)
 
     def _on_row_written(self, done: asyncio.Future[None]) -> None:
@@ -285,7 +286,13 @@ class ReplyStream:
             or not self._may_send(platform)
         ):
             return
-        outgoing = OutgoingPart(delivery_id=self.id, address=self.address, text=first, final=False)
+        outgoing = OutgoingPart(
+            delivery_id=self.id,
+            scope=self._new.scope,
+            address=self.address,
+            text=first,
+            final=False,
+        )
         sending = self.part.platform_message_id is None
         self._attempted = True
         # A turn that ends during this call counts the text as shown: people may read it already.

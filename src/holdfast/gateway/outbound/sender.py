@@ -34,6 +34,7 @@ from holdfast.core.messages.outbox import (
     Receipt,
     part_delivery_id,
 )
+from holdfast.core.ports.command import Scope
 from holdfast.core.ports.platform import (
     Platform,
     SupportsEditing,
@@ -42,6 +43,7 @@ from holdfast.core.ports.platform import (
 )
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import StoreWriter
+from holdfast.core.ports.store_commands import BeginAttempt, BeginPart, SettleDelivery, SettlePart
 from holdfast.core.text.splitting import split_message
 from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.outbound.delivery import DeliveryWaiters, QueuedDelivery
@@ -165,7 +167,9 @@ class DeliverySender:
     async def _send(
         self, delivery: QueuedDelivery, platform: Platform, file: OutboundFile | None
     ) -> None:
-        await self._writes.begin_attempt(delivery.id, at=self._clock.now())
+        await self._writes.write(
+            BeginAttempt(delivery_id=delivery.id, scope=delivery.scope, at=self._clock.now())
+        )
         self._crash(CrashPoint.ATTEMPT_COMMITTED)
         outbound = Outbound(
             delivery_id=delivery.id,
@@ -200,12 +204,15 @@ class DeliverySender:
         """Record the outcome of an attempt, retrying until the store accepts it: trying the
         delivery again instead would send what the platform already has."""
         await _write_until_stored(
-            lambda: self._writes.settle_delivery(
-                delivery.id,
-                state,
-                at=self._clock.now(),
-                platform_message_id=message_id,
-                error=error and self._redact(error),
+            lambda: self._writes.write(
+                SettleDelivery(
+                    delivery_id=delivery.id,
+                    scope=delivery.scope,
+                    state=state,
+                    at=self._clock.now(),
+                    platform_message_id=message_id,
+                    error=error and self._redact(error),
+                )
             ),
             session_id=delivery.session_id,
         )
@@ -222,6 +229,7 @@ class OutgoingPart(msgspec.Struct, frozen=True, kw_only=True):
     """One message of a delivery: its address and the text that it should show."""
 
     delivery_id: DeliveryId
+    scope: Scope
     address: Address
     text: str
     final: bool  # the text will not change any more
@@ -267,7 +275,7 @@ class PartSender:
             found := await look_up_receipt(delivery_id, outgoing.address, platform)
         ):
             return await self._record_receipt(outgoing, part, platform, found)
-        await self._record_attempt(outgoing.delivery_id, part.number)
+        await self._record_attempt(outgoing, part.number)
         self._crash(CrashPoint.ATTEMPT_COMMITTED)
         can = platform.capabilities
         outbound = Outbound(
@@ -283,7 +291,7 @@ class PartSender:
                 receipt = await platform.send(outbound)
         except SendError as error:
             known = part_after_error(part, error, final=outgoing.final)
-            await self.record(outgoing.delivery_id, known, error=str(error))
+            await self.record(outgoing, known, error=str(error))
             raise
         self._crash(CrashPoint.SENT)
         return await self._record_receipt(outgoing, part, platform, receipt)
@@ -301,7 +309,7 @@ class PartSender:
             platform_message_id=receipt.platform_message_id,
             final=outgoing.final and not (earlier and editor_of(platform) is not None),
         )
-        await self.record(outgoing.delivery_id, sent)
+        await self.record(outgoing, sent)
         self._crash(CrashPoint.RECEIPT_COMMITTED)
         return sent
 
@@ -324,22 +332,38 @@ class PartSender:
     async def mark_shown(self, outgoing: OutgoingPart, part: DeliveryPart) -> DeliveryPart:
         """Record that the platform shows the final text of the part."""
         shown = msgspec.structs.replace(part, state=DeliveryState.SENT, final=True)
-        await self.record(outgoing.delivery_id, shown)
+        await self.record(outgoing, shown)
         self._crash(CrashPoint.EDIT_COMMITTED)
         return shown
 
-    async def record(self, delivery_id: DeliveryId, part: DeliveryPart, *, error: str = "") -> None:
+    async def record(self, outgoing: OutgoingPart, part: DeliveryPart, *, error: str = "") -> None:
         """Record the state of a part, retrying until the store accepts it: sending it again instead
         would send what the platform already has."""
-        settle, error = self._writes.settle_part, error and self._redact(error)
+        error = error and self._redact(error)
         await _write_until_stored(
-            lambda: settle(delivery_id, part, at=self._clock.now(), error=error)
+            lambda: self._writes.write(
+                SettlePart(
+                    delivery_id=outgoing.delivery_id,
+                    scope=outgoing.scope,
+                    part=part,
+                    at=self._clock.now(),
+                    error=error,
+                )
+            )
         )
 
-    async def _record_attempt(self, delivery_id: DeliveryId, number: int) -> None:
+    async def _record_attempt(self, outgoing: OutgoingPart, number: int) -> None:
         """Retried until stored: what cannot be recorded would be sent again after a restart."""
-        begin = self._writes.begin_part
-        await _write_until_stored(lambda: begin(delivery_id, number, at=self._clock.now()))
+        await _write_until_stored(
+            lambda: self._writes.write(
+                BeginPart(
+                    delivery_id=outgoing.delivery_id,
+                    scope=outgoing.scope,
+                    number=number,
+                    at=self._clock.now(),
+                )
+            )
+        )
 
 
 async def _write_until_stored(
@@ -444,6 +468,7 @@ class MultipartSender:
             last = number == len(texts)
             outgoing = OutgoingPart(
                 delivery_id=delivery.id,
+                scope=delivery.scope,
                 address=delivery.address,
                 text=text,
                 final=True,
@@ -520,7 +545,7 @@ class _PartRetries:
         ):
             return part
         part = msgspec.structs.replace(part, state=DeliveryState.FAILED)
-        await self._part_sender.record(self._outgoing.delivery_id, part, error=self.error)
+        await self._part_sender.record(self._outgoing, part, error=self.error)
         return part
 
 

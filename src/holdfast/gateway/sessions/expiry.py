@@ -14,8 +14,18 @@ from holdfast.core.config.settings import Settings
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import SessionId, SessionKey
 from holdfast.core.messages.source import parse_route
+from holdfast.core.ports.command import Command
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import Store
+from holdfast.core.ports.store_commands import (
+    ExpireSession,
+    PruneAudit,
+    PruneInbox,
+    PruneOutbox,
+    PruneRuns,
+    SetMeta,
+)
+from holdfast.core.ports.store_queries import GetMeta, ListExpiringSessions, ListUnusedSessions
 from holdfast.core.sessions.reset import ExpiringSession, ResetPolicies, expires_at
 from holdfast.core.sessions.session import ProcessRow
 from holdfast.gateway.live_settings import LiveSettings
@@ -74,15 +84,13 @@ class Retention:
             return self._next_run
         settings = self._live_settings.current.retention
         # Before the messages, which say whether they have ended.
-        runs = await self._prune_rows(self._store.prune_runs, now - settings.inbox_days * _DAY)
-        messages = await self._prune_rows(self._store.prune_inbox, now - settings.inbox_days * _DAY)
-        deliveries = await self._prune_rows(
-            self._store.prune_outbox, now - settings.outbox_days * _DAY
-        )
+        runs = await self._prune_rows(PruneRuns(before=now - settings.inbox_days * _DAY))
+        messages = await self._prune_rows(PruneInbox(before=now - settings.inbox_days * _DAY))
+        deliveries = await self._prune_rows(PruneOutbox(before=now - settings.outbox_days * _DAY))
         sessions = await self._prune_sessions(now) if settings.sessions_days else 0
         if settings.audit_days:  # it tells of that itself
-            prune = partial(self._store.prune_audit, at=now)
-            await self._prune_rows(prune, now - settings.audit_days * _DAY)
+            before = now - settings.audit_days * _DAY
+            await self._prune_rows(PruneAudit(before=before, at=now))
         if messages or deliveries or sessions or runs:
             log.info(
                 "Pruned %d sessions, %d ended messages, %d deliveries and %d runs of jobs.",
@@ -98,8 +106,8 @@ class Retention:
         """Whether the clock has gone on as clocks do since the last look, which may have been that
         of another process. One that was set ahead makes everything old, and what is taken away
         then nobody brings back: it has to say the same a day later."""
-        last = await self._store.meta(_LAST_RUN_KEY)
-        await self._store.set_meta(_LAST_RUN_KEY, str(int(now)))
+        last = await self._store.read(GetMeta(key=_LAST_RUN_KEY))
+        await self._store.write(SetMeta(key=_LAST_RUN_KEY, value=str(int(now))))
         went_on = last is not None and last.isdigit() and 0 <= now - int(last) <= _MAX_GAP
         if not went_on and last is not None:
             log.info(
@@ -109,16 +117,19 @@ class Retention:
             )
         return went_on
 
-    async def _prune_rows(self, prune: Callable[..., Awaitable[int]], before: float) -> int:
+    async def _prune_rows(self, prune: Command[int]) -> int:
+        """Each commit deletes some rows, so that other writes do not wait long."""
         total = 0
-        while pruned := await prune(before=before):
+        while pruned := await self._store.write(prune):
             total += pruned
         return total
 
     async def _prune_sessions(self, now: float) -> int:
         """Delete those that nobody has used for long; what is left over is due at once."""
         before = now - self._live_settings.current.retention.sessions_days * _DAY
-        found = await self._store.sessions_unused_since(before=before, limit=_MAX_DELETED_PER_RUN)
+        found = await self._store.read(
+            ListUnusedSessions(before=before, limit=_MAX_DELETED_PER_RUN)
+        )
         gone = 0
         for session_id in found:
             if not await self._in_use(session_id):
@@ -231,8 +242,8 @@ class Expiry:
         if not self._policies().is_enabled:
             return None
         now = self._services.clock.now()
-        found = await self._services.store.expiring_sessions(
-            expires_at=self._deadline, limit=_READ_LIMIT
+        found = await self._services.store.read(
+            ListExpiringSessions(expires_at=self._deadline, limit=_READ_LIMIT)
         )
         spared = ended = 0
         for each in found:
@@ -252,8 +263,8 @@ class Expiry:
         session_id = expiring.session_id
         if await self.in_use(session_id):
             return False
-        ended = await self._services.store.expire_session(
-            session_id, active_at=expiring.active_at, at=now
+        ended = await self._services.store.write(
+            ExpireSession(session_id=session_id, active_at=expiring.active_at, at=now)
         )
         if not ended:
             return False

@@ -16,6 +16,13 @@ from holdfast.core.messages.inbox import InboxRow, RouteTarget
 from holdfast.core.messages.source import Source, build_session_key, is_shared
 from holdfast.core.messages.transcript import NoteMessage
 from holdfast.core.people.audit import GATEWAY_ACTOR, AuditEntry, AuditKind
+from holdfast.core.ports.store_commands import (
+    ClearResumePending,
+    MarkResumePending,
+    OpenNewSession,
+    SuspendSession,
+)
+from holdfast.core.ports.store_queries import GetRouteTarget, GetSession, ListRecentlyActiveSessions
 from holdfast.core.sessions.reset import (
     ResetPolicies,
     ResetPolicy,
@@ -199,12 +206,12 @@ class SessionStore:
     async def _find_or_open(self, key: SessionKey, source: Source) -> SessionRow:
         store, now = self._services.store, self._services.clock.now()
         session_id = self._lanes.session_of(key)
-        pointed = None if session_id else await store.route_target(key)
+        pointed = None if session_id else await store.read(GetRouteTarget(key=key))
         due = None if pointed is None else self._reset_due(pointed, source, now=now)
         if pointed is not None and pointed.can_continue:
             in_use = due is not None and await self._in_use(pointed.session_id)
             session_id = pointed.session_id if due is None or in_use else None
-        known = await store.session(session_id) if session_id else None
+        known = await store.read(GetSession(session_id=session_id)) if session_id else None
         return known or await self._open_session(key, source, session_id, due)
 
     async def _open_session(
@@ -215,16 +222,18 @@ class SessionStore:
         reset: SessionReset | None,
     ) -> SessionRow:
         services = self._services
-        opened = await services.store.open_new_session(
-            session_id or SessionId(services.new_id("s")),
-            route=key,
-            principal=self._owner(source),
-            reset=reset,
-            at=services.clock.now(),
+        opened = await services.store.write(
+            OpenNewSession(
+                session_id=session_id or SessionId(services.new_id("s")),
+                route=key,
+                principal=self._owner(source),
+                reset=reset,
+                at=services.clock.now(),
+            )
         )
         if reset is not None:
             self._close_previous(reset)
-        row = await services.store.session(opened)
+        row = await services.store.read(GetSession(session_id=opened))
         assert row is not None, "it was opened by the line above"
         services.feeds.session_changed(opened)
         return row
@@ -238,18 +247,30 @@ class SessionStore:
         """Its turn is about to be cut: until one completes, the session is not left by policy.
         False, and no change: the key is unknown, or its session is suspended."""
         at = self._services.clock.now()
-        return await self._services.store.mark_resume_pending(key, reason=reason, at=at)
+        session_id = await self._session_of(key)
+        return session_id is not None and await self._services.store.write(
+            MarkResumePending(session_id=session_id, route=key, reason=reason, at=at)
+        )
 
     async def clear_resume_pending(self, key: SessionKey) -> bool:
         """False: nothing was pending, or the key is unknown."""
-        return await self._services.store.clear_resume_pending(key)
+        session_id = await self._session_of(key)
+        return session_id is not None and await self._services.store.write(
+            ClearResumePending(session_id=session_id, route=key)
+        )
+
+    async def _session_of(self, key: SessionKey) -> SessionId | None:
+        target = await self._services.store.read(GetRouteTarget(key=key))
+        return None if target is None else target.session_id
 
     async def suspend_recently_active(self, within: float = 120.0) -> int:
         """F8: after an unclean death, what was said to last begins afresh, except where a session
         is marked to be resumed; how many do. What they were is kept, as of any suspended one."""
         store = self._services.store
-        found = await store.recently_active_sessions(since=self._services.clock.now() - within)
-        suspended = [one for one in found if await store.suspend_one(one)]
+        found = await store.read(
+            ListRecentlyActiveSessions(since=self._services.clock.now() - within)
+        )
+        suspended = [one for one in found if await store.write(SuspendSession(session_id=one))]
         for session_id in suspended:
             self._services.feeds.session_changed(session_id)
         return len(suspended)
@@ -261,10 +282,10 @@ class SessionStore:
         routes = tuple(lane.routes) if lane is not None else ()
         kind, at = AuditKind.SESSION_SUSPENDED, self._services.clock.now()
         act = AuditEntry(kind=kind, actor=by, at=at, session_id=session_id, subject=session_id)
-        if not await self._services.store.audited(act).suspend_one(session_id):
+        if not await self._services.store.write(SuspendSession(session_id=session_id), audit=act):
             return False
         for route in routes:
-            pointed = await self._services.store.route_target(route)
+            pointed = await self._services.store.read(GetRouteTarget(key=route))
             for row in self._lanes.take_waiting(session_id, route):
                 self.admit(row, known=None, route_target=pointed)
         self._services.feeds.session_changed(session_id)
@@ -273,10 +294,11 @@ class SessionStore:
     async def suspend_session(self, key: SessionKey) -> bool:
         """What the key is next used for happens in a fresh session, also what waits behind a turn
         that runs on. False: the key is unknown."""
-        session_id = await self._services.store.suspend_route(key)
+        session_id = await self._session_of(key)
         if session_id is None:
             return False
-        pointed = await self._services.store.route_target(key)
+        await self._services.store.write(SuspendSession(session_id=session_id))
+        pointed = await self._services.store.read(GetRouteTarget(key=key))
         for row in self._lanes.take_waiting(session_id, key):
             self.admit(row, known=None, route_target=pointed)
         self._services.feeds.session_changed(session_id)

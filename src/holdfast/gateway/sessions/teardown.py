@@ -9,6 +9,12 @@ from typing import Protocol, runtime_checkable
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.people.audit import GATEWAY_ACTOR, AuditEntry, AuditKind
+from holdfast.core.ports.store_commands import DeleteSession, EndSession
+from holdfast.core.ports.store_queries import (
+    ListSessionInboxIds,
+    ListSubagentsBelow,
+    ListSupersededTurns,
+)
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.gateway.agents.cache import AgentCache
 from holdfast.gateway.commands.reply import commit_effect
@@ -127,7 +133,7 @@ async def delete_session(
     and the disk: nothing of it can be read from our files."""
     # First: while it runs it may start more subagents.
     await stop_session(services, lanes, session_id, by=by)
-    for subagent in reversed(await services.store.subagents_below(session_id)):
+    for subagent in reversed(await services.store.read(ListSubagentsBelow(session_id=session_id))):
         await _delete_one_session(services, lanes, teardown, subagent.session_id, by=by)
     await _delete_one_session(services, lanes, teardown, session_id, by=by)
     await services.store.erase_deleted()
@@ -138,16 +144,16 @@ async def _delete_one_session(
 ) -> None:
     """The session ends first, so that new messages open another one. Its rows go last, so that a
     deletion that was interrupted can be repeated."""
-    await services.store.end_session(session_id, at=services.clock.now())
+    await services.store.write(EndSession(session_id=session_id, at=services.clock.now()))
     while (lane := lanes.get(session_id)) is not None:
         await stop_session(services, lanes, session_id, by=by)
         if lane.task is not None:
             await asyncio.wait([lane.task])
     await teardown.forget(session_id)
-    inbox_ids = await services.store.session_inbox_ids(session_id)
+    inbox_ids = await services.store.read(ListSessionInboxIds(session_id=session_id))
     kind, at = AuditKind.SESSION_DELETED, services.clock.now()
     act = AuditEntry(kind=kind, actor=by, at=at, session_id=session_id, subject=session_id)
-    await services.store.audited(act).delete_session(session_id, inbox_ids=inbox_ids)
+    await services.store.write(DeleteSession(session_id=session_id, inbox_ids=inbox_ids), audit=act)
     await services.store.unindex_session(session_id)
     services.feeds.session_deleted(session_id)
 
@@ -178,8 +184,13 @@ class ForceStop:
         this_turn = lane.open_turn_id if lane is not None else None
 
         async def check() -> bool:
-            stopped = await self._services.store.turns_superseded_between(
-                session_id, reason=STOPPED_BY_USER, since=at - REPEAT_WINDOW, until=at
+            stopped = await self._services.store.read(
+                ListSupersededTurns(
+                    session_id=session_id,
+                    reason=STOPPED_BY_USER,
+                    since=at - REPEAT_WINDOW,
+                    until=at,
+                )
             )
             if set(stopped) - {this_turn} or not await self._has_unwound(agent):
                 return await self._suspend_and_log(session_id)

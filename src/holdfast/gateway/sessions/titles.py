@@ -8,6 +8,7 @@ from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.transcript import AssistantMessage, Message, UserMessage
 from holdfast.core.ports.store import StoreWriter
+from holdfast.core.ports.store_commands import AddAuxiliaryUsage, ReplaceSessionTitle
 from holdfast.core.sessions.session import initial_title, truncate_title
 from holdfast.core.turns.model import AuxiliaryFailed, AuxiliaryTask, Completed, ModelRequest
 from holdfast.gateway.live.feeds import SessionFeeds
@@ -63,13 +64,17 @@ class SessionTitles:
             completed = await self._auxiliary.ask(
                 AuxiliaryTask.TITLE, request, session_id=session_id
             )
-            await self._writes.add_auxiliary_usage(
-                session_id, task=AuxiliaryTask.TITLE, usage=completed.usage
+            await self._writes.write(
+                AddAuxiliaryUsage(
+                    session_id=session_id, task=AuxiliaryTask.TITLE, usage=completed.usage
+                )
             )
             if title := self._clean_title(completed):
                 # Not over a title that its owner gave it meanwhile.
                 words = initial_title(messages)
-                await self._writes.replace_session_title(session_id, title, expected=words)
+                await self._writes.write(
+                    ReplaceSessionTitle(session_id=session_id, title=title, expected=words)
+                )
                 self._feeds.session_changed(session_id)
         except (AuxiliaryFailed, StoreError) as error:
             log.info(

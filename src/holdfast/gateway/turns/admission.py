@@ -20,6 +20,7 @@ from holdfast.core.messages.admission import (
 )
 from holdfast.core.messages.inbox import BusyMode, InboxRow
 from holdfast.core.ports.capabilities import Capabilities
+from holdfast.core.ports.store_commands import RecordBusyDecision
 from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.outbound.delivery import reply_address
 from holdfast.gateway.services import Services
@@ -107,8 +108,8 @@ def _with_decision(
     """The row with its decision, which is being written; an earlier decision stays."""
     if row.decision is not None:
         return row
-    writing = services.store.record_busy_decision(
-        row.id, session_id=session_id, decision=decision.mode
+    writing = services.store.write(
+        RecordBusyDecision(inbox_id=row.id, session_id=session_id, decision=decision.mode)
     )
     asyncio.ensure_future(writing).add_done_callback(_log_failed_decision)
     return msgspec.structs.replace(row, decision=decision.mode)

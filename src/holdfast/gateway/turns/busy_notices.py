@@ -10,6 +10,7 @@ from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.outbox import NewDelivery
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import StoreWriter
+from holdfast.core.ports.store_commands import AddDeliveries
 from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.outbound.delivery import DeliveryFactory, reply_address
 from holdfast.gateway.outbound.post_commit import PostCommitPublisher
@@ -50,7 +51,9 @@ class BusyNotices:
         notice = self._delivery_factory.notice(
             row, text, session_id=agent.session_id, turn_id=turn_id, expires_at=now + _EXPIRES_AFTER
         )
-        writing = asyncio.ensure_future(self._writes.add_deliveries((notice,), at=now))
+        writing = asyncio.ensure_future(
+            self._writes.write(AddDeliveries(deliveries=(notice,), at=now))
+        )
         writing.add_done_callback(lambda done: self._on_written(notice, done))
 
     def _gets_notice(self, row: InboxRow) -> bool:

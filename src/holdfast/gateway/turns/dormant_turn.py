@@ -8,6 +8,7 @@ from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.messages.admission import RunningTurn, admit
 from holdfast.core.messages.inbox import BusyMode, InboxEnd, InboxRow
 from holdfast.core.messages.outbox import NewDelivery
+from holdfast.core.ports.store_queries import GetTranscript
 from holdfast.core.turns.model import FallbackUsed
 from holdfast.core.turns.stop import LeftTurn, TurnExitReason
 from holdfast.core.turns.turn import EndTurn, OpenTurn
@@ -101,7 +102,7 @@ class DormantTurn:
         """End it without an agent: as stopped, or as failed for this reason. What is returned
         writes that; raises `StoreError` where nothing could be decided yet."""
         services = self._services
-        records = await services.store.transcript(self.session_id)
+        records = await services.store.read(GetTranscript(session_id=self.session_id))
         messages, at = [record.message for record in records], services.clock.now()
         if self.stopped:
             self._end = end_stopped_dormant(

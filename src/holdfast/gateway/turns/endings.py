@@ -17,6 +17,7 @@ from holdfast.core.ids import InboxId
 from holdfast.core.messages.inbox import OPEN_STATES, InboxEnd, InboxRow, InboxState
 from holdfast.core.messages.outbox import NewDelivery
 from holdfast.core.messages.transcript import Message
+from holdfast.core.ports.store_queries import GetInboxRow
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.turns.model import Completed
 from holdfast.core.turns.stop import TurnExitReason
@@ -272,7 +273,7 @@ async def write_end(services: Services, decided: EndTurn) -> None:
             services.feeds.session_committed(end.session_id)
             services.publisher.turn_ended(end)
 
-    writing = asyncio.ensure_future(services.store.end_turn(end))
+    writing = asyncio.ensure_future(services.store.write(end))
     writing.add_done_callback(announce)
     await asyncio.shield(writing)
 
@@ -284,7 +285,7 @@ async def write_unbegun_ends(services: Services, effect: CommandEffect) -> None:
         if succeeded(done):
             services.publisher.messages_ended(effect.inbox_ends, effect.deliveries)
 
-    writing = asyncio.ensure_future(services.store.apply_command(effect))
+    writing = asyncio.ensure_future(services.store.write(effect))
     writing.add_done_callback(announce)
     await asyncio.shield(writing)
 
@@ -318,7 +319,7 @@ def _due_deliveries(
 async def _still_open(services: Services, ends: Sequence[InboxEnd]) -> tuple[InboxEnd, ...]:
     """The ends whose messages are still open: /new may have ended waiting ones since. The store
     refuses to end a message twice, however often it is retried."""
-    rows = [await services.store.inbox_row(end.inbox_id) for end in ends]
+    rows = [await services.store.read(GetInboxRow(inbox_id=end.inbox_id)) for end in ends]
     return tuple(
         end
         for end, row in zip(ends, rows, strict=True)

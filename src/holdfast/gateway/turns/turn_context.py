@@ -22,6 +22,7 @@ from holdfast.core.messages.transcript import (
     UserMessage,
 )
 from holdfast.core.ports.sandbox import Sandbox
+from holdfast.core.ports.store_commands import AddAuxiliaryUsage
 from holdfast.core.turns.model import AuxiliaryTask, Completed, FallbackUsed
 from holdfast.core.turns.subagent import Delegation
 from holdfast.core.turns.tool import ToolOutput
@@ -179,8 +180,8 @@ class TurnContext:
 
     def add_auxiliary_usage(self, task: AuxiliaryTask, usage: Usage) -> None:
         if usage != NO_USAGE:
-            counting = self._services.store.add_auxiliary_usage(
-                self.session_id, task=task, usage=usage
+            counting = self._services.store.write(
+                AddAuxiliaryUsage(session_id=self.session_id, task=task, usage=usage)
             )
             done = asyncio.ensure_future(counting)
             done.add_done_callback(lambda done: done.cancelled() or done.exception())

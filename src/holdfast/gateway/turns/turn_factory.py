@@ -9,6 +9,7 @@ from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.outbox import NewDelivery
 from holdfast.core.messages.transcript import Message, NoteMessage, ToolMessage
 from holdfast.core.people.audit import requesters_of
+from holdfast.core.ports.store_commands import ContinueTurn, ResumeTurn, SavePrompt
 from holdfast.core.sessions.reset import SessionReset
 from holdfast.core.turns.turn import BeginTurn
 from holdfast.gateway.approvals.pending import PendingApprovals
@@ -160,15 +161,24 @@ class TurnFactory:
         to be made a third time."""
         if agent.prompt_saved:
             return
-        await self._services.store.save_prompt(
-            self._session_id, prompt=agent.prompt, fingerprint=agent.prompt_fingerprint
+        await self._services.store.write(
+            SavePrompt(
+                session_id=self._session_id,
+                prompt=agent.prompt,
+                fingerprint=agent.prompt_fingerprint,
+            )
         )
         agent.prompt_saved = True
 
     async def _write_interruption_note(self, turn: Turn, note: NoteMessage) -> None:
         services = self._services
-        durable = services.store.resume_turn(
-            turn.turn_id, session_id=self._session_id, note=note, at=services.clock.now()
+        durable = services.store.write(
+            ResumeTurn(
+                turn_id=turn.turn_id,
+                session_id=self._session_id,
+                note=note,
+                at=services.clock.now(),
+            )
         )
         turn.agent.append(note)
         await durable
@@ -177,7 +187,9 @@ class TurnFactory:
     async def _write_continued(self, turn: Turn) -> None:
         """Awaited: were its next cut taken for the parking before it, nobody would count it."""
         at = self._services.clock.now()
-        await self._services.store.continue_turn(turn.turn_id, session_id=self._session_id, at=at)
+        await self._services.store.write(
+            ContinueTurn(turn_id=turn.turn_id, session_id=self._session_id, at=at)
+        )
 
 
 def _first_messages(

@@ -14,6 +14,16 @@ from holdfast.core.messages.transcript import (
     ToolMessage,
     UserMessage,
 )
+from holdfast.core.ports.command import Command
+from holdfast.core.ports.store_commands import (
+    LeaveTurn,
+    RecordCallResult,
+    RecordCallsStarted,
+    RecordCompaction,
+    RecordNote,
+    RecordReply,
+    RecordSteer,
+)
 from holdfast.core.turns.stop import LeftTurn, TurnExitReason
 from holdfast.core.turns.turn import BeginTurn, EndTurn, OpenTurn, Usage
 from holdfast.gateway.durable_writes import succeeded, wait_uncancelled
@@ -31,7 +41,16 @@ def write_exit(services: Services, left: LeftTurn) -> asyncio.Future[None]:
         if left.exit_reason is TurnExitReason.PARKED
         else CrashPoint.TURN_MARKED
     )
-    durable = asyncio.ensure_future(services.store.leave_turn(left, at=services.clock.now()))
+    durable = asyncio.ensure_future(
+        services.store.write(
+            LeaveTurn(
+                session_id=left.session_id,
+                turn_id=TurnId(left.turn_id),
+                exit_reason=left.exit_reason,
+                at=services.clock.now(),
+            )
+        )
+    )
     durable.add_done_callback(lambda done: services.crash(point) if succeeded(done) else None)
     return durable
 
@@ -85,7 +104,7 @@ class TurnLog:
         Writes keep their order, so nothing of the turn is durable before its beginning is.
         """
         self.started_at = begin.at
-        write = self._services.store.begin_turn(begin)
+        write = self._services.store.write(begin)
         self._begin_write = self._write(write, on_done=lambda done: self._on_begun(begin, done))
         for message in begin.messages:
             self._agent.append(message)
@@ -101,23 +120,25 @@ class TurnLog:
         return True
 
     def record_reply(self, message: AssistantMessage, usage: Usage) -> Awaitable[None]:
-        return self._record_message(self._services.store.record_reply, message, usage, replies=1)
+        return self._record_message(RecordReply, message, usage, replies=1)
 
     def record_note(self, message: NoteMessage, usage: Usage) -> Awaitable[None]:
-        return self._record_message(self._services.store.record_note, message, usage)
+        return self._record_message(RecordNote, message, usage)
 
     def record_compaction(self, message: CompactionMessage, usage: Usage) -> Awaitable[None]:
-        return self._record_message(self._services.store.record_compaction, message, usage)
+        return self._record_message(RecordCompaction, message, usage)
 
     def record_steer(self, inbox_id: InboxId, message: UserMessage) -> asyncio.Future[None]:
         self.check_open()
         return self._write(
-            self._services.store.record_steer(
-                self.turn_id,
-                session_id=self.session_id,
-                inbox_id=inbox_id,
-                message=message,
-                at=self._services.clock.now(),
+            self._services.store.write(
+                RecordSteer(
+                    turn_id=self.turn_id,
+                    session_id=self.session_id,
+                    inbox_id=inbox_id,
+                    message=message,
+                    at=self._services.clock.now(),
+                )
             )
         )
 
@@ -127,12 +148,14 @@ class TurnLog:
         self.check_open()
         self.started_calls.update(call_ids)
         started = asyncio.ensure_future(
-            self._services.store.record_started(
-                self.turn_id,
-                session_id=self.session_id,
-                call_ids=call_ids,
-                allowed=allowed_by,
-                at=self._services.clock.now(),
+            self._services.store.write(
+                RecordCallsStarted(
+                    turn_id=self.turn_id,
+                    session_id=self.session_id,
+                    call_ids=call_ids,
+                    allowed=allowed_by,
+                    at=self._services.clock.now(),
+                )
             )
         )
         started.add_done_callback(lambda done: self._on_started(call_ids, done))
@@ -142,11 +165,13 @@ class TurnLog:
         self.check_open()
         self.started_calls.discard(message.call_id)
         return self._write(
-            self._services.store.record_finished(
-                self.turn_id,
-                session_id=self.session_id,
-                message=message,
-                at=self._services.clock.now(),
+            self._services.store.write(
+                RecordCallResult(
+                    turn_id=self.turn_id,
+                    session_id=self.session_id,
+                    message=message,
+                    at=self._services.clock.now(),
+                )
             ),
             lambda: self.started_calls.add(message.call_id),  # as far as the log knows, it runs
         )
@@ -195,11 +220,11 @@ class TurnLog:
                 if then is not None:
                     then(end)
 
-        return self._write(self._services.store.end_turn(end), on_done=announce)
+        return self._write(self._services.store.write(end), on_done=announce)
 
     def _record_message(
         self,
-        record: Callable[..., Awaitable[None]],
+        record: Callable[..., Command[None]],
         message: AssistantMessage | NoteMessage | CompactionMessage,
         usage: Usage,
         *,
@@ -215,10 +240,10 @@ class TurnLog:
 
         self.usage, self.replies = self.usage + usage, self.replies + replies
         at = self._services.clock.now()
-        write = record(
-            self.turn_id, session_id=self.session_id, message=message, usage=usage, at=at
+        command = record(
+            turn_id=self.turn_id, session_id=self.session_id, message=message, usage=usage, at=at
         )
-        return self._write(write, undo)
+        return self._write(self._services.store.write(command), undo)
 
     def _write(
         self,

@@ -20,6 +20,7 @@ from holdfast.core.messages.source import Attachment
 from holdfast.core.messages.transcript import Message
 from holdfast.core.ports.platform import Intake
 from holdfast.core.ports.store import StoreReader
+from holdfast.core.ports.store_queries import GetInboxRow, GetTranscript
 from holdfast.core.turns.turn import Usage
 from holdfast.platforms.api.http import OpenAiError, RetryAdvice, bad_request, store_unavailable
 from holdfast.platforms.api.requests import (
@@ -108,7 +109,7 @@ class RequestProcessor:
             yield b"".join(answer_format.on_error(store_unavailable(error)))
 
     async def find_row(self, response: str) -> InboxRow:
-        row = await self._reads.inbox_row(parse_response_id(response))
+        row = await self._reads.read(GetInboxRow(inbox_id=parse_response_id(response)))
         if row is None or row.inbound.source.platform != self._platform:
             raise response_not_found(response)
         return row
@@ -127,7 +128,7 @@ class RequestProcessor:
             )
         if row.session_id is None or row.turn_id is None:
             return ()  # a command: the gateway answered, and no conversation
-        records = await self._reads.transcript(row.session_id)
+        records = await self._reads.read(GetTranscript(session_id=row.session_id))
         last = max((r.seq for r in records if r.turn_id == row.turn_id), default=0)
         return tuple(record.message for record in records if record.seq <= last)
 

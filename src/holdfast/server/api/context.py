@@ -14,6 +14,7 @@ from holdfast.core.ops.status import GatewaySnapshot, StatusReport
 from holdfast.core.ports.runtime import Clock, IdFactory, Lifecycle
 from holdfast.core.ports.sandbox import Sandbox
 from holdfast.core.ports.store import Store, StoreReader
+from holdfast.core.ports.store_queries import GetSession
 from holdfast.core.sessions.session import ProcessRow, SessionRow
 from holdfast.core.turns.turn import LaneState
 from holdfast.gateway.app import Gateway
@@ -76,7 +77,7 @@ class SharedReads:
     async def session(self, session_id: SessionId) -> SessionRow | None:
         reading = self._pending.get(session_id)
         if reading is None:
-            reading = asyncio.ensure_future(self._reads.session(session_id))
+            reading = asyncio.ensure_future(self._reads.read(GetSession(session_id=session_id)))
             self._pending[session_id] = reading
             asyncio.get_running_loop().call_soon(self._pending.pop, session_id)
         return await asyncio.shield(reading)
@@ -129,7 +130,7 @@ class ApiContext(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     async def find_session(self, session_id: str) -> SessionRow:
-        row = await self.store.session(SessionId(session_id))
+        row = await self.store.read(GetSession(session_id=SessionId(session_id)))
         if row is None:
             raise no_session(session_id)
         return row

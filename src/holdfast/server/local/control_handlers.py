@@ -18,6 +18,7 @@ from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import ASKED, GATEWAY_ACTOR, REFUSED, AuditEntry, AuditKind
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import StoreWriter
+from holdfast.core.ports.store_commands import RecordAudit
 from holdfast.gateway.accounts.accounts import Accounts, NotPausable
 from holdfast.gateway.inbound.pairing import PairingDecision, PairingRefused, PairingService
 from holdfast.server.api.views.gateway import account_list, account_view
@@ -169,8 +170,10 @@ class ViewerTokenHandlers:
 
     async def _audit(self, kind: AuditKind, name: str, outcome: str) -> None:
         at = self._clock.now()
-        await self._writes.record_audit(
-            AuditEntry(kind=kind, actor=OPERATOR, at=at, subject=name, outcome=outcome)
+        await self._writes.write(
+            RecordAudit(
+                entry=AuditEntry(kind=kind, actor=OPERATOR, at=at, subject=name, outcome=outcome)
+            )
         )
 
 
@@ -274,9 +277,8 @@ async def _config_response(result: Awaitable[object]) -> web.Response:
 _PROGRESS_INTERVAL = 0.3  # seconds
 
 
-class CopyableStore(Protocol):
+class CopyableStore(StoreWriter, Protocol):
     async def copy_to(self, path: Path, *, progress: Callable[[CopyProgress], None]) -> None: ...
-    def record_audit(self, entry: AuditEntry) -> Awaitable[None]: ...
 
 
 class BackupCopyParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -339,7 +341,9 @@ class BackupCopyHandlers:
         """Before the copy is made, so that the copy contains the row."""
         actor = GATEWAY_ACTOR if params.due else OPERATOR
         kind, at = AuditKind.BACKUP_MADE, self._clock.now()
-        await self._store.record_audit(AuditEntry(kind=kind, actor=actor, at=at, outcome=ASKED))
+        await self._store.write(
+            RecordAudit(entry=AuditEntry(kind=kind, actor=actor, at=at, outcome=ASKED))
+        )
 
     async def _progress_lines(self, to: Path) -> AsyncGenerator[Any, None]:
         """Closing this generator cancels the copy."""

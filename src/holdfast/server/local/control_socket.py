@@ -15,6 +15,7 @@ from holdfast.core.ids import SessionId
 from holdfast.core.ops.status import GatewaySnapshot
 from holdfast.core.ports.runtime import Clock, Lifecycle
 from holdfast.core.ports.store import StoreReader
+from holdfast.core.ports.store_queries import GetSession, GetTranscript, GetTurn, ListSessions
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.server.api.views.gateway import RestartMode, RestartParams, StopParams
 from holdfast.server.auth.viewers import ViewerTokenError
@@ -199,18 +200,18 @@ class ControlSocket:
     async def _sessions(self, request: web.Request) -> web.Response:
         limit = _int_query(request, "limit", 50)
         offset = _int_query(request, "offset", 0)
-        rows = await self._reads.sessions(limit=min(limit, _MAX_LIMIT), offset=offset)
+        rows = await self._reads.read(ListSessions(limit=min(limit, _MAX_LIMIT), offset=offset))
         return json_response({"sessions": rows})
 
     async def _session(self, request: web.Request) -> web.Response:
         session_id = SessionId(request.match_info["id"])
-        row = await self._reads.session(session_id)
+        row = await self._reads.read(GetSession(session_id=session_id))
         if row is None:
             text = f"there is no session {session_id!r}; `holdfast sessions list` has them all"
             return json_response({"error": text}, status=404)
-        records = await self._reads.transcript(session_id)
+        records = await self._reads.read(GetTranscript(session_id=session_id))
         turns = dict.fromkeys(record.turn_id for record in records if record.turn_id)
-        rows = [await self._reads.turn(turn_id) for turn_id in turns]
+        rows = [await self._reads.read(GetTurn(turn_id=turn_id)) for turn_id in turns]
         return json_response({"session": row, "transcript": records, "turns": rows})
 
 

@@ -10,6 +10,7 @@ from holdfast.core.messages.inbox import InboxState
 from holdfast.core.ops.status import GatewaySnapshot
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import StoreReader
+from holdfast.core.ports.store_queries import CountInbox, ListLastStops, ListOpenMessages
 from holdfast.core.turns.stop import StopOrder
 
 RUNNING = "running"
@@ -81,8 +82,8 @@ class GatewayStatus:
         """The same with fresh values from the store; with the last ones if it cannot be read."""
         if self._reads is not None:
             counts, stops, orphaned = await asyncio.gather(
-                _none_if_store_closed(self._reads.inbox_counts()),
-                _none_if_store_closed(self._reads.last_stops(limit=_STOPS_SHOWN)),
+                _none_if_store_closed(self._reads.read(CountInbox())),
+                _none_if_store_closed(self._reads.read(ListLastStops(limit=_STOPS_SHOWN))),
                 _none_if_store_closed(self._count_orphaned(self._reads)),
             )
             if counts is not None:
@@ -100,7 +101,7 @@ class GatewayStatus:
         # Read before the store: a message leaves `owned` after its end was committed, so one that
         # is not in `owned` now and has ended is not open in the store either.
         owned = self._owned()
-        found = await reads.open_messages(before=self._clock.now() - _ORPHANED_AFTER)
+        found = await reads.read(ListOpenMessages(before=self._clock.now() - _ORPHANED_AFTER))
         lost = [at for inbox_id, at in found.items() if inbox_id not in owned]
         return {"orphaned": len(lost), "orphaned_since": min(lost, default=None)}
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -12,6 +12,9 @@ from holdfast.core.errors import StoreError
 from holdfast.core.ops.stats import MINUTE_SECONDS, NO_DURATIONS, MinuteStats, sum_usage
 from holdfast.core.ops.status import AgentCacheStatus, HourStats
 from holdfast.core.ports.runtime import Clock
+from holdfast.core.ports.store import StoreReader, StoreWriter
+from holdfast.core.ports.store_commands import AddMinuteStats
+from holdfast.core.ports.store_queries import ListMinuteStats
 from holdfast.core.turns.pricing import Prices, total_cost
 from holdfast.core.turns.turn import NO_USAGE
 from holdfast.gateway.live.counters import Counters
@@ -22,11 +25,8 @@ log = logging.getLogger(__name__)
 DAY = 24 * 60 * MINUTE_SECONDS
 
 
-class MinuteStatsStore(Protocol):
-    """The part of the store that is usage here."""
-
-    def add_minute_stats(self, stats: MinuteStats, *, since: int) -> Awaitable[None]: ...
-    async def minute_stats(self, *, since: int) -> list[MinuteStats]: ...
+class MinuteStatsStore(StoreWriter, StoreReader, Protocol):
+    """The part of the store that is used here."""
 
 
 class MinuteHistory:
@@ -62,7 +62,7 @@ class MinuteHistory:
         """Load the minutes that earlier processes saved, and start the timer."""
         since = self._minute_start - DAY
         try:
-            self._closed.extend(await self._store.minute_stats(since=since))
+            self._closed.extend(await self._store.read(ListMinuteStats(since=since)))
         except StoreError as error:
             log.warning(
                 "Could not load chart history, charts start empty: %s",
@@ -106,7 +106,7 @@ class MinuteHistory:
 
     def _save(self, stats: MinuteStats) -> None:
         saving = asyncio.ensure_future(
-            self._store.add_minute_stats(stats, since=self._minute_start - DAY)
+            self._store.write(AddMinuteStats(stats=stats, since=self._minute_start - DAY))
         )
         self._saving.add(saving)
         saving.add_done_callback(self._on_saved)

@@ -1,7 +1,6 @@
 """The store on SQLite: one file, one writer thread with group commit, one reader thread.
 
-Writes go through `store_writer` to the writer thread, reads through `store_reader` to a reader
-thread.
+`command_handlers.py` and `query_handlers.py` say which function carries out what.
 """
 
 import asyncio
@@ -10,24 +9,26 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 from holdfast.core.crash_points import CrashHook, no_crash
-from holdfast.core.ids import InboxId, SessionId
+from holdfast.core.ids import SessionId
 from holdfast.core.ops.backup import CopyProgress
 from holdfast.core.ops.status import StoreStatus
-from holdfast.core.people.audit import AuditFilter, AuditRow
-from holdfast.core.sessions.reset import ExpiringSession, ExpiryRule
-from holdfast.core.sessions.search import SearchIndexStatus, SearchMatch, SearchQuery
+from holdfast.core.ports import store_queries as q
+from holdfast.core.ports.command import Query
+from holdfast.core.sessions.search import SearchIndexStatus, SearchQuery
 from holdfast.store.search.index import SearchIndex
 from holdfast.store.sqlite.change_tracking import SessionChangeTracker
+from holdfast.store.sqlite.command_handlers import SqliteStoreWriter
 from holdfast.store.sqlite.connection import Redact, no_redaction
 from holdfast.store.sqlite.file_check import SEARCH_FILE, quick_check
+from holdfast.store.sqlite.query_handlers import QUERY_HANDLERS, SqliteStoreReader
 from holdfast.store.sqlite.reader import ReaderThread
 from holdfast.store.sqlite.reads import audit as audit_reads
-from holdfast.store.sqlite.reads import inbox, sessions
-from holdfast.store.sqlite.store_reader import SqliteStoreReader
-from holdfast.store.sqlite.store_writer import SqliteStoreWriter
 from holdfast.store.sqlite.writer import WriterThread
+
+R = TypeVar("R")
 
 
 class SqliteStore(SqliteStoreWriter, SqliteStoreReader):
@@ -57,6 +58,11 @@ class SqliteStore(SqliteStoreWriter, SqliteStoreReader):
         self._reader = ReaderThread(path, vfs=vfs, on_damage=self._writer.refuse_writes)
         SqliteStoreWriter.__init__(self, self._writer)
         SqliteStoreReader.__init__(self, self._reader)
+        self._long_reads |= {
+            SearchQuery: self._index.search,
+            q.GetSearchStatus: lambda _: self._index.state(),
+            q.CheckIntegrity: lambda _: self._check(),
+        }
         self._open_parts = AsyncExitStack()
 
     async def __aenter__(self) -> "SqliteStore":
@@ -79,11 +85,13 @@ class SqliteStore(SqliteStoreWriter, SqliteStoreReader):
         """Statistics of the writer; may be read from any thread."""
         return self._writer.status
 
-    async def search(self, query: SearchQuery) -> list[SearchMatch]:
-        return await self._index.search(query)
-
-    async def search_state(self) -> SearchIndexStatus:
-        return await self._index.state()
+    async def read(self, query: Query[R]) -> R:
+        if not _reads_whole_table(query):
+            return await super().read(query)
+        handler = QUERY_HANDLERS[type(query)]
+        async with self._separate_reader() as reader:
+            found: R = await reader.read(lambda cursor: handler(cursor, query))
+            return found
 
     async def rebuild_search_index(self) -> SearchIndexStatus:
         return await self._index.rebuild()
@@ -94,19 +102,7 @@ class SqliteStore(SqliteStoreWriter, SqliteStoreReader):
     async def erase_deleted(self) -> None:
         await self._writer.truncate_wal()
 
-    async def expiring_sessions(
-        self, *, expires_at: ExpiryRule, limit: int
-    ) -> list[ExpiringSession]:
-        async with self._separate_reader() as reader:
-            return await reader.read(
-                partial(sessions.expiring_sessions, deadline=expires_at, limit=limit)
-            )
-
-    async def session_inbox_ids(self, session_id: SessionId) -> list[InboxId]:
-        async with self._separate_reader() as reader:
-            return await reader.read(partial(inbox.session_inbox_ids, session_id=session_id))
-
-    async def check(self) -> list[str]:
+    async def _check(self) -> list[str]:
         """The problems that SQLite's `quick_check` finds in the file. If there are any, the store
         refuses all writes from now on.
 
@@ -121,12 +117,6 @@ class SqliteStore(SqliteStoreWriter, SqliteStoreReader):
         if problems:
             self._writer.refuse_writes(problems[0])
         return problems
-
-    async def audit(self, where: AuditFilter, *, limit: int) -> list[AuditRow]:
-        if not audit_reads.needs_full_scan(where):
-            return await super().audit(where, limit=limit)
-        async with self._separate_reader() as reader:
-            return await reader.read(partial(audit_reads.list_rows, where=where, limit=limit))
 
     def set_redaction(self, redact: Redact) -> None:
         """Texts of audit rows pass `redact` from now on. The writer thread calls it."""
@@ -160,3 +150,10 @@ class SqliteStore(SqliteStoreWriter, SqliteStoreReader):
     def _separate_reader(self) -> ReaderThread:
         """A connection of its own for long reads, so that no other read waits for them."""
         return ReaderThread(self._path, vfs=self._vfs, on_damage=self._writer.refuse_writes)
+
+
+def _reads_whole_table(query: Query[Any]) -> bool:
+    """Whether it takes long in a large store."""
+    if isinstance(query, q.ListAudit):
+        return audit_reads.needs_full_scan(query.where)
+    return isinstance(query, q.ListExpiringSessions | q.ListSessionInboxIds)

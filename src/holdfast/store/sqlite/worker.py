@@ -9,6 +9,9 @@ from typing import Any
 import apsw
 import msgspec
 
+from holdfast.core.ports.command import Command
+from holdfast.store.events import CommandEvents
+
 Work = Callable[[apsw.Cursor], Any]
 
 
@@ -18,8 +21,26 @@ class StoreRequest(msgspec.Struct):
 
     future: asyncio.Future[Any]
     work: Work
+    command: Command[Any] | None = None  # of a write
+    events: CommandEvents | None = None  # told about the command once it has ended
     result: Any = None
     error: Exception | None = None
+
+    def settle(self) -> None:
+        """Resolve the future and publish the command. On the event loop: subscribers run before the
+        code that awaits the future resumes."""
+        future, events = self.future, self.events
+        if self.error is None:
+            if not future.done():  # else its caller was cancelled, which does not affect the work
+                future.set_result(self.result)
+            if events is not None and self.command is not None:
+                events.publish_committed(self.command, self.result)
+            return
+        if not future.done():
+            future.set_exception(self.error)
+        if events is not None and self.command is not None:
+            future.cancelled() or future.exception()  # published: a caller need not wait for it
+            events.publish_failed(self.command, self.error)
 
 
 class NonTransactionalRequest(StoreRequest):
@@ -37,12 +58,7 @@ def resolve_requests(loop: asyncio.AbstractEventLoop, requests: Iterable[StoreRe
 
 def _set_results(requests: Iterable[StoreRequest]) -> None:
     for request in requests:
-        if request.future.done():
-            continue  # its caller was cancelled, which does not affect the work
-        if request.error is None:
-            request.future.set_result(request.result)
-        else:
-            request.future.set_exception(request.error)
+        request.settle()
 
 
 class StoreThread:

@@ -15,6 +15,8 @@ import apsw
 from holdfast.core.crash_points import CrashHook, CrashPoint
 from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.ops.status import StoreStatus
+from holdfast.core.ports.command import Command
+from holdfast.store.events import CommandEvents
 from holdfast.store.sqlite import errors
 from holdfast.store.sqlite.change_tracking import AuditGrowthTracker, SessionChangeTracker
 from holdfast.store.sqlite.checkpoint import WalCheckpointer, truncate_wal
@@ -101,6 +103,7 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
         self._session_changes = session_changes
         self.redact = redact  # applied to the texts of audit rows
         self.audit_growth = AuditGrowthTracker()
+        self.events = CommandEvents()
         self._queue: SimpleQueue[StoreRequest | None] = SimpleQueue()
         self._thread = StoreThread("store-writer", self._work)
         self._loop: asyncio.AbstractEventLoop | None = None  # None: closed
@@ -127,11 +130,14 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
     def status(self) -> StoreStatus:
         return self._statistics.status(waiting=self._queue.qsize())
 
-    def submit(self, work: Callable[[apsw.Cursor], T]) -> asyncio.Future[T]:
+    def submit(
+        self, work: Callable[[apsw.Cursor], T], command: Command[T] | None = None
+    ) -> asyncio.Future[T]:
+        """`command`: what the work does, which is published once it has ended."""
         if self._loop is None or self._thread.ended:
             raise StoreError(f"{self._path} is closed: nothing can be written to it now")
         future: asyncio.Future[T] = self._loop.create_future()
-        self._queue.put(StoreRequest(future, work))
+        self._queue.put(StoreRequest(future, work, command, self.events))
         return future
 
     def refuse_writes(self, found: str) -> None:

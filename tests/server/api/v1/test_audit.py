@@ -24,6 +24,7 @@ from holdfast.cli.common.offline import query_store
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import AuditEntry, AuditKind
 from holdfast.core.ports.store import Store
+from holdfast.core.ports.store_commands import RecordAudit
 from holdfast.server.api.router import ENDPOINTS
 from holdfast.server.local.control_client import ControlClient
 
@@ -254,7 +255,7 @@ def test_the_audit_command_reads_the_store_when_no_gateway_runs(tmp_path: Path) 
             name = f"p{number}"
             kind, facts = AuditKind.PROCESS_KILLED, {"command": "=sleep"}
             entry = AuditEntry(kind=kind, actor=OPERATOR, at=number, subject=name, facts=facts)
-            await store.record_audit(entry)
+            await store.write(RecordAudit(entry=entry))
 
     query_store(home, fill, purpose="a test")
     assert "p2" in run_audit(home, "--kind", "process", "--text", "SLEEP")

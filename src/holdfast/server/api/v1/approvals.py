@@ -13,6 +13,7 @@ from holdfast.core.people.approval import (
     ApprovalRule,
     ApprovalScope,
 )
+from holdfast.core.ports.store_queries import GetApproval, ListApprovalRules, ListApprovals
 from holdfast.gateway.approvals.service import ApprovalResponse, late_answer_text
 from holdfast.server.api.context import ApiContext
 from holdfast.server.api.endpoint import ApiCall, Endpoint, NoQuery
@@ -37,8 +38,8 @@ async def list_approvals(context: ApiContext, call: ApiCall[ApprovalsQuery, None
     """The newest first."""
     asked = call.query
     session_id = None if asked.session is None else SessionId(asked.session)
-    rows = await context.store.approvals(
-        limit=asked.limit, pending=asked.pending, session_id=session_id
+    rows = await context.store.read(
+        ListApprovals(limit=asked.limit, pending=asked.pending, session_id=session_id)
     )
     return context.respond([approval_view(row) for row in rows])
 
@@ -56,23 +57,25 @@ async def decide_approval(
     decided = await context.gateway.approvals.decide(approval_id, answer)
     if decided is not None:
         return context.respond(approval_view(decided))
-    known = context.gateway.approvals.find(approval_id) or await context.store.approval(approval_id)
+    known = context.gateway.approvals.find(approval_id) or await context.store.read(
+        GetApproval(approval_id=approval_id)
+    )
     if known is None:
         raise not_found(f"there is no approval {approval_id!r}; GET /api/v1/approvals lists them.")
     raise conflict(late_answer_text(known), code="already_decided")
 
 
 async def list_rules(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
-    rules = await context.store.approval_rules()
+    rules = await context.store.read(ListApprovalRules())
     return context.respond([_rule_view(rule) for rule in rules])
 
 
 async def revoke_rule(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
     rule_id = RuleId(call.path_param("id"))
-    if rule_id not in {rule.id for rule in await context.store.approval_rules()}:
+    if rule_id not in {rule.id for rule in await context.store.read(ListApprovalRules())}:
         raise not_found(f"there is no rule {rule_id!r}; GET /api/v1/approval-rules lists them.")
     decision = ApprovalDecision(revoked=(rule_id,), by=OPERATOR, at=context.clock.now())
-    await context.store.decide_approvals(decision)
+    await context.store.write(decision)
     return web.Response(status=204)
 
 

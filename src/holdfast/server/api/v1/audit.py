@@ -14,6 +14,8 @@ from holdfast.core.people.audit import (
     csv_header,
     format_csv_row,
 )
+from holdfast.core.ports.store_commands import RecordAudit
+from holdfast.core.ports.store_queries import ListAudit, VerifyAudit
 from holdfast.server.api.context import ApiContext
 from holdfast.server.api.endpoint import ApiCall, Endpoint, Media, NoQuery
 from holdfast.server.api.errors import bad_request
@@ -70,7 +72,7 @@ async def list_audit(context: ApiContext, call: ApiCall[AuditQuery, None]) -> we
     asked = call.query
     if asked.after is not None and asked.before is not None:
         raise bad_request("before and after are two directions; give one of them.", param="before")
-    rows = await context.store.audit(asked.as_filter, limit=asked.limit + 1)
+    rows = await context.store.read(ListAudit(where=asked.as_filter, limit=asked.limit + 1))
     views = [audit_view(row) for row in rows[: asked.limit]]
     return context.respond(AuditPage(rows=views, more=len(rows) > asked.limit))
 
@@ -93,7 +95,7 @@ async def export_audit(
     if not lines:
         await response.write(csv_header().encode())
     audit_filter = msgspec.structs.replace(asked.as_filter, before=end, after=asked.after or 0)
-    while rows := await context.store.audit(audit_filter, limit=_ROWS_PER_WRITE):
+    while rows := await context.store.read(ListAudit(where=audit_filter, limit=_ROWS_PER_WRITE)):
         audit_filter = msgspec.structs.replace(audit_filter, after=rows[-1].seq)
         await response.write(b"".join(_encode_row(context, row, jsonl=lines) for row in rows))
     await response.write_eof()
@@ -104,8 +106,10 @@ async def _record_export(context: ApiContext, asked: AuditExportQuery) -> int:
     """The seq of the row about the export, or `before` if that is earlier."""
     facts = {"format": asked.format}
     kind, at = AuditKind.AUDIT_EXPORTED, context.clock.now()
-    await context.store.record_audit(AuditEntry(kind=kind, actor=OPERATOR, at=at, facts=facts))
-    newest = await context.store.audit(AuditFilter(kind=kind), limit=1)
+    await context.store.write(
+        RecordAudit(entry=AuditEntry(kind=kind, actor=OPERATOR, at=at, facts=facts))
+    )
+    newest = await context.store.read(ListAudit(where=AuditFilter(kind=kind), limit=1))
     return min(newest[0].seq, asked.before or newest[0].seq)
 
 
@@ -117,7 +121,7 @@ def _encode_row(context: ApiContext, row: AuditRow, *, jsonl: bool) -> bytes:
 
 async def verify_audit(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
     """Reads every row."""
-    found = await context.store.verify_audit()
+    found = await context.store.read(VerifyAudit())
     return context.respond(audit_verification_view(found))
 
 

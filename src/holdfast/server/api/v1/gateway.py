@@ -10,6 +10,7 @@ from holdfast.core.commands import CommandSpec
 from holdfast.core.errors import RestartRefused, StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.ops.stats import MINUTE_SECONDS, DurationSum, MinuteStats, aggregate_minutes
+from holdfast.core.ports.store_queries import CheckIntegrity, GetSearchStatus, ListLastStops
 from holdfast.core.sessions import search as core_search
 from holdfast.core.turns.pricing import Prices, total_cost
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
@@ -95,7 +96,7 @@ async def search_transcripts(
     context: ApiContext, call: ApiCall[TranscriptSearchQuery, None]
 ) -> web.Response:
     asked = call.query
-    found = await context.store.search(
+    found = await context.store.read(
         core_search.SearchQuery(
             words=asked.q,
             limit=asked.limit,
@@ -124,9 +125,9 @@ async def rebuild_search(context: ApiContext, call: ApiCall[NoQuery, None]) -> w
 
 
 async def check_store(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
-    problems = await context.store.check()
+    problems = await context.store.read(CheckIntegrity())
     try:
-        state = await context.store.search_state()
+        state = await context.store.read(GetSearchStatus())
     except StoreError as error:
         nothing = SearchIndexView(messages=0, pending_sessions=0, bytes=0)
         return context.respond(
@@ -230,7 +231,9 @@ class RestartList(msgspec.Struct, frozen=True, kw_only=True):
 async def list_restarts(context: ApiContext, call: ApiCall[RestartsQuery, None]) -> web.Response:
     """`before` a deleted stop there are none: the oldest are deleted first."""
     asked = call.query
-    found = await context.store.last_stops(limit=asked.limit + 1, before=asked.before or None)
+    found = await context.store.read(
+        ListLastStops(limit=asked.limit + 1, before=asked.before or None)
+    )
     return context.respond(
         RestartList(restarts=found[: asked.limit], more=len(found) > asked.limit)
     )

@@ -19,6 +19,7 @@ from holdfast.core.jobs.schedule import InvalidSchedule
 from holdfast.core.messages.source import Source
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import AuditEntry, AuditKind
+from holdfast.core.ports.store_queries import GetJob, GetJobRun, ListJobRuns, ListJobs
 from holdfast.gateway.inbound.access import principal_of
 from holdfast.gateway.jobs.service import JobRequester, JobService
 from holdfast.server.api.context import ApiContext
@@ -48,7 +49,7 @@ class JobRunsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 async def list_jobs(context: ApiContext, call: ApiCall[JobsQuery, None]) -> web.Response:
     """Of all users, the oldest first."""
     asked = call.query
-    found = await context.store.jobs(limit=asked.limit + 1, offset=asked.offset)
+    found = await context.store.read(ListJobs(limit=asked.limit + 1, offset=asked.offset))
     busy, shown = frozenset(_job_service(context).running_jobs), found[: asked.limit]
     # In a thread: computing the next times of a thousand jobs takes long.
     views = await asyncio.to_thread(lambda: [job_view(j, running=j.id in busy) for j in shown])
@@ -108,7 +109,7 @@ async def run_job(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Resp
         )
     except JobRefused as error:
         raise conflict(str(error), code="already_running") from None
-    run = await context.store.job_run(run_id)
+    run = await context.store.read(GetJobRun(run_id=run_id))
     if run is None:
         raise not_found(f"job {job.id} was removed meanwhile.")
     return context.respond(run_view(run), status=202)
@@ -124,7 +125,7 @@ async def stop_job(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Res
 async def list_job_runs(context: ApiContext, call: ApiCall[JobRunsQuery, None]) -> web.Response:
     """The newest first."""
     job = await _find_job(context, call.path_param("id"))
-    runs = await context.store.runs(job.id, limit=call.query.limit)
+    runs = await context.store.read(ListJobRuns(job_id=job.id, limit=call.query.limit))
     return context.respond([run_view(run) for run in runs])
 
 
@@ -158,13 +159,13 @@ async def _commit(context: ApiContext, change: JobChange) -> None:
         subject=str(change.job_id),
         facts={"change": change.kind.value},
     )
-    await context.store.audited(act).change_job(change)
+    await context.store.write(change, audit=act)
     _job_service(context).on_changed()
 
 
 async def _find_job(context: ApiContext, name: str) -> Job:
     known = name.isascii() and name.isdigit() and len(name) <= 9
-    job = await context.store.job(JobId(int(name))) if known else None
+    job = await context.store.read(GetJob(job_id=JobId(int(name)))) if known else None
     if job is None:
         raise not_found(f"there is no job {name!r}; GET /api/v1/jobs lists them.")
     return job

@@ -14,6 +14,7 @@ from holdfast.core.people.memory import (
     NoteTopic,
     OwnerId,
 )
+from holdfast.core.ports.store_queries import ListNotebooks
 from holdfast.server.api.context import ApiContext
 from holdfast.server.api.endpoint import ApiCall, Endpoint, NoQuery
 from holdfast.server.api.errors import EndpointError, bad_request, not_found
@@ -47,7 +48,7 @@ async def list_notebooks(context: ApiContext, call: ApiCall[MemoryQuery, None]) 
     if asked.owner is not None:
         found = [await notes.notebook(OwnerId(asked.owner))]
     else:
-        found = await notes.store.notebooks(limit=asked.limit + 1, offset=asked.offset)
+        found = await notes.store.read(ListNotebooks(limit=asked.limit + 1, offset=asked.offset))
     views = [_view(notebook, notes) for notebook in found[: asked.limit]]
     return context.respond(NotebookList(notebooks=views, more=len(found) > asked.limit))
 

@@ -17,6 +17,7 @@ from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import Author, Source, is_shared, parse_route
 from holdfast.core.messages.transcript import Image, detect_image
 from holdfast.core.people.approval import OPERATOR
+from holdfast.core.ports.store_queries import GetInboxRow, GetLastSource
 from holdfast.core.sessions.session import SessionRow
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.documents.reader import render_documents
@@ -97,7 +98,7 @@ def _user_of(row: SessionRow, platform: str, account: str) -> str:
 async def _operator_source(gateway: Gateway, session_id: SessionId, plain: Source) -> Source:
     """The source of the last message there, which has the thread and the user. In a shared session
     the operator speaks for no user. Without a stored message it is the source of the route."""
-    known = await gateway.services.store.last_source(session_id)
+    known = await gateway.services.store.read(GetLastSource(session_id=session_id))
     if known is None:
         return plain
     source = msgspec.structs.replace(known, author=Author.OPERATOR, message_id=None)
@@ -278,7 +279,7 @@ def _parse_inbox_id(text: str) -> InboxId:
 
 
 async def _inbox_row(context: ApiContext, inbox_id: InboxId) -> InboxRow:
-    row = await context.store.inbox_row(inbox_id)
+    row = await context.store.read(GetInboxRow(inbox_id=inbox_id))
     if row is None:
         raise not_found(f"there is no message {inbox_id}.")
     return row

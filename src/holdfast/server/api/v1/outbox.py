@@ -10,6 +10,7 @@ from aiohttp import web
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.inbox import InboxState, InboxSummary
 from holdfast.core.messages.outbox import DeliveryRow, DeliveryState, PendingFile
+from holdfast.core.ports.store_queries import CountOutbox, GetDelivery, ListInbox, ListOutbox
 from holdfast.core.turns.subagent import platform_from_label, platform_label
 from holdfast.gateway.notify.chat_addresses import ChatAddressBook, NoSuchChat
 from holdfast.gateway.notify.proactive import ProactiveSendRequest, Undeliverable
@@ -63,14 +64,16 @@ class InboxQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 async def list_outbox(context: ApiContext, call: ApiCall[OutboxQuery, None]) -> web.Response:
     asked = call.query
     unsent = asked.state == "unsent"
-    rows = await context.store.outbox(
-        state=DeliveryState(asked.state) if asked.state and not unsent else None,
-        unsent=unsent,
-        platform=platform_from_label(asked.platform),
-        before=asked.before,
-        limit=asked.limit + 1,
+    rows = await context.store.read(
+        ListOutbox(
+            state=DeliveryState(asked.state) if asked.state and not unsent else None,
+            unsent=unsent,
+            platform=platform_from_label(asked.platform),
+            before=asked.before,
+            limit=asked.limit + 1,
+        )
     )
-    counts = await context.store.outbox_counts()
+    counts = await context.store.read(CountOutbox())
     views = [delivery_detail(context, row) for row in rows[: asked.limit]]
     return context.respond(
         DeliveryList(deliveries=views, more=len(rows) > asked.limit, counts=dict(counts))
@@ -79,7 +82,7 @@ async def list_outbox(context: ApiContext, call: ApiCall[OutboxQuery, None]) -> 
 
 async def retry_delivery(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
     delivery_id = DeliveryId(call.path_param("id"))
-    row = await context.store.delivery(delivery_id)
+    row = await context.store.read(GetDelivery(delivery_id=delivery_id))
     if row is None:
         raise not_found(f"there is no delivery {delivery_id!r}, or it was deleted.")
     try:
@@ -106,7 +109,9 @@ def delivery_detail(context: ApiContext, row: DeliveryRow) -> DeliveryDetail:
 async def list_inbox(context: ApiContext, call: ApiCall[InboxQuery, None]) -> web.Response:
     asked = call.query
     state = InboxState(asked.state) if asked.state else None
-    rows = await context.store.inbox(state=state, offset=asked.offset, limit=asked.limit + 1)
+    rows = await context.store.read(
+        ListInbox(state=state, offset=asked.offset, limit=asked.limit + 1)
+    )
     lines = [_inbox_entry(row) for row in rows[: asked.limit]]
     return context.respond(InboxList(messages=lines, more=len(rows) > asked.limit))
 
@@ -178,7 +183,7 @@ async def _deliver(context: ApiContext, given: SendParams) -> web.Response:
     except Undeliverable as error:
         raise bad_request(f"{error}.", param=error.param) from None
     fresh = await services.proactive_sender.enqueue(await _claim_file(context, message))
-    row = await context.store.delivery(message.id)
+    row = await context.store.read(GetDelivery(delivery_id=message.id))
     assert row is not None, "the send above has committed it"
     if not fresh and has_ended(row):  # this copy is not needed
         await asyncio.to_thread(UploadedFiles(context.home).remove, message.id)

@@ -18,6 +18,8 @@ from holdfast.core.messages.transcript import summarise_arguments
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import ASKED, AuditEntry, AuditKind
 from holdfast.core.ports.sandbox import ProcessInfo, SandboxRefused
+from holdfast.core.ports.store_commands import RecordAudit
+from holdfast.core.ports.store_queries import ListRunners
 from holdfast.core.sessions.session import ProcessRow
 from holdfast.gateway.live.live_step import RunningCall
 from holdfast.runner.workspace import NoSuchFile, Workspace
@@ -90,7 +92,7 @@ async def list_all_processes(context: ApiContext, call: ApiCall[NoQuery, None]) 
             )
             return []
 
-    known = await context.store.runners()
+    known = await context.store.read(ListRunners())
     found = await asyncio.gather(*(processes_of(runner.session_id) for runner in known))
     rows = sorted(chain.from_iterable(found), key=lambda row: row.started_at, reverse=True)
     return context.respond([_list_item(row) for row in rows])
@@ -109,15 +111,17 @@ async def end_process(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.
     session_id, process = await _find_process(context, call)
     if process.ended_at is not None:
         return context.respond(_process_view(process))
-    await context.store.record_audit(
-        AuditEntry(
-            kind=AuditKind.PROCESS_KILLED,
-            actor=OPERATOR,
-            at=context.clock.now(),
-            session_id=session_id,
-            subject=process.id,
-            outcome=ASKED,
-            words={"command": process.command},
+    await context.store.write(
+        RecordAudit(
+            entry=AuditEntry(
+                kind=AuditKind.PROCESS_KILLED,
+                actor=OPERATOR,
+                at=context.clock.now(),
+                session_id=session_id,
+                subject=process.id,
+                outcome=ASKED,
+                words={"command": process.command},
+            )
         )
     )
     try:

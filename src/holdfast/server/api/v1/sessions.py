@@ -14,6 +14,8 @@ from holdfast.core.messages.source import Source, build_session_key
 from holdfast.core.messages.transcript import TranscriptRecord
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import AuditEntry, AuditKind
+from holdfast.core.ports.store_commands import OpenSession, RenameSession
+from holdfast.core.ports.store_queries import GetRouteSession, GetTurn, ListRecords, ListSessions
 from holdfast.core.sessions.search import MAX_QUERY_LENGTH, SearchQuery
 from holdfast.core.sessions.session import SessionFilter, SessionRow
 from holdfast.core.turns.subagent import platform_from_label
@@ -73,7 +75,7 @@ async def _sessions_with_text(
     context: ApiContext, text: str, platform: str
 ) -> tuple[SessionId, ...]:
     query = SearchQuery(words=text, limit=_MAX_HITS, platform=platform_from_label(platform))
-    found = await context.store.search(query)
+    found = await context.store.read(query)
     return tuple(dict.fromkeys(each.session.id for each in found))
 
 
@@ -145,13 +147,15 @@ class SessionDetailQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
 async def list_sessions(context: ApiContext, call: ApiCall[SessionListQuery, None]) -> web.Response:
     asked = call.query
-    rows = await context.store.sessions(
-        limit=asked.limit + 1,
-        offset=asked.offset,
-        q=asked.q,
-        platform=platform_from_label(asked.platform),
-        include_subagents=asked.subagents,
-        where=await _session_filter(context, asked),
+    rows = await context.store.read(
+        ListSessions(
+            limit=asked.limit + 1,
+            offset=asked.offset,
+            q=asked.q,
+            platform=platform_from_label(asked.platform),
+            include_subagents=asked.subagents,
+            where=await _session_filter(context, asked),
+        )
     )
     listed, more = rows[: asked.limit], len(rows) > asked.limit
     views = (
@@ -179,7 +183,7 @@ async def open_session(context: ApiContext, call: ApiCall[NoQuery, NewSession]) 
     source = web_platform.web_source(call.body.name or context.new_id("chat"))
     fresh = SessionId(context.new_id("s"))
     route, at = build_session_key(source), context.clock.now()
-    session_id = await context.store.open_session(fresh, route=route, at=at)
+    session_id = await context.store.write(OpenSession(session_id=fresh, route=route, at=at))
     if session_id == fresh:
         context.gateway.services.feeds.session_changed(fresh)
     return context.respond(
@@ -191,7 +195,7 @@ async def read_session(
     context: ApiContext, call: ApiCall[SessionDetailQuery, None]
 ) -> web.Response:
     row, limit = await context.find_session(call.path_param("id")), call.query.limit
-    records = await context.store.records(row.id, limit=limit + 1)
+    records = await context.store.read(ListRecords(session_id=row.id, limit=limit + 1))
     newest = records[-limit:]
     return context.respond(
         SessionDetail(
@@ -217,7 +221,7 @@ async def change_session(
         subject=row.id,
         words={"title": title},
     )
-    await context.store.audited(act).rename_session(row.id, title)
+    await context.store.write(RenameSession(session_id=row.id, title=title), audit=act)
     context.gateway.services.feeds.session_changed(row.id)
     return context.respond(await context.load_session_view(row.id))
 
@@ -236,7 +240,7 @@ async def _turn_views(context: ApiContext, records: list[TranscriptRecord]) -> l
     session_filter = dict.fromkeys(
         record.turn_id for record in records if record.turn_id is not None
     )
-    rows = [await context.store.turn(turn_id) for turn_id in session_filter]
+    rows = [await context.store.read(GetTurn(turn_id=turn_id)) for turn_id in session_filter]
     return [turn_view(row) for row in rows if row is not None]
 
 
@@ -296,7 +300,9 @@ async def _successor_response(
     context: ApiContext, row: SessionRow, ended: MessageEnded
 ) -> web.Response:
     """The session that its chat uses now."""
-    now = context.gateway.lanes.session_of(row.route) or await context.store.route(row.route)
+    now = context.gateway.lanes.session_of(row.route) or await context.store.read(
+        GetRouteSession(key=row.route)
+    )
     if now is None or now == row.id:
         raise conflict(_reply_or_reason(ended), code="not_done")
     return context.respond(await context.load_session_view(SessionId(now)), status=201)

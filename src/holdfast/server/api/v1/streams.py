@@ -21,6 +21,7 @@ from holdfast.core.messages.events import (
 )
 from holdfast.core.messages.transcript import TranscriptRecord
 from holdfast.core.ops.account import AccountState
+from holdfast.core.ports.store_queries import ListRecords
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.core.turns.turn import LaneState
 from holdfast.gateway.live.feeds import GatewayChanges, SessionFeed
@@ -234,7 +235,9 @@ class SessionStream:
         return [_chunk_event(piece) for piece in feed.take_pieces()] if feed.pieces else []
 
     async def _records(self) -> list[TranscriptRecord]:
-        return await self._context.store.records(self._session_id, limit=PAGE_SIZE, after=self._seq)
+        return await self._context.store.read(
+            ListRecords(session_id=self._session_id, limit=PAGE_SIZE, after=self._seq)
+        )
 
 
 async def _write_changes(context: ApiContext, changes: GatewayChanges, write: Write) -> None:

@@ -7,6 +7,11 @@ import msgspec
 from aiohttp import web
 
 from holdfast.core.messages.outbox import DeliveryKind, DeliveryRow, DeliveryState
+from holdfast.core.ports.store_queries import (
+    GetSessionUsageByModel,
+    GetTranscriptStats,
+    ListSessionPreviews,
+)
 from holdfast.core.sessions.session import SessionRow
 from holdfast.core.turns.pricing import Prices, find_price, total_cost
 from holdfast.core.turns.stop import TurnExitReason
@@ -104,8 +109,13 @@ async def read_transcript_stats(
             f"first to last must be 1 to {MAX_RECORDS} records; ask for less.", param="last"
         )
     prices = context.gateway.services.settings.prices
-    found = await context.store.transcript_stats(
-        row.id, first=asked.first, last=asked.last, priced=bool(prices) and asked.turns
+    found = await context.store.read(
+        GetTranscriptStats(
+            session_id=row.id,
+            first=asked.first,
+            last=asked.last,
+            priced=bool(prices) and asked.turns,
+        )
     )
     return context.respond(
         TranscriptStatsView(
@@ -119,7 +129,9 @@ async def with_summaries(context: ApiContext, rows: Sequence[SessionRow]) -> lis
     """Without prices no step is read."""
     previews = {
         each.session_id: each
-        for each in await context.store.session_previews([row.id for row in rows])
+        for each in await context.store.read(
+            ListSessionPreviews(session_ids=[row.id for row in rows])
+        )
     }
     return [
         msgspec.structs.replace(
@@ -139,7 +151,7 @@ async def _summary_view(
         last_text=summary.last_text,
         last_role=summary.last_role,
         usage=summary.usage,
-        cost=usage_cost(await context.store.session_usage_by_model(row.id), prices)
+        cost=usage_cost(await context.store.read(GetSessionUsageByModel(session_id=row.id)), prices)
         if prices
         else None,
         queued=len(lane.waiting_messages) if lane else 0,

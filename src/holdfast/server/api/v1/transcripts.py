@@ -12,6 +12,8 @@ from holdfast.core.messages.source import build_session_key
 from holdfast.core.messages.transcript import TranscriptRecord
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import AuditEntry, AuditKind
+from holdfast.core.ports.store_commands import ImportSession
+from holdfast.core.ports.store_queries import ListRecords
 from holdfast.core.sessions.session import ImportedSession
 from holdfast.platforms.web import platform as web_platform
 from holdfast.server.api.context import ApiContext
@@ -49,8 +51,10 @@ async def read_transcript(
     row, asked = await context.find_session(call.path_param("id")), call.query
     if asked.after is not None and asked.before is not None:
         raise bad_request("before and after are two directions; give one of them.", param="before")
-    records = await context.store.records(
-        row.id, limit=asked.limit + 1, after=asked.after, before=asked.before
+    records = await context.store.read(
+        ListRecords(
+            session_id=row.id, limit=asked.limit + 1, after=asked.after, before=asked.before
+        )
     )
     more = len(records) > asked.limit
     if more:  # the one too many is at the far end
@@ -71,7 +75,9 @@ async def export_session(context: ApiContext, call: ApiCall[NoQuery, None]) -> w
     await response.prepare(call.request)
     await response.write(context.encode(context.session_view(row)) + b"\n")
     seq = 0
-    while records := await context.store.records(row.id, limit=PAGE_SIZE, after=seq):
+    while records := await context.store.read(
+        ListRecords(session_id=row.id, limit=PAGE_SIZE, after=seq)
+    ):
         seq = records[-1].seq
         lines = (context.encode(record_view(record)) + b"\n" for record in records)
         await response.write(b"".join(lines))
@@ -85,15 +91,14 @@ async def import_session(context: ApiContext, call: ApiCall[NoQuery, None]) -> w
     session_id = SessionId(context.new_id("s"))
     kind, at = AuditKind.SESSION_IMPORTED, context.clock.now()
     act = AuditEntry(kind=kind, actor=OPERATOR, at=at, session_id=session_id, subject=session_id)
-    await context.store.audited(act).import_session(
-        ImportedSession(
-            id=session_id,
-            route=build_session_key(web_platform.web_source(context.new_id("chat"))),
-            title=head.title[:200],
-            records=records,
-            at=at,
-        )
+    imported = ImportedSession(
+        id=session_id,
+        route=build_session_key(web_platform.web_source(context.new_id("chat"))),
+        title=head.title[:200],
+        records=records,
+        at=at,
     )
+    await context.store.write(ImportSession(imported=imported), audit=act)
     context.gateway.services.feeds.session_changed(session_id)
     return context.respond(await context.load_session_view(session_id), status=201)
 

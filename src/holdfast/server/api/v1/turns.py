@@ -12,6 +12,11 @@ from holdfast.core.messages.inbox import InboxState
 from holdfast.core.messages.source import parse_route
 from holdfast.core.messages.transcript import CallRecovery, ToolOutcome
 from holdfast.core.people.approval import Approval, ApprovalState
+from holdfast.core.ports.store_queries import (
+    GetTurnDetails,
+    GetTurnUsageByModel,
+    ListTurns,
+)
 from holdfast.core.turns.pricing import Prices, find_price
 from holdfast.core.turns.stop import StopKind, StopRow, TurnExitReason
 from holdfast.core.turns.subagent import platform_label
@@ -397,7 +402,9 @@ class TimelineQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 async def list_turns(context: ApiContext, call: ApiCall[TurnsQuery, None]) -> web.Response:
     row, asked = await context.find_session(call.path_param("id")), call.query
     before = TurnId(asked.before) if asked.before else None
-    found = await context.store.turns(row.id, limit=asked.limit + 1, before=before)
+    found = await context.store.read(
+        ListTurns(session_id=row.id, limit=asked.limit + 1, before=before)
+    )
     lines = [await _summary_view(context, outline) for outline in found[: asked.limit]]
     return context.respond(TurnList(turns=lines, more=len(found) > asked.limit))
 
@@ -410,14 +417,16 @@ async def list_all_turns(context: ApiContext, call: ApiCall[AllTurnsQuery, None]
         before=TurnId(asked.before) if asked.before else None,
         slowest=asked.order == "slowest",
     )
-    found = await context.store.recent_turns(choice)
+    found = await context.store.read(choice)
     lines = [await _list_item(context, outline) for outline in found[: asked.limit]]
     return context.respond(RecentTurns(turns=lines, more=len(found) > asked.limit))
 
 
 async def read_turn(context: ApiContext, call: ApiCall[TimelineQuery, None]) -> web.Response:
     turn_id, asked = TurnId(call.path_param("id")), call.query
-    details = await context.store.turn_details(turn_id, after=asked.after, limit=asked.limit)
+    details = await context.store.read(
+        GetTurnDetails(turn_id=turn_id, after=asked.after, limit=asked.limit)
+    )
     if details is None:
         raise not_found(f"there is no turn {turn_id!r}; GET /api/v1/sessions/ID/turns lists them.")
     prices = context.gateway.services.settings.prices
@@ -476,7 +485,11 @@ def _lane_state(context: ApiContext, session_id: SessionId) -> LaneState | None:
 async def _cost(context: ApiContext, turn_id: TurnId) -> float | None:
     """Without prices no step is read."""
     prices = context.gateway.services.settings.prices
-    return usage_cost(await context.store.turn_usage_by_model(turn_id), prices) if prices else None
+    return (
+        usage_cost(await context.store.read(GetTurnUsageByModel(turn_id=turn_id)), prices)
+        if prices
+        else None
+    )
 
 
 def _turn_input(timeline: TurnDetails, message: TurnInput) -> TurnInputView:

@@ -39,6 +39,7 @@ from holdfast.core.people.audit import (
     truncate_text,
 )
 from holdfast.core.people.pairing import PairingChange, PairingKind, RefusedMessage
+from holdfast.core.ports.command import Command
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.turns.stop import StopRequester, StopRow
 from holdfast.core.turns.turn import EndTurn
@@ -46,6 +47,7 @@ from holdfast.store.sqlite.writes import transcript
 from holdfast.store.sqlite.writes.transcript import TurnPosition
 
 T = TypeVar("T")
+C = TypeVar("C", bound=Command[Any])
 
 _MAX_SCANNED = 65_536  # characters of a word that are looked through for secrets: one is shorter
 _MAX_NAME = 1000  # characters; what people and programs are called is theirs to choose
@@ -93,11 +95,13 @@ def pruned_link(cursor: apsw.Cursor) -> AuditChainLink:
     )
 
 
-def do_audited(cursor: apsw.Cursor, *, work: Callable[[apsw.Cursor], T], act: AuditEntry) -> T:
-    """Do the work, and leave its row. What says that it has changed nothing leaves none."""
-    result = work(cursor)
+def run_audited(
+    cursor: apsw.Cursor, command: C, *, handler: Callable[[apsw.Cursor, C], T], entry: AuditEntry
+) -> T:
+    """Run a command and add its audit row; a command that changes nothing gets none."""
+    result = handler(cursor, command)
     if result is not False:
-        record(cursor, act)
+        record(cursor, entry)
     return result
 
 

@@ -178,8 +178,13 @@ def add_unsynced_turns(cursor: apsw.Cursor, end: EndTurn) -> None:
     )
 
 
-def claim_memory_turn(cursor: apsw.Cursor, *, turn_id: TurnId, provider: str) -> bool:
-    cursor.execute("DELETE FROM unsynced WHERE turn_id = ? AND provider = ?", (turn_id, provider))
+def claim_memory_turn(
+    cursor: apsw.Cursor, session_id: SessionId, *, turn_id: TurnId, provider: str
+) -> bool:
+    cursor.execute(
+        "DELETE FROM unsynced WHERE turn_id = ? AND provider = ? AND session_id = ?",
+        (turn_id, provider, session_id),
+    )
     return bool(cursor.connection.changes())
 
 

@@ -97,20 +97,23 @@ def continuable_session(found: RouteTarget | None) -> SessionId | None:
     return found.session_id if found is not None and found.can_continue else None
 
 
-def mark_resume_pending(cursor: apsw.Cursor, *, route: SessionKey, reason: str, at: float) -> bool:
+def mark_resume_pending(
+    cursor: apsw.Cursor, session_id: SessionId, *, route: SessionKey, reason: str, at: float
+) -> bool:
     cursor.execute(
         "UPDATE sessions SET resume_pending = 1, resume_reason = ?2, last_resume_marked_at = ?3,"
-        f" note_owed = 1 WHERE id = {_ROUTE_TARGET} AND NOT suspended AND ended_at IS NULL",
-        (route, reason, at),
+        f" note_owed = 1 WHERE id = {_ROUTE_TARGET} AND id = ?4 AND NOT suspended"
+        " AND ended_at IS NULL",
+        (route, reason, at, session_id),
     )
     return bool(cursor.connection.changes())
 
 
-def clear_resume_pending(cursor: apsw.Cursor, *, route: SessionKey) -> bool:
+def clear_resume_pending(cursor: apsw.Cursor, session_id: SessionId, *, route: SessionKey) -> bool:
     cursor.execute(
         "UPDATE sessions SET resume_pending = NULL, resume_reason = NULL, note_owed = NULL,"
-        f" last_resume_marked_at = NULL WHERE id = {_ROUTE_TARGET} AND resume_pending",
-        (route,),
+        f" last_resume_marked_at = NULL WHERE id = {_ROUTE_TARGET} AND id = ?2 AND resume_pending",
+        (route, session_id),
     )
     return bool(cursor.connection.changes())
 
@@ -160,15 +163,6 @@ def suspend_session(cursor: apsw.Cursor, *, session_id: SessionId) -> bool:
         "UPDATE sessions SET suspended = 1, cuts = 0 WHERE id = ? AND NOT suspended", (session_id,)
     )
     return bool(cursor.connection.changes())
-
-
-def suspend_route(cursor: apsw.Cursor, *, route: SessionKey) -> SessionId | None:
-    """The session that is suspended now, and has no cuts to its name any more."""
-    found = cursor.execute(
-        f"UPDATE sessions SET suspended = 1, cuts = 0 WHERE id = {_ROUTE_TARGET} RETURNING id",
-        (route,),
-    ).fetchall()
-    return SessionId(str(found[0][0])) if found else None
 
 
 def replace_session(

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import apsw
 
 from holdfast.core.errors import StoreError
-from holdfast.core.ids import CallId, InboxId, TurnId
+from holdfast.core.ids import CallId, InboxId
 from holdfast.core.messages.inbox import InboxEnd, InboxState
 from holdfast.core.messages.transcript import (
     AssistantMessage,
@@ -16,7 +16,7 @@ from holdfast.core.messages.transcript import (
     UserMessage,
 )
 from holdfast.core.sessions.session import initial_title
-from holdfast.core.turns.stop import LeftTurn, TurnExitReason
+from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.turn import BeginTurn, EndTurn, StepKind, TurnState, Usage
 from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.writes import (
@@ -132,15 +132,17 @@ def resume_turn(cursor: apsw.Cursor, *, position: TurnPosition, note: NoteMessag
     _clear_exit_reason(cursor, position)
 
 
-def leave_turn(cursor: apsw.Cursor, *, left: LeftTurn, at: float) -> None:
+def leave_turn(cursor: apsw.Cursor, *, position: TurnPosition, reason: TurnExitReason) -> None:
     """The process that runs it goes, and says how it leaves it. One that has asked a person by
     now stands at a step boundary, whatever its process knew: the log has its question first."""
-    position = TurnPosition(left.session_id, TurnId(left.turn_id), at)
     _require_open(cursor, position)
-    how = TurnExitReason.PARKED if _waits_for_approval(cursor, left.turn_id) else left.exit_reason
-    cursor.execute("UPDATE turns SET left_as = ? WHERE id = ?", (how.value, left.turn_id))
-    if how is not TurnExitReason.PARKED:
-        session_state.count_interruption(cursor, left.session_id, reason=how.value, at=at)
+    if _waits_for_approval(cursor, position.turn_id):
+        reason = TurnExitReason.PARKED
+    cursor.execute("UPDATE turns SET left_as = ? WHERE id = ?", (reason.value, position.turn_id))
+    if reason is not TurnExitReason.PARKED:
+        session_state.count_interruption(
+            cursor, position.session_id, reason=reason.value, at=position.at
+        )
 
 
 def _waits_for_approval(cursor: apsw.Cursor, turn_id: str) -> bool:
@@ -186,6 +188,9 @@ def record_compaction(
 
 def end_turn(cursor: apsw.Cursor, end: EndTurn) -> None:
     _finish_turn(cursor, end)
+    if end.suspend:
+        _suspend(cursor, end)
+        return
     # Neither a turn that completed nor one that its user ended is ever to be resumed.
     settled = end.state in (TurnState.ANSWERED, TurnState.SUPERSEDED)
     cursor.execute(
@@ -197,8 +202,7 @@ def end_turn(cursor: apsw.Cursor, end: EndTurn) -> None:
     )
 
 
-def end_turn_and_suspend(cursor: apsw.Cursor, end: EndTurn) -> None:
-    _finish_turn(cursor, end)
+def _suspend(cursor: apsw.Cursor, end: EndTurn) -> None:
     cursor.execute(
         "UPDATE sessions SET active_at = max(active_at, ?), cuts = 0, suspended = 1 WHERE id = ?",
         (end.at, end.session_id),

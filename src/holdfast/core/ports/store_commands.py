@@ -1,0 +1,432 @@
+"""The commands of the store: what can be written, each in one commit.
+
+Commands with many fields are defined beside the types that they are made of: `BeginTurn` and
+`EndTurn` in `core/turns/turn.py`, `CommandEffect` in `core/sessions/session.py`.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from holdfast.core.ids import (
+    CallId,
+    DeliveryId,
+    InboxId,
+    PrincipalId,
+    SessionId,
+    SessionKey,
+    TurnId,
+)
+from holdfast.core.jobs.job import Job, JobId, NewJob
+from holdfast.core.messages.inbox import (
+    Accepted,
+    BusyMode,
+    Inbound,
+)
+from holdfast.core.messages.outbox import (
+    DeliveryPart,
+    DeliveryRow,
+    DeliveryState,
+    NewDelivery,
+)
+from holdfast.core.messages.transcript import (
+    AssistantMessage,
+    CompactionMessage,
+    NoteMessage,
+    ToolMessage,
+    UserMessage,
+)
+from holdfast.core.ops.stats import MinuteStats
+from holdfast.core.people.audit import (
+    GATEWAY_ACTOR,
+    AuditEntry,
+)
+from holdfast.core.people.memory import OwnerId
+from holdfast.core.ports.command import (
+    GATEWAY_SCOPE,
+    Command,
+    GatewayCommand,
+    Scope,
+    SessionCommand,
+    account_scope,
+    person_scope,
+    session_scope,
+)
+from holdfast.core.sessions.reset import SessionReset
+from holdfast.core.sessions.session import (
+    ImportedSession,
+    ProcessRow,
+    RunnerRow,
+)
+from holdfast.core.turns.model import AuxiliaryTask
+from holdfast.core.turns.stop import StopRow, TurnExitReason
+from holdfast.core.turns.turn import Usage
+
+
+class AcceptMessage(Command[Accepted], frozen=True, kw_only=True):
+    inbound: Inbound
+    route: SessionKey
+    principal: PrincipalId
+    at: float
+
+    @property
+    def scope(self) -> Scope:
+        if self.inbound.subagent is not None:
+            return session_scope(self.inbound.subagent.session_id)
+        return account_scope(self.inbound.source.platform, self.inbound.source.account)
+
+
+class RecordBusyDecision(SessionCommand[None], frozen=True, kw_only=True):
+    inbox_id: InboxId
+    decision: BusyMode
+
+
+class RecordReply(SessionCommand[None], frozen=True, kw_only=True):
+    turn_id: TurnId
+    message: AssistantMessage
+    usage: Usage
+    at: float
+
+
+class RecordCallsStarted(SessionCommand[None], frozen=True, kw_only=True):
+    """`allowed`: for calls that needed a decision, what permits them."""
+
+    turn_id: TurnId
+    call_ids: Sequence[CallId]
+    allowed: Mapping[CallId, str] = {}
+    at: float
+
+
+class RecordCallResult(SessionCommand[None], frozen=True, kw_only=True):
+    turn_id: TurnId
+    message: ToolMessage
+    at: float
+
+
+class RecordSteer(SessionCommand[None], frozen=True, kw_only=True):
+    """The row ends as merged into the turn it steers."""
+
+    turn_id: TurnId
+    inbox_id: InboxId
+    message: UserMessage
+    at: float
+
+
+class ResumeTurn(SessionCommand[None], frozen=True, kw_only=True):
+    """An interrupted turn continues: the note joins the transcript, and the interruption is
+    counted unless `LeaveTurn` has counted it."""
+
+    turn_id: TurnId
+    note: NoteMessage
+    at: float
+
+
+class LeaveTurn(SessionCommand[None], frozen=True, kw_only=True):
+    """This process does not end the turn. A turn that is not parked is interrupted: this commit
+    marks its session and counts the interruption."""
+
+    turn_id: TurnId
+    exit_reason: TurnExitReason
+    at: float
+
+
+class ContinueTurn(SessionCommand[None], frozen=True, kw_only=True):
+    """This process continues a turn that was left, without a note."""
+
+    turn_id: TurnId
+    at: float
+
+
+class SavePrompt(SessionCommand[None], frozen=True, kw_only=True):
+    """Replace a session's frozen prompt by that of a different configuration."""
+
+    prompt: str
+    fingerprint: str
+
+
+class RecordNote(SessionCommand[None], frozen=True, kw_only=True):
+    turn_id: TurnId
+    message: NoteMessage
+    usage: Usage
+    at: float
+
+
+class RecordCompaction(SessionCommand[None], frozen=True, kw_only=True):
+    turn_id: TurnId
+    message: CompactionMessage
+    usage: Usage
+    at: float
+
+
+class AddAuxiliaryUsage(SessionCommand[None], frozen=True, kw_only=True):
+    """Usage of a call that belongs to no turn; it is counted separately."""
+
+    task: AuxiliaryTask
+    usage: Usage
+
+
+class OpenSession(SessionCommand[SessionId], frozen=True, kw_only=True):
+    """The session that the route points to, or the new one where there is none."""
+
+    route: SessionKey
+    at: float
+
+
+class OpenNewSession(SessionCommand[SessionId], frozen=True, kw_only=True):
+    """The session that the route continues in: the new one, replacing the one that `reset`
+    names, unless the route points elsewhere by then."""
+
+    route: SessionKey
+    principal: PrincipalId | None
+    reset: SessionReset | None
+    at: float
+
+
+class MarkResumePending(SessionCommand[bool], frozen=True, kw_only=True):
+    """False: the route does not point to the session, or the session is suspended."""
+
+    route: SessionKey
+    reason: str
+    at: float
+
+
+class ClearResumePending(SessionCommand[bool], frozen=True, kw_only=True):
+    """False: the route does not point to the session, or nothing is pending."""
+
+    route: SessionKey
+
+
+class SuspendSession(SessionCommand[bool], frozen=True, kw_only=True):
+    """False: there is none, or it was suspended already."""
+
+
+class RenameSession(SessionCommand[None], frozen=True, kw_only=True):
+    title: str
+
+
+class ReplaceSessionTitle(SessionCommand[bool], frozen=True, kw_only=True):
+    """Rename it unless it was renamed meanwhile: then False."""
+
+    title: str
+    expected: str
+
+
+class EndSession(SessionCommand[None], frozen=True, kw_only=True):
+    """Its route opens a new session next time."""
+
+    at: float
+
+
+class ExpireSession(SessionCommand[bool], frozen=True, kw_only=True):
+    """End a session unless it was used since `active_at`, or is in use."""
+
+    active_at: float
+    at: float
+
+
+class PruneInbox(GatewayCommand[int], frozen=True, kw_only=True):
+    """Delete some messages that ended before then; 0: none are left."""
+
+    before: float
+
+
+class PruneOutbox(GatewayCommand[int], frozen=True, kw_only=True):
+    """Delete some deliveries that ended before then; 0: none are left."""
+
+    before: float
+
+
+class ImportSession(Command[None], frozen=True, kw_only=True):
+    imported: ImportedSession
+
+    @property
+    def scope(self) -> Scope:
+        return session_scope(self.imported.id)
+
+
+class DeleteSession(SessionCommand[None], frozen=True, kw_only=True):
+    """Delete all its rows and those messages; `ListSessionInboxIds` lists their ids."""
+
+    inbox_ids: Sequence[InboxId]
+
+
+class AddDeliveries(Command[None], frozen=True, kw_only=True):
+    deliveries: Sequence[NewDelivery]
+    at: float
+
+    @property
+    def scope(self) -> Scope:
+        sessions = {each.session_id for each in self.deliveries}
+        (session_id,) = sessions if len(sessions) == 1 else (None,)
+        return GATEWAY_SCOPE if session_id is None else session_scope(session_id)
+
+
+class BeginStream(Command[None], frozen=True, kw_only=True):
+    """Write the row, without a text, of a reply that is shown before it is complete. Fails
+    where its turn is not open. Queued later with `started`, it is the same row."""
+
+    new: NewDelivery
+    at: float
+
+    @property
+    def scope(self) -> Scope:
+        return self.new.scope
+
+
+class BeginPart(Command[None], frozen=True, kw_only=True):
+    delivery_id: DeliveryId
+    scope: Scope
+    number: int
+    at: float
+
+
+class SettlePart(Command[None], frozen=True, kw_only=True):
+    delivery_id: DeliveryId
+    scope: Scope
+    part: DeliveryPart
+    at: float
+    error: str = ""
+
+
+class BeginAttempt(Command[None], frozen=True, kw_only=True):
+    delivery_id: DeliveryId
+    scope: Scope
+    at: float
+
+
+class SettleDelivery(Command[None], frozen=True, kw_only=True):
+    delivery_id: DeliveryId
+    scope: Scope
+    state: DeliveryState
+    at: float
+    platform_message_id: str | None = None
+    error: str = ""
+
+
+class RequeueDelivery(Command[DeliveryRow | None], frozen=True, kw_only=True):
+    """Make a failed or unknown delivery pending again; its `outcome_unknown` stays. Returns it
+    with its parts. None: it was in neither state."""
+
+    delivery_id: DeliveryId
+    scope: Scope
+    by: str = GATEWAY_ACTOR
+    at: float
+
+
+class SaveRunner(Command[None], frozen=True, kw_only=True):
+    runner: RunnerRow
+
+    @property
+    def scope(self) -> Scope:
+        return session_scope(self.runner.session_id)
+
+
+class EndRunner(SessionCommand[None], frozen=True, kw_only=True):
+    """The runner of the session has ended."""
+
+
+class SaveProcess(Command[None], frozen=True, kw_only=True):
+    process: ProcessRow
+
+    @property
+    def scope(self) -> Scope:
+        return session_scope(self.process.session_id)
+
+
+class RecordStop(GatewayCommand[None], frozen=True, kw_only=True):
+    """Store the progress of a stop, replacing what was written of it before."""
+
+    row: StopRow
+
+
+class RecordReady(GatewayCommand[None], frozen=True, kw_only=True):
+    """A successor is ready: one commit closes every open stop and queues these deliveries.
+    `resumed`: the turns that it continues."""
+
+    deliveries: Sequence[NewDelivery]
+    at: float
+    resumed: int = 0
+
+
+class PruneStops(GatewayCommand[None], frozen=True, kw_only=True):
+    """Delete all finished stops except the last `keep`."""
+
+    keep: int
+
+
+class AddJob(Command[Job | None], frozen=True, kw_only=True):
+    """None: its owner already has `limit` jobs. Idempotent: a repeated request returns the
+    existing job."""
+
+    new: NewJob
+    limit: int
+
+    @property
+    def scope(self) -> Scope:
+        return person_scope(self.new.principal)
+
+
+class SkipRuns(Command[int], frozen=True, kw_only=True):
+    """Cancel the waiting runs of a job, or that one run; returns how many."""
+
+    job_id: JobId
+    principal: PrincipalId  # whose job it is
+    why: str
+    run_id: str | None = None
+
+    @property
+    def scope(self) -> Scope:
+        return person_scope(self.principal)
+
+
+class PruneRuns(GatewayCommand[int], frozen=True, kw_only=True):
+    """Delete some runs that ended before then, and finished jobs; 0: none are left."""
+
+    before: float
+
+
+class SetMeta(GatewayCommand[None], frozen=True, kw_only=True):
+    key: str
+    value: str
+
+
+class RecordAudit(Command[None], frozen=True, kw_only=True):
+    """The audit row of an action outside the store. Write it before the action: an action
+    without its row is worse than a row without its action."""
+
+    entry: AuditEntry
+
+    @property
+    def scope(self) -> Scope:
+        session_id = self.entry.session_id
+        return GATEWAY_SCOPE if session_id is None else session_scope(SessionId(session_id))
+
+
+class PruneAudit(GatewayCommand[int], frozen=True, kw_only=True):
+    """Delete some audit rows from before then; 0: none are left."""
+
+    before: float
+    at: float
+
+
+class AddMinuteStats(GatewayCommand[None], frozen=True, kw_only=True):
+    """Add to the statistics of a minute, and delete those from before `since`."""
+
+    stats: MinuteStats
+    since: int
+
+
+class EnableMemory(SessionCommand[None], frozen=True, kw_only=True):
+    """From now on, memory providers are told when this session ends; the first owner stays."""
+
+    owner: OwnerId
+
+
+class ClaimMemoryTurn(SessionCommand[bool], frozen=True, kw_only=True):
+    """Whether the provider still has to be told about this turn; True only once."""
+
+    turn_id: TurnId
+    provider: str
+
+
+class ClaimMemoryEnd(SessionCommand[OwnerId | None], frozen=True, kw_only=True):
+    """The memory owner of a session that ends; returned once after each activity. None: no
+    provider has to be told."""
