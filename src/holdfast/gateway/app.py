@@ -17,14 +17,15 @@ from holdfast.agent.memory.notes import Notes
 from holdfast.agent.memory.provider_guard import DEFAULT_LIMITS, ProviderLimits
 from holdfast.core.config.settings import Settings
 from holdfast.core.crash_points import CrashHook
-from holdfast.core.ids import DeliveryId, InboxId, SessionId, TurnId
+from holdfast.core.ids import DeliveryId, InboxId, SessionId
 from holdfast.core.ops.tracing import SpanExporter
 from holdfast.core.people.approval import CommandJudge
 from holdfast.core.people.memory import MemoryProvider
 from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.runtime import Clock, IdFactory, Lifecycle, WallClockTimer
 from holdfast.core.ports.sandbox import Sandbox
-from holdfast.core.ports.store import Store
+from holdfast.core.ports.store import Store, StoreEvents
+from holdfast.core.ports.store_commands import AcceptMessage
 from holdfast.core.secrets import Secret
 from holdfast.core.sessions.session import ProcessRow
 from holdfast.core.turns.model import ModelChoice
@@ -46,20 +47,21 @@ from holdfast.gateway.agents.memory import MemoryManager
 from holdfast.gateway.approvals.service import ApprovalService
 from holdfast.gateway.commands.command import Command
 from holdfast.gateway.commands.dispatcher import CommandDispatcher
+from holdfast.gateway.committed import ACCEPTING_COMMANDS
 from holdfast.gateway.inbound.access import AccessPolicy, Action, DeniedAccessAudit, principal_of
 from holdfast.gateway.inbound.attachments import AttachmentIntake, StoreFile
 from holdfast.gateway.inbound.inbound_policy import GroupPolicy, InboundPolicy
 from holdfast.gateway.inbound.intake import GatewayIntake
 from holdfast.gateway.inbound.pairing import PairedUsers, PairingRequests, PairingService
 from holdfast.gateway.inbound.router import Router
-from holdfast.gateway.jobs.executor import JobExecutor, RunCallbacks
-from holdfast.gateway.jobs.scheduler import Scheduler, SleepTimer
-from holdfast.gateway.jobs.service import JobCallbacks, JobDestinations, JobService
+from holdfast.gateway.jobs.executor import JobExecutor
+from holdfast.gateway.jobs.scheduler import JOB_COMMANDS, Scheduler, SleepTimer
+from holdfast.gateway.jobs.service import JobDestinations, JobService, RunningJobs
 from holdfast.gateway.lifecycle.recovery import RunnerAdopter
 from holdfast.gateway.live.counters import Counters
 from holdfast.gateway.live.feeds import SessionFeeds
 from holdfast.gateway.live.snapshot import gateway_snapshot
-from holdfast.gateway.live.subscriptions import MessageSubscriptions
+from holdfast.gateway.live.subscriptions import MessageSubscriptions, MessageWatcher
 from holdfast.gateway.live_settings import LiveSettings
 from holdfast.gateway.notify.chat_addresses import ChatAddressBook
 from holdfast.gateway.notify.home_channels import HomeChannels
@@ -84,7 +86,7 @@ from holdfast.gateway.sessions.teardown import (
     stop_session,
 )
 from holdfast.gateway.sessions.titles import SessionTitles
-from holdfast.gateway.subagents import SubagentCallbacks, Subagents
+from holdfast.gateway.subagents import Subagents, SubagentSupervisor
 from holdfast.gateway.tracing import MessageTracer
 from holdfast.gateway.turns.busy_notices import BusyNotices
 from holdfast.gateway.turns.lanes import Lanes
@@ -226,10 +228,13 @@ class BaseServices(msgspec.Struct, frozen=True, kw_only=True):
     tasks: asyncio.TaskGroup
     close: Callable[[SessionId], Awaitable[None]]  # the hard end of a session
     tracer: MessageTracer | None
+    subscriptions: MessageSubscriptions
+    watcher: MessageWatcher
+    jobs: JobService
 
 
 def build_services(dependencies: GatewayDependencies, base: BaseServices) -> Services:
-    subscriptions, feeds = MessageSubscriptions(), SessionFeeds()
+    subscriptions, feeds = base.subscriptions, SessionFeeds()
     delivery_factory = DeliveryFactory(base.platforms, new_id=dependencies.new_id)
     cache = _build_agent_cache(dependencies)
     quiet_chats = QuietChats(dependencies.settings)
@@ -247,9 +252,10 @@ def build_services(dependencies: GatewayDependencies, base: BaseServices) -> Ser
         crash=dependencies.crash,
         redact=base.redact,
         subscriptions=subscriptions,
+        watcher=base.watcher,
         feeds=feeds,
         subagents=base.subagents,
-        jobs=JobService(base.live_settings, store=dependencies.store, clock=dependencies.clock),
+        jobs=base.jobs,
         platforms=base.platforms,
         delivery_factory=delivery_factory,
         stream_factory=StreamFactory(
@@ -349,81 +355,6 @@ def _build_memory_hooks(dependencies: GatewayDependencies, redact: Redaction) ->
     )
 
 
-def connect_subagents(
-    subagents: Subagents,
-    services: Services,
-    lanes: Lanes,
-    *,
-    intake: GatewayIntake,
-    sessions: SessionStore,
-    teardown: SessionTeardown,
-    tasks: asyncio.TaskGroup,
-) -> None:
-    def turn_of(session_id: SessionId) -> TurnId | None:
-        lane = lanes.get(session_id)
-        return (
-            lane.running_turn.turn_id
-            if lane is not None and lane.running_turn is not None
-            else None
-        )
-
-    subagents.set_callbacks(
-        SubagentCallbacks(
-            accept=intake.accept_authorised,
-            on_accepted=intake.on_accepted,
-            subscriptions=services.subscriptions,
-            watch_message=intake.watch,
-            stop_session=partial(stop_session, services, lanes),
-            close_session=teardown.close,
-            session_key=sessions.session_key,
-            running_turn_of=turn_of,
-            tasks=tasks,
-        )
-    )
-    teardown.add([subagents])
-
-
-def build_scheduler(
-    services: Services,
-    lanes: Lanes,
-    *,
-    intake: GatewayIntake,
-    sessions: SessionStore,
-    teardown: SessionTeardown,
-    home_channels: HomeChannels,
-    access: AccessPolicy,
-    alarm: WallClockTimer,
-    tasks: asyncio.TaskGroup,
-) -> tuple[JobExecutor, Scheduler]:
-    destinations = JobDestinations(services.platforms, home_channels)
-    callbacks = RunCallbacks(
-        accept=intake.accept_authorised,
-        close_session=teardown.close,
-        session_key=sessions.session_key,
-        destinations=destinations,
-        tasks=tasks,
-    )
-    executor = JobExecutor(services, lanes, callbacks, on_ended=lambda: scheduler.wake())
-    scheduler = Scheduler(
-        services,
-        executor,
-        alarm=alarm,
-        may_talk=lambda source: access.allows(principal_of(source), Action.TALK, source),
-    )
-    services.jobs.set_callbacks(
-        JobCallbacks(
-            destinations=destinations,
-            is_operator=access.is_operator,
-            running_jobs=lambda: executor.running_jobs,
-            stop=executor.stop,
-            on_changed=scheduler.wake,
-            next_due=lambda: scheduler.next_due,
-            stop_scheduling=scheduler.close,
-        )
-    )
-    return executor, scheduler
-
-
 class Gateway:
     """Builds and connects the objects that accept, run and answer messages. Has no state of its
     own."""
@@ -431,8 +362,17 @@ class Gateway:
     def __init__(self, dependencies: GatewayDependencies) -> None:
         self.dependencies = dependencies
         self._live_settings = LiveSettings(dependencies.settings)
+        self._redact = dependencies.redact or Redaction(dependencies.secrets)
+        self._subscriptions = MessageSubscriptions()
+        self._watcher = MessageWatcher(
+            self._subscriptions, reads=dependencies.store, redact=self._redact
+        )
         self._subagents = Subagents(
-            store=dependencies.store, clock=dependencies.clock, new_id=dependencies.new_id
+            self._live_settings,
+            self._watcher,
+            store=dependencies.store,
+            clock=dependencies.clock,
+            new_id=dependencies.new_id,
         )
         internal: list[Platform] = [
             SubagentPlatform(kind, self._subagents) for kind in SubagentKind
@@ -441,7 +381,6 @@ class Gateway:
         self._platforms = PlatformRegistry(
             [*dependencies.platforms, *internal], clock=dependencies.clock
         )
-        self._redact = dependencies.redact or Redaction(dependencies.secrets)
         self.task_group = SupervisedTaskGroup()
         self._tasks = self.task_group.tasks
         self._outgoing_files = OutgoingFiles(
@@ -460,13 +399,33 @@ class Gateway:
             on_failed=self._on_delivery_failed,
             tracer=self._tracer,
         )
+        self.paired_users = PairedUsers(dependencies.store)
+        self.access = access = AccessPolicy(dependencies.settings, paired=self.paired_users)
+        self.home_channels = HomeChannels(
+            self._live_settings, self._platforms, reads=dependencies.store
+        )
+        self._job_destinations = JobDestinations(self._platforms, self.home_channels)
+        self._jobs = JobService(
+            self._live_settings,
+            self._job_destinations,
+            running=RunningJobs(),
+            is_operator=access.is_operator,
+            store=dependencies.store,
+            clock=dependencies.clock,
+        )
         self._auxiliary = AuxiliaryClient(
             dependencies.settings, lease=dependencies.lease, model=dependencies.model.name
         )
         self.services = build_services(dependencies, self._base_services())
         self.teardown = SessionTeardown(self.services.cache)
         self.teardown.add(
-            [dependencies.runners, self.services.memory, self._auxiliary, *dependencies.holders]
+            [
+                dependencies.runners,
+                self.services.memory,
+                self._auxiliary,
+                *dependencies.holders,
+                self._subagents,
+            ]
         )
         self.lanes = Lanes(self.services, tasks=self._tasks)
         self.sessions = SessionStore(
@@ -485,13 +444,8 @@ class Gateway:
         )
         self.lanes.on_lane_closed = self.expiry.on_session_idle
         self.force_stop = ForceStop(self.services, self.lanes, suspend=self.sessions.suspend)
-        self.paired_users = PairedUsers(dependencies.store)
         self.pairing = PairingService(self.services, self.paired_users)
-        self.access = access = AccessPolicy(dependencies.settings, paired=self.paired_users)
         self.approvals = ApprovalService(self.services, self.lanes, access=access)
-        self.home_channels = HomeChannels(
-            self._live_settings, self._platforms, reads=dependencies.store
-        )
         self.services.send_policy.set_access(access, self.home_channels)
         self.lifecycle_notices = LifecycleNotices(self.services, self.lanes, self.home_channels)
         self.dispatcher = CommandDispatcher(
@@ -501,7 +455,6 @@ class Gateway:
             self.dispatcher,
             self.sessions,
             approvals=self.approvals,
-            subagents=self._subagents,
             subscriptions=self.services.subscriptions,
         )
         groups = GroupPolicy(dependencies.settings)
@@ -527,7 +480,29 @@ class Gateway:
         )
         self.accounts = self._build_accounts(dependencies)
         self._platforms.on_lost = self.accounts.connection_lost
-        self._connect_services(dependencies)
+        self.subagent_supervisor = SubagentSupervisor(
+            self._subagents,
+            self._subscriptions,
+            stop_session=partial(stop_session, self.services, self.lanes),
+            close_session=self.teardown.close,
+            running_turn_of=self.lanes.running_turn_of,
+            tasks=self._tasks,
+        )
+        self.job_executor = JobExecutor(
+            self.services,
+            self.lanes,
+            self._jobs.running,
+            destinations=self._job_destinations,
+            close_session=self.teardown.close,
+            tasks=self._tasks,
+        )
+        self.scheduler = Scheduler(
+            self.services,
+            self.job_executor,
+            alarm=dependencies.alarm or SleepTimer(dependencies.clock),
+            may_talk=lambda source: access.allows(principal_of(source), Action.TALK, source),
+        )
+        self._subscribe(dependencies.store.events)
         self._live_settings.subscribe(
             access.apply_settings,
             groups.apply_settings,
@@ -574,27 +549,15 @@ class Gateway:
         paused = PausedAccounts(dependencies.store, clock=dependencies.clock)
         return Accounts(account_dependencies, paused)
 
-    def _connect_services(self, dependencies: GatewayDependencies) -> None:
-        connect_subagents(
-            self._subagents,
-            self.services,
-            self.lanes,
-            intake=self.intake,
-            sessions=self.sessions,
-            teardown=self.teardown,
-            tasks=self._tasks,
-        )
-        self.job_executor, self.scheduler = build_scheduler(
-            self.services,
-            self.lanes,
-            intake=self.intake,
-            sessions=self.sessions,
-            teardown=self.teardown,
-            home_channels=self.home_channels,
-            access=self.access,
-            alarm=dependencies.alarm or SleepTimer(dependencies.clock),
-            tasks=self._tasks,
-        )
+    def _subscribe(self, events: StoreEvents) -> None:
+        """Who learns of which commits, in this order."""
+        events.on_committed(self.services.counters.on_committed, AcceptMessage)
+        if self._tracer is not None:
+            events.on_committed(self._tracer.on_committed, *ACCEPTING_COMMANDS)
+        events.on_committed(self.intake.on_committed, *ACCEPTING_COMMANDS)
+        # After the router: a subagent is followed once its task is in a lane.
+        events.on_committed(self.subagent_supervisor.on_committed, *ACCEPTING_COMMANDS)
+        events.on_committed(self.scheduler.on_committed, *JOB_COMMANDS)
 
     def _base_services(self) -> BaseServices:
         return BaseServices(
@@ -608,6 +571,9 @@ class Gateway:
             tasks=self._tasks,
             close=self._close_session,
             tracer=self._tracer,
+            subscriptions=self._subscriptions,
+            watcher=self._watcher,
+            jobs=self._jobs,
         )
 
     def apply_config(self, agent_config: AgentConfig) -> None:
@@ -633,6 +599,7 @@ class Gateway:
         """The current status, from memory alone: cheap enough to be read often."""
         return {
             **gateway_snapshot(self.services, self.lanes, self.outbox),
+            "next_job": self.scheduler.next_due,
             "home_channels": tuple(self.home_channels.all()),
         }
 

@@ -92,6 +92,11 @@ class RunningGateway:
         gateway, services = self.gateway, self.gateway.services
         dependencies = gateway.dependencies
         await gateway.task_group.open()
+        for name, work in (
+            ("subagent supervisor", gateway.subagent_supervisor.run()),
+            ("job executor", gateway.job_executor.run()),
+        ):
+            gateway.task_group.run_until_closed(work, name=name)
         recovery = Recovery(
             services,
             gateway.lanes,
@@ -106,7 +111,7 @@ class RunningGateway:
         await services.quiet_chats.load(dependencies.store)
         await gateway.paired_users.load()
         self.resumed = await recovery.run()
-        await services.subagents.follow_recovered()
+        await gateway.subagent_supervisor.follow_recovered()
         await gateway.job_executor.follow_recovered()
         gateway.intake.open()
         dependencies.progress("connecting")

@@ -21,7 +21,7 @@ from holdfast.gateway.agents.memory import MemoryManager
 from holdfast.gateway.jobs.service import JobService
 from holdfast.gateway.live.counters import Counters
 from holdfast.gateway.live.feeds import SessionFeeds
-from holdfast.gateway.live.subscriptions import MessageSubscriptions
+from holdfast.gateway.live.subscriptions import MessageSubscriptions, MessageWatcher
 from holdfast.gateway.live_settings import LiveSettings
 from holdfast.gateway.notify.proactive import ProactiveSender
 from holdfast.gateway.notify.send_policy import SendPolicy
@@ -51,6 +51,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     crash: CrashHook
     redact: Redaction
     subscriptions: MessageSubscriptions
+    watcher: MessageWatcher
     feeds: SessionFeeds
     subagents: Subagents
     jobs: JobService

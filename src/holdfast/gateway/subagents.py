@@ -8,21 +8,22 @@ The report of a background subagent comes back as a delivery to an internal plat
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from holdfast.core.config.settings import DelegateSettings
+from holdfast.core.config.settings import DelegateSettings, route_of
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, SessionKey, TurnId
-from holdfast.core.messages.events import MessageEnded, ToolStarted, TurnEvent
+from holdfast.core.messages.events import MessageEnded, ToolStarted
 from holdfast.core.messages.inbox import Accepted, BusyMode, Inbound, InboxRow, InboxState
 from holdfast.core.messages.source import Source
 from holdfast.core.messages.transcript import AssistantMessage
+from holdfast.core.ports.command import Committed
 from holdfast.core.ports.runtime import Clock, IdFactory
 from holdfast.core.ports.store import Store
-from holdfast.core.ports.store_commands import EndSession
+from holdfast.core.ports.store_commands import AcceptMessage, EndSession
 from holdfast.core.ports.store_queries import GetSession, ListRecords, ListRunningSubagents
 from holdfast.core.turns.subagent import (
     DELEGATE_TOOL,
@@ -34,7 +35,9 @@ from holdfast.core.turns.subagent import (
     SubagentTask,
 )
 from holdfast.core.turns.tool import ToolFailed
-from holdfast.gateway.live.subscriptions import EndFuture, MessageSubscriptions
+from holdfast.gateway.committed import accepted_message
+from holdfast.gateway.live.subscriptions import EndFuture, MessageSubscriptions, MessageWatcher
+from holdfast.gateway.live_settings import LiveSettings
 
 log = logging.getLogger(__name__)
 
@@ -49,27 +52,19 @@ _LAST_RECORDS = 20
 _END_STATES = {InboxState.ANSWERED: SubagentState.ANSWERED, InboxState.FAILED: SubagentState.FAILED}
 
 
-class SubagentCallbacks(msgspec.Struct, frozen=True, kw_only=True):
-    """What subagents need of the rest of the gateway, which is built on top of them."""
-
-    accept: Callable[[Inbound, PrincipalId], Awaitable[Accepted]]
-    on_accepted: Callable[[Accepted], None]  # for a message that another commit accepted
-    subscriptions: MessageSubscriptions
-    watch_message: Callable[[InboxId], AbstractAsyncContextManager[AsyncIterator[TurnEvent]]]
-    stop_session: Callable[[SessionId], Awaitable[bool]]
-    close_session: Callable[[SessionId], Awaitable[None]]
-    session_key: Callable[[Source], SessionKey]
-    running_turn_of: Callable[[SessionId], TurnId | None]  # the turn that runs in a session
-    tasks: asyncio.TaskGroup
-
-
 class Subagents:
-    """Owns the list of running subagents; all else about them is in the store."""
+    """Owns the list of running subagents; all else about them is in the store.
+
+    Starting one means to submit its task: the commit gives it to the router like every other
+    message. Stopping one is requested here and done by `SubagentSupervisor`, which knows the lanes.
+    """
 
     name = "subagents"
 
     def __init__(
         self,
+        live_settings: LiveSettings,
+        watcher: MessageWatcher,
         *,
         store: Store,
         clock: Clock,
@@ -78,18 +73,28 @@ class Subagents:
         self.store = store
         self.clock = clock
         self.new_id = new_id
+        self.watcher = watcher
+        self.stop_requests: asyncio.Queue[StopSubagents] = asyncio.Queue()
+        self.recovered = asyncio.Event()  # set once those of an earlier process are on the list
+        self._live_settings = live_settings
         self._running: dict[InboxId, Subagent] = {}
-        self._recovered = asyncio.Event()  # set once those of an earlier process are on the list
         self._detached = False
-        self._callbacks: SubagentCallbacks
+        self._closed = False  # requests to stop are not carried out any more
 
-    def set_callbacks(self, callbacks: SubagentCallbacks) -> None:
-        self._callbacks = callbacks
+    def session_key(self, source: Source) -> SessionKey:
+        return route_of(source, self._live_settings.current.sessions)
 
-    async def callbacks(self) -> SubagentCallbacks:
-        """The callbacks, once the subagents of an earlier process are known."""
-        await self._recovered.wait()
-        return self._callbacks
+    async def submit(self, inbound: Inbound, principal: PrincipalId) -> Accepted:
+        """Accept a task or a result, once the subagents of an earlier process are known."""
+        await self.recovered.wait()
+        return await self.store.write(
+            AcceptMessage(
+                inbound=inbound,
+                route=self.session_key(inbound.source),
+                principal=principal,
+                at=self.clock.now(),
+            )
+        )
 
     def of_session(self, session_id: SessionId) -> list[Subagent]:
         """All that work for the session, in the order in which they began."""
@@ -106,53 +111,115 @@ class Subagents:
         running = self.of_session(session_id)
         return [each for each in running if each.kind is SubagentKind.BACKGROUND]
 
-    def on_admitted(self, row: InboxRow) -> None:
-        """The task of a subagent was accepted, and given to its lane.
+    def add(self, inbox_id: InboxId, subagent: Subagent) -> None:
+        """Its task is in a lane."""
+        self._running[inbox_id] = subagent
 
-        The turn that asked for it may have ended in the meantime.
-        """
-        subagent = row.inbound.subagent
-        if subagent is None:
-            return
-        self._follow(row.id, subagent)
-        turn_id = subagent.turn_id
-        if turn_id is not None and self._callbacks.running_turn_of(subagent.parent) != turn_id:
-            self.abandon(subagent)
-
-    async def follow_recovered(self) -> None:
-        """List the subagents of an earlier process, and stop those whose turn or session ended."""
-        for row, needed in await self.store.read(ListRunningSubagents()):
-            subagent = row.inbound.subagent
-            if subagent is None or row.id not in self._callbacks.subscriptions:
-                continue
-            self._follow(row.id, subagent)
-            if not needed:
-                self.abandon(subagent)
-        self._recovered.set()
+    def remove(self, inbox_id: InboxId) -> None:
+        del self._running[inbox_id]
 
     def detach(self) -> None:
         """The gateway stops: from now on the end of a turn does not stop its subagents."""
         self._detached = True
 
     def abandon(self, subagent: Subagent) -> None:
-        """Its result is not needed any more: stop it."""
+        """Its result is not needed any more: have it stopped, and do not wait for that."""
         if not self._detached:
-            self._callbacks.tasks.create_task(
-                self._stop([subagent]), name=f"stop {subagent.session_id}"
-            )
+            self._request_stop([subagent])
 
     async def stop_background(self, session_id: SessionId) -> list[Subagent]:
         """Stop the session's background subagents for good; returns them."""
         subagents = self.in_background(session_id)
-        await self._stop(subagents)
+        await self.stop(subagents)
         return subagents
 
     async def end_session(self, session_id: SessionId) -> None:
         """The session is closed: stop all that work for it."""
-        await self._stop(self.of_session(session_id))
+        await self.stop(self.of_session(session_id))
 
-    async def _stop(self, subagents: Iterable[Subagent]) -> None:
-        stopping = [self._callbacks.stop_session(each.session_id) for each in subagents]
+    async def stop(self, subagents: Sequence[Subagent]) -> None:
+        """Returns when they are stopped."""
+        if subagents:
+            await asyncio.shield(self._request_stop(subagents))
+
+    def _request_stop(self, subagents: Sequence[Subagent]) -> asyncio.Future[None]:
+        stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._closed:
+            stopped.set_result(None)  # the next start stops it
+        else:
+            self.stop_requests.put_nowait(StopSubagents(tuple(subagents), stopped))
+        return stopped
+
+    def close(self) -> None:
+        """No request to stop is carried out any more; no caller waits for one."""
+        self._closed = True
+        while not self.stop_requests.empty():
+            self.stop_requests.get_nowait().stopped.set_result(None)
+
+
+class StopSubagents(NamedTuple):
+    """A request to stop these; `stopped` is resolved when that is done."""
+
+    subagents: tuple[Subagent, ...]
+    stopped: asyncio.Future[None]
+
+
+class SubagentSupervisor:
+    """Follows each running subagent to its end and carries out requests to stop them. Owns no list:
+    that is in `Subagents`, which turns and tools use."""
+
+    def __init__(
+        self,
+        subagents: Subagents,
+        subscriptions: MessageSubscriptions,
+        *,
+        stop_session: Callable[[SessionId], Awaitable[bool]],
+        close_session: Callable[[SessionId], Awaitable[None]],
+        running_turn_of: Callable[[SessionId], TurnId | None],
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        self._subagents = subagents
+        self._subscriptions = subscriptions
+        self._stop_session = stop_session
+        self._close_session = close_session
+        self._running_turn_of = running_turn_of
+        self._tasks = tasks
+
+    async def run(self) -> None:
+        """Carry out requests to stop, until this is cancelled."""
+        try:
+            while True:
+                request = await self._subagents.stop_requests.get()
+                names = ", ".join(each.session_id for each in request.subagents)
+                self._tasks.create_task(self._stop(request), name=f"stop {names}")
+        finally:
+            self._subagents.close()
+
+    def on_committed(self, event: Committed) -> None:
+        """The task of a subagent was accepted, and the router has given it to its lane. The turn
+        that asked for it may have ended in the meantime."""
+        accepted = accepted_message(event)
+        subagent = None if accepted is None else accepted.row.inbound.subagent
+        if accepted is None or subagent is None or accepted.row.id not in self._subscriptions:
+            return
+        self._follow(accepted.row.id, subagent)
+        turn_id = subagent.turn_id
+        if turn_id is not None and self._running_turn_of(subagent.parent) != turn_id:
+            self._subagents.abandon(subagent)
+
+    async def follow_recovered(self) -> None:
+        """List the subagents of an earlier process, and stop those whose turn or session ended."""
+        for row, needed in await self._subagents.store.read(ListRunningSubagents()):
+            subagent = row.inbound.subagent
+            if subagent is None or row.id not in self._subscriptions:
+                continue
+            self._follow(row.id, subagent)
+            if not needed:
+                self._subagents.abandon(subagent)
+        self._subagents.recovered.set()
+
+    async def _stop(self, request: StopSubagents) -> None:
+        stopping = [self._stop_session(each.session_id) for each in request.subagents]
         for failure in await asyncio.gather(*stopping, return_exceptions=True):
             if isinstance(failure, StoreError):
                 # The next start stops it: `follow_recovered`.
@@ -160,11 +227,13 @@ class Subagents:
                 log.error("Could not stop a subagent: %s", failure, extra=about)
             elif isinstance(failure, BaseException):
                 raise failure
+        if not request.stopped.done():
+            request.stopped.set_result(None)
 
     def _follow(self, inbox_id: InboxId, subagent: Subagent) -> None:
-        self._running[inbox_id] = subagent
-        ending = self._callbacks.subscriptions.end_of(inbox_id)
-        self._callbacks.tasks.create_task(
+        self._subagents.add(inbox_id, subagent)
+        ending = self._subscriptions.end_of(inbox_id)
+        self._tasks.create_task(
             self._until_ended(inbox_id, subagent, ending), name=f"subagent {subagent.session_id}"
         )
 
@@ -172,15 +241,16 @@ class Subagents:
         try:
             ended = await ending
         finally:
-            del self._running[inbox_id]
+            self._subagents.remove(inbox_id)
         if ended is None:
             return
+        store, clock = self._subagents.store, self._subagents.clock
         try:
-            await self.store.write(EndSession(session_id=subagent.session_id, at=self.clock.now()))
+            await store.write(EndSession(session_id=subagent.session_id, at=clock.now()))
         except StoreError as error:
             about = {"action": "subagent_failed", "session": subagent.session_id}
             log.warning("Could not close the session of a subagent: %s", error, extra=about)
-        await self._callbacks.close_session(subagent.session_id)
+        await self._close_session(subagent.session_id)
 
 
 class DelegationRequester(msgspec.Struct, frozen=True, kw_only=True):
@@ -251,9 +321,8 @@ class DelegateService:
         return [done.result() for done in running]
 
     async def run_in_background(self, call_id: CallId, tasks: Sequence[SubagentTask]) -> list[str]:
-        callbacks = await self._subagents.callbacks()
         for inbound in await self.prepare_background(call_id, tasks):
-            await callbacks.accept(inbound, self._requester.principal)
+            await self._subagents.submit(inbound, self._requester.principal)
         return [task.title for task in tasks]
 
     async def prepare_background(
@@ -262,7 +331,7 @@ class DelegateService:
         """The messages that start them; none is started if one too many is asked for."""
         if self._requester.depth:
             raise ToolFailed("a subagent cannot work in the background: leave that out, and wait")
-        await self._subagents.callbacks()
+        await self._subagents.recovered.wait()
         limit = self._limits.max_background
         others = self._subagents.in_background(self._requester.session_id)
         if sum(each.call_id != call_id for each in others) + len(tasks) > limit:
@@ -274,15 +343,14 @@ class DelegateService:
         ]
 
     async def _run_one(self, inbound: Inbound, progress: Callable[[str], None]) -> SubagentResult:
-        callbacks = await self._subagents.callbacks()
-        row = (await callbacks.accept(inbound, self._requester.principal)).row
+        row = (await self._subagents.submit(inbound, self._requester.principal)).row
         subagent = row.inbound.subagent
         assert subagent is not None, "the row of this event was written by a call like this one"
         try:
             async with asyncio.timeout(self._time_left(row)):
                 return await self._wait_for_end(row, subagent, progress)
         except TimeoutError:
-            await callbacks.stop_session(subagent.session_id)
+            await self._subagents.stop([subagent])
             return await self._result_without_answer(subagent, SubagentState.TIMED_OUT)
         except asyncio.CancelledError:
             self._subagents.abandon(subagent)
@@ -295,8 +363,7 @@ class DelegateService:
     async def _wait_for_end(
         self, row: InboxRow, subagent: Subagent, progress: Callable[[str], None]
     ) -> SubagentResult:
-        callbacks = await self._subagents.callbacks()
-        async with callbacks.watch_message(row.id) as events:
+        async with self._subagents.watcher.watch(row.id) as events:
             async for event in events:
                 if isinstance(event, ToolStarted):
                     progress(f"{subagent.title}: {event.name} {event.arguments[:100]}\n")

@@ -22,10 +22,12 @@ from holdfast.core.ops.tracing import (
     span_id_of,
 )
 from holdfast.core.people.approval import Approval
+from holdfast.core.ports.command import Committed
 from holdfast.core.ports.runtime import Clock, IdFactory
 from holdfast.core.turns.model import Completed, ModelChoice
 from holdfast.core.turns.subagent import platform_label
 from holdfast.core.turns.turn import EndTurn, TurnState, Usage
+from holdfast.gateway.committed import accepted_message
 from holdfast.gateway.outbound.delivery import QueuedDelivery
 from holdfast.gateway.redaction import Redaction
 
@@ -73,8 +75,11 @@ class MessageTracer:
         if is_sampled(span.context.trace_id, ratio=self._ratio):
             self._spans.export(span)
 
-    def record_accepted(self, row: InboxRow) -> None:
-        """Its row is durable."""
+    def on_committed(self, event: Committed) -> None:
+        """A message was accepted."""
+        if (accepted := accepted_message(event)) is None:
+            return
+        row = accepted.row
         source = row.inbound.source
         self.record(
             TraceSpan(

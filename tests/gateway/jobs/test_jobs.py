@@ -330,7 +330,7 @@ async def test_a_run_that_waits_behind_a_turn_is_stopped_alone(
     harness.say("think")
     await harness.model.wait_for_request(1)
     advance(harness, MINUTE)
-    await until(lambda: JobId(1) in harness.gateway.job_executor)
+    await until(lambda: JobId(1) in harness.gateway.job_executor.running)
     harness.say("/queue and this")
     session = await harness.only_session()
     lane = harness.gateway.lanes.get(session)
@@ -460,7 +460,7 @@ async def test_a_run_that_was_planned_and_not_begun_begins_once_at_the_next_star
 ) -> None:
     """J4: its row exists before anything else happens. Also while the gateway stops."""
     await send('/cron add "in 1 minute" look')
-    harness.gateway.services.jobs.stop_scheduling()
+    harness.gateway.scheduler.close()
     clock(harness).at += MINUTE
     await harness.gateway.scheduler.run_once()
     [run] = await harness.store.read(ListJobRuns(job_id=JobId(1), limit=5))
@@ -486,7 +486,7 @@ async def test_an_interrupted_run_resumes_and_is_tracked_to_its_end(
     await harness.model.wait_for_request(2)
     await harness.gateway.scheduler.run_once()
     assert await harness.store.read(CountWaitingRuns(job_id=JobId(1))) == 1
-    assert len(harness.gateway.job_executor) == 1 and len(harness.model.requests) == 2
+    assert len(harness.gateway.job_executor.running) == 1 and len(harness.model.requests) == 2
     harness.model.say("one", "one", "two")
     runs = await finished_runs(harness, until, 2)
     assert [run.state for run in runs] == [RunState.ANSWERED] * 2
@@ -676,7 +676,7 @@ async def test_a_waiting_run_of_a_paused_job_waits_until_the_job_is_resumed(
     await send("/cron pause 1")
     harness.model.say("one")
     assert "one" in await harness.texts(3)
-    await until(lambda: len(harness.gateway.job_executor) == 0)
+    await until(lambda: len(harness.gateway.job_executor.running) == 0)
     await harness.gateway.scheduler.run_once()
     assert await one_waits()
     harness.model.say("two")
@@ -717,5 +717,5 @@ async def test_a_run_that_ends_before_it_is_tracked_is_over(
 
 
 async def wait_for_no_run(harness: GatewayHarness) -> None:
-    while len(harness.gateway.job_executor):
+    while len(harness.gateway.job_executor.running):
         await asyncio.sleep(0)

@@ -6,7 +6,9 @@ from typing import Annotated
 
 import msgspec
 
+from holdfast.core.ids import SessionKey
 from holdfast.core.messages.inbox import BusyMode
+from holdfast.core.messages.source import Source, build_session_key
 from holdfast.core.people.approval import REQUESTER
 from holdfast.core.sessions.reset import Hour, Minutes, ResetMode, ResetRule
 from holdfast.core.turns.pricing import Price
@@ -227,6 +229,12 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     daily_hour: Hour = 4
     time_zone: str = ""  # "": this machine's
     rules: tuple[ResetRule, ...] = ()  # the first that speaks of a chat has its word
+
+
+def route_of(source: Source, settings: SessionSettings) -> SessionKey:
+    """The route of a message: which chat, thread and person share a session."""
+    groups, threads = settings.group_sessions_per_user, settings.thread_sessions_per_user
+    return build_session_key(source, groups, threads)
 
 
 class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -50,10 +50,10 @@ class SubagentPlatform:
         subagent = await store.read(GetSubagent(session_id=SessionId(outbound.address.chat_id)))
         if subagent is None:
             raise SendRejected("the conversation that it was for has been deleted")
-        callbacks = await self._subagents.callbacks()
-        current = await store.read(GetRouteSession(key=callbacks.session_key(subagent.chat)))
+        route = self._subagents.session_key(subagent.chat)
+        current = await store.read(GetRouteSession(key=route))
         inbound = result_message(subagent, outbound, here=current == subagent.parent)
-        accepted = await callbacks.accept(inbound, subagent.principal)
+        accepted = await self._subagents.submit(inbound, subagent.principal)
         return Receipt(platform_message_id=str(accepted.row.id))
 
 

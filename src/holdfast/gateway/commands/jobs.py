@@ -70,7 +70,7 @@ class CronCommand:
 
     async def _list(self, requester: JobRequester, request: CommandRequest) -> None:
         jobs = await self._jobs.list_jobs(requester)
-        lines = [*turn_jobs.job_lines(jobs, busy=self._jobs.running_jobs)]
+        lines = [*turn_jobs.job_lines(jobs, busy=self._jobs.running.ids)]
         none = 'There are no jobs. /cron add "every weekday at 9" TEXT has one.'
         await send_reply(self._services, request.row, "\n".join(lines) or none)
 
@@ -85,7 +85,6 @@ class CronCommand:
 
         new_job = NewJobWithReply(new=new, limit=jobs.max_per_person, reply=reply_text)
         await send_effect_reply(self._services, request.row, new_job=new_job)
-        jobs.on_changed()
 
     async def _change(
         self, requester: JobRequester, verb: str, number: int, request: CommandRequest
@@ -94,7 +93,6 @@ class CronCommand:
         job, change = await self._jobs.prepare_change(number, kind, requester)
         text = done.format(id=job.id, name=job.spec.name)
         await send_reply(self._services, request.row, text, job=change)
-        self._jobs.on_changed()
 
     async def _run(self, requester: JobRequester, number: int, request: CommandRequest) -> None:
         plan, replaces = await self._jobs.prepare_run(
@@ -111,7 +109,7 @@ class CronCommand:
             await send_reply(self._services, request.row, text)
             return
         job = await self._jobs.find(number, requester)
-        stopped = await self._jobs.stop_running(job.id)
+        stopped = await self._jobs.running.stop(job.id)
 
         def reply_text(dropped: int) -> str:
             at_work = stopped or dropped > 0
@@ -120,7 +118,7 @@ class CronCommand:
         skip = SkipRunsWithReply(job_id=job.id, why=STOPPED_BEFORE_START, reply=reply_text)
         await send_effect_reply(self._services, request.row, skip_runs=skip)
         # One that waited may have begun in the place of what was stopped, before the commit.
-        await self._jobs.stop_running(job.id)
+        await self._jobs.running.stop(job.id)
 
     async def _history(self, requester: JobRequester, number: int, request: CommandRequest) -> None:
         job = await self._jobs.find(number, requester)

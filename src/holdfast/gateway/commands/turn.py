@@ -195,12 +195,11 @@ class BackgroundCommand:
         self, request: CommandRequest, task_message: Inbound, parent: SessionId
     ) -> None:
         services, row = self._services, request.row
-        callbacks = await services.subagents.callbacks()
         assert task_message.subagent is not None, "it is the task of a subagent"
         opening = None if request.session_id else self._session_to_open(request)
         background = BackgroundStart(
             inbound=task_message,
-            route=callbacks.session_key(task_message.source),
+            route=services.subagents.session_key(task_message.source),
             principal=row.principal,
             open_parent=opening,
         )
@@ -211,7 +210,6 @@ class BackgroundCommand:
             if settle_route is not None:
                 settle_route()
             services.feeds.session_changed(parent)
-            callbacks.on_accepted(outcome.background)
 
         text = _STARTED.format(title=task_message.subagent.title)
         effect = prepare_effect(services, row, text, background=background)

@@ -14,6 +14,7 @@ from math import ceil
 
 import msgspec
 
+from holdfast.core.config.settings import route_of
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import DeliveryId, PrincipalId
 from holdfast.core.messages.inbox import Accepted, Inbound
@@ -42,7 +43,6 @@ from holdfast.gateway.durable_writes import succeeded
 from holdfast.gateway.inbound.access import DeniedAccessAudit, principal_of
 from holdfast.gateway.jobs.service import source_address
 from holdfast.gateway.services import Services
-from holdfast.gateway.sessions.resolver import route_of
 
 _SALT_BYTES = 16
 # Codes are short, so trying them all against a copy of the store must be slow: each try takes

@@ -3,12 +3,11 @@
 from holdfast.core.commands import parse_command_word
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.admission import with_session_mode
-from holdfast.core.messages.inbox import Accepted, Inbound, InboxRow
+from holdfast.core.messages.inbox import Accepted, Inbound
 from holdfast.gateway.approvals.service import ApprovalService
 from holdfast.gateway.commands.dispatcher import CommandDispatcher
 from holdfast.gateway.live.subscriptions import MessageSubscriptions
 from holdfast.gateway.sessions.resolver import SessionStore
-from holdfast.gateway.subagents import Subagents
 
 
 class Router:
@@ -20,18 +19,16 @@ class Router:
         sessions: SessionStore,
         *,
         approvals: ApprovalService,
-        subagents: Subagents,
         subscriptions: MessageSubscriptions,
     ) -> None:
         self._dispatcher = dispatcher
         self._sessions = sessions
         self._approvals = approvals
-        self._subagents = subagents
         self._subscriptions = subscriptions
 
     def route(self, accepted: Accepted) -> None:
         if not self._dispatcher.dispatch(accepted) and not self._take_approval_answer(accepted):
-            self._subagents.on_admitted(self._admit(accepted))
+            self._admit(accepted)
 
     def route_recovered(self, accepted: Accepted) -> None:
         """Route a message of an earlier process: in order like any other, but stale commands are
@@ -41,10 +38,9 @@ class Router:
             return
         self._admit(accepted)
 
-    def _admit(self, accepted: Accepted) -> InboxRow:
+    def _admit(self, accepted: Accepted) -> None:
         row = with_session_mode(accepted.row, accepted.busy_mode)
         self._sessions.admit(row, known=accepted.route_session, route_target=accepted.route_target)
-        return row
 
     def _take_approval_answer(self, accepted: Accepted) -> bool:
         """A yes or no to a pending approval of this session runs as a command."""

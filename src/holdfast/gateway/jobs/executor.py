@@ -4,8 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-import msgspec
-
+from holdfast.core.config.settings import route_of
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey
@@ -21,13 +20,13 @@ from holdfast.core.jobs.job import (
 from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.inbox import Accepted, BusyMode, Inbound, InboxEnd, InboxRow, InboxState
 from holdfast.core.messages.source import Source
-from holdfast.core.ports.store_commands import EndSession
+from holdfast.core.ports.store_commands import AcceptMessage, EndSession
 from holdfast.core.ports.store_queries import GetRouteSession, ListRunningRuns
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.approvals.prompt import format_duration
 from holdfast.gateway.commands.reply import commit_effect
-from holdfast.gateway.jobs.service import JobDestinations
+from holdfast.gateway.jobs.service import JobDestinations, RunningJobs, StopRun
 from holdfast.gateway.live.subscriptions import EndFuture
 from holdfast.gateway.services import Services
 from holdfast.gateway.turns.endings import STOPPED_BY_USER
@@ -48,43 +47,47 @@ SILENT_HINT = f" Where there is nothing worth telling, reply with {SILENT_REPLY}
 OVERDUE_REASON = "it was stopped, because it took longer than {limit}"
 
 
-class RunCallbacks(msgspec.Struct, frozen=True, kw_only=True):
-    """What runs need of the gateway besides its services and its lanes."""
-
-    accept: Callable[[Inbound, PrincipalId], Awaitable[Accepted]]
-    close_session: Callable[[SessionId], Awaitable[None]]
-    session_key: Callable[[Source], SessionKey]
-    destinations: JobDestinations
-    tasks: asyncio.TaskGroup
-
-
 class JobExecutor:
-    """Owns the list of runs at work, of which a job has one at a time; all else about them is in
-    the store. `ended` is told when a place is free."""
+    """Starts job runs, follows each to its end and stops it. Which ones are at work is in
+    `RunningJobs`; all else about them is in the store. `run_ended` is set when a place is
+    free."""
 
     def __init__(
         self,
         services: Services,
         lanes: Lanes,
-        callbacks: RunCallbacks,
+        running: RunningJobs,
         *,
-        on_ended: Callable[[], None],
+        destinations: JobDestinations,
+        close_session: Callable[[SessionId], Awaitable[None]],
+        tasks: asyncio.TaskGroup,
     ) -> None:
         self._services = services
         self._lanes = lanes
-        self._callbacks = callbacks
-        self._on_ended = on_ended
-        self._running: dict[JobId, InboxId] = {}
+        self.running = running
+        self.run_ended = asyncio.Event()  # a place is free
+        self._destinations = destinations
+        self._close = close_session
+        self._tasks = tasks
 
-    def __len__(self) -> int:
-        return len(self._running)
+    async def run(self) -> None:
+        """Carry out requests to stop a run, until this is cancelled."""
+        try:
+            while True:
+                request = await self.running.stop_requests.get()
+                self._tasks.create_task(self._carry_out(request), name=f"stop job {request.job_id}")
+        finally:
+            self.running.close()
 
-    def __contains__(self, job_id: JobId) -> bool:
-        return job_id in self._running
-
-    @property
-    def running_jobs(self) -> tuple[JobId, ...]:
-        return tuple(self._running)
+    async def _carry_out(self, request: StopRun) -> None:
+        try:
+            stopped = await self.stop(request.job_id)
+        except StoreError as error:
+            if not request.stopped.done():
+                request.stopped.set_exception(error)
+            return
+        if not request.stopped.done():
+            request.stopped.set_result(stopped)
 
     async def follow_recovered(self) -> None:
         """Take note of what goes on from an earlier process."""
@@ -95,7 +98,7 @@ class JobExecutor:
         """Returns when it is in the inbox, and so on its way to a lane. Raises `StoreError`
         where that cannot be, or where somebody has stopped it meanwhile."""
         inbound = await self._build_message(waiting)
-        accepted = await self._callbacks.accept(inbound, waiting.job.principal)
+        accepted = await self._submit(inbound, waiting.job.principal)
         self._services.crash(CrashPoint.RUN_BEGUN)
         log.info(
             "Job %d runs.",
@@ -104,10 +107,24 @@ class JobExecutor:
         )
         self._follow(accepted.row)
 
+    def _route(self, source: Source) -> SessionKey:
+        return route_of(source, self._services.settings.sessions)
+
+    async def _submit(self, inbound: Inbound, principal: PrincipalId) -> Accepted:
+        """Its commit gives it to the router, like every other message."""
+        return await self._services.store.write(
+            AcceptMessage(
+                inbound=inbound,
+                route=self._route(inbound.source),
+                principal=principal,
+                at=self._services.clock.now(),
+            )
+        )
+
     async def stop(self, job_id: JobId, why: str = "") -> bool:
         """End what runs of a job, as /stop does; False: nothing does. With a reason it has
         failed, and its people are told."""
-        inbox_id = self._running.get(job_id)
+        inbox_id = self.running.message_of(job_id)
         if inbox_id is None:
             return False
         for lane in self._lanes:
@@ -138,18 +155,18 @@ class JobExecutor:
     def _follow(self, row: InboxRow) -> None:
         run = row.inbound.run
         if run is None or row.id not in self._services.subscriptions:
-            self._on_ended()  # since it was read; or it came in as the gateway stopped
+            self.run_ended.set()  # since it was read; or it came in as the gateway stopped
             return
-        self._running[run.job_id] = row.id
+        self.running.add(run.job_id, row.id)
         ending = self._services.subscriptions.end_of(row.id)
-        self._callbacks.tasks.create_task(self._until_ended(row, run, ending), name=f"run {run.id}")
+        self._tasks.create_task(self._until_ended(row, run, ending), name=f"run {run.id}")
 
     async def _until_ended(self, row: InboxRow, run: RunRequest, ending: EndFuture) -> None:
         try:
             ended = await self._wait_for_end(run, ending)
         finally:
-            del self._running[run.job_id]
-        self._on_ended()
+            self.running.remove(run.job_id)
+        self.run_ended.set()
         own = ended is not None and row.inbound.source.platform == INTERNAL_PLATFORM
         if ended is not None and own and ended.session_id is not None:
             await self._close_session(ended.session_id)
@@ -179,7 +196,7 @@ class JobExecutor:
             log.warning(
                 "A run's session stays open: %s", error, extra={"action": "job_run_session_open"}
             )
-        await self._callbacks.close_session(session_id)
+        await self._close(session_id)
 
     async def _build_message(self, waiting: WaitingRun) -> Inbound:
         job, spec = waiting.job, waiting.job.spec
@@ -203,7 +220,7 @@ class JobExecutor:
                 job_id=job.id,
                 name=spec.name,
                 due_at=waiting.due_at,
-                address=self._callbacks.destinations.address_of(spec),
+                address=self._destinations.address_of(spec),
                 silent=spec.silent,
                 limit=spec.limit,
                 asked_in=None if here else await self._asked_in(job),
@@ -212,9 +229,7 @@ class JobExecutor:
 
     async def _asked_in(self, job: Job) -> SessionId | None:
         """Its people can answer what it asks in the conversation that they have there."""
-        return await self._services.store.read(
-            GetRouteSession(key=self._callbacks.session_key(job.spec.source))
-        )
+        return await self._services.store.read(GetRouteSession(key=self._route(job.spec.source)))
 
 
 def _own_source(waiting: WaitingRun) -> Source:

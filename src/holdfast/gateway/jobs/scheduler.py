@@ -22,8 +22,9 @@ from holdfast.core.jobs.job import (
 )
 from holdfast.core.jobs.schedule import due_times, next_due
 from holdfast.core.messages.source import Source
+from holdfast.core.ports.command import Committed
 from holdfast.core.ports.runtime import Clock, WallClockTimer
-from holdfast.core.ports.store_commands import SkipRuns
+from holdfast.core.ports.store_commands import AddJob, SkipRuns
 from holdfast.core.ports.store_queries import (
     CountWaitingRuns,
     GetJobRun,
@@ -31,6 +32,7 @@ from holdfast.core.ports.store_queries import (
     ListDueJobs,
     ListWaitingRuns,
 )
+from holdfast.core.sessions.session import CommandEffect
 from holdfast.gateway.jobs.executor import JobExecutor
 from holdfast.gateway.jobs.time_zones import zone_of
 from holdfast.gateway.services import Services
@@ -53,6 +55,9 @@ class SleepTimer:
         await asyncio.sleep(min(max(at - self._clock.now(), 0.0), _MAX_SLEEP))
 
 
+JOB_COMMANDS = (AddJob, JobChange, RunPlan, SkipRuns, CommandEffect)
+
+
 class Scheduler:
     """Owns the time of the next look. It alone plans and begins runs, so that nothing is decided
     twice; what it decided is in the store before anything follows from it."""
@@ -69,7 +74,7 @@ class Scheduler:
         self._executor = executor
         self._alarm = alarm
         self._may_talk = may_talk
-        self._woken = asyncio.Event()
+        self._woken = executor.run_ended  # also set when a job was changed
         self._closed = False
         self.next_due: float | None = None
 
@@ -91,8 +96,18 @@ class Scheduler:
         self._closed = True
         self._woken.set()
 
+    def on_committed(self, event: Committed) -> None:
+        """A job was changed: there may be something to do. Its own plans change nothing for it."""
+        command = event.command
+        if isinstance(command, CommandEffect):
+            changed = any((command.job, command.new_job, command.runs, command.skip_runs))
+        else:
+            changed = not isinstance(command, RunPlan) or command.was_due is None
+        if changed:
+            self.wake()
+
     def wake(self) -> None:
-        """A job was changed or a run has ended: there may be something to do."""
+        """There may be something to do."""
         self._woken.set()
 
     async def run_once(self) -> float | None:
@@ -159,7 +174,9 @@ class Scheduler:
         if job.spec.overlap is OverlapPolicy.REPLACE:
             return runs
         waiting = await self._services.store.read(CountWaitingRuns(job_id=job.id))
-        return apply_overlap_policy(job, runs, waiting=waiting, busy=job.id in self._executor)
+        return apply_overlap_policy(
+            job, runs, waiting=waiting, busy=job.id in self._executor.running
+        )
 
     async def _pause_job(self, job: Job, why: str) -> None:
         """Its times cannot be known here any more; the others' can."""
@@ -171,11 +188,11 @@ class Scheduler:
         )
 
     async def _start_waiting(self) -> None:
-        free = self._services.settings.jobs.parallel - len(self._executor)
+        free = self._services.settings.jobs.parallel - len(self._executor.running)
         if free <= 0:
             return
         for waiting in await self._services.store.read(
-            ListWaitingRuns(busy=self._executor.running_jobs, limit=free)
+            ListWaitingRuns(busy=self._executor.running.ids, limit=free)
         ):
             if self._closed:
                 return

@@ -3,11 +3,13 @@
 The person who made a job owns it; operators see and change all. For anyone else it does not exist.
 """
 
-from collections.abc import Awaitable, Callable, Collection
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
-from holdfast.core.ids import PrincipalId
+from holdfast.core.ids import InboxId, PrincipalId
 from holdfast.core.jobs.job import (
     HOME,
     MAX_JOB_TEXT,
@@ -161,51 +163,78 @@ def source_address(source: Source) -> Address:
     )
 
 
-class JobCallbacks(msgspec.Struct, frozen=True, kw_only=True):
-    """What jobs need of the rest of the gateway, which is built on top of them."""
+class StopRun(NamedTuple):
+    """A request to stop the running run of a job; `stopped`: whether there was one."""
 
-    destinations: JobDestinations
-    is_operator: Callable[[Source], bool]
-    running_jobs: Callable[[], Collection[JobId]]
-    stop: Callable[[JobId], Awaitable[bool]]  # the running run of a job
-    on_changed: Callable[[], None]  # something may be due sooner than it was
-    next_due: Callable[[], float | None]
-    stop_scheduling: Callable[[], None]  # no run begins any more
+    job_id: JobId
+    stopped: asyncio.Future[bool]
+
+
+class RunningJobs:
+    """Owns which jobs have a run at work, at most one each, and the requests to stop one, which
+    `JobExecutor` carries out."""
+
+    def __init__(self) -> None:
+        self.stop_requests: asyncio.Queue[StopRun] = asyncio.Queue()
+        self._messages: dict[JobId, InboxId] = {}
+        self._closed = False  # requests to stop are not carried out any more
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __contains__(self, job_id: JobId) -> bool:
+        return job_id in self._messages
+
+    @property
+    def ids(self) -> tuple[JobId, ...]:
+        return tuple(self._messages)
+
+    def message_of(self, job_id: JobId) -> InboxId | None:
+        return self._messages.get(job_id)
+
+    def add(self, job_id: JobId, inbox_id: InboxId) -> None:
+        self._messages[job_id] = inbox_id
+
+    def remove(self, job_id: JobId) -> None:
+        del self._messages[job_id]
+
+    async def stop(self, job_id: JobId) -> bool:
+        """Stop the running run of a job; False: there is none."""
+        if self._closed or job_id not in self:
+            return False
+        stopped: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.stop_requests.put_nowait(StopRun(job_id, stopped))
+        return await stopped
+
+    def close(self) -> None:
+        """No request to stop is carried out any more; no caller waits for one."""
+        self._closed = True
+        while not self.stop_requests.empty():
+            request = self.stop_requests.get_nowait()
+            if not request.stopped.done():
+                request.stopped.set_result(False)
 
 
 class JobService:
     """Checks the rights of a requester and prepares the changes. Owns nothing: jobs are in the
-    store, and their runs in lanes."""
+    store, and their runs in lanes. The scheduler learns of each change from its commit."""
 
-    def __init__(self, live_settings: LiveSettings, *, store: Store, clock: Clock) -> None:
+    def __init__(
+        self,
+        live_settings: LiveSettings,
+        destinations: JobDestinations,
+        *,
+        running: RunningJobs,
+        is_operator: Callable[[Source], bool],
+        store: Store,
+        clock: Clock,
+    ) -> None:
+        self.running = running
+        self.is_operator = is_operator
         self._live_settings = live_settings
+        self._destinations = destinations
         self._store = store
         self._clock = clock
-        self._callbacks: JobCallbacks
-
-    def set_callbacks(self, callbacks: JobCallbacks) -> None:
-        self._callbacks = callbacks
-
-    def is_operator(self, source: Source) -> bool:
-        return self._callbacks.is_operator(source)
-
-    @property
-    def running_jobs(self) -> Collection[JobId]:
-        """The jobs with a running run."""
-        return self._callbacks.running_jobs()
-
-    @property
-    def next_due(self) -> float | None:
-        """When the next run is due, as far as is known; None: none is."""
-        return self._callbacks.next_due()
-
-    def on_changed(self) -> None:
-        """Jobs were changed in the store."""
-        self._callbacks.on_changed()
-
-    def stop_scheduling(self) -> None:
-        """The gateway stops: what is due from now on is run after the next start."""
-        self._callbacks.stop_scheduling()
 
     async def add(self, request: JobRequest, requester: JobRequester, *, key: str) -> Job:
         """`key` is the idempotency key of the request: with the same key it is the same job."""
@@ -214,7 +243,6 @@ class JobService:
         )
         if job is None:
             raise JobRefused(self.limit_text)
-        self.on_changed()
         return job
 
     @property
@@ -227,7 +255,7 @@ class JobService:
         return f"You have {self.max_per_person} jobs, which is the most there may be: remove one."
 
     def prepare_add(self, request: JobRequest, requester: JobRequester, *, key: str) -> NewJob:
-        """What is to be committed, possibly with other changes; call `on_changed` afterwards."""
+        """What is to be committed, possibly with other changes."""
         if requester.from_run:
             raise JobRefused("A run of a job makes no jobs: do it now, or tell the person.")
         now = self._clock.now()
@@ -250,8 +278,7 @@ class JobService:
     async def prepare_change(
         self, job_id: int, kind: JobChangeKind, requester: JobRequester
     ) -> tuple[Job, JobChange]:
-        """The job as it is, and what is to be committed to change it; call `on_changed`
-        afterwards."""
+        """The job as it is, and what is to be committed to change it."""
         job = await self.find(job_id, requester)
         due = job.next_due
         if kind is JobChangeKind.RESUME:
@@ -261,8 +288,8 @@ class JobService:
     async def prepare_update(
         self, job_id: int, update: JobUpdate, requester: JobRequester
     ) -> JobChange:
-        """What is to be committed to update it; call `on_changed` afterwards. Where its schedule is
-        not changed, neither is its next due time."""
+        """What is to be committed to update it. Where its schedule is not changed, neither is its
+        next due time."""
         job, now = await self.find(job_id, requester), self._clock.now()
         spec, due = self._updated_spec(job.spec, update, requester), None
         if update.when is not None:
@@ -288,7 +315,7 @@ class JobService:
         copied = ("silent", "missed", "overlap", "limit")
         changes = {field: given[field] for field in copied if given[field] is not None}
         if update.to is not None and update.to != spec.to:
-            address = self._callbacks.destinations.check(update.to, spec.runs_in, requester)
+            address = self._destinations.check(update.to, spec.runs_in, requester)
             changes |= {"to": update.to, "address": address}
         return msgspec.structs.replace(spec, text=text, name=short_name(name or text), **changes)
 
@@ -307,7 +334,7 @@ class JobService:
         """What is to be committed so that it runs, and whether that replaces a running run; call
         `on_planned` afterwards."""
         job = await self.find(job_id, requester)
-        busy = job.id in self.running_jobs
+        busy = job.id in self.running
         if busy and job.spec.overlap is OverlapPolicy.SKIP:
             raise JobRefused(f"Job {job.id} is at work already: stop it first, or wait.")
         now = self._clock.now()
@@ -326,8 +353,7 @@ class JobService:
     async def on_planned(self, plan: RunPlan, *, replaces: bool) -> None:
         """The plan is stored: stop what it replaces."""
         if replaces:
-            await self._callbacks.stop(plan.job_id)
-        self.on_changed()
+            await self.running.stop(plan.job_id)
 
     async def stop_run(self, job_id: int, requester: JobRequester) -> bool:
         """Stop its running run and drop the waiting ones; False: there were none."""
@@ -335,15 +361,11 @@ class JobService:
         skip = SkipRuns(job_id=job.id, principal=job.principal, why=STOPPED_BEFORE_START)
         entry = self._audit_entry(AuditKind.JOB_STOPPED, job.id, requester)
         dropped = await self._store.write(skip, audit=entry)
-        return await self.stop_running(job.id) or dropped > 0
+        return await self.running.stop(job.id) or dropped > 0
 
     def _audit_entry(self, kind: AuditKind, job_id: JobId, requester: JobRequester) -> AuditEntry:
         actor, at = requester.principal, self._clock.now()
         return AuditEntry(kind=kind, actor=actor, at=at, subject=str(job_id))
-
-    async def stop_running(self, job_id: JobId) -> bool:
-        """Stop its running run; False: there is none."""
-        return await self._callbacks.stop(job_id)
 
     async def history(self, job_id: int, requester: JobRequester, *, limit: int) -> list[JobRun]:
         job = await self.find(job_id, requester)
@@ -351,8 +373,8 @@ class JobService:
 
     def _build_spec(self, request: JobRequest, requester: JobRequester, now: float) -> JobSpec:
         text = _checked_text(request.text)
-        to = request.to or self._callbacks.destinations.default(requester)
-        runs_in = request.runs_in or self._callbacks.destinations.default_session(requester, to)
+        to = request.to or self._destinations.default(requester)
+        runs_in = request.runs_in or self._destinations.default_session(requester, to)
         limit = request.limit
         return JobSpec(
             name=short_name(request.name or text),
@@ -360,7 +382,7 @@ class JobService:
             schedule=self._parse_schedule(request, now),
             source=requester.source,
             to=to,
-            address=self._callbacks.destinations.check(to, runs_in, requester),
+            address=self._destinations.check(to, runs_in, requester),
             runs_in=runs_in,
             silent=request.silent,
             missed=request.missed,

@@ -140,7 +140,6 @@ class TurnJobs:
     async def change_job(self, job_id: int, kind: JobChangeKind) -> str:
         job, change = await self._jobs.prepare_change(job_id, kind, self._requester)
         await self._store.write(change)
-        self._jobs.on_changed()
         return _CHANGE_TEXTS[kind].format(id=job.id)
 
     @property

@@ -173,7 +173,7 @@ class GatewayStop:
             await self._cancel_start()
         finally:  # also where the start does not let go in time
             gateway.services.subagents.detach()
-            gateway.services.jobs.stop_scheduling()
+            gateway.scheduler.close()
             gateway.expiry.close()
             # Noted before the lanes go: an agent that is mid-turn may be in no cache any more.
             self._mid_turn = {lane.session_id for lane in gateway.lanes}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from holdfast.core.messages.inbox import Accepted
 from holdfast.core.messages.transcript import AssistantMessage, Message
 from holdfast.core.ops.stats import (
     OTHER_MODELS,
@@ -11,6 +12,7 @@ from holdfast.core.ops.stats import (
     ProcessTotals,
     sum_usage,
 )
+from holdfast.core.ports.command import Committed
 from holdfast.core.turns.turn import NO_USAGE, EndTurn, TurnState, Usage
 
 _MAX_MODELS = 50  # that are told apart since the start: a vendor may call itself by many names
@@ -28,8 +30,12 @@ class Counters:
         self._earlier: dict[str, Usage] = {}  # used before the present minute
         self._reset()
 
-    def message_accepted(self) -> None:
-        self._accepted += 1
+    def on_committed(self, event: Committed) -> None:
+        """A message was accepted. Those of the gateway's own subagents and jobs are not counted."""
+        accepted: Accepted = event.result
+        inbound = accepted.row.inbound
+        if not accepted.duplicate and inbound.subagent is None and inbound.run is None:
+            self._accepted += 1
 
     def turn_ended(
         self,

@@ -26,8 +26,7 @@ def gateway_snapshot(services: Services, lanes: Lanes, outbox: OutboxWorker) -> 
     return {
         **_lane_counts(list(lanes)),
         "subagents": {kind.value: services.subagents.count(kind) for kind in SubagentKind},
-        "runs": len(services.jobs.running_jobs),
-        "next_job": services.jobs.next_due,
+        "runs": len(services.jobs.running),
         "outbox": len(outbox),
         "outbox_since": outbox.oldest_since,
         "undeliverable": outbox.undeliverable_counts,

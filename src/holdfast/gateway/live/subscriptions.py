@@ -1,8 +1,8 @@
 """Subscriptions to an accepted message: its events while it is worked on, and its end."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
 
 from holdfast.core.ids import InboxId
 from holdfast.core.messages.events import (
@@ -12,6 +12,9 @@ from holdfast.core.messages.events import (
     TextStreamed,
     TurnEvent,
 )
+from holdfast.core.messages.inbox import END_STATES, InboxRow
+from holdfast.core.ports.store import StoreReader
+from holdfast.core.ports.store_queries import GetInboxRow, GetTurn, ListDeliveriesForMessage
 
 EndFuture = asyncio.Future[MessageEnded | None]
 
@@ -132,3 +135,62 @@ async def _events_until_end(queue: asyncio.Queue[TurnEvent | None]) -> AsyncIter
         yield event
         if isinstance(event, MessageEnded):
             return
+
+
+class MessageWatcher:
+    """Watches a message wherever it is: in progress in this process, or ended and in the store.
+    Owns nothing."""
+
+    def __init__(
+        self,
+        subscriptions: MessageSubscriptions,
+        *,
+        reads: StoreReader,
+        redact: Callable[[str], str],
+    ) -> None:
+        self._subscriptions = subscriptions
+        self._reads = reads
+        self._redact = redact
+
+    @asynccontextmanager
+    async def watch(self, inbox_id: InboxId) -> AsyncIterator[AsyncIterator[TurnEvent]]:
+        if inbox_id in self._subscriptions:
+            async with self._subscriptions.subscribe(inbox_id) as events:
+                yield events
+        else:
+            yield self._stored_events(inbox_id)
+
+    async def wait_for_end(self, inbox_id: InboxId) -> MessageEnded | None:
+        if inbox_id in self._subscriptions:
+            return await self._subscriptions.end_of(inbox_id)
+        async with aclosing(self._stored_events(inbox_id)) as events:
+            async for event in events:
+                if isinstance(event, MessageEnded):
+                    return event
+        return None
+
+    async def _stored_events(self, inbox_id: InboxId) -> AsyncGenerator[TurnEvent, None]:
+        """The end of a message that is not in progress in this process."""
+        row = await self._reads.read(GetInboxRow(inbox_id=inbox_id))
+        while row is not None and row.merged_into is not None:
+            if row.merged_into in self._subscriptions:
+                async with self._subscriptions.subscribe(row.merged_into) as events:
+                    async for event in events:
+                        yield event
+                return
+            row = await self._reads.read(GetInboxRow(inbox_id=row.merged_into))
+        if row is not None and row.state in END_STATES:
+            yield await self._stored_end(row)
+
+    async def _stored_end(self, row: InboxRow) -> MessageEnded:
+        answers = await self._reads.read(ListDeliveriesForMessage(inbox_id=row.id))
+        turn = await self._reads.read(GetTurn(turn_id=row.turn_id)) if row.turn_id else None
+        return MessageEnded(
+            row.id,
+            row.state,
+            self._redact("\n\n".join(answer.text for answer in answers)),
+            turn_id=row.turn_id,
+            session_id=row.session_id,
+            reason=row.reason,
+            **({"usage": turn.usage} if turn else {}),
+        )

@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import tzinfo
 from typing import Any
 
-from holdfast.core.config.settings import SessionSettings, Settings
+from holdfast.core.config.settings import SessionSettings, Settings, route_of
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import PrincipalId, SessionId, SessionKey
 from holdfast.core.messages.inbox import InboxRow, RouteTarget
-from holdfast.core.messages.source import Source, build_session_key, is_shared
+from holdfast.core.messages.source import Source, is_shared
 from holdfast.core.messages.transcript import NoteMessage
 from holdfast.core.people.audit import GATEWAY_ACTOR, AuditEntry, AuditKind
 from holdfast.core.ports.store_commands import (
@@ -322,11 +322,6 @@ def reset_policies(settings: SessionSettings, *, zone: tzinfo | None) -> ResetPo
         zone=zone,
     )
     return ResetPolicies(common, settings.rules, zone=zone)
-
-
-def route_of(source: Source, settings: SessionSettings) -> SessionKey:
-    groups, threads = settings.group_sessions_per_user, settings.thread_sessions_per_user
-    return build_session_key(source, groups, threads)
 
 
 def _zone(name: str) -> tzinfo | None:

@@ -7,7 +7,7 @@ cut. Those functions are synchronous: what they decide is decided before anythin
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from holdfast.core.ids import SessionId, SessionKey
+from holdfast.core.ids import SessionId, SessionKey, TurnId
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.transcript import NoteMessage
 from holdfast.core.sessions.reset import SessionReset
@@ -42,6 +42,11 @@ class Lanes:
 
     def get(self, session_id: SessionId) -> Lane | None:
         return self._lanes.get(session_id)
+
+    def running_turn_of(self, session_id: SessionId) -> TurnId | None:
+        lane = self._lanes.get(session_id)
+        turn = None if lane is None else lane.running_turn
+        return None if turn is None else turn.turn_id
 
     def count(self, state: LaneState) -> int:
         return sum(lane.state is state for lane in self._lanes.values())

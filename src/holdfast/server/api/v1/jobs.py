@@ -50,7 +50,7 @@ async def list_jobs(context: ApiContext, call: ApiCall[JobsQuery, None]) -> web.
     """Of all users, the oldest first."""
     asked = call.query
     found = await context.store.read(ListJobs(limit=asked.limit + 1, offset=asked.offset))
-    busy, shown = frozenset(_job_service(context).running_jobs), found[: asked.limit]
+    busy, shown = frozenset(_job_service(context).running.ids), found[: asked.limit]
     # In a thread: computing the next times of a thousand jobs takes long.
     views = await asyncio.to_thread(lambda: [job_view(j, running=j.id in busy) for j in shown])
     return context.respond(JobList(jobs=views, more=len(found) > asked.limit))
@@ -160,7 +160,6 @@ async def _commit(context: ApiContext, change: JobChange) -> None:
         facts={"change": change.kind.value},
     )
     await context.store.write(change, audit=act)
-    _job_service(context).on_changed()
 
 
 async def _find_job(context: ApiContext, name: str) -> Job:
@@ -172,7 +171,7 @@ async def _find_job(context: ApiContext, name: str) -> Job:
 
 
 def _job_response(context: ApiContext, job: Job) -> web.Response:
-    return context.respond(job_view(job, running=job.id in _job_service(context).running_jobs))
+    return context.respond(job_view(job, running=job.id in _job_service(context).running))
 
 
 def _job_service(context: ApiContext) -> JobService:

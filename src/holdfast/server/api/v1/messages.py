@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 from aiohttp import web
 
-from holdfast.core.config.settings import PlatformSettings
+from holdfast.core.config.settings import PlatformSettings, route_of
 from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.inbox import Accepted, BusyMode, Inbound, InboxRow
@@ -23,7 +23,6 @@ from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.documents.reader import render_documents
 from holdfast.gateway.app import Gateway
 from holdfast.gateway.inbound.attachments import is_accepted_type
-from holdfast.gateway.sessions.resolver import route_of
 from holdfast.runner.workspace import CannotSaveFile, Workspace
 from holdfast.server.api.context import ApiContext
 from holdfast.server.api.endpoint import ApiCall, Endpoint, NoQuery
