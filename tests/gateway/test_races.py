@@ -28,8 +28,8 @@ from holdfast.core.ports.store_queries import (
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.agents.cache import AgentCache
 from holdfast.gateway.app import Gateway
-from holdfast.gateway.commands.reply import RETRY_WAITS
 from holdfast.gateway.lifespan import RunningGateway
+from holdfast.gateway.outbound.command_effects import RETRY_WAITS
 from holdfast.gateway.sessions.teardown import stop_session
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.scripted_model import ScriptedModel

@@ -16,7 +16,7 @@ TRANSITIVE_LIBRARIES = {
 # Slow modules of the standard library that only some gateways need.
 SLOW_MODULES = {"ctypes", "gzip", "html.parser", "importlib.resources", "sqlite3", "tarfile", "xml"}
 # Imported on first use: `server/api/mount.py`, `gateway/commands/dispatcher.py`.
-LAZY_MODULES = {"holdfast.server.api.router", "holdfast.gateway.commands.registry"}
+LAZY_MODULES = {"holdfast.server.api.router", "holdfast.gateway.commands.table"}
 MAX_OWN_MODULES = 520
 PROGRAM = """
 import itertools, json, os, signal, socket, sys, threading

@@ -6,7 +6,7 @@ import apsw
 import msgspec
 from tests.state_machine.home import Home
 
-from holdfast.core.commands import parse_command_word
+from holdfast.core.commands import parse_command, parse_command_word
 from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.jobs.job import Job, JobId, JobRun
 from holdfast.core.messages.inbox import END_STATES, BusyMode, InboxRow, InboxState
@@ -14,7 +14,6 @@ from holdfast.core.messages.outbox import DeliveryRow
 from holdfast.core.messages.transcript import Message, TranscriptRecord
 from holdfast.core.sessions.session import SessionRow
 from holdfast.core.turns.turn import TurnRow
-from holdfast.gateway.commands.command import parse_command
 from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.reads import outbox, sessions
 from holdfast.store.sqlite.writes import outbox as streams

@@ -16,6 +16,7 @@ from tests.state_machine.home_contents import (
     was_steered,
 )
 
+from holdfast.core.commands import text_for_agent
 from holdfast.core.ids import InboxId, SessionId, TurnId
 from holdfast.core.messages.inbox import END_STATES, InboxRow, InboxState
 from holdfast.core.messages.transcript import (
@@ -26,7 +27,6 @@ from holdfast.core.messages.transcript import (
 )
 from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.turn import TurnState
-from holdfast.gateway.commands.command import text_for_agent
 from holdfast.gateway.turns.transcript_notes import interruption_note
 from holdfast.store.sqlite.reads import inbox
 

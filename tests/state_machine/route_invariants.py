@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from tests.state_machine.home_contents import HomeContents, Invariant, ran_in_another_turn
 
+from holdfast.core.commands import parse_command
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import InboxRow
-from holdfast.gateway.commands.command import parse_command
 
 
 def routes_keep_their_sessions(contents: HomeContents) -> Iterator[str]:

@@ -33,7 +33,7 @@ _PRELOADED = [
 ]
 _PRELOADED += ["holdfast.testing.simulated.platform", "holdfast.server.local.control_client"]
 # What a gateway imports when it is first asked for it, as most of those in tests soon are.
-_PRELOADED += ["holdfast.server.api.router", "holdfast.gateway.commands.registry"]
+_PRELOADED += ["holdfast.server.api.router", "holdfast.gateway.commands.table"]
 _PRELOADED += ["holdfast.tools.shell.judge", "tree_sitter_bash", "holdfast.models.transport"]
 
 # Starting a process polls all others. Of two threads that poll an ended process at once, only the

@@ -1,9 +1,14 @@
-"""The chat commands: one table of names, arguments, help texts and permissions."""
+"""The chat commands: how they are parsed, and one table of names, arguments, help texts and
+permissions."""
 
+import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 import msgspec
+
+from holdfast.core.ids import InboxId, SessionId
+from holdfast.core.messages.inbox import InboxRow, RouteTarget
 
 
 class Permission(StrEnum):
@@ -239,6 +244,8 @@ def index_commands(table: Iterable[CommandSpec]) -> Mapping[str, CommandSpec]:
 
 COMMANDS_BY_NAME = index_commands(COMMANDS)
 
+_PATTERN = re.compile(r"/([a-z][a-z_]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
+
 _COMMAND_WORDS = {
     "yes": ("approve", ""),
     "y": ("approve", ""),
@@ -252,3 +259,30 @@ _COMMAND_WORDS = {
 def parse_command_word(text: str) -> tuple[str, str] | None:
     """The command, with its argument, that a plain word stands for where something was asked."""
     return _COMMAND_WORDS.get(text.strip().rstrip(".!").lower()) if len(text) < 16 else None
+
+
+def parse_command(text: str) -> tuple[str, str] | None:
+    """Name and argument, or None where the text is no command (a path begins with / too)."""
+    match = _PATTERN.fullmatch(text.strip())
+    return (match[1].lower(), (match[2] or "").strip()) if match else None
+
+
+def text_for_agent(text: str) -> str | None:
+    """The words of a text that reach the agent; None: it is for the gateway alone."""
+    parsed = parse_command(text)
+    if parsed is None:
+        return text
+    name, argument = parsed
+    spec = COMMANDS_BY_NAME.get(name)
+    return argument if spec is not None and spec.is_message and argument else None
+
+
+class CommandRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A command as it was typed, by whom, and in which session, if its route has one."""
+
+    row: InboxRow
+    argument: str
+    session_id: SessionId | None
+    late: bool = False  # it was typed before this start
+    route_target: RouteTarget | None = None  # the session of its route, as its commit found it
+    running: tuple[InboxId, ...] = ()  # the commands that run now, itself among them

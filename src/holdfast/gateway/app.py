@@ -45,8 +45,20 @@ from holdfast.gateway.agents.cache import AgentCache
 from holdfast.gateway.agents.factory import AgentConfig, AgentFactory, LeaseModel
 from holdfast.gateway.agents.memory import MemoryManager
 from holdfast.gateway.approvals.service import ApprovalService
-from holdfast.gateway.commands.command import Command
-from holdfast.gateway.commands.dispatcher import CommandDispatcher
+from holdfast.gateway.commands.context import (
+    AdminContext,
+    ApprovalContext,
+    CommandContexts,
+    HistoryContext,
+    InfoContext,
+    JobContext,
+    MemoryContext,
+    ReplyContext,
+    RunningTurnContext,
+    SessionContext,
+    SettingsContext,
+)
+from holdfast.gateway.commands.dispatcher import CommandDispatcher, load_commands
 from holdfast.gateway.committed import ACCEPTING_COMMANDS
 from holdfast.gateway.inbound.access import AccessPolicy, Action, DeniedAccessAudit, principal_of
 from holdfast.gateway.inbound.attachments import AttachmentIntake, StoreFile
@@ -355,6 +367,108 @@ def _build_memory_hooks(dependencies: GatewayDependencies, redact: Redaction) ->
     )
 
 
+def build_reply_context(services: Services) -> ReplyContext:
+    return ReplyContext(
+        store=services.store,
+        clock=services.clock,
+        delivery_factory=services.delivery_factory,
+        publisher=services.publisher,
+        subscriptions=services.subscriptions,
+        feeds=services.feeds,
+    )
+
+
+def build_command_contexts(
+    services: Services,
+    lanes: Lanes,
+    *,
+    replies: ReplyContext,
+    sessions: SessionStore,
+    approvals: ApprovalService,
+    access: AccessPolicy,
+    close: Callable[[SessionId], Awaitable[None]],
+    force_stop: ForceStop,
+    home_channels: HomeChannels,
+    lifecycle_notices: LifecycleNotices,
+    pairing: PairingService,
+    lifecycle: Lifecycle | None,
+) -> CommandContexts:
+    return CommandContexts(
+        admin=AdminContext(
+            replies=replies,
+            lifecycle=lifecycle,
+            lifecycle_notices=lifecycle_notices,
+            pairing=pairing,
+            home_channels=home_channels,
+            quiet_chats=services.quiet_chats,
+            live_settings=services.live_settings,
+            clock=services.clock,
+        ),
+        approvals=ApprovalContext(
+            replies=replies,
+            store=services.store,
+            approvals=approvals,
+            is_operator=access.is_operator,
+            clock=services.clock,
+        ),
+        history=HistoryContext(
+            replies=replies,
+            store=services.store,
+            lanes=lanes,
+            cache=services.cache,
+            agent_factory=services.agent_factory,
+            memory=services.memory,
+            auxiliary=services.auxiliary,
+            redact=services.redact,
+            clock=services.clock,
+        ),
+        info=InfoContext(
+            replies=replies,
+            store=services.store,
+            lanes=lanes,
+            cache=services.cache,
+            agent_factory=services.agent_factory,
+            subagents=services.subagents,
+            lifecycle=lifecycle,
+            access=access,
+        ),
+        jobs=JobContext(replies=replies, jobs=services.jobs, clock=services.clock),
+        memory=MemoryContext(replies=replies, store=services.store, memory=services.memory),
+        sessions=SessionContext(
+            replies=replies,
+            store=services.store,
+            lanes=lanes,
+            feeds=services.feeds,
+            live_settings=services.live_settings,
+            close=close,
+            clock=services.clock,
+            new_id=services.new_id,
+        ),
+        settings=SettingsContext(
+            replies=replies,
+            store=services.store,
+            sessions=sessions,
+            agent_factory=services.agent_factory,
+            cache=services.cache,
+            quiet_chats=services.quiet_chats,
+            busy_mode=services.busy_mode,
+            clock=services.clock,
+            new_id=services.new_id,
+        ),
+        turn=RunningTurnContext(
+            replies=replies,
+            lanes=lanes,
+            sessions=sessions,
+            subagents=services.subagents,
+            force_stop=force_stop,
+            feeds=services.feeds,
+            live_settings=services.live_settings,
+            clock=services.clock,
+            new_id=services.new_id,
+        ),
+    )
+
+
 class Gateway:
     """Builds and connects the objects that accept, run and answer messages. Has no state of its
     own."""
@@ -448,8 +562,27 @@ class Gateway:
         self.approvals = ApprovalService(self.services, self.lanes, access=access)
         self.services.send_policy.set_access(access, self.home_channels)
         self.lifecycle_notices = LifecycleNotices(self.services, self.lanes, self.home_channels)
+        replies = build_reply_context(self.services)
+        contexts = build_command_contexts(
+            self.services,
+            self.lanes,
+            replies=replies,
+            sessions=self.sessions,
+            approvals=self.approvals,
+            access=access,
+            close=self.teardown.close,
+            force_stop=self.force_stop,
+            home_channels=self.home_channels,
+            lifecycle_notices=self.lifecycle_notices,
+            pairing=self.pairing,
+            lifecycle=dependencies.lifecycle,
+        )
         self.dispatcher = CommandDispatcher(
-            self.services, self.lanes, access=access, tasks=self._tasks
+            replies,
+            self.lanes,
+            access=access,
+            tasks=self._tasks,
+            load=partial(load_commands, contexts),
         )
         self.router = Router(
             self.dispatcher,
@@ -511,25 +644,6 @@ class Gateway:
             self.services.memory.apply_settings,
             self.sessions.apply_settings,
             self.expiry.apply_settings,
-        )
-        self.dispatcher.set_factory(lambda: self._build_commands(dependencies.lifecycle))
-
-    def _build_commands(self, lifecycle: Lifecycle | None) -> list[Command]:
-        from holdfast.gateway.commands.registry import build_commands  # noqa: PLC0415 - at the first command
-
-        return build_commands(
-            self.services,
-            self.lanes,
-            dispatcher=self.dispatcher,
-            sessions=self.sessions,
-            approvals=self.approvals,
-            access=self.access,
-            close=self.teardown.close,
-            force_stop=self.force_stop,
-            home_channels=self.home_channels,
-            lifecycle_notices=self.lifecycle_notices,
-            pairing=self.pairing,
-            lifecycle=lifecycle,
         )
 
     def _build_accounts(self, dependencies: GatewayDependencies) -> Accounts:

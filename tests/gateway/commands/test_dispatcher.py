@@ -1,7 +1,6 @@
 """Commands never wait behind a turn, and their effect commits with the end of their row (G5)."""
 
 import asyncio
-from collections.abc import Awaitable
 
 import pytest
 from tests.support.gateway_harness import Call, GatewayHarness
@@ -10,10 +9,13 @@ from tests.support.replies import last_reply, session_of
 from holdfast.core.commands import (
     COMMANDS,
     COMMANDS_BY_NAME,
+    CommandRequest,
     CommandSpec,
     CommandTopic,
     Permission,
     command_menu,
+    parse_command,
+    text_for_agent,
 )
 from holdfast.core.config.settings import PlatformSettings, Settings
 from holdfast.core.ids import PrincipalId
@@ -23,11 +25,10 @@ from holdfast.core.ports.store_commands import AcceptMessage
 from holdfast.core.ports.store_queries import GetInboxRow, GetRouteSession, GetTurn
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import TurnState
-from holdfast.gateway.commands.command import CommandRequest, parse_command, text_for_agent
-from holdfast.gateway.commands.dispatcher import CommandDispatcher
+from holdfast.gateway.app import build_reply_context
+from holdfast.gateway.commands.dispatcher import CommandDispatcher, allowed_commands
 from holdfast.gateway.commands.reply import send_reply
 from holdfast.gateway.inbound.access import AccessPolicy
-from holdfast.gateway.services import Services
 
 
 @pytest.mark.parametrize(
@@ -273,18 +274,6 @@ async def test_stop_accepts_any_text_after_it(harness: GatewayHarness) -> None:
     assert reply.text == "Nothing is running."
 
 
-class ReloadCommand:
-    """A command for operators."""
-
-    name = "reload"
-
-    def __init__(self, services: Services) -> None:
-        self._services = services
-
-    def begin(self, asked: CommandRequest) -> Awaitable[None]:
-        return send_reply(self._services, asked.row, "carried out")
-
-
 async def test_operator_commands_are_refused_to_everyone_else(
     harness: GatewayHarness,
 ) -> None:
@@ -292,14 +281,20 @@ async def test_operator_commands_are_refused_to_everyone_else(
     gateway = harness.gateway
     simulated = PlatformSettings(allow=("ann",), operators=("bob", "*"))
     spec = CommandSpec(name="reload", help="x", permission=Permission.OPERATE)
+    access = AccessPolicy(Settings(platforms={"simulated": simulated}))
+    replies = build_reply_context(gateway.services)
+
+    async def cmd_reload(request: CommandRequest) -> None:
+        await send_reply(replies, request.row, "carried out")
+
     dispatcher = CommandDispatcher(
-        gateway.services,
+        replies,
         gateway.lanes,
-        access=AccessPolicy(Settings(platforms={"simulated": simulated})),
+        access=access,
         tasks=gateway._tasks,
-        table=[spec],
+        load=lambda: {"reload": cmd_reload},
+        specs=[spec],
     )
-    dispatcher.set_factory(lambda: [ReloadCommand(gateway.services)])
 
     gateway.intake.close()  # only the dispatcher of this test gets the messages
 
@@ -319,7 +314,9 @@ async def test_operator_commands_are_refused_to_everyone_else(
     assert await reply("simulated", "bob") == "carried out"
     assert await reply("api", "owner") == "carried out"
     ann, bob = (Source(platform="simulated", chat_id="c", user_id=u) for u in ("ann", "bob"))
-    assert (dispatcher.available_for(ann), dispatcher.available_for(bob)) == ([], [spec])
+    available = dispatcher.available()
+    assert allowed_commands(available, access, ann) == []
+    assert allowed_commands(available, access, bob) == [spec]
 
 
 def test_menus_show_the_commands_that_every_user_may_give() -> None:

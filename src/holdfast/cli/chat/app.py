@@ -24,11 +24,10 @@ from holdfast.cli.common.options import (
     require_name,
 )
 from holdfast.cli.common.output import is_dumb
-from holdfast.core.commands import parse_command_word
+from holdfast.core.commands import parse_command_word, text_for_agent
 from holdfast.core.errors import HoldfastError
 from holdfast.core.messages.inbox import OPEN_STATES, BusyMode
 from holdfast.core.messages.transcript import UserMessage
-from holdfast.gateway.commands.command import text_for_agent
 from holdfast.server.api.client import (
     ApiClient,
     FollowEnded,

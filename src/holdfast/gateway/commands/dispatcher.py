@@ -1,83 +1,94 @@
-"""Parses, authorises and carries out commands, never behind a turn.
+"""Parses, authorises and runs commands, never behind a turn.
 
-The commands themselves (`registry`) are imported when the first one is given.
+The commands themselves (`table`) are imported when the first one is given.
 """
 
 import asyncio
 import difflib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
-from holdfast.core.commands import COMMANDS, CommandSpec, Permission, index_commands
+from holdfast.core.commands import (
+    COMMANDS,
+    CommandRequest,
+    CommandSpec,
+    Permission,
+    index_commands,
+    parse_command,
+)
 from holdfast.core.errors import NotAllowed, StoreError
 from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.inbox import Accepted, InboxEnd, InboxState
 from holdfast.core.messages.source import Source
 from holdfast.core.sessions.session import CommandEffect
-from holdfast.gateway.commands.command import Command, CommandRequest, parse_command
+from holdfast.gateway.commands.context import CommandContexts, ReplyContext
 from holdfast.gateway.commands.reply import refuse, send_reply
 from holdfast.gateway.inbound.access import AccessPolicy, Action, principal_of
-from holdfast.gateway.services import Services
 from holdfast.gateway.turns.lanes import Lanes
 
 log = logging.getLogger(__name__)
 
-BuildCommands = Callable[[], Iterable[Command]]
+Command = Callable[[CommandRequest], Awaitable[None]]
+"""What must happen at this instant happens before the call returns; the rest is awaited.
+
+The effect of a command commits together with the end of its inbox row.
+"""
+
+
+def load_commands(contexts: CommandContexts) -> Mapping[str, Command]:
+    """Imports the commands. Called at the first command, so that no start waits for it."""
+    from holdfast.gateway.commands.table import bind_commands  # noqa: PLC0415 - see above
+
+    return bind_commands(contexts)
+
+
+def allowed_commands(
+    specs: Sequence[CommandSpec], access: AccessPolicy, source: Source
+) -> list[CommandSpec]:
+    """Those that this sender may give."""
+    principal = principal_of(source)
+    return [spec for spec in specs if access.allows(principal, _action(spec), source)]
 
 
 class CommandDispatcher:
-    """Owns the commands and the tasks that carry them out; `table` says what there may be.
-
-    What carries them out is made when the first is given: no start waits for it.
-    """
+    """Owns the tasks that run commands. `specs` describe them; `load` brings their functions by
+    name, and is called at the first command."""
 
     def __init__(
         self,
-        services: Services,
+        replies: ReplyContext,
         lanes: Lanes,
         *,
         access: AccessPolicy,
         tasks: asyncio.TaskGroup,
-        table: Sequence[CommandSpec] = COMMANDS,
+        load: Callable[[], Mapping[str, Command]],
+        specs: Sequence[CommandSpec] = COMMANDS,
     ) -> None:
-        self._services = services
+        self._replies = replies
         self._lanes = lanes
         self._access = access
         self._tasks = tasks
-        self._table = table
-        self._specs = index_commands(table)
-        self._build: BuildCommands = tuple
-        self._built: Mapping[str, Command] | None = None
+        self._load = load
+        self._listed = specs
+        self._specs = index_commands(specs)
+        self._loaded: Mapping[str, Command] | None = None
         self._running: set[InboxId] = set()
-
-    def running(self) -> Collection[InboxId]:
-        """The commands that are being carried out."""
-        return self._running
-
-    def set_factory(self, build: BuildCommands) -> None:
-        """Who makes the commands, which know this dispatcher."""
-        self._build = build
 
     @property
     def _commands(self) -> Mapping[str, Command]:
-        if self._built is None:
-            self._built = {command.name: command for command in self._build()}
-        return self._built
+        if self._loaded is None:
+            self._loaded = self._load()
+        return self._loaded
 
     def available(self) -> list[CommandSpec]:
-        """What can be asked here: the rows of the table that somebody carries out."""
-        return [spec for spec in self._table if spec.name in self._commands]
-
-    def available_for(self, source: Source) -> list[CommandSpec]:
-        """What whoever asks from there may give."""
-        principal = principal_of(source)
-        return [s for s in self.available() if self._access.allows(principal, _action(s), source)]
+        """The commands that have a function, in the order of their descriptions."""
+        return [spec for spec in self._listed if spec.name in self._commands]
 
     def dispatch(self, accepted: Accepted, *, late: bool = False) -> bool:
-        """Carry the row out if it is a command; `late`: it was typed before this start."""
+        """Run the row if it is a command; `late`: it was typed before this start."""
         row = accepted.row
         parsed = parse_command(row.inbound.text) if row.inbound.commands else None
         if parsed is None:
@@ -90,32 +101,32 @@ class CommandDispatcher:
         return self._lanes.session_of(accepted.row.route) or accepted.route_session
 
     def run(self, accepted: Accepted, name: str, argument: str, *, late: bool = False) -> None:
-        """Carry a row out as this command, whatever its own words are."""
+        """Run a row as this command, whatever its own words are."""
         row, session_id = accepted.row, self.session_of(accepted)
-        row = msgspec.structs.replace(row, session_id=session_id)
-        asked = CommandRequest(
-            row=row,
+        self._running.add(row.id)
+        request = CommandRequest(
+            row=msgspec.structs.replace(row, session_id=session_id),
             argument=argument,
             session_id=session_id,
             late=late,
             route_target=accepted.route_target,
+            running=tuple(self._running),
         )
-        self._running.add(row.id)
-        effect = self._begin(name, asked)
-        self._tasks.create_task(self._finish(effect, asked), name=f"command {name}")
+        effect = self._begin(name, request)
+        self._tasks.create_task(self._finish(effect, request), name=f"command {name}")
 
     def _begin(self, name: str, request: CommandRequest) -> Awaitable[None]:
         spec = self._specs.get(name)
         command = self._commands.get(spec.name) if spec else None
         if (why := self._refusal(spec, request)) is not None:
-            return refuse(self._services, request.row, why)
+            return refuse(self._replies, request.row, why)
         if spec is None or command is None:
-            return send_reply(self._services, request.row, self._unknown(name))
+            return send_reply(self._replies, request.row, self._unknown(name))
         if request.late and not spec.outlives_restart:
             return self._drop_late(request)
         if (why := self._misuse(spec, request)) is not None:
-            return send_reply(self._services, request.row, why)
-        return command.begin(request)
+            return send_reply(self._replies, request.row, why)
+        return command(request)
 
     def _refusal(self, spec: CommandSpec | None, request: CommandRequest) -> str | None:
         source = request.row.inbound.source
@@ -143,9 +154,9 @@ class CommandDispatcher:
                 error,
                 extra={"action": "command_waiting_for_store"},
             )
-            # Its row is still queued, and the next start carries it out. Whoever waits is told.
+            # Its row is still queued, and the next start runs it. Its subscribers are told.
             text = f"This is carried out when the gateway starts again: {error}"
-            self._services.subscriptions.end(MessageEnded(request.row.id, InboxState.FAILED, text))
+            self._replies.subscriptions.end(MessageEnded(request.row.id, InboxState.FAILED, text))
         finally:
             self._running.discard(request.row.id)
 
@@ -155,10 +166,10 @@ class CommandDispatcher:
             state=InboxState.SUPERSEDED,
             reason="typed before the gateway was started again",
         )
-        at, session_id = self._services.clock.now(), request.session_id
+        at, session_id = self._replies.clock.now(), request.session_id
         effect = CommandEffect(inbox_ends=(end,), session_id=session_id, at=at)
-        await self._services.store.write(effect)
-        self._services.publisher.messages_ended(effect.inbox_ends, (), session_id=session_id)
+        await self._replies.store.write(effect)
+        self._replies.publisher.messages_ended(effect.inbox_ends, (), session_id=session_id)
 
     def _unknown(self, name: str) -> str:
         there = [each for each, spec in self._specs.items() if spec.name in self._commands]

@@ -1,18 +1,16 @@
 """/cron: jobs listed, added, changed, run and looked back at."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
-from holdfast.core.commands import COMMANDS_BY_NAME
+from holdfast.core.commands import COMMANDS_BY_NAME, CommandRequest
 from holdfast.core.errors import StoreError
 from holdfast.core.jobs.job import Job, JobChangeKind, JobRefused
 from holdfast.core.jobs.schedule import InvalidSchedule
 from holdfast.core.sessions.session import NewJobWithReply, SkipRunsWithReply
-from holdfast.gateway.commands.command import CommandRequest
+from holdfast.gateway.commands.context import JobContext
 from holdfast.gateway.commands.reply import send_effect_reply, send_reply
 from holdfast.gateway.jobs import turn_jobs
-from holdfast.gateway.jobs.service import STOPPED_BEFORE_START, JobRequester, JobService
-from holdfast.gateway.jobs.turn_jobs import requester_of
-from holdfast.gateway.services import Services
+from holdfast.gateway.jobs.service import STOPPED_BEFORE_START, JobRequester
 
 _MAX_RUNS = 10  # runs of a history
 _CHANGES = {
@@ -22,110 +20,104 @@ _CHANGES = {
     "remove": (JobChangeKind.REMOVE, "Removed: job {id} ({name})."),
 }
 
-Verb = Callable[[JobRequester, int, CommandRequest], Awaitable[None]]
+Verb = Callable[[JobContext, CommandRequest, JobRequester, int], Awaitable[None]]
 
 
-class CronCommand:
+async def cmd_cron(context: JobContext, request: CommandRequest) -> None:
     """What it does for a person commits with its answer."""
-
-    name = "cron"
-
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._verbs: dict[str, Verb] = {
-            "run": self._run,
-            "stop": self._stop,
-            "history": self._history,
-        }
-
-    @property
-    def _jobs(self) -> JobService:
-        return self._services.jobs
-
-    async def begin(self, request: CommandRequest) -> None:
-        verb, _, rest = request.argument.partition(" ")
-        verb, rest = verb.lower() or "list", rest.strip()
-        person = requester_of(request.row, self._jobs)
-        try:
-            await self._run_verb(person, verb, rest, request)
-        except StoreError:
-            raise
-        except (JobRefused, InvalidSchedule) as error:
-            await send_reply(self._services, request.row, str(error))
-
-    async def _run_verb(
-        self, requester: JobRequester, verb: str, rest: str, request: CommandRequest
-    ) -> None:
+    verb, _, rest = request.argument.partition(" ")
+    verb, rest = verb.lower() or "list", rest.strip()
+    requester = turn_jobs.requester_of(request.row, context.jobs)
+    try:
         if verb == "list":
-            await self._list(requester, request)
+            await _list_jobs(context, request, requester)
         elif verb == "add":
-            await self._add(requester, rest, request)
+            await _add_job(context, request, requester, rest)
         elif verb in _CHANGES:
-            await self._change(requester, verb, _job_number(rest), request)
-        elif verb in self._verbs:
-            await self._verbs[verb](requester, _job_number(rest), request)
+            await _change_job(context, request, requester, verb, _job_number(rest))
+        elif verb in _VERBS:
+            await _VERBS[verb](context, request, requester, _job_number(rest))
         else:
-            wrong = COMMANDS_BY_NAME[self.name].usage_error(f"/cron knows no {verb!r}.")
-            await send_reply(self._services, request.row, wrong)
+            wrong = COMMANDS_BY_NAME["cron"].usage_error(f"/cron knows no {verb!r}.")
+            await send_reply(context.replies, request.row, wrong)
+    except StoreError:
+        raise
+    except (JobRefused, InvalidSchedule) as error:
+        await send_reply(context.replies, request.row, str(error))
 
-    async def _list(self, requester: JobRequester, request: CommandRequest) -> None:
-        jobs = await self._jobs.list_jobs(requester)
-        lines = [*turn_jobs.job_lines(jobs, busy=self._jobs.running.ids)]
-        none = 'There are no jobs. /cron add "every weekday at 9" TEXT has one.'
-        await send_reply(self._services, request.row, "\n".join(lines) or none)
 
-    async def _add(self, requester: JobRequester, rest: str, request: CommandRequest) -> None:
-        from holdfast.core.jobs.parser import parse_job  # noqa: PLC0415 - most gateways have no job
+async def _list_jobs(context: JobContext, request: CommandRequest, requester: JobRequester) -> None:
+    jobs = await context.jobs.list_jobs(requester)
+    lines = [*turn_jobs.job_lines(jobs, busy=context.jobs.running.ids)]
+    none = 'There are no jobs. /cron add "every weekday at 9" TEXT has one.'
+    await send_reply(context.replies, request.row, "\n".join(lines) or none)
 
-        jobs, now = self._jobs, self._services.clock.now()
-        new = jobs.prepare_add(parse_job(rest), requester, key=f"command.{request.row.id}")
 
-        def reply_text(job: Job | None) -> str:
-            return jobs.limit_text if job is None else turn_jobs.job_created_text(job, now=now)
+async def _add_job(
+    context: JobContext, request: CommandRequest, requester: JobRequester, rest: str
+) -> None:
+    from holdfast.core.jobs.parser import parse_job  # noqa: PLC0415 - most gateways have no job
 
-        new_job = NewJobWithReply(new=new, limit=jobs.max_per_person, reply=reply_text)
-        await send_effect_reply(self._services, request.row, new_job=new_job)
+    jobs, now = context.jobs, context.clock.now()
+    new = jobs.prepare_add(parse_job(rest), requester, key=f"command.{request.row.id}")
 
-    async def _change(
-        self, requester: JobRequester, verb: str, number: int, request: CommandRequest
-    ) -> None:
-        kind, done = _CHANGES[verb]
-        job, change = await self._jobs.prepare_change(number, kind, requester)
-        text = done.format(id=job.id, name=job.spec.name)
-        await send_reply(self._services, request.row, text, job=change)
+    def reply_text(job: Job | None) -> str:
+        return jobs.limit_text if job is None else turn_jobs.job_created_text(job, now=now)
 
-    async def _run(self, requester: JobRequester, number: int, request: CommandRequest) -> None:
-        plan, replaces = await self._jobs.prepare_run(
-            number, requester, key=f"asked{request.row.id}"
-        )
-        text = f"Job {number} runs now, as if it were due."
-        await send_reply(self._services, request.row, text, runs=plan)
-        await self._jobs.on_planned(plan, replaces=replaces)
+    new_job = NewJobWithReply(new=new, limit=jobs.max_per_person, reply=reply_text)
+    await send_effect_reply(context.replies, request.row, new_job=new_job)
 
-    async def _stop(self, requester: JobRequester, number: int, request: CommandRequest) -> None:
-        if request.late:
-            # G5: what it was to stop died with the process it was typed to, and goes on since.
-            text = f"This was said before the gateway was started again. /cron stop {number}?"
-            await send_reply(self._services, request.row, text)
-            return
-        job = await self._jobs.find(number, requester)
-        stopped = await self._jobs.running.stop(job.id)
 
-        def reply_text(dropped: int) -> str:
-            at_work = stopped or dropped > 0
-            return f"Stopped: job {number}." if at_work else f"Job {number} is not at work."
+async def _change_job(
+    context: JobContext, request: CommandRequest, requester: JobRequester, verb: str, number: int
+) -> None:
+    kind, done = _CHANGES[verb]
+    job, change = await context.jobs.prepare_change(number, kind, requester)
+    text = done.format(id=job.id, name=job.spec.name)
+    await send_reply(context.replies, request.row, text, job=change)
 
-        skip = SkipRunsWithReply(job_id=job.id, why=STOPPED_BEFORE_START, reply=reply_text)
-        await send_effect_reply(self._services, request.row, skip_runs=skip)
-        # One that waited may have begun in the place of what was stopped, before the commit.
-        await self._jobs.running.stop(job.id)
 
-    async def _history(self, requester: JobRequester, number: int, request: CommandRequest) -> None:
-        job = await self._jobs.find(number, requester)
-        runs = await self._jobs.history(number, requester, limit=_MAX_RUNS)
-        lines = [*turn_jobs.run_lines(runs, job)] or ["It has not run yet."]
-        head = f"Job {job.id} ({job.spec.name}), {job.spec.schedule.description}:"
-        await send_reply(self._services, request.row, "\n".join([head, *lines]))
+async def _run_job(
+    context: JobContext, request: CommandRequest, requester: JobRequester, number: int
+) -> None:
+    plan, replaces = await context.jobs.prepare_run(number, requester, key=f"asked{request.row.id}")
+    text = f"Job {number} runs now, as if it were due."
+    await send_reply(context.replies, request.row, text, runs=plan)
+    await context.jobs.on_planned(plan, replaces=replaces)
+
+
+async def _stop_job(
+    context: JobContext, request: CommandRequest, requester: JobRequester, number: int
+) -> None:
+    if request.late:
+        # G5: what it was to stop died with the process it was typed to, and goes on since.
+        text = f"This was said before the gateway was started again. /cron stop {number}?"
+        await send_reply(context.replies, request.row, text)
+        return
+    job = await context.jobs.find(number, requester)
+    stopped = await context.jobs.running.stop(job.id)
+
+    def reply_text(dropped: int) -> str:
+        at_work = stopped or dropped > 0
+        return f"Stopped: job {number}." if at_work else f"Job {number} is not at work."
+
+    skip = SkipRunsWithReply(job_id=job.id, why=STOPPED_BEFORE_START, reply=reply_text)
+    await send_effect_reply(context.replies, request.row, skip_runs=skip)
+    # One that waited may have begun in the place of what was stopped, before the commit.
+    await context.jobs.running.stop(job.id)
+
+
+async def _show_history(
+    context: JobContext, request: CommandRequest, requester: JobRequester, number: int
+) -> None:
+    job = await context.jobs.find(number, requester)
+    runs = await context.jobs.history(number, requester, limit=_MAX_RUNS)
+    lines = [*turn_jobs.run_lines(runs, job)] or ["It has not run yet."]
+    head = f"Job {job.id} ({job.spec.name}), {job.spec.schedule.description}:"
+    await send_reply(context.replies, request.row, "\n".join([head, *lines]))
+
+
+_VERBS: Mapping[str, Verb] = {"run": _run_job, "stop": _stop_job, "history": _show_history}
 
 
 def _job_number(text: str) -> int:

@@ -8,14 +8,13 @@ from collections.abc import Iterator
 
 import msgspec
 
-from holdfast.core.commands import COMMANDS_BY_NAME
+from holdfast.core.commands import COMMANDS_BY_NAME, parse_command
 from holdfast.core.config.settings import ChatSettings, GroupReplyMode, Settings
 from holdfast.core.errors import NotAddressed, NotAllowed
 from holdfast.core.ids import PrincipalId
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import Author, ChatType, Source
 from holdfast.core.ports.runtime import Clock
-from holdfast.gateway.commands.command import parse_command
 from holdfast.gateway.inbound.access import AccessPolicy, Action, Principal, principal_of
 from holdfast.gateway.inbound.pairing import PairingRequests
 

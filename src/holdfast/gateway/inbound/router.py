@@ -1,13 +1,22 @@
 """Routes an accepted message: to a command, to a pending approval, or to its session's lane."""
 
+from typing import Protocol
+
 from holdfast.core.commands import parse_command_word
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.admission import with_session_mode
 from holdfast.core.messages.inbox import Accepted, Inbound
 from holdfast.gateway.approvals.service import ApprovalService
-from holdfast.gateway.commands.dispatcher import CommandDispatcher
 from holdfast.gateway.live.subscriptions import MessageSubscriptions
 from holdfast.gateway.sessions.resolver import SessionStore
+
+
+class CommandDispatcher(Protocol):
+    """Runs commands (`gateway/commands/dispatcher.py`)."""
+
+    def dispatch(self, accepted: Accepted, *, late: bool = False) -> bool: ...
+    def run(self, accepted: Accepted, name: str, argument: str) -> None: ...
+    def session_of(self, accepted: Accepted) -> SessionId | None: ...
 
 
 class Router:

@@ -25,9 +25,9 @@ from holdfast.core.ports.store_queries import GetRouteSession, ListRunningRuns
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.approvals.prompt import format_duration
-from holdfast.gateway.commands.reply import commit_effect
 from holdfast.gateway.jobs.service import JobDestinations, RunningJobs, StopRun
 from holdfast.gateway.live.subscriptions import EndFuture
+from holdfast.gateway.outbound.command_effects import commit_effect
 from holdfast.gateway.services import Services
 from holdfast.gateway.turns.endings import STOPPED_BY_USER
 from holdfast.gateway.turns.lane import Lane

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import tzinfo
 from typing import Any
 
+from holdfast.core.commands import CommandRequest
 from holdfast.core.config.settings import SessionSettings, Settings, route_of
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import PrincipalId, SessionId, SessionKey
@@ -31,7 +32,6 @@ from holdfast.core.sessions.reset import (
     reset_due,
 )
 from holdfast.core.sessions.session import ProcessRow, SessionRow
-from holdfast.gateway.commands.command import CommandRequest
 from holdfast.gateway.inbound.access import principal_of
 from holdfast.gateway.services import Services
 from holdfast.gateway.turns.lane import LanePause

@@ -17,7 +17,7 @@ from holdfast.core.ports.store_queries import (
 )
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.gateway.agents.cache import AgentCache
-from holdfast.gateway.commands.reply import commit_effect
+from holdfast.gateway.outbound.command_effects import commit_effect
 from holdfast.gateway.services import Services
 from holdfast.gateway.turns.endings import STOPPED_BY_USER, superseded_ends
 from holdfast.gateway.turns.lanes import Lanes

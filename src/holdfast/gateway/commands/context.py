@@ -1,0 +1,169 @@
+"""What commands work with: one context per subject, each with the few components it uses.
+
+The gateway builds them all at its start, so this file imports no command.
+"""
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from holdfast.agent.auxiliary import AuxiliaryClient
+from holdfast.core.ids import SessionId
+from holdfast.core.messages.inbox import BusyMode
+from holdfast.core.messages.source import Source
+from holdfast.core.ports.runtime import Clock, IdFactory, Lifecycle
+from holdfast.core.ports.store import Store
+from holdfast.gateway.agents.cache import AgentCache
+from holdfast.gateway.agents.factory import AgentFactory
+from holdfast.gateway.agents.memory import MemoryManager
+from holdfast.gateway.approvals.service import ApprovalService
+from holdfast.gateway.inbound.access import AccessPolicy
+from holdfast.gateway.inbound.pairing import PairingService
+from holdfast.gateway.jobs.service import JobService
+from holdfast.gateway.live.feeds import SessionFeeds
+from holdfast.gateway.live.subscriptions import MessageSubscriptions
+from holdfast.gateway.live_settings import LiveSettings
+from holdfast.gateway.notify.home_channels import HomeChannels
+from holdfast.gateway.notify.lifecycle_notices import LifecycleNotices
+from holdfast.gateway.outbound.delivery import DeliveryFactory
+from holdfast.gateway.outbound.post_commit import PostCommitPublisher
+from holdfast.gateway.outbound.quiet_chats import QuietChats
+from holdfast.gateway.redaction import Redaction
+from holdfast.gateway.sessions.resolver import SessionStore
+from holdfast.gateway.sessions.teardown import ForceStop
+from holdfast.gateway.subagents import Subagents
+from holdfast.gateway.turns.lanes import Lanes
+
+CloseSession = Callable[[SessionId], Awaitable[None]]
+
+
+class ReplyContext(msgspec.Struct, frozen=True, kw_only=True):
+    """For the commit of a command, and what follows it. Every command has this."""
+
+    store: Store
+    clock: Clock
+    delivery_factory: DeliveryFactory
+    publisher: PostCommitPublisher
+    subscriptions: MessageSubscriptions
+    feeds: SessionFeeds
+
+
+class SessionContext(msgspec.Struct, frozen=True, kw_only=True):
+    """For /new, /sessions, /resume, /fork, /title and /search."""
+
+    replies: ReplyContext
+    store: Store
+    lanes: Lanes
+    feeds: SessionFeeds
+    live_settings: LiveSettings
+    close: CloseSession
+    clock: Clock
+    new_id: IdFactory
+
+
+class HistoryContext(msgspec.Struct, frozen=True, kw_only=True):
+    """For /undo, /retry and /compact."""
+
+    replies: ReplyContext
+    store: Store
+    lanes: Lanes
+    cache: AgentCache
+    agent_factory: AgentFactory
+    memory: MemoryManager
+    auxiliary: AuxiliaryClient
+    redact: Redaction
+    clock: Clock
+
+
+class RunningTurnContext(msgspec.Struct, frozen=True, kw_only=True):
+    """For /stop, /queue, /steer and /background."""
+
+    replies: ReplyContext
+    lanes: Lanes
+    sessions: SessionStore
+    subagents: Subagents
+    force_stop: ForceStop
+    feeds: SessionFeeds
+    live_settings: LiveSettings
+    clock: Clock
+    new_id: IdFactory
+
+
+class ApprovalContext(msgspec.Struct, frozen=True, kw_only=True):
+    """For /approve, /deny and /approvals."""
+
+    replies: ReplyContext
+    store: Store
+    approvals: ApprovalService
+    is_operator: Callable[[Source], bool]
+    clock: Clock
+
+
+class SettingsContext(msgspec.Struct, frozen=True, kw_only=True):
+    """For /model, /busy and /quiet."""
+
+    replies: ReplyContext
+    store: Store
+    sessions: SessionStore
+    agent_factory: AgentFactory
+    cache: AgentCache
+    quiet_chats: QuietChats
+    busy_mode: Callable[[Source], BusyMode]  # the default of a chat
+    clock: Clock
+    new_id: IdFactory
+
+
+class AdminContext(msgspec.Struct, frozen=True, kw_only=True):
+    """For /restart, /pairing and /sethome."""
+
+    replies: ReplyContext
+    lifecycle: Lifecycle | None  # None: the gateway cannot be restarted from inside
+    lifecycle_notices: LifecycleNotices
+    pairing: PairingService
+    home_channels: HomeChannels
+    quiet_chats: QuietChats
+    live_settings: LiveSettings
+    clock: Clock
+
+
+class InfoContext(msgspec.Struct, frozen=True, kw_only=True):
+    """For /help, /status and /usage."""
+
+    replies: ReplyContext
+    store: Store
+    lanes: Lanes
+    cache: AgentCache
+    agent_factory: AgentFactory
+    subagents: Subagents
+    lifecycle: Lifecycle | None  # None: the gateway cannot be restarted from inside
+    access: AccessPolicy
+
+
+class JobContext(msgspec.Struct, frozen=True, kw_only=True):
+    """For /cron."""
+
+    replies: ReplyContext
+    jobs: JobService
+    clock: Clock
+
+
+class MemoryContext(msgspec.Struct, frozen=True, kw_only=True):
+    """For /memory."""
+
+    replies: ReplyContext
+    store: Store
+    memory: MemoryManager
+
+
+class CommandContexts(msgspec.Struct, frozen=True, kw_only=True):
+    """The context of each subject."""
+
+    admin: AdminContext
+    approvals: ApprovalContext
+    history: HistoryContext
+    info: InfoContext
+    jobs: JobContext
+    memory: MemoryContext
+    sessions: SessionContext
+    settings: SettingsContext
+    turn: RunningTurnContext
