@@ -37,6 +37,7 @@ from holdfast.core.secrets import Secret
 from holdfast.core.turns.projection import projection_problems
 from holdfast.core.turns.turn import LaneState
 from holdfast.gateway.approvals.service import ApprovalResponse
+from holdfast.gateway.live.feeds import News, PieceState
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.simulated.events import Faults
 from holdfast.testing.simulated.service import ChatService
@@ -679,7 +680,7 @@ async def test_the_feed_of_a_session_reports_its_question_and_its_end(
     (row,) = await harness.pending_approvals()
     with harness.gateway.services.feeds.read_session(row.session_id) as feed:
         await harness.gateway.approvals.decide(row.id, ApprovalResponse(approved=True))
-        assert (feed.changed, feed.stale) == (True, True)
+        assert feed.take(News.SESSION) and feed.state is PieceState.STALE
     assert (await harness.end_of(accepted)).text == "done"
 
 

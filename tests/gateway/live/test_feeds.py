@@ -4,7 +4,7 @@ import asyncio
 
 from holdfast.core.ids import CallId, SessionId
 from holdfast.core.messages.events import TextStreamed, ToolProgressed, ToolStarted
-from holdfast.gateway.live.feeds import SessionFeeds
+from holdfast.gateway.live.feeds import News, PieceState, SessionFeeds
 from holdfast.gateway.live.live_step import LiveStep
 
 SESSION, OTHER_SESSION = SessionId("here"), SessionId("elsewhere")
@@ -45,7 +45,30 @@ async def test_a_commit_wakes_a_reader_without_waiting_for_pieces() -> None:
         feeds.publish(SESSION, TextStreamed("a"))
         assert not feed.wake.is_set()
         feeds.session_committed(SESSION)
-        assert feed.wake.is_set() and feed.committed
+        assert feed.wake.is_set() and feed.take(News.RECORDS)
+
+
+async def test_a_reader_is_told_each_news_once_and_stays_closed() -> None:
+    feeds = SessionFeeds()
+    with feeds.read_session(SESSION) as feed, feeds.read_changes() as changes:
+        feeds.session_changed(SESSION)
+        feeds.audit_changed()
+        feeds.close()
+        assert feed.take(News.SESSION) and not feed.take(News.SESSION | News.RECORDS)
+        assert changes.take(News.AUDIT) and not changes.take(News.GATEWAY)
+        assert feed.closed and changes.closed
+
+
+async def test_a_stale_reader_gets_the_whole_step_and_then_pieces_again() -> None:
+    feeds = SessionFeeds()
+    with feeds.read_session(SESSION) as feed:
+        feeds.publish(SESSION, TextStreamed("a"))
+        feeds.live_step_replaced(SESSION)
+        feeds.publish(SESSION, TextStreamed("b"))
+        assert feed.state is PieceState.STALE and feed.take_pieces() == []
+        feeds.publish(SESSION, TextStreamed("c"))
+        assert feed.state is PieceState.PENDING and feed.take_pieces() == [TextStreamed("c")]
+        assert feed.state is PieceState.SENT
 
 
 async def test_a_reader_that_takes_nothing_uses_bounded_memory() -> None:
@@ -53,9 +76,9 @@ async def test_a_reader_that_takes_nothing_uses_bounded_memory() -> None:
     with feeds.read_session(SESSION) as feed:
         for number in range(100_000):
             feeds.publish(SESSION, TextStreamed(str(number)))
-        assert feed.stale and len(feed.pieces) == 0
+        assert feed.state is PieceState.STALE and len(feed.pieces) == 0
         feed.take_pieces()
-        feed.stale = False
+        assert feed.state is PieceState.SENT
         feeds.publish(SESSION, TextStreamed("on it goes"))
         assert feed.pieces == [TextStreamed("on it goes")]
 

@@ -1,61 +1,104 @@
-"""Live feeds: who looks at a session or at the gateway, and what is new to them."""
+"""Live feeds: who reads a session or the gateway, and what each reader has not been sent yet."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from enum import Enum, Flag, auto
 from itertools import chain
+from typing import TypeVar
 
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.events import MessageEnded, TurnEvent
 
-_MAX_PENDING = 512  # pieces; one who is further behind gets the whole of the step instead
-_MIN_INTERVAL = 0.02  # seconds between two tellings of pieces: no eye sees more, and each one costs
+_MAX_PENDING = 512  # pieces; a reader that is further behind gets the whole step instead
+_MIN_INTERVAL = 0.02  # seconds between two batches of pieces: no eye sees more, and each one costs
 
 
-class SessionFeed:
-    """What one reader of a session has not been told yet.
+class News(Flag):
+    """What a reader must be told. Each is set until the reader takes it; `CLOSED` stays set."""
 
-    Facts are not in here: `committed` says that the log has more of them, and the reader asks
-    there. What is live is replaceable: one who is too far behind drops the pieces and looks at
-    the whole (`stale`). So a reader that takes nothing costs a bounded list.
+    RECORDS = auto()  # the transcript has more of them
+    SESSION = auto()  # the session itself: its state, its title, its route
+    GATEWAY = auto()  # the state of the gateway or of an account
+    AUDIT = auto()  # the audit has more rows
+    KEEPALIVE = auto()  # the connection has been idle
+    CLOSED = auto()  # the session was deleted, or the gateway stops
 
-    A piece after a pause is told at once, those that follow it closely together; facts never
-    wait.
-    """
 
-    __slots__ = (
-        "_loop",
-        "_read_at",
-        "_wake_scheduled",
-        "changed",
-        "closed",
-        "committed",
-        "ends",
-        "keepalive_due",
-        "pieces",
-        "stale",
-        "wake",
-    )
+_NO_NEWS = News(0)
+
+
+class Subscription:
+    """Owns what one reader has not been told yet. By itself, it is for readers that only need to
+    know when the gateway stops."""
+
+    __slots__ = ("_news", "wake")
 
     def __init__(self) -> None:
         self.wake = asyncio.Event()
+        self._news = _NO_NEWS
+
+    @property
+    def closed(self) -> bool:
+        return News.CLOSED in self._news
+
+    def tell(self, news: News) -> None:
+        self._news |= news
+        self.wake.set()
+
+    def take(self, news: News) -> bool:
+        """Whether there is any such news; the reader has it now."""
+        assert News.CLOSED not in news, "a closed subscription stays closed"
+        found = self._news & news
+        self._news &= ~news
+        return bool(found)
+
+
+S = TypeVar("S", bound=Subscription)
+
+
+class PieceState(Enum):
+    """How far a reader has the running step."""
+
+    SENT = auto()  # all of it
+    PENDING = auto()  # pieces are collected, and the reader wakes for them
+    STALE = auto()  # its pieces were dropped or void: it needs the whole step
+
+
+PIECE_TRANSITIONS: Mapping[PieceState, frozenset[PieceState]] = {
+    PieceState.SENT: frozenset({PieceState.PENDING, PieceState.STALE}),
+    PieceState.PENDING: frozenset({PieceState.SENT, PieceState.STALE}),
+    PieceState.STALE: frozenset({PieceState.SENT}),
+}
+
+
+class SessionFeed(Subscription):
+    """Owns what one reader of a session has not been sent yet.
+
+    Records are not in here: `News.RECORDS` says that the transcript has more, and the reader asks
+    there. What is live is replaceable: a reader that is too far behind drops the pieces and gets
+    the whole step (`PieceState.STALE`). So a reader that takes nothing costs a bounded list.
+
+    A piece after a pause is sent at once, those that follow it closely together; records never
+    wait.
+    """
+
+    __slots__ = ("_loop", "_read_at", "ends", "pieces", "state")
+
+    def __init__(self) -> None:
+        super().__init__()
         self._loop = asyncio.get_running_loop()
         self._read_at = 0.0
-        self._wake_scheduled = False  # the pieces there are will wake the reader
+        self.state = PieceState.SENT
         self.pieces: list[TurnEvent] = []
         self.ends: list[MessageEnded] = []
-        self.committed = False
-        self.stale = False
-        self.changed = False
-        self.keepalive_due = False
-        self.closed = False
 
     def add(self, piece: TurnEvent) -> None:
-        if self.stale:
-            return  # the whole, when it is looked at, has this piece too
+        if self.state is PieceState.STALE:
+            return  # the whole step has this piece too
         self.pieces.append(piece)
-        if not self._wake_scheduled:
-            self._wake_scheduled = True
+        if self.state is PieceState.SENT:
+            self._set_state(PieceState.PENDING)
             at = self._read_at + _MIN_INTERVAL
             if at > self._loop.time():
                 self._loop.call_at(at, self.wake.set)
@@ -65,64 +108,52 @@ class SessionFeed:
             self.mark_stale()
 
     def take_pieces(self) -> list[TurnEvent]:
-        """What is to be told now, for its reader."""
+        """The pieces to send now; none where the reader sends the whole step instead."""
         pieces, self.pieces = self.pieces, []
-        self._wake_scheduled = False
+        self._set_state(PieceState.SENT)
         self._read_at = self._loop.time()
         return pieces
 
     def mark_stale(self) -> None:
-        self.stale = True
+        self._set_state(PieceState.STALE)
         self.pieces.clear()
 
+    def _set_state(self, to: PieceState) -> None:
+        assert to is self.state or to in PIECE_TRANSITIONS[self.state], f"{self.state} → {to}"
+        self.state = to
 
-class GatewayChanges:
-    """Which sessions have changed since its one reader last looked, and whether the gateway has."""
 
-    __slots__ = ("audit", "closed", "deleted", "gateway", "keepalive_due", "sessions", "wake")
+class GatewayChanges(Subscription):
+    """Owns which sessions have changed or were deleted since its reader last looked."""
+
+    __slots__ = ("deleted", "sessions")
 
     def __init__(self) -> None:
-        self.wake = asyncio.Event()
+        super().__init__()
         self.sessions: set[SessionId] = set()
         self.deleted: list[SessionId] = []
-        self.gateway = False
-        self.audit = False  # it has more rows
-        self.keepalive_due = False
-        self.closed = False
-
-
-class ShutdownListener:
-    """Reads what is told elsewhere, and has to know only when the gateway stops."""
-
-    __slots__ = ("closed", "keepalive_due", "wake")
-
-    def __init__(self) -> None:
-        self.wake = asyncio.Event()
-        self.keepalive_due = False
-        self.closed = False
 
 
 class SessionFeeds:
-    """Owns who reads what; a session that nobody looks at costs a look-up."""
+    """Owns the readers; a session without one costs a look-up."""
 
     def __init__(self) -> None:
         self._feeds: dict[SessionId, list[SessionFeed]] = {}
         self._changes: list[GatewayChanges] = []
-        self._listeners: list[ShutdownListener] = []
+        self._listeners: list[Subscription] = []
         self._closed = False
 
     def publish(self, session_id: SessionId, piece: TurnEvent) -> None:
-        """A piece of the running step, to be appended to what is live."""
+        """A piece of the running step, to be appended to the live view."""
         feeds = self._feeds.get(session_id)
         if feeds is not None:
             for feed in feeds:
                 feed.add(piece)
 
     def session_committed(self, session_id: SessionId) -> None:
-        """The log has more of this session."""
+        """The transcript has more of this session."""
         for feed in self._feeds.get(session_id, ()):
-            feed.committed = True
-            feed.wake.set()
+            feed.tell(News.RECORDS)
 
     def message_ended(self, ended: MessageEnded) -> None:
         if ended.session_id is not None:
@@ -131,60 +162,49 @@ class SessionFeeds:
                 feed.wake.set()
 
     def live_step_replaced(self, session_id: SessionId) -> None:
-        """What is live is another than it was; its pieces so far are void."""
+        """The live step is another one; the pieces so far are void."""
         for feed in self._feeds.get(session_id, ()):
             feed.mark_stale()
             feed.wake.set()
 
     def session_changed(self, session_id: SessionId) -> None:
-        """The session itself is not what it was: its state, its title, where its route points."""
+        """The session itself changed: its state, its title, where its route points."""
         for feed in self._feeds.get(session_id, ()):
-            feed.changed = True
             feed.mark_stale()
-            feed.wake.set()
+            feed.tell(News.SESSION)
         for changes in self._changes:
             changes.sessions.add(session_id)
             changes.wake.set()
 
     def session_deleted(self, session_id: SessionId) -> None:
         for feed in self._feeds.get(session_id, ()):
-            feed.closed = True
-            feed.wake.set()
+            feed.tell(News.CLOSED)
         for changes in self._changes:
             changes.sessions.discard(session_id)
             changes.deleted.append(session_id)
             changes.wake.set()
 
     def gateway_changed(self) -> None:
-        """The gateway itself is not what it was: it stops, is to stop, has come further, or an
-        account of it stands otherwise."""
+        """The gateway itself changed: it stops, is to stop or has reached another phase, or one of
+        its accounts has another state."""
         for changes in self._changes:
-            changes.gateway = True
-            changes.wake.set()
+            changes.tell(News.GATEWAY)
 
     def audit_changed(self) -> None:
         """The audit has more rows."""
         for changes in self._changes:
-            changes.audit = True
-            changes.wake.set()
+            changes.tell(News.AUDIT)
 
     def close(self) -> None:
-        """The gateway stops: every reader is let go, and asks its successor."""
+        """The gateway stops: every reader ends, and asks its successor."""
         self._closed = True
-        for feed in chain.from_iterable(self._feeds.values()):
-            feed.closed = True
-            feed.wake.set()
-        for changes in self._changes:
-            changes.closed = True
-            changes.wake.set()
-        for attending in self._listeners:
-            attending.closed = True
-            attending.wake.set()
+        feeds = chain.from_iterable(self._feeds.values())
+        for subscription in chain[Subscription](feeds, self._changes, self._listeners):
+            subscription.tell(News.CLOSED)
 
     @contextmanager
     def read_session(self, session_id: SessionId) -> Iterator[SessionFeed]:
-        feed = SessionFeed()
-        feed.closed = self._closed
+        feed = self._opened(SessionFeed())
         self._feeds.setdefault(session_id, []).append(feed)
         try:
             yield feed
@@ -196,8 +216,7 @@ class SessionFeeds:
 
     @contextmanager
     def read_changes(self) -> Iterator[GatewayChanges]:
-        changes = GatewayChanges()
-        changes.closed = self._closed
+        changes = self._opened(GatewayChanges())
         self._changes.append(changes)
         try:
             yield changes
@@ -205,12 +224,16 @@ class SessionFeeds:
             self._changes.remove(changes)
 
     @contextmanager
-    def listen_for_shutdown(self) -> Iterator[ShutdownListener]:
-        """Be let go when the gateway stops, whatever it is that is read."""
-        attending = ShutdownListener()
-        attending.closed = self._closed
-        self._listeners.append(attending)
+    def listen_for_shutdown(self) -> Iterator[Subscription]:
+        """For readers of something else, which end when the gateway stops."""
+        listener = self._opened(Subscription())
+        self._listeners.append(listener)
         try:
-            yield attending
+            yield listener
         finally:
-            self._listeners.remove(attending)
+            self._listeners.remove(listener)
+
+    def _opened(self, subscription: S) -> S:
+        if self._closed:
+            subscription.tell(News.CLOSED)
+        return subscription

@@ -18,7 +18,7 @@ from holdfast.core.ports.store_queries import GetSession
 from holdfast.core.sessions.session import ProcessRow, SessionRow
 from holdfast.core.turns.turn import LaneState
 from holdfast.gateway.app import Gateway
-from holdfast.gateway.live.feeds import GatewayChanges, SessionFeed, ShutdownListener
+from holdfast.gateway.live.feeds import News, Subscription
 from holdfast.gateway.redaction import Redaction
 from holdfast.server.api.errors import EndpointError, not_found
 from holdfast.server.api.views.sessions import SessionView, session_view
@@ -29,19 +29,17 @@ from holdfast.system.logs import RecentLog
 
 KEEPALIVE_INTERVAL = 15.0  # seconds; a proxy may close an idle connection
 
-StreamSubscription = SessionFeed | GatewayChanges | ShutdownListener  # of an open stream
-
 
 class StreamKeepalive:
     """Owns one timer for all open streams, which keeps proxies from closing idle ones."""
 
     def __init__(self, *, interval: float = KEEPALIVE_INTERVAL) -> None:
         self._interval = interval
-        self._subscriptions: set[StreamSubscription] = set()
+        self._subscriptions: set[Subscription] = set()
         self._timer: asyncio.TimerHandle | None = None
 
     @contextmanager
-    def track(self, subscription: StreamSubscription) -> Iterator[None]:
+    def track(self, subscription: Subscription) -> Iterator[None]:
         self._subscriptions.add(subscription)
         if self._timer is None:
             self._schedule()
@@ -58,8 +56,7 @@ class StreamKeepalive:
 
     def _send_keepalives(self) -> None:
         for subscription in self._subscriptions:
-            subscription.keepalive_due = True
-            subscription.wake.set()
+            subscription.tell(News.KEEPALIVE)
         self._schedule()
 
 

@@ -24,9 +24,9 @@ from holdfast.core.ops.account import AccountState
 from holdfast.core.ports.store_queries import ListRecords
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.core.turns.turn import LaneState
-from holdfast.gateway.live.feeds import GatewayChanges, SessionFeed
+from holdfast.gateway.live.feeds import GatewayChanges, News, PieceState, SessionFeed, Subscription
 from holdfast.gateway.turns.lane import Lane
-from holdfast.server.api.context import ApiContext, StreamSubscription
+from holdfast.server.api.context import ApiContext
 from holdfast.server.api.endpoint import ApiCall, Endpoint, Media, NoQuery
 from holdfast.server.api.errors import bad_request
 from holdfast.server.api.v1.approvals import approval_view
@@ -129,9 +129,8 @@ async def stream_session(
     feeds = context.gateway.services.feeds
     with feeds.read_session(row.id) as feed, context.keepalive.track(feed):
         # A new client gets everything, in this order.
-        feed.committed = feed.changed = True
         feed.mark_stale()
-        feed.wake.set()
+        feed.tell(News.RECORDS | News.SESSION)
         return await stream(
             call.request, feed, lambda write: session_stream.write_updates(feed, write)
         )
@@ -146,7 +145,7 @@ async def stream_changes(context: ApiContext, call: ApiCall[NoQuery, None]) -> w
 
 async def stream(
     request: web.Request,
-    subscription: StreamSubscription,
+    subscription: Subscription,
     write_updates: Callable[[Write], Awaitable[None]],
 ) -> web.StreamResponse:
     """Write updates whenever there are any, until the client leaves or the stream is closed."""
@@ -163,8 +162,7 @@ async def stream(
             await subscription.wake.wait()
             subscription.wake.clear()
             await write_updates(write)
-            if subscription.keepalive_due:
-                subscription.keepalive_due = False
+            if subscription.take(News.KEEPALIVE):
                 await write(_KEEPALIVE)
         await response.write_eof()
     return response
@@ -199,15 +197,13 @@ class SessionStream:
 
     async def write_updates(self, feed: SessionFeed, write: Write) -> None:
         """Records, then live state, then ends: an end comes after its records."""
-        if feed.committed:
-            await self._catch_up(feed, write)
+        await self._catch_up(feed, write)
         # No await from here to the write: the live state matches the records just sent.
         events = [*self._live_events(feed), *map(_ended_event, feed.ends)]
         feed.ends.clear()
         if events:
             await write(b"".join(events))
-        if feed.changed:
-            feed.changed = False
+        if feed.take(News.SESSION):
             row = await self._context.shared_reads.session(self._session_id)
             if row is not None:  # it may have been deleted just now
                 await write(
@@ -215,8 +211,8 @@ class SessionStream:
                 )
 
     async def _catch_up(self, feed: SessionFeed, write: Write) -> None:
-        while feed.committed:
-            feed.committed = False
+        while feed.take(News.RECORDS):
+            feed.mark_stale()
             while records := await self._records():
                 self._seq = records[-1].seq
                 encode = self._context.encode
@@ -224,15 +220,15 @@ class SessionStream:
                 await write(b"".join(lines))
                 if len(records) < PAGE_SIZE:
                     break
-        feed.mark_stale()
 
     def _live_events(self, feed: SessionFeed) -> list[bytes]:
-        if feed.stale:
-            feed.take_pieces()
-            feed.stale = False
+        if feed.state is PieceState.SENT:
+            return []
+        stale, pieces = feed.state is PieceState.STALE, feed.take_pieces()
+        if stale:
             live = self._context.encode(live_state(self._context, self._session_id))
             return [sse_event(b"live", live)]
-        return [_chunk_event(piece) for piece in feed.take_pieces()] if feed.pieces else []
+        return [_chunk_event(piece) for piece in pieces]
 
     async def _records(self) -> list[TranscriptRecord]:
         return await self._context.store.read(
@@ -244,11 +240,9 @@ async def _write_changes(context: ApiContext, changes: GatewayChanges, write: Wr
     deleted, changes.deleted = changes.deleted, []
     changed, changes.sessions = changes.sessions, set()
     events = [sse_event(b"deleted", _encode(DeletedEvent(id=session_id))) for session_id in deleted]
-    if changes.gateway:
-        changes.gateway = False
+    if changes.take(News.GATEWAY):
         events.append(sse_event(b"gateway", _encode(_gateway_event(context))))
-    if changes.audit:
-        changes.audit = False
+    if changes.take(News.AUDIT):
         events.append(sse_event(b"audit", b"{}"))
     for session_id in changed:
         row = await context.shared_reads.session(session_id)
