@@ -38,7 +38,7 @@ def test_a_healthy_home_has_no_problems(cli: Cli, paths: Paths) -> None:
     assert shown.returncode == exit_codes.OK, shown.stdout + shown.stderr
     assert "No problems found." in shown.stdout
     assert "every page of it was read" in shown.stdout
-    names = [check.name for check in CHECKS]
+    names = list(CHECKS)
     document = json.loads(cli("doctor", "--json").stdout)
     assert list(dict.fromkeys(each["check"] for each in document["findings"])) == names
     assert not paths.lock.exists()

@@ -10,7 +10,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +18,7 @@ import apsw
 
 from holdfast.cli.backup import configured_backup_dir, load_backup_settings
 from holdfast.cli.common.output import format_duration
-from holdfast.cli.doctor.data_checks import ConfigCheck, DatabaseCheck, ModelHealthCheck
+from holdfast.cli.doctor.data_checks import check_config, check_database, check_model
 from holdfast.cli.doctor.finding import (
     ExaminedHome,
     FindingLevel,
@@ -49,50 +49,44 @@ from holdfast.system.lock import HomeInUse, HomeLock, read_holder
 _LOW_DISK_BYTES, _FULL_DISK_BYTES = 1_000_000_000, 100_000_000
 
 
-class HomeCheck:
-    name = "home"
-
-    def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
-        home = examined.home
-        if not os.access(home, os.W_OK | os.X_OK):
-            yield HealthFinding(
-                level=FindingLevel.PROBLEM,
-                what=f"{home} cannot be written by this user.",
-                why="The gateway stores everything there.",
-                remedy="Run this as the user who runs the gateway, or name another --home.",
-            )
-            return
-        yield ok_finding(f"{home} exists and can be written.")
+def check_home(examined: ExaminedHome) -> Iterable[HealthFinding]:
+    home = examined.home
+    if not os.access(home, os.W_OK | os.X_OK):
+        yield HealthFinding(
+            level=FindingLevel.PROBLEM,
+            what=f"{home} cannot be written by this user.",
+            why="The gateway stores everything there.",
+            remedy="Run this as the user who runs the gateway, or name another --home.",
+        )
+        return
+    yield ok_finding(f"{home} exists and can be written.")
 
 
-class PermissionsCheck:
+def check_permissions(examined: ExaminedHome) -> Iterable[HealthFinding]:
     """Files with secrets or conversations are readable by their owner only."""
+    open_to_others = [path for path in _private_paths(examined) if _mode(path) & 0o077]
+    for path in open_to_others:
+        yield HealthFinding(
+            level=FindingLevel.PROBLEM,
+            what=f"{path} can be read by other users (mode {_mode(path):04o}).",
+            why="It holds keys or conversations.",
+            remedy=f"chmod {'700' if path.is_dir() else '600'} {path}",
+            fix=partial(_restrict_mode, path),
+        )
+    if not open_to_others:
+        yield ok_finding("Private files are readable by their owner only.")
 
-    name = "permissions"
 
-    def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
-        open_to_others = [path for path in self._private_paths(examined) if _mode(path) & 0o077]
-        for path in open_to_others:
-            yield HealthFinding(
-                level=FindingLevel.PROBLEM,
-                what=f"{path} can be read by other users (mode {_mode(path):04o}).",
-                why="It holds keys or conversations.",
-                remedy=f"chmod {'700' if path.is_dir() else '600'} {path}",
-                fix=partial(_restrict_mode, path),
-            )
-        if not open_to_others:
-            yield ok_finding("Private files are readable by their owner only.")
-
-    def _private_paths(self, examined: ExaminedHome) -> Iterator[Path]:
-        paths = examined.paths
-        yield examined.home
-        single = (paths.env_file, paths.secrets, paths.run, paths.workspaces, paths.logs)
-        databases = (*examined.home.glob("state.db*"), *examined.home.glob("search.db*"))
-        backups = (examined.home / "backups", *examined.home.glob("backups/holdfast-*"))
-        several = (*paths.secrets.glob("*"), *databases, *backups)
-        for path in (*single, *several, examined.home / "runs"):
-            if path.exists() and not path.is_socket():
-                yield path
+def _private_paths(examined: ExaminedHome) -> Iterator[Path]:
+    paths = examined.paths
+    yield examined.home
+    single = (paths.env_file, paths.secrets, paths.run, paths.workspaces, paths.logs)
+    databases = (*examined.home.glob("state.db*"), *examined.home.glob("search.db*"))
+    backups = (examined.home / "backups", *examined.home.glob("backups/holdfast-*"))
+    several = (*paths.secrets.glob("*"), *databases, *backups)
+    for path in (*single, *several, examined.home / "runs"):
+        if path.exists() and not path.is_socket():
+            yield path
 
 
 def _mode(path: Path) -> int:
@@ -104,54 +98,47 @@ def _restrict_mode(path: Path) -> str:
     return f"{path} is readable by its owner only now."
 
 
-class LockCheck:
-    name = "lock"
-
-    def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
-        holder = read_holder(examined.home)
-        if holder is None:
-            yield ok_finding("No gateway is running.")
-            return
-        who = f"process {holder.pid} ({holder.purpose})"
-        try:
-            state = read_status(examined.paths)["state"]
-        except GatewayDown:
-            state = "silent"
-        if holder.purpose == "gateway" and state in ("hanging", "silent"):
-            yield HealthFinding(
-                level=FindingLevel.PROBLEM,
-                what=f"The gateway, {who}, holds the home and is {state}.",
-                why="No message is answered, and no other gateway can start.",
-                remedy=f"`holdfast logs` may say why; `kill {holder.pid}` ends it, and nothing "
-                "that was accepted is lost.",
-            )
-        else:
-            yield ok_finding(f"The home is held by {who}, which is {state}.")
+def check_lock(examined: ExaminedHome) -> Iterable[HealthFinding]:
+    holder = read_holder(examined.home)
+    if holder is None:
+        yield ok_finding("No gateway is running.")
+        return
+    who = f"process {holder.pid} ({holder.purpose})"
+    try:
+        state = read_status(examined.paths)["state"]
+    except GatewayDown:
+        state = "silent"
+    if holder.purpose == "gateway" and state in ("hanging", "silent"):
+        yield HealthFinding(
+            level=FindingLevel.PROBLEM,
+            what=f"The gateway, {who}, holds the home and is {state}.",
+            why="No message is answered, and no other gateway can start.",
+            remedy=f"`holdfast logs` may say why; `kill {holder.pid}` ends it, and nothing "
+            "that was accepted is lost.",
+        )
+    else:
+        yield ok_finding(f"The home is held by {who}, which is {state}.")
 
 
-class LeftoversCheck:
+def check_leftovers(examined: ExaminedHome) -> Iterable[HealthFinding]:
     """Files that a killed process leaves. They do not prevent a start, but they are confusing."""
-
-    name = "leftovers"
-
-    def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
-        if examined.running:
-            yield ok_finding("Sockets are in use.")
-            return
-        paths = examined.paths
-        sockets = [paths.status_socket, paths.control_socket, paths.lock]
-        drafts = [*examined.home.glob(".*.toml.*"), *examined.home.glob("*.new")]
-        stale = [path for path in (*sockets, *drafts) if path.exists() or path.is_socket()]
-        for path in stale:
-            yield HealthFinding(
-                level=FindingLevel.WARNING,
-                what=f"{path} was left by a process that has ended.",
-                why="It does no harm, but it looks as if a gateway were running.",
-                remedy=f"rm {path}",
-                fix=partial(_remove_leftover, examined.home, path),
-            )
-        if not stale:
-            yield ok_finding("No leftover files.")
+    if examined.running:
+        yield ok_finding("Sockets are in use.")
+        return
+    paths = examined.paths
+    sockets = [paths.status_socket, paths.control_socket, paths.lock]
+    drafts = [*examined.home.glob(".*.toml.*"), *examined.home.glob("*.new")]
+    stale = [path for path in (*sockets, *drafts) if path.exists() or path.is_socket()]
+    for path in stale:
+        yield HealthFinding(
+            level=FindingLevel.WARNING,
+            what=f"{path} was left by a process that has ended.",
+            why="It does no harm, but it looks as if a gateway were running.",
+            remedy=f"rm {path}",
+            fix=partial(_remove_leftover, examined.home, path),
+        )
+    if not stale:
+        yield ok_finding("No leftover files.")
 
 
 def _remove_leftover(home: Path, path: Path) -> str:
@@ -164,162 +151,147 @@ def _remove_leftover(home: Path, path: Path) -> str:
     return f"{path} is removed."
 
 
-class DiskCheck:
-    name = "disk"
-
-    def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
-        free = shutil.disk_usage(examined.home).free
-        text = f"{free / 1e9:.1f} GB are free where {examined.home} is."
-        if free >= _LOW_DISK_BYTES:
-            yield ok_finding(text)
-            return
-        yield HealthFinding(
-            level=FindingLevel.PROBLEM if free < _FULL_DISK_BYTES else FindingLevel.WARNING,
-            what=text,
-            why="On a full disk messages are refused until there is space.",
-            remedy="Free some space; `[retention]` in holdfast.toml says how long old data is "
-            "kept.",
-        )
+def check_disk(examined: ExaminedHome) -> Iterable[HealthFinding]:
+    free = shutil.disk_usage(examined.home).free
+    text = f"{free / 1e9:.1f} GB are free where {examined.home} is."
+    if free >= _LOW_DISK_BYTES:
+        yield ok_finding(text)
+        return
+    yield HealthFinding(
+        level=FindingLevel.PROBLEM if free < _FULL_DISK_BYTES else FindingLevel.WARNING,
+        what=text,
+        why="On a full disk messages are refused until there is space.",
+        remedy="Free some space; `[retention]` in holdfast.toml says how long old data is kept.",
+    )
 
 
 _MIN_PYTHON = (3, 11)
 
 
-class VersionsCheck:
-    name = "versions"
+def check_versions(examined: ExaminedHome) -> Iterable[HealthFinding]:
+    versions = (
+        f"Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, "
+        f"{platform.system()} {platform.release()}."
+    )
+    if sys.version_info >= _MIN_PYTHON:
+        yield ok_finding(versions)
+        return
+    yield HealthFinding(
+        level=FindingLevel.PROBLEM,
+        what=versions,
+        why="Holdfast needs Python 3.11 or later.",
+        remedy="Install it with a newer Python.",
+    )
 
-    def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
-        versions = (
-            f"Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, "
-            f"{platform.system()} {platform.release()}."
-        )
-        if sys.version_info >= _MIN_PYTHON:
-            yield ok_finding(versions)
-            return
+
+def check_sandbox(examined: ExaminedHome) -> Iterable[HealthFinding]:
+    settings = examined.config.settings.runner if examined.config else RunnerSettings()
+    try:
+        # In a temporary folder: the test copies the program of the runner there.
+        with tempfile.TemporaryDirectory(prefix="holdfast-doctor-") as folder:
+            plan = make_plan(settings, runs=Path(folder))
+    except RunnerError as error:
         yield HealthFinding(
             level=FindingLevel.PROBLEM,
-            what=versions,
-            why="Holdfast needs Python 3.11 or later.",
-            remedy="Install it with a newer Python.",
+            what=f"No command can be run: {error}",
+            why="Agents that use a terminal cannot work, and the gateway does not start.",
+            remedy=f"To have a sandbox: {BUBBLEWRAP_HINT}.",
         )
+        return
+    if plan.sandboxed:
+        yield ok_finding("Commands are sandboxed: bubblewrap was tested and works.")
+        return
+    off = settings.sandbox is SandboxMode.OFF
+    yield HealthFinding(
+        level=FindingLevel.WARNING if off else FindingLevel.PROBLEM,
+        what=f"Commands run without a sandbox: {plan.why_unsandboxed}.",
+        why="They can read and change whatever the gateway can, its keys included.",
+        remedy='Set runner.sandbox to "auto".' if off else f"{BUBBLEWRAP_HINT.capitalize()}.",
+    )
 
 
-class SandboxCheck:
-    name = "sandbox"
+def check_units(examined: ExaminedHome) -> Iterable[HealthFinding]:
+    environ = process_environment()
+    where = supervisor_backends(environ, user_id=os.getuid())
+    service = where.find_unit(examined.home, default_home=default_home(environ))
+    if service is None:
+        yield ok_finding("No unit is installed.")
+        return
+    yield from _compare_unit(service, examined)
 
-    def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
-        settings = examined.config.settings.runner if examined.config else RunnerSettings()
-        try:
-            # In a temporary folder: the test copies the program of the runner there.
-            with tempfile.TemporaryDirectory(prefix="holdfast-doctor-") as folder:
-                plan = make_plan(settings, runs=Path(folder))
-        except RunnerError as error:
-            yield HealthFinding(
-                level=FindingLevel.PROBLEM,
-                what=f"No command can be run: {error}",
-                why="Agents that use a terminal cannot work, and the gateway does not start.",
-                remedy=f"To have a sandbox: {BUBBLEWRAP_HINT}.",
-            )
-            return
-        if plan.sandboxed:
-            yield ok_finding("Commands are sandboxed: bubblewrap was tested and works.")
-            return
-        off = settings.sandbox is SandboxMode.OFF
-        yield HealthFinding(
-            level=FindingLevel.WARNING if off else FindingLevel.PROBLEM,
-            what=f"Commands run without a sandbox: {plan.why_unsandboxed}.",
-            why="They can read and change whatever the gateway can, its keys included.",
-            remedy='Set runner.sandbox to "auto".' if off else f"{BUBBLEWRAP_HINT.capitalize()}.",
+
+def _compare_unit(service: SupervisorBackend, examined: ExaminedHome) -> Iterable[HealthFinding]:
+    settings = examined.config.settings.gateway if examined.config else GatewaySettings()
+    unit = needed_unit(
+        examined.home,
+        settings,
+        environ=process_environment(),
+        scope=service.scope,
+        name=service.file.stem,
+    )
+    found = [
+        HealthFinding(
+            level=FindingLevel.PROBLEM if each.broken else FindingLevel.WARNING,
+            what=f"{service.file} {each.what}.",
+            why=each.why,
+            remedy=repair_command(unit),
         )
-
-
-class UnitCheck:
-    name = "units"
-
-    def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
-        environ = process_environment()
-        where = supervisor_backends(environ, user_id=os.getuid())
-        service = where.find_unit(examined.home, default_home=default_home(environ))
-        if service is None:
-            yield ok_finding("No unit is installed.")
-            return
-        yield from self._compare_unit(service, examined)
-
-    def _compare_unit(
-        self, service: SupervisorBackend, examined: ExaminedHome
-    ) -> Iterable[HealthFinding]:
-        settings = examined.config.settings.gateway if examined.config else GatewaySettings()
-        unit = needed_unit(
-            examined.home,
-            settings,
-            environ=process_environment(),
-            scope=service.scope,
-            name=service.file.stem,
-        )
-        found = [
-            HealthFinding(
-                level=FindingLevel.PROBLEM if each.broken else FindingLevel.WARNING,
-                what=f"{service.file} {each.what}.",
-                why=each.why,
-                remedy=repair_command(unit),
-            )
-            for each in service.problems(unit)
-        ]
-        yield from found or [ok_finding(f"{service.file} fits the configuration.")]
+        for each in service.problems(unit)
+    ]
+    yield from found or [ok_finding(f"{service.file} fits the configuration.")]
 
 
 _HOUR = 3600.0
 _LATE_PERIODS = 2  # after this many periods, a backup is late
 
 
-class BackupsCheck:
-    name = "backups"
-
-    def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
-        settings = load_backup_settings(examined.home)
-        folder = configured_backup_dir(examined.home, settings)
-        valid = [one for one in directory.list_backups(folder) if one.manifest is not None]
-        if not valid:
-            yield self._missing_backup(examined, settings)
-            return
-        age = max(0.0, time.time() - valid[0].made_at)
-        newest = f"newest of {len(valid)} backups" if len(valid) > 1 else "only backup"
-        text = f"The {newest} in {folder} is {format_duration(age)} old."
-        if settings.every_hours and age > _LATE_PERIODS * settings.every_hours * _HOUR:
-            yield self._late_backup(text)
-        else:
-            yield ok_finding(text)
-
-    def _missing_backup(self, examined: ExaminedHome, settings: BackupSettings) -> HealthFinding:
-        if settings.every_hours or not examined.paths.db.exists():
-            return ok_finding("There is no backup yet; the gateway makes one by itself.")
-        return HealthFinding(
-            level=FindingLevel.WARNING,
-            what="There is no backup, and `backup.every_hours` is 0.",
-            why="A disk that fails takes every conversation with it.",
-            remedy="holdfast backup create, or set `backup.every_hours`.",
-        )
-
-    def _late_backup(self, what: str) -> HealthFinding:
-        return HealthFinding(
-            level=FindingLevel.WARNING,
-            what=what,
-            why="Newer messages exist only in the database.",
-            remedy="holdfast backup create; `holdfast logs` may say why the gateway makes none.",
-        )
+def check_backups(examined: ExaminedHome) -> Iterable[HealthFinding]:
+    settings = load_backup_settings(examined.home)
+    folder = configured_backup_dir(examined.home, settings)
+    valid = [one for one in directory.list_backups(folder) if one.manifest is not None]
+    if not valid:
+        yield _missing_backup(examined, settings)
+        return
+    age = max(0.0, time.time() - valid[0].made_at)
+    newest = f"newest of {len(valid)} backups" if len(valid) > 1 else "only backup"
+    text = f"The {newest} in {folder} is {format_duration(age)} old."
+    if settings.every_hours and age > _LATE_PERIODS * settings.every_hours * _HOUR:
+        yield _late_backup(text)
+    else:
+        yield ok_finding(text)
 
 
-CHECKS: tuple[HealthCheck, ...] = (
-    VersionsCheck(),
-    HomeCheck(),
-    PermissionsCheck(),
-    DiskCheck(),
-    ConfigCheck(),
-    LockCheck(),
-    LeftoversCheck(),
-    DatabaseCheck(),
-    BackupsCheck(),
-    UnitCheck(),
-    SandboxCheck(),
-    ModelHealthCheck(),
-)
+def _missing_backup(examined: ExaminedHome, settings: BackupSettings) -> HealthFinding:
+    if settings.every_hours or not examined.paths.db.exists():
+        return ok_finding("There is no backup yet; the gateway makes one by itself.")
+    return HealthFinding(
+        level=FindingLevel.WARNING,
+        what="There is no backup, and `backup.every_hours` is 0.",
+        why="A disk that fails takes every conversation with it.",
+        remedy="holdfast backup create, or set `backup.every_hours`.",
+    )
+
+
+def _late_backup(what: str) -> HealthFinding:
+    return HealthFinding(
+        level=FindingLevel.WARNING,
+        what=what,
+        why="Newer messages exist only in the database.",
+        remedy="holdfast backup create; `holdfast logs` may say why the gateway makes none.",
+    )
+
+
+CHECKS: Mapping[str, HealthCheck] = {
+    "versions": check_versions,
+    "home": check_home,
+    "permissions": check_permissions,
+    "disk": check_disk,
+    "config": check_config,
+    "lock": check_lock,
+    "leftovers": check_leftovers,
+    "database": check_database,
+    "backups": check_backups,
+    "units": check_units,
+    "sandbox": check_sandbox,
+    "model": check_model,
+}

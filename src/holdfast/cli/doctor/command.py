@@ -54,14 +54,12 @@ def examine(home: Path, *, fix: bool, skip: frozenset[str], as_json: bool) -> bo
         return True
     examined = _load_home(home)
     results: list[dict[str, Any]] = []
-    for check in checks:
+    for name, check in checks.items():
         for finding in _run_check(check, examined):
             fixed = _apply_fix(finding) if fix else None
-            results.append(
-                finding.as_dict(check.name) | ({} if fixed is None else {"fixed": fixed})
-            )
+            results.append(finding.as_dict(name) | ({} if fixed is None else {"fixed": fixed}))
             if not as_json:
-                _print_finding(check.name, finding, fixed)
+                _print_finding(name, finding, fixed)
     left = [
         each for each in results if each["level"] == FindingLevel.PROBLEM and "fixed" not in each
     ]
@@ -79,15 +77,14 @@ def _print_note(note: str, *, as_json: bool) -> None:
         click.echo(note)
 
 
-def _select_checks(skip: frozenset[str]) -> list[HealthCheck]:
+def _select_checks(skip: frozenset[str]) -> dict[str, HealthCheck]:
     # Imported here: the checks bring every package, which `doctor --help` does not need.
     from holdfast.cli.doctor.checks import CHECKS  # noqa: PLC0415
 
-    names = {check.name for check in CHECKS}
-    if unknown := sorted(skip - names):
-        listed = ", ".join(check.name for check in CHECKS)
+    if unknown := sorted(skip - CHECKS.keys()):
+        listed = ", ".join(CHECKS)
         raise click.UsageError(f"There is no check {unknown[0]!r}; there are: {listed}.")
-    return [check for check in CHECKS if check.name not in skip]
+    return {name: check for name, check in CHECKS.items() if name not in skip}
 
 
 def _load_home(home: Path) -> ExaminedHome:
@@ -111,7 +108,7 @@ def _load_config(home: Path) -> Config | None:
 def _run_check(check: HealthCheck, examined: ExaminedHome) -> Iterator[HealthFinding]:
     """A check that fails is a finding itself; the other checks still run."""
     try:
-        yield from check.run(examined)
+        yield from check(examined)
     except (HoldfastError, OSError) as error:
         yield HealthFinding(
             level=FindingLevel.PROBLEM,

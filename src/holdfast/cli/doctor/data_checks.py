@@ -149,100 +149,92 @@ def _recover_database(home: Path) -> str:
 _MAX_PROBLEMS_LISTED = 3
 
 
-class ConfigCheck:
-    name = "config"
-
-    def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
-        try:
-            config = load(examined.home)
-        except ConfigError as error:
-            yield HealthFinding(
-                level=FindingLevel.PROBLEM,
-                what=str(error),
-                why="The gateway does not start with it; a running one keeps the old one.",
-                remedy="Correct it, then run `holdfast config check`.",
-            )
-            return
-        for warning in config.warnings:
-            yield HealthFinding(
-                level=FindingLevel.WARNING,
-                what=str(warning),
-                why="It is probably not what you meant.",
-                remedy="`holdfast config show` lists the values and where they come from.",
-            )
-        if not config.warnings:
-            yield ok_finding("The configuration is valid.")
-
-
-class DatabaseCheck:
-    name = "database"
-
-    def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
-        if not (examined.paths.db.exists() or has_wal(examined.paths.db)):
-            yield ok_finding("Nothing was stored yet.")
-            return
-        try:
-            found = inspect_database(examined)
-        except StoreDamaged as error:
-            yield damaged_database(examined, str(error))
-            return
-        except HoldfastError as error:
-            yield HealthFinding(
-                level=FindingLevel.PROBLEM,
-                what=str(error),
-                why="The gateway does not start, or accepts nothing, until it can be used.",
-                remedy="The message says what to do; nothing was changed.",
-            )
-            return
-        yield self._file_finding(examined, found)
-        if not (found.problems or found.behind):
-            yield self._search_finding(examined, found)
-
-    def _file_finding(self, examined: ExaminedHome, report: DatabaseReport) -> HealthFinding:
-        if not report.problems:
-            older = " It is of an older version; the next start migrates it."
-            sound = "The database is sound: every page of it was read."
-            return ok_finding(sound + (older if report.behind else ""))
-        first, more = (
-            report.problems[:_MAX_PROBLEMS_LISTED],
-            len(report.problems[_MAX_PROBLEMS_LISTED:]),
+def check_config(examined: ExaminedHome) -> Iterable[HealthFinding]:
+    try:
+        config = load(examined.home)
+    except ConfigError as error:
+        yield HealthFinding(
+            level=FindingLevel.PROBLEM,
+            what=str(error),
+            why="The gateway does not start with it; a running one keeps the old one.",
+            remedy="Correct it, then run `holdfast config check`.",
         )
-        listed = "; ".join(first) + (f"; and {more} more" if more else "")
-        return damaged_database(examined, f"{examined.paths.db} is damaged: {listed}")
-
-    def _search_finding(self, examined: ExaminedHome, report: DatabaseReport) -> HealthFinding:
-        if not report.search_problem:
-            return ok_finding(f"The search index has {report.search.messages} messages.")
-        return HealthFinding(
+        return
+    for warning in config.warnings:
+        yield HealthFinding(
             level=FindingLevel.WARNING,
-            what=f"The search does not work: {report.search_problem}",
-            why="Nothing is lost, but no message is found.",
-            remedy="holdfast search --rebuild",
-            fix=lambda: rebuild_search_index(examined),
+            what=str(warning),
+            why="It is probably not what you meant.",
+            remedy="`holdfast config show` lists the values and where they come from.",
         )
+    if not config.warnings:
+        yield ok_finding("The configuration is valid.")
 
 
-class ModelHealthCheck:
+def check_database(examined: ExaminedHome) -> Iterable[HealthFinding]:
+    if not (examined.paths.db.exists() or has_wal(examined.paths.db)):
+        yield ok_finding("Nothing was stored yet.")
+        return
+    try:
+        found = inspect_database(examined)
+    except StoreDamaged as error:
+        yield damaged_database(examined, str(error))
+        return
+    except HoldfastError as error:
+        yield HealthFinding(
+            level=FindingLevel.PROBLEM,
+            what=str(error),
+            why="The gateway does not start, or accepts nothing, until it can be used.",
+            remedy="The message says what to do; nothing was changed.",
+        )
+        return
+    yield _file_finding(examined, found)
+    if not (found.problems or found.behind):
+        yield _search_finding(examined, found)
+
+
+def _file_finding(examined: ExaminedHome, report: DatabaseReport) -> HealthFinding:
+    if not report.problems:
+        older = " It is of an older version; the next start migrates it."
+        sound = "The database is sound: every page of it was read."
+        return ok_finding(sound + (older if report.behind else ""))
+    first, more = (
+        report.problems[:_MAX_PROBLEMS_LISTED],
+        len(report.problems[_MAX_PROBLEMS_LISTED:]),
+    )
+    listed = "; ".join(first) + (f"; and {more} more" if more else "")
+    return damaged_database(examined, f"{examined.paths.db} is damaged: {listed}")
+
+
+def _search_finding(examined: ExaminedHome, report: DatabaseReport) -> HealthFinding:
+    if not report.search_problem:
+        return ok_finding(f"The search index has {report.search.messages} messages.")
+    return HealthFinding(
+        level=FindingLevel.WARNING,
+        what=f"The search does not work: {report.search_problem}",
+        why="Nothing is lost, but no message is found.",
+        remedy="holdfast search --rebuild",
+        fix=lambda: rebuild_search_index(examined),
+    )
+
+
+def check_model(examined: ExaminedHome) -> Iterable[HealthFinding]:
     """Calls the models, as `holdfast models check` does."""
+    if examined.config is None:
+        return
+    from holdfast.cli.models import probe_models  # noqa: PLC0415 - brings HTTP and all codecs
 
-    name = "model"
-
-    def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
-        if examined.config is None:
-            return
-        from holdfast.cli.models import probe_models  # noqa: PLC0415 - brings HTTP and all codecs
-
-        try:
-            found = asyncio.run(probe_models(examined.home, None))
-        except HoldfastError as error:
-            yield _unusable_model(str(error), first=True)
-            return
-        for index, each in enumerate(found):
-            if each.checkup.reachable:
-                yield ok_finding(f"{each.name} ({each.provider}) answers.")
-            else:
-                problem = f"{each.name} ({each.provider}): {each.checkup.problem}"
-                yield _unusable_model(problem, first=index == 0)
+    try:
+        found = asyncio.run(probe_models(examined.home, None))
+    except HoldfastError as error:
+        yield _unusable_model(str(error), first=True)
+        return
+    for index, each in enumerate(found):
+        if each.checkup.reachable:
+            yield ok_finding(f"{each.name} ({each.provider}) answers.")
+        else:
+            problem = f"{each.name} ({each.provider}): {each.checkup.problem}"
+            yield _unusable_model(problem, first=index == 0)
 
 
 def _unusable_model(what: str, *, first: bool) -> HealthFinding:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from holdfast.config import Config
 from holdfast.system.paths import Paths
@@ -58,9 +58,5 @@ class ExaminedHome:
         return Paths(self.home)
 
 
-class HealthCheck(Protocol):
-    name: str
-
-    def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
-        """Changes nothing; a change is the `fix` of a finding."""
-        ...
+HealthCheck = Callable[[ExaminedHome], Iterable[HealthFinding]]
+"""Changes nothing; a change is the `fix` of a finding."""
