@@ -23,7 +23,7 @@ from holdfast.core.secrets import Secret
 from holdfast.models.pool import ModelPool
 from holdfast.server.status.problems import find_problems
 from holdfast.service.agent_config import AgentConfigBuilder, select_configured_model
-from holdfast.service.reload import ConfigFileWatcher, Reloader
+from holdfast.service.reload import Reloader, watch_config_files
 from holdfast.service.toolsets import ToolsetBuilder
 from holdfast.system.credential_locks import FileCredentialLocks
 
@@ -225,8 +225,8 @@ async def test_a_file_that_becomes_a_link_is_followed_to_where_it_leads(
     def is_active(steps: int) -> bool:
         return reload_harness.harness.gateway.services.settings.agent.max_steps == steps
 
-    following = ConfigFileWatcher(reload_harness.reloader, is_enabled=lambda: True)
-    task = asyncio.create_task(following.run())
+    following = watch_config_files(reload_harness.reloader, is_enabled=lambda: True)
+    task = asyncio.create_task(following)
     try:
         for steps in (3, 4, 5):
             target.write_text(f"{INITIAL_TOML}[agent]\nmax_steps = {steps}\n")
@@ -245,8 +245,8 @@ async def test_a_file_saved_during_the_start_is_not_missed(
 ) -> None:
     """Between the reading of the file and the watch on it lies the whole start."""
     reload_harness.file.write_text(f"{INITIAL_TOML}[agent]\nmax_steps = 6\n")
-    following = ConfigFileWatcher(reload_harness.new_reloader(), is_enabled=lambda: True)
-    task = asyncio.create_task(following.run())
+    following = watch_config_files(reload_harness.new_reloader(), is_enabled=lambda: True)
+    task = asyncio.create_task(following)
     try:
         services = reload_harness.harness.gateway.services
         await until(lambda: services.settings.agent.max_steps == 6)

@@ -75,7 +75,6 @@ from holdfast.gateway.live.feeds import SessionFeeds
 from holdfast.gateway.live.snapshot import gateway_snapshot
 from holdfast.gateway.live.subscriptions import MessageSubscriptions, MessageWatcher
 from holdfast.gateway.live_settings import LiveSettings
-from holdfast.gateway.notify.chat_addresses import ChatAddressBook
 from holdfast.gateway.notify.home_channels import HomeChannels
 from holdfast.gateway.notify.lifecycle_notices import LifecycleNotices
 from holdfast.gateway.notify.proactive import ProactiveSender
@@ -315,7 +314,7 @@ def build_services(dependencies: GatewayDependencies, base: BaseServices) -> Ser
             outgoing_files=base.outgoing_files,
             redact=base.redact,
         ),
-        send_policy=SendPolicy(ChatAddressBook(base.platforms)),
+        send_policy=SendPolicy(base.platforms),
         tracer=base.tracer,
     )
 

@@ -272,44 +272,42 @@ def _log_changes(
         log.warning("%s", warning, extra={"action": "config_warning"})
 
 
-class ConfigFileWatcher:
-    """Owns the watch on the configuration files: a change is reloaded, which logs problems."""
+async def watch_config_files(reloader: Reloader, *, is_enabled: Callable[[], bool]) -> None:
+    """Reload the configuration after each change of its files; a reload logs problems.
+    `is_enabled`: whether changes are to be reloaded automatically at this moment.
 
-    def __init__(self, reloader: Reloader, *, is_enabled: Callable[[], bool]) -> None:
-        """`is_enabled`: whether changes are to be reloaded automatically at this moment."""
-        self._reloader = reloader
-        self._is_enabled = is_enabled
+    Runs until it is cancelled, or until it is known that files cannot be watched here."""
+    await asyncio.sleep(_START_DELAY)
+    await asyncio.to_thread(import_module, "ctypes")  # slower than a message may wait
+    try:
+        last_read = reloader.config.fingerprint
+        while True:
+            last_read = await _watch_until_moved(reloader, last_read, is_enabled)
+    except WatchUnavailable as error:
+        log.warning(
+            "Cannot watch the configuration file (%s). Run `holdfast config reload` after a "
+            "change.",
+            error,
+            extra={"action": "config_not_watched"},
+        )
 
-    async def run(self) -> None:
-        """Until cancelled, or until it is known that files cannot be watched here."""
-        await asyncio.sleep(_START_DELAY)
-        await asyncio.to_thread(import_module, "ctypes")  # slower than a message may wait
-        try:
-            last_read = self._reloader.config.fingerprint
-            while True:
-                last_read = await self._watch_until_moved(last_read)
-        except WatchUnavailable as error:
-            log.warning(
-                "Cannot watch the configuration file (%s). Run `holdfast config reload` after a "
-                "change.",
-                error,
-                extra={"action": "config_not_watched"},
-            )
 
-    async def _watch_until_moved(self, last_read: ConfigFingerprint) -> ConfigFingerprint:
-        """Watch until the path of a file resolves to another place, and the watch must be renewed.
-        Returns the fingerprint of the files when they were last read."""
-        files = config_files(self._reloader.config.home)
-        with FileWatch(files) as watch:
-            if fingerprint(files) != last_read:  # changed before the watch began
-                watch.changed.set()
-            while not watch.moved:
-                await watch.changed.wait()
-                await _wait_until_settled(watch.changed)
-                last_read = fingerprint(files)
-                if self._is_enabled():
-                    await self._reloader.reload_and_log(by="the file", source=ConfigSource.FILE)
-        return last_read
+async def _watch_until_moved(
+    reloader: Reloader, last_read: ConfigFingerprint, is_enabled: Callable[[], bool]
+) -> ConfigFingerprint:
+    """Watch until the path of a file resolves to another place, and the watch must be renewed.
+    Returns the fingerprint of the files when they were last read."""
+    files = config_files(reloader.config.home)
+    with FileWatch(files) as watch:
+        if fingerprint(files) != last_read:  # changed before the watch began
+            watch.changed.set()
+        while not watch.moved:
+            await watch.changed.wait()
+            await _wait_until_settled(watch.changed)
+            last_read = fingerprint(files)
+            if is_enabled():
+                await reloader.reload_and_log(by="the file", source=ConfigSource.FILE)
+    return last_read
 
 
 async def _wait_until_settled(changed: asyncio.Event) -> None:

@@ -31,7 +31,7 @@ from holdfast.server.status.thread import StatusThread
 from holdfast.service.fault_injection import Stall
 from holdfast.service.intent import Intent, IntentFile, IntentState
 from holdfast.service.maintenance import Maintenance
-from holdfast.service.reload import ConfigFileWatcher, Reloader
+from holdfast.service.reload import Reloader, watch_config_files
 from holdfast.service.signals import SignalHandlers
 from holdfast.service.supervisors.current import BOOT_VARIABLE, UNIT_VARIABLE, SdNotifier
 from holdfast.service.watchdog import Watchdog
@@ -191,11 +191,11 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
     def _watch_config_file(self, maintenance: Maintenance, gateway: Gateway) -> None:
         reloader = self.started.reloader
         assert reloader is not None, "made with the gateway"
-        watcher = ConfigFileWatcher(
+        watching = watch_config_files(
             reloader, is_enabled=lambda: gateway.services.settings.gateway.watch
         )
         maintenance.add_task(reloader.record_start_config(), name="save the configuration")
-        maintenance.add_task(watcher.run(), name="watch the configuration file")
+        maintenance.add_task(watching, name="watch the configuration file")
 
     async def _refresh_backups(self) -> None:
         """Before maintenance has started nothing is needed: it starts with a refresh."""

@@ -18,7 +18,7 @@ from holdfast.core.secrets import Secret
 from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.jobs.service import JobDestinations, JobRequester
 from holdfast.gateway.live_settings import LiveSettings
-from holdfast.gateway.notify.chat_addresses import ChatAddressBook
+from holdfast.gateway.notify.chat_addresses import find_chat
 from holdfast.gateway.notify.home_channels import HomeChannels
 from holdfast.platforms.irc.plugin import PLUGIN, IrcSettings
 from holdfast.service.platforms import credential_identities
@@ -67,8 +67,8 @@ def test_a_channel_has_one_chat_id_in_any_spelling(
     """One chat has one queue and one session, whoever names it: a person, a job or the file."""
     (platform,) = open_accounts(tmp_path / "home", TABLE, {})
     platforms = PlatformRegistry([platform], clock=SystemClock())
-    chats = ChatAddressBook(platforms)
-    assert [chats.find(f"irc:{each}").chat_id for each in ("#TEAM", "Ann")] == ["#team", "Ann"]
+    found = [find_chat(platforms, f"irc:{each}") for each in ("#TEAM", "Ann")]
+    assert [each.chat_id for each in found] == ["#team", "Ann"]
     settings = Settings(platforms={"irc": IrcSettings(host="irc.example.org", home="#Team")})
     homes = HomeChannels(LiveSettings(settings), platforms, reads=None)  # type: ignore[arg-type]  # it asks nobody
     assert [each.address.chat_id for each in homes.all()] == ["#team"]

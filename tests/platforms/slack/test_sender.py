@@ -1,6 +1,7 @@
 """Tests sending to Slack, and the outcome of each failure."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 
 import pytest
 from tests.platforms.connection_faults import ConnectionFault
@@ -10,13 +11,15 @@ from tests.platforms.slack.faults import SlackError
 
 from holdfast.core.errors import NotConnected, OutcomeUnknown, SendRejected, Throttled
 from holdfast.core.ids import DeliveryId
-from holdfast.core.messages.outbox import Button, OutboundFile
+from holdfast.core.messages.outbox import Address, Button, OutboundFile, Receipt
 from holdfast.core.ports.capabilities import WAITING_REACTION
 from holdfast.core.secrets import Secret
 from holdfast.platforms.slack.client import SlackClient
 from holdfast.platforms.slack.platform import SlackPlatform
-from holdfast.platforms.slack.sender import SlackDeliveryLookup
+from holdfast.platforms.slack.sender import find_delivery
 from holdfast.testing.intake import RecordingIntake
+
+FindDelivery = Callable[[DeliveryId, Address], Awaitable[Receipt | None]]
 
 PLAN = OutboundFile(name="plan ü.txt", data=b"the plan")
 
@@ -29,13 +32,13 @@ async def platform(vendor: FakeSlack, base_url: str) -> AsyncIterator[SlackPlatf
 
 
 @pytest.fixture
-async def lookup(vendor: FakeSlack, base_url: str) -> AsyncIterator[SlackDeliveryLookup]:
+async def lookup(vendor: FakeSlack, base_url: str) -> AsyncIterator[FindDelivery]:
     async def at_once(seconds: float) -> None:
         assert seconds > 0
 
     client = SlackClient(Secret(vendor.token), base_url=base_url)
     async with client.open(lambda: None, lambda error: None):
-        yield SlackDeliveryLookup(client, sleep=at_once)
+        yield partial(find_delivery, client, sleep=at_once)
 
 
 async def test_a_message_has_blocks_and_a_plain_text(
@@ -65,35 +68,35 @@ async def test_refused_blocks_are_replaced_by_text_and_buttons(
     "fault", [ConnectionFault.RESET_AFTER, ConnectionFault.ERROR_AFTER, ConnectionFault.TEXT_AFTER]
 )
 async def test_an_invalid_response_leaves_the_outcome_unknown_and_the_history_resolves_it(
-    vendor: FakeSlack, platform: SlackPlatform, lookup: SlackDeliveryLookup, fault: ConnectionFault
+    vendor: FakeSlack, platform: SlackPlatform, lookup: FindDelivery, fault: ConnectionFault
 ) -> None:
     """I2: unknown, and settled by a look-up: the message carries its delivery, unseen."""
     vendor.faults.add("chat.postMessage", fault)
     with pytest.raises(OutcomeUnknown):
         await platform.send(outbound("hello"))
     (sent,) = vendor.sent()
-    found = await lookup.find_delivery(DeliveryId("d1"), address())
+    found = await lookup(DeliveryId("d1"), address())
     assert found is not None and found.platform_message_id == sent["ts"]
-    assert await lookup.find_delivery(DeliveryId("d2"), address()) is None
+    assert await lookup(DeliveryId("d2"), address()) is None
     assert platform.capabilities.lookup
 
 
 async def test_a_delivery_in_a_thread_and_one_on_a_later_page_are_found(
-    vendor: FakeSlack, platform: SlackPlatform, lookup: SlackDeliveryLookup
+    vendor: FakeSlack, platform: SlackPlatform, lookup: FindDelivery
 ) -> None:
     """I2: replies are not in the history of their channel; the history comes in pages."""
     root = vendor.say("plans?", chat=CHANNEL)
     await platform.send(outbound("yes", chat=CHANNEL, thread=root["ts"]))
-    assert await lookup.find_delivery(DeliveryId("d1"), address(CHANNEL)) is None
-    assert await lookup.find_delivery(DeliveryId("d1"), address(CHANNEL, thread_id=root["ts"]))
+    assert await lookup(DeliveryId("d1"), address(CHANNEL)) is None
+    assert await lookup(DeliveryId("d1"), address(CHANNEL, thread_id=root["ts"]))
     await platform.send(outbound("hello"))
     for number in range(250):
         vendor.say(str(number))
-    assert await lookup.find_delivery(DeliveryId("d1"), address())
+    assert await lookup(DeliveryId("d1"), address())
 
 
 async def test_a_file_is_uploaded_and_shared_with_its_text_and_can_be_looked_up(
-    vendor: FakeSlack, platform: SlackPlatform, lookup: SlackDeliveryLookup
+    vendor: FakeSlack, platform: SlackPlatform, lookup: FindDelivery
 ) -> None:
     """Attachments out, I2: a file has no metadata, and carries its delivery in its words."""
     vendor.faults.add("files.completeUploadExternal", ConnectionFault.RESET_AFTER)
@@ -102,7 +105,7 @@ async def test_a_file_is_uploaded_and_shared_with_its_text_and_can_be_looked_up(
     (sent,) = vendor.sent()
     (file,) = sent["files"]
     assert (file["name"], vendor.contents[file["id"]]) == (PLAN.name, PLAN.data)
-    assert await lookup.find_delivery(DeliveryId("d1"), address(CHANNEL))
+    assert await lookup(DeliveryId("d1"), address(CHANNEL))
     await platform.send(outbound("", file=PLAN))
     assert len(vendor.sent()) == 2
 

@@ -22,50 +22,48 @@ class NoSuchChat(HoldfastError):
         self.param = param
 
 
-class ChatAddressBook:
-    """Finds the address of a chat that a person or an agent names. Owns nothing."""
+def find_chat(
+    platforms: PlatformRegistry, to: str, *, account: str = "", thread: str = ""
+) -> Address:
+    """The address of a chat that a person or an agent names. `to` is platform:chat, or
+    platform:chat/thread where no thread is named beside it. Raises `NoSuchChat`."""
+    name, colon, chat_text = to.partition(":")
+    if not colon or not name or not chat_text.strip():
+        raise NoSuchChat(f"{to!r} names no chat: write PLATFORM:CHAT, as in telegram:12345.")
+    platform = _find_platform(platforms, name, account)
+    chat, within = (chat_text, thread) if thread else _split_thread(chat_text)
+    _check_chat(chat, platform)
+    if within and not _is_plain(within):
+        raise NoSuchChat(f"{within!r} is no thread.", param="thread")
+    return Address(
+        platform=platform.name,
+        account=platform.account,
+        chat_id=normalise_chat_id(platform, chat),
+        thread_id=within or None,
+    )
 
-    def __init__(self, platforms: PlatformRegistry) -> None:
-        self._platforms = platforms
 
-    def find(self, to: str, *, account: str = "", thread: str = "") -> Address:
-        """`to` is platform:chat, or platform:chat/thread where no thread is named beside it."""
-        name, colon, chat_text = to.partition(":")
-        if not colon or not name or not chat_text.strip():
-            raise NoSuchChat(f"{to!r} names no chat: write PLATFORM:CHAT, as in telegram:12345.")
-        platform = self._platform(name, account)
-        chat, within = (chat_text, thread) if thread else _split_thread(chat_text)
-        _check_chat(chat, platform)
-        if within and not _is_plain(within):
-            raise NoSuchChat(f"{within!r} is no thread.", param="thread")
-        return Address(
-            platform=platform.name,
-            account=platform.account,
-            chat_id=normalise_chat_id(platform, chat),
-            thread_id=within or None,
+def _find_platform(platforms: PlatformRegistry, name: str, account: str) -> Platform:
+    sending = [
+        each
+        for each in platforms
+        if not each.capabilities.fetchable and each.name != INTERNAL_PLATFORM
+    ]
+    accounts = {platform.account: platform for platform in sending if platform.name == name}
+    if not accounts:
+        raise NoSuchChat(
+            f"Nothing can be sent to a platform {name!r}: {_known_platforms(sending)}."
         )
-
-    def _platform(self, name: str, account: str) -> Platform:
-        sending = [
-            d
-            for d in self._platforms
-            if not d.capabilities.fetchable and d.name != INTERNAL_PLATFORM
-        ]
-        accounts = {platform.account: platform for platform in sending if platform.name == name}
-        if not accounts:
-            raise NoSuchChat(
-                f"Nothing can be sent to a platform {name!r}: {_known_platforms(sending)}."
-            )
-        found = accounts.get(account or DEFAULT_ACCOUNT)
-        if found is None and not account and len(accounts) == 1:
-            (found,) = accounts.values()
-        if found is None:
-            what = f"no account {account!r}" if account else "several accounts, and no default"
-            raise NoSuchChat(
-                f"{name} has {what}; name one of these: {', '.join(sorted(accounts))}.",
-                param="account",
-            )
-        return found
+    found = accounts.get(account or DEFAULT_ACCOUNT)
+    if found is None and not account and len(accounts) == 1:
+        (found,) = accounts.values()
+    if found is None:
+        what = f"no account {account!r}" if account else "several accounts, and no default"
+        raise NoSuchChat(
+            f"{name} has {what}; name one of these: {', '.join(sorted(accounts))}.",
+            param="account",
+        )
+    return found
 
 
 def format_chat(address: Address) -> str:

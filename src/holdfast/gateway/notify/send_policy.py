@@ -6,6 +6,7 @@ from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.outbox import HERE, Address
 from holdfast.core.people.approval import HARMLESS, CommandRisk, CommandVerdict
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
+from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.inbound.access import (
     AccessPolicy,
     Action,
@@ -13,7 +14,7 @@ from holdfast.gateway.inbound.access import (
     SendTarget,
     principal_of,
 )
-from holdfast.gateway.notify.chat_addresses import ChatAddressBook, NoSuchChat, format_chat
+from holdfast.gateway.notify.chat_addresses import NoSuchChat, find_chat, format_chat
 from holdfast.gateway.notify.home_channels import HomeChannels
 from holdfast.gateway.outbound.delivery import reply_address
 
@@ -22,8 +23,8 @@ class SendPolicy:
     """Owns nothing: the configuration says where agents may speak, homes where people are told
     things, platforms what there is. Who may is known once the gateway is built."""
 
-    def __init__(self, address_book: ChatAddressBook) -> None:
-        self._address_book = address_book
+    def __init__(self, platforms: PlatformRegistry) -> None:
+        self._platforms = platforms
         self._access: AccessPolicy
         self._home_channels: HomeChannels
 
@@ -37,7 +38,7 @@ class SendPolicy:
             return reply_address(row)
         if to == HOME:
             return self._home(row.inbound.source.platform)
-        address = self._address_book.find(to)
+        address = find_chat(self._platforms, to)
         own = reply_address(row)
         here = _same_chat(address, own) and address.thread_id == own.thread_id
         return own if here else address  # with what it answers, as all that is said there

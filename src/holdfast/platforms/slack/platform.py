@@ -47,7 +47,7 @@ from holdfast.platforms.slack.receiver import (
     SlackUserNames,
     SocketModeConnection,
 )
-from holdfast.platforms.slack.sender import REPEAT_NOTICE_LENGTH, SlackDeliveryLookup, SlackSender
+from holdfast.platforms.slack.sender import REPEAT_NOTICE_LENGTH, SlackSender, find_delivery
 from holdfast.platforms.text.slack import MAX_LENGTH, fits
 
 log = logging.getLogger(__name__)
@@ -99,7 +99,6 @@ class SlackPlatform:
         self._app_token = secrets.get("app_token")
         self._client = SlackClient(secrets["token"], base_url=settings.base_url, timeout=timeout)
         self._sender = SlackSender(self._client)
-        self._delivery_lookup = SlackDeliveryLookup(self._client)
         self._events_endpoint = SlackEventsEndpoint(
             secrets.get("signing_secret"), account=account, clock=clock
         )
@@ -143,7 +142,7 @@ class SlackPlatform:
         await self._sender.react(address, message_id, emoji)
 
     async def find_delivery(self, delivery_id: DeliveryId, address: Address) -> Receipt | None:
-        return await self._delivery_lookup.find_delivery(delivery_id, address)
+        return await find_delivery(self._client, delivery_id, address)
 
     async def probe(self) -> None:
         try:

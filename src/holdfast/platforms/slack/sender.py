@@ -176,39 +176,39 @@ def _buttons(buttons: Sequence[Button]) -> list[Json]:
     return [{"type": "actions", "elements": elements}]
 
 
-class SlackDeliveryLookup:
-    """Looks for a delivery in the history of its chat. Has no state."""
+async def find_delivery(
+    client: SlackClient,
+    delivery_id: DeliveryId,
+    address: Address,
+    *,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> Receipt | None:
+    """Searches the last two thousand messages of the chat. A delivery that is older counts as lost
+    and is sent again."""
+    await sleep(_SETTLE_SECONDS)
+    cursor: str | None = None
+    for _ in range(_MAX_PAGES):
+        page = await _fetch_history_page(client, address, cursor)
+        for message in page.messages:
+            if carries_delivery(message, delivery_id):
+                return Receipt(platform_message_id=message.ts)
+        cursor = page.response_metadata.next_cursor if page.response_metadata else None
+        if not cursor:
+            return None
+    return None
 
-    def __init__(
-        self, client: SlackClient, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    ) -> None:
-        self._client = client
-        self._sleep = sleep
 
-    async def find_delivery(self, delivery_id: DeliveryId, address: Address) -> Receipt | None:
-        """Searches the last two thousand messages. A delivery that is older counts as lost and is
-        sent again."""
-        await self._sleep(_SETTLE_SECONDS)
-        cursor: str | None = None
-        for _ in range(_MAX_PAGES):
-            page = await self._fetch_page(address, cursor)
-            for message in page.messages:
-                if carries_delivery(message, delivery_id):
-                    return Receipt(platform_message_id=message.ts)
-            cursor = page.response_metadata.next_cursor if page.response_metadata else None
-            if not cursor:
-                return None
-        return None
-
-    async def _fetch_page(self, address: Address, cursor: str | None) -> SlackHistoryPage:
-        """Messages of a thread are not in the history of its chat."""
-        thread = address.thread_id
-        return await self._client.call_form(
-            "conversations.replies" if thread else "conversations.history",
-            SlackHistoryPage,
-            channel=address.chat_id,
-            ts=thread,
-            cursor=cursor,
-            limit=_PAGE_SIZE,
-            include_all_metadata=True,
-        )
+async def _fetch_history_page(
+    client: SlackClient, address: Address, cursor: str | None
+) -> SlackHistoryPage:
+    """Messages of a thread are not in the history of its chat."""
+    thread = address.thread_id
+    return await client.call_form(
+        "conversations.replies" if thread else "conversations.history",
+        SlackHistoryPage,
+        channel=address.chat_id,
+        ts=thread,
+        cursor=cursor,
+        limit=_PAGE_SIZE,
+        include_all_metadata=True,
+    )

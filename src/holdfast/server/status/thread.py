@@ -166,35 +166,29 @@ ReadUnitDrift = Callable[[], Sequence[str]]
 _STATM, _FD_DIRECTORY = "/proc/self/statm", "/proc/self/fd"
 
 
-class HostProbe:
-    """Reads disk, memory and files of this process. Not for the event loop: a disk may be slow."""
+def read_machine_status(paths: Paths, *, unit_drift: ReadUnitDrift) -> MachineStatus:
+    """Reads disk, memory and files of this process. Not for the event loop: a disk may be slow.
+    `unit_drift` reads where an installed unit disagrees with the configuration."""
+    free, size = _disk_space(paths.home)
+    return MachineStatus(
+        disk_free=free,
+        disk_size=size,
+        database=_file_size(paths.db),
+        wal=_file_size(paths.db.with_name(paths.db.name + "-wal")),
+        search=_file_size(paths.search_db),
+        memory=resident_memory(),
+        files=_open_files(),
+        max_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        unit_drift=tuple(unit_drift()),
+    )
 
-    def __init__(self, paths: Paths, *, unit_drift: ReadUnitDrift) -> None:
-        """`unit_drift` reads where an installed unit disagrees with the configuration."""
-        self._paths = paths
-        self._unit_drift = unit_drift
 
-    def read(self) -> MachineStatus:
-        free, size = self._disk()
-        db = self._paths.db
-        return MachineStatus(
-            disk_free=free,
-            disk_size=size,
-            database=_file_size(db),
-            wal=_file_size(db.with_name(db.name + "-wal")),
-            search=_file_size(self._paths.search_db),
-            memory=resident_memory(),
-            files=_open_files(),
-            max_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
-            unit_drift=tuple(self._unit_drift()),
-        )
-
-    def _disk(self) -> tuple[int, int] | tuple[None, None]:
-        try:
-            found = os.statvfs(self._paths.home)
-        except OSError:
-            return None, None
-        return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+def _disk_space(path: Path) -> tuple[int, int] | tuple[None, None]:
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return None, None
+    return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
 
 
 def _file_size(path: Path) -> int:
@@ -241,12 +235,12 @@ class StatusReporter:
         unit_drift: ReadUnitDrift,
         hanging_after: float = HANGING_AFTER,
     ) -> None:
-        self._home = str(paths.home)
+        self._paths = paths
         self._clock = clock
         self._hanging_after = hanging_after
         self._started_at = clock.now()
         self._heartbeat: Heartbeat | None = None
-        self._host_probe = HostProbe(paths, unit_drift=unit_drift)
+        self._unit_drift = unit_drift
 
     def watch_heartbeat(self, heartbeat: Heartbeat) -> None:
         """Use this heartbeat to tell whether the event loop hangs."""
@@ -257,7 +251,7 @@ class StatusReporter:
         return None if self._heartbeat is None else self._heartbeat.status
 
     def read_host(self) -> MachineStatus:
-        return self._host_probe.read()
+        return read_machine_status(self._paths, unit_drift=self._unit_drift)
 
     def report(
         self,
@@ -275,7 +269,7 @@ class StatusReporter:
             state="hanging" if hanging else snapshot.state,
             pid=os.getpid(),
             version=__version__,
-            home=self._home,
+            home=str(self._paths.home),
             started_at=self._started_at,
             uptime=now - self._started_at,
             snapshot_age=snapshot_age,

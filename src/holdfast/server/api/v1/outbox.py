@@ -12,7 +12,7 @@ from holdfast.core.messages.inbox import InboxState, InboxSummary
 from holdfast.core.messages.outbox import DeliveryRow, DeliveryState, PendingFile
 from holdfast.core.ports.store_queries import CountOutbox, GetDelivery, ListInbox, ListOutbox
 from holdfast.core.turns.subagent import platform_from_label, platform_label
-from holdfast.gateway.notify.chat_addresses import ChatAddressBook, NoSuchChat
+from holdfast.gateway.notify.chat_addresses import NoSuchChat, find_chat
 from holdfast.gateway.notify.proactive import ProactiveSendRequest, Undeliverable
 from holdfast.gateway.outbound.delivery import has_ended
 from holdfast.gateway.outbound.files import MAX_FILE_BYTES
@@ -196,9 +196,9 @@ async def _deliver(context: ApiContext, given: SendParams) -> web.Response:
 
 
 async def _build_message(context: ApiContext, given: SendParams) -> ProactiveSendRequest:
-    chats = ChatAddressBook(context.gateway.services.platforms)
+    platforms = context.gateway.services.platforms
     try:
-        address = chats.find(given.to, account=given.account, thread=given.thread)
+        address = find_chat(platforms, given.to, account=given.account, thread=given.thread)
     except NoSuchChat as error:
         raise bad_request(str(error), param=error.param) from None
     file = await _find_file(context, given.file)
