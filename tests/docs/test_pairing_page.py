@@ -15,7 +15,7 @@ from holdfast.config import load
 from holdfast.core.commands import COMMANDS_BY_NAME
 from holdfast.core.messages.source import Author, Quote, format_quote
 from holdfast.core.people.pairing import MAX_PENDING, MAX_WRONG_CODES
-from holdfast.gateway.inbound.access import Role
+from holdfast.gateway.access import Role
 from holdfast.gateway.inbound.inbound_policy import LOOP_RESET_AFTER, MAX_IN_A_ROW
 from holdfast.gateway.inbound.pairing import CODE_TEXT
 from holdfast.testing.simulated.events import SayRequest

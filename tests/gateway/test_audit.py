@@ -42,8 +42,8 @@ from holdfast.core.ports.store_queries import ListAudit, ListSessions, VerifyAud
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
 from holdfast.core.turns.tool import ReplayClass
+from holdfast.gateway.access import MAX_ROWS
 from holdfast.gateway.approvals.service import ApprovalResponse
-from holdfast.gateway.inbound.access import MAX_ROWS
 from holdfast.gateway.notify.proactive import ProactiveSendRequest
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.sessions import teardown

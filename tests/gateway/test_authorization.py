@@ -20,8 +20,7 @@ from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import ChatType, Source
 from holdfast.core.people.approval import OPERATOR, REQUESTER, Approval
-from holdfast.gateway.approvals.prompt import approval_buttons
-from holdfast.gateway.inbound.access import (
+from holdfast.gateway.access import (
     AccessPolicy,
     Action,
     OwnedResource,
@@ -29,6 +28,7 @@ from holdfast.gateway.inbound.access import (
     SendTarget,
     principal_of,
 )
+from holdfast.gateway.approvals.prompt import approval_buttons
 from holdfast.gateway.redaction import Redaction
 from holdfast.service.toolsets import ToolsetBuilder
 

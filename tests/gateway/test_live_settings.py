@@ -26,8 +26,8 @@ from holdfast.core.sessions.reset import ResetMode
 from holdfast.core.turns.model import AuxiliaryTask
 from holdfast.core.turns.pricing import Price
 from holdfast.core.turns.tool import ReplayClass
+from holdfast.gateway.access import Action, principal_of
 from holdfast.gateway.app import Gateway
-from holdfast.gateway.inbound.access import Action, principal_of
 from holdfast.gateway.turns.turn import Turn
 from holdfast.server.status.problems import find_problems
 from holdfast.store.sqlite.store import SqliteStore

@@ -40,7 +40,7 @@ from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.core.turns.subagent import SubagentKind
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import LaneState, TurnState
-from holdfast.gateway.accounts.internal_platforms import SubagentPlatform
+from holdfast.gateway.internal_platforms import SubagentPlatform
 from holdfast.gateway.sessions import teardown
 from holdfast.testing.scripted_model import USAGE, ScriptedModel
 

@@ -31,6 +31,7 @@ from holdfast.core.sessions.session import ProcessRow
 from holdfast.core.turns.model import ModelChoice
 from holdfast.core.turns.subagent import SubagentKind
 from holdfast.documents.reader import DocumentReader
+from holdfast.gateway.access import AccessPolicy, Action, DeniedAccessAudit, principal_of
 from holdfast.gateway.accounts.accounts import Accounts, PausedAccounts
 from holdfast.gateway.accounts.connection import (
     DEFAULT_BACKOFF,
@@ -39,7 +40,6 @@ from holdfast.gateway.accounts.connection import (
     BackoffSettings,
     CredentialLocks,
 )
-from holdfast.gateway.accounts.internal_platforms import JobPlatform, SubagentPlatform
 from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.agents.cache import AgentCache
 from holdfast.gateway.agents.factory import AgentConfig, AgentFactory, LeaseModel
@@ -60,23 +60,22 @@ from holdfast.gateway.commands.context import (
 )
 from holdfast.gateway.commands.dispatcher import CommandDispatcher, load_commands
 from holdfast.gateway.committed import ACCEPTING_COMMANDS
-from holdfast.gateway.inbound.access import AccessPolicy, Action, DeniedAccessAudit, principal_of
 from holdfast.gateway.inbound.attachments import AttachmentIntake, StoreFile
 from holdfast.gateway.inbound.inbound_policy import GroupPolicy, InboundPolicy
 from holdfast.gateway.inbound.intake import GatewayIntake
 from holdfast.gateway.inbound.pairing import PairedUsers, PairingRequests, PairingService
 from holdfast.gateway.inbound.router import Router
+from holdfast.gateway.internal_platforms import JobPlatform, SubagentPlatform
 from holdfast.gateway.jobs.executor import JobExecutor
 from holdfast.gateway.jobs.scheduler import JOB_COMMANDS, Scheduler, SleepTimer
 from holdfast.gateway.jobs.service import JobDestinations, JobService, RunningJobs
+from holdfast.gateway.lifecycle.notices import LifecycleNotices
 from holdfast.gateway.lifecycle.recovery import RunnerAdopter
 from holdfast.gateway.live.counters import Counters
 from holdfast.gateway.live.feeds import SessionFeeds
-from holdfast.gateway.live.snapshot import gateway_snapshot
 from holdfast.gateway.live.subscriptions import MessageSubscriptions, MessageWatcher
 from holdfast.gateway.live_settings import LiveSettings
 from holdfast.gateway.notify.home_channels import HomeChannels
-from holdfast.gateway.notify.lifecycle_notices import LifecycleNotices
 from holdfast.gateway.notify.proactive import ProactiveSender
 from holdfast.gateway.notify.send_policy import SendPolicy
 from holdfast.gateway.outbound.delivery import DeliveryFactory, DeliveryWaiters
@@ -94,9 +93,11 @@ from holdfast.gateway.sessions.teardown import (
     ForceStop,
     SessionResources,
     SessionTeardown,
+    stop_message,
     stop_session,
 )
 from holdfast.gateway.sessions.titles import SessionTitles
+from holdfast.gateway.snapshot import gateway_snapshot
 from holdfast.gateway.subagents import Subagents, SubagentSupervisor
 from holdfast.gateway.tracing import MessageTracer
 from holdfast.gateway.turns.busy_notices import BusyNotices
@@ -622,9 +623,9 @@ class Gateway:
         )
         self.job_executor = JobExecutor(
             self.services,
-            self.lanes,
             self._jobs.running,
             destinations=self._job_destinations,
+            stop_message=partial(stop_message, self.services, self.lanes),
             close_session=self.teardown.close,
             tasks=self._tasks,
         )

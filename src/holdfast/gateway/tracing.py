@@ -5,11 +5,12 @@ whose process was killed shows where it began.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from holdfast.core.ids import CallId, DeliveryId, InboxId, SessionId, TurnId
 from holdfast.core.messages.events import ToolEnded, ToolStarted, TurnEvent
 from holdfast.core.messages.inbox import InboxRow
-from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.messages.outbox import Address, DeliveryState
 from holdfast.core.messages.transcript import StopReason, ToolOutcome
 from holdfast.core.ops.tracing import (
     AttributeValue,
@@ -28,7 +29,6 @@ from holdfast.core.turns.model import Completed, ModelChoice
 from holdfast.core.turns.subagent import platform_label
 from holdfast.core.turns.turn import EndTurn, TurnState, Usage
 from holdfast.gateway.committed import accepted_message
-from holdfast.gateway.outbound.delivery import QueuedDelivery
 from holdfast.gateway.redaction import Redaction
 
 _FAILED = frozenset({ToolOutcome.ERROR, ToolOutcome.UNKNOWN})
@@ -39,6 +39,19 @@ _FINISH_REASONS = {  # as OpenTelemetry's conventions name them
     StopReason.FILTERED: "content_filter",
 }
 _MAX_NAME = 100
+
+
+class TracedDelivery(Protocol):
+    """The part of a queued delivery that its spans show."""
+
+    @property
+    def id(self) -> DeliveryId: ...
+    @property
+    def inbox_id(self) -> InboxId | None: ...
+    @property
+    def address(self) -> Address: ...
+    @property
+    def outcome_unknown(self) -> bool: ...
 
 
 class MessageTracer:
@@ -120,10 +133,10 @@ class MessageTracer:
                 attributes=attributes,
             )
 
-    def delivery_queued(self, delivery: QueuedDelivery) -> None:
+    def delivery_queued(self, delivery: TracedDelivery) -> None:
         self._tried_since[delivery.id] = self.clock.now()
 
-    def record_attempt(self, delivery: QueuedDelivery, state: DeliveryState) -> None:
+    def record_attempt(self, delivery: TracedDelivery, state: DeliveryState) -> None:
         """An attempt has ended in this state."""
         now = self.clock.now()
         since = self._tried_since.get(delivery.id, now)

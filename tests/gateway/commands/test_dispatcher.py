@@ -25,10 +25,10 @@ from holdfast.core.ports.store_commands import AcceptMessage
 from holdfast.core.ports.store_queries import GetInboxRow, GetRouteSession, GetTurn
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import TurnState
+from holdfast.gateway.access import AccessPolicy
 from holdfast.gateway.app import build_reply_context
 from holdfast.gateway.commands.dispatcher import CommandDispatcher, allowed_commands
 from holdfast.gateway.commands.reply import send_reply
-from holdfast.gateway.inbound.access import AccessPolicy
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
 import msgspec
 
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.errors import StoreError
-from holdfast.core.ids import ApprovalId, DeliveryId, PrincipalId, RuleId, SessionId
+from holdfast.core.ids import ApprovalId, DeliveryId, InboxId, PrincipalId, RuleId, SessionId
 from holdfast.core.messages.source import Source
 from holdfast.core.people.approval import (
     OPERATOR,
@@ -20,11 +21,10 @@ from holdfast.core.people.approval import (
     ApprovalState,
 )
 from holdfast.core.ports.store_queries import GetApproval
-from holdfast.gateway.approvals.pending import end_approvals
+from holdfast.gateway.access import AccessPolicy, Action, OwnedResource, principal_of
+from holdfast.gateway.approvals.pending import PendingApprovals, end_approvals
 from holdfast.gateway.durable_writes import succeeded
-from holdfast.gateway.inbound.access import AccessPolicy, Action, OwnedResource, principal_of
 from holdfast.gateway.services import Services
-from holdfast.gateway.turns.lanes import Lanes
 
 log = logging.getLogger(__name__)
 
@@ -37,10 +37,26 @@ class ApprovalResponse(msgspec.Struct, frozen=True, kw_only=True):
     comment: str = ""
 
 
+class ApprovalLane(Protocol):
+    """The part of a lane that holds the approvals of its turn."""
+
+    @property
+    def session_id(self) -> SessionId: ...
+    @property
+    def approvals(self) -> PendingApprovals: ...
+    @property
+    def answering(self) -> InboxId | None: ...
+
+
+class ApprovalLanes(Protocol):
+    def __iter__(self) -> Iterator[ApprovalLane]: ...
+    def get(self, session_id: SessionId) -> ApprovalLane | None: ...
+
+
 class ApprovalService:
     """Decides. Owns nothing: what is pending is the lanes', what has ended is in the store."""
 
-    def __init__(self, services: Services, lanes: Lanes, *, access: AccessPolicy) -> None:
+    def __init__(self, services: Services, lanes: ApprovalLanes, *, access: AccessPolicy) -> None:
         self._services = services
         self._lanes = lanes
         self._access = access

@@ -22,8 +22,8 @@ from holdfast.gateway.inbound.pairing import (
     PairingRefused,
     person_with_name,
 )
+from holdfast.gateway.lifecycle.notices import NOTICE_EXPIRES_AFTER
 from holdfast.gateway.notify.home_channels import format_chat_and_thread
-from holdfast.gateway.notify.lifecycle_notices import NOTICE_EXPIRES_AFTER
 from holdfast.gateway.outbound.command_effects import commit_effect
 from holdfast.gateway.outbound.delivery import reply_address
 

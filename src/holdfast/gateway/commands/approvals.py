@@ -7,11 +7,11 @@ from holdfast.core.errors import StoreError
 from holdfast.core.ids import ApprovalId
 from holdfast.core.people.approval import Approval, ApprovalDecision, ApprovalRule, ApprovalScope
 from holdfast.core.ports.store_queries import GetApproval, ListApprovalRules
+from holdfast.gateway.access import principal_of
 from holdfast.gateway.approvals.prompt import command_summary, format_duration
 from holdfast.gateway.approvals.service import ApprovalResponse, late_answer_text, principal_name
 from holdfast.gateway.commands.context import ApprovalContext
 from holdfast.gateway.commands.reply import prepare_effect, send_reply
-from holdfast.gateway.inbound.access import principal_of
 from holdfast.gateway.outbound.command_effects import commit_effect
 
 NOTHING_PENDING = "Nothing waits for approval here."

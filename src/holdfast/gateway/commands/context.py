@@ -13,18 +13,18 @@ from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.messages.source import Source
 from holdfast.core.ports.runtime import Clock, IdFactory, Lifecycle
 from holdfast.core.ports.store import Store
+from holdfast.gateway.access import AccessPolicy
 from holdfast.gateway.agents.cache import AgentCache
 from holdfast.gateway.agents.factory import AgentFactory
 from holdfast.gateway.agents.memory import MemoryManager
 from holdfast.gateway.approvals.service import ApprovalService
-from holdfast.gateway.inbound.access import AccessPolicy
 from holdfast.gateway.inbound.pairing import PairingService
 from holdfast.gateway.jobs.service import JobService
+from holdfast.gateway.lifecycle.notices import LifecycleNotices
 from holdfast.gateway.live.feeds import SessionFeeds
 from holdfast.gateway.live.subscriptions import MessageSubscriptions
 from holdfast.gateway.live_settings import LiveSettings
 from holdfast.gateway.notify.home_channels import HomeChannels
-from holdfast.gateway.notify.lifecycle_notices import LifecycleNotices
 from holdfast.gateway.outbound.delivery import DeliveryFactory
 from holdfast.gateway.outbound.post_commit import PostCommitPublisher
 from holdfast.gateway.outbound.quiet_chats import QuietChats

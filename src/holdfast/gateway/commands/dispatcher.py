@@ -24,9 +24,9 @@ from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.inbox import Accepted, InboxEnd, InboxState
 from holdfast.core.messages.source import Source
 from holdfast.core.sessions.session import CommandEffect
+from holdfast.gateway.access import AccessPolicy, Action, principal_of
 from holdfast.gateway.commands.context import CommandContexts, ReplyContext
 from holdfast.gateway.commands.reply import refuse, send_reply
-from holdfast.gateway.inbound.access import AccessPolicy, Action, principal_of
 from holdfast.gateway.turns.lanes import Lanes
 
 log = logging.getLogger(__name__)

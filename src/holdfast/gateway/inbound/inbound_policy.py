@@ -15,7 +15,7 @@ from holdfast.core.ids import PrincipalId
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import Author, ChatType, Source
 from holdfast.core.ports.runtime import Clock
-from holdfast.gateway.inbound.access import AccessPolicy, Action, Principal, principal_of
+from holdfast.gateway.access import AccessPolicy, Action, Principal, principal_of
 from holdfast.gateway.inbound.pairing import PairingRequests
 
 MAX_IN_A_ROW = 50  # messages of one person that are answered while no other person writes

@@ -39,8 +39,8 @@ from holdfast.core.people.pairing import (
 )
 from holdfast.core.ports.store import StoreReader
 from holdfast.core.ports.store_queries import GetPairings
+from holdfast.gateway.access import DeniedAccessAudit, principal_of
 from holdfast.gateway.durable_writes import succeeded
-from holdfast.gateway.inbound.access import DeniedAccessAudit, principal_of
 from holdfast.gateway.jobs.service import source_address
 from holdfast.gateway.services import Services
 

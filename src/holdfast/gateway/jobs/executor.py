@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from holdfast.core.config.settings import route_of
 from holdfast.core.crash_points import CrashPoint
@@ -18,20 +19,15 @@ from holdfast.core.jobs.job import (
     WaitingRun,
 )
 from holdfast.core.messages.events import MessageEnded
-from holdfast.core.messages.inbox import Accepted, BusyMode, Inbound, InboxEnd, InboxRow, InboxState
+from holdfast.core.messages.inbox import Accepted, BusyMode, Inbound, InboxRow
 from holdfast.core.messages.source import Source
 from holdfast.core.ports.store_commands import AcceptMessage, EndSession
 from holdfast.core.ports.store_queries import GetRouteSession, ListRunningRuns
-from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.approvals.prompt import format_duration
 from holdfast.gateway.jobs.service import JobDestinations, RunningJobs, StopRun
 from holdfast.gateway.live.subscriptions import EndFuture
-from holdfast.gateway.outbound.command_effects import commit_effect
 from holdfast.gateway.services import Services
-from holdfast.gateway.turns.endings import STOPPED_BY_USER
-from holdfast.gateway.turns.lane import Lane
-from holdfast.gateway.turns.lanes import Lanes
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +43,12 @@ SILENT_HINT = f" Where there is nothing worth telling, reply with {SILENT_REPLY}
 OVERDUE_REASON = "it was stopped, because it took longer than {limit}"
 
 
+class StopMessage(Protocol):
+    """`gateway/sessions/teardown.py` `stop_message`."""
+
+    async def __call__(self, inbox_id: InboxId, *, why: str) -> bool: ...
+
+
 class JobExecutor:
     """Starts job runs, follows each to its end and stops it. Which ones are at work is in
     `RunningJobs`; all else about them is in the store. `run_ended` is set when a place is
@@ -55,15 +57,15 @@ class JobExecutor:
     def __init__(
         self,
         services: Services,
-        lanes: Lanes,
         running: RunningJobs,
         *,
         destinations: JobDestinations,
+        stop_message: StopMessage,
         close_session: Callable[[SessionId], Awaitable[None]],
         tasks: asyncio.TaskGroup,
     ) -> None:
         self._services = services
-        self._lanes = lanes
+        self._stop_message = stop_message
         self.running = running
         self.run_ended = asyncio.Event()  # a place is free
         self._destinations = destinations
@@ -127,30 +129,7 @@ class JobExecutor:
         inbox_id = self.running.message_of(job_id)
         if inbox_id is None:
             return False
-        for lane in self._lanes:
-            if lane.answering == inbox_id:
-                return _stop_turn(lane, why)
-            if any(row.id == inbox_id for row in lane.waiting_messages):
-                await self._drop_waiting(lane, inbox_id, why or STOPPED_BY_USER)
-                return True
-        return False
-
-    async def _drop_waiting(self, lane: Lane, inbox_id: InboxId, why: str) -> None:
-        """It waits behind something else, which goes on, as does all that waits besides."""
-        waiting = lane.drop_waiting_messages()
-        for row in waiting:
-            if row.id != inbox_id:
-                lane.admit(row)
-        end = InboxEnd(inbox_id=inbox_id, state=InboxState.SUPERSEDED, reason=why)
-        effect = CommandEffect(
-            inbox_ends=(end,), session_id=lane.session_id, at=self._services.clock.now()
-        )
-        try:
-            await commit_effect(self._services, effect, retry_waits=())
-        except StoreError:
-            own = [row for row in waiting if row.id == inbox_id]
-            self._lanes.readmit(own, lane.session_id)
-            raise
+        return await self._stop_message(inbox_id, why=why)
 
     def _follow(self, row: InboxRow) -> None:
         run = row.inbound.run
@@ -245,10 +224,3 @@ def _own_source(waiting: WaitingRun) -> Source:
         user_id=waiting.job.principal,
         user_name=made.user_name,
     )
-
-
-def _stop_turn(lane: Lane, why: str) -> bool:
-    if why and lane.running_turn is not None:
-        lane.running_turn.interrupt(why)
-        return True
-    return lane.stop((), ())

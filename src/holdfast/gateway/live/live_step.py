@@ -1,6 +1,7 @@
 """The current step of a turn, redacted and broadcast to subscribers before it is stored."""
 
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 import msgspec
 
@@ -15,7 +16,6 @@ from holdfast.core.messages.events import (
     ToolStarted,
     TurnEvent,
 )
-from holdfast.gateway.outbound.reply_stream import ReplyStream
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.services import Services
 
@@ -175,6 +175,12 @@ class StreamRedactor:
         return event
 
 
+class StreamedReply(Protocol):
+    """The reply that is streamed into the chat (`outbound/reply_stream.py`)."""
+
+    def update(self, event: TurnEvent) -> None: ...
+
+
 class TurnBroadcast:
     """Publishes the events of a running turn to subscribers, feeds and the streamed reply. Owns the
     live step. Nothing here needs the disk."""
@@ -185,7 +191,7 @@ class TurnBroadcast:
         inbox_id: InboxId,
         *,
         services: Services,
-        stream: ReplyStream | None = None,
+        stream: StreamedReply | None = None,
     ) -> None:
         self.live = LiveStep(now=services.clock.now)
         self.first_text_at: float | None = None

@@ -6,14 +6,14 @@ from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.outbox import HERE, Address
 from holdfast.core.people.approval import HARMLESS, CommandRisk, CommandVerdict
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
-from holdfast.gateway.accounts.registry import PlatformRegistry
-from holdfast.gateway.inbound.access import (
+from holdfast.gateway.access import (
     AccessPolicy,
     Action,
     Principal,
     SendTarget,
     principal_of,
 )
+from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.notify.chat_addresses import NoSuchChat, find_chat, format_chat
 from holdfast.gateway.notify.home_channels import HomeChannels
 from holdfast.gateway.outbound.delivery import reply_address

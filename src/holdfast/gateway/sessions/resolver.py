@@ -32,7 +32,7 @@ from holdfast.core.sessions.reset import (
     reset_due,
 )
 from holdfast.core.sessions.session import ProcessRow, SessionRow
-from holdfast.gateway.inbound.access import principal_of
+from holdfast.gateway.access import principal_of
 from holdfast.gateway.services import Services
 from holdfast.gateway.turns.lane import LanePause
 from holdfast.gateway.turns.lanes import Lanes

@@ -7,7 +7,8 @@ from contextlib import AsyncExitStack
 from typing import Protocol, runtime_checkable
 
 from holdfast.core.errors import StoreError
-from holdfast.core.ids import SessionId
+from holdfast.core.ids import InboxId, SessionId
+from holdfast.core.messages.inbox import InboxEnd, InboxState
 from holdfast.core.people.audit import GATEWAY_ACTOR, AuditEntry, AuditKind
 from holdfast.core.ports.store_commands import DeleteSession, EndSession
 from holdfast.core.ports.store_queries import (
@@ -20,6 +21,7 @@ from holdfast.gateway.agents.cache import AgentCache
 from holdfast.gateway.outbound.command_effects import commit_effect
 from holdfast.gateway.services import Services
 from holdfast.gateway.turns.endings import STOPPED_BY_USER, superseded_ends
+from holdfast.gateway.turns.lane import Lane
 from holdfast.gateway.turns.lanes import Lanes
 
 log = logging.getLogger(__name__)
@@ -119,6 +121,40 @@ async def stop_session(
             lanes.readmit(waiting, session_id)
             raise
     return bool(waiting)
+
+
+async def stop_message(
+    services: Services, lanes: Lanes, inbox_id: InboxId, *, why: str = ""
+) -> bool:
+    """Stop the work on one message, as /stop does; False: no lane has it. With a reason its turn
+    has failed, and its people are told."""
+    for lane in lanes:
+        if lane.answering == inbox_id:
+            if why and lane.running_turn is not None:
+                lane.running_turn.interrupt(why)
+                return True
+            return lane.stop((), ())
+        if any(row.id == inbox_id for row in lane.waiting_messages):
+            await _drop_waiting_message(services, lanes, lane, inbox_id, why or STOPPED_BY_USER)
+            return True
+    return False
+
+
+async def _drop_waiting_message(
+    services: Services, lanes: Lanes, lane: Lane, inbox_id: InboxId, why: str
+) -> None:
+    """The turn that it waits for continues, and so do the other messages that wait."""
+    waiting = lane.drop_waiting_messages()
+    for row in waiting:
+        if row.id != inbox_id:
+            lane.admit(row)
+    end = InboxEnd(inbox_id=inbox_id, state=InboxState.SUPERSEDED, reason=why)
+    effect = CommandEffect(inbox_ends=(end,), session_id=lane.session_id, at=services.clock.now())
+    try:
+        await commit_effect(services, effect, retry_waits=())
+    except StoreError:
+        lanes.readmit([row for row in waiting if row.id == inbox_id], lane.session_id)
+        raise
 
 
 async def delete_session(

@@ -20,7 +20,7 @@ from holdfast.core.messages.source import Source
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import AuditEntry, AuditKind
 from holdfast.core.ports.store_queries import GetJob, GetJobRun, ListJobRuns, ListJobs
-from holdfast.gateway.inbound.access import principal_of
+from holdfast.gateway.access import principal_of
 from holdfast.gateway.jobs.service import JobRequester, JobService
 from holdfast.server.api.context import ApiContext
 from holdfast.server.api.endpoint import ApiCall, Endpoint, NoQuery

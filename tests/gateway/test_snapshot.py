@@ -19,8 +19,8 @@ from holdfast.core.ports.store_commands import AcceptMessage
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.lifecycle.stop_request import RestartController, StopRequest
-from holdfast.gateway.live.snapshot import MAX_LISTED
 from holdfast.gateway.sessions.resolver import route_of
+from holdfast.gateway.snapshot import MAX_LISTED
 from holdfast.server.status.gateway_status import RUNNING, GatewayStatus
 from holdfast.testing.simulated.events import Faults
 

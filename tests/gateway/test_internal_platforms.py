@@ -9,7 +9,7 @@ from holdfast.core.ids import CallId, DeliveryId, PrincipalId, SessionId
 from holdfast.core.messages.outbox import Address, Outbound
 from holdfast.core.messages.source import Source
 from holdfast.core.turns.subagent import Subagent, SubagentKind
-from holdfast.gateway.accounts.internal_platforms import result_message
+from holdfast.gateway.internal_platforms import result_message
 
 SUBAGENT = Subagent(
     session_id=SessionId("s2"),
