@@ -39,4 +39,6 @@ async def store_answered_turn(paths: Paths) -> None:
                 at=3.0,
             )
         )
-        await store.write(MarkResumePending(route=route, reason="restart", at=4.0))
+        await store.write(
+            MarkResumePending(session_id=SessionId("s_1"), route=route, reason="restart", at=4.0)
+        )

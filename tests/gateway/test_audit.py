@@ -414,10 +414,10 @@ async def test_audit_rows_can_be_filtered(harness: GatewayHarness) -> None:
 
 async def test_a_failed_write_leaves_no_audit_row(harness: GatewayHarness) -> None:
     """K2: the row is undone with the write that it belongs to."""
-    acting = harness.store.audited(audit_entry(1))
+    store, entry = harness.store, audit_entry(1)
     with pytest.raises(StoreError):
-        await acting.write(RenameSession(session_id="none-such", title="x"))  # type: ignore[arg-type]  # an id is a str
-    assert not await acting.write(SuspendSession(session_id="none-such"))  # type: ignore[arg-type]  # as above
+        await store.write(RenameSession(session_id="none-such", title="x"), audit=entry)  # type: ignore[arg-type]  # an id is a str
+    assert not await store.write(SuspendSession(session_id="none-such"), audit=entry)  # type: ignore[arg-type]  # as above
     assert await audit_rows(harness) == []
 
 

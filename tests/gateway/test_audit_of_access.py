@@ -6,6 +6,7 @@ from tests.support.gateway_harness import GatewayHarness
 from tests.support.pairing import request_code
 
 from holdfast.core.config.versions import ConfigSource, NewConfigVersion
+from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.ports.store_commands import RequeueDelivery
@@ -43,7 +44,8 @@ async def test_a_resent_delivery_is_audited(harness: GatewayHarness) -> None:
     harness.model.say("hello")
     harness.say("hi")
     failed = await wait_for_only_delivery(harness, DeliveryState.FAILED)
-    assert await harness.store.write(RequeueDelivery(delivery_id="none-such", at=1.0)) is None  # type: ignore[arg-type]  # an id is a str
+    unknown = RequeueDelivery(delivery_id=DeliveryId("none-such"), scope=failed.scope, at=1.0)
+    assert await harness.store.write(unknown) is None
     await resend_delivery(harness, failed)
     (row,) = await audit_rows(harness)
     assert (row.kind, row.actor, row.subject) == ("delivery.retried", OPERATOR, failed.id)

@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
@@ -15,12 +15,13 @@ from tests.support.two_accounts import GatedPlatform, TwoAccountsHarness
 
 from holdfast.core.config.changes import ChangeEffect, change_effect
 from holdfast.core.config.settings import ApprovalMode, LogLevel, PlatformSettings, Settings
-from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import ChatType, Source
 from holdfast.core.ops.account import AccountState
 from holdfast.core.ops.status import GatewaySnapshot, Problem, StatusReport
+from holdfast.core.ports.command import Query
+from holdfast.core.ports.store_queries import GetContext
 from holdfast.core.secrets import Secret
 from holdfast.core.sessions.reset import ResetMode
 from holdfast.core.turns.model import AuxiliaryTask
@@ -33,6 +34,8 @@ from holdfast.server.status.problems import find_problems
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system.logs import apply_log_level
 from holdfast.testing.simulated.platform import SimulatedPlatform
+
+R = TypeVar("R")
 
 
 def settings_with(harness: GatewayHarness, **sections: Any) -> Settings:
@@ -82,10 +85,11 @@ class HeldContextStore(SqliteStore):
         self.asked, self.go = asyncio.Event(), asyncio.Event()
         self.go.set()
 
-    async def context(self, session_id: SessionId) -> Any:
-        self.asked.set()
-        await self.go.wait()
-        return await super().context(session_id)
+    async def read(self, query: Query[R]) -> R:
+        if isinstance(query, GetContext):
+            self.asked.set()
+            await self.go.wait()
+        return await super().read(query)
 
 
 async def test_an_agent_is_rebuilt_when_its_settings_change_during_its_construction(

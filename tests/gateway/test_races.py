@@ -1,12 +1,14 @@
 """Races that the state machine found: each test recreates one of them."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from tests.support.controlled_store import Commit, ControlledStore, Intercepted
 from tests.support.gateway_harness import Call, GatewayHarness, NoRunners, Until
 
 from holdfast.agent.agent import Agent
@@ -17,7 +19,15 @@ from holdfast.core.messages.inbox import BusyMode, InboxState
 from holdfast.core.messages.outbox import DeliveryState, Outbound, Receipt
 from holdfast.core.messages.transcript import ToolMessage, ToolOutcome, UserMessage
 from holdfast.core.ports.capabilities import Capabilities
+from holdfast.core.ports.command import Command
 from holdfast.core.ports.platform import Intake
+from holdfast.core.ports.store_commands import (
+    AcceptMessage,
+    RecordCallResult,
+    RecordReply,
+    RecordSteer,
+    SettleDelivery,
+)
 from holdfast.core.ports.store_queries import (
     CountInbox,
     CountOutbox,
@@ -25,66 +35,45 @@ from holdfast.core.ports.store_queries import (
     ListOpenTurns,
     ListUndelivered,
 )
+from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.turns.tool import ReplayClass
+from holdfast.core.turns.turn import EndTurn
 from holdfast.gateway.agents.cache import AgentCache
 from holdfast.gateway.app import Gateway
 from holdfast.gateway.lifespan import RunningGateway
 from holdfast.gateway.outbound.command_effects import RETRY_WAITS
 from holdfast.gateway.sessions.teardown import stop_session
-from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.scripted_model import ScriptedModel
 from holdfast.testing.simulated.events import Faults
 from holdfast.tools.registry import ToolRegistry
 
 
-class RefusingStore(SqliteStore):
-    """A store that refuses a number of the next writes of a kind, and can hold `accept`."""
+class RefusingStore(ControlledStore):
+    """A store that refuses a number of the next commands of a type, and can hold the confirmation
+    of accepted messages."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self.refused: dict[str, int] = {}
+        self.refused: Counter[type[Command[Any]]] = Counter()
+        self.suspensions_refused = 0
         self.accepting = asyncio.Event()
         self.accepting.set()
 
-    def accept(self, *arguments: Any, **more: Any) -> Any:
-        return asyncio.ensure_future(self._hold(super().accept(*arguments, **more)))
+    def intercept(self, command: Command[Any], commit: Commit) -> Intercepted:
+        if isinstance(command, AcceptMessage):
+            return self._hold(commit())
+        if isinstance(command, EndTurn) and command.suspend and self.suspensions_refused:
+            self.suspensions_refused -= 1
+            return StoreError("the disk is full")
+        if not self.refused[type(command)]:
+            return None
+        self.refused[type(command)] -= 1
+        return StoreError("the disk is full")
 
-    def settle_delivery(self, *arguments: Any, **more: Any) -> Any:
-        write = super().settle_delivery
-        return self._refusal("settle_delivery") or write(*arguments, **more)
-
-    def apply_command(self, *arguments: Any, **more: Any) -> Any:
-        write = super().apply_command
-        return self._refusal("settle_command") or write(*arguments, **more)
-
-    def record_reply(self, *arguments: Any, **more: Any) -> Any:
-        write = super().record_reply
-        return self._refusal("record_reply") or write(*arguments, **more)
-
-    def record_finished(self, *arguments: Any, **more: Any) -> Any:
-        write = super().record_finished
-        return self._refusal("record_finished") or write(*arguments, **more)
-
-    def record_steer(self, *arguments: Any, **more: Any) -> Any:
-        write = super().record_steer
-        return self._refusal("record_steer") or write(*arguments, **more)
-
-    def end_turn_and_suspend(self, *arguments: Any, **more: Any) -> Any:
-        write = super().end_turn_and_suspend
-        return self._refusal("suspend_session") or write(*arguments, **more)
-
-    async def _hold(self, write: Awaitable[Any]) -> Any:
-        result = await write
+    async def _hold(self, durable: asyncio.Future[Any]) -> Any:
+        result = await durable
         await self.accepting.wait()
         return result
-
-    def _refusal(self, kind: str) -> asyncio.Future[Any] | None:
-        if not self.refused.get(kind):
-            return None
-        self.refused[kind] -= 1
-        failed = asyncio.get_running_loop().create_future()
-        failed.set_exception(StoreError("the disk is full"))
-        return failed
 
 
 async def _nothing() -> None:
@@ -132,7 +121,7 @@ async def test_a_receipt_that_cannot_be_saved_is_retried_and_nothing_is_resent(
     refusing_harness: RefusingHarness, until: Until
 ) -> None:
     """I2: no reply is sent twice without a mark, also where the disk was full for a moment."""
-    refusing_harness.refusing_store.refused["settle_delivery"] = 1
+    refusing_harness.refusing_store.refused[SettleDelivery] = 1
     refusing_harness.model.say("once")
     refusing_harness.say("hello")
 
@@ -248,7 +237,7 @@ async def test_a_reply_that_cannot_be_saved_leaves_no_result_without_its_call(
     refusing_harness: RefusingHarness, call: Call
 ) -> None:
     """H7: a turn that fails because a step was not saved ends with its saved steps."""
-    refusing_harness.refusing_store.refused["record_reply"] = 1
+    refusing_harness.refusing_store.refused[RecordReply] = 1
     refusing_harness.model.say([call("safe")], "better now")
     accepted = await refusing_harness.accept("work")
     assert (await refusing_harness.end_of(accepted)).state is InboxState.FAILED
@@ -265,7 +254,7 @@ async def test_a_result_that_cannot_be_saved_is_recorded_as_cancelled(
     refusing_harness: RefusingHarness, call: Call
 ) -> None:
     """H7: the call is saved, so it gets a result, and not one that says it never started."""
-    refusing_harness.refusing_store.refused["record_finished"] = 1
+    refusing_harness.refusing_store.refused[RecordCallResult] = 1
     refusing_harness.model.say([call("never")])
     await refusing_harness.end_of(await refusing_harness.accept("work"))
     messages = await refusing_harness.transcript(await refusing_harness.only_session())
@@ -276,7 +265,7 @@ async def test_one_of_several_results_that_cannot_be_saved_reports_the_store_err
     refusing_harness: RefusingHarness, call: Call
 ) -> None:
     """K2: with the error of the store, also where calls ran concurrently."""
-    refusing_harness.refusing_store.refused["record_finished"] = 1
+    refusing_harness.refusing_store.refused[RecordCallResult] = 1
     refusing_harness.model.say([call("safe"), call("safe")])
     end = await refusing_harness.end_of(await refusing_harness.accept("go"))
     assert end.text == "This could not be answered: the disk is full"
@@ -294,7 +283,7 @@ async def test_a_steer_that_cannot_be_saved_runs_next(
     steer = await refusing_harness.accept("faster", busy_mode=BusyMode.STEER)
     waiting = asyncio.create_task(refusing_harness.end_of(steer))
     await asyncio.sleep(0)
-    refusing_harness.refusing_store.refused["record_steer"] = 1
+    refusing_harness.refusing_store.refused[RecordSteer] = 1
     refusing_harness.model.say("answered by itself")
     held_tool.go.set()
     assert (await refusing_harness.end_of(first)).state is InboxState.FAILED
@@ -328,7 +317,7 @@ async def test_a_start_that_fails_leaves_nothing_running(
     class FullStore(RefusingStore):
         def __init__(self, path: Path) -> None:
             super().__init__(path)
-            self.refused = {"suspend_session": 1}
+            self.suspensions_refused = 1
 
     refusing_harness.open_store = FullStore
     with pytest.raises(StoreError):
@@ -398,7 +387,7 @@ async def test_a_queued_message_that_could_not_be_dropped_is_answered(
     await refusing_harness.model.wait_for_request(1)
     waiting = await refusing_harness.accept("second", **queue)
     services, lanes = refusing_harness.gateway.services, refusing_harness.gateway.lanes
-    refusing_harness.refusing_store.refused["settle_command"] = 1 + len(RETRY_WAITS)
+    refusing_harness.refusing_store.refused[CommandEffect] = 1 + len(RETRY_WAITS)
     refusing_harness.model.say("answered", "answered")
     if how == "stop":
         (lane,) = lanes
@@ -414,7 +403,7 @@ async def test_a_command_that_the_store_refuses_is_retried(
     refusing_harness: RefusingHarness,
 ) -> None:
     """G5: a disk that is full for a moment delays it; it is not left to the next start."""
-    refusing_harness.refusing_store.refused["settle_command"] = 1
+    refusing_harness.refusing_store.refused[CommandEffect] = 1
     ended = await refusing_harness.end_of(await refusing_harness.accept("/new"))
     assert (ended.state, ended.text) == (InboxState.ANSWERED, "A new conversation begins.")
 
@@ -425,7 +414,7 @@ async def test_a_message_while_new_waits_for_the_store_belongs_to_the_new_sessio
     """G4: the session is decided when the message arrives, however long the disk takes."""
     refusing_harness.model.say("hello", "fresh")
     first = await refusing_harness.end_of(await refusing_harness.accept("one"))
-    refusing_harness.refusing_store.refused["settle_command"] = 1
+    refusing_harness.refusing_store.refused[CommandEffect] = 1
     new = await refusing_harness.accept("/new")
     second = await refusing_harness.end_of(await refusing_harness.accept("two"))
     await refusing_harness.end_of(new)

@@ -201,7 +201,7 @@ class Home(Environment):
     async def _pause_jobs(self) -> None:
         """Pause every job: while one is due, the gateway never becomes idle."""
         for job in self.jobs():
-            change = JobChange(job_id=job.id, kind=JobChangeKind.PAUSE)
+            change = JobChange(job_id=job.id, principal=job.principal, kind=JobChangeKind.PAUSE)
             await self._require_run().store.write(change)
 
     def _answer_and_release(self) -> None:

@@ -9,44 +9,36 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
-from holdfast.store.sqlite.store_reader import SqliteStoreReader
-from holdfast.store.sqlite.store_writer import SqliteStoreWriter
 
 from holdfast.core.crash_points import no_crash
 from holdfast.core.errors import StoreError, TransientStoreError
+from holdfast.core.jobs.job import JobChange, RunPlan
+from holdfast.core.people.approval import ApprovalRequest
+from holdfast.core.people.pairing import PairingChange
+from holdfast.core.ports import store_commands as c
+from holdfast.core.ports.command import Command
+from holdfast.core.sessions.session import CommandEffect
+from holdfast.core.turns.turn import BeginTurn, EndTurn
+from holdfast.store.sqlite.command_handlers import SqliteStoreWriter
 from holdfast.store.sqlite.connection import open_reader, open_writer
+from holdfast.store.sqlite.query_handlers import SqliteStoreReader
 from holdfast.store.sqlite.reader import ReaderThread
 from holdfast.store.sqlite.worker import StoreRequest
 from holdfast.store.sqlite.writer import WriterThread
-from holdfast.store.sqlite.writes import (
-    approvals,
-    commands,
-    inbox,
-    jobs,
-    outbox,
-    pairing,
-    session_state,
-    turns,
-)
 
 T = TypeVar("T")
 
 COMMIT, READ = "COMMIT", "READ"
-# The functions that write: a renamed one cannot be left out without notice.
-WRITES = tuple(
-    write.__name__
-    for write in (
-        *(inbox.accept_message, inbox.record_busy_decision),
-        *(turns.begin_turn, turns.record_reply, turns.record_calls_started),
-        *(turns.record_call_finished, turns.record_steer, turns.resume_turn, turns.continue_turn),
-        *(turns.leave_turn, turns.end_turn, turns.end_turn_and_suspend),
-        *(session_state.suspend_route, commands.apply_command, approvals.request_approvals),
-        *(outbox.add_deliveries, outbox.begin_attempt, outbox.settle_delivery),
-        *(outbox.begin_part, outbox.settle_part, pairing.change_pairing),
-        *(jobs.add_job, jobs.change_job, jobs.plan_runs, jobs.skip_runs),
-    )
+COMMANDS: tuple[type[Command[Any]], ...] = (
+    *(c.AcceptMessage, c.RecordBusyDecision),
+    *(BeginTurn, c.RecordReply, c.RecordCallsStarted, c.RecordCallResult, c.RecordSteer),
+    *(c.ResumeTurn, c.ContinueTurn, c.LeaveTurn, EndTurn),
+    *(c.SuspendSession, CommandEffect, ApprovalRequest),
+    *(c.AddDeliveries, c.BeginAttempt, c.SettleDelivery, c.BeginPart, c.SettlePart),
+    *(PairingChange, c.AddJob, JobChange, RunPlan, c.SkipRuns),
 )
-DECIDE = inbox.record_busy_decision.__name__
+WRITES = tuple(command.__name__ for command in COMMANDS)
+DECIDE = c.RecordBusyDecision.__name__
 DISK_FULL = "the disk is full; nothing of this was written"
 
 
@@ -58,7 +50,7 @@ class SimulatedDisk:
         self.read_latency = 0
         self.stale = False  # a slow read sees the file as it was when requested
         self.refusing = False  # every write
-        self.refusals: Counter[str] = Counter()  # by kind: this many of the next
+        self.refusals: Counter[str] = Counter()  # of each kind, this many of the next
         self.refused = 0
         self.undecided = False  # a decision about a message may not be stored
 
@@ -96,13 +88,17 @@ class SteppedWriter(WriterThread):
         self.killed = False  # with its process: requests never end
         self._disk = disk
 
-    def submit(self, work: Callable[[apsw.Cursor], T]) -> asyncio.Future[T]:
+    def submit(
+        self, work: Callable[[apsw.Cursor], T], command: Command[T] | None = None
+    ) -> asyncio.Future[T]:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         if self.killed:
             return future
         if not self.open:
             raise StoreError("the store is closed: nothing can be written to it now")
-        self.requests.append(StoreRequest(future, self._with_faults(work)))
+        self.requests.append(
+            StoreRequest(future, self._with_faults(work, command), command, self.events)
+        )
         if len(self.requests) == 1:
             after(self._disk.latency, self.commit)
         return future
@@ -116,10 +112,12 @@ class SteppedWriter(WriterThread):
         else:
             self._commit(self.db, requests)
         for request in requests:
-            _resolve(request)
+            request.settle()
 
-    def _with_faults(self, work: Callable[[apsw.Cursor], T]) -> Callable[[apsw.Cursor], T]:
-        kind = work.func.__name__ if isinstance(work, partial) else ""
+    def _with_faults(
+        self, work: Callable[[apsw.Cursor], T], command: Command[T] | None
+    ) -> Callable[[apsw.Cursor], T]:
+        kind = "" if command is None else type(command).__name__
         # Decided once: a write that is repeated beside one that failed gets the same answer.
         refuses = cache(self._disk.refuses)
 
@@ -168,16 +166,7 @@ class SteppedReader(ReaderThread):
             request.error = StoreError("the disk failed; nothing was read")
         elif not done:
             self._run(self.db, request)
-        _resolve(request)
-
-
-def _resolve(request: StoreRequest) -> None:
-    if request.future.done():
-        return
-    if request.error is None:
-        request.future.set_result(request.result)
-    else:
-        request.future.set_exception(request.error)
+        request.settle()
 
 
 class SteppedStore(SqliteStoreWriter, SqliteStoreReader):

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.support.store_chat import ADDRESS, DELIVERY, ROUTE, SESSION, TURN, StoreChat
 
@@ -29,6 +30,7 @@ from holdfast.core.messages.transcript import (
     ToolOutcome,
     UserMessage,
 )
+from holdfast.core.ports.command import session_scope
 from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_commands import (
     AcceptMessage,
@@ -68,6 +70,8 @@ from holdfast.core.ports.store_queries import (
 from holdfast.core.sessions.session import CommandEffect, ProcessRow, RunnerRow
 from holdfast.core.turns.turn import StepKind, TurnState, Usage
 from holdfast.store.sqlite.store import SqliteStore
+
+SCOPE = session_scope(SESSION)
 
 
 @pytest.fixture
@@ -214,7 +218,7 @@ async def test_a_suspended_session_loses_its_route_to_the_next(
         ResumeTurn(turn_id=TURN, session_id=SESSION, note=NoteMessage(text="cut"), at=3.0)
     )
     end = chat.turn_end(row, state=InboxState.FAILED, turn_state=TurnState.FAILED)
-    await store.end_turn_and_suspend(end)
+    await store.write(msgspec.structs.replace(end, suspend=True))
     session = await store.read(GetSession(session_id=SESSION))
     assert session is not None
     assert (session.suspended, session.interruptions, session.messages) == (True, 0, 2)
@@ -499,20 +503,26 @@ async def test_a_delivery_is_attempted_and_settled(store: Store, chat: StoreChat
     await store.write(
         AddDeliveries(deliveries=[chat.reply(None, text="x"), chat.reply(None, id="e")], at=2.0)
     )
-    await store.write(BeginAttempt(delivery_id=DELIVERY, at=3.0))
+    await store.write(BeginAttempt(delivery_id=DELIVERY, scope=SCOPE, at=3.0))
     attempted, other = await store.read(ListUndelivered())
     assert (attempted.state, attempted.attempts, attempted.outcome_unknown) == ("sending", 1, False)
     assert (other.state, other.text) == (DeliveryState.PENDING, "")
     await store.write(
         SettleDelivery(
-            delivery_id=DELIVERY, state=DeliveryState.SENT, at=4.0, platform_message_id="77"
+            delivery_id=DELIVERY,
+            scope=SCOPE,
+            state=DeliveryState.SENT,
+            at=4.0,
+            platform_message_id="77",
         )
     )
     assert [row.id for row in await store.read(ListUndelivered())] == ["e"]
     with pytest.raises(StoreError, match="settled already"):
-        await store.write(BeginAttempt(delivery_id=DELIVERY, at=5.0))
+        await store.write(BeginAttempt(delivery_id=DELIVERY, scope=SCOPE, at=5.0))
     with pytest.raises(StoreError, match="settled already"):
-        await store.write(SettleDelivery(delivery_id=DELIVERY, state=DeliveryState.FAILED, at=5.0))
+        await store.write(
+            SettleDelivery(delivery_id=DELIVERY, scope=SCOPE, state=DeliveryState.FAILED, at=5.0)
+        )
     ledger = await store.read(CountOutbox())
     assert (ledger[DeliveryState.SENT], ledger[DeliveryState.PENDING]) == (1, 1)
 
@@ -525,29 +535,39 @@ async def test_an_attempt_without_an_outcome_stays_unknown(store: Store, chat: S
         (row,) = await store.read(ListUndelivered())
         return row.outcome_unknown, row.resends, row.attempts
 
-    await store.write(BeginAttempt(delivery_id=DELIVERY, at=3.0))
+    await store.write(BeginAttempt(delivery_id=DELIVERY, scope=SCOPE, at=3.0))
     await store.write(
         SettleDelivery(
-            delivery_id=DELIVERY, state=DeliveryState.PENDING, at=3.0, error="not connected"
+            delivery_id=DELIVERY,
+            scope=SCOPE,
+            state=DeliveryState.PENDING,
+            at=3.0,
+            error="not connected",
         )
     )
     assert await outcome() == (False, 0, 1)
-    await store.write(BeginAttempt(delivery_id=DELIVERY, at=3.0))
+    await store.write(BeginAttempt(delivery_id=DELIVERY, scope=SCOPE, at=3.0))
     await store.write(
         SettleDelivery(
-            delivery_id=DELIVERY, state=DeliveryState.UNKNOWN, at=3.0, error="no receipt"
+            delivery_id=DELIVERY,
+            scope=SCOPE,
+            state=DeliveryState.UNKNOWN,
+            at=3.0,
+            error="no receipt",
         )
     )
     assert await outcome() == (True, 0, 2)
-    await store.write(BeginAttempt(delivery_id=DELIVERY, at=3.0))
+    await store.write(BeginAttempt(delivery_id=DELIVERY, scope=SCOPE, at=3.0))
     assert await outcome() == (True, 1, 3)
     await store.write(
-        SettleDelivery(delivery_id=DELIVERY, state=DeliveryState.PENDING, at=3.0, error="429")
+        SettleDelivery(
+            delivery_id=DELIVERY, scope=SCOPE, state=DeliveryState.PENDING, at=3.0, error="429"
+        )
     )
     assert await outcome() == (True, 0, 3)
-    await store.write(BeginAttempt(delivery_id=DELIVERY, at=3.0))
+    await store.write(BeginAttempt(delivery_id=DELIVERY, scope=SCOPE, at=3.0))
     await store.write(
-        BeginAttempt(delivery_id=DELIVERY, at=3.0)
+        BeginAttempt(delivery_id=DELIVERY, scope=SCOPE, at=3.0)
     )  # by a successor: the first never got an outcome
     assert await outcome() == (True, 2, 5)
 

@@ -23,6 +23,8 @@ from holdfast.core.ops.account import AccountState
 from holdfast.core.people.audit import AuditEntry
 from holdfast.core.ports.capabilities import Capabilities
 from holdfast.core.ports.platform import Intake, Platform
+from holdfast.core.ports.store_commands import RecordAudit, SetMeta
+from holdfast.core.ports.store_queries import GetMeta
 from holdfast.gateway.accounts.accounts import Accounts, PausedAccounts
 from holdfast.gateway.accounts.connection import (
     NO_CREDENTIAL_LOCKS,
@@ -95,20 +97,19 @@ class MetaStore:
         self.written: dict[str, str] = {}
         self.full = False
 
-    async def meta(self, key: str) -> str | None:
-        return self.written.get(key)
+    async def read(self, query: GetMeta) -> str | None:
+        return self.written.get(query.key)
 
-    async def set_meta(self, key: str, value: str) -> None:
+    async def write(
+        self, command: SetMeta | RecordAudit, *, audit: AuditEntry | None = None
+    ) -> None:
+        """Other tests cover the audit."""
         await asyncio.sleep(0)
+        if isinstance(command, RecordAudit):
+            return
         if self.full:
             raise StoreError("the disk is full")
-        self.written[key] = value
-
-    def audited(self, act: AuditEntry) -> "MetaStore":
-        return self  # other tests cover the audit
-
-    async def record_audit(self, act: AuditEntry) -> None:
-        await asyncio.sleep(0)
+        self.written[command.key] = command.value
 
 
 class AccountsHarness:

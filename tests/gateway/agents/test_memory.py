@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.controlled_store import Commit, ControlledStore, Intercepted
 from tests.support.gateway_harness import Call, GatewayHarness, Until
 from tests.support.memory_provider import RecordingMemoryProvider
 from tests.support.settable_clock import SettableClock
@@ -17,6 +18,8 @@ from holdfast.core.ids import SessionId
 from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.transcript import NoteMessage, UserMessage
 from holdfast.core.people.memory import MemoryHook, MemorySubject, OwnerId
+from holdfast.core.ports.command import Command
+from holdfast.core.ports.store_commands import ClaimMemoryTurn
 from holdfast.core.ports.store_queries import GetMemoryOwner, ListSessions, ListUnsyncedTurns
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.model import ModelFailed, ModelFault
@@ -147,13 +150,11 @@ async def test_an_interrupted_turn_is_synced_once_after_it_is_answered(
     assert [call[1:] for call in provider.calls_to("sync_turn")] == [("long work", "finished")]
 
 
-class FailingClaimStore(SqliteStore):
+class FailingClaimStore(ControlledStore):
     """A store that cannot claim a turn for a provider, as if its process died before that."""
 
-    def claim_memory_turn(self, *arguments: Any, **more: Any) -> Any:
-        refused = asyncio.get_running_loop().create_future()
-        refused.set_exception(StoreError("the disk is full"))
-        return refused
+    def intercept(self, command: Command[Any], commit: Commit) -> Intercepted:
+        return StoreError("the disk is full") if isinstance(command, ClaimMemoryTurn) else None
 
 
 @pytest.mark.parametrize("enabled", [True, False], ids=["on", "turned off meanwhile"])

@@ -4,10 +4,12 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from tests.support.approvals import DD, LS, RM, WIPE, ApprovalHarness
+from tests.support.controlled_store import Commit, ControlledStore, Intercepted
 from tests.support.gateway_harness import Call, ManualClock, Until
 
 from holdfast.core.config.settings import ApprovalMode, PlatformSettings
@@ -21,6 +23,7 @@ from holdfast.core.people.approval import (
     ApprovalScope,
     ApprovalState,
 )
+from holdfast.core.ports.command import Command, session_scope
 from holdfast.core.ports.store_commands import AcceptMessage, DeleteSession, SettleDelivery
 from holdfast.core.ports.store_queries import (
     CountInbox,
@@ -38,7 +41,6 @@ from holdfast.core.turns.projection import projection_problems
 from holdfast.core.turns.turn import LaneState
 from holdfast.gateway.approvals.service import ApprovalResponse
 from holdfast.gateway.live.feeds import News, PieceState
-from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.simulated.events import Faults
 from holdfast.testing.simulated.service import ChatService
 
@@ -166,7 +168,12 @@ async def test_a_question_that_failed_before_a_crash_is_not_waited_for(
     await harness.die()
     async with harness.open_store(harness.path) as store:
         await store.write(
-            SettleDelivery(delivery_id=row.delivery_id, state=DeliveryState.FAILED, at=time.time())
+            SettleDelivery(
+                delivery_id=row.delivery_id,
+                scope=session_scope(row.session_id),
+                state=DeliveryState.FAILED,
+                at=time.time(),
+            )
         )
     harness.service.set_faults(Faults())
     await harness.start()
@@ -564,18 +571,16 @@ async def test_a_decision_commits_with_the_end_of_the_message_that_made_it(
     assert decided.ended_at is not None
 
 
-class RefusingApprovalStore(SqliteStore):
+class RefusingApprovalStore(ControlledStore):
     """A store that refuses the first decision made outside a chat."""
 
     refusals = 1
 
-    def decide_approvals(self, decision: ApprovalDecision) -> asyncio.Future[None]:
-        if self.refusals:
-            self.refusals -= 1
-            refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            refused.set_exception(StoreError("the disk is full"))
-            return refused
-        return super().decide_approvals(decision)
+    def intercept(self, command: Command[Any], commit: Commit) -> Intercepted:
+        if not isinstance(command, ApprovalDecision) or not self.refusals:
+            return None
+        self.refusals -= 1
+        return StoreError("the disk is full")
 
 
 async def test_a_decision_that_the_store_refuses_can_be_made_again(

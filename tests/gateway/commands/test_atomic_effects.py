@@ -7,13 +7,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support.controlled_store import Commit, ControlledStore, Intercepted
 from tests.support.gateway_harness import GatewayHarness, Until
 from tests.support.store_file import open_read_only
 
 from holdfast.core.commands import COMMANDS
 from holdfast.core.config.settings import PlatformSettings
+from holdfast.core.ports.command import Command
 from holdfast.core.sessions.session import CommandEffect
-from holdfast.store.sqlite.store import SqliteStore
 
 # The messages before, the command, and the beginning of its reply.
 CHANGES = (
@@ -47,20 +48,23 @@ TESTED_ELSEWHERE = {
 DELIVERY_TABLES = {"inbox", "outbox", "attempts", "cursors", "meta"}
 
 
-class InterruptedCommandStore(SqliteStore):
+class InterruptedCommandStore(ControlledStore):
     """A store that holds the commit of a command, so that a test can kill the process before it."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.interrupting = False
         self.reached = asyncio.Event()
-        self.held: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.held: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def apply_command(self, effect: CommandEffect) -> Any:
-        if not self.interrupting:
-            return super().apply_command(effect)
+    def intercept(self, command: Command[Any], commit: Commit) -> Intercepted:
+        if not isinstance(command, CommandEffect) or not self.interrupting:
+            return None
         self.reached.set()
-        return self.held
+        return self._hold()
+
+    async def _hold(self) -> None:
+        await self.held
 
 
 @pytest.fixture

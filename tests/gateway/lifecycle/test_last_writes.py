@@ -4,10 +4,11 @@ requested during the stop (F5, F7, H3)."""
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from tests.support.approvals import DD, RM, ApprovalHarness
+from tests.support.controlled_store import Commit, ControlledStore, Intercepted
 from tests.support.gateway_harness import Call, Until
 from tests.support.stops import (
     note_texts,
@@ -20,18 +21,22 @@ from tests.support.stops import (
 
 from holdfast.core.errors import StoreError
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.ports.store_queries import ListApprovals
+from holdfast.core.people.approval import ApprovalRequest
+from holdfast.core.people.audit import AuditEntry
+from holdfast.core.ports.command import Command, Query
+from holdfast.core.ports.store_queries import ListApprovalRules, ListApprovals
 from holdfast.core.turns.stop import StopKind, TurnExitReason
-from holdfast.core.turns.turn import LaneState
+from holdfast.core.turns.turn import EndTurn, LaneState
 from holdfast.gateway.turns.transcript_notes import interruption_note
-from holdfast.store.sqlite.store import SqliteStore
+
+R = TypeVar("R")
 
 
 def no_op() -> None:
     """The default hook: do nothing."""
 
 
-class HookedStore(SqliteStore):
+class HookedStore(ControlledStore):
     """A store that refuses the ends of turns while it is full, and calls hooks when a turn reads
     the approval rules or asks for an approval."""
 
@@ -42,22 +47,22 @@ class HookedStore(SqliteStore):
         self.on_read_rules: Callable[[], Any] = no_op
         self.on_ask: Callable[[], Any] = no_op
 
-    def end_turn(self, *arguments: Any, **more: Any) -> Any:
-        if not self.full:
-            return super().end_turn(*arguments, **more)
-        self.refused += 1
-        refused = asyncio.get_running_loop().create_future()
-        refused.set_exception(StoreError("the disk is full"))
-        return refused
+    async def read(self, query: Query[R]) -> R:
+        if isinstance(query, ListApprovalRules):
+            self.on_read_rules()
+        return await super().read(query)
 
-    async def approval_rules(self, *arguments: Any, **more: Any) -> Any:
-        self.on_read_rules()
-        return await super().approval_rules(*arguments, **more)
+    def intercept(self, command: Command[Any], commit: Commit) -> Intercepted:
+        if isinstance(command, EndTurn) and self.full:
+            self.refused += 1
+            return StoreError("the disk is full")
+        return None
 
-    def ask_approvals(self, *arguments: Any, **more: Any) -> Any:
-        asked = super().ask_approvals(*arguments, **more)
-        self.on_ask()
-        return asked
+    def write(self, command: Command[R], *, audit: AuditEntry | None = None) -> asyncio.Future[R]:
+        written = super().write(command, audit=audit)
+        if isinstance(command, ApprovalRequest):
+            self.on_ask()
+        return written
 
 
 class LastWritesHarness(ApprovalHarness):

@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 from tests.support.approvals import ApprovalHarness
+from tests.support.controlled_store import Commit, ControlledStore, Intercepted, never
 from tests.support.gateway_harness import GatewayHarness, Until
 from tests.support.session_tracking_store import SessionTrackingStore
 
 from holdfast.core.config.settings import PlatformSettings, SendSettings
-from holdfast.core.ids import CallId, DeliveryId, SessionId, SessionKey, TurnId
+from holdfast.core.ids import CallId, DeliveryId, SessionId, SessionKey
 from holdfast.core.messages.outbox import (
     Address,
     DeliveryKind,
@@ -31,12 +32,12 @@ from holdfast.core.messages.transcript import (
     Message,
     NoteMessage,
     ToolCall,
-    ToolMessage,
     ToolOutcome,
 )
 from holdfast.core.ports.capabilities import Capabilities
+from holdfast.core.ports.command import Command
 from holdfast.core.ports.platform import Intake
-from holdfast.core.ports.store_commands import OpenSession
+from holdfast.core.ports.store_commands import OpenSession, RecordCallResult
 from holdfast.core.ports.store_queries import (
     CountOutbox,
     GetSession,
@@ -49,13 +50,11 @@ from holdfast.store.sqlite.store import SqliteStore
 from holdfast.tools.send import SendFileTool, SendMessageTool
 
 
-class NoCallResultStore(SqliteStore):
+class NoCallResultStore(ControlledStore):
     """A store that never commits the result of a tool call."""
 
-    def record_finished(
-        self, turn_id: TurnId, *, session_id: SessionId, message: ToolMessage, at: float
-    ) -> asyncio.Future[None]:
-        return asyncio.get_running_loop().create_future()
+    def intercept(self, command: Command[Any], commit: Commit) -> Intercepted:
+        return never() if isinstance(command, RecordCallResult) else None
 
 
 class FilePlatform:
@@ -292,14 +291,16 @@ async def test_a_send_call_without_effect_at_a_crash_is_repeated_by_the_successo
     ]
 
 
-class NoProactiveStore(SqliteStore):
+class NoProactiveStore(ControlledStore):
     """A store that never commits a proactive message."""
 
     attempted = False
 
-    def add_proactive_message(self, message: ProactiveDelivery) -> asyncio.Future[bool]:
+    def intercept(self, command: Command[Any], commit: Commit) -> Intercepted:
+        if not isinstance(command, ProactiveDelivery):
+            return None
         self.attempted = True
-        return asyncio.get_running_loop().create_future()
+        return never()
 
 
 async def test_a_file_pending_at_a_crash_is_sent_once(harness: SendHarness, until: Until) -> None:
@@ -406,7 +407,7 @@ async def test_a_message_to_another_chat_touches_only_the_session_of_that_chat(
     harness.model.say(harness.send_call("dinner is ready", to="simulated:club"), "told them")
     harness.say("tell the club")
     await harness.sent(3)
-    assert opened[0].touched["outbox.add_proactive_message"] == {frozenset({club})}
+    assert opened[0].touched["ProactiveDelivery"] == {frozenset({club})}
 
 
 async def test_the_receipt_of_a_delivery_can_be_waited_for(harness: SendHarness) -> None:

@@ -13,12 +13,13 @@ from tests.support.deliveries import (
     wait_until_shown,
 )
 from tests.support.gateway_harness import GatewayHarness
-from tests.support.store_chat import StoreChat
+from tests.support.store_chat import ADDRESS, SESSION, StoreChat
 
 from holdfast.core.config.settings import PlatformSettings, Settings
 from holdfast.core.ids import DeliveryId, SessionId
 from holdfast.core.messages.outbox import DeliveryKind, DeliveryPart, DeliveryState
 from holdfast.core.ports.capabilities import Backlog
+from holdfast.core.ports.command import account_scope, session_scope
 from holdfast.core.ports.store_commands import (
     AddDeliveries,
     BeginAttempt,
@@ -28,7 +29,7 @@ from holdfast.core.ports.store_commands import (
     SettleDelivery,
     SettlePart,
 )
-from holdfast.core.ports.store_queries import CountOutbox, ListUndelivered
+from holdfast.core.ports.store_queries import CountOutbox, GetDelivery, ListUndelivered
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.scripted_model import ManualReply
 from holdfast.testing.simulated.events import Faults
@@ -59,18 +60,21 @@ async def parts_of(store: SqliteStore) -> list[tuple[Any, ...]]:
 
 async def send_two_parts(store: SqliteStore, name: str, *, at: float, settled: bool = True) -> None:
     """Send a delivery of two parts; the second one is in flight unless `settled`."""
+    row = await store.read(GetDelivery(delivery_id=DeliveryId(name)))
+    assert row is not None
     for number in (1, 2):
-        await store.write(BeginPart(delivery_id=DeliveryId(name), number=number, at=at))
+        await store.write(BeginPart(delivery_id=row.id, scope=row.scope, number=number, at=at))
         if number == 1 or settled:
             part = DeliveryPart(
                 number=number, state=DeliveryState.SENT, platform_message_id=f"{number}"
             )
-            await store.write(SettlePart(delivery_id=DeliveryId(name), part=part, at=at))
+            await store.write(SettlePart(delivery_id=row.id, scope=row.scope, part=part, at=at))
     if settled:
-        await store.write(BeginAttempt(delivery_id=DeliveryId(name), at=at))
+        await store.write(BeginAttempt(delivery_id=row.id, scope=row.scope, at=at))
         await store.write(
             SettleDelivery(
-                delivery_id=DeliveryId(name),
+                delivery_id=row.id,
+                scope=row.scope,
                 state=DeliveryState.SENT,
                 at=at,
                 platform_message_id="1",
@@ -107,10 +111,21 @@ async def test_parts_in_flight_outlive_their_session_without_its_id(
     await store.write(DeleteSession(session_id=SessionId("s"), inbox_ids=[row.row.id]))
     assert await parts_of(store) == [("d", 1, None), ("d", 2, None)]
     second = DeliveryPart(number=2, state=DeliveryState.SENT, platform_message_id="2")
-    await store.write(SettlePart(delivery_id=DeliveryId("d"), part=second, at=6.0))
+    await store.write(
+        SettlePart(
+            delivery_id=DeliveryId("d"),
+            scope=account_scope(ADDRESS.platform, ADDRESS.account),
+            part=second,
+            at=6.0,
+        )
+    )
     await store.write(
         SettleDelivery(
-            delivery_id=DeliveryId("d"), state=DeliveryState.SENT, at=6.0, platform_message_id="1"
+            delivery_id=DeliveryId("d"),
+            scope=account_scope(ADDRESS.platform, ADDRESS.account),
+            state=DeliveryState.SENT,
+            at=6.0,
+            platform_message_id="1",
         )
     )
     assert await store.write(PruneOutbox(before=7.0)) == 1
@@ -142,22 +157,32 @@ async def test_deliveries_with_an_unknown_outcome_are_pruned_like_the_rest(
     await store.write(
         AddDeliveries(deliveries=[*rows, chat.reply(None, id="last", text="x")], at=1 * DAY)
     )
-    names = [row.id for row in rows]
+    names, scope = [row.id for row in rows], session_scope(SESSION)
     for name in names:
-        store.write(BeginAttempt(delivery_id=name, at=1 * DAY))
-        store.write(SettleDelivery(delivery_id=name, state=DeliveryState.UNKNOWN, at=1 * DAY))
-    await store.write(BeginAttempt(delivery_id=DeliveryId("last"), at=1 * DAY))
+        store.write(BeginAttempt(delivery_id=name, scope=scope, at=1 * DAY))
+        store.write(
+            SettleDelivery(delivery_id=name, scope=scope, state=DeliveryState.UNKNOWN, at=1 * DAY)
+        )
+    await store.write(BeginAttempt(delivery_id=DeliveryId("last"), scope=scope, at=1 * DAY))
     await store.write(
-        SettleDelivery(delivery_id=DeliveryId("last"), state=DeliveryState.SENT, at=1 * DAY)
+        SettleDelivery(
+            delivery_id=DeliveryId("last"), scope=scope, state=DeliveryState.SENT, at=1 * DAY
+        )
     )
     await store.write(
         SettleDelivery(
-            delivery_id=DeliveryId("u0"), state=DeliveryState.UNKNOWN, at=40 * DAY, error="still"
+            delivery_id=DeliveryId("u0"),
+            scope=scope,
+            state=DeliveryState.UNKNOWN,
+            at=40 * DAY,
+            error="still",
         )
     )
-    await store.write(BeginAttempt(delivery_id=DeliveryId("u1"), at=40 * DAY))
+    await store.write(BeginAttempt(delivery_id=DeliveryId("u1"), scope=scope, at=40 * DAY))
     await store.write(
-        SettleDelivery(delivery_id=DeliveryId("u1"), state=DeliveryState.UNKNOWN, at=40 * DAY)
+        SettleDelivery(
+            delivery_id=DeliveryId("u1"), scope=scope, state=DeliveryState.UNKNOWN, at=40 * DAY
+        )
     )
     total = 0
     while gone := await store.write(PruneOutbox(before=30 * DAY)):

@@ -60,7 +60,7 @@ async def test_a_requeued_delivery_is_sent_by_the_successor(harness: GatewayHarn
     harness.model.say("hello")
     harness.say("hi")
     row = await wait_for_only_delivery(harness, DeliveryState.FAILED)
-    await harness.store.write(RequeueDelivery(delivery_id=row.id, at=1.0))
+    await harness.store.write(RequeueDelivery(delivery_id=row.id, scope=row.scope, at=1.0))
     await harness.die()
     await harness.start()
     await wait_for_deliveries(harness, DeliveryState.SENT)

@@ -4,36 +4,38 @@ import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.support.controlled_store import Commit, ControlledStore, Intercepted
 from tests.support.gateway_harness import GatewayHarness, Until
 
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, DeliveryKind, DeliveryState, NewDelivery
+from holdfast.core.ports.command import Command
 from holdfast.core.ports.store_commands import AddDeliveries
 from holdfast.core.ports.store_queries import CountOutbox
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.turn import EndTurn
-from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.simulated.events import ALWAYS, Faults
 
 HOME = Address(platform="simulated", account="default", chat_id="home")
 
 
-class HeldTurnEndStore(SqliteStore):
+class HeldTurnEndStore(ControlledStore):
     """A store that holds the end of every turn until a test releases it."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.ending, self.go = asyncio.Event(), asyncio.Event()
 
-    def end_turn(self, end: EndTurn) -> asyncio.Future[None]:
-        return asyncio.ensure_future(self._end_when_released(end))
+    def intercept(self, command: Command[Any], commit: Commit) -> Intercepted:
+        return self._end_when_released(commit) if isinstance(command, EndTurn) else None
 
-    async def _end_when_released(self, end: EndTurn) -> None:
+    async def _end_when_released(self, commit: Commit) -> Any:
         self.ending.set()
         await self.go.wait()
-        await super().end_turn(end)
+        return await commit()
 
 
 @pytest.fixture

@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from tests.faults.backup_homes import make_backup, restore
+from tests.support.controlled_store import Commit, ControlledStore, Intercepted
 from tests.support.deliveries import (
     restart_with_chat_service,
     wait_for_deliveries,
@@ -13,10 +15,11 @@ from tests.support.deliveries import (
 from tests.support.gateway_harness import GatewayHarness, Until
 
 from holdfast.core.errors import StoreError
-from holdfast.core.ids import DeliveryId, InboxId
+from holdfast.core.ids import InboxId
 from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.ports.command import Command
+from holdfast.core.ports.store_commands import BeginAttempt
 from holdfast.core.ports.store_queries import ListDeliveriesForMessage, ListUndelivered
-from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.scripted_model import ManualReply
 from holdfast.testing.simulated.events import Faults, VendorVerdict
 
@@ -86,18 +89,16 @@ async def test_pending_deliveries_of_a_restored_backup_are_marked_in_every_part(
     assert marks == [False] * parts + [True] * parts
 
 
-class FailingAttemptStore(SqliteStore):
+class FailingAttemptStore(ControlledStore):
     """A store that refuses to record the second attempt of a delivery."""
 
     attempts_begun = 0
 
-    def begin_attempt(self, delivery_id: DeliveryId, *, at: float) -> asyncio.Future[None]:
+    def intercept(self, command: Command[Any], commit: Commit) -> Intercepted:
+        if not isinstance(command, BeginAttempt):
+            return None
         self.attempts_begun += 1
-        if self.attempts_begun != 2:
-            return super().begin_attempt(delivery_id, at=at)
-        refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        refused.set_exception(StoreError("the disk is full"))
-        return refused
+        return StoreError("the disk is full") if self.attempts_begun == 2 else None
 
 
 async def test_a_store_failure_between_two_attempts_keeps_the_unknown_outcome(

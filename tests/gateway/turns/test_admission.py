@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support.controlled_store import Commit, ControlledStore, Intercepted
 from tests.support.gateway_harness import Call, GatewayHarness, Until
 from tests.support.stops import wait_for_open_turns
 from tests.support.store_file import open_read_only
@@ -16,51 +17,40 @@ from holdfast.core.errors import StoreError
 from holdfast.core.messages.inbox import Accepted, BusyMode, InboxState
 from holdfast.core.messages.source import ChatType
 from holdfast.core.messages.transcript import UserMessage
-from holdfast.core.ports.store_commands import AcceptMessage, RecordBusyDecision
+from holdfast.core.ports.command import Command
+from holdfast.core.ports.store_commands import AcceptMessage, RecordBusyDecision, RecordSteer
 from holdfast.core.ports.store_queries import GetInboxRow, ListNotebooks
+from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.turns.stop import StopOrder
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.store.sqlite.store import SqliteStore
+from holdfast.core.turns.turn import BeginTurn, EndTurn
 
 
-class RecordingStore(SqliteStore):
-    """A store that records the order of its writes, can delay `accept`, and refuses commands while
-    it is full."""
+class RecordingStore(ControlledStore):
+    """A store that records the order of its writes, can delay the acceptance of messages, and
+    refuses commands while it is full."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self.writes: list[str] = []
+        self.writes: list[type[Command[Any]]] = []
         self.may_accept = asyncio.Event()
         self.may_accept.set()
         self.full = False
 
-    async def accept(self, *arguments: Any, **more: Any) -> Any:  # type: ignore[override]  # it is only awaited
-        self.writes.append("accept")
+    def intercept(self, command: Command[Any], commit: Commit) -> Intercepted:
+        if isinstance(
+            command, AcceptMessage | RecordBusyDecision | BeginTurn | RecordSteer | EndTurn
+        ):
+            self.writes.append(type(command))
+        if isinstance(command, AcceptMessage):
+            return self._accept_when_released(commit)
+        if isinstance(command, CommandEffect) and self.full:
+            return StoreError("the disk is full")
+        return None
+
+    async def _accept_when_released(self, commit: Commit) -> Any:
         await self.may_accept.wait()
-        return await super().accept(*arguments, **more)
-
-    def record_busy_decision(self, *arguments: Any, **more: Any) -> Any:
-        self.writes.append("decide")
-        return super().record_busy_decision(*arguments, **more)
-
-    def begin_turn(self, *arguments: Any, **more: Any) -> Any:
-        self.writes.append("begin_turn")
-        return super().begin_turn(*arguments, **more)
-
-    def record_steer(self, *arguments: Any, **more: Any) -> Any:
-        self.writes.append("record_steer")
-        return super().record_steer(*arguments, **more)
-
-    def end_turn(self, *arguments: Any, **more: Any) -> Any:
-        self.writes.append("end_turn")
-        return super().end_turn(*arguments, **more)
-
-    def apply_command(self, *arguments: Any, **more: Any) -> Any:
-        if not self.full:
-            return super().apply_command(*arguments, **more)
-        refused = asyncio.get_running_loop().create_future()
-        refused.set_exception(StoreError("the disk is full"))
-        return refused
+        return await commit()
 
 
 @pytest.fixture
@@ -101,7 +91,7 @@ async def test_no_message_is_acknowledged_before_its_commit(
     store = recording_store(recording)
     store.may_accept.clear()
     recording.say("hi")
-    await until(lambda: store.writes == ["accept"])
+    await until(lambda: store.writes == [AcceptMessage])
     assert [said.acked for said in recording.service.ledger().said] == [False]
     store.may_accept.set()
     await until(lambda: recording.service.ledger().said[0].acked)
@@ -121,13 +111,13 @@ async def test_an_edit_is_another_event_about_the_same_message(harness: GatewayH
 @pytest.mark.parametrize(
     ("mode", "follows"),
     [
-        (BusyMode.INTERRUPT, "end_turn"),
-        (BusyMode.QUEUE, "begin_turn"),
-        (BusyMode.STEER, "record_steer"),
+        (BusyMode.INTERRUPT, EndTurn),
+        (BusyMode.QUEUE, BeginTurn),
+        (BusyMode.STEER, RecordSteer),
     ],
 )
 async def test_a_busy_decision_is_submitted_before_anything_that_follows_from_it(
-    recording: GatewayHarness, call: Call, mode: BusyMode, follows: str
+    recording: GatewayHarness, call: Call, mode: BusyMode, follows: type[Command[Any]]
 ) -> None:
     """G4: one decision, stored with the session that it was made for."""
     store, tool = recording_store(recording), recording.held_tools[ReplayClass.SAFE]
@@ -140,7 +130,7 @@ async def test_a_busy_decision_is_submitted_before_anything_that_follows_from_it
     tool.go.set()
     recording.model.say("done", "done")
     await recording.end_of(second)
-    assert store.writes[:2] == ["accept", "decide"]
+    assert store.writes[:2] == [AcceptMessage, RecordBusyDecision]
     assert follows in store.writes[2:]
     row = await store.read(GetInboxRow(inbox_id=second.row.id))
     assert row is not None

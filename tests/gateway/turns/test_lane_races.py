@@ -3,24 +3,29 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
 from tests.support.approvals import RM, ApprovalHarness
+from tests.support.controlled_store import Commit, ControlledStore, Intercepted
 from tests.support.gateway_harness import Call, Until
 
 from holdfast.core.config.settings import CrashRecovery, GatewaySettings
 from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.messages.inbox import Accepted, BusyMode, InboxState
 from holdfast.core.people.approval import ApprovalState
+from holdfast.core.ports.command import Command, Query
+from holdfast.core.ports.store_queries import GetContext, GetTranscript
+from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.turns.model import FallbackUsed, ModelEvent, ModelRequest
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.core.turns.turn import LaneState
-from holdfast.store.sqlite.store import SqliteStore
+from holdfast.core.turns.turn import BeginTurn, EndTurn, LaneState
 from holdfast.testing.scripted_model import ScriptedClient, ScriptedModel
 from holdfast.testing.simulated.events import Faults
 from holdfast.testing.simulated.platform import SimulatedPlatform
+
+R = TypeVar("R")
 
 
 class Gate:
@@ -45,38 +50,34 @@ class Gate:
         await self.go.wait()
 
 
-class GatedStore(SqliteStore):
+class GatedStore(ControlledStore):
     """A store with gates before it reads a transcript, applies a command or suspends a session;
-    it refuses the next `refusals` calls of `begin_turn`."""
+    it refuses the next `refusals` begins of turns."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.read_gate, self.command_gate, self.suspend_gate = Gate(), Gate(), Gate()
         self.refusals = 0
 
-    async def transcript(self, *arguments: Any, **more: Any) -> Any:
-        await self.read_gate.wait()
-        return await super().transcript(*arguments, **more)
+    async def read(self, query: Query[R]) -> R:
+        if isinstance(query, GetTranscript | GetContext):
+            await self.read_gate.wait()
+        return await super().read(query)
 
-    async def context(self, *arguments: Any, **more: Any) -> Any:
-        await self.read_gate.wait()
-        return await super().context(*arguments, **more)
+    def intercept(self, command: Command[Any], commit: Commit) -> Intercepted:
+        if isinstance(command, CommandEffect):
+            return _commit_behind(self.command_gate, commit)
+        if isinstance(command, EndTurn) and command.suspend:
+            return _commit_behind(self.suspend_gate, commit)
+        if isinstance(command, BeginTurn) and self.refusals:
+            self.refusals -= 1
+            return StoreError("the disk is full")
+        return None
 
-    async def apply_command(self, *arguments: Any, **more: Any) -> Any:  # type: ignore[override]  # it is only awaited
-        await self.command_gate.wait()
-        return await super().apply_command(*arguments, **more)
 
-    async def end_turn_and_suspend(self, *arguments: Any, **more: Any) -> Any:  # type: ignore[override]  # it is only awaited
-        await self.suspend_gate.wait()
-        return await super().end_turn_and_suspend(*arguments, **more)
-
-    def begin_turn(self, *arguments: Any, **more: Any) -> Any:
-        if not self.refusals:
-            return super().begin_turn(*arguments, **more)
-        self.refusals -= 1
-        refused = asyncio.get_running_loop().create_future()
-        refused.set_exception(StoreError("the disk is full"))
-        return refused
+async def _commit_behind(gate: Gate, commit: Commit) -> Any:
+    await gate.wait()
+    return await commit()
 
 
 class FailoverModel(ScriptedModel):

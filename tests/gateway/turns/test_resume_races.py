@@ -1,13 +1,14 @@
 """Tests of a stop in the instant in which a turn resumes: it interrupts nothing (F6, F7, H6)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from tests.gateway.turns.turn_helpers import LONG_TIMEOUT
+from tests.support.controlled_store import Commit, ControlledStore, Intercepted
 from tests.support.gateway_harness import Call, GatewayHarness, Until
 from tests.support.stops import (
     note_texts,
@@ -19,6 +20,8 @@ from tests.support.stops import (
 )
 
 from holdfast.core.messages.transcript import UserMessage
+from holdfast.core.ports.command import Command
+from holdfast.core.ports.store_commands import ContinueTurn, ResumeTurn, SavePrompt
 from holdfast.core.ports.store_queries import ListOpenTurns
 from holdfast.core.turns.stop import StopKind, TurnExitReason
 from holdfast.core.turns.tool import ReplayClass
@@ -28,7 +31,7 @@ from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.simulated.events import BotMessage
 
 
-class UnconfirmedResumeStore(SqliteStore):
+class UnconfirmedResumeStore(ControlledStore):
     """A store that commits the resume of a turn, or its new prompt, and confirms that only
     once `go` is set."""
 
@@ -37,16 +40,12 @@ class UnconfirmedResumeStore(SqliteStore):
         self.go = asyncio.Event()
         self.committed = asyncio.Event()
 
-    def continue_turn(self, *arguments: Any, **more: Any) -> Any:
-        return asyncio.ensure_future(self._confirm_later(super().continue_turn(*arguments, **more)))
+    def intercept(self, command: Command[Any], commit: Commit) -> Intercepted:
+        if not isinstance(command, ContinueTurn | ResumeTurn | SavePrompt):
+            return None
+        return self._confirm_later(commit())
 
-    def resume_turn(self, *arguments: Any, **more: Any) -> Any:
-        return asyncio.ensure_future(self._confirm_later(super().resume_turn(*arguments, **more)))
-
-    def save_prompt(self, *arguments: Any, **more: Any) -> Any:
-        return asyncio.ensure_future(self._confirm_later(super().save_prompt(*arguments, **more)))
-
-    async def _confirm_later(self, durable: Awaitable[None]) -> None:
+    async def _confirm_later(self, durable: asyncio.Future[Any]) -> None:
         await durable
         self.committed.set()
         await self.go.wait()

@@ -2,7 +2,7 @@
 (H1, H2, H7)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.gateway.turns.turn_helpers import tool_results
+from tests.support.controlled_store import Commit, ControlledStore, Intercepted
 from tests.support.gateway_harness import Call, GatewayHarness, HeldTool, Until
 from tests.support.stops import wait_for_open_turns
 from tests.support.store_file import open_read_only
@@ -17,45 +18,41 @@ from tests.support.store_file import open_read_only
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.messages.inbox import InboxState
 from holdfast.core.messages.transcript import Message, ToolOutcome
+from holdfast.core.ports.command import Command
+from holdfast.core.ports.store_commands import (
+    RecordCallResult,
+    RecordCallsStarted,
+    RecordReply,
+    SetMeta,
+)
 from holdfast.core.ports.store_queries import ListOpenTurns
 from holdfast.core.turns.tool import ReplayClass
+from holdfast.core.turns.turn import EndTurn
 from holdfast.store.sqlite.store import SqliteStore
 
 # Model requests, tool runs and sent messages while one kind of write is unconfirmed.
-EXPECTED_WORK = {
-    "record_reply": (1, 0, 0),
-    "record_started": (1, 0, 0),
-    "record_finished": (1, 1, 0),
-    "end_turn": (2, 1, 0),
+EXPECTED_WORK: Mapping[type[Command[Any]], tuple[int, int, int]] = {
+    RecordReply: (1, 0, 0),
+    RecordCallsStarted: (1, 0, 0),
+    RecordCallResult: (1, 1, 0),
+    EndTurn: (2, 1, 0),
 }
 
 
-class UnconfirmedStepStore(SqliteStore):
-    """A store that commits one kind of write and confirms it only once `go` is set."""
+class UnconfirmedStepStore(ControlledStore):
+    """A store that commits one type of command and confirms it only once `go` is set."""
 
-    def __init__(self, path: Path, *, kind: str) -> None:
+    def __init__(self, path: Path, *, kind: type[Command[Any]]) -> None:
         super().__init__(path)
         self._kind = kind
         self.committed, self.go = asyncio.Event(), asyncio.Event()
 
-    def record_reply(self, *arguments: Any, **more: Any) -> Any:
-        return self._maybe_held("record_reply", super().record_reply(*arguments, **more))
+    def intercept(self, command: Command[Any], commit: Commit) -> Intercepted:
+        if type(command) is not self._kind or self.go.is_set():
+            return None
+        return self._confirm_later(commit())
 
-    def record_started(self, *arguments: Any, **more: Any) -> Any:
-        return self._maybe_held("record_started", super().record_started(*arguments, **more))
-
-    def record_finished(self, *arguments: Any, **more: Any) -> Any:
-        return self._maybe_held("record_finished", super().record_finished(*arguments, **more))
-
-    def end_turn(self, *arguments: Any, **more: Any) -> Any:
-        return self._maybe_held("end_turn", super().end_turn(*arguments, **more))
-
-    def _maybe_held(self, kind: str, durable: Awaitable[None]) -> Awaitable[None]:
-        if kind != self._kind or self.go.is_set():
-            return durable
-        return asyncio.ensure_future(self._confirm_later(durable))
-
-    async def _confirm_later(self, durable: Awaitable[None]) -> None:
+    async def _confirm_later(self, durable: asyncio.Future[Any]) -> None:
         await durable
         self.committed.set()
         await self.go.wait()
@@ -63,7 +60,7 @@ class UnconfirmedStepStore(SqliteStore):
     async def let_others_run(self) -> None:
         """Wait for several commits: enough time for code that does not wait for its own."""
         for number in range(5):
-            await self.set_meta("waited", str(number))
+            await self.write(SetMeta(key="waited", value=str(number)))
 
 
 @pytest.fixture
@@ -86,7 +83,7 @@ def work_done(harness: GatewayHarness) -> tuple[int, int, int]:
     ("unconfirmed", "expected"),
     [*EXPECTED_WORK.items()],
     indirect=["unconfirmed"],
-    ids=[*EXPECTED_WORK],
+    ids=[kind.__name__ for kind in EXPECTED_WORK],
 )
 async def test_no_step_begins_before_the_previous_one_is_durable(
     unconfirmed: GatewayHarness, call: Call, expected: tuple[int, int, int]
@@ -173,17 +170,20 @@ async def test_a_call_whose_tool_is_gone_has_an_unknown_outcome(
     assert "check before you repeat it" in result.text
 
 
-class HeldEndStore(SqliteStore):
+class HeldEndStore(ControlledStore):
     """A store that commits no end of a turn until `go` is set."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.ending, self.go = asyncio.Event(), asyncio.Event()
 
-    async def end_turn(self, *arguments: Any, **more: Any) -> Any:  # type: ignore[override]  # it is only awaited
+    def intercept(self, command: Command[Any], commit: Commit) -> Intercepted:
+        return self._end_when_released(commit) if isinstance(command, EndTurn) else None
+
+    async def _end_when_released(self, commit: Commit) -> Any:
         self.ending.set()
         await self.go.wait()
-        return await super().end_turn(*arguments, **more)
+        return await commit()
 
 
 async def test_a_turn_that_new_has_ended_is_not_resumed(harness: GatewayHarness) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import TypeVar, cast
 
 import pytest
 from aiohttp import web
@@ -10,10 +11,14 @@ from aiohttp import web
 from holdfast.core.errors import StoreError
 from holdfast.core.ops.backup import CopyProgress
 from holdfast.core.people.audit import AuditEntry
+from holdfast.core.ports.command import Command
+from holdfast.core.ports.store_commands import RecordAudit
 from holdfast.server.local.control_client import ControlClient, GatewayRefused
 from holdfast.server.local.control_handlers import BackupCopyHandlers
 from holdfast.system.clock import SystemClock
 from holdfast.system.paths import Paths, private_dir
+
+R = TypeVar("R")
 
 Progress = Callable[[CopyProgress], None]
 
@@ -34,8 +39,10 @@ class HeldCopyStore:
     async def refresh_backups(self) -> None:
         self.refreshes += 1
 
-    async def record_audit(self, entry: AuditEntry) -> None:
-        self.entries.append(entry)
+    async def write(self, command: Command[R], *, audit: AuditEntry | None = None) -> R:
+        assert isinstance(command, RecordAudit)
+        self.entries.append(command.entry)
+        return cast("R", None)
 
     async def copy_to(self, path: Path, *, progress: Progress) -> None:
         self.running += 1

@@ -114,12 +114,13 @@ def wal_of_killed_process(path: Path, *, writes: int) -> bytes:
 WRITE = """
 import asyncio, os, signal, sys
 from pathlib import Path
+from holdfast.core.ports.store_commands import SetMeta
 from holdfast.store.sqlite.store import SqliteStore
 
 async def main():
     async with SqliteStore(Path(sys.argv[1])) as store:
         for number in range(int(sys.argv[2])):
-            await store.set_meta(f"key {number:03}", "x" * 3000)
+            await store.write(SetMeta(key=f"key {number:03}", value="x" * 3000))
         os.kill(os.getpid(), signal.SIGKILL)
 
 asyncio.run(main())

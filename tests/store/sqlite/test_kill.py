@@ -19,6 +19,7 @@ WRITE = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from holdfast.core.crash_points import CrashPoint
+from holdfast.core.ports.store_commands import SetMeta
 from holdfast.store.sqlite.store import SqliteStore
 
 path, run, tasks = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
@@ -35,7 +36,7 @@ def crash(at):
 async def write(store, task):
     for number in range(100_000):
         key = f"{run}-{task}-{number}"
-        await store.set_meta(key, "x" * 500)
+        await store.write(SetMeta(key=key, value="x" * 500))
         os.write(1, f"{key}\\n".encode())
 
 async def main():

@@ -18,6 +18,7 @@ from holdfast.core.messages.inbox import Accepted, Inbound, InboxState
 from holdfast.core.messages.source import Source, build_session_key
 from holdfast.core.messages.transcript import UserMessage
 from holdfast.core.ops.backup import CopyProgress
+from holdfast.core.ports.command import GATEWAY_SCOPE
 from holdfast.core.ports.store_commands import AcceptMessage, BeginAttempt, SetMeta
 from holdfast.core.ports.store_queries import (
     CheckIntegrity,
@@ -113,7 +114,11 @@ async def test_a_failed_write_does_not_undo_its_neighbour(tmp_path: Path) -> Non
         first = store.write(SetMeta(key="before", value="1"))
         after_the_gate: list[asyncio.Future[Any]] = [
             store.write(SetMeta(key="good", value="1")),
-            store.write(BeginAttempt(delivery_id=DeliveryId("no such delivery"), at=1.0)),
+            store.write(
+                BeginAttempt(
+                    delivery_id=DeliveryId("no such delivery"), scope=GATEWAY_SCOPE, at=1.0
+                )
+            ),
             accept(store, message(1)),
             store.write(SetMeta(key="bad", value="\ud800")),
             store.write(SetMeta(key="last", value="1")),
@@ -191,7 +196,7 @@ async def test_closing_writes_what_is_queued(tmp_path: Path) -> None:
     open_files = [os.readlink(link) for link in _links("/proc/self/fd")]
     assert not [name for name in open_files if name.startswith(str(path))]
     async with SqliteStore(path) as again:
-        assert await again.meta("key 199") == "value"
+        assert await again.read(GetMeta(key="key 199")) == "value"
 
 
 def _links(folder: str) -> list[str]:

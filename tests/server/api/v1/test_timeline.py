@@ -33,7 +33,6 @@ from holdfast.core.ports.store_commands import (
 from holdfast.core.ports.store_queries import GetTurnDetails, GetTurnUsageByModel, ListTurns
 from holdfast.core.turns.pricing import Price
 from holdfast.core.turns.stop import (
-    LeftTurn,
     StopKind,
     StopOrder,
     StopRequester,
@@ -191,8 +190,9 @@ async def test_a_parked_turn_is_not_shown_as_interrupted(store: SqliteStore) -> 
     await record_reply(store, CALL, at=12)
     result = ToolMessage(call_id=CALL.id, name="terminal", text="ok")
     await store.write(RecordCallResult(turn_id=TURN, session_id=SESSION, message=result, at=13))
-    left = LeftTurn(session_id=SESSION, turn_id=TURN, exit_reason=TurnExitReason.PARKED)
-    await store.write(LeaveTurn(left=left, at=14))
+    await store.write(
+        LeaveTurn(session_id=SESSION, turn_id=TURN, exit_reason=TurnExitReason.PARKED, at=14)
+    )
     order = StopOrder(kind=StopKind.RESTART, by=StopRequester.PAGE, at=11)
     await store.write(
         RecordStop(row=StopRow(id="x", order=order, version="1", parked=1, stopped_at=15))
@@ -218,8 +218,11 @@ async def test_an_interrupted_model_request_is_shown_without_a_reply(
     store: SqliteStore,
 ) -> None:
     message = await begin_turn(store, at=10)
-    left = LeftTurn(session_id=SESSION, turn_id=TURN, exit_reason=TurnExitReason.RESTART_TIMEOUT)
-    await store.write(LeaveTurn(left=left, at=40))
+    await store.write(
+        LeaveTurn(
+            session_id=SESSION, turn_id=TURN, exit_reason=TurnExitReason.RESTART_TIMEOUT, at=40
+        )
+    )
     order = StopOrder(kind=StopKind.RESTART, by=StopRequester.CHAT, at=11)
     await store.write(
         RecordStop(row=StopRow(id="x", order=order, version="1", interrupted=1, stopped_at=41))
