@@ -60,7 +60,7 @@ class RefusingStore(ControlledStore):
         self.accepting.set()
 
     def intercept(self, command: Command[Any], commit: Commit) -> Intercepted:
-        if isinstance(command, AcceptMessage):
+        if isinstance(command, AcceptMessage) and not self.accepting.is_set():
             return self._hold(commit())
         if isinstance(command, EndTurn) and command.suspend and self.suspensions_refused:
             self.suspensions_refused -= 1

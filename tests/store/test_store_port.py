@@ -1,12 +1,20 @@
-"""The store's port: what each write means to the reads that follow it."""
+"""The store's port: what each command means to the reads that follow it, and what holds for every
+command."""
 
-from collections.abc import AsyncIterator
+import asyncio
+import importlib
+import pkgutil
+import threading
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+from tests.store.implementations import OpenStore, StoreImplementation, future_of
 from tests.support.store_chat import ADDRESS, DELIVERY, ROUTE, SESSION, TURN, StoreChat
 
+from holdfast import core
+from holdfast.core.crash_points import CrashPoint
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import (
     CallId,
@@ -30,7 +38,13 @@ from holdfast.core.messages.transcript import (
     ToolOutcome,
     UserMessage,
 )
-from holdfast.core.ports.command import session_scope
+from holdfast.core.ports.command import (
+    Command,
+    GatewayCommand,
+    Query,
+    SessionCommand,
+    session_scope,
+)
 from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_commands import (
     AcceptMessage,
@@ -45,6 +59,7 @@ from holdfast.core.ports.store_commands import (
     ResumeTurn,
     SaveProcess,
     SaveRunner,
+    SetMeta,
     SettleDelivery,
 )
 from holdfast.core.ports.store_queries import (
@@ -68,21 +83,40 @@ from holdfast.core.ports.store_queries import (
     ListUndelivered,
 )
 from holdfast.core.sessions.session import CommandEffect, ProcessRow, RunnerRow
-from holdfast.core.turns.turn import StepKind, TurnState, Usage
-from holdfast.store.sqlite.store import SqliteStore
+from holdfast.core.turns.turn import BeginTurn, StepKind, TurnState, Usage
 
 SCOPE = session_scope(SESSION)
 
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    async with SqliteStore(tmp_path / "state.db") as opened:
-        yield opened
+_CORE_BASES = (Command, SessionCommand, GatewayCommand, Query)
 
 
-@pytest.fixture
-def chat(store: Store) -> StoreChat:
-    return StoreChat(store)
+def defined_in_core(base: type[Any]) -> set[type[Any]]:
+    """Every command, or every query, that a module of `core/` defines."""
+    for module in pkgutil.walk_packages(core.__path__, f"{core.__name__}."):
+        importlib.import_module(module.name)
+    found, unseen = set(), [base]
+    while unseen:
+        below = unseen.pop().__subclasses__()
+        found.update(below)
+        unseen += below
+    return {each for each in found if each.__module__.startswith(f"{core.__name__}.")} - {
+        *_CORE_BASES
+    }
+
+
+async def test_every_command_and_query_has_a_handler(
+    implementation: StoreImplementation, store: Store
+) -> None:
+    """K2: and no handler is left of one that is gone."""
+    commands, queries = defined_in_core(Command), defined_in_core(Query)
+    assert len(commands) > 50 and len(queries) > 50
+    assert set(implementation.commands(store)) == commands
+    assert set(implementation.queries(store)) == queries
+
+
+def test_every_command_states_its_scope() -> None:
+    """K2: what a command belongs to is part of its type, not known to its handler alone."""
+    assert [each for each in defined_in_core(Command) if each.scope is Command.scope] == []
 
 
 async def test_an_accepted_message_is_queued_as_it_came(store: Store, chat: StoreChat) -> None:
@@ -697,3 +731,134 @@ async def test_unknown_ids_are_not_found(store: Store) -> None:
     assert await store.read(ListOpenTurns()) == []
     assert await store.read(ListQueuedMessages()) == []
     assert await store.read(ListUndelivered()) == []
+
+
+async def test_no_awaiter_resumes_before_the_commit(open_store: OpenStore, path: Path) -> None:
+    """K2: an awaiter that resumes before the commit would act on what may be rolled back."""
+    held = threading.Event()
+    reached = threading.Event()
+
+    def crash(point: CrashPoint) -> None:
+        if point is CrashPoint.BEFORE_COMMIT:
+            reached.set()
+            held.wait(10)
+
+    async with open_store(path, crash=crash) as store:
+        write = future_of(store.write(SetMeta(key="key", value="value")))
+        await asyncio.to_thread(reached.wait, 10)
+        await asyncio.sleep(0.05)
+        assert not write.done()
+        assert await store.read(GetMeta(key="key")) is None
+        held.set()
+        await write
+
+
+async def test_a_write_that_fails_half_way_is_undone(
+    store: Store,
+) -> None:
+    """K2: its first statements are undone with its last."""
+    begin = BeginTurn(
+        turn_id=TurnId("t"),
+        session_id=SessionId("s"),
+        route=SessionKey("r"),
+        inbox_ids=(InboxId(404),),  # found missing only after session, turn and message are written
+        messages=(UserMessage(text="hi"),),
+        prompt="p",
+        at=1.0,
+    )
+    with pytest.raises(StoreError, match="404"):
+        await store.write(begin)
+    assert await store.read(GetSession(session_id=SessionId("s"))) is None
+    assert await store.read(GetRouteSession(key=SessionKey("r"))) is None
+    assert await store.read(GetTurn(turn_id=TurnId("t"))) is None
+    assert await store.read(GetTranscript(session_id=SessionId("s"))) == []
+
+
+async def test_cancelling_an_awaiter_does_not_cancel_its_write(store: Store) -> None:
+    """K2: the write was queued when it was asked for."""
+
+    async def ask() -> None:
+        await store.write(SetMeta(key="key", value="value"))
+
+    task = asyncio.create_task(ask())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await store.write(SetMeta(key="other", value="value"))
+    assert await store.read(GetMeta(key="key")) == "value"
+
+
+async def test_a_write_is_queued_when_it_is_called_in_call_order(store: Store) -> None:
+    """K2: the last call wins, whichever awaiter comes first."""
+    writes = [
+        future_of(store.write(SetMeta(key="key", value=str(number)))) for number in range(100)
+    ]
+    await writes[-1]
+    assert await store.read(GetMeta(key="key")) == "99"
+    assert all(write.done() for write in writes)
+
+
+async def test_a_closed_store_raises_an_error(open_store: OpenStore, path: Path) -> None:
+    """C7: no call hangs on a closed store."""
+    store = open_store(path)
+    with pytest.raises(StoreError, match="closed"):
+        store.write(SetMeta(key="key", value="value"))
+    async with store:
+        pass
+    with pytest.raises(StoreError, match="closed"):
+        store.write(SetMeta(key="key", value="value"))
+    with pytest.raises(StoreError, match="closed"):
+        await store.read(GetMeta(key="key"))
+
+
+async def test_reads_do_not_wait_for_the_writer(open_store: OpenStore, path: Path) -> None:
+    """K2: they see what is durable, while a commit is under way."""
+    held = threading.Event()
+
+    def crash(point: CrashPoint) -> None:
+        held.wait(10)
+
+    async with open_store(path, crash=crash) as store:
+        write = future_of(store.write(SetMeta(key="key", value="value")))
+        assert await asyncio.wait_for(future_of(store.read(GetMeta(key="key"))), 5) is None
+        held.set()
+        await write
+
+
+async def test_a_failed_commit_is_undone_and_the_next_one_works(
+    open_store: OpenStore, path: Path
+) -> None:
+    """K2: every write that shared it fails; nothing of it stays open."""
+    failures = [OSError("pulled out")]
+
+    def crash(point: CrashPoint) -> None:
+        if point is CrashPoint.BEFORE_COMMIT and failures:
+            raise failures.pop()
+
+    async with open_store(path, crash=crash) as store:
+        with pytest.raises(StoreError, match="pulled out"):
+            await store.write(SetMeta(key="first", value="x"))
+        await store.write(SetMeta(key="second", value="x"))
+        assert await store.read(GetMeta(key="first")) is None
+        assert await store.read(GetMeta(key="second")) == "x"
+
+
+async def test_a_write_is_durable_and_readable_when_its_awaiter_resumes(
+    implementation: StoreImplementation, store: Store, path: Path
+) -> None:
+    """K2: another process sees it at once, and so does the store's own reader."""
+    await store.write(SetMeta(key="key", value="value"))
+    assert implementation.read_meta(path)["key"] == "value"
+    assert await store.read(GetMeta(key="key")) == "value"
+
+
+async def test_a_successor_opens_the_store_that_its_predecessor_has_just_closed(
+    open_store: OpenStore, path: Path
+) -> None:
+    """C7: a successor never finds it locked."""
+    for round_ in range(5):
+        async with open_store(path) as store:
+            await store.write(SetMeta(key="round", value=str(round_)))
+        async with open_store(path) as store:
+            assert await store.read(GetMeta(key="round")) == str(round_)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast.core.people.audit import AuditEntry
@@ -21,6 +22,10 @@ Intercepted = Exception | Coroutine[Any, Any, Any] | None
 class ControlledStore(SqliteStore):
     """A store that asks `intercept` about each write. Whatever it answers, a write that has ended
     resolves its future and is published as the real store does it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._intercepted: set[asyncio.Task[None]] = set()
 
     def intercept(self, command: Command[Any], commit: Commit) -> Intercepted:
         """None: the command is written as usual. An exception: it is refused with that. A
@@ -42,8 +47,9 @@ class ControlledStore(SqliteStore):
             request.error = found
             loop.call_soon(request.settle)
         else:
-            task = loop.create_task(found, name=f"intercepted {type(command).__name__}")
-            task.add_done_callback(partial(_settle, request))
+            task = loop.create_task(_settle_with(request, found), name=type(command).__name__)
+            self._intercepted.add(task)
+            task.add_done_callback(self._intercepted.discard)
         return future
 
     def _commit(self, command: Command[R], audit: AuditEntry | None) -> asyncio.Future[R]:
@@ -58,17 +64,14 @@ async def never() -> None:
     await asyncio.get_running_loop().create_future()
 
 
-def _settle(request: StoreRequest, task: asyncio.Task[Any]) -> None:
-    if task.cancelled():  # with the test: nothing is known about the command
-        request.future.cancel()
-        return
-    error = task.exception()
-    if error is None:
-        request.result = task.result()
-    elif isinstance(error, Exception):
+async def _settle_with(request: StoreRequest, write: Coroutine[Any, Any, Any]) -> None:
+    try:
+        request.result = await write
+    except Exception as error:  # noqa: BLE001 - as in the store: any error fails the command
         request.error = error
-    else:
-        raise error
+    except asyncio.CancelledError:  # with the test: nothing is known about the command
+        request.future.cancel()
+        raise
     request.settle()
 
 

@@ -18,18 +18,26 @@ from holdfast.agent.memory.provider_guard import DEFAULT_LIMITS, ProviderLimits
 from holdfast.core.config.settings import Settings
 from holdfast.core.crash_points import CrashHook
 from holdfast.core.ids import DeliveryId, InboxId, SessionId
+from holdfast.core.messages.outbox import ProactiveDelivery
 from holdfast.core.ops.tracing import SpanExporter
-from holdfast.core.people.approval import CommandJudge
+from holdfast.core.people.approval import ApprovalDecision, CommandJudge
 from holdfast.core.people.memory import MemoryProvider
+from holdfast.core.ports.command import WriteFailed
 from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.runtime import Clock, IdFactory, Lifecycle, WallClockTimer
 from holdfast.core.ports.sandbox import Sandbox
 from holdfast.core.ports.store import Store, StoreEvents
-from holdfast.core.ports.store_commands import AcceptMessage
+from holdfast.core.ports.store_commands import (
+    AcceptMessage,
+    AddDeliveries,
+    EnableMemory,
+    RecordBusyDecision,
+)
 from holdfast.core.secrets import Secret
-from holdfast.core.sessions.session import ProcessRow
+from holdfast.core.sessions.session import CommandEffect, ProcessRow
 from holdfast.core.turns.model import ModelChoice
 from holdfast.core.turns.subagent import SubagentKind
+from holdfast.core.turns.turn import BeginTurn
 from holdfast.documents.reader import DocumentReader
 from holdfast.gateway.access import AccessPolicy, Action, DeniedAccessAudit, principal_of
 from holdfast.gateway.accounts.accounts import Accounts, PausedAccounts
@@ -44,7 +52,7 @@ from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.agents.cache import AgentCache
 from holdfast.gateway.agents.factory import AgentConfig, AgentFactory, LeaseModel
 from holdfast.gateway.agents.memory import MemoryManager
-from holdfast.gateway.approvals.service import ApprovalService
+from holdfast.gateway.approvals.service import APPROVAL_COMMANDS, ApprovalService
 from holdfast.gateway.commands.context import (
     AdminContext,
     ApprovalContext,
@@ -59,11 +67,16 @@ from holdfast.gateway.commands.context import (
     SettingsContext,
 )
 from holdfast.gateway.commands.dispatcher import CommandDispatcher, load_commands
-from holdfast.gateway.committed import ACCEPTING_COMMANDS
+from holdfast.gateway.committed import ACCEPTING_COMMANDS, DELIVERING_COMMANDS, ENDING_COMMANDS
 from holdfast.gateway.inbound.attachments import AttachmentIntake, StoreFile
 from holdfast.gateway.inbound.inbound_policy import GroupPolicy, InboundPolicy
 from holdfast.gateway.inbound.intake import GatewayIntake
-from holdfast.gateway.inbound.pairing import PairedUsers, PairingRequests, PairingService
+from holdfast.gateway.inbound.pairing import (
+    PAIRING_COMMANDS,
+    PairedUsers,
+    PairingRequests,
+    PairingService,
+)
 from holdfast.gateway.inbound.router import Router
 from holdfast.gateway.internal_platforms import JobPlatform, SubagentPlatform
 from holdfast.gateway.jobs.executor import JobExecutor
@@ -73,15 +86,16 @@ from holdfast.gateway.lifecycle.notices import LifecycleNotices
 from holdfast.gateway.lifecycle.recovery import RunnerAdopter
 from holdfast.gateway.live.counters import Counters
 from holdfast.gateway.live.feeds import SessionFeeds
+from holdfast.gateway.live.message_ends import MessageEnds
 from holdfast.gateway.live.subscriptions import MessageSubscriptions, MessageWatcher
 from holdfast.gateway.live_settings import LiveSettings
 from holdfast.gateway.notify.home_channels import HomeChannels
 from holdfast.gateway.notify.proactive import ProactiveSender
 from holdfast.gateway.notify.send_policy import SendPolicy
+from holdfast.gateway.outbound.command_effects import CommandEffects
 from holdfast.gateway.outbound.delivery import DeliveryFactory, DeliveryWaiters
 from holdfast.gateway.outbound.files import DeleteFile, OutgoingFiles, ReadFile
 from holdfast.gateway.outbound.outbox import OutboxWorker
-from holdfast.gateway.outbound.post_commit import PostCommitPublisher
 from holdfast.gateway.outbound.quiet_chats import QuietChats
 from holdfast.gateway.outbound.reactions import WaitingReactions
 from holdfast.gateway.outbound.stream_factory import StreamFactory
@@ -253,9 +267,6 @@ def build_services(dependencies: GatewayDependencies, base: BaseServices) -> Ser
     reactions = WaitingReactions(
         base.platforms, base.outbox, quiet_chats=quiet_chats, clock=dependencies.clock
     )
-    publisher = PostCommitPublisher(
-        subscriptions, base.outbox, feeds=feeds, reactions=reactions, redact=base.redact
-    )
     return Services(
         live_settings=base.live_settings,
         store=dependencies.store,
@@ -284,13 +295,12 @@ def build_services(dependencies: GatewayDependencies, base: BaseServices) -> Ser
             base.platforms,
             delivery_factory,
             writes=dependencies.store,
-            publisher=publisher,
             clock=dependencies.clock,
             quiet_chats=quiet_chats,
         ),
         reactions=reactions,
         quiet_chats=quiet_chats,
-        publisher=publisher,
+        effects=CommandEffects(dependencies.store),
         agent_factory=_build_agent_factory(dependencies, base),
         cache=cache,
         memory=_build_memory_hooks(dependencies, base.redact),
@@ -310,8 +320,6 @@ def build_services(dependencies: GatewayDependencies, base: BaseServices) -> Ser
             clock=dependencies.clock,
             platforms=base.platforms,
             cache=cache,
-            feeds=feeds,
-            publisher=publisher,
             outgoing_files=base.outgoing_files,
             redact=base.redact,
         ),
@@ -369,12 +377,10 @@ def _build_memory_hooks(dependencies: GatewayDependencies, redact: Redaction) ->
 
 def build_reply_context(services: Services) -> ReplyContext:
     return ReplyContext(
-        store=services.store,
+        effects=services.effects,
         clock=services.clock,
         delivery_factory=services.delivery_factory,
-        publisher=services.publisher,
         subscriptions=services.subscriptions,
-        feeds=services.feeds,
     )
 
 
@@ -665,6 +671,23 @@ class Gateway:
 
     def _subscribe(self, events: StoreEvents) -> None:
         """Who learns of which commits, in this order."""
+        effects, ends = (
+            self.services.effects,
+            MessageEnds(self._subscriptions, self.services.feeds, redact=self._redact),
+        )
+        events.on_committed(effects.on_committed, CommandEffect)
+        events.on_failed(effects.on_failed, CommandEffect)
+        events.on_committed(self.paired_users.on_committed, *PAIRING_COMMANDS)
+        events.on_committed(self.approvals.on_committed, *APPROVAL_COMMANDS)
+        events.on_failed(self.approvals.on_failed, ApprovalDecision, CommandEffect)
+        events.on_committed(self.outbox.on_committed, *DELIVERING_COMMANDS)
+        events.on_committed(ends.on_committed, *ENDING_COMMANDS)
+        events.on_committed(self.services.reactions.on_committed, BeginTurn, *ENDING_COMMANDS)
+        events.on_committed(self.services.feeds.on_committed)
+        proactive = self.services.proactive_sender
+        events.on_committed(proactive.on_committed, ProactiveDelivery)
+        events.on_failed(proactive.on_failed, ProactiveDelivery)
+        events.on_failed(_log_lost_write, AddDeliveries, RecordBusyDecision, EnableMemory)
         events.on_committed(self.services.counters.on_committed, AcceptMessage)
         if self._tracer is not None:
             events.on_committed(self._tracer.on_committed, *ACCEPTING_COMMANDS)
@@ -720,3 +743,13 @@ class Gateway:
     def open_message_ids(self) -> frozenset[InboxId]:
         """The messages in progress; one leaves the set after its end is committed."""
         return self.services.subscriptions.ids
+
+
+def _log_lost_write(event: WriteFailed) -> None:
+    """For writes that are not waited for: what they would have saved is lost, and only that."""
+    log.warning(
+        "Could not save %s: %s",
+        type(event.command).__name__,
+        event.error,
+        extra={"action": "write_failed", "session": event.command.scope.session_id},
+    )

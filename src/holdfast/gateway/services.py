@@ -25,8 +25,8 @@ from holdfast.gateway.live.subscriptions import MessageSubscriptions, MessageWat
 from holdfast.gateway.live_settings import LiveSettings
 from holdfast.gateway.notify.proactive import ProactiveSender
 from holdfast.gateway.notify.send_policy import SendPolicy
+from holdfast.gateway.outbound.command_effects import CommandEffects
 from holdfast.gateway.outbound.delivery import DeliveryFactory
-from holdfast.gateway.outbound.post_commit import PostCommitPublisher
 from holdfast.gateway.outbound.quiet_chats import QuietChats
 from holdfast.gateway.outbound.reactions import WaitingReactions
 from holdfast.gateway.outbound.stream_factory import StreamFactory
@@ -61,7 +61,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     busy_notices: BusyNotices
     reactions: WaitingReactions
     quiet_chats: QuietChats
-    publisher: PostCommitPublisher
+    effects: CommandEffects
     agent_factory: AgentFactory
     cache: AgentCache
     memory: MemoryManager

@@ -42,7 +42,7 @@ class RecordingStore(ControlledStore):
             command, AcceptMessage | RecordBusyDecision | BeginTurn | RecordSteer | EndTurn
         ):
             self.writes.append(type(command))
-        if isinstance(command, AcceptMessage):
+        if isinstance(command, AcceptMessage) and not self.may_accept.is_set():
             return self._accept_when_released(commit)
         if isinstance(command, CommandEffect) and self.full:
             return StoreError("the disk is full")

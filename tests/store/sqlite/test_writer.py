@@ -13,10 +13,9 @@ import pytest
 
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.errors import StoreError
-from holdfast.core.ids import DeliveryId, InboxId, PrincipalId, SessionId, SessionKey, TurnId
+from holdfast.core.ids import DeliveryId, PrincipalId
 from holdfast.core.messages.inbox import Accepted, Inbound, InboxState
 from holdfast.core.messages.source import Source, build_session_key
-from holdfast.core.messages.transcript import UserMessage
 from holdfast.core.ops.backup import CopyProgress
 from holdfast.core.ports.command import GATEWAY_SCOPE
 from holdfast.core.ports.store_commands import AcceptMessage, BeginAttempt, SetMeta
@@ -25,12 +24,7 @@ from holdfast.core.ports.store_queries import (
     CountInbox,
     GetInboxRow,
     GetMeta,
-    GetRouteSession,
-    GetSession,
-    GetTranscript,
-    GetTurn,
 )
-from holdfast.core.turns.turn import BeginTurn
 from holdfast.store.sqlite.store import SqliteStore
 
 
@@ -67,37 +61,6 @@ async def test_concurrent_writes_share_a_commit(tmp_path: Path) -> None:
         await asyncio.gather(*(accept(store, message(n)) for n in range(500)))
     assert commits.count(CrashPoint.BEFORE_COMMIT) == commits.count(CrashPoint.AFTER_COMMIT)
     assert commits.count(CrashPoint.AFTER_COMMIT) < 100
-
-
-async def test_a_write_is_durable_and_readable_when_its_awaiter_resumes(
-    store: SqliteStore, tmp_path: Path
-) -> None:
-    """K2: another connection sees it at once, and so does the store's own reader."""
-    await store.write(SetMeta(key="key", value="value"))
-    connection = apsw.Connection(str(tmp_path / "state.db"), apsw.SQLITE_OPEN_READONLY)
-    assert connection.execute("SELECT value FROM meta WHERE key = 'key'").get == "value"
-    connection.close()
-    assert await store.read(GetMeta(key="key")) == "value"
-
-
-async def test_no_awaiter_resumes_before_the_commit(tmp_path: Path) -> None:
-    """K2: an awaiter that resumes before the commit would act on what may be rolled back."""
-    held = threading.Event()
-    reached = threading.Event()
-
-    def crash(point: CrashPoint) -> None:
-        if point is CrashPoint.BEFORE_COMMIT:
-            reached.set()
-            held.wait(10)
-
-    async with SqliteStore(tmp_path / "state.db", crash=crash) as store:
-        write = store.write(SetMeta(key="key", value="value"))
-        await asyncio.to_thread(reached.wait, 10)
-        await asyncio.sleep(0.05)
-        assert not write.done()
-        assert await store.read(GetMeta(key="key")) is None
-        held.set()
-        await write
 
 
 async def test_a_failed_write_does_not_undo_its_neighbour(tmp_path: Path) -> None:
@@ -141,50 +104,6 @@ async def test_a_failed_write_does_not_undo_its_neighbour(tmp_path: Path) -> Non
         assert await store.read(GetInboxRow(inbox_id=outcomes[2].row.id)) == outcomes[2].row
 
 
-async def test_a_write_that_fails_half_way_is_undone(
-    store: SqliteStore,
-) -> None:
-    """K2: its first statements are undone with its last."""
-    begin = BeginTurn(
-        turn_id=TurnId("t"),
-        session_id=SessionId("s"),
-        route=SessionKey("r"),
-        inbox_ids=(InboxId(404),),  # found missing only after session, turn and message are written
-        messages=(UserMessage(text="hi"),),
-        prompt="p",
-        at=1.0,
-    )
-    with pytest.raises(StoreError, match="404"):
-        await store.write(begin)
-    assert await store.read(GetSession(session_id=SessionId("s"))) is None
-    assert await store.read(GetRouteSession(key=SessionKey("r"))) is None
-    assert await store.read(GetTurn(turn_id=TurnId("t"))) is None
-    assert await store.read(GetTranscript(session_id=SessionId("s"))) == []
-
-
-async def test_cancelling_an_awaiter_does_not_cancel_its_write(store: SqliteStore) -> None:
-    """K2: the write was queued when it was asked for."""
-
-    async def ask() -> None:
-        await store.write(SetMeta(key="key", value="value"))
-
-    task = asyncio.create_task(ask())
-    await asyncio.sleep(0)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    await store.write(SetMeta(key="other", value="value"))
-    assert await store.read(GetMeta(key="key")) == "value"
-
-
-async def test_a_write_is_queued_when_it_is_called_in_call_order(store: SqliteStore) -> None:
-    """K2: the last call wins, whichever awaiter comes first."""
-    writes = [store.write(SetMeta(key="key", value=str(number))) for number in range(100)]
-    await writes[-1]
-    assert await store.read(GetMeta(key="key")) == "99"
-    assert all(write.done() for write in writes)
-
-
 async def test_closing_writes_what_is_queued(tmp_path: Path) -> None:
     """C7: the queue is drained, the WAL checkpointed, every handle and thread closed."""
     path = tmp_path / "state.db"
@@ -202,42 +121,6 @@ async def test_closing_writes_what_is_queued(tmp_path: Path) -> None:
 def _links(folder: str) -> list[str]:
     paths = (os.path.join(folder, name) for name in os.listdir(folder))
     return [path for path in paths if os.path.islink(path)]
-
-
-async def test_a_closed_store_raises_an_error(tmp_path: Path) -> None:
-    """C7: no call hangs on a closed store."""
-    store = SqliteStore(tmp_path / "state.db")
-    with pytest.raises(StoreError, match="closed"):
-        store.write(SetMeta(key="key", value="value"))
-    async with store:
-        pass
-    with pytest.raises(StoreError, match="closed"):
-        store.write(SetMeta(key="key", value="value"))
-    with pytest.raises(StoreError, match="closed"):
-        await store.read(GetMeta(key="key"))
-
-
-async def test_a_successor_opens_the_file_while_the_first_is_closing(tmp_path: Path) -> None:
-    """C7: `--replace` against the same file never meets "database is locked"."""
-    for round_ in range(5):
-        async with SqliteStore(tmp_path / "state.db") as store:
-            await store.write(SetMeta(key="round", value=str(round_)))
-        async with SqliteStore(tmp_path / "state.db") as store:
-            assert await store.read(GetMeta(key="round")) == str(round_)
-
-
-async def test_reads_do_not_wait_for_the_writer(tmp_path: Path) -> None:
-    """K2: a reader has a connection of its own."""
-    held = threading.Event()
-
-    def crash(point: CrashPoint) -> None:
-        held.wait(10)
-
-    async with SqliteStore(tmp_path / "state.db", crash=crash) as store:
-        write = store.write(SetMeta(key="key", value="value"))
-        assert await asyncio.wait_for(store.read(GetMeta(key="key")), 5) is None
-        held.set()
-        await write
 
 
 async def test_the_wal_is_checkpointed_when_the_writer_is_idle(
@@ -270,22 +153,6 @@ async def test_a_check_of_an_intact_file_finds_nothing(store: SqliteStore) -> No
     """K3: `quick_check`, on a connection of its own, beside serving."""
     await store.write(SetMeta(key="key", value="value"))
     assert await store.read(CheckIntegrity()) == []
-
-
-async def test_a_failed_commit_is_undone_and_the_next_one_works(tmp_path: Path) -> None:
-    """K2: every write that shared it fails; the connection has no open transaction."""
-    failures = [OSError("pulled out")]
-
-    def crash(point: CrashPoint) -> None:
-        if point is CrashPoint.BEFORE_COMMIT and failures:
-            raise failures.pop()
-
-    async with SqliteStore(tmp_path / "state.db", crash=crash) as store:
-        with pytest.raises(StoreError, match="pulled out"):
-            await store.write(SetMeta(key="first", value="x"))
-        await store.write(SetMeta(key="second", value="x"))
-        assert await store.read(GetMeta(key="first")) is None
-        assert await store.read(GetMeta(key="second")) == "x"
 
 
 def locks_of(path: Path) -> int:

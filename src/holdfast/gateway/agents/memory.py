@@ -87,10 +87,7 @@ class MemoryManager:
         """The session gets an agent: its end is to be told. On its way to the log, unawaited."""
         if self._has_hook(MemoryHook.ON_SESSION_END) or self._has_hook(MemoryHook.ON_PRE_COMPACT):
             owner = memory_owner(row.route, row.principal)
-            enrolled = asyncio.ensure_future(
-                self._store.write(EnableMemory(session_id=session_id, owner=owner))
-            )
-            enrolled.add_done_callback(_log_failed_enabling)
+            self._store.write(EnableMemory(session_id=session_id, owner=owner))
 
     async def prompt_block(self, session_id: SessionId, row: InboxRow) -> str:
         """What joins the prompt of a session before it is frozen; `row` begins its first turn."""
@@ -244,10 +241,3 @@ class MemoryManager:
 
 def _subject(session_id: SessionId, row: InboxRow) -> MemorySubject:
     return MemorySubject(session_id=session_id, owner=memory_owner(row.route, row.principal))
-
-
-def _log_failed_enabling(done: asyncio.Future[None]) -> None:
-    if not done.cancelled() and (error := done.exception()):
-        log.warning(
-            "Memory will not hear of an end: %s", error, extra={"action": "memory_not_notified"}
-        )

@@ -1,13 +1,11 @@
 """Decides whether a tool call may run, and asks people where they must decide."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 
 import msgspec
 
 from holdfast.agent.turn_port import PendingCall, WaitingForApproval
 from holdfast.core.config.settings import ApprovalMode, ApprovalSettings
-from holdfast.core.crash_points import CrashPoint
 from holdfast.core.ids import ApprovalId, DeliveryId, PrincipalId, SessionId, TurnId
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.outbox import DeliveryKind
@@ -121,19 +119,7 @@ class ApprovalGate:
     async def _ask(self, calls: Sequence[tuple[PendingCall, CommandVerdict]]) -> None:
         self._check_may_ask()  # in the breath of the write: what was looked up before took its time
         ask = self._request(calls)
-        asking = asyncio.ensure_future(self._services.store.write(ask))
-
-        # By the commit itself, so that an answer finds what it answers, whoever waits for this.
-        def asked(done: asyncio.Future[None]) -> None:
-            if not done.cancelled() and done.exception() is None:
-                self._services.crash(CrashPoint.APPROVAL_ASKED)
-                self._approvals.add(ask.approvals, at=ask.at)
-                self._services.publisher.messages_ended((), ask.deliveries)
-                for session_id in {self._session_id, self._asked_in}:
-                    self._services.feeds.session_changed(session_id)
-
-        asking.add_done_callback(asked)
-        await asyncio.shield(asking)
+        await self._services.store.write(ask)
 
     def _request(self, calls: Sequence[tuple[PendingCall, CommandVerdict]]) -> ApprovalRequest:
         services, settings = self._services, self._settings

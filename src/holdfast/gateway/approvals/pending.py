@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from holdfast.core.ids import ApprovalId, CallId, DeliveryId
+from holdfast.core.ids import ApprovalId, CallId, DeliveryId, SessionId
 from holdfast.core.people.approval import (
     Approval,
     ApprovalDecision,
@@ -15,7 +15,6 @@ from holdfast.core.people.approval import (
 )
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import StoreWriter
-from holdfast.gateway.durable_writes import succeeded
 
 
 class PendingApprovals:
@@ -63,6 +62,9 @@ class PendingApprovals:
         self._rows |= {approval.id: approval for approval in approvals}
         if self._withdrawn:
             self.withdraw(at=at)
+
+    def session_of(self, end: ApprovalEnd) -> SessionId:
+        return self._rows[end.id].session_id
 
     def claim(self, ends: Iterable[ApprovalEnd], *, at: float) -> None:
         """Decide, now; each must be pending."""
@@ -154,8 +156,6 @@ async def end_approvals(
     approvals: PendingApprovals, ends: Sequence[ApprovalEnd], *, writes: StoreWriter, at: float
 ) -> None:
     """End what no person has ended."""
-    decision = ApprovalDecision(ends=tuple(ends), at=at)
+    decision = ApprovalDecision(ends=tuple(ends), session_id=approvals.session_of(ends[0]), at=at)
     approvals.claim(ends, at=at)
-    deciding = asyncio.ensure_future(writes.write(decision))
-    deciding.add_done_callback(lambda done: approvals.settle(decision, durable=succeeded(done)))
-    await asyncio.shield(deciding)
+    await writes.write(decision)

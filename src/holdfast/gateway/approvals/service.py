@@ -1,6 +1,5 @@
 """Answers to approvals: who may give one, what it changes, and what a late answer is told."""
 
-import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
@@ -16,14 +15,16 @@ from holdfast.core.people.approval import (
     Approval,
     ApprovalDecision,
     ApprovalEnd,
+    ApprovalRequest,
     ApprovalRule,
     ApprovalScope,
     ApprovalState,
 )
+from holdfast.core.ports.command import Committed, WriteFailed
 from holdfast.core.ports.store_queries import GetApproval
+from holdfast.core.sessions.session import CommandEffect
 from holdfast.gateway.access import AccessPolicy, Action, OwnedResource, principal_of
 from holdfast.gateway.approvals.pending import PendingApprovals, end_approvals
-from holdfast.gateway.durable_writes import succeeded
 from holdfast.gateway.services import Services
 
 log = logging.getLogger(__name__)
@@ -51,6 +52,9 @@ class ApprovalLane(Protocol):
 class ApprovalLanes(Protocol):
     def __iter__(self) -> Iterator[ApprovalLane]: ...
     def get(self, session_id: SessionId) -> ApprovalLane | None: ...
+
+
+APPROVAL_COMMANDS = (ApprovalRequest, ApprovalDecision, CommandEffect)
 
 
 class ApprovalService:
@@ -109,7 +113,36 @@ class ApprovalService:
         for lane in self._lanes:
             own = [end for end in ends if lane.approvals.find(end.id)]
             lane.approvals.claim(own, at=at)
-        return ApprovalDecision(ends=ends, rules=rules, at=at)
+        sessions = {approval.session_id for approval in chosen}
+        return ApprovalDecision(
+            ends=ends,
+            rules=rules,
+            session_id=sessions.pop() if len(sessions) == 1 else None,
+            at=at,
+        )
+
+    def on_committed(self, event: Committed) -> None:
+        """People were asked, or an answer is in the store."""
+        command = event.command
+        if isinstance(command, ApprovalRequest):
+            self._asked(command)
+        elif isinstance(command, ApprovalDecision):
+            self.settled(command, durable=True)
+        elif isinstance(command, CommandEffect) and command.decision is not None:
+            self.settled(command.decision, durable=True)
+
+    def on_failed(self, event: WriteFailed) -> None:
+        """A decision was not written. One of a chat command may be: the command tries again."""
+        if isinstance(event.command, ApprovalDecision):
+            self.settled(event.command, durable=False)
+
+    def _asked(self, request: ApprovalRequest) -> None:
+        """Before its message is sent, so that an answer finds what it answers."""
+        self._services.crash(CrashPoint.APPROVAL_ASKED)
+        if (lane := self._lanes.get(request.session_id)) is not None:
+            lane.approvals.add(request.approvals, at=request.at)
+        for session_id in {request.session_id, *(each.asked_in for each in request.approvals)}:
+            self._services.feeds.session_changed(session_id)
 
     def settled(self, decision: ApprovalDecision, *, durable: bool) -> None:
         """What was claimed stands, and its turns go on; or it is pending again."""
@@ -127,9 +160,7 @@ class ApprovalService:
         if approval is None or not approval.pending:
             return None
         decision = self.claim([approval], answer, by=OPERATOR)
-        writing = asyncio.ensure_future(self._services.store.write(decision))
-        writing.add_done_callback(lambda done: self.settled(decision, durable=succeeded(done)))
-        await asyncio.shield(writing)
+        await self._services.store.write(decision)
         return await self._services.store.read(GetApproval(approval_id=approval_id))
 
     async def end_undeliverable(self, delivery_id: DeliveryId) -> None:

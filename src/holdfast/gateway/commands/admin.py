@@ -24,7 +24,6 @@ from holdfast.gateway.inbound.pairing import (
 )
 from holdfast.gateway.lifecycle.notices import NOTICE_EXPIRES_AFTER
 from holdfast.gateway.notify.home_channels import format_chat_and_thread
-from holdfast.gateway.outbound.command_effects import commit_effect
 from holdfast.gateway.outbound.delivery import reply_address
 
 CANNOT_RESTART = "Nothing here can start the gateway again; restart it where it was started."
@@ -88,7 +87,7 @@ async def _reply_restarting(context: AdminContext, row: InboxRow, order: StopOrd
         kind=DeliveryKind.SHUTDOWN_NOTICE if sent else DeliveryKind.COMMAND,
         expires_at=plain.at + NOTICE_EXPIRES_AFTER if sent else None,
     )
-    await commit_effect(context.replies, msgspec.structs.replace(plain, deliveries=(notice,)))
+    await context.replies.effects.commit(msgspec.structs.replace(plain, deliveries=(notice,)))
     context.lifecycle_notices.answered_order = order
 
 
@@ -130,9 +129,7 @@ async def _decide(
 ) -> None:
     async def save(decided: PairingDecision) -> None:
         effect = prepare_effect(context.replies, request.row, decided.text, pairing=decided.change)
-        await commit_effect(
-            context.replies, effect, on_committed=lambda _: context.pairing.on_committed(decided)
-        )
+        await context.replies.effects.commit(effect)
 
     try:
         await decide(save)
@@ -175,8 +172,8 @@ async def cmd_sethome(context: AdminContext, request: CommandRequest) -> None:
     here = msgspec.structs.replace(reply_address(row), reply_to=None)
     if word == SETHOME_OFF:
         effect = prepare_effect(replies, row, _unset_home_text(context, here), unset_home=here)
-        await commit_effect(
-            replies, effect, on_committed=lambda _: context.home_channels.unset_home(here)
+        await replies.effects.commit(
+            effect, on_committed=lambda _: context.home_channels.unset_home(here)
         )
     elif word:
         why = f"/sethome knows no {request.argument!r}."
@@ -186,8 +183,8 @@ async def cmd_sethome(context: AdminContext, request: CommandRequest) -> None:
     else:
         home = HomeChannel(address=here, set_by=row.principal, at=context.clock.now())
         effect = prepare_effect(replies, row, _set_home_text(context, here), home=home)
-        await commit_effect(
-            replies, effect, on_committed=lambda _: context.home_channels.set_home(home)
+        await replies.effects.commit(
+            effect, on_committed=lambda _: context.home_channels.set_home(home)
         )
 
 

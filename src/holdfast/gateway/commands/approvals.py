@@ -12,7 +12,6 @@ from holdfast.gateway.approvals.prompt import command_summary, format_duration
 from holdfast.gateway.approvals.service import ApprovalResponse, late_answer_text, principal_name
 from holdfast.gateway.commands.context import ApprovalContext
 from holdfast.gateway.commands.reply import prepare_effect, send_reply
-from holdfast.gateway.outbound.command_effects import commit_effect
 
 NOTHING_PENDING = "Nothing waits for approval here."
 _ALL = "all"
@@ -62,11 +61,7 @@ async def _decide(
 ) -> None:
     effect = prepare_effect(context.replies, request.row, text, decision=decision)
     try:
-        await commit_effect(
-            context.replies,
-            effect,
-            on_committed=lambda _: context.approvals.settled(decision, durable=True),
-        )
+        await context.replies.effects.commit(effect)
     except StoreError:
         context.approvals.settled(decision, durable=False)
         raise

@@ -25,8 +25,8 @@ from holdfast.gateway.live.feeds import SessionFeeds
 from holdfast.gateway.live.subscriptions import MessageSubscriptions
 from holdfast.gateway.live_settings import LiveSettings
 from holdfast.gateway.notify.home_channels import HomeChannels
+from holdfast.gateway.outbound.command_effects import CommandEffects
 from holdfast.gateway.outbound.delivery import DeliveryFactory
-from holdfast.gateway.outbound.post_commit import PostCommitPublisher
 from holdfast.gateway.outbound.quiet_chats import QuietChats
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.sessions.resolver import SessionStore
@@ -40,12 +40,10 @@ CloseSession = Callable[[SessionId], Awaitable[None]]
 class ReplyContext(msgspec.Struct, frozen=True, kw_only=True):
     """For the commit of a command, and what follows it. Every command has this."""
 
-    store: Store
+    effects: CommandEffects
     clock: Clock
     delivery_factory: DeliveryFactory
-    publisher: PostCommitPublisher
     subscriptions: MessageSubscriptions
-    feeds: SessionFeeds
 
 
 class SessionContext(msgspec.Struct, frozen=True, kw_only=True):

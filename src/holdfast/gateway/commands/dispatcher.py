@@ -168,8 +168,7 @@ class CommandDispatcher:
         )
         at, session_id = self._replies.clock.now(), request.session_id
         effect = CommandEffect(inbox_ends=(end,), session_id=session_id, at=at)
-        await self._replies.store.write(effect)
-        self._replies.publisher.messages_ended(effect.inbox_ends, (), session_id=session_id)
+        await self._replies.effects.commit(effect, retry_waits=())
 
     def _unknown(self, name: str) -> str:
         there = [each for each, spec in self._specs.items() if spec.name in self._commands]

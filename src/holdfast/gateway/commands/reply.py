@@ -8,7 +8,6 @@ from holdfast.core.messages.inbox import InboxEnd, InboxRow, InboxState
 from holdfast.core.messages.outbox import DeliveryKind, NewDelivery
 from holdfast.core.sessions.session import CommandEffect, CommandOutcome
 from holdfast.gateway.commands.context import ReplyContext
-from holdfast.gateway.outbound.command_effects import commit_effect
 
 
 def build_reply(context: ReplyContext, row: InboxRow, text: str) -> tuple[InboxEnd, NewDelivery]:
@@ -19,7 +18,7 @@ def build_reply(context: ReplyContext, row: InboxRow, text: str) -> tuple[InboxE
 
 async def send_reply(context: ReplyContext, row: InboxRow, text: str, **effect: object) -> None:
     """Commit the effect with its reply, then send it; `effect` are fields of `CommandEffect`."""
-    await commit_effect(context, prepare_effect(context, row, text, **effect))
+    await context.effects.commit(prepare_effect(context, row, text, **effect))
 
 
 async def send_effect_reply(
@@ -30,8 +29,8 @@ async def send_effect_reply(
     **effect: object,
 ) -> CommandOutcome:
     """As `send_reply`, where the effect itself words the reply when it commits."""
-    return await commit_effect(
-        context, prepare_effect(context, row, "", **effect), on_committed=on_committed
+    return await context.effects.commit(
+        prepare_effect(context, row, "", **effect), on_committed=on_committed
     )
 
 

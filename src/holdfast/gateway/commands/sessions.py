@@ -37,7 +37,6 @@ from holdfast.core.turns.model import AuxiliaryFailed, AuxiliaryTask
 from holdfast.core.turns.turn import NO_USAGE
 from holdfast.gateway.commands.context import HistoryContext, ReplyContext, SessionContext
 from holdfast.gateway.commands.reply import build_reply, prepare_effect, send_reply
-from holdfast.gateway.outbound.command_effects import commit_effect
 from holdfast.gateway.turns.endings import superseded_ends
 from holdfast.gateway.turns.lane import LanePause
 from holdfast.gateway.turns.lanes import Lanes
@@ -109,7 +108,7 @@ def cmd_new(context: SessionContext, request: CommandRequest) -> Awaitable[None]
 
     async def finish() -> None:
         try:
-            await commit_effect(context.replies, effect)
+            await context.replies.effects.commit(effect)
         except StoreError:
             settle_route(undo=True)
             if old:
@@ -207,8 +206,7 @@ async def _switch_session(
         text += "\nThe conversation you left is kept: /resume goes back to it as well."
     route = request.row.route
     effect = prepare_effect(context.replies, request.row, text, route=route, resume=to.id)
-    await commit_effect(
-        context.replies,
+    await context.replies.effects.commit(
         effect,
         on_committed=lambda _: _move_waiting(context, request, left=left, to=to.id),
     )
@@ -241,8 +239,7 @@ def cmd_fork(context: SessionContext, request: CommandRequest) -> Awaitable[None
         )
         text = f"You are now in a copy: {fork.title}\n/resume goes back to the original."
         effect = prepare_effect(context.replies, row, text, route=row.route, fork=fork)
-        await commit_effect(
-            context.replies,
+        await context.replies.effects.commit(
             effect,
             on_committed=lambda _: _move_waiting(
                 context, request, left=session_id, to=fork.session_id
@@ -360,7 +357,7 @@ def cmd_undo(context: HistoryContext, request: CommandRequest) -> Awaitable[None
             return
         undo = UndoEffect(session_id=session_id, from_seq=undone[0].from_seq)
         effect = prepare_effect(replies, row, _undone_text(undone), undo=undo)
-        await commit_effect(replies, effect, on_committed=lambda _: context.cache.drop(session_id))
+        await replies.effects.commit(effect, on_committed=lambda _: context.cache.drop(session_id))
 
     return _run_exclusively(replies, context.lanes, request, take_back)
 
@@ -398,8 +395,7 @@ def cmd_retry(context: HistoryContext, request: CommandRequest) -> Awaitable[Non
             await send_reply(context.replies, row, why)
             return
         last = exchanges[-1]
-        outcome = await commit_effect(
-            context.replies,
+        outcome = await context.replies.effects.commit(
             CommandEffect(
                 inbox_ends=(InboxEnd(inbox_id=row.id, state=InboxState.MERGED),),
                 session_id=session_id,
@@ -488,8 +484,8 @@ async def _compact(context: HistoryContext, request: CommandRequest, agent: Agen
         compaction=redact_record(made.record, context.redact),
         compaction_usage=made.usage,
     )
-    await commit_effect(
-        replies, effect, on_committed=lambda _: context.cache.drop(agent.session_id)
+    await replies.effects.commit(
+        effect, on_committed=lambda _: context.cache.drop(agent.session_id)
     )
 
 

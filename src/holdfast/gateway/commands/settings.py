@@ -9,7 +9,6 @@ from holdfast.core.messages.outbox import QuietChat
 from holdfast.core.ports.store_queries import GetBusyMode, GetSession
 from holdfast.gateway.commands.context import SettingsContext
 from holdfast.gateway.commands.reply import prepare_effect, send_reply
-from holdfast.gateway.outbound.command_effects import commit_effect
 
 DEFAULT = "default"
 
@@ -133,8 +132,8 @@ async def _choose_quiet(
     )
     text = "This chat is as it is configured." if quiet is None else f"{_quiet_state_text(quiet)}."
     effect = prepare_effect(context.replies, request.row, text, quiet=chat)
-    await commit_effect(
-        context.replies, effect, on_committed=lambda _: context.quiet_chats.set_quiet(chat)
+    await context.replies.effects.commit(
+        effect, on_committed=lambda _: context.quiet_chats.set_quiet(chat)
     )
 
 

@@ -19,7 +19,6 @@ from holdfast.core.turns.subagent import Subagent, SubagentKind, SubagentTask
 from holdfast.core.turns.tool import ToolFailed
 from holdfast.gateway.commands.context import RunningTurnContext
 from holdfast.gateway.commands.reply import build_reply, no_effect, prepare_effect, send_reply
-from holdfast.gateway.outbound.command_effects import commit_effect
 from holdfast.gateway.sessions.teardown import SUSPENDED_NOTICE, CheckStopped
 from holdfast.gateway.subagents import DelegateService, delegation_requester
 from holdfast.gateway.turns.endings import superseded_ends
@@ -81,7 +80,7 @@ async def _drop_waiting(
     effect: CommandEffect,
 ) -> None:
     try:
-        await commit_effect(context.replies, effect)
+        await context.replies.effects.commit(effect)
     except StoreError:
         context.lanes.readmit(waiting, session_id)
         raise
@@ -95,7 +94,7 @@ async def _check_stopped(context: RunningTurnContext, check: CheckStopped, row: 
         if await check() and not delivery_factory.is_fetched(row):
             notice = delivery_factory.notice(row, SUSPENDED_NOTICE, session_id=row.session_id)
             effect = CommandEffect(inbox_ends=(), deliveries=(notice,), at=context.clock.now())
-            await commit_effect(context.replies, effect)
+            await context.replies.effects.commit(effect)
     except StoreError as error:
         about = {"action": "stop_check_failed"}
         log.error("Could not check whether /stop took effect: %s", error, extra=about)
@@ -181,7 +180,7 @@ async def _start_background(
 
     text = _STARTED.format(title=task_message.subagent.title)
     effect = prepare_effect(context.replies, row, text, background=background)
-    await commit_effect(context.replies, effect, on_committed=on_committed)
+    await context.replies.effects.commit(effect, on_committed=on_committed)
 
 
 def _session_to_open(context: RunningTurnContext, request: CommandRequest) -> SessionOpening:

@@ -17,7 +17,7 @@ import msgspec
 from holdfast.core.config.settings import route_of
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import DeliveryId, PrincipalId
-from holdfast.core.messages.inbox import Accepted, Inbound
+from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.outbox import Address, DeliveryKind, NewDelivery
 from holdfast.core.messages.source import Author, ChatType, sanitise_name
 from holdfast.core.people.audit import AuditKind
@@ -37,10 +37,11 @@ from holdfast.core.people.pairing import (
     WrongCodes,
     is_in_future,
 )
+from holdfast.core.ports.command import Committed
 from holdfast.core.ports.store import StoreReader
 from holdfast.core.ports.store_queries import GetPairings
+from holdfast.core.sessions.session import CommandEffect
 from holdfast.gateway.access import DeniedAccessAudit, principal_of
-from holdfast.gateway.durable_writes import succeeded
 from holdfast.gateway.jobs.service import source_address
 from holdfast.gateway.services import Services
 
@@ -102,6 +103,9 @@ def code_matches(code: str, salt: bytes, digest: bytes) -> bool:
     return hmac.compare_digest(hash_code(code, salt), digest)
 
 
+PAIRING_COMMANDS = (RefusedMessage, PairingChange, CommandEffect)
+
+
 class PairedUsers:
     """Owns the copy of the pairing requests and paired users in the store. Only commits change it.
 
@@ -135,8 +139,19 @@ class PairedUsers:
     def request_of(self, principal: PrincipalId) -> PairingRequest | None:
         return self._requests.get(principal)
 
-    def add_request(self, request: PairingRequest) -> None:
-        """Add a request that the store has. Those that had expired by then are gone there, too."""
+    def on_committed(self, event: Committed) -> None:
+        """A request or a decision is in the store."""
+        command = event.command
+        if isinstance(command, RefusedMessage):
+            if command.request is not None and not event.result.duplicate:
+                self._add_request(command.request)
+        elif isinstance(command, PairingChange):
+            self._apply_change(command)
+        elif isinstance(command, CommandEffect) and command.pairing is not None:
+            self._apply_change(command.pairing)
+
+    def _add_request(self, request: PairingRequest) -> None:
+        """Those that had expired by then are gone from the store, too."""
         past = [
             name for name, each in self._requests.items() if each.expires_at <= request.asked_at
         ]
@@ -144,8 +159,7 @@ class PairedUsers:
             self._requests.pop(name, None)
         self._requests[request.principal] = request
 
-    def apply_change(self, change: PairingChange) -> None:
-        """Apply a change that the store has."""
+    def _apply_change(self, change: PairingChange) -> None:
         if change.kind in (PairingKind.APPROVE, PairingKind.WRONG):
             self.wrong_codes = change.wrong
         if change.user is not None:
@@ -199,7 +213,7 @@ class PairingRequests:
         now = self._services.clock.now()
         there = msgspec.structs.replace(source_address(inbound.source), reply_to=inbound.message_id)
         notice = self._notice(there, text, DeliveryKind.NOTICE, expires_at=None)
-        await self._write(self._refusal(inbound, notice, reason=reason, at=now))
+        await self._services.store.write(self._refusal(inbound, notice, reason=reason, at=now))
 
     def _gets_code(self, inbound: Inbound, principal: PrincipalId) -> bool:
         source, now = inbound.source, self._services.clock.now()
@@ -247,7 +261,7 @@ class PairingRequests:
             request.address, text, DeliveryKind.CODE, expires_at=request.expires_at
         )
         away = self._refusal(inbound, notice, reason=_CODE_SENT_REASON, at=now)
-        await self._write(msgspec.structs.replace(away, request=request))
+        await self._services.store.write(msgspec.structs.replace(away, request=request))
         log.info(
             "%s was given a pairing code. `holdfast pairing list` shows who waits.",
             principal,
@@ -283,20 +297,6 @@ class PairingRequests:
             deliveries=(notice,),
             at=at,
         )
-
-    async def _write(self, refusal: RefusedMessage) -> None:
-        """Told by the commit itself, whether or not anybody still waits for it."""
-
-        def on_saved(done: asyncio.Future[Accepted]) -> None:
-            if done.cancelled() or done.exception() or done.result().duplicate:
-                return
-            if refusal.request is not None:
-                self._paired_users.add_request(refusal.request)
-            self._services.publisher.messages_ended((), refusal.deliveries)
-
-        saving = asyncio.ensure_future(self._services.store.write(refusal))
-        saving.add_done_callback(on_saved)
-        await asyncio.shield(saving)
 
 
 def _next_code_at(request: PairingRequest) -> float:
@@ -380,24 +380,14 @@ class PairingService:
             text = f"Revoked: {who} may not talk here any more."
             return await self._commit(PairingDecision(change=change, text=text), commit)
 
-    def on_committed(self, decision: PairingDecision) -> None:
-        """The store has it: it holds from now on, and who is concerned is told."""
-        self.paired_users.apply_change(decision.change)
-        self._services.publisher.messages_ended((), decision.change.deliveries)
-
     async def _commit(
         self, decision: PairingDecision, commit: "CommitDecision | None"
     ) -> PairingDecision:
-        await (commit or self._write)(decision)
+        if commit is None:
+            await self._services.store.write(decision.change)
+        else:
+            await commit(decision)
         return decision
-
-    async def _write(self, decision: PairingDecision) -> None:
-        """Whether or not anybody still waits for it, what the store takes holds."""
-        writing = asyncio.ensure_future(self._services.store.write(decision.change))
-        writing.add_done_callback(
-            lambda done: self.on_committed(decision) if succeeded(done) else None
-        )
-        await asyncio.shield(writing)
 
     def _check_not_locked(self) -> None:
         if (until := self.locked_until()) is None:
@@ -452,7 +442,7 @@ class PairingService:
 
 
 CommitDecision = Callable[[PairingDecision], Awaitable[None]]
-"""Commits the change and calls `PairingService.on_committed` from that commit."""
+"""Commits the change of a decision, with whatever belongs to it."""
 
 
 def person_with_name(person: PairingRequest | PairedUser) -> str:

@@ -100,7 +100,6 @@ class LifecycleNotices:
         services, at = self._services, self._services.clock.now()
         deliveries = await self.back_notices(await services.store.read(ListOpenStops()))
         await services.store.write(RecordReady(deliveries=deliveries, at=at, resumed=resumed))
-        services.publisher.messages_ended((), deliveries)
 
     async def back_notices(self, rows: Sequence[StopRow]) -> tuple[NewDelivery, ...]:
         """What is owed after these stops. Nobody waits for a gateway that was stopped to stay
@@ -165,7 +164,6 @@ class LifecycleNotices:
     async def _write(self, notices: Sequence[NewDelivery], *, at: float) -> None:
         if notices:
             await self._services.store.write(AddDeliveries(deliveries=notices, at=at))
-            self._services.publisher.messages_ended((), notices)
 
 
 def _back_text(row: StopRow) -> str:

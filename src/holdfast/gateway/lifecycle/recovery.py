@@ -188,7 +188,6 @@ class Recovery:
             at=services.clock.now(),
         )
         await services.store.write(msgspec.structs.replace(end, suspend=True))
-        services.publisher.turn_ended(end)
         log.warning(
             "Session %s was suspended: %s",
             turn.session_id,

@@ -9,6 +9,20 @@ from typing import TypeVar
 
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.events import MessageEnded, TurnEvent
+from holdfast.core.ports.command import Committed
+from holdfast.core.ports.store_commands import (
+    DeleteSession,
+    EndSession,
+    ExpireSession,
+    ImportSession,
+    OpenNewSession,
+    OpenSession,
+    RenameSession,
+    ReplaceSessionTitle,
+    SuspendSession,
+)
+from holdfast.core.sessions.session import CommandEffect
+from holdfast.core.turns.turn import BeginTurn
 
 _MAX_PENDING = 512  # pieces; a reader that is further behind gets the whole step instead
 _MIN_INTERVAL = 0.02  # seconds between two batches of pieces: no eye sees more, and each one costs
@@ -134,6 +148,21 @@ class GatewayChanges(Subscription):
         self.deleted: list[SessionId] = []
 
 
+# These change the session itself: its state, its title, where its route points. A `False` result
+# means that nothing was changed.
+_SESSION_CHANGES = (
+    BeginTurn,
+    RenameSession,
+    ReplaceSessionTitle,
+    SuspendSession,
+    OpenSession,
+    OpenNewSession,
+    EndSession,
+    ExpireSession,
+    ImportSession,
+)
+
+
 class SessionFeeds:
     """Owns the readers; a session without one costs a look-up."""
 
@@ -150,9 +179,25 @@ class SessionFeeds:
             for feed in feeds:
                 feed.add(piece)
 
-    def session_committed(self, session_id: SessionId) -> None:
-        """The transcript has more of this session."""
-        for feed in self._feeds.get(session_id, ()):
+    def on_committed(self, event: Committed) -> None:
+        """Tell the readers of a session that more of it, or something else about it, is stored."""
+        if not self._feeds and not self._changes:
+            return
+        command = event.command
+        session_id = command.scope.session_id
+        if isinstance(command, CommandEffect):
+            forked = None if command.fork is None else command.fork.session_id
+            for each in (session_id, command.new_session, command.resume, forked):
+                if each is not None:
+                    self.session_changed(each)
+        elif session_id is None:
+            return
+        elif isinstance(command, DeleteSession):
+            self.session_deleted(session_id)
+        elif isinstance(command, _SESSION_CHANGES):
+            if event.result is not False:
+                self.session_changed(session_id)
+        for feed in self._feeds.get(session_id, ()) if session_id is not None else ():
             feed.tell(News.RECORDS)
 
     def message_ended(self, ended: MessageEnded) -> None:

@@ -1,10 +1,9 @@
 """Sends messages and files to chats that have not asked for them."""
 
-import asyncio
+from collections.abc import Awaitable
 
 import msgspec
 
-from holdfast.agent.agent import Agent
 from holdfast.core.errors import SendRejected
 from holdfast.core.ids import DeliveryId, SessionId, TurnId
 from holdfast.core.messages.outbox import (
@@ -20,15 +19,13 @@ from holdfast.core.messages.source import ChatType, Source, build_session_key
 from holdfast.core.messages.transcript import NoteMessage
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import AuditEntry, AuditKind
+from holdfast.core.ports.command import Committed, WriteFailed
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_queries import GetRouteSession
 from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.agents.cache import AgentCache
-from holdfast.gateway.durable_writes import succeeded
-from holdfast.gateway.live.feeds import SessionFeeds
 from holdfast.gateway.outbound.files import OutgoingFiles
-from holdfast.gateway.outbound.post_commit import PostCommitPublisher
 from holdfast.gateway.redaction import Redaction
 
 _MAX_CAPTION = 500  # characters under a file: what every platform takes there
@@ -57,8 +54,8 @@ class ProactiveSendRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProactiveSender:
-    """Owns nothing: what it brings is a row of the outbox, and a note in the conversation that the
-    chat has, so that the agent there knows what people answer."""
+    """Adds a row to the outbox, and a note to the conversation that the chat has, so that the agent
+    there knows what people answer. Owns which notes cached agents have before the commit."""
 
     def __init__(
         self,
@@ -67,8 +64,6 @@ class ProactiveSender:
         clock: Clock,
         platforms: PlatformRegistry,
         cache: AgentCache,
-        feeds: SessionFeeds,
-        publisher: PostCommitPublisher,
         outgoing_files: OutgoingFiles,
         redact: Redaction,
     ) -> None:
@@ -76,8 +71,7 @@ class ProactiveSender:
         self._clock = clock
         self._platforms = platforms
         self._cache = cache
-        self._feeds = feeds
-        self._publisher = publisher
+        self._noted: set[DeliveryId] = set()  # deliveries whose note a cached agent has already
         self._outgoing_files = outgoing_files
         self._redact = redact
 
@@ -121,33 +115,42 @@ class ProactiveSender:
         proactive = ProactiveDelivery(
             delivery=new, note=note, initiator=message.initiator, at=self._clock.now()
         )
-        return await asyncio.shield(self._write(proactive))
+        return await self._write(proactive)
 
-    def _write(self, proactive: ProactiveDelivery) -> "asyncio.Future[bool]":
-        """On its way to the log; an agent that is there remembers it in the same breath, as all
-        that is written to its session, and one that is being built is built again."""
+    def _write(self, proactive: ProactiveDelivery) -> Awaitable[bool]:
+        """Queued when this returns. A cached agent gets the note at once, as everything that is
+        written to its session; one that is being built is built again, because the commit drops it
+        from the cache."""
         session_id = proactive.delivery.session_id
         agent = None
         if proactive.note is not None and session_id is not None:
             agent = self._cache.find(session_id)
-        writing = asyncio.ensure_future(self._store.write(proactive, audit=_audit_entry(proactive)))
+        writing = self._store.write(proactive, audit=_audit_entry(proactive))
         if agent is not None and proactive.note is not None:
             agent.append(proactive.note)
-        writing.add_done_callback(lambda done: self._on_committed(proactive, agent, done))
+            self._noted.add(proactive.delivery.id)
         return writing
 
-    def _on_committed(
-        self, proactive: ProactiveDelivery, agent: Agent | None, done: "asyncio.Future[bool]"
-    ) -> None:
-        fresh = succeeded(done) and done.result()
-        if fresh:
-            self._publisher.messages_ended((), (proactive.delivery,))
+    def on_committed(self, event: Committed) -> None:
+        """A note that was not written before, and that no cached agent has, makes the agent of its
+        session outdated."""
+        proactive = event.command
+        assert isinstance(proactive, ProactiveDelivery), "only these are subscribed to"
+        has_note = proactive.delivery.id in self._noted
+        self._noted.discard(proactive.delivery.id)
+        if not has_note or not event.result:
+            self._drop_agent(proactive)
+
+    def on_failed(self, event: WriteFailed) -> None:
+        """The cached agent has a note that the store does not have."""
+        assert isinstance(event.command, ProactiveDelivery), "only these are subscribed to"
+        self._noted.discard(event.command.delivery.id)
+        self._drop_agent(event.command)
+
+    def _drop_agent(self, proactive: ProactiveDelivery) -> None:
         session_id = proactive.delivery.session_id
-        if proactive.note is None or session_id is None:
-            return
-        if agent is None or not fresh:
+        if proactive.note is not None and session_id is not None:
             self._cache.drop(session_id)
-        self._feeds.session_committed(session_id)
 
     def _note(self, message: ProactiveSendRequest) -> NoteMessage:
         file = "" if message.file is None else message.file.path.rpartition("/")[2]

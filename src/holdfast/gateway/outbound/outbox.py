@@ -24,10 +24,12 @@ from holdfast.core.messages.outbox import (
     NewDelivery,
     StartedDelivery,
 )
+from holdfast.core.ports.command import Committed
 from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import StoreWriter
 from holdfast.gateway.accounts.registry import PlatformRegistry
+from holdfast.gateway.committed import committed_deliveries, final_text
 from holdfast.gateway.outbound.best_effort import BestEffortOutput, Reaction
 from holdfast.gateway.outbound.delivery import (
     DeliveryWaiters,
@@ -178,6 +180,10 @@ class OutboxWorker:
     def oldest_since(self) -> float | None:
         """Since when the longest-waiting delivery is first in its queue; None: no delivery."""
         return self._queues.oldest_since
+
+    def on_committed(self, event: Committed) -> None:
+        """Send the deliveries that a commit has added."""
+        self.enqueue_committed(committed_deliveries(event), final_text(event))
 
     def enqueue_committed(self, deliveries: Iterable[NewDelivery], final: str = "") -> None:
         """Deliver rows that have just been committed; `final` is the text of rows without one."""

@@ -1,15 +1,17 @@
 """Tracks which queued messages carry our 👀 reaction until their turn begins."""
 
 import asyncio
-from collections.abc import Iterable
 
 from holdfast.core.ids import InboxId
 from holdfast.core.messages.inbox import BusyMode, InboxRow
 from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import Author
+from holdfast.core.ports.command import Committed
 from holdfast.core.ports.platform import SupportsReactions
 from holdfast.core.ports.runtime import Clock
+from holdfast.core.turns.turn import BeginTurn
 from holdfast.gateway.accounts.registry import PlatformRegistry
+from holdfast.gateway.committed import ended_messages
 from holdfast.gateway.outbound.best_effort import Reaction
 from holdfast.gateway.outbound.delivery import reply_address
 from holdfast.gateway.outbound.outbox import OutboxWorker
@@ -52,10 +54,15 @@ class WaitingReactions:
         if waited and row.id not in self._reactions and self._is_from_person(row):
             self._track(row, is_set=True)
 
-    def turn_begun(self, rows: Iterable[InboxRow]) -> None:
-        """Their turn begins."""
-        for row in rows:
-            self.remove(row.id)
+    def on_committed(self, event: Committed) -> None:
+        """The turn of some messages has begun, or they have ended."""
+        if not self._reactions:
+            return
+        if isinstance(event.command, BeginTurn):
+            for inbox_id in event.command.inbox_ids:
+                self.remove(inbox_id)
+        for end in ended_messages(event):
+            self.remove(end.inbox_id)
 
     def remove(self, inbox_id: InboxId) -> None:
         """The message does not wait any more, for whatever reason."""

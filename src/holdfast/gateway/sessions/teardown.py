@@ -18,7 +18,6 @@ from holdfast.core.ports.store_queries import (
 )
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.gateway.agents.cache import AgentCache
-from holdfast.gateway.outbound.command_effects import commit_effect
 from holdfast.gateway.services import Services
 from holdfast.gateway.turns.endings import STOPPED_BY_USER, superseded_ends
 from holdfast.gateway.turns.lane import Lane
@@ -116,7 +115,7 @@ async def stop_session(
         at = services.clock.now()
         try:
             effect = CommandEffect(inbox_ends=ends, by=by, session_id=session_id, at=at)
-            await commit_effect(services, effect, retry_waits=())  # the caller can retry
+            await services.effects.commit(effect, retry_waits=())  # the caller can retry
         except StoreError:
             lanes.readmit(waiting, session_id)
             raise
@@ -151,7 +150,7 @@ async def _drop_waiting_message(
     end = InboxEnd(inbox_id=inbox_id, state=InboxState.SUPERSEDED, reason=why)
     effect = CommandEffect(inbox_ends=(end,), session_id=lane.session_id, at=services.clock.now())
     try:
-        await commit_effect(services, effect, retry_waits=())
+        await services.effects.commit(effect, retry_waits=())
     except StoreError:
         lanes.readmit([row for row in waiting if row.id == inbox_id], lane.session_id)
         raise

@@ -1,19 +1,16 @@
 """Tells the sender of a message that arrived while a turn ran what happens to it, rate-limited."""
 
-import asyncio
 import logging
 
 from holdfast.agent.agent import Agent
 from holdfast.core.ids import TurnId
 from holdfast.core.messages.admission import is_notice_due
 from holdfast.core.messages.inbox import InboxRow
-from holdfast.core.messages.outbox import NewDelivery
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import StoreWriter
 from holdfast.core.ports.store_commands import AddDeliveries
 from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.outbound.delivery import DeliveryFactory, reply_address
-from holdfast.gateway.outbound.post_commit import PostCommitPublisher
 from holdfast.gateway.outbound.quiet_chats import QuietChats
 
 log = logging.getLogger(__name__)
@@ -30,14 +27,12 @@ class BusyNotices:
         delivery_factory: DeliveryFactory,
         *,
         writes: StoreWriter,
-        publisher: PostCommitPublisher,
         clock: Clock,
         quiet_chats: QuietChats,
     ) -> None:
         self._platforms = platforms
         self._delivery_factory = delivery_factory
         self._writes = writes
-        self._publisher = publisher
         self._clock = clock
         self._quiet_chats = quiet_chats
 
@@ -51,21 +46,10 @@ class BusyNotices:
         notice = self._delivery_factory.notice(
             row, text, session_id=agent.session_id, turn_id=turn_id, expires_at=now + _EXPIRES_AFTER
         )
-        writing = asyncio.ensure_future(
-            self._writes.write(AddDeliveries(deliveries=(notice,), at=now))
-        )
-        writing.add_done_callback(lambda done: self._on_written(notice, done))
+        self._writes.write(AddDeliveries(deliveries=(notice,), at=now))
 
     def _gets_notice(self, row: InboxRow) -> bool:
         platform = self._platforms.find(reply_address(row))
         if platform is None or self._quiet_chats.is_quiet(row.inbound.source):
             return False
         return platform.capabilities.busy_notices and not platform.capabilities.fetchable
-
-    def _on_written(self, notice: NewDelivery, done: asyncio.Future[None]) -> None:
-        if done.cancelled():
-            return
-        if error := done.exception():
-            log.warning("A notice was not kept: %s", error, extra={"action": "notice_failed"})
-            return
-        self._publisher.messages_ended((), (notice,))
