@@ -5,7 +5,7 @@ from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import Source, build_session_key
 from holdfast.core.messages.transcript import AssistantMessage, UserMessage
 from holdfast.core.ports.store_commands import AcceptMessage, MarkResumePending
-from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnState
+from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnRowState
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system.paths import Paths
 
@@ -34,7 +34,7 @@ async def store_answered_turn(paths: Paths) -> None:
             EndTurn(
                 turn_id=TurnId("t_1"),
                 session_id=SessionId("s_1"),
-                state=TurnState.ANSWERED,
+                state=TurnRowState.ANSWERED,
                 messages=(AssistantMessage(text="It is late."),),
                 at=3.0,
             )

@@ -12,7 +12,7 @@ from holdfast.core.messages.source import Source, build_session_key
 from holdfast.core.messages.transcript import AssistantMessage, UserMessage
 from holdfast.core.ports.store_commands import AcceptMessage, SetMeta
 from holdfast.core.ports.store_queries import CheckIntegrity, GetMeta
-from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnState
+from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnRowState
 from holdfast.store.backup import create, directory
 from holdfast.store.backup.create import copy_closed_database
 from holdfast.store.backup.restore import RestoreResult, restore_backup
@@ -49,7 +49,7 @@ async def write_turns(path: Path, *, turns: int, sessions: int = 1, words: int =
                 EndTurn(
                     turn_id=turn_id,
                     session_id=session_id,
-                    state=TurnState.ANSWERED,
+                    state=TurnRowState.ANSWERED,
                     messages=(AssistantMessage(text=f"answer {number}"),),
                     at=float(number),
                 )

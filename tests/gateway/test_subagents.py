@@ -39,7 +39,7 @@ from holdfast.core.ports.store_queries import (
 from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.core.turns.subagent import SubagentKind
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.core.turns.turn import LaneState, TurnState
+from holdfast.core.turns.turn import LaneState, TurnRowState
 from holdfast.gateway.internal_platforms import SubagentPlatform
 from holdfast.gateway.sessions import teardown
 from holdfast.testing.scripted_model import USAGE, ScriptedModel
@@ -281,10 +281,10 @@ async def test_stop_ends_the_subagents_that_a_turn_waits_for(
     [result] = await results(harness, subagent.session_id)
     assert result.outcome is ToolOutcome.CANCELLED
     turns = [await turn_state(harness, subagent.session_id), await turn_state(harness, parent)]
-    assert turns == [TurnState.SUPERSEDED, TurnState.SUPERSEDED]
+    assert turns == [TurnRowState.SUPERSEDED, TurnRowState.SUPERSEDED]
 
 
-async def turn_state(harness: GatewayHarness, session_id: SessionId) -> TurnState:
+async def turn_state(harness: GatewayHarness, session_id: SessionId) -> TurnRowState:
     record = (await harness.store.read(GetTranscript(session_id=session_id)))[-1]
     assert record.turn_id is not None
     turn = await harness.store.read(GetTurn(turn_id=record.turn_id))

@@ -12,7 +12,7 @@ from holdfast.core.messages.inbox import OPEN_STATES, InboxState
 from holdfast.core.ops.stats import BUCKET_BOUNDS, Histogram, ProcessTotals
 from holdfast.core.ops.status import GatewaySnapshot, StatusReport
 from holdfast.core.turns.pricing import Price
-from holdfast.core.turns.turn import TurnState, Usage
+from holdfast.core.turns.turn import TurnRowState, Usage
 from holdfast.server.metrics import Metrics, family, histogram, samples, single_sample
 from holdfast.store.sqlite.store import SqliteStore
 
@@ -26,7 +26,7 @@ async def read_metrics(http: aiohttp.ClientSession) -> Samples:
         return Exposition(await response.text()).samples
 
 
-END_STATES = [state for state in TurnState if state is not TurnState.OPEN]
+END_STATES = [state for state in TurnRowState if state is not TurnRowState.OPEN]
 
 
 def turns(samples: Samples, state: str) -> float:

@@ -26,7 +26,7 @@ from holdfast.core.messages.transcript import (
     UserMessage,
 )
 from holdfast.core.turns.stop import TurnExitReason
-from holdfast.core.turns.turn import TurnState
+from holdfast.core.turns.turn import TurnRowState
 from holdfast.gateway.turns.transcript_notes import interruption_note
 from holdfast.store.sqlite.reads import inbox
 
@@ -58,7 +58,7 @@ def ended_messages_have_replies(contents: HomeContents) -> Iterator[str]:
 
 def no_turn_is_open(contents: HomeContents) -> Iterator[str]:
     for turn in contents.turns:
-        if turn.state is TurnState.OPEN:
+        if turn.state is TurnRowState.OPEN:
             yield f"turn {turn.id} is open"
 
 
@@ -123,7 +123,7 @@ def each_interruption_is_noted_once(contents: HomeContents) -> Iterator[str]:
             if notes > contents.home.process_ends.interruptions[turn.id, left]:
                 yield f"{turn.id} has {notes} notes of {left}, and was interrupted so less often"
         notes_in_all = sum(n for (turn_id, text), n in noted.items() if turn_id == turn.id)
-        if turn.state is TurnState.ANSWERED and interruptions and not notes_in_all:
+        if turn.state is TurnRowState.ANSWERED and interruptions and not notes_in_all:
             yield f"{turn.id} was interrupted, and has no note"
 
 

@@ -17,7 +17,7 @@ from holdfast.core.messages.inbox import InboxRow, InboxState
 from holdfast.core.messages.transcript import AssistantMessage, ToolMessage
 from holdfast.core.people.approval import ApprovalState
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM, SubagentKind
-from holdfast.core.turns.turn import LaneState, TurnState
+from holdfast.core.turns.turn import LaneState, TurnRowState
 from holdfast.store.sqlite.reads import approvals
 
 
@@ -111,7 +111,7 @@ def every_approval_has_an_end(contents: HomeContents) -> Iterator[str]:
         ran = contents.home.shell.started[approval.call_id]
         if approval.pending:
             yield f"{approval.id} is pending"
-        answered = turns[approval.turn_id].state is TurnState.ANSWERED
+        answered = turns[approval.turn_id].state is TurnRowState.ANSWERED
         if approval.state is ApprovalState.APPROVED and answered and ran != 1:
             yield f"{approval.id} was approved, and its command ran {ran} times"
 
@@ -125,7 +125,7 @@ def subagents_report_once(contents: HomeContents) -> Iterator[str]:
         for message in (record.message for record in records)
         if isinstance(message, ToolMessage)
     }
-    waited = {turn.id for turn in contents.turns if turn.state is TurnState.ANSWERED}
+    waited = {turn.id for turn in contents.turns if turn.state is TurnRowState.ANSWERED}
     for row in contents.inbox.values():
         subagent = row.inbound.subagent
         if subagent is None or row.state is not InboxState.ANSWERED:

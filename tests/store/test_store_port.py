@@ -83,7 +83,7 @@ from holdfast.core.ports.store_queries import (
     ListUndelivered,
 )
 from holdfast.core.sessions.session import CommandEffect, ProcessRow, RunnerRow
-from holdfast.core.turns.turn import BeginTurn, StepKind, TurnState, Usage
+from holdfast.core.turns.turn import BeginTurn, StepKind, TurnRowState, Usage
 
 SCOPE = session_scope(SESSION)
 
@@ -251,7 +251,7 @@ async def test_a_suspended_session_loses_its_route_to_the_next(
     await store.write(
         ResumeTurn(turn_id=TURN, session_id=SESSION, note=NoteMessage(text="cut"), at=3.0)
     )
-    end = chat.turn_end(row, state=InboxState.FAILED, turn_state=TurnState.FAILED)
+    end = chat.turn_end(row, state=InboxState.FAILED, turn_state=TurnRowState.FAILED)
     await store.write(msgspec.structs.replace(end, suspend=True))
     session = await store.read(GetSession(session_id=SESSION))
     assert session is not None
@@ -299,7 +299,7 @@ async def test_every_step_is_saved_in_order(store: Store, chat: StoreChat) -> No
     assert steps[-1].usage == Usage(input_tokens=15, output_tokens=3)
     turn = await store.read(GetTurn(turn_id=TURN))
     assert turn is not None
-    assert (turn.state, turn.usage, turn.ended_at) == (TurnState.ANSWERED, whole, 3.0)
+    assert (turn.state, turn.usage, turn.ended_at) == (TurnRowState.ANSWERED, whole, 3.0)
     steered = await store.read(GetInboxRow(inbox_id=steer.row.id))
     assert steered is not None
     assert (steered.state, steered.turn_id, steered.merged_into) == ("merged", "t", None)
@@ -364,7 +364,7 @@ async def test_an_unanswered_turn_keeps_its_interruption_count(
     await store.write(
         ResumeTurn(turn_id=TURN, session_id=SESSION, note=NoteMessage(text="cut"), at=3.0)
     )
-    await store.write(chat.turn_end(turn_state=TurnState.INTERRUPTED))
+    await store.write(chat.turn_end(turn_state=TurnRowState.INTERRUPTED))
     session = await store.read(GetSession(session_id=SESSION))
     assert session is not None
     assert session.interruptions == 1
@@ -387,7 +387,7 @@ async def test_the_end_of_a_turn_closes_its_open_calls(store: Store, chat: Store
     cut = ToolMessage(
         call_id=CallId("c1"), name="x", text="cancelled", outcome=ToolOutcome.CANCELLED
     )
-    await store.write(chat.turn_end(messages=(cut,), turn_state=TurnState.INTERRUPTED))
+    await store.write(chat.turn_end(messages=(cut,), turn_state=TurnRowState.INTERRUPTED))
     steps = (await store.read(ListSteps(turn_id=TURN)))[1:]
     assert [(step.call_id, step.message_seq) for step in steps] == [("c1", 2), ("c2", None)]
     assert all(step.finished_at == 3.0 for step in steps)
@@ -402,7 +402,7 @@ async def test_the_end_of_a_turn_has_no_result_of_a_call_that_was_never_saved(
     cut = ToolMessage(
         call_id=CallId("c1"), name="x", text="not started", outcome=ToolOutcome.NOT_STARTED
     )
-    await store.write(chat.turn_end(messages=(cut,), turn_state=TurnState.INTERRUPTED))
+    await store.write(chat.turn_end(messages=(cut,), turn_state=TurnRowState.INTERRUPTED))
     assert await store.read(GetTranscript(session_id=SESSION)) == []
     assert await store.read(ListSteps(turn_id=TURN)) == []
 

@@ -10,7 +10,7 @@ from holdfast.core.messages.source import Source
 from holdfast.core.messages.transcript import UserMessage
 from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_commands import AcceptMessage
-from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnState
+from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnRowState
 
 SESSION, TURN, DELIVERY = SessionId("s"), TurnId("t"), DeliveryId("d")
 ROUTE = SessionKey("sim:default:dm:c:")
@@ -60,7 +60,7 @@ class StoreChat:
         return EndTurn(
             turn_id=TurnId(turn),
             session_id=SessionId(session),
-            state=more.pop("turn_state", TurnState.ANSWERED),
+            state=more.pop("turn_state", TurnRowState.ANSWERED),
             inbox_ends=more.pop("inbox_ends", ends),
             at=3.0,
             **more,

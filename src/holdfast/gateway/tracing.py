@@ -27,7 +27,7 @@ from holdfast.core.ports.command import Committed
 from holdfast.core.ports.runtime import Clock, IdFactory
 from holdfast.core.turns.model import Completed, ModelChoice
 from holdfast.core.turns.subagent import platform_label
-from holdfast.core.turns.turn import EndTurn, TurnState, Usage
+from holdfast.core.turns.turn import EndTurn, TurnRowState, Usage
 from holdfast.gateway.committed import accepted_message
 from holdfast.gateway.redaction import Redaction
 
@@ -241,7 +241,7 @@ class TurnTrace:
 
     def turn_ended(self, end: EndTurn) -> None:
         """That is durable."""
-        failed = end.state is TurnState.FAILED
+        failed = end.state is TurnRowState.FAILED
         self._close(
             end.state.value,
             ended_at=end.at,

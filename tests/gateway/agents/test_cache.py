@@ -22,7 +22,7 @@ from holdfast.core.messages.transcript import ToolMessage, UserMessage
 from holdfast.core.ports.store_queries import GetTurn
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.core.turns.turn import LaneState, TurnState
+from holdfast.core.turns.turn import LaneState, TurnRowState
 from holdfast.gateway.agents.cache import AgentCache
 from holdfast.gateway.turns.turn import Turn
 from holdfast.testing.scripted_model import ScriptedModel
@@ -550,7 +550,7 @@ async def test_an_agent_can_be_interrupted_and_its_user_is_told_why(
     assert "the machine is needed for something else" in ended.text
     assert ended.turn_id is not None
     turn = await harness.store.read(GetTurn(turn_id=ended.turn_id))
-    assert turn is not None and turn.state is TurnState.FAILED
+    assert turn is not None and turn.state is TurnRowState.FAILED
     result = await last_message(harness, ended)
     assert isinstance(result, ToolMessage) and result.outcome == "cancelled"
     await wait_for_idle_lanes(harness)

@@ -24,7 +24,7 @@ from holdfast.core.messages.source import Source, build_session_key
 from holdfast.core.ports.store_commands import AcceptMessage
 from holdfast.core.ports.store_queries import GetInboxRow, GetRouteSession, GetTurn
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.core.turns.turn import TurnState
+from holdfast.core.turns.turn import TurnRowState
 from holdfast.gateway.access import AccessPolicy
 from holdfast.gateway.app import build_reply_context
 from holdfast.gateway.commands.dispatcher import CommandDispatcher, allowed_commands
@@ -74,7 +74,7 @@ async def test_stop_ends_the_turn_for_good(harness: GatewayHarness, call: Call) 
     assert row is not None and row.state is InboxState.SUPERSEDED
     assert row.turn_id is not None
     turn = await harness.store.read(GetTurn(turn_id=row.turn_id))
-    assert turn is not None and turn.state is TurnState.SUPERSEDED
+    assert turn is not None and turn.state is TurnRowState.SUPERSEDED
     await harness.stop()
     await harness.start()
     assert await harness.ledger() == {"superseded": 1, "answered": 1}

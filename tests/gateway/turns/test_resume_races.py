@@ -25,7 +25,7 @@ from holdfast.core.ports.store_commands import ContinueTurn, ResumeTurn, SavePro
 from holdfast.core.ports.store_queries import ListOpenTurns
 from holdfast.core.turns.stop import StopKind, TurnExitReason
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.core.turns.turn import LaneState, TurnState
+from holdfast.core.turns.turn import LaneState, TurnRowState
 from holdfast.gateway.turns.transcript_notes import interruption_note
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.simulated.events import BotMessage
@@ -226,5 +226,5 @@ async def test_a_resumed_turn_has_no_time_to_first_token(
     harness.say("more")
     await harness.sent(2)
     counters = harness.gateway.services.counters
-    await until(lambda: counters.totals().turns_by_state[TurnState.ANSWERED] == 2)
+    await until(lambda: counters.totals().turns_by_state[TurnRowState.ANSWERED] == 2)
     assert (counters.totals().first_token.count, counters.totals().duration.count) == (1, 2)

@@ -27,7 +27,7 @@ from holdfast.core.ports.store_commands import (
     ResumeTurn,
 )
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
-from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnState, Usage
+from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnRowState, Usage
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system.paths import Paths
 
@@ -145,7 +145,7 @@ class TurnWriter:
             EndTurn(
                 turn_id=self._turn,
                 session_id=self._session,
-                state=TurnState.ANSWERED,
+                state=TurnRowState.ANSWERED,
                 messages=(AssistantMessage(text="All is well.", model="scripted"),),
                 usage=_USAGE,
                 inbox_ends=(InboxEnd(inbox_id=self._message, state=InboxState.ANSWERED),),

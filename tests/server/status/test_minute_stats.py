@@ -15,7 +15,7 @@ from holdfast.core.ops.status import AgentCacheStatus
 from holdfast.core.ports.store_commands import AddMinuteStats
 from holdfast.core.ports.store_queries import ListMinuteStats
 from holdfast.core.turns.pricing import Price, total_cost
-from holdfast.core.turns.turn import EndTurn, TurnState, Usage
+from holdfast.core.turns.turn import EndTurn, TurnRowState, Usage
 from holdfast.gateway.live.counters import Counters
 from holdfast.server.status.minute_stats import DAY, MinuteHistory, hour_stats
 from holdfast.store.sqlite.store import SqliteStore
@@ -25,7 +25,7 @@ NOON = 1_800_000_000 // DAY * DAY + DAY // 2
 
 
 def turn_end(
-    state: TurnState = TurnState.ANSWERED, *, at: float = NOON, model: str = "big"
+    state: TurnRowState = TurnRowState.ANSWERED, *, at: float = NOON, model: str = "big"
 ) -> EndTurn:
     return EndTurn(
         turn_id=TurnId("t"),
@@ -53,7 +53,7 @@ def test_a_turn_is_counted_with_its_times_and_its_tokens() -> None:
     counters.message_accepted()
     counters.turn_ended(turn_end(at=NOON + 3), started_at=NOON, first_text_at=NOON + 1)
     counters.turn_ended(
-        turn_end(TurnState.FAILED, model="small"), started_at=NOON, first_text_at=None
+        turn_end(TurnRowState.FAILED, model="small"), started_at=NOON, first_text_at=None
     )
     minute = counters.current_minute(at=NOON)
     assert (minute.accepted, minute.turns, minute.failed) == (1, 2, 1)
@@ -73,9 +73,9 @@ def test_usage_before_an_interruption_counts_for_the_model_that_replied_then() -
         AssistantMessage(text="first", model="big"),
         ToolMessage(call_id=CALL, name="t", text=""),
     )
-    cut = msgspec.structs.replace(turn_end(TurnState.SUPERSEDED), messages=said[1:])
+    cut = msgspec.structs.replace(turn_end(TurnRowState.SUPERSEDED), messages=said[1:])
     counters.turn_ended(cut, started_at=NOON, first_text_at=None, messages=said)
-    none = msgspec.structs.replace(cut, state=TurnState.FAILED, messages=(), usage=Usage())
+    none = msgspec.structs.replace(cut, state=TurnRowState.FAILED, messages=(), usage=Usage())
     counters.turn_ended(none, started_at=NOON, first_text_at=None)
     assert {
         model: usage.output_tokens
@@ -192,11 +192,11 @@ def test_totals_only_grow_and_are_not_cleared_with_the_minute() -> None:
     counters = Counters()
     counters.turn_ended(turn_end(at=NOON + 3), started_at=NOON, first_text_at=NOON + 1)
     counters.start_minute()
-    counters.turn_ended(turn_end(TurnState.SUPERSEDED), started_at=NOON, first_text_at=None)
+    counters.turn_ended(turn_end(TurnRowState.SUPERSEDED), started_at=NOON, first_text_at=None)
     totals = counters.totals()
     assert (
-        totals.turns_by_state[TurnState.ANSWERED],
-        totals.turns_by_state[TurnState.SUPERSEDED],
+        totals.turns_by_state[TurnRowState.ANSWERED],
+        totals.turns_by_state[TurnRowState.SUPERSEDED],
     ) == (1, 1)
     assert (totals.first_token.count, totals.duration.count, totals.duration.total) == (1, 1, 3.0)
     assert totals.usage_by_model["big"].input_tokens == 2000

@@ -6,7 +6,7 @@ from itertools import groupby
 
 import msgspec
 
-from holdfast.core.turns.turn import NO_USAGE, TurnState, Usage
+from holdfast.core.turns.turn import NO_USAGE, TurnRowState, Usage
 
 MINUTE_SECONDS = 60
 
@@ -127,7 +127,7 @@ class ProcessTotals(msgspec.Struct, frozen=True, kw_only=True):
     """What a process has done since it started. `turns_by_state` has every end state of a turn,
     including those with a count of 0."""
 
-    turns_by_state: Mapping[TurnState, int]
+    turns_by_state: Mapping[TurnRowState, int]
     first_token: HistogramSnapshot  # from the start of a turn
     duration: HistogramSnapshot  # of answered turns
     usage_by_model: Mapping[str, Usage]

@@ -11,7 +11,7 @@ from holdfast.core.messages.transcript import CallRecovery, ToolOutcome
 from holdfast.core.people.approval import Approval
 from holdfast.core.ports.command import Query
 from holdfast.core.turns.stop import StopRow, TurnExitReason
-from holdfast.core.turns.turn import StepKind, TurnRow, TurnState, Usage
+from holdfast.core.turns.turn import StepKind, TurnRow, TurnRowState, Usage
 
 MAX_TIMELINE_ITEMS = 500
 MAX_TURNS_SCANNED = 2000
@@ -35,7 +35,7 @@ class TurnQuery(Query["list[TurnOutline]"], frozen=True, kw_only=True):
     """
 
     limit: int
-    state: TurnState | None = None
+    state: TurnRowState | None = None
     before: TurnId | None = None
     slowest: bool = False
 

@@ -17,7 +17,7 @@ from holdfast.core.sessions.reset import SessionReset
 from holdfast.core.turns.stop import TurnExitReason
 
 
-class TurnState(StrEnum):
+class TurnRowState(StrEnum):
     OPEN = "open"
     ANSWERED = "answered"
     INTERRUPTED = "interrupted"  # by its user's next message; what it was asked lives on there
@@ -102,7 +102,7 @@ class EndTurn(SessionCommand[None], frozen=True, kw_only=True):
     that were cut), what is owed to the platform and to memory, and the ends of its inbox rows."""
 
     turn_id: TurnId
-    state: TurnState
+    state: TurnRowState
     messages: tuple[Message, ...] = ()
     usage: Usage = NO_USAGE
     deliveries: tuple[NewDelivery, ...] = ()
@@ -116,7 +116,7 @@ class EndTurn(SessionCommand[None], frozen=True, kw_only=True):
     @property
     def answer(self) -> str | None:
         """What was answered; None: it ended in another way."""
-        if self.state is not TurnState.ANSWERED:
+        if self.state is not TurnRowState.ANSWERED:
             return None
         last = self.messages[-1] if self.messages else None
         return last.text if isinstance(last, AssistantMessage) else ""
@@ -125,7 +125,7 @@ class EndTurn(SessionCommand[None], frozen=True, kw_only=True):
 class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     id: TurnId
     session_id: SessionId
-    state: TurnState
+    state: TurnRowState
     usage: Usage
     reason: str
     started_at: float

@@ -13,7 +13,7 @@ from holdfast.core.ops.stats import (
     sum_usage,
 )
 from holdfast.core.ports.command import Committed
-from holdfast.core.turns.turn import NO_USAGE, EndTurn, TurnState, Usage
+from holdfast.core.turns.turn import NO_USAGE, EndTurn, TurnRowState, Usage
 
 _MAX_MODELS = 50  # that are told apart since the start: a vendor may call itself by many names
 
@@ -23,8 +23,8 @@ class Counters:
     count is a few additions: it is on the way of every message."""
 
     def __init__(self) -> None:
-        self._ends: dict[TurnState, int] = {
-            state: 0 for state in TurnState if state is not TurnState.OPEN
+        self._ends: dict[TurnRowState, int] = {
+            state: 0 for state in TurnRowState if state is not TurnRowState.OPEN
         }
         self._first_text, self._answer = _Durations(), _Durations()
         self._earlier: dict[str, Usage] = {}  # used before the present minute
@@ -49,11 +49,11 @@ class Counters:
         `said`: what was said before its end, where one that was cut has its last reply."""
         self._turns += 1
         self._ends[end.state] += 1
-        if end.state is TurnState.FAILED:
+        if end.state is TurnRowState.FAILED:
             self._failed += 1
         if first_text_at is not None:
             self._first_text.add(first_text_at - started_at)
-        if end.state is TurnState.ANSWERED:
+        if end.state is TurnRowState.ANSWERED:
             self._answer.add(end.at - started_at)
         if end.usage != NO_USAGE:
             model = _model_of(end.messages) or _model_of(messages)

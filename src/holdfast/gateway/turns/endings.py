@@ -21,7 +21,7 @@ from holdfast.core.ports.store_queries import GetInboxRow
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.turns.model import Completed
 from holdfast.core.turns.stop import TurnExitReason
-from holdfast.core.turns.turn import EndTurn, OpenTurn, TurnState
+from holdfast.core.turns.turn import EndTurn, OpenTurn, TurnRowState
 from holdfast.gateway.durable_writes import succeeded
 from holdfast.gateway.outbound.delivery import DeliveryFactory
 from holdfast.gateway.outbound.stream_factory import stream_leftover, with_stream_end
@@ -98,7 +98,7 @@ def end_answered(
     return EndTurn(
         turn_id=turn.turn_id,
         session_id=turn.session_id,
-        state=TurnState.ANSWERED,
+        state=TurnRowState.ANSWERED,
         messages=(completed.message,),
         usage=turn.usage + completed.usage,
         deliveries=(*_fallback_notice(turn, delivery_factory), reply),
@@ -136,7 +136,7 @@ def end_failed(turn: Turn, why: str, *, delivery_factory: DeliveryFactory, at: f
     return EndTurn(
         turn_id=turn.turn_id,
         session_id=turn.session_id,
-        state=TurnState.FAILED,
+        state=TurnRowState.FAILED,
         messages=turn.interrupted_call_results(),
         usage=turn.usage,
         deliveries=(reply,),
@@ -163,7 +163,7 @@ def end_abandoned(
     end = EndTurn(
         turn_id=turn.id,
         session_id=turn.session_id,
-        state=TurnState.FAILED,
+        state=TurnRowState.FAILED,
         messages=interrupted_call_results(messages, open_turn.started_calls),
         usage=open_turn.usage,
         deliveries=tuple(reply),
@@ -187,7 +187,7 @@ def end_interrupted(turn: Turn, *, by: InboxId, at: float) -> EndTurn:
     return EndTurn(
         turn_id=turn.turn_id,
         session_id=turn.session_id,
-        state=TurnState.INTERRUPTED,
+        state=TurnRowState.INTERRUPTED,
         messages=turn.interrupted_call_results(),
         usage=turn.usage,
         inbox_ends=tuple(_merged_ends(turn.rows, into=by)),
@@ -209,7 +209,7 @@ def end_stopped(
     return EndTurn(
         turn_id=turn.turn_id,
         session_id=turn.session_id,
-        state=TurnState.SUPERSEDED,
+        state=TurnRowState.SUPERSEDED,
         messages=turn.interrupted_call_results(),
         usage=turn.usage,
         deliveries=tuple(deliveries),
@@ -233,7 +233,7 @@ def end_stopped_dormant(
     end = EndTurn(
         turn_id=open_turn.turn.id,
         session_id=open_turn.turn.session_id,
-        state=TurnState.SUPERSEDED,
+        state=TurnRowState.SUPERSEDED,
         messages=interrupted_call_results(messages, open_turn.started_calls),
         usage=open_turn.usage,
         deliveries=tuple(deliveries),

@@ -18,7 +18,7 @@ from holdfast.core.messages.outbox import NewDelivery
 from holdfast.core.messages.transcript import NoteMessage
 from holdfast.core.sessions.reset import SessionReset
 from holdfast.core.turns.stop import TurnExitReason
-from holdfast.core.turns.turn import LaneState, OpenTurn, TurnState, lane_transition
+from holdfast.core.turns.turn import LaneState, OpenTurn, TurnRowState, lane_transition
 from holdfast.gateway.approvals.pending import PendingApprovals
 from holdfast.gateway.durable_writes import FIRST_WAIT, MAX_WAIT, RetriedWrite
 from holdfast.gateway.services import Services
@@ -401,7 +401,7 @@ class LaneLoop:
         """The store did not take the beginning. A stopped turn has ended all the same. Any other
         begins again: raises `StoreError`, with its messages at the front of the mailbox."""
         end = turn.ending
-        if end is not None and end.state is TurnState.SUPERSEDED:
+        if end is not None and end.state is TurnRowState.SUPERSEDED:
             await self._write_until_durable(lambda: write_end_never_begun(self._services, end))
             return
         self._lane.mailbox.extendleft(reversed((*turn.rows, *turn.steers)))

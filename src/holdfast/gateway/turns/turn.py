@@ -14,7 +14,7 @@ from holdfast.core.messages.transcript import ToolMessage
 from holdfast.core.turns.model import Completed, FallbackUsed
 from holdfast.core.turns.projection import open_calls
 from holdfast.core.turns.stop import TurnExitReason
-from holdfast.core.turns.turn import BeginTurn, EndTurn, OpenTurn, TurnRow, TurnState, Usage
+from holdfast.core.turns.turn import BeginTurn, EndTurn, OpenTurn, TurnRow, TurnRowState, Usage
 from holdfast.gateway.approvals.pending import PendingApprovals
 from holdfast.gateway.live.live_step import LiveStep, TurnBroadcast
 from holdfast.gateway.outbound.stream_factory import with_stream_end
@@ -277,7 +277,7 @@ class Turn:
         row = TurnRow(
             id=self.turn_id,
             session_id=self.session_id,
-            state=TurnState.OPEN,
+            state=TurnRowState.OPEN,
             usage=log.usage,
             reason="",
             started_at=log.started_at,

@@ -31,7 +31,7 @@ from holdfast.core.people.approval import Approval, ApprovalRule, ApprovalScope,
 from holdfast.core.sessions.reset import ResetReason
 from holdfast.core.sessions.session import ProcessRow, RunnerRow, SessionRow
 from holdfast.core.turns.subagent import Subagent
-from holdfast.core.turns.turn import StepKind, StepRow, TurnRow, TurnState, Usage
+from holdfast.core.turns.turn import StepKind, StepRow, TurnRow, TurnRowState, Usage
 
 Row = tuple[Any, ...]
 
@@ -160,7 +160,7 @@ def decode_turn(row: Row) -> TurnRow:
     return TurnRow(
         id=TurnId(row[0]),
         session_id=SessionId(row[1]),
-        state=TurnState(row[2]),
+        state=TurnRowState(row[2]),
         reason=row[3],
         started_at=row[4],
         ended_at=row[5],

@@ -40,7 +40,7 @@ from holdfast.core.turns.stop import (
     TurnExitReason,
 )
 from holdfast.core.turns.timeline import TurnQuery
-from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnState, Usage
+from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnRowState, Usage
 from holdfast.server.api.v1.turns import TimelineSpan, TimelineSpanKind, TurnExitState, build_spans
 from holdfast.store.sqlite.store import SqliteStore
 
@@ -93,7 +93,7 @@ async def end_turn(store: SqliteStore, message: InboxId, *, at: float) -> None:
         EndTurn(
             turn_id=TURN,
             session_id=SESSION,
-            state=TurnState.ANSWERED,
+            state=TurnRowState.ANSWERED,
             messages=(AssistantMessage(text="done", model="m-1"),),
             usage=USAGE + USAGE,
             inbox_ends=(InboxEnd(inbox_id=message, state=InboxState.ANSWERED),),
@@ -243,7 +243,7 @@ async def test_an_interrupted_model_request_is_shown_without_a_reply(
 
 
 async def end_and_read_spans(
-    store: SqliteStore, state: TurnState, *messages: ToolMessage
+    store: SqliteStore, state: TurnRowState, *messages: ToolMessage
 ) -> list[TimelineSpan]:
     """Ends the turn that began at 10 and made a call at 13, at 20."""
     end = EndTurn(turn_id=TURN, session_id=SESSION, state=state, messages=messages, at=20)
@@ -263,7 +263,7 @@ async def test_the_model_request_that_failed_the_turn_is_shown(store: SqliteStor
     await begin_turn_with_call(store)
     result = ToolMessage(call_id=CALL.id, name="terminal", text="ok")
     await store.write(RecordCallResult(turn_id=TURN, session_id=SESSION, message=result, at=17))
-    last = (await end_and_read_spans(store, TurnState.FAILED))[-1]
+    last = (await end_and_read_spans(store, TurnRowState.FAILED))[-1]
     assert (last.kind, last.started_at, last.ended_at) == (TimelineSpanKind.MODEL, 17, 20)
     assert last.outcome is ToolOutcome.ERROR
 
@@ -274,7 +274,7 @@ async def test_nothing_follows_the_call_in_which_a_turn_ended(store: SqliteStore
     cancelled = ToolMessage(
         call_id=CALL.id, name="terminal", text="", outcome=ToolOutcome.CANCELLED
     )
-    last = (await end_and_read_spans(store, TurnState.SUPERSEDED, cancelled))[-1]
+    last = (await end_and_read_spans(store, TurnRowState.SUPERSEDED, cancelled))[-1]
     assert (last.kind, last.started_at, last.ended_at) == (TimelineSpanKind.TOOL, 13, 20)
     assert last.outcome is ToolOutcome.CANCELLED
 
@@ -310,7 +310,7 @@ async def test_turns_are_listed_newest_first(store: SqliteStore) -> None:
             at=10 + number,
         )
         await store.write(begin)
-        end = EndTurn(turn_id=turn_id, session_id=SESSION, state=TurnState.FAILED, at=20)
+        end = EndTurn(turn_id=turn_id, session_id=SESSION, state=TurnRowState.FAILED, at=20)
         await store.write(end)
     found = await store.read(ListTurns(session_id=SESSION, limit=2))
     assert [each.turn.id for each in found] == ["t2", "t1"]
@@ -338,7 +338,7 @@ async def test_turns_of_all_sessions_are_filtered_by_state_and_sorted_by_duratio
             )
         )
         if took is not None:
-            state = TurnState.FAILED if number == 2 else TurnState.ANSWERED
+            state = TurnRowState.FAILED if number == 2 else TurnRowState.ANSWERED
             end = EndTurn(turn_id=turn_id, session_id=session_id, state=state, at=10 + took)
             await store.write(end)
 
@@ -348,7 +348,7 @@ async def test_turns_of_all_sessions_are_filtered_by_state_and_sorted_by_duratio
 
     assert await turn_ids() == ["t3", "t2", "t1", "t0"]
     assert await turn_ids(limit=2, before="t2") == ["t1", "t0"]
-    assert await turn_ids(state=TurnState.FAILED) == ["t2"]
-    assert await turn_ids(state=TurnState.OPEN) == ["t3"]
-    assert await turn_ids(state=TurnState.OPEN, before="t3") == []
+    assert await turn_ids(state=TurnRowState.FAILED) == ["t2"]
+    assert await turn_ids(state=TurnRowState.OPEN) == ["t3"]
+    assert await turn_ids(state=TurnRowState.OPEN, before="t3") == []
     assert await turn_ids(slowest=True) == ["t1", "t2", "t0", "t3"]

@@ -17,7 +17,7 @@ from holdfast.core.turns.pricing import Prices, find_price, total_cost
 from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.subagent import platform_label
 from holdfast.core.turns.timeline import ReplyStats, SessionPreview, TranscriptStats, TurnOutline
-from holdfast.core.turns.turn import TurnState, Usage
+from holdfast.core.turns.turn import TurnRowState, Usage
 from holdfast.server.api.context import ApiContext
 from holdfast.server.api.endpoint import ApiCall, Endpoint
 from holdfast.server.api.errors import bad_request
@@ -69,7 +69,7 @@ class TurnStatsView(msgspec.Struct, frozen=True, kw_only=True):
     it continued. `exit_reason`: how an earlier process left it."""
 
     id: str
-    state: TurnState
+    state: TurnRowState
     started_at: float
     ended_at: float | None
     steps: int

@@ -21,7 +21,7 @@ from holdfast.core.turns.pricing import Prices, find_price
 from holdfast.core.turns.stop import StopKind, StopRow, TurnExitReason
 from holdfast.core.turns.subagent import platform_label
 from holdfast.core.turns.timeline import StepSummary, TurnDetails, TurnInput, TurnOutline, TurnQuery
-from holdfast.core.turns.turn import NO_USAGE, LaneState, StepKind, TurnState, Usage
+from holdfast.core.turns.turn import NO_USAGE, LaneState, StepKind, TurnRowState, Usage
 from holdfast.server.api.context import ApiContext
 from holdfast.server.api.endpoint import ApiCall, Endpoint
 from holdfast.server.api.errors import not_found
@@ -36,7 +36,7 @@ class TurnSummaryView(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     session_id: str
-    state: TurnState
+    state: TurnRowState
     reason: str
     started_at: float
     ended_at: float | None
@@ -209,7 +209,7 @@ def _exit_state(timeline: TurnDetails, stop: StopRow, since: float) -> TurnExitS
 def _exit_state_by_mark(timeline: TurnDetails, stop: StopRow) -> TurnExitState:
     """Without later activity: the exit reason of the turn says it, else the stop row."""
     outline = timeline.outline
-    if outline.turn.state is TurnState.OPEN and outline.exit_reason is not None:
+    if outline.turn.state is TurnRowState.OPEN and outline.exit_reason is not None:
         return (
             TurnExitState.PARKED
             if outline.exit_reason is TurnExitReason.PARKED
@@ -292,12 +292,12 @@ def _unanswered_request(timeline: TurnDetails, begun: float) -> list[TimelineSpa
     call has the result of that call from the same write; one that waited has its approval."""
     turn = timeline.outline.turn
     ended_at = turn.ended_at
-    if timeline.more or ended_at is None or turn.state is TurnState.ANSWERED:
+    if timeline.more or ended_at is None or turn.state is TurnRowState.ANSWERED:
         return []
     waited = any(each.ended_at is None or each.ended_at >= ended_at for each in timeline.approvals)
     if waited or begun >= ended_at:
         return []
-    outcome = ToolOutcome.ERROR if turn.state is TurnState.FAILED else ToolOutcome.CANCELLED
+    outcome = ToolOutcome.ERROR if turn.state is TurnRowState.FAILED else ToolOutcome.CANCELLED
     return [
         TimelineSpan(
             kind=TimelineSpanKind.MODEL, started_at=begun, ended_at=ended_at, outcome=outcome
@@ -413,7 +413,7 @@ async def list_all_turns(context: ApiContext, call: ApiCall[AllTurnsQuery, None]
     asked = call.query
     choice = TurnQuery(
         limit=asked.limit + 1,
-        state=TurnState(asked.state) if asked.state else None,
+        state=TurnRowState(asked.state) if asked.state else None,
         before=TurnId(asked.before) if asked.before else None,
         slowest=asked.order == "slowest",
     )

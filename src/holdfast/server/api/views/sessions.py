@@ -11,7 +11,7 @@ from holdfast.core.messages.transcript import Message, ToolMessage, TranscriptRe
 from holdfast.core.people.approval import ApprovalScope, ApprovalState
 from holdfast.core.sessions.session import SessionRow
 from holdfast.core.turns.subagent import platform_label
-from holdfast.core.turns.turn import LaneState, TurnRow, TurnState, Usage
+from holdfast.core.turns.turn import LaneState, TurnRow, TurnRowState, Usage
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
@@ -130,7 +130,7 @@ class RecordView(msgspec.Struct, frozen=True, kw_only=True):
 
 class TurnView(msgspec.Struct, frozen=True, kw_only=True):
     id: str
-    state: TurnState
+    state: TurnRowState
     started_at: float
     ended_at: float | None
     usage: Usage

@@ -19,7 +19,7 @@ from holdfast.core.turns.timeline import (
     TurnOutline,
     TurnQuery,
 )
-from holdfast.core.turns.turn import StepKind, TurnRow, TurnState, Usage
+from holdfast.core.turns.turn import StepKind, TurnRow, TurnRowState, Usage
 from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.reads import approvals, inbox, outbox
 from holdfast.store.sqlite.rows import Row
@@ -51,7 +51,7 @@ def turns_of_session(
 
 def recent_turns(cursor: apsw.Cursor, *, choice: TurnQuery) -> list[TurnOutline]:
     """By their ids, which sort by when they were made: no index is kept up for this."""
-    if choice.state is TurnState.OPEN:
+    if choice.state is TurnRowState.OPEN:
         which = (
             f"SELECT {rows.TURN_COLUMNS}, left_as FROM turns INDEXED BY turns_open"
             " WHERE state = 'open'"
@@ -121,7 +121,7 @@ def _summary(cursor: apsw.Cursor, row: Row) -> TurnOutline:
     last = cursor.execute(
         "SELECT seq FROM steps WHERE turn_id = ? ORDER BY seq DESC LIMIT 1", (turn.id,)
     ).fetchone()
-    is_open = turn.state is TurnState.OPEN
+    is_open = turn.state is TurnRowState.OPEN
     return TurnOutline(
         turn=turn,
         usage=transcript.turn_progress(cursor, turn.id).usage if is_open else turn.usage,

@@ -17,7 +17,7 @@ from holdfast.core.messages.transcript import (
 )
 from holdfast.core.sessions.session import initial_title
 from holdfast.core.turns.stop import TurnExitReason
-from holdfast.core.turns.turn import BeginTurn, EndTurn, StepKind, TurnState, Usage
+from holdfast.core.turns.turn import BeginTurn, EndTurn, StepKind, TurnRowState, Usage
 from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.writes import (
     approvals,
@@ -192,13 +192,13 @@ def end_turn(cursor: apsw.Cursor, end: EndTurn) -> None:
         _suspend(cursor, end)
         return
     # Neither a turn that completed nor one that its user ended is ever to be resumed.
-    settled = end.state in (TurnState.ANSWERED, TurnState.SUPERSEDED)
+    settled = end.state in (TurnRowState.ANSWERED, TurnRowState.SUPERSEDED)
     cursor.execute(
         "UPDATE sessions SET active_at = max(active_at, ?1), cuts = iif(?2, 0, cuts),"
         " resume_pending = iif(?3, NULL, resume_pending),"
         " resume_reason = iif(?3, NULL, resume_reason), note_owed = iif(?3, NULL, note_owed),"
         " last_resume_marked_at = iif(?3, NULL, last_resume_marked_at) WHERE id = ?4",
-        (end.at, end.state is TurnState.ANSWERED, settled, end.session_id),
+        (end.at, end.state is TurnRowState.ANSWERED, settled, end.session_id),
     )
 
 
@@ -225,7 +225,7 @@ def _finish_turn(cursor: apsw.Cursor, end: EndTurn) -> None:
     memory.add_unsynced_turns(cursor, end)
     for row in end.inbox_ends:
         inbox.end_row(cursor, row, at=end.at, session_id=end.session_id, turn_id=end.turn_id)
-    if end.state is TurnState.SUPERSEDED:
+    if end.state is TurnRowState.SUPERSEDED:
         audit_log.record_turn_stopped(cursor, end)
 
 
@@ -243,7 +243,7 @@ def _messages_of_known_calls(cursor: apsw.Cursor, end: EndTurn) -> Sequence[Mess
 
 
 def _close_turn(cursor: apsw.Cursor, end: EndTurn) -> None:
-    if end.state is TurnState.OPEN:
+    if end.state is TurnRowState.OPEN:
         raise StoreError(f"turn {end.turn_id} cannot end as open")
     used = rows.usage_columns(end.usage)
     cursor.execute(
