@@ -91,11 +91,7 @@ async def test_a_steering_user_is_an_actor_of_the_later_calls(
     session_id = await harness.only_session()
     await send_as_operator(harness, session_id, "/steer in green")
     lane = harness.gateway.lanes.get(session_id)
-    await until(
-        lambda: (
-            lane is not None and lane.current_turn is not None and bool(lane.current_turn.steers)
-        )
-    )
+    await until(lambda: lane is not None and lane.turn is not None and bool(lane.turn.steers))
     held_tool.go.set()
     await harness.sent(1)
     first, second = await audit_rows(harness, "tool")

@@ -178,13 +178,13 @@ Read = Callable[[Gateway, Turn], Any]
 # starts after the reload show it.
 APPLIED: dict[str, tuple[Any, Read]] = {
     "gateway.busy_mode": (BusyMode.QUEUE, lambda gateway, turn: gateway.services.busy_mode(EVE)),
-    "model.context_window": (5000, lambda gateway, turn: turn.agent.window.size),
+    "model.context_window": (5000, lambda gateway, turn: turn.context.agent.window.size),
     "auxiliary.summaries": (
         False,
         lambda gateway, turn: gateway.services.auxiliary.is_enabled(AuxiliaryTask.SUMMARY),
     ),
-    "compaction.at": (0.5, lambda gateway, turn: turn.agent.window._compact_at),
-    "agent.max_steps": (7, lambda gateway, turn: turn.agent.max_steps),
+    "compaction.at": (0.5, lambda gateway, turn: turn.context.agent.window._compact_at),
+    "agent.max_steps": (7, lambda gateway, turn: turn.context.agent.max_steps),
     "cache.max_agents": (5, lambda gateway, turn: gateway.services.cache.status.max_agents),
     "delegate.max_background": (
         3,

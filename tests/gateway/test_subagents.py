@@ -39,7 +39,8 @@ from holdfast.core.ports.store_queries import (
 from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.core.turns.subagent import SubagentKind
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.core.turns.turn import LaneState, TurnRowState
+from holdfast.core.turns.turn import TurnRowState
+from holdfast.core.turns.turn_state import LaneState
 from holdfast.gateway.internal_platforms import SubagentPlatform
 from holdfast.gateway.sessions import teardown
 from holdfast.testing.scripted_model import USAGE, ScriptedModel
@@ -348,7 +349,7 @@ async def test_the_work_of_a_subagent_is_shown_as_progress_of_the_call(
     lane = harness.gateway.lanes.get(await parent_session(harness))
     assert lane is not None
     assert lane.running_turn is not None
-    [running] = lane.running_turn.live.calls
+    [running] = lane.running_turn.context.live.calls
     assert running.output == "look: safe {}\n"
     held_tool.go.set()
     await harness.end_of(accepted)

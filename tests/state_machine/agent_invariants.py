@@ -30,7 +30,7 @@ def busy_agents_are_not_evicted(home: Home) -> Iterator[str]:
     if not home.ready:
         return
     for lane in home.gateway.lanes:
-        if lane.running_turn is not None and lane.running_turn.agent.client is None:
+        if lane.running_turn is not None and lane.running_turn.context.agent.client is None:
             yield f"the turn of {lane.session_id} runs, and its agent was released"
 
 
@@ -67,7 +67,8 @@ def model_requests_use_the_frozen_prompt(home: Home) -> Iterator[str]:
         return
     sent = {id(request.client): request.system for request in home.current_run.model.pending}
     for lane in home.gateway.lanes:
-        agent = None if lane.current_turn is None else lane.current_turn.agent
+        turn = lane.turn
+        agent = turn.context.agent if turn is not None and turn.has_agent else None
         system = None if agent is None else sent.get(id(agent.client))
         prompt, _ = home.prompts.get(lane.session_id, ("", ""))
         if system is not None and system != prompt:

@@ -41,9 +41,9 @@ class ProcessEnds:
             if lane.running_turn is not None
         }
         self._unended = {
-            lane.current_turn.turn_id
+            lane.turn.turn_id
             for lane in lanes
-            if lane.current_turn is not None and lane.running_turn is None
+            if lane.turn is not None and lane.turn.has_agent and lane.running_turn is None
         }
         left = [turn for turn in store.look(sessions.open_turns) if turn.exit_reason is not None]
         self._suspended_before = {turn.turn.id for turn in left} - self._running.keys()

@@ -17,7 +17,8 @@ from holdfast.core.messages.inbox import InboxRow, InboxState
 from holdfast.core.messages.transcript import AssistantMessage, ToolMessage
 from holdfast.core.people.approval import ApprovalState
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM, SubagentKind
-from holdfast.core.turns.turn import LaneState, TurnRowState
+from holdfast.core.turns.turn import TurnRowState
+from holdfast.core.turns.turn_state import LaneState
 from holdfast.store.sqlite.reads import approvals
 
 
@@ -68,8 +69,8 @@ def each_session_runs_one_turn_at_a_time(home: Home) -> Iterator[str]:
     """H5: each model request belongs to the one turn of a lane, or is an auxiliary call."""
     if not home.ready or home.current_run is None:
         return
-    turns = [lane.current_turn for lane in home.gateway.lanes if lane.current_turn is not None]
-    clients = Counter(id(turn.agent.client) for turn in turns)
+    turns = [lane.turn for lane in home.gateway.lanes if lane.turn is not None]
+    clients = Counter(id(turn.context.agent.client) for turn in turns if turn.has_agent)
     for request in home.current_run.model.pending:
         lanes = clients[id(request.client)]
         if request.client.name != AUXILIARY_MODEL and lanes != 1:
@@ -84,9 +85,9 @@ def undone_answers_are_not_sent_to_the_model(home: Home) -> Iterator[str]:
     if not undone:
         return
     sessions = {
-        id(lane.current_turn.agent.client): lane.session_id
+        id(lane.turn.context.agent.client): lane.session_id
         for lane in home.gateway.lanes
-        if lane.current_turn is not None
+        if lane.turn is not None and lane.turn.has_agent
     }
     for request in home.current_run.model.pending:
         for message in request.messages:

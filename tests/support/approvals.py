@@ -14,7 +14,7 @@ from holdfast.core.people.approval import HARMLESS, Approval, CommandRisk, Comma
 from holdfast.core.ports.store_queries import CountOutbox, GetApproval, ListApprovals
 from holdfast.core.turns.model import ToolSchema
 from holdfast.core.turns.tool import Arguments, Danger, ReplayClass, ToolContext, ToolOutput
-from holdfast.core.turns.turn import LaneState
+from holdfast.core.turns.turn_state import LaneState
 
 RM = '{"command": "rm -rf build"}'
 DD = '{"command": "dd if=/dev/zero of=disk"}'

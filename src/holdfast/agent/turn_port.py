@@ -96,7 +96,11 @@ class TurnPort(Protocol):
     @property
     def auxiliary(self) -> AuxiliaryClient: ...
 
-    parking: bool  # stop at the next step boundary: a successor continues
+    @property
+    def parking(self) -> bool:
+        """Stop at the next step boundary: a successor continues."""
+        ...
+
     compacting: bool  # a message that arrives meanwhile must not interrupt it
 
     def redact(self, text: str) -> str:

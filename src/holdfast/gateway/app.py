@@ -16,13 +16,13 @@ from holdfast.agent.auxiliary import AuxiliaryClient
 from holdfast.agent.memory.notes import Notes
 from holdfast.agent.memory.provider_guard import DEFAULT_LIMITS, ProviderLimits
 from holdfast.core.config.settings import Settings
-from holdfast.core.crash_points import CrashHook
+from holdfast.core.crash_points import CrashHook, CrashPoint
 from holdfast.core.ids import DeliveryId, InboxId, SessionId
 from holdfast.core.messages.outbox import ProactiveDelivery
 from holdfast.core.ops.tracing import SpanExporter
 from holdfast.core.people.approval import ApprovalDecision, CommandJudge
 from holdfast.core.people.memory import MemoryProvider
-from holdfast.core.ports.command import WriteFailed
+from holdfast.core.ports.command import Committed, WriteFailed
 from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.runtime import Clock, IdFactory, Lifecycle, WallClockTimer
 from holdfast.core.ports.sandbox import Sandbox
@@ -31,13 +31,15 @@ from holdfast.core.ports.store_commands import (
     AcceptMessage,
     AddDeliveries,
     EnableMemory,
+    LeaveTurn,
     RecordBusyDecision,
 )
 from holdfast.core.secrets import Secret
 from holdfast.core.sessions.session import CommandEffect, ProcessRow
 from holdfast.core.turns.model import ModelChoice
+from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.subagent import SubagentKind
-from holdfast.core.turns.turn import BeginTurn
+from holdfast.core.turns.turn import BeginTurn, EndTurn
 from holdfast.documents.reader import DocumentReader
 from holdfast.gateway.access import AccessPolicy, Action, DeniedAccessAudit, principal_of
 from holdfast.gateway.accounts.accounts import Accounts, PausedAccounts
@@ -115,7 +117,7 @@ from holdfast.gateway.snapshot import gateway_snapshot
 from holdfast.gateway.subagents import Subagents, SubagentSupervisor
 from holdfast.gateway.tracing import MessageTracer
 from holdfast.gateway.turns.busy_notices import BusyNotices
-from holdfast.gateway.turns.lanes import Lanes
+from holdfast.gateway.turns.lanes import TURN_COMMANDS, Lanes
 from holdfast.tools.registry import Toolbox
 
 log = logging.getLogger(__name__)
@@ -671,10 +673,11 @@ class Gateway:
 
     def _subscribe(self, events: StoreEvents) -> None:
         """Who learns of which commits, in this order."""
-        effects, ends = (
-            self.services.effects,
-            MessageEnds(self._subscriptions, self.services.feeds, redact=self._redact),
-        )
+        effects = self.services.effects
+        ends = MessageEnds(self._subscriptions, self.services.feeds, redact=self._redact)
+        events.on_committed(partial(crash_after_commit, self.dependencies.crash))
+        events.on_committed(self.lanes.on_committed, *TURN_COMMANDS)
+        events.on_failed(self.lanes.on_failed, *TURN_COMMANDS)
         events.on_committed(effects.on_committed, CommandEffect)
         events.on_failed(effects.on_failed, CommandEffect)
         events.on_committed(self.paired_users.on_committed, *PAIRING_COMMANDS)
@@ -688,7 +691,8 @@ class Gateway:
         events.on_committed(proactive.on_committed, ProactiveDelivery)
         events.on_failed(proactive.on_failed, ProactiveDelivery)
         events.on_failed(_log_lost_write, AddDeliveries, RecordBusyDecision, EnableMemory)
-        events.on_committed(self.services.counters.on_committed, AcceptMessage)
+        events.on_committed(self.services.counters.on_committed, AcceptMessage, EndTurn)
+        events.on_committed(self.services.memory.on_committed, EndTurn)
         if self._tracer is not None:
             events.on_committed(self._tracer.on_committed, *ACCEPTING_COMMANDS)
         events.on_committed(self.intake.on_committed, *ACCEPTING_COMMANDS)
@@ -743,6 +747,16 @@ class Gateway:
     def open_message_ids(self) -> frozenset[InboxId]:
         """The messages in progress; one leaves the set after its end is committed."""
         return self.services.subscriptions.ids
+
+
+def crash_after_commit(crash: CrashHook, event: Committed) -> None:
+    """The points at which the fault tests kill the process, right after these commits."""
+    match event.command:
+        case EndTurn():
+            crash(CrashPoint.END_COMMITTED)
+        case LeaveTurn(exit_reason=reason):
+            parked = reason is TurnExitReason.PARKED
+            crash(CrashPoint.TURN_PARKED if parked else CrashPoint.TURN_MARKED)
 
 
 def _log_lost_write(event: WriteFailed) -> None:

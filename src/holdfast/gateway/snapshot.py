@@ -3,19 +3,18 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from heapq import nsmallest
-from operator import itemgetter
 from typing import Any
 
 import msgspec
 
-from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.ops.status import TurnStatus
 from holdfast.core.turns.subagent import SubagentKind, platform_label
-from holdfast.core.turns.turn import LaneState
+from holdfast.core.turns.turn_state import LaneState
 from holdfast.gateway.outbound.outbox import OutboxWorker
 from holdfast.gateway.services import Services
 from holdfast.gateway.turns.lane import Lane
 from holdfast.gateway.turns.lanes import Lanes
+from holdfast.gateway.turns.turn import Turn
 
 MAX_LISTED = 100  # turns; the loop must not stand still for a thousand of them
 
@@ -40,14 +39,14 @@ def _lane_counts(lanes: Sequence[Lane]) -> dict[str, Any]:
     """One pass over all of them."""
     queued = in_flight = 0
     queued_since: list[float] = []
-    opened: list[tuple[float, Lane]] = []
+    opened: list[tuple[Turn, Lane]] = []
     for lane in lanes:
         in_flight += lane.in_flight
         if (waits := lane.queued) and (since := lane.queued_since) is not None:
             queued += waits
             queued_since.append(since)
-        if (began := lane.open_since) is not None:
-            opened.append((began, lane))
+        if lane.turn is not None and lane.turn.is_open:
+            opened.append((lane.turn, lane))
     states = Counter(lane.state for lane in lanes)
     return {
         "turns": {state.value: states[state] for state in LaneState},
@@ -59,38 +58,17 @@ def _lane_counts(lanes: Sequence[Lane]) -> dict[str, Any]:
     }
 
 
-def _oldest_turns(opened: Iterable[tuple[float, Lane]]) -> Iterable[TurnStatus]:
-    for began, lane in nsmallest(MAX_LISTED, opened, key=itemgetter(0)):
-        turn, dormant = lane.running_turn, lane.dormant_record
-        if dormant is not None:
-            yield _turn_status(
-                lane, began, dormant.rows, turn=dormant.turn.id, step=dormant.model_steps + 1
-            )
-        elif turn is not None:
-            tools = turn.live.tools
-            yield _turn_status(
-                lane, began, turn.rows, turn=turn.turn_id, step=turn.step, tools=tools
-            )
-
-
-def _turn_status(
-    lane: Lane,
-    began: float,
-    rows: Sequence[InboxRow],
-    *,
-    turn: str,
-    step: int,
-    tools: tuple[str, ...] = (),
-) -> TurnStatus:
-    source = rows[-1].inbound.source
-    return TurnStatus(
-        session=lane.session_id,
-        turn=turn,
-        state=lane.state.value,
-        platform=platform_label(source.platform),
-        chat=source.chat_id,
-        started_at=began,
-        step=step,
-        tools=tools,
-        queued=lane.queued,
-    )
+def _oldest_turns(opened: Iterable[tuple[Turn, Lane]]) -> Iterable[TurnStatus]:
+    for turn, lane in nsmallest(MAX_LISTED, opened, key=lambda each: each[0].started_at):
+        source = turn.rows[-1].inbound.source
+        yield TurnStatus(
+            session=lane.session_id,
+            turn=turn.turn_id,
+            state=lane.state.value,
+            platform=platform_label(source.platform),
+            chat=source.chat_id,
+            started_at=turn.started_at,
+            step=turn.step,
+            tools=turn.tools,
+            queued=lane.queued,
+        )

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.cli.ask import show_progress
 from holdfast.core.secrets import Secret
-from holdfast.core.turns.turn import LaneState
+from holdfast.core.turns.turn_state import LaneState
 from holdfast.server.api.client import ApiClient
 from holdfast.server.api.views.sessions import SessionDetail, SessionView
 from holdfast.server.local.control_client import GatewayDown

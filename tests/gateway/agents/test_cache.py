@@ -22,7 +22,8 @@ from holdfast.core.messages.transcript import ToolMessage, UserMessage
 from holdfast.core.ports.store_queries import GetTurn
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.core.turns.turn import LaneState, TurnRowState
+from holdfast.core.turns.turn import TurnRowState
+from holdfast.core.turns.turn_state import LaneState
 from holdfast.gateway.agents.cache import AgentCache
 from holdfast.gateway.turns.turn import Turn
 from holdfast.testing.scripted_model import ScriptedModel
@@ -447,7 +448,7 @@ async def test_model_ends_the_entry_after_the_running_turn_and_no_other(
     await harness.end_of(await harness.accept("hi", chat="other"))
     running = await harness.accept("hi")
     await harness.model.wait_for_request(2)
-    agent = only_turn(harness).agent
+    agent = only_turn(harness).context.agent
     await harness.end_of(await harness.accept("/model another", busy_mode=None))
     assert agent.client is not None
     harness.model.say("from the old one", "from the new one")
@@ -544,7 +545,7 @@ async def test_an_agent_can_be_interrupted_and_its_user_is_told_why(
     harness.model.say([call("never")])
     accepted = await harness.accept("go")
     await held_tool.wait_until_started(1)
-    agent = only_turn(harness).agent
+    agent = only_turn(harness).context.agent
     assert agent.interrupt("the machine is needed for something else")
     ended = await harness.end_of(accepted)
     assert "the machine is needed for something else" in ended.text
@@ -565,7 +566,7 @@ async def test_an_agent_that_is_closed_in_its_turn_ends_with_it(
     """A11: the turn ends first, with all that a provider needs; then the client is released."""
     accepted = await harness.accept("go")
     await harness.model.wait_for_request(1)
-    agent = only_turn(harness).agent
+    agent = only_turn(harness).context.agent
     await agent.close()
     assert "closed" in (await harness.end_of(accepted)).text
     await until(lambda: agent.client is None)

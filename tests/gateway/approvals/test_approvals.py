@@ -38,7 +38,7 @@ from holdfast.core.ports.store_queries import (
 )
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.projection import projection_problems
-from holdfast.core.turns.turn import LaneState
+from holdfast.core.turns.turn_state import LaneState
 from holdfast.gateway.approvals.service import ApprovalResponse
 from holdfast.gateway.live.feeds import News, PieceState
 from holdfast.testing.simulated.events import Faults

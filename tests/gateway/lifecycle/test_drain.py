@@ -20,7 +20,7 @@ from tests.support.stops import (
 from holdfast.core.messages.transcript import ToolMessage, ToolOutcome, UserMessage
 from holdfast.core.turns.stop import StopKind
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.core.turns.turn import LaneState
+from holdfast.core.turns.turn_state import LaneState
 from holdfast.testing.simulated.service import ChatService
 
 LONG_TIMEOUT = 60.0  # seconds: no test waits that long
@@ -177,7 +177,7 @@ async def test_an_agent_gets_the_reason_for_its_interruption_once(
     await tool.wait_until_started(1)
     turn = next(iter(harness.gateway.lanes)).running_turn
     assert turn is not None
-    agent = turn.agent
+    agent = turn.context.agent
     reasons: list[str] = []
     interrupt = agent._interrupt
     assert interrupt is not None

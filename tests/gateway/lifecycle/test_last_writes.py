@@ -26,7 +26,8 @@ from holdfast.core.people.audit import AuditEntry
 from holdfast.core.ports.command import Command, Query
 from holdfast.core.ports.store_queries import ListApprovalRules, ListApprovals
 from holdfast.core.turns.stop import StopKind, TurnExitReason
-from holdfast.core.turns.turn import EndTurn, LaneState
+from holdfast.core.turns.turn import EndTurn
+from holdfast.core.turns.turn_state import LaneState
 from holdfast.gateway.turns.transcript_notes import interruption_note
 
 R = TypeVar("R")

@@ -36,7 +36,7 @@ from holdfast.core.ports.store_queries import (
 )
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
 from holdfast.core.turns.tool import Arguments, ReplayClass
-from holdfast.core.turns.turn import LaneState
+from holdfast.core.turns.turn_state import LaneState
 from holdfast.gateway.lifecycle.stop_request import RestartController, StopRequest
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.simulated.events import BotMessage, Faults

@@ -32,7 +32,7 @@ from holdfast.core.ports.store_queries import GetSession, ListOpenTurns, ListSes
 from holdfast.core.sessions.session import SessionRow
 from holdfast.core.turns.stop import StopKind, TurnExitReason
 from holdfast.core.turns.tool import Arguments, ReplayClass, ToolContext, ToolOutput
-from holdfast.core.turns.turn import LaneState
+from holdfast.core.turns.turn_state import LaneState
 from holdfast.gateway.turns.transcript_notes import UNANSWERED_RESULTS_NOTE, interruption_note
 
 KEY = build_session_key(Source(platform="simulated", chat_id="home", user_id="ann"))

@@ -2,11 +2,8 @@
 
 import asyncio
 
-import pytest
 from tests.support.gateway_harness import GatewayHarness
 
-from holdfast.core.errors import InvalidTransition
-from holdfast.core.turns.turn import LANE_TRANSITIONS, LaneState, lane_transition
 from holdfast.gateway.lifecycle.phases import Phase, run_phases
 from holdfast.testing.simulated.events import Faults
 
@@ -115,10 +112,3 @@ async def test_a_stop_ends_event_subscriptions(harness: GatewayHarness) -> None:
     await harness.stop()
     assert [event for event in await watching if type(event).__name__ == "MessageEnded"] == []
     await harness.start()
-
-
-@pytest.mark.parametrize("state", list(LaneState))
-def test_a_lane_transition_not_in_the_table_is_refused(state: LaneState) -> None:
-    for to in set(LaneState) - LANE_TRANSITIONS[state]:
-        with pytest.raises(InvalidTransition):
-            lane_transition(state, to)

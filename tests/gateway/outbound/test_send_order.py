@@ -107,7 +107,9 @@ async def test_a_cancelled_lane_still_completes_the_end_of_its_turn(
     harness.model.say("hello")
     await store.ending.wait()
     (lane,) = harness.gateway.lanes
-    await until(lambda: lane.closing_write is not None)  # which is all that it waits for
+    await until(
+        lambda: lane.turn is not None and lane.turn.closing_write is not None
+    )  # which is all that it waits for
     assert lane.task is not None
     lane.task.cancel()
     await asyncio.wait([lane.task])

@@ -75,6 +75,7 @@ def set_busy_mode(harness: GatewayHarness, mode: BusyMode) -> None:
 
 async def accept_only(harness: GatewayHarness, like: Accepted, text: str) -> Accepted:
     """Store a message as accepted, as a process does that dies before it runs it."""
+    harness.gateway.intake.close()
     inbound = msgspec.structs.replace(
         like.row.inbound, event_id=f"late {text}", message_id=f"late {text}", text=text
     )

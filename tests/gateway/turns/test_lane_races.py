@@ -20,7 +20,8 @@ from holdfast.core.ports.store_queries import GetContext, GetTranscript
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.turns.model import FallbackUsed, ModelEvent, ModelRequest
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.core.turns.turn import BeginTurn, EndTurn, LaneState
+from holdfast.core.turns.turn import BeginTurn, EndTurn
+from holdfast.core.turns.turn_state import LaneState
 from holdfast.testing.scripted_model import ScriptedClient, ScriptedModel
 from holdfast.testing.simulated.events import Faults
 from holdfast.testing.simulated.platform import SimulatedPlatform

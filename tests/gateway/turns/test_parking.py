@@ -34,7 +34,7 @@ from holdfast.core.ports.store_queries import ListOpenTurns
 from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.core.turns.stop import StopKind, TurnExitReason
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.core.turns.turn import LaneState
+from holdfast.core.turns.turn_state import LaneState
 
 
 @pytest.mark.parametrize("kind", [StopKind.RESTART, StopKind.REPLACE])

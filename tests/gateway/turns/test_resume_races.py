@@ -25,7 +25,8 @@ from holdfast.core.ports.store_commands import ContinueTurn, ResumeTurn, SavePro
 from holdfast.core.ports.store_queries import ListOpenTurns
 from holdfast.core.turns.stop import StopKind, TurnExitReason
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.core.turns.turn import LaneState, TurnRowState
+from holdfast.core.turns.turn import TurnRowState
+from holdfast.core.turns.turn_state import LaneState, TurnState
 from holdfast.gateway.turns.transcript_notes import interruption_note
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.simulated.events import BotMessage
@@ -161,7 +162,7 @@ async def test_stop_ends_a_turn_whose_new_prompt_is_being_saved(
     harness.say("keep the drain open", chat="two")
     await never.wait_until_started(1)
     harness.say("/stop")
-    await until(lambda: lane.dormant_turn is not None and lane.dormant_turn.stopped)
+    await until(lambda: lane.turn is not None and lane.turn.state is TurnState.CLOSING)
     stopping = asyncio.create_task(stop_gateway(harness, StopKind.RESTART))
     await until(lambda: lane.held)
     store.go.set()

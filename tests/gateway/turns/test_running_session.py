@@ -12,6 +12,7 @@ from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.ports.store_commands import DeleteSession
 from holdfast.core.ports.store_queries import GetBusyMode, GetSession
+from holdfast.core.turns.turn_state import TurnState
 
 PACKAGE = Path(holdfast.__file__).parent
 
@@ -29,15 +30,16 @@ def _assigners(source: str, attribute: str) -> set[str]:
     }
 
 
-def test_the_running_turn_is_set_and_dropped_by_one_function() -> None:
+def test_the_turn_of_a_lane_is_set_and_dropped_by_its_loop() -> None:
     """B1: no other function sets or clears it."""
     found = {
         (file.name, function)
         for file in PACKAGE.rglob("*.py")
-        if ".current_turn" in (source := file.read_text())
-        for function in _assigners(source, "current_turn")
+        if "Lane" in (source := file.read_text())
+        for function in _assigners(source, "turn")
     }
-    assert found == {("lane.py", "__init__"), ("lane.py", "_run_next")}
+    loop = {("lane.py", name) for name in ("_begin_next", "_fail_next", "_do_next")}
+    assert found == {("lane.py", "__init__"), *loop}
 
 
 async def test_a_turn_that_ends_releases_everything_it_owns(
@@ -48,11 +50,11 @@ async def test_a_turn_that_ends_releases_everything_it_owns(
     await harness.model.wait_for_request(1)
     (lane,) = harness.gateway.lanes
     turn = running_turn(lane)
-    agent = turn.agent
+    agent = turn.context.agent
     harness.model.say("done")
     await harness.end_of(running)
     await until(lambda: len(harness.gateway.lanes) == 0)
-    assert (lane.running_turn, lane.in_flight, turn.closed) == (None, 0, True)
+    assert (lane.running_turn, lane.in_flight, turn.state) == (None, 0, TurnState.ENDED)
     assert not agent.interrupt("nothing runs"), "the agent is not leased"
     assert harness.gateway.services.cache.next_sweep() is not None, "and is not busy"
 

@@ -12,7 +12,7 @@ from holdfast.core.messages.transcript import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.turns.turn import LaneState
+from holdfast.core.turns.turn_state import LaneState
 from holdfast.server.api.client import ReceivedEvent
 from holdfast.server.api.views.sessions import (
     ApprovalView,

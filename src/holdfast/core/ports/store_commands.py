@@ -106,6 +106,7 @@ class RecordSteer(SessionCommand[None], frozen=True, kw_only=True):
 
     turn_id: TurnId
     inbox_id: InboxId
+    into: InboxId  # the message whose answer is its answer, too
     message: UserMessage
     at: float
 

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 import msgspec
 
-from holdfast.core.ids import PrincipalId, SessionId
+from holdfast.core.ids import PrincipalId
 from holdfast.core.messages.outbox import Address
 
 
@@ -90,11 +90,3 @@ class HomeChannel(msgspec.Struct, frozen=True, kw_only=True):
     address: Address  # without `reply_to`
     set_by: PrincipalId | None = None  # None: by the configuration
     at: float = 0.0
-
-
-class LeftTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn that is left to a successor, and how."""
-
-    session_id: SessionId
-    turn_id: str
-    exit_reason: TurnExitReason

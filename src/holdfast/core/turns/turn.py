@@ -1,11 +1,9 @@
-"""A turn: one piece of work in a session, the states of its lane, and what it writes."""
+"""A turn: one piece of work in a session, and what it writes."""
 
-from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
 
-from holdfast.core.errors import InvalidTransition
 from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.messages.inbox import InboxEnd, InboxRow
 from holdfast.core.messages.outbox import NewDelivery, StartedDelivery
@@ -31,34 +29,6 @@ class StepKind(StrEnum):
     STEER = "steer"
     NOTE = "note"
     COMPACTION = "compaction"
-
-
-class LaneState(StrEnum):
-    """The state of a lane; `lane_transition` allows the legal changes."""
-
-    IDLE = "idle"
-    STARTING = "starting"  # a turn is owed and has no agent yet
-    RUNNING = "running"
-    WAITING = "waiting"  # for a person: an approval or an answer
-    PARKED = "parked"  # at a step boundary, for a successor to go on from
-    STOPPING = "stopping"
-
-
-_S = LaneState
-LANE_TRANSITIONS: Mapping[LaneState, frozenset[LaneState]] = {
-    _S.IDLE: frozenset({_S.STARTING, _S.WAITING, _S.STOPPING}),
-    _S.STARTING: frozenset({_S.RUNNING, _S.IDLE, _S.STOPPING}),
-    _S.RUNNING: frozenset({_S.WAITING, _S.PARKED, _S.IDLE, _S.STOPPING}),
-    _S.WAITING: frozenset({_S.STARTING, _S.PARKED, _S.IDLE, _S.STOPPING}),
-    _S.PARKED: frozenset({_S.STOPPING}),
-    _S.STOPPING: frozenset({_S.IDLE}),
-}
-
-
-def lane_transition(state: LaneState, to: LaneState) -> LaneState:
-    if to not in LANE_TRANSITIONS[state]:
-        raise InvalidTransition(f"a lane cannot go from {state} to {to}")
-    return to
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -97,6 +67,15 @@ class BeginTurn(SessionCommand[None], frozen=True, kw_only=True):
     at: float
 
 
+class TurnFigures(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What those who count and remember turns need besides its rows. It is not stored."""
+
+    started_at: float
+    first_text_at: float | None  # when the first text of the reply was there
+    model: str  # that wrote the last reply before the end; "": none did
+    user_text: str
+
+
 class EndTurn(SessionCommand[None], frozen=True, kw_only=True):
     """The end of a turn, one commit: its last messages (the final reply, or results for calls
     that were cut), what is owed to the platform and to memory, and the ends of its inbox rows."""
@@ -110,6 +89,7 @@ class EndTurn(SessionCommand[None], frozen=True, kw_only=True):
     reason: str = ""
     by: str = ""  # who ended it, where that is nobody's message
     memory: PendingMemorySync | None = None
+    figures: TurnFigures | None = None  # not stored
     suspend: bool = False  # also suspend the session: its route opens a new one next time
     at: float
 

@@ -24,6 +24,7 @@ from holdfast.core.people.memory import (
     memory_owner,
     strip_invisible,
 )
+from holdfast.core.ports.command import Committed
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_commands import ClaimMemoryEnd, ClaimMemoryTurn, EnableMemory
@@ -126,14 +127,16 @@ class MemoryManager:
             return end
         return msgspec.structs.replace(end, memory=PendingMemorySync(owner=owner, providers=names))
 
-    def turn_ended(self, rows: Sequence[InboxRow], end: EndTurn) -> None:
-        """That a turn has ended is durable: who is owed it hears of it. Nobody waits for this."""
-        if end.memory is None:
+    def on_committed(self, event: Committed) -> None:
+        """A turn has ended: the providers that its row names are told, later."""
+        end = event.command
+        assert isinstance(end, EndTurn), "only these are subscribed to"
+        if end.memory is None or end.figures is None:
             return
         turn = AnsweredTurn(
             turn_id=end.turn_id,
             subject=MemorySubject(session_id=end.session_id, owner=end.memory.owner),
-            user_text="\n\n".join(row.inbound.text for row in rows),
+            user_text=end.figures.user_text,
             answer=end.answer or "",
         )
         for one in self._providers:

@@ -38,8 +38,8 @@ class ApprovalResponse(msgspec.Struct, frozen=True, kw_only=True):
     comment: str = ""
 
 
-class ApprovalLane(Protocol):
-    """The part of a lane that holds the approvals of its turn."""
+class ApprovalTurn(Protocol):
+    """The part of a turn that holds its approvals."""
 
     @property
     def session_id(self) -> SessionId: ...
@@ -47,6 +47,11 @@ class ApprovalLane(Protocol):
     def approvals(self) -> PendingApprovals: ...
     @property
     def answering(self) -> InboxId | None: ...
+
+
+class ApprovalLane(Protocol):
+    @property
+    def turn(self) -> ApprovalTurn | None: ...
 
 
 class ApprovalLanes(Protocol):
@@ -58,32 +63,36 @@ APPROVAL_COMMANDS = (ApprovalRequest, ApprovalDecision, CommandEffect)
 
 
 class ApprovalService:
-    """Decides. Owns nothing: what is pending is the lanes', what has ended is in the store."""
+    """Decides. Owns nothing: what is pending is in the turns, what has ended is in the store."""
 
     def __init__(self, services: Services, lanes: ApprovalLanes, *, access: AccessPolicy) -> None:
         self._services = services
         self._lanes = lanes
         self._access = access
 
+    def _turns(self) -> list[ApprovalTurn]:
+        """The turns that have not ended."""
+        return [lane.turn for lane in self._lanes if lane.turn is not None]
+
     def pending_in(self, session_id: SessionId | None) -> list[Approval]:
         """Those that the people of a conversation can still decide, by whichever turn."""
         return [
             approval
-            for lane in self._lanes
-            for approval in lane.approvals.pending
+            for turn in self._turns()
+            for approval in turn.approvals.pending
             if approval.asked_in == session_id
         ]
 
     def of_turn(self, session_id: SessionId) -> Sequence[Approval]:
         """Those of the conversation's own turn, ended or not, as long as that is not over."""
         lane = self._lanes.get(session_id)
-        open_turn = lane is not None and lane.answering is not None
-        return lane.approvals.all if lane is not None and open_turn else ()
+        turn = None if lane is None else lane.turn
+        return () if turn is None or turn.answering is None else turn.approvals.all
 
     def find(self, approval_id: ApprovalId) -> Approval | None:
         """One of a turn that is not over; the others are in the store."""
-        for lane in self._lanes:
-            if found := lane.approvals.find(approval_id):
+        for turn in self._turns():
+            if found := turn.approvals.find(approval_id):
                 return found
         return None
 
@@ -110,9 +119,9 @@ class ApprovalService:
             )
             for approval in chosen
         )
-        for lane in self._lanes:
-            own = [end for end in ends if lane.approvals.find(end.id)]
-            lane.approvals.claim(own, at=at)
+        for turn in self._turns():
+            own = [end for end in ends if turn.approvals.find(end.id)]
+            turn.approvals.claim(own, at=at)
         sessions = {approval.session_id for approval in chosen}
         return ApprovalDecision(
             ends=ends,
@@ -139,8 +148,9 @@ class ApprovalService:
     def _asked(self, request: ApprovalRequest) -> None:
         """Before its message is sent, so that an answer finds what it answers."""
         self._services.crash(CrashPoint.APPROVAL_ASKED)
-        if (lane := self._lanes.get(request.session_id)) is not None:
-            lane.approvals.add(request.approvals, at=request.at)
+        lane = self._lanes.get(request.session_id)
+        if lane is not None and lane.turn is not None:
+            lane.turn.approvals.add(request.approvals, at=request.at)
         for session_id in {request.session_id, *(each.asked_in for each in request.approvals)}:
             self._services.feeds.session_changed(session_id)
 
@@ -148,10 +158,10 @@ class ApprovalService:
         """What was claimed stands, and its turns go on; or it is pending again."""
         if durable:
             self._services.crash(CrashPoint.APPROVAL_DECIDED)
-        for lane in self._lanes:
-            if any(lane.approvals.find(end.id) for end in decision.ends):
-                lane.approvals.settle(decision, durable=durable)
-                self._services.feeds.session_changed(lane.session_id)
+        for turn in self._turns():
+            if any(turn.approvals.find(end.id) for end in decision.ends):
+                turn.approvals.settle(decision, durable=durable)
+                self._services.feeds.session_changed(turn.session_id)
 
     async def decide(self, approval_id: ApprovalId, answer: ApprovalResponse) -> Approval | None:
         """An operator's word, from outside any chat. The row as it now is; None: it could not be
@@ -165,14 +175,14 @@ class ApprovalService:
 
     async def end_undeliverable(self, delivery_id: DeliveryId) -> None:
         """The message that asks was refused for good: what it asks is not waited for."""
-        for lane in self._lanes:
-            asked = lane.approvals.for_delivery(delivery_id)
+        for turn in self._turns():
+            asked = turn.approvals.for_delivery(delivery_id)
             ends = [ApprovalEnd(id=a.id, state=ApprovalState.UNDELIVERABLE) for a in asked]
             if not ends:
                 continue
             at, store = self._services.clock.now(), self._services.store
             try:
-                await end_approvals(lane.approvals, ends, writes=store, at=at)
+                await end_approvals(turn.approvals, ends, writes=store, at=at)
             except StoreError as error:
                 # Its deadline ends it then, or the next start, which sees that nobody was asked.
                 log.warning("Not kept: %s", error, extra={"action": "approval_end_not_saved"})
@@ -198,8 +208,8 @@ class ApprovalService:
         self, chosen: Sequence[Approval], rules: Sequence[ApprovalRule]
     ) -> Iterable[Approval]:
         decided = {approval.id for approval in chosen}
-        for lane in self._lanes if rules else ():
-            for each in lane.approvals.pending:
+        for turn in self._turns() if rules else ():
+            for each in turn.approvals.pending:
                 if each.id not in decided and any(_covers(rule, each) for rule in rules):
                     yield each
 

@@ -4,8 +4,6 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
-import msgspec
-
 from holdfast.core.config.settings import CrashRecovery
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.ids import SessionId
@@ -14,7 +12,6 @@ from holdfast.core.ports.store_commands import EndRunner
 from holdfast.core.ports.store_queries import (
     GetRouteTarget,
     GetSession,
-    GetTranscript,
     ListOpenStops,
     ListOpenTurns,
     ListQueuedMessages,
@@ -26,8 +23,8 @@ from holdfast.core.turns.stop import StopKind
 from holdfast.core.turns.turn import OpenTurn
 from holdfast.gateway.outbound.outbox import OutboxWorker
 from holdfast.gateway.services import Services
-from holdfast.gateway.turns.endings import end_abandoned
 from holdfast.gateway.turns.lanes import Lanes
+from holdfast.gateway.turns.turn import Turn
 
 log = logging.getLogger(__name__)
 
@@ -175,19 +172,9 @@ class Recovery:
             watchers.merge(row.id, into=open_turn.rows[-1].id)
 
     async def _give_up_turn(self, open_turn: OpenTurn, text: str) -> None:
-        services, turn = self._services, open_turn.turn
-        messages = [
-            record.message
-            for record in await services.store.read(GetTranscript(session_id=turn.session_id))
-        ]
-        end = end_abandoned(
-            open_turn,
-            text,
-            messages=messages,
-            delivery_factory=services.delivery_factory,
-            at=services.clock.now(),
-        )
-        await services.store.write(msgspec.structs.replace(end, suspend=True))
+        turn = Turn(open_turn, services=self._services)
+        await turn.fail(text, suspend=True)
+        await turn.close()
         log.warning(
             "Session %s was suspended: %s",
             turn.session_id,

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from holdfast.core.config.settings import GatewaySettings
 from holdfast.core.ids import SessionId
 from holdfast.core.turns.stop import StopOrder
-from holdfast.core.turns.turn import LaneState
+from holdfast.core.turns.turn_state import LaneState
 from holdfast.gateway.app import Gateway
 from holdfast.gateway.lifecycle.phases import Phase
 from holdfast.gateway.turns.lanes import Lanes

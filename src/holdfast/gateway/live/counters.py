@@ -31,32 +31,28 @@ class Counters:
         self._reset()
 
     def on_committed(self, event: Committed) -> None:
-        """A message was accepted. Those of the gateway's own subagents and jobs are not counted."""
+        """A turn has ended, or a message was accepted. Messages of the gateway's own subagents and
+        jobs are not counted."""
+        if isinstance(event.command, EndTurn):
+            self._turn_ended(event.command)
+            return
         accepted: Accepted = event.result
         inbound = accepted.row.inbound
         if not accepted.duplicate and inbound.subagent is None and inbound.run is None:
             self._accepted += 1
 
-    def turn_ended(
-        self,
-        end: EndTurn,
-        *,
-        started_at: float,
-        first_text_at: float | None,
-        messages: Sequence[Message] = (),
-    ) -> None:
-        """A turn has ended, and that is durable. `first_at`: when its first word was there;
-        `said`: what was said before its end, where one that was cut has its last reply."""
+    def _turn_ended(self, end: EndTurn) -> None:
+        figures = end.figures
         self._turns += 1
         self._ends[end.state] += 1
         if end.state is TurnRowState.FAILED:
             self._failed += 1
-        if first_text_at is not None:
-            self._first_text.add(first_text_at - started_at)
-        if end.state is TurnRowState.ANSWERED:
-            self._answer.add(end.at - started_at)
+        if figures is not None and figures.first_text_at is not None:
+            self._first_text.add(figures.first_text_at - figures.started_at)
+        if end.state is TurnRowState.ANSWERED and figures is not None:
+            self._answer.add(end.at - figures.started_at)
         if end.usage != NO_USAGE:
-            model = _model_of(end.messages) or _model_of(messages)
+            model = model_of(end.messages) or (figures.model if figures is not None else "")
             known = self._used.get(model)
             self._used[model] = end.usage if known is None else known + end.usage
 
@@ -117,7 +113,7 @@ class _Durations:
         return DurationSum(count=self._count, total=self._total, worst=self._worst)
 
 
-def _model_of(messages: Sequence[Message]) -> str:
+def model_of(messages: Sequence[Message]) -> str:
     """By whom it was answered last: one that fell back to another is counted there whole."""
     for message in reversed(messages):
         if isinstance(message, AssistantMessage):

@@ -5,6 +5,7 @@ from typing import Any
 
 from holdfast.core.messages.events import MessageEnded
 from holdfast.core.ports.command import Committed
+from holdfast.core.ports.store_commands import RecordSteer
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.turns.turn import EndTurn
 from holdfast.gateway.committed import committed_deliveries, ended_messages, final_text
@@ -31,6 +32,9 @@ class MessageEnds:
         turn: dict[str, Any] = {"session_id": command.scope.session_id}
         if isinstance(command, EndTurn):
             turn |= {"turn_id": command.turn_id, "usage": command.usage}
+        elif isinstance(command, RecordSteer):
+            turn["turn_id"] = command.turn_id
+            self._subscriptions.merge(command.inbox_id, into=command.into)
         elif isinstance(command, CommandEffect) and event.result.resubmitted is not None:
             # The subscribers of the command get the reply to the message that it resubmitted.
             resubmitted = event.result.resubmitted.id

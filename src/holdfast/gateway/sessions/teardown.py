@@ -216,7 +216,7 @@ class ForceStop:
         lane = self._lanes.get(session_id)
         turn = lane.running_turn if lane is not None else None
         agent = turn.task if turn is not None else None
-        this_turn = lane.open_turn_id if lane is not None else None
+        this_turn = lane.turn.turn_id if lane is not None and lane.turn is not None else None
 
         async def check() -> bool:
             stopped = await self._services.store.read(

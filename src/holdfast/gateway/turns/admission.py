@@ -24,7 +24,6 @@ from holdfast.core.ports.store_commands import RecordBusyDecision
 from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.outbound.delivery import reply_address
 from holdfast.gateway.services import Services
-from holdfast.gateway.turns.endings import end_interrupted
 from holdfast.gateway.turns.turn import Turn
 
 log = logging.getLogger(__name__)
@@ -90,15 +89,14 @@ def admit_to_turn(turn: Turn, row: InboxRow, *, services: Services) -> InboxRow 
     decision = admit(row, running=turn.admission_view, configured=configured)
     row = _with_decision(row, decision, session_id=turn.session_id, services=services)
     if decision.mode is BusyMode.INTERRUPT:
-        turn.end(end_interrupted(turn, by=row.id, at=services.clock.now()))
-        services.subscriptions.merge(turn.inbox_ids[-1], into=row.id)
-        turn.cancel()
+        turn.end_interrupted(by=row.id)
+        services.subscriptions.merge(turn.rows[-1].id, into=row.id)
     else:
         services.reactions.add(row, maybe_set=decided)
     if decision.mode is BusyMode.STEER:
-        turn.steers.append(row)
+        turn.context.steers.append(row)
     if (text := busy_notice(decision)) and not row.inbound.note:
-        services.busy_notices.send(row, text, agent=turn.agent, turn_id=turn.turn_id)
+        services.busy_notices.send(row, text, agent=turn.context.agent, turn_id=turn.turn_id)
     return None if decision.mode is BusyMode.STEER else row
 
 
@@ -108,16 +106,8 @@ def _with_decision(
     """The row with its decision, which is being written; an earlier decision stays."""
     if row.decision is not None:
         return row
-    writing = services.store.write(
+    # A failure is logged, and loses nothing: the row is durable, and a restart decides again.
+    services.store.write(
         RecordBusyDecision(inbox_id=row.id, session_id=session_id, decision=decision.mode)
     )
-    asyncio.ensure_future(writing).add_done_callback(_log_failed_decision)
     return msgspec.structs.replace(row, decision=decision.mode)
-
-
-def _log_failed_decision(done: asyncio.Future[None]) -> None:
-    if not done.cancelled() and (error := done.exception()):
-        # The row is durable without it; a restart decides again.
-        log.warning(
-            "Could not save a busy decision: %s", error, extra={"action": "busy_decision_not_saved"}
-        )

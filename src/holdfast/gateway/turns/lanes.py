@@ -1,28 +1,46 @@
-"""All live lanes: one for each session that has work, and where the routes in use point.
-
-The second half is how a stopping gateway leaves a lane: held, then its turn parked, or marked and
-cut. Those functions are synchronous: what they decide is decided before anything else can happen.
-"""
+"""All live lanes: one for each session that has work, and where the routes in use point."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from holdfast.core.ids import SessionId, SessionKey, TurnId
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.transcript import NoteMessage
+from holdfast.core.ports.command import Command, Committed, WriteFailed
+from holdfast.core.ports.store_commands import (
+    RecordCallResult,
+    RecordCallsStarted,
+    RecordCompaction,
+    RecordNote,
+    RecordReply,
+    RecordSteer,
+)
 from holdfast.core.sessions.reset import SessionReset
 from holdfast.core.turns.stop import TurnExitReason
-from holdfast.core.turns.subagent import SubagentKind
-from holdfast.core.turns.turn import LaneState, OpenTurn
+from holdfast.core.turns.turn import BeginTurn, EndTurn, OpenTurn
+from holdfast.core.turns.turn_state import LanesState, LaneState, lanes_transition
 from holdfast.gateway.services import Services
-from holdfast.gateway.turns.lane import Lane, LaneLoop, LanePause
+from holdfast.gateway.turns.lane import Lane, LanePause
+from holdfast.gateway.turns.turn import Turn
+
+TURN_COMMANDS = (
+    BeginTurn,
+    RecordReply,
+    RecordNote,
+    RecordCompaction,
+    RecordSteer,
+    RecordCallsStarted,
+    RecordCallResult,
+    EndTurn,
+)
 
 
 class Lanes:
-    """Owns the live lanes, and where the routes in use point right now.
+    """Owns the live lanes, which turns may begin, and where the routes in use point right now.
 
-    A route is remembered here only while the log may not have it yet: as long as its lane
-    lives, or the command that pointed it elsewhere is on its way to the log.
+    A route is remembered here only while the store may not have it yet: as long as its lane
+    lives, or the command that pointed it elsewhere is on its way to the store.
     """
 
     def __init__(self, services: Services, *, tasks: asyncio.TaskGroup) -> None:
@@ -30,8 +48,8 @@ class Lanes:
         self._tasks = tasks
         self._lanes: dict[SessionId, Lane] = {}
         self._routes: dict[SessionKey, SessionId] = {}
-        self._notifying = self._held = self._subagents_held = self._closed = False
-        self.changed = asyncio.Event()  # a lane has changed its state, during a stop
+        self._state = LanesState.OPEN
+        self.changed = asyncio.Event()  # a lane has changed its state
         self.on_lane_closed: Callable[[], None] = lambda: None  # called when a lane is gone
 
     def __len__(self) -> int:
@@ -42,6 +60,25 @@ class Lanes:
 
     def get(self, session_id: SessionId) -> Lane | None:
         return self._lanes.get(session_id)
+
+    def on_committed(self, event: Committed) -> None:
+        """A command of a turn is durable: tell the turn, if it is still the one of its lane."""
+        if (turn := self._turn_of(event.command)) is not None:
+            turn.on_committed(event.command)
+
+    def on_failed(self, event: WriteFailed) -> None:
+        """Nothing of a command of a turn is stored. The buffer of the session's agent may hold it:
+        the next turn reads the transcript again."""
+        if (session_id := event.command.scope.session_id) is not None:
+            self._services.cache.drop(session_id)
+        if (turn := self._turn_of(event.command)) is not None:
+            turn.on_write_failed(event.command)
+
+    def _turn_of(self, command: Command[Any]) -> Turn | None:
+        assert isinstance(command, TURN_COMMANDS), "only these are subscribed to"
+        lane = self._lanes.get(command.session_id)
+        turn = None if lane is None else lane.turn
+        return turn if turn is not None and turn.turn_id == command.turn_id else None
 
     def running_turn_of(self, session_id: SessionId) -> TurnId | None:
         lane = self._lanes.get(session_id)
@@ -54,8 +91,7 @@ class Lanes:
     @property
     def parked_count(self) -> int:
         """How many turns are at a step boundary: parked, or waiting for a person."""
-        resting = (LaneState.PARKED, LaneState.WAITING)
-        return sum(lane.state in resting and not is_cut_short(lane) for lane in self)
+        return sum(lane.turn is not None and lane.turn.is_parked for lane in self)
 
     def session_of(self, route: SessionKey) -> SessionId | None:
         """Where the route points, if that is newer here than in the store."""
@@ -108,7 +144,9 @@ class Lanes:
         """From this instant no turn of the session begins until the pause is released; messages
         wait. None: a turn runs or is about to, or another command has paused the session."""
         lane = self._lanes.get(session_id)
-        if self._closed or (lane is not None and (lane.busy or lane.pause is not None)):
+        if self._state is LanesState.CLOSED or (
+            lane is not None and (lane.busy or lane.pause is not None)
+        ):
             return None
         lane = lane or self._open_lane(session_id, fresh=False)
         lane.pause = LanePause()
@@ -137,8 +175,7 @@ class Lanes:
     def resume(self, open_turn: OpenTurn, *, left: bool = False) -> None:
         """Resume a turn that was cut. `left`: its routes point to another session by now, so the
         turn is only ended."""
-        lane = self._open_lane(open_turn.turn.session_id, fresh=False)
-        lane.resume(open_turn)
+        lane = self._open_lane(open_turn.turn.session_id, fresh=False, open_turn=open_turn)
         if left:
             lane.stop([], [])
             return
@@ -147,7 +184,6 @@ class Lanes:
 
     async def wait_until_idle(self) -> None:
         """Returns when no turn runs or is about to. A turn that waits for a person does not run."""
-        self._notify_changes()
         while self.count(LaneState.RUNNING) or self.count(LaneState.STARTING):
             self.changed.clear()
             await self.changed.wait()
@@ -155,66 +191,70 @@ class Lanes:
     def hold(self, *, allow_subagents: bool) -> None:
         """The gateway stops: from now on no turn begins, except, with `allow_subagents`, of
         subagents that a running turn waits for."""
-        self._held, self._subagents_held = True, not allow_subagents
-        self._notify_changes()
-        for lane in self:
-            hold_lane(lane, allow_subagents=allow_subagents)
+        if not allow_subagents:
+            self._hold_all()
+        elif self._state is LanesState.OPEN:
+            self._state = lanes_transition(self._state, LanesState.DRAINING)
 
-    def _notify_changes(self) -> None:
-        """Set `changed` at every state change from now on. Before a stop nothing waits for it."""
-        self._notifying = True
-        for lane in self:
-            lane.on_change = self.changed.set
+    def _hold_all(self) -> None:
+        if self._state in (LanesState.OPEN, LanesState.DRAINING):
+            self._state = lanes_transition(self._state, LanesState.HELD)
 
     def park(self) -> None:
         """Park every running turn at its next step boundary. A subagent that has not begun does
         not begin: the turn that waits for it is parked."""
         self._hold_all()
         for lane in self:
-            park_lane(lane)
-
-    def _hold_all(self) -> None:
-        self._held = self._subagents_held = True
-        for lane in self:
-            hold_lane(lane, allow_subagents=False)
+            lane.park()
 
     def leave(self, reason: TurnExitReason) -> list[asyncio.Future[None]]:
         """Mark the turns that still run. When all returned futures are done, it is durable how each
         open turn is left. No turn begins after this: it would be cut without a mark."""
         self._hold_all()
-        marks = [leave_lane(lane, reason) for lane in self]
+        marks = [lane.leave(reason) for lane in self]
         return [one for one in marks if one is not None]
 
     def cut(self, reason: str, *, detached: bool) -> int:
         """Interrupt every running turn where it is; returns how many. None begins after this."""
-        self._closed = True
-        return sum(cut_lane(lane, reason, detached=detached) for lane in self)
+        self._close()
+        return sum(lane.cut(reason, detached=detached) for lane in self)
+
+    def _close(self) -> None:
+        if self._state is not LanesState.CLOSED:
+            self._state = lanes_transition(self._state, LanesState.CLOSED)
 
     async def close(self) -> None:
         """End every lane; everything unfinished is in the store."""
-        self._closed = True
+        self._close()
         running = [lane.task for lane in self if lane.task]
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
     def _accepts(self, row: InboxRow) -> bool:
-        if self._closed or self._subagents_held:
-            return False
-        return not self._held or row.inbound.subagent is not None
+        if self._state is LanesState.DRAINING:
+            return row.inbound.subagent is not None
+        return self._state is LanesState.OPEN
 
-    def _open_lane(self, session_id: SessionId, *, fresh: bool) -> Lane:
-        lane = self._lanes[session_id] = Lane(session_id, services=self._services)
-        loop = LaneLoop(lane, services=self._services, fresh=fresh)
-        lane.on_change = self.changed.set if self._notifying else None
-        lane.task = self._tasks.create_task(self._run_lane(lane, loop), name=f"lane {session_id}")
+    def _open_lane(
+        self, session_id: SessionId, *, fresh: bool, open_turn: OpenTurn | None = None
+    ) -> Lane:
+        lane = self._lanes[session_id] = Lane(
+            session_id,
+            services=self._services,
+            fresh=fresh,
+            lanes_state=lambda: self._state,
+            on_change=self.changed.set,
+            open_turn=open_turn,
+        )
+        lane.task = self._tasks.create_task(self._run_lane(lane), name=f"lane {session_id}")
         return lane
 
-    async def _run_lane(self, lane: Lane, loop: LaneLoop) -> None:
+    async def _run_lane(self, lane: Lane) -> None:
         try:
-            await loop.run()
+            await lane.run()
         finally:
-            # No await since `run` saw an empty mailbox: no message can reach a lane that is gone.
+            # No await since `run` found nothing to do: no message can reach a lane that is gone.
             del self._lanes[lane.session_id]
             if lane.pause is not None:
                 lane.pause.release()
@@ -231,57 +271,3 @@ class Lanes:
     def _hold_route(self, route: SessionKey, lane: Lane) -> None:
         self._routes[route] = lane.session_id
         lane.routes.add(route)
-
-
-def hold_lane(lane: Lane, *, allow_subagents: bool) -> None:
-    """No turn begins here any more. With `allow_subagents`, one that a turn waits for still may."""
-    lane.held = not (allow_subagents and _is_awaited_subagent(lane))
-
-
-def park_lane(lane: Lane) -> None:
-    """Park the running turn at its next step boundary, or where it is if it is at one."""
-    if lane.running_turn is None:
-        return
-    lane.running_turn.park()
-    if lane.running_turn is None:
-        lane.set_state(LaneState.PARKED)
-
-
-def leave_lane(lane: Lane, reason: TurnExitReason) -> asyncio.Future[None] | None:
-    """Mark the running turn before the gateway cuts it; the mark is durable when the returned
-    future is done. A turn that is parked or waits is not cut; of one that has ended, only the end
-    is written. None: no turn is open."""
-    if lane.closing_write is not None:
-        return lane.closing_write.try_now()
-    if lane.running_turn is not None and lane.running_turn.exit_reason is None:
-        lane.running_turn.leave(reason)
-    if lane.dormant_turn is not None:
-        return lane.dormant_turn.leave()
-    return None if lane.current_turn is None else lane.current_turn.exit_write
-
-
-def is_cut_short(lane: Lane) -> bool:
-    """Whether this process neither ends the turn nor parks it. A marked turn is cut even if it
-    has reached a step boundary since."""
-    turn = lane.current_turn
-    return (
-        turn is not None and turn.ending is None and turn.exit_reason is not TurnExitReason.PARKED
-    )
-
-
-def cut_lane(lane: Lane, reason: str, *, detached: bool) -> bool:
-    """Interrupt the running turn, which stays open; whether there was one to cut."""
-    was_cut_short = is_cut_short(lane)
-    if lane.running_turn is not None:
-        lane.running_turn.cut(reason, detached=detached)
-    return was_cut_short
-
-
-def _is_awaited_subagent(lane: Lane) -> bool:
-    """Whether this is the lane of a subagent that a turn waits for."""
-    if lane.current_turn is not None:
-        rows: Sequence[InboxRow] = lane.current_turn.rows
-    else:
-        rows = lane.dormant_turn.rows if lane.dormant_turn else lane.mailbox
-    subagent = rows[0].inbound.subagent if rows else None
-    return subagent is not None and subagent.kind is SubagentKind.FOREGROUND

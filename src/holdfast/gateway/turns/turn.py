@@ -1,140 +1,218 @@
-"""A running turn: everything that exists only while it runs, in one object."""
+"""A turn: its state, the agent that runs it while one does, and the one place where it ends."""
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.loop import run_turn
+from holdfast.agent.turn_port import Parked, WaitingForApproval
 from holdfast.core.config.settings import Settings
-from holdfast.core.ids import SessionId, TurnId
-from holdfast.core.messages.admission import RunningTurn
-from holdfast.core.messages.events import TurnEvent
-from holdfast.core.messages.inbox import InboxRow
-from holdfast.core.messages.transcript import ToolMessage
+from holdfast.core.crash_points import CrashPoint
+from holdfast.core.errors import HoldfastError, StoreError
+from holdfast.core.ids import InboxId, SessionId, TurnId
+from holdfast.core.messages.admission import RunningTurn, admit
+from holdfast.core.messages.inbox import BusyMode, InboxEnd, InboxRow
+from holdfast.core.messages.outbox import NewDelivery
+from holdfast.core.messages.transcript import Message
+from holdfast.core.ports.command import Command
+from holdfast.core.ports.store_commands import ContinueTurn, LeaveTurn, RecordSteer, ResumeTurn
+from holdfast.core.ports.store_queries import GetTranscript
+from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.turns.model import Completed, FallbackUsed
-from holdfast.core.turns.projection import open_calls
 from holdfast.core.turns.stop import TurnExitReason
-from holdfast.core.turns.turn import BeginTurn, EndTurn, OpenTurn, TurnRow, TurnRowState, Usage
-from holdfast.gateway.approvals.pending import PendingApprovals
-from holdfast.gateway.live.live_step import LiveStep, TurnBroadcast
+from holdfast.core.turns.turn import (
+    BeginTurn,
+    EndTurn,
+    OpenTurn,
+    TurnFigures,
+    TurnRow,
+    TurnRowState,
+    Usage,
+)
+from holdfast.core.turns.turn_state import AGENT_STATES, TurnLifecycle, TurnState
+from holdfast.gateway.approvals.pending import PendingApprovals, wait_for_decision
+from holdfast.gateway.durable_writes import RetriedWrite
+from holdfast.gateway.live.counters import model_of
 from holdfast.gateway.outbound.stream_factory import with_stream_end
 from holdfast.gateway.services import Services
-from holdfast.gateway.tracing import TurnTrace
-from holdfast.gateway.turns.steering import SteerQueue
+from holdfast.gateway.turns.endings import (
+    STOPPED_BY_USER,
+    answered_ends,
+    failed_ends,
+    merged_ends,
+    superseded_ends,
+    without_ended_messages,
+)
 from holdfast.gateway.turns.transcript_notes import (
     all_calls_detachable,
     interrupted_call_results,
+    interruption_note,
     results_of_cancelled_calls,
 )
 from holdfast.gateway.turns.turn_context import TurnContext
-from holdfast.gateway.turns.turn_log import TurnLog
+
+log = logging.getLogger(__name__)
+
+
+def new_turn_record(
+    turn_id: TurnId, rows: Sequence[InboxRow], *, session_id: SessionId, at: float
+) -> OpenTurn:
+    """The record of a turn that has done nothing yet."""
+    row = TurnRow(
+        id=turn_id,
+        session_id=session_id,
+        state=TurnRowState.OPEN,
+        usage=Usage(),
+        reason="",
+        started_at=at,
+        ended_at=None,
+    )
+    return OpenTurn(
+        turn=row, rows=tuple(rows), started_calls=frozenset(), usage=Usage(), model_steps=0
+    )
 
 
 class Turn:
-    """Owns one turn from its first write to its last: the task of its agent, its log, its steers
-    and its screen.
+    """Owns one turn of a session: its state, its approvals, how it is left and how it ends, and
+    the context of its agent while one runs it.
 
-    `end` may be called by anyone at any instant: it closes the turn in one commit with
-    whatever calls are open, and from then on the agent's own writes are refused.
+    `TURN_TRANSITIONS` lists what can happen to it. A turn that waits, or that an earlier process
+    left, has no agent and needs none to be ended. The methods that are not coroutines take effect
+    at once: what they decide is decided, and on its way to the store, when they return.
     """
 
     def __init__(
         self,
-        turn_id: TurnId,
-        agent: Agent,
-        rows: Sequence[InboxRow],
+        record: OpenTurn,
         *,
         services: Services,
-        settings: Settings,
-        approvals: PendingApprovals,
-        resumed: OpenTurn | None = None,
-        fallback: FallbackUsed | None = None,
+        is_new: bool = False,
+        on_shown_change: Callable[[], None] = lambda: None,
     ) -> None:
-        self.agent = agent
-        self.rows = tuple(rows)
-        self.inbox_ids = tuple(row.id for row in rows)
-        self.resumed = resumed
-        self.interrupt_reason = ""  # why somebody else than its user stopped it
-        last = self.inbox_ids[-1]
+        self.record = record  # as of when no agent ran it
+        self.approvals = PendingApprovals(record.approvals)
+        self.ending: EndTurn | None = None  # how it was closed, durable or not
+        self.interrupt_reason = ""  # why something other than its user stopped its agent
         self._services = services
-        self._approvals = approvals
-        self._log = log = TurnLog(turn_id, agent, services=services, resumed=resumed)
-        self.steers = SteerQueue(log, agent, services=services, into=last)
-        self._stream = services.stream_factory.stream_for(
-            self.rows[-1],
-            session_id=agent.session_id,
-            turn_id=turn_id,
-            started=resumed.stream if resumed else None,
+        self._lifecycle = TurnLifecycle(
+            TurnState.WAITING if record.is_waiting else TurnState.STARTING,
+            on_shown_change=on_shown_change,
         )
-        self._broadcast = TurnBroadcast(
-            agent.session_id, last, services=services, stream=self._stream
-        )
-        self._trace = self._start_trace()
-        self.context = TurnContext(
-            agent,
-            self.rows,
-            services=services,
-            log=log,
-            steers=self.steers,
-            broadcast=self._broadcast,
-            settings=settings,
-            approvals=approvals,
-            fallback=fallback,
-            trace=self._trace,
-        )
+        self._is_new = is_new  # the store does not have it, unless its beginning is durable
+        self._context: TurnContext | None = None
+        self._fallback: FallbackUsed | None = None  # of its earlier runs
         self._task: asyncio.Task[Completed] | None = None
-
-    def _start_trace(self) -> TurnTrace | None:
-        """One for this process's part of it, behind what people took their time for."""
-        traces, resumed = self._services.tracer, self.resumed
-        if traces is None:
-            return None
-        if resumed is not None:
-            unsettled = {call.id for call in open_calls(self.agent.messages)}
-            asked = (each for each in self._approvals.all if each.call_id in unsettled)
-            answered = [each for each in asked if not each.pending]
-            traces.record_approval_waits(self.inbox_ids[-1], answered)
-        return TurnTrace(
-            traces,
-            self.rows,
-            session_id=self.session_id,
-            turn_id=self.turn_id,
-            resumed=resumed is not None and not resumed.owned_by_this_process,
-        )
+        # Of commands that stopped it while it had no agent; they commit with its end.
+        self._stop_ends: list[InboxEnd] = []
+        self._stop_deliveries: list[NewDelivery] = []
+        self._stopped_by = ""
+        self._suspends_session = False  # it is given up, and its session is suspended with its end
+        self._transcript: Sequence[Message] = ()  # as it was when it was ended without an agent
+        self._begin_write: Awaitable[None] | None = None
+        self._resume_write: asyncio.Future[None] | None = None  # undoes how it was left
+        self._exit_write: asyncio.Future[None] | None = None  # how this process leaves it
+        self._end_write: Awaitable[None] | None = None
+        self.closing_write: RetriedWrite | None = None  # of its end, until it is durable
 
     @property
-    def task(self) -> asyncio.Task[Completed] | None:
-        """What runs its agent, once it is started."""
-        return self._task
+    def state(self) -> TurnState:
+        return self._lifecycle.state
+
+    @property
+    def is_running(self) -> bool:
+        """An agent runs it, and may still write."""
+        return self.state in AGENT_STATES
+
+    @property
+    def is_open(self) -> bool:
+        """It has neither ended nor been left to the next process."""
+        return self.is_running or self.state in (TurnState.STARTING, TurnState.WAITING)
+
+    @property
+    def is_parked(self) -> bool:
+        """It is at a step boundary, and its row says so or will."""
+        parked = self.state is TurnState.PARKED and self._exit_write is not None
+        return parked or self.state is TurnState.WAITING
 
     @property
     def turn_id(self) -> TurnId:
-        return self._log.turn_id
+        return self.record.turn.id
 
     @property
     def session_id(self) -> SessionId:
-        return self.agent.session_id
-
-    @property
-    def usage(self) -> Usage:
-        return self._log.usage
-
-    @property
-    def step(self) -> int:
-        """Which model reply it is at, counted from its beginning."""
-        return self._log.replies + 1
+        return self.record.turn.session_id
 
     @property
     def started_at(self) -> float:
-        return self._log.started_at
+        return self.record.turn.started_at
 
     @property
-    def live(self) -> LiveStep:
-        return self._broadcast.live
+    def rows(self) -> Sequence[InboxRow]:
+        """The messages that it answers, the oldest first."""
+        return self.record.rows
+
+    @property
+    def answering(self) -> InboxId | None:
+        """The message whose end is the end of this turn. None: the end is decided already, or is
+        another process's."""
+        undecided = self.state is TurnState.CLOSING and self.ending is None
+        return self.rows[-1].id if self.rows and (self.is_open or undecided) else None
+
+    @property
+    def has_agent(self) -> bool:
+        """It holds an agent, until that has returned and the end of the turn is durable."""
+        return self._context is not None
+
+    @property
+    def context(self) -> TurnContext:
+        """What its agent works with; only a turn with an agent has one."""
+        assert self._context is not None, "no agent runs this turn"
+        return self._context
+
+    @property
+    def steers(self) -> Sequence[InboxRow]:
+        """The messages that were added to it and that it has not taken."""
+        return () if self._context is None else tuple(self._context.steers)
+
+    def take_steers(self) -> list[InboxRow]:
+        """Remove and return them."""
+        steers = list(self.steers)
+        if self._context is not None:
+            self._context.steers.clear()
+        return steers
+
+    @property
+    def task(self) -> asyncio.Task[Completed] | None:
+        """Runs its agent, once that is started."""
+        return self._task
+
+    @property
+    def usage(self) -> Usage:
+        return self.record.usage if self._context is None else self._context.log.usage
+
+    @property
+    def step(self) -> int:
+        """The number of the model reply that it works on, counted from its beginning."""
+        context = self._context
+        return 1 + (self.record.model_steps if context is None else context.log.replies)
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The names of the tools that run now."""
+        return () if self._context is None else self._context.live.tools
 
     @property
     def fallback(self) -> FallbackUsed | None:
-        return self.context.fallback
+        return self._fallback if self._context is None else self._context.fallback
+
+    @property
+    def answer(self) -> str | None:
+        """What it answered; None: it has not, or ended in another way."""
+        return None if self.ending is None else self.ending.answer
 
     @property
     def admission_view(self) -> RunningTurn:
@@ -144,44 +222,129 @@ class Turn:
             route=last.route,
             principal=last.principal,
             subagents=self._services.subagents.awaited_count(self.session_id),
-            compacting=self.context.compacting,
+            compacting=self._context is not None and self._context.compacting,
         )
 
-    @property
-    def closed(self) -> bool:
-        """Ended, or cut by a gateway that stops: either way nothing more is written."""
-        return self._log.closed
+    # It gets an agent.
 
-    @property
-    def ending(self) -> EndTurn | None:
-        """How it was closed, whether or not that is durable already."""
-        return self._log.ending
-
-    @property
-    def answer(self) -> str | None:
-        """What it answered; None: it has not, or ended in another way."""
-        return None if self.ending is None else self.ending.answer
-
-    def begin(self, begin: BeginTurn) -> None:
-        """Open the turn, and do not wait for that; see `has_begun`."""
-        self._log.begin(begin)
+    def begin(self, agent: Agent, begin: BeginTurn, *, settings: Settings) -> None:
+        """Begin a new turn. Its first commit is on its way when this returns; see `has_begun`."""
+        context = self._attach(agent, settings=settings, resumed=False)
+        self._begin_write = context.log.begin(begin)
         if self._services.tracer is not None:
             self._services.tracer.record_wait(self.rows, until=begin.at)
 
     async def has_begun(self) -> bool:
-        """Whether the beginning is in the log."""
-        return await self._log.has_begun()
+        """Whether the beginning is durable."""
+        if self._begin_write is None:
+            return not self._is_new
+        try:
+            await self._begin_write
+        except StoreError:
+            return False
+        return True
 
-    def start(self) -> asyncio.Task[Completed]:
-        """Run the agent; whoever calls this awaits the task to its end."""
-        running = run_turn(self.agent, self.context)
-        self._task = asyncio.create_task(running, name=f"turn {self.turn_id}")
+    async def write_resumed(self, agent: Agent) -> None:
+        """Undo how an earlier process left it. A turn that was interrupted gets a note; one that
+        was parked continues as if nothing had happened. The write is queued before this waits.
+
+        It is durable before the turn continues: if its next interruption were taken for the parking
+        before it, it would not be counted.
+        """
+        services, record, at = self._services, self.record, self._services.clock.now()
+        try:
+            if record.was_interrupted:
+                note = interruption_note(record.exit_reason or "crash")
+                self._resume_write = asyncio.ensure_future(
+                    services.store.write(
+                        ResumeTurn(
+                            turn_id=self.turn_id, session_id=self.session_id, note=note, at=at
+                        )
+                    )
+                )
+                agent.append(note)
+                await self._resume_write
+                services.crash(CrashPoint.RESUME_COMMITTED)
+            elif record.exit_reason is not None:
+                self._resume_write = asyncio.ensure_future(
+                    services.store.write(
+                        ContinueTurn(turn_id=self.turn_id, session_id=self.session_id, at=at)
+                    )
+                )
+                await self._resume_write
+        except StoreError:
+            self._resume_write = None  # its row is unchanged
+            raise
+
+    def resume(self, agent: Agent, *, settings: Settings) -> None:
+        """Continue with an agent; `write_resumed` comes before."""
+        self._attach(agent, settings=settings, resumed=True)
+        self.approvals.mark_resumed()
+
+    def _attach(self, agent: Agent, *, settings: Settings, resumed: bool) -> TurnContext:
+        self._context = TurnContext(
+            self.record,
+            agent,
+            lifecycle=self._lifecycle,
+            services=self._services,
+            settings=settings,
+            approvals=self.approvals,
+            resumed=resumed,
+            fallback=self._fallback,
+        )
+        self._lifecycle.move(TurnState.RUNNING)
+        return self._context
+
+    def detach(self) -> list[InboxRow]:
+        """Its agent has returned, and is released; the steers that it has not taken."""
+        steers = self.take_steers()
+        self._context = self._task = None
+        return steers
+
+    async def run(self) -> None:
+        """Run the agent until the turn waits for a person, is left to the next process, or is
+        closed. Raises only where the calling task is cancelled."""
+        try:
+            end = await self._run_agent()
+        except WaitingForApproval:
+            if self.is_running:
+                self._wait_for_person()
+        except Parked:
+            if self.is_running:
+                self._stop_at_boundary()
+        else:
+            # A command may have ended the turn in the instant in which the agent was done.
+            if self.is_running:
+                self.end(end)
+
+    async def _run_agent(self) -> EndTurn:
+        try:
+            return self._answered_end(await self._start_agent())
+        except asyncio.CancelledError:
+            if _is_being_cancelled() or (self.is_running and not self.interrupt_reason):
+                raise
+            why = self.interrupt_reason
+        except (WaitingForApproval, Parked):
+            raise
+        except HoldfastError as error:
+            why = str(error)
+        except Exception as error:  # the edge of a turn: its fault is its answer, not our crash
+            about = {"action": "turn_failed", "session": self.session_id, "turn": self.turn_id}
+            log.exception("A turn failed.", extra=about)
+            why = f"an internal error ({type(error).__name__}); the log has the details"
+        return self._failed_end(why, text=f"This could not be answered: {why}")
+
+    def _start_agent(self) -> asyncio.Task[Completed]:
+        context = self.context
+        agent = context.agent
+        running = run_turn(agent, context)
+        self._task = task = asyncio.create_task(running, name=f"turn {self.turn_id}")
         if indicator := self._services.stream_factory.typing_indicator_for(self.rows[-1]):
             indicator.start()
-            self._task.add_done_callback(lambda _: indicator.stop())
-        self.agent.set_interrupt(self.interrupt)
-        self._task.add_done_callback(lambda _: self.agent.set_interrupt(None))
-        return self._task
+            task.add_done_callback(lambda _: indicator.stop())
+        agent.set_interrupt(self.interrupt)
+        task.add_done_callback(lambda _: agent.set_interrupt(None))
+        return task
 
     def interrupt(self, reason: str) -> None:
         """Stop the agent: the turn ends as failed, and its user is told this reason."""
@@ -189,106 +352,364 @@ class Turn:
         self.cancel()
 
     def cancel(self) -> None:
-        """Stop the agent at its next await. Idempotent, and harmless before `start`."""
+        """Stop the agent at its next await. Idempotent, and harmless before it is started."""
         if self._task is not None:
             self._task.cancel()
 
-    def emit(self, event: TurnEvent) -> None:
-        self._broadcast.publish(event)
+    # It waits for a person.
 
-    def interrupted_call_results(self) -> tuple[ToolMessage, ...]:
-        return interrupted_call_results(self.agent.messages, self._log.started_calls)
-
-    @property
-    def exit_reason(self) -> TurnExitReason | None:
-        """How it is left to a successor; None: it is not."""
-        return self._log.exit_reason
-
-    @property
-    def exit_write(self) -> asyncio.Future[None] | None:
-        """Done when it is durable how it is left."""
-        return self._log.exit_write
-
-    def park(self) -> None:
-        """Stand at the next step boundary; one that stands at one already is left at once."""
-        self.context.parking = True
-        if all_calls_detachable(self.agent, self._log.started_calls):
-            self.leave(TurnExitReason.PARKED)
-
-    def leave(self, reason: TurnExitReason) -> None:
-        """See `TurnLog.leave`. What was said first holds: one that was marked is not parked. What
-        its chat sees of it stands still: it goes on elsewhere."""
-        if self._stream is not None:
-            self._stream.close()
-        if self.exit_reason is None:
-            self._log.leave(reason)
-        else:
-            self._log.cut()
-        if self._trace is not None and self.closed:
-            self._trace.turn_left(reason)
-
-    def end(self, end: EndTurn) -> None:
-        """Close the turn: `end` is on its way to the log, with the end of what it began to show."""
-        if self._stream is not None:
-            self._stream.close()
-            end = with_stream_end(end, self._stream.as_started, self.rows[-1])
-        self._log.end(
-            self._services.memory.with_memory_sync(self.rows, end), on_ended=self._on_ended
-        )
-        self._approvals.withdraw(at=end.at)
-        self._broadcast.clear()
-
-    def _on_ended(self, end: EndTurn) -> None:
-        """That it has ended is durable."""
-        if self._trace is not None:
-            self._trace.turn_ended(end)
-        self._services.memory.turn_ended(self.rows, end)
-        # Of one that goes on from before, the first word was said then, and nobody noted when.
-        first_at = self._broadcast.first_text_at if self.resumed is None else None
-        messages = self.agent.messages
-        self._services.counters.turn_ended(
-            end, started_at=self._log.started_at, first_text_at=first_at, messages=messages
-        )
-
-    async def wait_ended(self) -> None:
-        """Returns once what closed the turn is durable. After a failure, asking writes again."""
-        await self._log.wait_ended()
-
-    def cut(self, reason: str, *, detached: bool) -> None:
-        """The gateway interrupts it: the calls that die with it get their result, and the turn
-        stays open. `detached`: what a successor can attach to lives on."""
-        for result in results_of_cancelled_calls(
-            self.agent, self._log.started_calls, detached=detached
-        ):
-            writing = self._log.record_call_result(result)
-            writing.add_done_callback(lambda done: done.cancelled() or done.exception())
-        self._log.cut()
-        if self._trace is not None:
-            self._trace.turn_left("cut")
-        self.agent.interrupt(reason)
-
-    def to_open_turn(self) -> OpenTurn:
-        """All that is needed to go on with a turn that stands at a step boundary and waits."""
-        log, stream = self._log, self._stream
-        if stream is not None:
-            stream.close()
-        if self._trace is not None:
-            self._trace.turn_left("waiting")
-        row = TurnRow(
-            id=self.turn_id,
-            session_id=self.session_id,
-            state=TurnRowState.OPEN,
-            usage=log.usage,
-            reason="",
-            started_at=log.started_at,
-            ended_at=None,
-        )
-        return OpenTurn(
-            turn=row,
-            rows=self.rows,
-            started_calls=frozenset(log.started_calls),
-            usage=log.usage,
-            model_steps=log.replies,
-            stream=None if stream is None else stream.as_started,
+    def _wait_for_person(self) -> None:
+        """It asked, so its beginning is durable. All that it needs to continue is in its record."""
+        context = self.context
+        context.stop_showing()
+        context.trace_left("waiting")
+        self.record = OpenTurn(
+            turn=msgspec.structs.replace(self.record.turn, usage=context.log.usage),
+            rows=self.record.rows,
+            started_calls=frozenset(context.log.started_calls),
+            usage=context.log.usage,
+            model_steps=context.log.replies,
+            stream=context.started_stream,
             owned_by_this_process=True,
         )
+        self._fallback = context.fallback
+        self._resume_write = None
+        self._lifecycle.move(TurnState.WAITING)
+
+    async def wait_until_woken(self, mailbox: Collection[InboxRow]) -> None:
+        """Returns when there is an answer, a message in the mailbox interrupts it, or it does not
+        wait any more."""
+        services = self._services
+
+        def interrupted() -> bool:
+            by_message = any(self._interrupts(row) for row in mailbox)
+            if by_message:
+                self.approvals.withdraw(at=services.clock.now())
+            return by_message or self.state is not TurnState.WAITING
+
+        await wait_for_decision(
+            self.approvals, writes=services.store, clock=services.clock, interrupted=interrupted
+        )
+        for session_id in {approval.asked_in for approval in self.approvals.all}:
+            services.feeds.session_changed(session_id)  # a subagent asks in another session
+
+    def _interrupts(self, row: InboxRow) -> bool:
+        """Whether the message will end the turn once that continues."""
+        configured = self._services.busy_mode(row.inbound.source)
+        decision = admit(row, running=self.admission_view, configured=configured)
+        in_time = row.accepted_at >= self.started_at
+        return in_time and decision.mode is BusyMode.INTERRUPT
+
+    def wake(self) -> None:
+        """It waits no longer: it needs an agent."""
+        self._lifecycle.move(TurnState.STARTING)
+
+    # It is left to the next process.
+
+    def park(self) -> None:
+        """Leave it at the next step boundary, or at once where it is at one. A turn that is marked
+        stays marked."""
+        if self.state is TurnState.RUNNING:
+            self._lifecycle.move(TurnState.PARKING)
+            if all_calls_detachable(self.context.agent, self.context.log.started_calls):
+                self._stop_at_boundary()
+        elif self.state in (TurnState.STARTING, TurnState.WAITING):
+            # The row of a turn that was not resumed yet says already how it was left.
+            if self.record.is_waiting or self._resume_write is not None:
+                self._write_exit(TurnExitReason.PARKED)
+            self._lifecycle.move(TurnState.PARKED)
+
+    def leave(self, reason: TurnExitReason) -> asyncio.Future[None] | None:
+        """The gateway stops: mark a running turn, which may still end until it is cut, and park one
+        that waits. When the returned future is done, it is durable how the turn is left, or that
+        it has ended. None: there is nothing to write."""
+        if self.state in (TurnState.RUNNING, TurnState.PARKING):
+            self.context.stop_showing()
+            self._write_exit(reason)
+            self._lifecycle.move(TurnState.MARKED)
+        elif self.closing_write is not None:
+            return self.closing_write.try_now()
+        else:
+            self.park()
+        return self._exit_write
+
+    def _stop_at_boundary(self) -> None:
+        """The first exit reason holds: a marked turn was cut, and is counted so."""
+        self.context.stop_showing()
+        if self.state is TurnState.MARKED:
+            self._lifecycle.move(TurnState.CUT)
+        else:
+            self._write_exit(TurnExitReason.PARKED)
+            self._lifecycle.move(TurnState.PARKED)
+        self.context.trace_left(self.state)
+
+    def cut(self, reason: str, *, detached: bool) -> None:
+        """Interrupt the agent, if it runs. The calls that are killed get a result, and the turn
+        stays open. `detached`: calls that a successor can attach to keep running."""
+        if not self.is_running:
+            return
+        context = self.context
+        for result in results_of_cancelled_calls(
+            context.agent, context.log.started_calls, detached=detached
+        ):
+            context.log.record_call_result(result)
+        self._lifecycle.move(TurnState.CUT)
+        context.trace_left(self.state)
+        context.agent.interrupt(reason)
+
+    def _write_exit(self, reason: TurnExitReason) -> None:
+        """A failure needs no retry: the next start takes the turn for one that a crash cut."""
+        leave = LeaveTurn(
+            session_id=self.session_id,
+            turn_id=self.turn_id,
+            exit_reason=reason,
+            at=self._services.clock.now(),
+        )
+        self._exit_write = asyncio.ensure_future(self._services.store.write(leave))
+
+    # It ends.
+
+    def stop(
+        self, ends: Sequence[InboxEnd], deliveries: Sequence[NewDelivery], *, by: str = ""
+    ) -> bool:
+        """End it for good; False: it has ended already, or is left to the next process.
+
+        `ends` and `deliveries` are the command's own, and commit with those of the turn. `by`: who
+        asked for it, if no command did.
+        """
+        if self.answering is None and self.state is not TurnState.STARTING:
+            return False
+        self._stop_ends.extend(ends)
+        self._stop_deliveries.extend(deliveries)
+        self._stopped_by = self._stopped_by or by
+        if self.is_running:
+            self.end(self._stopped_end())
+            self.cancel()
+        elif self.state is not TurnState.CLOSING:
+            self._lifecycle.move(TurnState.CLOSING)  # `close` reads the transcript and ends it
+            self.approvals.withdraw(at=self._services.clock.now())
+            self.approvals.wake()
+        return True
+
+    def end_interrupted(self, by: InboxId) -> None:
+        """End it in favour of the message `by`: what it was asked stays in the transcript, and is
+        answered with that message."""
+        self.end(
+            self._end_as(
+                TurnRowState.INTERRUPTED,
+                reason="interrupted by the next message",
+                inbox_ends=merged_ends(self.rows, into=by),
+            )
+        )
+        self.cancel()
+
+    async def fail(self, why: str, *, suspend: bool = False) -> None:
+        """End it without an agent, for this reason, unless it was stopped meanwhile. `suspend`: its
+        session is suspended in the same commit. Raises `StoreError`: nothing is decided yet."""
+        if not self._is_new:
+            await self._read_transcript()
+        if self.state is not TurnState.CLOSING:
+            self._suspends_session = suspend
+            self.end(self._failed_end(why, text=why))
+
+    def end(self, end: EndTurn) -> None:
+        """Close the turn with this end. Every end of a turn passes here, whatever its reason.
+
+        The end of a turn with an agent is on its way to the store when this returns, and what the
+        agent writes after it is refused. That of a turn without one is written by `close`.
+        """
+        if self.state is not TurnState.CLOSING or self.ending is not None:
+            self._lifecycle.move(TurnState.CLOSING)
+        services, context, started = self._services, self._context, self.record.stream
+        if context is not None:
+            context.stop_showing()
+            started = context.started_stream
+        if self.rows:
+            end = with_stream_end(end, started, self.rows[-1])
+        end = msgspec.structs.replace(end, figures=self._figures(), suspend=self._suspends_session)
+        self.ending = end = services.memory.with_memory_sync(self.rows, end)
+        services.crash(CrashPoint.END_SUBMITTED)
+        if context is None:
+            # The buffer of a cached agent has no results for the calls that were cut.
+            services.cache.drop(self.session_id)
+        else:
+            for message in end.messages:
+                context.agent.append(message)
+            self._end_write = self._write_end(end)
+            context.broadcast.clear()
+        self.approvals.withdraw(at=end.at)
+
+    async def close(self) -> None:
+        """Returns once the end is durable: a store failure delays it, but does not undo it. Or
+        once the turn is discarded, because the store has refused its beginning."""
+        self.closing_write = closing = RetriedWrite(self._write_until_ended)
+        try:
+            await closing.until_durable()
+        finally:
+            self.closing_write = None
+
+    async def _write_until_ended(self) -> None:
+        """Wait for the write of the end, or write it again after a failure."""
+        if self.ending is None:
+            await self._read_transcript()
+            self.end(self._stopped_end())
+        assert self.ending is not None, "`end` sets it"
+        if await self.has_begun():
+            writing, self._end_write = self._end_write, None
+            if writing is None:
+                end = await without_ended_messages(self.ending, self._services.store)
+                writing = self._write_end(end)
+            await writing
+            self._lifecycle.move(TurnState.ENDED)
+        elif self._begin_write is None or self.ending.state is TurnRowState.SUPERSEDED:
+            await self._write_unbegun_end(self.ending)
+        else:
+            self._lifecycle.move(TurnState.DISCARDED)
+
+    def _write_end(self, end: EndTurn) -> Awaitable[None]:
+        if self._context is not None:
+            self._context.agent.active_at = self._services.clock.now()
+        return self._services.store.write(end)
+
+    async def _write_unbegun_end(self, decided: EndTurn) -> None:
+        """End the messages of a turn that the store does not have."""
+        services = self._services
+        end = await without_ended_messages(decided, services.store)
+        if end.inbox_ends:
+            await services.store.write(
+                CommandEffect(inbox_ends=end.inbox_ends, deliveries=end.deliveries, at=end.at)
+            )
+        self._lifecycle.move(TurnState.ENDED)
+
+    def _figures(self) -> TurnFigures:
+        context = self._context
+        messages = self._transcript if context is None else context.agent.messages
+        # The first text of a resumed turn came earlier, and when is not stored.
+        first = context is not None and not context.resumed
+        return TurnFigures(
+            started_at=self.started_at,
+            first_text_at=context.broadcast.first_text_at if context and first else None,
+            model=model_of(messages),
+            user_text="\n\n".join(row.inbound.text for row in self.rows),
+        )
+
+    # What was written, by the store's events.
+
+    def on_committed(self, command: Command[Any]) -> None:
+        """A command of this turn is durable."""
+        context = self._context
+        if context is None:
+            return
+        if isinstance(command, RecordSteer):
+            context.steers.on_committed(command.inbox_id)
+        elif isinstance(command, EndTurn) and context.trace is not None:
+            context.trace.turn_ended(command)
+
+    def on_write_failed(self, command: Command[Any]) -> None:
+        """Nothing of a command of this turn is stored. It is written again, or belongs to a turn
+        that could not be begun."""
+        context = self._context
+        if context is None:
+            return
+        context.log.on_write_failed(command)
+        if isinstance(command, RecordSteer):
+            context.steers.on_write_failed(command.inbox_id)
+
+    async def _read_transcript(self) -> None:
+        records = await self._services.store.read(GetTranscript(session_id=self.session_id))
+        self._transcript = [record.message for record in records]
+
+    def _answered_end(self, completed: Completed) -> EndTurn:
+        """The final reply, what is owed to the platform, and the ends of its messages."""
+        last, factory = self.rows[-1], self._services.delivery_factory
+        run = last.inbound.run
+        silent = run is not None and run.is_silent_reply(completed.message.text)
+        reply = factory.reply(
+            last, None, session_id=self.session_id, turn_id=self.turn_id, silent=silent
+        )
+        return self._end_as(
+            TurnRowState.ANSWERED,
+            reason=self._fallback_text,
+            messages=(completed.message,),
+            usage=self.usage + completed.usage,
+            deliveries=(*self._fallback_notice(), reply),
+            inbox_ends=answered_ends(self.rows),
+        )
+
+    @property
+    def _fallback_text(self) -> str:
+        """What people are told where another model than the first has answered; else nothing."""
+        used = self.fallback
+        return "" if used is None else f"{used.model} answers this one: {used.why}"
+
+    def _fallback_notice(self) -> Iterator[NewDelivery]:
+        """Once a turn, however many models failed, since a turn ends once. Where replies are
+        fetched, the reason of the turn says it."""
+        last, text, factory = self.rows[-1], self._fallback_text, self._services.delivery_factory
+        if text and last.inbound.subagent is None and not factory.is_fetched(last):
+            yield factory.notice(last, text, session_id=self.session_id, turn_id=self.turn_id)
+
+    def _failed_end(self, why: str, *, text: str) -> EndTurn:
+        """The reason goes to the user and not into the transcript: the model must not read it."""
+        known = not self._is_new or self._begin_write is not None
+        replies = tuple(
+            self._services.delivery_factory.reply(
+                row,
+                text,
+                session_id=self.session_id if known else None,
+                turn_id=self.turn_id if known else None,
+            )
+            for row in self.rows[-1:]
+        )
+        return self._end_as(
+            TurnRowState.FAILED,
+            reason=why,
+            deliveries=replies,
+            inbox_ends=failed_ends(self.rows, why),
+        )
+
+    def _stopped_end(self) -> EndTurn:
+        return self._end_as(
+            TurnRowState.SUPERSEDED,
+            reason=STOPPED_BY_USER,
+            by=self._stopped_by,
+            deliveries=self._stop_deliveries,
+            inbox_ends=(*superseded_ends(self.rows), *self._stop_ends),
+        )
+
+    def _end_as(
+        self,
+        state: TurnRowState,
+        *,
+        reason: str,
+        inbox_ends: Iterable[InboxEnd],
+        deliveries: Iterable[NewDelivery] = (),
+        messages: Sequence[Message] | None = None,
+        usage: Usage | None = None,
+        by: str = "",
+    ) -> EndTurn:
+        """Without `messages`, each call that is open gets a result that says so."""
+        if messages is None:
+            context = self._context
+            messages = (
+                interrupted_call_results(self._transcript, self.record.started_calls)
+                if context is None
+                else interrupted_call_results(context.agent.messages, context.log.started_calls)
+            )
+        return EndTurn(
+            turn_id=self.turn_id,
+            session_id=self.session_id,
+            state=state,
+            messages=tuple(messages),
+            usage=self.usage if usage is None else usage,
+            deliveries=tuple(deliveries),
+            inbox_ends=tuple(inbox_ends),
+            reason=reason,
+            by=by,
+            at=self._services.clock.now(),
+        )
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

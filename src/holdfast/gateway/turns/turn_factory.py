@@ -1,29 +1,25 @@
-"""Starts and resumes the turns of a session: leases the agent and writes the first commit."""
+"""Leases the agent of a session, and begins its turns."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from holdfast.agent.agent import Agent
-from holdfast.core.crash_points import CrashPoint
 from holdfast.core.ids import InboxId, SessionId, TurnId
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.outbox import NewDelivery
 from holdfast.core.messages.transcript import Message, NoteMessage, ToolMessage
 from holdfast.core.people.audit import requesters_of
-from holdfast.core.ports.store_commands import ContinueTurn, ResumeTurn, SavePrompt
+from holdfast.core.ports.store_commands import SavePrompt
 from holdfast.core.sessions.reset import SessionReset
 from holdfast.core.turns.turn import BeginTurn
-from holdfast.gateway.approvals.pending import PendingApprovals
 from holdfast.gateway.services import Services
-from holdfast.gateway.turns.dormant_turn import DormantTurn
 from holdfast.gateway.turns.transcript_notes import (
     UNANSWERED_RESULTS_NOTE,
-    interruption_note,
     new_session_note,
     new_session_notice,
     session_owner,
     transcript_message,
 )
-from holdfast.gateway.turns.turn import Turn
+from holdfast.gateway.turns.turn import Turn, new_turn_record
 
 RecalledNote = tuple[InboxId, NoteMessage]
 
@@ -36,12 +32,12 @@ class TurnFactory:
         self._session_id = session_id
         self._services = services
         self._fresh = fresh
-        self._settings = services.settings
+        self.settings = services.settings  # those that held when the agent was leased
 
     async def lease_agent(self, first: InboxRow) -> Agent:
         """The agent for a turn that begins with this message."""
         services = self._services
-        self._settings = services.settings
+        self.settings = services.settings
         agent = await services.cache.lease(
             self._session_id,
             signature=services.agent_factory.signature_for(first),
@@ -53,7 +49,7 @@ class TurnFactory:
     async def _build_agent(self, first: InboxRow) -> Agent:
         """Of what holds now: it may be built again, when that is another than was asked for."""
         services, subagent = self._services, first.inbound.subagent
-        self._settings = services.settings
+        self.settings = services.settings
         if subagent is None:  # its parent remembers what a subagent does
             services.memory.enable_session(self._session_id, first)
         return await services.agent_factory.build(
@@ -80,44 +76,43 @@ class TurnFactory:
         agent: Agent,
         rows: Sequence[InboxRow],
         *,
-        approvals: PendingApprovals,
+        on_shown_change: Callable[[], None],
         reset: SessionReset | None,
         recalled: RecalledNote | None,
         interruption: NoteMessage | None = None,
     ) -> Turn:
         """Begin a turn with these messages; its first commit is on its way when this returns.
-        `cut` tells of the turn before it, which was."""
-        services = self._services
-        turn = Turn(
-            TurnId(services.new_id("turn")),
-            agent,
-            rows,
-            services=services,
-            settings=self._settings,
-            approvals=approvals,
+        `interruption` tells how the turn before it was interrupted."""
+        services, at = self._services, self._services.clock.now()
+        turn = self.new_turn(rows, on_shown_change=on_shown_change, at=at)
+        begin = BeginTurn(
+            turn_id=turn.turn_id,
+            session_id=self._session_id,
+            route=rows[0].route,
+            inbox_ids=tuple(row.id for row in rows),
+            messages=_first_messages(agent, rows, reset, recalled, interruption),
+            prompt="" if agent.prompt_saved else agent.prompt,
+            prompt_fingerprint=agent.prompt_fingerprint,
+            principal=session_owner(rows[0], services.settings.sessions),
+            reset=reset,
+            has_interruption_note=interruption is not None,
+            asked_by=requesters_of(rows),
+            deliveries=self._reset_notice(reset, rows[-1], turn.turn_id),
+            at=at,
         )
-        turn.begin(
-            BeginTurn(
-                turn_id=turn.turn_id,
-                session_id=self._session_id,
-                route=rows[0].route,
-                inbox_ids=turn.inbox_ids,
-                messages=_first_messages(agent, rows, reset, recalled, interruption),
-                prompt="" if agent.prompt_saved else agent.prompt,
-                prompt_fingerprint=agent.prompt_fingerprint,
-                principal=session_owner(rows[0], services.settings.sessions),
-                reset=reset,
-                has_interruption_note=interruption is not None,
-                asked_by=requesters_of(rows),
-                deliveries=self._reset_notice(reset, rows[-1], turn.turn_id),
-                at=services.clock.now(),
-            )
-        )
+        turn.begin(agent, begin, settings=self.settings)
         agent.prompt_saved = True
-        services.reactions.turn_begun(rows)
         for row in rows[:-1]:
             services.subscriptions.merge(row.id, into=rows[-1].id)
         return turn
+
+    def new_turn(
+        self, rows: Sequence[InboxRow], *, on_shown_change: Callable[[], None], at: float
+    ) -> Turn:
+        """A turn that has not begun, and that no agent runs."""
+        turn_id = TurnId(self._services.new_id("turn"))
+        record = new_turn_record(turn_id, rows, session_id=self._session_id, at=at)
+        return Turn(record, services=self._services, is_new=True, on_shown_change=on_shown_change)
 
     def _reset_notice(
         self, reset: SessionReset | None, row: InboxRow, turn_id: TurnId
@@ -132,33 +127,9 @@ class TurnFactory:
         )
         return (notice,)
 
-    async def resume(
-        self, agent: Agent, dormant: DormantTurn, *, approvals: PendingApprovals
-    ) -> Turn:
-        """The dormant turn, with an agent again; one that was cut is told so, and one
-        that was parked goes on as if nothing had happened. Its write is queued before it waits."""
-        open_turn = dormant.open_turn
-        turn = Turn(
-            open_turn.turn.id,
-            agent,
-            open_turn.rows,
-            services=self._services,
-            settings=self._settings,
-            approvals=approvals,
-            resumed=open_turn,
-            fallback=dormant.fallback,
-        )
-        if open_turn.was_interrupted:
-            await self._write_interruption_note(
-                turn, interruption_note(open_turn.exit_reason or "crash")
-            )
-        elif open_turn.exit_reason is not None:
-            await self._write_continued(turn)
-        return turn
-
     async def save_prompt(self, agent: Agent) -> None:
-        """A4: before a turn goes on with it. No beginning of a turn freezes it then, and it is not
-        to be made a third time."""
+        """A4: before a turn is resumed with it. No beginning of a turn freezes the prompt then, and
+        it must not be built a third time."""
         if agent.prompt_saved:
             return
         await self._services.store.write(
@@ -169,27 +140,6 @@ class TurnFactory:
             )
         )
         agent.prompt_saved = True
-
-    async def _write_interruption_note(self, turn: Turn, note: NoteMessage) -> None:
-        services = self._services
-        durable = services.store.write(
-            ResumeTurn(
-                turn_id=turn.turn_id,
-                session_id=self._session_id,
-                note=note,
-                at=services.clock.now(),
-            )
-        )
-        turn.agent.append(note)
-        await durable
-        services.crash(CrashPoint.RESUME_COMMITTED)
-
-    async def _write_continued(self, turn: Turn) -> None:
-        """Awaited: were its next cut taken for the parking before it, nobody would count it."""
-        at = self._services.clock.now()
-        await self._services.store.write(
-            ContinueTurn(turn_id=turn.turn_id, session_id=self._session_id, at=at)
-        )
 
 
 def _first_messages(

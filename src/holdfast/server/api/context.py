@@ -16,7 +16,7 @@ from holdfast.core.ports.sandbox import Sandbox
 from holdfast.core.ports.store import Store, StoreReader
 from holdfast.core.ports.store_queries import GetSession
 from holdfast.core.sessions.session import ProcessRow, SessionRow
-from holdfast.core.turns.turn import LaneState
+from holdfast.core.turns.turn_state import LaneState
 from holdfast.gateway.app import Gateway
 from holdfast.gateway.live.feeds import News, Subscription
 from holdfast.gateway.redaction import Redaction

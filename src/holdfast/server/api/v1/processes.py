@@ -174,7 +174,9 @@ async def list_calls(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.R
 def _running_calls(context: ApiContext) -> Iterator[RunningCallView]:
     for lane in context.gateway.lanes:
         if (turn := lane.running_turn) is not None:
-            yield from (_call_view(lane.session_id, turn.turn_id, each) for each in turn.live.calls)
+            yield from (
+                _call_view(lane.session_id, turn.turn_id, each) for each in turn.context.live.calls
+            )
 
 
 def _call_view(session_id: SessionId, turn_id: TurnId, running: RunningCall) -> RunningCallView:

@@ -19,7 +19,7 @@ from holdfast.core.ports.store_queries import GetRouteSession, GetTurn, ListReco
 from holdfast.core.sessions.search import MAX_QUERY_LENGTH, SearchQuery
 from holdfast.core.sessions.session import SessionFilter, SessionRow
 from holdfast.core.turns.subagent import platform_from_label
-from holdfast.core.turns.turn import LaneState
+from holdfast.core.turns.turn_state import LaneState
 from holdfast.gateway.sessions import teardown
 from holdfast.platforms.web import platform as web_platform
 from holdfast.server.api.context import ApiContext

@@ -23,7 +23,7 @@ from holdfast.core.messages.transcript import TranscriptRecord
 from holdfast.core.ops.account import AccountState
 from holdfast.core.ports.store_queries import ListRecords
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
-from holdfast.core.turns.turn import LaneState
+from holdfast.core.turns.turn_state import LaneState
 from holdfast.gateway.live.feeds import GatewayChanges, News, PieceState, SessionFeed, Subscription
 from holdfast.gateway.turns.lane import Lane
 from holdfast.server.api.context import ApiContext
@@ -57,10 +57,10 @@ def live_state(context: ApiContext, session_id: SessionId) -> LiveState | None:
     turn = lane.running_turn
     if turn is None:
         return _waiting_turn(context, lane)
-    step = turn.live
+    step = turn.context.live
     return LiveState(
         turn_id=turn.turn_id,
-        resumed=turn.resumed is not None,
+        resumed=turn.context.resumed,
         text=step.text,
         reasoning=step.reasoning,
         calls=[
@@ -83,9 +83,8 @@ def _idle_with_approvals(context: ApiContext, session_id: SessionId) -> LiveStat
 
 def _waiting_turn(context: ApiContext, lane: Lane) -> LiveState:
     """A turn that waits for a person has no live step: all of it is committed."""
-    asked = lane.approvals.all
     return LiveState(
-        turn_id=asked[0].turn_id if asked else "",
+        turn_id="" if lane.turn is None else lane.turn.turn_id,
         queued=_queued_messages(lane),
         approvals=[
             approval_view(each) for each in context.gateway.approvals.pending_in(lane.session_id)

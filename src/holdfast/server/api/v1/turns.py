@@ -21,7 +21,8 @@ from holdfast.core.turns.pricing import Prices, find_price
 from holdfast.core.turns.stop import StopKind, StopRow, TurnExitReason
 from holdfast.core.turns.subagent import platform_label
 from holdfast.core.turns.timeline import StepSummary, TurnDetails, TurnInput, TurnOutline, TurnQuery
-from holdfast.core.turns.turn import NO_USAGE, LaneState, StepKind, TurnRowState, Usage
+from holdfast.core.turns.turn import NO_USAGE, StepKind, TurnRowState, Usage
+from holdfast.core.turns.turn_state import LaneState
 from holdfast.server.api.context import ApiContext
 from holdfast.server.api.endpoint import ApiCall, Endpoint
 from holdfast.server.api.errors import not_found

@@ -11,7 +11,8 @@ from holdfast.core.messages.transcript import Message, ToolMessage, TranscriptRe
 from holdfast.core.people.approval import ApprovalScope, ApprovalState
 from holdfast.core.sessions.session import SessionRow
 from holdfast.core.turns.subagent import platform_label
-from holdfast.core.turns.turn import LaneState, TurnRow, TurnRowState, Usage
+from holdfast.core.turns.turn import TurnRow, TurnRowState, Usage
+from holdfast.core.turns.turn_state import LaneState
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 

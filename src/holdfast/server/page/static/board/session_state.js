@@ -6,7 +6,6 @@ const STATES = {
   running: ["running", "busy"],
   waiting: ["waits for a person", "attention"],
   parked: ["left at a step", "busy"],
-  stopping: ["stopping", "busy"],
 };
 
 /** [label, tone]. */

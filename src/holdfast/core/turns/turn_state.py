@@ -1,0 +1,115 @@
+"""The states of a live turn, of its lane and of all lanes, with their tables of transitions."""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+
+from holdfast.core.errors import InvalidTransition
+
+
+class TurnState(StrEnum):
+    """What a turn does in this process. What is stored of it is its `TurnRowState`."""
+
+    STARTING = "starting"  # no agent runs it yet: it is new, resumed or woken
+    RUNNING = "running"  # its agent runs
+    WAITING = "waiting"  # for a person, at a step boundary and without an agent
+    PARKING = "parking"  # its agent runs, up to the next step boundary
+    MARKED = "marked"  # its agent runs, but its row says that this process interrupts it
+    PARKED = "parked"  # left at a step boundary: the next process resumes it without a note
+    CUT = "cut"  # left in the middle of a step: the next process resumes it with a note
+    CLOSING = "closing"  # its end is decided, but not durable
+    ENDED = "ended"
+    DISCARDED = "discarded"  # the store refused its beginning: its messages begin another turn
+
+
+_T = TurnState
+TURN_TRANSITIONS: Mapping[TurnState, frozenset[TurnState]] = {
+    _T.STARTING: frozenset({_T.RUNNING, _T.PARKED, _T.CLOSING}),
+    _T.RUNNING: frozenset({_T.WAITING, _T.PARKING, _T.MARKED, _T.CUT, _T.CLOSING}),
+    _T.WAITING: frozenset({_T.STARTING, _T.PARKED, _T.CLOSING}),
+    _T.PARKING: frozenset({_T.WAITING, _T.PARKED, _T.MARKED, _T.CUT, _T.CLOSING}),
+    # To waiting: it had asked before it was marked, so its row says that it is parked.
+    _T.MARKED: frozenset({_T.WAITING, _T.CUT, _T.CLOSING}),
+    _T.PARKED: frozenset(),
+    _T.CUT: frozenset(),
+    _T.CLOSING: frozenset({_T.ENDED, _T.DISCARDED}),
+    _T.ENDED: frozenset(),
+    _T.DISCARDED: frozenset(),
+}
+AGENT_STATES = frozenset({_T.RUNNING, _T.PARKING, _T.MARKED})
+"""An agent runs the turn and may write."""
+LEFT_STATES = frozenset({_T.PARKED, _T.CUT})
+"""The turn is the next process's."""
+
+
+class LaneState(StrEnum):
+    """What a lane does, as it is shown; it follows from the turn and the mailbox."""
+
+    IDLE = "idle"
+    STARTING = "starting"  # a turn is owed and has no agent yet
+    RUNNING = "running"
+    WAITING = "waiting"  # for a person: an approval or an answer
+    PARKED = "parked"  # at a step boundary, for a successor to go on from
+
+
+LANE_STATES: Mapping[TurnState, LaneState] = {
+    _T.STARTING: LaneState.STARTING,
+    _T.RUNNING: LaneState.RUNNING,
+    _T.WAITING: LaneState.WAITING,
+    _T.PARKING: LaneState.RUNNING,
+    _T.MARKED: LaneState.RUNNING,
+    _T.PARKED: LaneState.PARKED,
+    _T.CUT: LaneState.PARKED,
+    _T.CLOSING: LaneState.RUNNING,
+    _T.ENDED: LaneState.IDLE,
+    _T.DISCARDED: LaneState.IDLE,
+}
+"""How the lane of a turn is shown."""
+
+
+class LanesState(StrEnum):
+    """Which turns may begin. A stop only ever restricts it."""
+
+    OPEN = "open"  # all
+    DRAINING = "draining"  # those of subagents that a running turn waits for
+    HELD = "held"  # none
+    CLOSED = "closed"  # none, and those that ran are interrupted
+
+
+_L = LanesState
+LANES_TRANSITIONS: Mapping[LanesState, frozenset[LanesState]] = {
+    _L.OPEN: frozenset({_L.DRAINING, _L.HELD, _L.CLOSED}),
+    _L.DRAINING: frozenset({_L.HELD, _L.CLOSED}),
+    _L.HELD: frozenset({_L.CLOSED}),
+    _L.CLOSED: frozenset(),
+}
+
+
+def turn_transition(state: TurnState, to: TurnState) -> TurnState:
+    if to not in TURN_TRANSITIONS[state]:
+        raise InvalidTransition(f"a turn cannot go from {state} to {to}")
+    return to
+
+
+def lanes_transition(state: LanesState, to: LanesState) -> LanesState:
+    if to not in LANES_TRANSITIONS[state]:
+        raise InvalidTransition(f"the lanes cannot go from {state} to {to}")
+    return to
+
+
+class TurnLifecycle:
+    """Owns the state of one turn; `move` is the only way to change it."""
+
+    def __init__(self, state: TurnState, *, on_shown_change: Callable[[], None]) -> None:
+        self._state = state
+        self._on_shown_change = on_shown_change  # called when the state of its lane changes
+
+    @property
+    def state(self) -> TurnState:
+        return self._state
+
+    def move(self, to: TurnState) -> None:
+        """Raises `InvalidTransition` where `TURN_TRANSITIONS` does not have it."""
+        shown = LANE_STATES[self._state]
+        self._state = turn_transition(self._state, to)
+        if LANE_STATES[to] is not shown:
+            self._on_shown_change()
