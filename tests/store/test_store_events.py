@@ -216,7 +216,11 @@ async def test_a_subscriber_to_some_types_is_told_about_those_only(store: Store)
 async def test_a_subscriber_may_write(store: Store) -> None:
     """Its command is committed after the one that it was told about."""
     recorder = Recorder(store)
-    store.events.on_committed(lambda _: store.write(set_meta("second")), OpenSession)
+
+    def write(_: Committed) -> None:
+        store.write(set_meta("second"))
+
+    store.events.on_committed(write, OpenSession)
     await store.write(OPEN)
     await store.write(set_meta("third"))
     assert recorder.keys == ["second", "third"]

@@ -16,22 +16,27 @@ PERSONS_TABLES = {"approval_rules"}  # their session says where a rule was made,
 
 
 class TrackedWrite(NamedTuple):
-    """A write, and the (table, session) pairs of the rows that it changed."""
+    """A write. `rows`: the (table, session) pairs of the rows that it inserted, changed or deleted;
+    `moved`: those of rows that belonged to another session before it."""
 
     name: str
     command: Command[Any] | None  # None: a statement of a test
     rows: frozenset[tuple[str, str]]
+    moved: frozenset[tuple[str, str]]
 
     @property
     def sessions(self) -> set[str]:
-        return {session for _, session in self.rows}
+        return {session for _, session in self.rows | self.moved}
 
     @property
-    def names_its_session(self) -> bool:
-        """Whether the scope of the command is the session of every row that has one."""
-        sessions = {session for table, session in self.rows if table not in PERSONS_TABLES}
-        scope = None if self.command is None else self.command.scope.session_id
-        return sessions <= {scope}
+    def of_other_sessions(self) -> set[tuple[str, str]]:
+        """The pairs whose session is not the one that the command names."""
+        named = None if self.command is None else self.command.scope.session_id
+        return {
+            (table, session)
+            for table, session in self.rows | self.moved
+            if table not in PERSONS_TABLES and session != named
+        }
 
 
 class SessionTrackingStore(SqliteStore):
@@ -41,6 +46,7 @@ class SessionTrackingStore(SqliteStore):
         super().__init__(path)
         self.tracked: list[TrackedWrite] = []
         self._rows: set[tuple[str, str]] = set()
+        self._moved: set[tuple[str, str]] = set()
         self._queue = self._submit
         self._submit = self._watch
         self._watching = False
@@ -56,45 +62,47 @@ class SessionTrackingStore(SqliteStore):
     def _watch(
         self, work: Callable[[apsw.Cursor], T], command: Command[T] | None = None
     ) -> asyncio.Future[T]:
-        name = work.__name__ if command is None else type(command).__name__
+        name = "a statement" if command is None else type(command).__name__
 
         def run(cursor: apsw.Cursor) -> T:
             if not self._watching:
                 self._install(cursor.connection)
             self._rows.clear()
+            self._moved.clear()
             result = work(cursor)
-            self.tracked.append(TrackedWrite(name, command, frozenset(self._rows)))
+            rows, moved = frozenset(self._rows), frozenset(self._moved - self._rows)
+            self.tracked.append(TrackedWrite(name, command, rows, moved))
             return result
 
         return self._queue(run, command)
 
     def _install(self, db: apsw.Connection) -> None:
         self._watching = True
-        db.create_scalar_function("holdfast_watched", self._record_row, 2)
-        for table, change, row in _changes(db):
-            db.execute(
-                f"CREATE TEMP TRIGGER watched_{table}_{change}_{row.partition('.')[0]}"
-                f" AFTER {change} ON main.{table}"
-                f" BEGIN SELECT holdfast_watched('{table}', {row}); END"
-            )
+        db.create_scalar_function("holdfast_watched", self._record_row, 3)
+        for table, column in _session_columns(db):
+            for change, before, after in (
+                ("INSERT", "NULL", f"new.{column}"),
+                ("UPDATE", f"old.{column}", f"new.{column}"),
+                ("DELETE", "NULL", f"old.{column}"),
+            ):
+                db.execute(
+                    f"CREATE TEMP TRIGGER watched_{table}_{change} AFTER {change} ON main.{table}"
+                    f" BEGIN SELECT holdfast_watched('{table}', {before}, {after}); END"
+                )
 
     def _record_row(self, *found: Any) -> None:
-        table, session_id = found
-        if session_id:
-            self._rows.add((table, session_id))
+        table, before, after = found
+        if after:
+            self._rows.add((table, after))
+        if before and before != after:
+            self._moved.add((table, before))
 
 
-def _changes(db: apsw.Connection) -> Iterator[tuple[str, str, str]]:
+def _session_columns(db: apsw.Connection) -> Iterator[tuple[str, str]]:
+    """Each table whose rows have a session, and the column that names it."""
     found = db.execute(
         "SELECT t.name FROM main.sqlite_schema t, pragma_table_info(t.name) c"
         " WHERE t.type = 'table' AND c.name = 'session_id'"
-    ).fetchall()
-    for column, tables in (("session_id", [str(name) for (name,) in found]), ("id", ["sessions"])):
-        for table in tables:
-            for change, row in (
-                ("INSERT", "new"),
-                ("UPDATE", "old"),
-                ("UPDATE", "new"),
-                ("DELETE", "old"),
-            ):
-                yield table, change, f"{row}.{column}"
+    )
+    yield from [(str(table), "session_id") for (table,) in found]
+    yield "sessions", "id"

@@ -202,8 +202,10 @@ class CommandEffect(Command["CommandOutcome"], frozen=True, kw_only=True):
 
     @property
     def scope(self) -> Scope:
-        """A command that moves its chat from one session to another touches both."""
-        return GATEWAY_SCOPE if self.session_id is None else session_scope(self.session_id)
+        """The session that it acts on; in a chat without one, the one that it opens or resumes. A
+        command that moves its chat from one session to another touches both."""
+        session_id = self.session_id or self.new_session or self.resume
+        return GATEWAY_SCOPE if session_id is None else session_scope(session_id)
 
 
 class CommandOutcome(msgspec.Struct, frozen=True, kw_only=True):
