@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from holdfast.core.messages.transcript import AssistantMessage
+from holdfast.core.retry import RetryPolicy
 from holdfast.core.turns.model import (
     Completed,
     ModelEvent,
@@ -73,7 +74,7 @@ async def test_waits_double_up_to_a_ceiling() -> None:
     await run(
         [fault(ModelFault.NETWORK)] * 5,
         waiter=waiter,
-        backoff=ModelRetryPolicy(retries=5, max_delay=5),
+        backoff=ModelRetryPolicy(retries=5, backoff=RetryPolicy(first=0.5, longest=5)),
     )
     assert waiter.waited == [0.5, 1, 2, 4, 5]
 

@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from holdfast.core.errors import StoreError
+from holdfast.core.retry import RetryPolicy
 
-FIRST_WAIT, MAX_WAIT = 0.5, 30.0  # seconds before the next try after the store failed
+STORE_RETRY = RetryPolicy(first=0.5, longest=30.0)  # what a lane must write
 
 T = TypeVar("T")
 
@@ -49,11 +50,11 @@ class RetriedWrite:
         self._waiter: asyncio.Future[None] | None = None  # of the caller of `try_now`
 
     async def until_durable(self) -> None:
-        wait = FIRST_WAIT
+        failures = 0
         while not await self._try():
             self._sleeping = asyncio.get_running_loop().create_future()
-            await asyncio.wait([self._sleeping], timeout=wait)
-            wait = min(wait * 2, MAX_WAIT)
+            await asyncio.wait([self._sleeping], timeout=STORE_RETRY.wait(failures))
+            failures += 1
 
     def try_now(self) -> asyncio.Future[None]:
         """Done when the write is durable, or when the try that is under way or made now fails."""

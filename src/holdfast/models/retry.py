@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
+from holdfast.core.retry import RetryPolicy
 from holdfast.core.turns.model import RETRYABLE_FAULTS, ModelEvent, ModelFailed, Retrying
 from holdfast.models import errors
 from holdfast.models.target import ModelTarget
@@ -165,20 +166,19 @@ class ModelRetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     together."""
 
     retries: int = 4
-    first_delay: float = 0.5
-    max_delay: float = 30.0
+    backoff: RetryPolicy = RetryPolicy(first=0.5, longest=30.0)
     max_retry_after: float = 60.0  # a provider that asks for a longer wait is not retried
 
     def delay(self, failed: ModelFailed, attempt: int, *, jitter: float) -> float | None:
         """Seconds until the next attempt, after `attempt` failed ones; None: there is none."""
         if failed.fault not in RETRYABLE_FAULTS or attempt > self.retries:
             return None
-        spread: float = jitter * min(self.max_delay, self.first_delay * 2 ** (attempt - 1))
+        spread = jitter * self.backoff.wait(attempt - 1)
         if failed.retry_after is None:
             return spread
         if failed.retry_after > self.max_retry_after:
             return None
-        return failed.retry_after + jitter * self.first_delay
+        return failed.retry_after + jitter * self.backoff.first
 
 
 class RetryWaiter(Protocol):

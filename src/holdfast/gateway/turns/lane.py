@@ -26,7 +26,7 @@ from holdfast.core.turns.turn_state import (
     LaneState,
     TurnState,
 )
-from holdfast.gateway.durable_writes import FIRST_WAIT, MAX_WAIT
+from holdfast.gateway.durable_writes import STORE_RETRY
 from holdfast.gateway.services import Services
 from holdfast.gateway.turns.admission import Mailbox, admit_to_turn
 from holdfast.gateway.turns.turn import Turn
@@ -207,7 +207,7 @@ class Lane:
 
     async def run(self) -> None:
         """Answer until nothing is left to answer. A store failure delays, but loses nothing."""
-        wait = FIRST_WAIT
+        failures = 0
         while self._has_more:
             if self.pause is not None:
                 await self.pause.wait_for_release()
@@ -215,7 +215,7 @@ class Lane:
                 continue
             try:
                 await self._do_next()
-                wait = FIRST_WAIT
+                failures = 0
             except StoreError as error:
                 log.error(
                     "Session %s waits for the store: %s",
@@ -223,8 +223,8 @@ class Lane:
                     error,
                     extra={"action": "lane_waiting_for_store", "session": self.session_id},
                 )
-                await asyncio.sleep(wait)
-                wait = min(wait * 2, MAX_WAIT)
+                await asyncio.sleep(STORE_RETRY.wait(failures))
+                failures += 1
 
     @property
     def _has_more(self) -> bool:
