@@ -86,25 +86,33 @@ class SteppedWriter(WriterThread):
         self.requests: list[StoreRequest] = []
         self.open = True
         self.killed = False  # with its process: requests never end
+        self._urgent = False  # a request waits that is not deferred
         self._disk = disk
 
     def submit(
-        self, work: Callable[[apsw.Cursor], T], command: Command[T] | None = None
+        self,
+        work: Callable[[apsw.Cursor], T],
+        command: Command[T] | None = None,
+        *,
+        deferred: bool = False,
     ) -> asyncio.Future[T]:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         if self.killed:
             return future
         if not self.open:
             raise StoreError("the store is closed: nothing can be written to it now")
+        if deferred:
+            asyncio.get_running_loop().call_later(1.0, self.commit)
+        elif not self._urgent:
+            self._urgent = True
+            after(self._disk.latency, self.commit)
         self.requests.append(
             StoreRequest(future, self._with_faults(work, command), command, self.events)
         )
-        if len(self.requests) == 1:
-            after(self._disk.latency, self.commit)
         return future
 
     def commit(self) -> None:
-        requests, self.requests = self.requests, []
+        requests, self.requests, self._urgent = self.requests, [], False
         if not self.open or not requests:
             return
         if self._disk.refuses(COMMIT):

@@ -60,7 +60,11 @@ class SessionTrackingStore(SqliteStore):
         return found
 
     def _watch(
-        self, work: Callable[[apsw.Cursor], T], command: Command[T] | None = None
+        self,
+        work: Callable[[apsw.Cursor], T],
+        command: Command[T] | None = None,
+        *,
+        deferred: bool = False,
     ) -> asyncio.Future[T]:
         name = "a statement" if command is None else type(command).__name__
 
@@ -74,7 +78,7 @@ class SessionTrackingStore(SqliteStore):
             self.tracked.append(TrackedWrite(name, command, rows, moved))
             return result
 
-        return self._queue(run, command)
+        return self._queue(run, command, deferred=deferred)
 
     def _install(self, db: apsw.Connection) -> None:
         self._watching = True

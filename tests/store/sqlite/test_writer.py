@@ -5,6 +5,7 @@ import os
 import stat
 import threading
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,9 @@ from holdfast.core.ports.store_queries import (
     GetInboxRow,
     GetMeta,
 )
+from holdfast.store.sqlite import writer
 from holdfast.store.sqlite.store import SqliteStore
+from holdfast.store.sqlite.writes import gateway_state
 
 
 @pytest.fixture
@@ -61,6 +64,70 @@ async def test_concurrent_writes_share_a_commit(tmp_path: Path) -> None:
         await asyncio.gather(*(accept(store, message(n)) for n in range(500)))
     assert commits.count(CrashPoint.BEFORE_COMMIT) == commits.count(CrashPoint.AFTER_COMMIT)
     assert commits.count(CrashPoint.AFTER_COMMIT) < 100
+
+
+@pytest.fixture
+def long_deferral(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but another write, or closing, commits a deferred one."""
+    monkeypatch.setattr(writer, "_MAX_DEFERRAL", 600.0)
+
+
+def write_meta(store: SqliteStore, key: str, *, deferred: bool) -> asyncio.Future[None]:
+    write = partial(gateway_state.set_meta, key=key, value="value")
+    return store._writer.submit(write, deferred=deferred)
+
+
+@pytest.mark.usefixtures("long_deferral")
+async def test_a_deferred_write_is_committed_with_the_next_one(store: SqliteStore) -> None:
+    """K2: one transaction for both, in the order in which they were submitted."""
+    before = store.status.commits
+    deferred = [write_meta(store, key, deferred=True) for key in ("a", "b")]
+    await asyncio.sleep(0.1)  # nothing is to happen; it would within a hundredth of this
+    assert store.status.commits == before and await store.read(GetMeta(key="a")) is None
+    order: list[str] = []
+    for future in deferred:
+        future.add_done_callback(lambda _: order.append("deferred"))
+    urgent = write_meta(store, "c", deferred=False)
+    urgent.add_done_callback(lambda _: order.append("urgent"))
+    await asyncio.gather(*deferred, urgent)
+    assert store.status.commits == before + 1
+    assert order == ["deferred", "deferred", "urgent"]
+    assert [await store.read(GetMeta(key=key)) for key in "abc"] == ["value"] * 3
+
+
+async def test_a_deferred_write_is_committed_on_its_own_after_a_while(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K2: its awaiter resumes when it is durable, and that is soon; a second one beside it does
+    not delay it."""
+    monkeypatch.setattr(writer, "_MAX_DEFERRAL", 0.2)
+    before = store.status.commits
+    async with asyncio.timeout(30):
+        await write_meta(store, "a", deferred=True)
+    assert store.status.commits == before + 1
+    first = write_meta(store, "b", deferred=True)
+    async with asyncio.timeout(30):
+        while not first.done():
+            write_meta(store, "c", deferred=True)
+            await asyncio.sleep(0.01)
+    assert await store.read(GetMeta(key="b")) == "value"
+
+
+@pytest.mark.usefixtures("long_deferral")
+async def test_closing_the_store_commits_deferred_writes(tmp_path: Path) -> None:
+    """K2: also where no one awaits them."""
+    async with SqliteStore(tmp_path / "state.db") as store:
+        write = write_meta(store, "a", deferred=True)
+    assert write.done() and write.exception() is None
+    async with SqliteStore(tmp_path / "state.db") as store:
+        assert await store.read(GetMeta(key="a")) == "value"
+
+
+@pytest.mark.usefixtures("long_deferral")
+async def test_truncating_the_wal_commits_deferred_writes_first(store: SqliteStore) -> None:
+    write = write_meta(store, "a", deferred=True)
+    await store.erase_deleted()
+    assert write.done() and await store.read(GetMeta(key="a")) == "value"
 
 
 async def test_a_failed_write_does_not_undo_its_neighbour(tmp_path: Path) -> None:

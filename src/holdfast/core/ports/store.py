@@ -14,12 +14,16 @@ R = TypeVar("R")
 class StoreWriter(Protocol):
     """The writing half of the store."""
 
-    def write(self, command: Command[R], *, audit: AuditEntry | None = None) -> Awaitable[R]:
+    def write(
+        self, command: Command[R], *, audit: AuditEntry | None = None, deferred: bool = False
+    ) -> Awaitable[R]:
         """Queue the command **when this is called**, in call order. The awaitable resumes once the
         command is durable; cancelling its awaiter does not cancel the write. A command that fails
         raises `StoreError` to its own awaiter and undoes nothing of its neighbours.
 
         `audit`: if the command changes something, this audit row is part of its commit.
+        `deferred`: losing it in a crash does no harm, so it may be committed with the next command,
+        or a second later if there is none.
         """
         ...
 

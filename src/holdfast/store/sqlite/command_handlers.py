@@ -52,7 +52,9 @@ class WriteQueue(Protocol):
     @property
     def events(self) -> CommandEvents: ...
 
-    def submit(self, work: Work[R], command: Command[R] | None = None) -> Future[R]: ...
+    def submit(
+        self, work: Work[R], command: Command[R] | None = None, *, deferred: bool = False
+    ) -> Future[R]: ...
 
 
 class SqliteStoreWriter:
@@ -62,11 +64,13 @@ class SqliteStoreWriter:
         self._submit = writer.submit
         self.events = writer.events
 
-    def write(self, command: Command[R], *, audit: AuditEntry | None = None) -> Future[R]:
+    def write(
+        self, command: Command[R], *, audit: AuditEntry | None = None, deferred: bool = False
+    ) -> Future[R]:
         handler = COMMAND_HANDLERS[type(command)]
         if audit is not None:
             handler = partial(audit_log.run_audited, handler=handler, entry=audit)
-        return self._submit(lambda cursor: handler(cursor, command), command)
+        return self._submit(lambda cursor: handler(cursor, command), command, deferred=deferred)
 
 
 class _TurnCommand(Protocol):

@@ -43,6 +43,10 @@ class StoreRequest(msgspec.Struct):
             events.publish_failed(self.command, self.error)
 
 
+class DeferredRequest(StoreRequest):
+    """A write whose loss does no harm: it waits for the next transaction and joins it."""
+
+
 class NonTransactionalRequest(StoreRequest):
     """Work that cannot run inside a transaction; it runs between two of them."""
 

@@ -23,6 +23,7 @@ from holdfast.store.sqlite.checkpoint import WalCheckpointer, truncate_wal
 from holdfast.store.sqlite.connection import Redact, no_redaction, open_writer
 from holdfast.store.sqlite.file_check import has_wal
 from holdfast.store.sqlite.worker import (
+    DeferredRequest,
     NonTransactionalRequest,
     StoreRequest,
     StoreThread,
@@ -35,6 +36,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _MAX_BATCH = 512  # requests in one transaction
+_MAX_DEFERRAL = 1.0  # seconds until a deferred write is committed on its own
 
 
 class WriterStatistics:
@@ -105,6 +107,7 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
         self.audit_growth = AuditGrowthTracker()
         self.events = CommandEvents()
         self._queue: SimpleQueue[StoreRequest | None] = SimpleQueue()
+        self._deferred: list[DeferredRequest] = []  # taken from the queue; the thread's own
         self._thread = StoreThread("store-writer", self._work)
         self._loop: asyncio.AbstractEventLoop | None = None  # None: closed
         self._damage: Exception | None = None  # once found, all writes are refused
@@ -131,13 +134,23 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
         return self._statistics.status(waiting=self._queue.qsize())
 
     def submit(
-        self, work: Callable[[apsw.Cursor], T], command: Command[T] | None = None
+        self,
+        work: Callable[[apsw.Cursor], T],
+        command: Command[T] | None = None,
+        *,
+        deferred: bool = False,
     ) -> asyncio.Future[T]:
-        """`command`: what the work does, which is published once it has ended."""
+        """`command`: what the work does, which is published once it has ended.
+
+        `deferred` is for a write whose loss in a crash does no harm. It is committed together with
+        the next write that is not deferred, after a second if there is none, and when the writer is
+        closed. It still runs before every write that is submitted after it, and its future is
+        resolved when it is durable."""
         if self._loop is None or self._thread.ended:
             raise StoreError(f"{self._path} is closed: nothing can be written to it now")
         future: asyncio.Future[T] = self._loop.create_future()
-        self._queue.put(StoreRequest(future, work, command, self.events))
+        request = DeferredRequest if deferred else StoreRequest
+        self._queue.put(request(future, work, command, self.events))
         return future
 
     def refuse_writes(self, found: str) -> None:
@@ -176,8 +189,10 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
 
     def _fail_queued(self) -> None:
         """After a close the queue is empty; if the thread dies, every queued request fails."""
+        left: list[StoreRequest | None] = [*self._deferred]
         while not self._queue.empty():
-            request = self._queue.get_nowait()
+            left.append(self._queue.get_nowait())
+        for request in left:
             if request is not None:
                 request.error = StoreError(f"the thread that writes {self._path} has stopped")
                 resolve_requests(request.future.get_loop(), (request,))
@@ -198,14 +213,37 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
             db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
 
     def _next_batch(self, checkpoints: WalCheckpointer) -> list[StoreRequest | None]:
-        """All queued requests. While there are none, the WAL is checkpointed."""
+        """The deferred requests and then all queued ones, in the order of submission, as soon as
+        one of them is not deferred, or the oldest deferred one is due."""
+        due: float | None = None
+        while True:
+            batch = self._queued_requests(checkpoints, until=due)
+            if not batch or any(not isinstance(each, DeferredRequest) for each in batch):
+                deferred, self._deferred = self._deferred, []
+                return [*deferred, *batch]
+            self._deferred += [each for each in batch if isinstance(each, DeferredRequest)]
+            due = due or time.monotonic() + _MAX_DEFERRAL
+
+    def _queued_requests(
+        self, checkpoints: WalCheckpointer, *, until: float | None
+    ) -> list[StoreRequest | None]:
+        """All queued requests. While there are none, the WAL is checkpointed. Empty: there was none
+        `until` then."""
         if checkpoints.overdue:
             self._checkpoint(checkpoints)
+        batch: list[StoreRequest | None] = []
+        idle = checkpoints.idle_delay
         try:
-            batch = [self._queue.get(timeout=checkpoints.idle_delay)]
+            if idle is not None:
+                batch.append(self._queue.get(timeout=idle))
         except Empty:
             self._checkpoint(checkpoints)
-            batch = [self._queue.get()]
+        try:
+            if not batch:
+                wait = None if until is None else max(0.0, until - time.monotonic())
+                batch.append(self._queue.get(timeout=wait))
+        except Empty:
+            return []
         for _ in range(min(self._queue.qsize(), _MAX_BATCH)):
             batch.append(self._queue.get_nowait())
         return batch
