@@ -9,8 +9,11 @@ from holdfast.testing.simulated.events import Faults
 
 P = CrashPoint
 EDIT_OPTIONS = ("--edit", "--edit-interval", "0.02")
+# The turn ends before its first edit: not all of the reply is shown then.
+SLOW_EDIT_OPTIONS = ("--edit", "--edit-interval", "3")
 
-LAST_POINT = f"{P.EDIT_COMMITTED}:1"  # with the end of the turn
+LAST_EDIT = f"{P.EDIT_COMMITTED}:1"  # behind the end of the turn
+ALL_SHOWN = f"{P.END_COMMITTED}:1"  # the commit that ends the turn ends the delivery too
 
 # Several passes of a point are several steps of one streamed message.
 POINTS = (
@@ -18,7 +21,8 @@ POINTS = (
     f"{P.SENT}:1",
     f"{P.RECEIPT_COMMITTED}:1",
     f"{P.EDIT_SENT}:2",
-    LAST_POINT,
+    LAST_EDIT,
+    ALL_SHOWN,
 )
 
 
@@ -26,11 +30,11 @@ POINTS = (
 ENDLESS = {"match": "tell", "delay": 0.05, "split": 4, "text": "what is said and said again " * 99}
 
 
-def streamed_slowly(name: str, *, words: int = 1) -> str:
+def streamed_slowly(name: str, *, words: int = 1, pieces: str = "[split 4]") -> str:
     """A message whose answer is streamed in pieces of a few characters, for half a second times
-    `words`."""
+    `words`; `pieces` "": in words, within a second or two."""
     answer = f"a long answer to the question {name}, " * words
-    return f"tell {name} [delay 0.05][split 4][text {answer.rstrip(', ')}]"
+    return f"tell {name} [delay 0.05]{pieces}[text {answer.rstrip(', ')}]"
 
 
 @pytest.mark.parametrize("order", POINTS)
@@ -39,12 +43,15 @@ async def test_a_gateway_killed_while_it_streams_completes_the_reply_in_the_same
 ) -> None:
     """H3, H4, I2, I4: never two messages for one reply unless the second is marked, and the last
     words that are shown are the answer."""
-    async with new_process_harness(*EDIT_OPTIONS) as process_harness:
-        if order != LAST_POINT:
+    options = SLOW_EDIT_OPTIONS if order == LAST_EDIT else EDIT_OPTIONS
+    async with new_process_harness(*options) as process_harness:
+        ends = order in (LAST_EDIT, ALL_SHOWN)
+        if not ends:
             process_harness.model.script(ENDLESS)
         await process_harness.start(order)
+        pieces = "" if order == LAST_EDIT else "[split 4]"
         await process_harness.people.say(
-            streamed_slowly("a", words=4 if order == LAST_POINT else 1)
+            streamed_slowly("a", words=4 if ends else 1, pieces=pieces)
         )
         await process_harness.wait_for_crash()
         await process_harness.start()

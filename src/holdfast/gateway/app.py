@@ -287,10 +287,9 @@ def build_services(dependencies: GatewayDependencies, base: BaseServices) -> Ser
             base.live_settings,
             base.platforms,
             base.outbox,
-            writes=dependencies.store,
             clock=dependencies.clock,
             new_id=dependencies.new_id,
-            crash=dependencies.crash,
+            redact=base.redact,
             quiet_chats=quiet_chats,
         ),
         busy_notices=BusyNotices(

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 
 from holdfast.core.messages.inbox import Accepted, InboxEnd, InboxState
 from holdfast.core.messages.outbox import NewDelivery, ProactiveDelivery
-from holdfast.core.messages.transcript import AssistantMessage
 from holdfast.core.people.approval import ApprovalRequest
 from holdfast.core.people.pairing import PairingChange, RefusedMessage
 from holdfast.core.ports.command import Committed
@@ -65,10 +64,7 @@ def committed_deliveries(event: Committed) -> Sequence[NewDelivery]:
 
 def final_text(event: Committed) -> str:
     """The text of deliveries without one: the last reply of the turn that ended."""
-    if not isinstance(event.command, EndTurn) or not event.command.messages:
-        return ""
-    last = event.command.messages[-1]
-    return last.text if isinstance(last, AssistantMessage) else ""
+    return event.command.final_text if isinstance(event.command, EndTurn) else ""
 
 
 def ended_messages(event: Committed) -> Iterable[InboxEnd]:

@@ -4,6 +4,8 @@ import asyncio
 import itertools
 
 import msgspec
+import pytest
+from holdfast.core.ports.store_queries import CountOutbox, ListDeliveriesForMessage, ListUndelivered
 from tests.support.approvals import HeldShell, PrefixJudge
 from tests.support.deliveries import (
     restart_with_edits,
@@ -11,16 +13,26 @@ from tests.support.deliveries import (
     wait_for_streamed_message_id,
     wait_until_shown,
 )
-from tests.support.gateway_harness import Call, GatewayHarness, Until
+from tests.support.gateway_harness import Call, GatewayHarness, Until, WallClock
 
 from holdfast.core.config.settings import ChatSettings, GatewaySettings, PlatformSettings, Settings
-from holdfast.core.ids import InboxId
+from holdfast.core.errors import InvalidTransition, StoreError
+from holdfast.core.ids import DeliveryId, InboxId
 from holdfast.core.messages.inbox import BusyMode
-from holdfast.core.messages.outbox import DeliveryState, Outbound, Receipt
-from holdfast.core.ports.store_queries import CountOutbox, ListDeliveriesForMessage
+from holdfast.core.messages.outbox import (
+    Address,
+    DeliveryKind,
+    DeliveryState,
+    MessageEdit,
+    NewDelivery,
+    Outbound,
+    Receipt,
+)
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.core.turns.tool import ReplayClass
+from holdfast.gateway.outbound.reply_stream import STREAM_TRANSITIONS, ReplyStream, StreamState
+from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.scripted_model import ManualReply
 from holdfast.testing.simulated.events import Faults, VendorVerdict
 from holdfast.testing.simulated.platform import SimulatedPlatform
@@ -677,3 +689,125 @@ async def test_an_edit_without_an_answer_counts_as_possibly_made(
     second.end()
     await wait_for_deliveries(harness, DeliveryState.SENT)
     assert [sent.text for sent in harness.service.ledger().sent] == ["Yes"]
+
+
+async def test_a_reply_that_is_shown_completely_ends_with_its_turn(
+    harness: GatewayHarness, until: Until
+) -> None:
+    """I1, I4: the commit that ends the turn ends the delivery, without another edit."""
+    await restart_with_edits(harness)
+    reply = ManualReply()
+    harness.model.say(reply)
+    harness.say("tell me")
+    reply.say("Once upon a time.")
+    await wait_until_shown(harness, "Once upon a time.")
+    await wait_for_streamed_message_id(harness)
+    edits = len(harness.service.ledger().edits)
+    commits = harness.store.status.commits
+    reply.end()
+
+    async def is_answered() -> bool:
+        return (await harness.ledger()).get("answered") == 1
+
+    await until(is_answered)
+    (answer,) = await harness.store.read(ListDeliveriesForMessage(inbox_id=InboxId(1)))
+    (sent,) = harness.service.ledger().sent
+    assert (answer.state, answer.text) == (DeliveryState.SENT, "Once upon a time.")
+    assert answer.platform_message_id == sent.message_id
+    await harness.stop()
+    assert len(harness.service.ledger().edits) == edits
+    assert harness.store.status.commits - commits == 1
+    await harness.start()
+    assert await harness.store.read(ListUndelivered()) == []
+
+
+class SlowEditPlatform(SimulatedPlatform):
+    """A platform that makes an edit at once, and says so only when a test allows it."""
+
+    def __init__(self, service: ChatService) -> None:
+        super().__init__(service, account="slow")
+        self.may_answer = asyncio.Event()
+
+    async def edit(self, edit: MessageEdit) -> None:
+        await super().edit(edit)
+        await self.may_answer.wait()
+
+
+async def test_a_reply_whose_progress_is_being_shown_gets_its_last_edit(
+    harness: GatewayHarness, call: Call
+) -> None:
+    """I4: an edit under way may replace the text that was shown before, so nothing is known to be
+    shown when the turn ends."""
+    await harness.stop()
+    harness.service = ChatService(edit=True, edit_interval=0.01)
+    allowed = PlatformSettings(allow=("ann",))
+    accounts = msgspec.structs.replace(allowed, accounts={"slow": allowed})
+    harness.settings = Settings(platforms={"simulated": accounts})
+    harness.extra_platforms = [platform := SlowEditPlatform(harness.service)]
+    await harness.start()
+    held_tool, (first, second) = (
+        harness.held_tools[ReplayClass.SAFE],
+        (ManualReply(), ManualReply()),
+    )
+    held_tool.go.clear()
+    harness.model.say(first, second)
+    harness.say("tell me", account="slow")
+    first.say("Yes")
+    await wait_until_shown(harness, "Yes")
+    first.end(call(ReplayClass.SAFE))
+    await wait_until_shown(harness, "Yes\n\n▸ safe")
+    held_tool.go.set()
+    second.say("Yes")
+    second.end()
+    async with asyncio.timeout(30):
+        while (await harness.ledger()).get("answered") != 1:
+            await asyncio.sleep(0.005)
+    platform.may_answer.set()
+    await wait_until_shown(harness, "Yes")
+    await wait_for_deliveries(harness, DeliveryState.SENT)
+
+
+class UnstreamableStore(SqliteStore):
+    """A store that refuses the row of a streamed reply."""
+
+    def begin_stream(self, new: NewDelivery, *, at: float) -> asyncio.Future[None]:
+        refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        refused.set_exception(StoreError("the disk is full"))
+        return refused
+
+
+async def test_a_reply_whose_stream_cannot_be_recorded_is_sent_when_it_is_whole(
+    harness: GatewayHarness,
+) -> None:
+    """I2, I4: nothing is shown that is not recorded, and nothing is lost by it."""
+    harness.open_store = UnstreamableStore
+    await restart_with_edits(harness)
+    reply = ManualReply()
+    harness.model.say(reply)
+    harness.say("tell me")
+    reply.say("Once upon")
+    await asyncio.sleep(0.1)  # it would be shown within a tenth of this
+    assert harness.service.ledger().sent == ()
+    reply.say(" a time")
+    reply.end()
+    await wait_for_deliveries(harness, DeliveryState.SENT)
+    (sent,) = harness.service.ledger().sent
+    assert (sent.text, sent.outgoing.maybe_repeated) == ("Once upon a time", False)
+
+
+def test_a_muted_stream_is_never_opened_again() -> None:
+    """Each state but the last leads somewhere, and an illegal change raises."""
+    assert set(STREAM_TRANSITIONS) == set(StreamState)
+    assert [state for state in StreamState if not STREAM_TRANSITIONS[state]] == [StreamState.MUTED]
+    address = Address(platform="simulated", account="default", chat_id="home")
+    new = NewDelivery(id=DeliveryId("d"), address=address, kind=DeliveryKind.REPLY, text=None)
+    stream = ReplyStream(new, interval=1.0, show=lambda _: True, clock=WallClock())
+    stream.close()
+    stream.reopen(muted=False)
+    assert stream.state is StreamState.OPEN
+    stream.reopen(muted=True)
+    stream.close()
+    stream.reopen(muted=False)
+    assert stream.state is StreamState.MUTED
+    with pytest.raises(InvalidTransition):
+        stream._move_to(StreamState.OPEN)

@@ -65,6 +65,27 @@ async def test_a_delivery_without_a_receipt_at_a_crash_is_looked_up_by_the_succe
     assert len(harness.service.ledger().sent) == 1
 
 
+async def test_parts_that_arrived_since_a_backup_are_looked_up(
+    harness: GatewayHarness, until: Until
+) -> None:
+    """I2: the restored file has no attempt at them, and they are not sent again."""
+    await restart_with_chat_service(harness, lookup=True, max_length=10)
+    harness.service.set_faults(Faults(floods=1, retry_after=30.0))
+    harness.model.say("aaaaaaaaa bbbbbbbbb")
+    harness.say("hi")
+    await until(lambda: bool(harness.service.ledger().attempts))
+    await harness.stop()
+    home = harness.path.parent
+    backup = await asyncio.to_thread(make_backup, home)
+    await harness.start()
+    await wait_for_deliveries(harness, DeliveryState.SENT)
+    await harness.stop()
+    await asyncio.to_thread(restore, home, backup)
+    await harness.start()
+    await wait_for_deliveries(harness, DeliveryState.SENT)
+    assert len(harness.service.ledger().sent) == 2
+
+
 @pytest.mark.parametrize("text", ["short", "aaaaaaaaa bbbbbbbbb"])
 async def test_pending_deliveries_of_a_restored_backup_are_marked_in_every_part(
     harness: GatewayHarness, until: Until, text: str

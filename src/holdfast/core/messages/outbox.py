@@ -65,7 +65,8 @@ class OutboundFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeliveryPart(msgspec.Struct, frozen=True, kw_only=True):
-    """One message of a delivery that has several, or that is shown before it is complete."""
+    """One message of a delivery. It is stored as a row of its own where the delivery has several,
+    or is shown before it is complete; else the row of the delivery says the same."""
 
     number: int  # starts at 1
     state: DeliveryState = DeliveryState.PENDING
@@ -111,6 +112,15 @@ class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def scope(self) -> Scope:
         return delivery_scope(self.session_id, self.address)
+
+    @property
+    def shown_part(self) -> DeliveryPart | None:
+        """The only message of a stream that is complete with the end of its turn, because it shows
+        the whole text already."""
+        if self.started is None or self.state is not DeliveryState.SENT:
+            return None
+        (part,) = self.started.parts
+        return part
 
 
 class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -80,9 +80,14 @@ class RecordBusyDecision(SessionCommand[None], frozen=True, kw_only=True):
 
 
 class RecordReply(SessionCommand[None], frozen=True, kw_only=True):
+    """`started`, `allowed`: the first calls that it asks for start with it, as by
+    `RecordCallsStarted`."""
+
     turn_id: TurnId
     message: AssistantMessage
     usage: Usage
+    started: Sequence[CallId] = ()
+    allowed: Mapping[CallId, str] = {}
     at: float
 
 
@@ -300,6 +305,7 @@ class SettleDelivery(Command[None], frozen=True, kw_only=True):
     at: float
     platform_message_id: str | None = None
     error: str = ""
+    part: DeliveryPart | None = None  # its last part, which ends with it
 
 
 class RequeueDelivery(Command[DeliveryRow | None], frozen=True, kw_only=True):

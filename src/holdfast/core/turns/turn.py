@@ -96,8 +96,11 @@ class EndTurn(SessionCommand[None], frozen=True, kw_only=True):
     @property
     def answer(self) -> str | None:
         """What was answered; None: it ended in another way."""
-        if self.state is not TurnRowState.ANSWERED:
-            return None
+        return self.final_text if self.state is TurnRowState.ANSWERED else None
+
+    @property
+    def final_text(self) -> str:
+        """The text of deliveries that have none of their own."""
         last = self.messages[-1] if self.messages else None
         return last.text if isinstance(last, AssistantMessage) else ""
 

@@ -5,12 +5,12 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from holdfast.core.errors import NotConnected, SendError, SendRejected, Throttled
+from holdfast.core.errors import NotConnected, SendError, SendRejected, StoreError, Throttled
 from holdfast.core.messages.outbox import Address
 from holdfast.core.ports.capabilities import WAITING_REACTION
 from holdfast.core.ports.platform import Platform, SupportsReactions, SupportsTyping
 from holdfast.gateway.outbound.rate_limit import SendGate
-from holdfast.gateway.outbound.sender import PartSender, PlatformErrorBoundary
+from holdfast.gateway.outbound.sender import PlatformErrorBoundary, Sender
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class BestEffortOutput(Protocol):
 
     address: Address
 
-    async def show(self, part_sender: PartSender, platform: Platform, send_gate: SendGate) -> None:
+    async def show(self, sender: Sender, platform: Platform, send_gate: SendGate) -> None:
         """Show it, in one attempt. Raises no `SendError`: there would be no retry."""
         ...
 
@@ -48,7 +48,7 @@ class TypingIndicator:
             self._timer.cancel()
             self._timer = None
 
-    async def show(self, part_sender: PartSender, platform: Platform, send_gate: SendGate) -> None:
+    async def show(self, sender: Sender, platform: Platform, send_gate: SendGate) -> None:
         if self._timer is None or not isinstance(platform, SupportsTyping):
             return
         try:
@@ -57,7 +57,7 @@ class TypingIndicator:
                     await platform.show_typing(self.address)
         except (Throttled, NotConnected) as error:
             send_gate.record_blocked(error)
-        except (SendError, TimeoutError) as error:
+        except (SendError, StoreError, TimeoutError) as error:
             about = {"action": "typing_failed"}
             log.debug("Could not show the typing indicator: %s", error, extra=about)
 
@@ -114,7 +114,7 @@ class Reaction:
         except (NotConnected, SendRejected) as error:
             self._is_set = before and isinstance(error, NotConnected)
             self._report(error)
-        except (SendError, TimeoutError) as error:
+        except (SendError, StoreError, TimeoutError) as error:
             self._report(error, _REACTION_COOL_DOWN)
 
     def _report(self, error: Exception, cool_down: float = 0.0) -> None:

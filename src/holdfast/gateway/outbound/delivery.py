@@ -45,7 +45,6 @@ class QueuedDelivery(msgspec.Struct, frozen=True, kw_only=True):
     resent: bool = False  # it was already sent again once, marked
     session_id: SessionId | None = None
     inbox_id: InboxId | None = None  # the message that it answers
-    failures: int = 0  # times in a row that its platform was unreachable
 
     @property
     def scope(self) -> Scope:

@@ -5,15 +5,11 @@ that a slow chat delays no other. Reactions are sent while nothing is pending fo
 """
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 
-import msgspec
-
 from holdfast.core.crash_points import CrashHook
-from holdfast.core.errors import NotConnected, OutcomeUnknown, SendRejected, StoreError, Throttled
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import (
     Address,
@@ -22,7 +18,6 @@ from holdfast.core.messages.outbox import (
     DeliveryState,
     DeliveryStatus,
     NewDelivery,
-    StartedDelivery,
 )
 from holdfast.core.ports.command import Committed
 from holdfast.core.ports.platform import Platform
@@ -40,17 +35,9 @@ from holdfast.gateway.outbound.delivery import (
 from holdfast.gateway.outbound.files import OutgoingFiles
 from holdfast.gateway.outbound.rate_limit import AccountConnectivity, RateGate, SendGate
 from holdfast.gateway.outbound.reply_stream import ReplyStream
-from holdfast.gateway.outbound.retry import RESEND, STORE_RETRY_WAIT, UNREACHABLE
-from holdfast.gateway.outbound.sender import (
-    DeliverySender,
-    MultipartSender,
-    PartSender,
-    recovered_part,
-)
+from holdfast.gateway.outbound.sender import Sender
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.tracing import MessageTracer
-
-log = logging.getLogger(__name__)
 
 ChatKey = tuple[str, str, str]  # platform, account, chat
 
@@ -148,7 +135,7 @@ class OutboxWorker:
         self._platforms = platforms
         self._clock = clock
         self._receipts = delivery_waiters or DeliveryWaiters()
-        self._sender = DeliverySender(
+        self._sender = Sender(
             platforms,
             writes=writes,
             clock=clock,
@@ -159,10 +146,6 @@ class OutboxWorker:
             on_failed=on_failed,
             tracer=tracer,
         )
-        self._part_sender = PartSender(
-            platforms, writes=writes, clock=clock, crash=crash, redact=redact
-        )
-        self._multipart_sender = MultipartSender(self._part_sender, redact=redact)
         self._streams: dict[DeliveryId, ReplyStream] = {}  # shown, and not yet pending
         self._queues = ChatQueues()
         self._connectivity = AccountConnectivity(platforms, clock=clock)
@@ -190,6 +173,8 @@ class OutboxWorker:
         for new in deliveries:
             if new.started is not None and new.state is not DeliveryState.PENDING:
                 self._streams.pop(new.id, None)
+                if new.shown_part is not None:
+                    self._sender.ended_with_turn(queued_delivery(new, final=final))
             if new.state is DeliveryState.PENDING:
                 self._enqueue(queued_delivery(new, final=final))
 
@@ -252,6 +237,7 @@ class OutboxWorker:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._sender.close()
         self._queues.clear()
 
     def stream(self, delivery_id: DeliveryId) -> ReplyStream | None:
@@ -264,8 +250,6 @@ class OutboxWorker:
         chat = self._queues.find(output.address)
         if (chat is not None and chat.deliveries) or not self.allows_best_effort(output.address):
             return False
-        if isinstance(output, ReplyStream):
-            self._streams[output.id] = output
         self._enqueue(output)
         return True
 
@@ -307,21 +291,10 @@ class OutboxWorker:
 
     async def _drain(self, key: ChatKey, chat: ChatQueue) -> None:
         while chat.deliveries or chat.reactions:
-            try:
-                if not chat.deliveries:
-                    await self._send_reaction(chat)
-                    continue
-                await self._send_first(chat)
-            except StoreError as error:
-                # What cannot be recorded would be sent again after a restart.
-                log.error(
-                    "Could not record a delivery attempt: %s; retrying in %s s",
-                    error,
-                    STORE_RETRY_WAIT,
-                    extra={"action": "outbox_waiting_for_store"},
-                )
-                await asyncio.sleep(STORE_RETRY_WAIT)
+            if not chat.deliveries:
+                await self._send_reaction(chat)
                 continue
+            await self._send_first(chat)
             done = chat.deliveries.popleft()
             if self._tracer is not None and isinstance(done, QueuedDelivery):
                 self._tracer.delivery_done(done.id)
@@ -329,70 +302,18 @@ class OutboxWorker:
         del self._queues[key]  # no await since the queue was seen empty: nothing was added
 
     async def _send_first(self, chat: ChatQueue) -> None:
-        """Bring the first delivery to its end: sent, failed, or unknown for good. What is known of
-        it stays in the queue, so that a store failure between two attempts does not lose the fact
-        that it may have arrived."""
-        delivery, gate = chat.deliveries[0], chat.gate
-        if not isinstance(delivery, QueuedDelivery):
-            await self._send_best_effort(delivery, gate)
+        """Bring the first delivery to its end, or show the first best-effort output."""
+        first, gate = chat.deliveries[0], chat.gate
+        if not isinstance(first, QueuedDelivery):
+            await self._send_best_effort(first, gate)
             return
-        if delivery.stale:  # known without its platform, which may never be connected again
-            why = "expired with the process that owed it"
-            await self._sender.settle(delivery, DeliveryState.FAILED, error=why)
-            return
-        connected = self._connectivity.connected_event(delivery.address)
-        await connected.wait()  # the capabilities of an account are known once it is connected
-        if self._has_parts(delivery):
-            await self._send_parts(delivery, gate)
-            return
-        if delivery.started is not None:  # nothing of it was shown: it is sent like any other
-            self._streams.pop(delivery.id, None)
-        account_gate = self._connectivity.rate_gate(delivery.address)
-        while True:
-            await gate.wait()
-            await account_gate.wait()
-            await connected.wait()
-            following = await self._attempt(delivery, gate)
-            if following is None:
-                return
-            delivery = chat.deliveries[0] = following
-
-    def _has_parts(self, delivery: QueuedDelivery) -> bool:
-        """Whether some of it is shown already, or it is too long for one message."""
-        platform = self._platforms.find(delivery.address)
-        if delivery.file is not None:
-            return False
-        if platform is None or (
-            delivery.started is None and platform.capabilities.max_length is None
-        ):
-            return False
-        if self._sender.end_without_sending(delivery, platform):
-            return False
-        if (started := self._started_stream(delivery)) is not None and started.parts:
-            return True
-        limited = platform.capabilities.max_length is not None
-        return limited and not self._multipart_sender.is_one_message(delivery, platform)
-
-    def _started_stream(self, delivery: QueuedDelivery) -> StartedDelivery | None:
-        """The stream as it is now: something may have been shown since its turn ended."""
-        stream = self._streams.get(delivery.id)
-        return delivery.started if stream is None else stream.as_started
-
-    async def _send_parts(self, delivery: QueuedDelivery, gate: RateGate) -> None:
-        platform = self._platforms.find(delivery.address)
-        assert platform is not None, "a delivery without a platform has no parts"
-        started = self._started_stream(delivery) or StartedDelivery(id=delivery.id)
-        if (stream := self._streams.get(delivery.id)) is not None:
+        stream = self._streams.get(first.id)
+        if stream is not None:
             gate.hold(stream.edit_cooldown)
-        end = await self._multipart_sender.send_parts(
-            delivery,
-            platform,
-            parts=[recovered_part(part) for part in started.parts],
-            shown_text=started.shown_text,
-            send_gate=self._send_gate(delivery, gate),
-        )
-        await self._sender.settle(delivery, end.state, message_id=end.message_id, error=end.error)
-        self._streams.pop(delivery.id, None)
+        # What is shown may have changed since the turn ended.
+        started = first.started if stream is None else stream.as_started
+        await self._sender.deliver(first, self._send_gate(first, gate), started=started)
+        self._streams.pop(first.id, None)
 
     def _send_gate(
         self, output: QueuedDelivery | BestEffortOutput | Reaction, gate: RateGate
@@ -416,45 +337,17 @@ class OutboxWorker:
         if (platform := self._platforms.find(reaction.address)) is not None:
             await reaction.apply(platform, send_gate)
 
+    async def _show(
+        self, output: BestEffortOutput, platform: Platform, send_gate: SendGate
+    ) -> None:
+        if isinstance(output, ReplyStream):
+            self._streams[output.id] = output
+        await output.show(self._sender, platform, send_gate)
+        if isinstance(output, ReplyStream) and not output.started:
+            self._streams.pop(output.id, None)
+
     async def _send_best_effort(self, output: BestEffortOutput, gate: RateGate) -> None:
         platform = self._platforms.find(output.address)
         if platform is not None:
-            await output.show(self._part_sender, platform, self._send_gate(output, gate))
+            await self._show(output, platform, self._send_gate(output, gate))
         await gate.wait()  # a rate limit that this has caused holds for the next as well
-
-    async def _attempt(self, delivery: QueuedDelivery, gate: RateGate) -> QueuedDelivery | None:
-        """One attempt; returns the delivery as it is now if another attempt is needed."""
-        platform = self._platforms.find(delivery.address)
-        if end := self._sender.end_without_sending(delivery, platform):
-            await self._sender.settle(delivery, end[0], error=end[1])
-            return None
-        assert platform is not None, "a delivery without a platform has ended"
-        try:
-            await self._sender.attempt(delivery, platform)
-        except Throttled as error:
-            limited = (
-                self._connectivity.rate_gate(delivery.address) if error.whole_account else gate
-            )
-            limited.hold(error.retry_after)
-            await self._sender.settle(delivery, DeliveryState.PENDING, error=str(error))
-            return delivery
-        except NotConnected as error:
-            self._connectivity.mark_unreachable(delivery.address)
-            # A disconnected account is waited for; only for one that looks connected we back off.
-            if self._connectivity.connected_event(delivery.address).is_set():
-                gate.hold(UNREACHABLE.wait(delivery.failures))
-            await self._sender.settle(delivery, DeliveryState.PENDING, error=str(error))
-            return msgspec.structs.replace(delivery, failures=delivery.failures + 1)
-        except SendRejected as error:
-            about = {"action": "delivery_failed", "session": delivery.session_id}
-            log.warning("The platform refused a delivery: %s", error, extra=about)
-            await self._sender.settle(delivery, DeliveryState.FAILED, error=str(error))
-        except OutcomeUnknown as error:
-            await self._sender.settle(delivery, DeliveryState.UNKNOWN, error=str(error))
-            if delivery.outcome_unknown:  # only the first resend is made at once
-                gate.hold(RESEND.wait(delivery.failures))
-            failures = delivery.failures + 1
-            return msgspec.structs.replace(
-                delivery, outcome_unknown=True, resent=delivery.outcome_unknown, failures=failures
-            )
-        return None

@@ -56,6 +56,9 @@ class SendGate:
         self._on_unreachable = on_unreachable
         self._failures = 0
 
+    async def wait_until_connected(self) -> None:
+        await self._connected.wait()
+
     async def wait(self) -> None:
         await self._chat.wait()
         await self._account.wait()

@@ -2,10 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from enum import StrEnum
 
-from holdfast.core.crash_points import CrashHook, CrashPoint
-from holdfast.core.errors import NotConnected, SendError, SendRejected, Throttled
+from holdfast.core.errors import (
+    InvalidTransition,
+    NotConnected,
+    SendError,
+    SendRejected,
+    StoreError,
+    Throttled,
+)
 from holdfast.core.ids import CallId
 from holdfast.core.messages.events import (
     StepEnded,
@@ -19,12 +26,10 @@ from holdfast.core.messages.outbox import DeliveryPart, NewDelivery, StartedDeli
 from holdfast.core.messages.transcript import summarise_arguments
 from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.runtime import Clock
-from holdfast.core.ports.store import StoreWriter
-from holdfast.core.ports.store_commands import BeginStream
 from holdfast.gateway.outbound.rate_limit import SendGate
 from holdfast.gateway.outbound.sender import (
     OutgoingPart,
-    PartSender,
+    Sender,
     editor_of,
     part_after_error,
     recovered_part,
@@ -134,6 +139,23 @@ class StreamText:
         return "" if self._tool_progress is None else self._tool_progress.lines
 
 
+class StreamState(StrEnum):
+    """What a reply stream does with a new text; `STREAM_TRANSITIONS` has the legal changes."""
+
+    OPEN = "open"  # shows it when its timer fires
+    FULL = "full"  # its first message holds no more of this step
+    CLOSED = "closed"  # its turn has ended, waits for a person, or continues in another process
+    MUTED = "muted"  # shows nothing more: the delivery does, when the text is complete
+
+
+STREAM_TRANSITIONS: Mapping[StreamState, frozenset[StreamState]] = {
+    StreamState.OPEN: frozenset({StreamState.FULL, StreamState.CLOSED, StreamState.MUTED}),
+    StreamState.FULL: frozenset({StreamState.OPEN, StreamState.CLOSED, StreamState.MUTED}),
+    StreamState.CLOSED: frozenset({StreamState.OPEN, StreamState.MUTED}),
+    StreamState.MUTED: frozenset(),
+}
+
+
 class ReplyStream:
     """Owns when the reply is shown next and what is known of the message that shows it: text, and
     running tools, which are never part of the final reply.
@@ -149,46 +171,42 @@ class ReplyStream:
         *,
         interval: float,
         show: Callable[["ReplyStream"], bool],
-        writes: StoreWriter,
         clock: Clock,
-        crash: CrashHook,
         tool_progress: ToolProgress | None = None,
         started: StartedDelivery | None = None,
     ) -> None:
         self.id = new.id
         self.address = new.address
-        self.part = (
-            recovered_part(started.parts[0])
-            if started and started.parts
-            else DeliveryPart(number=1)
-        )
+        self.state = StreamState.OPEN
+        # What is known of its message; None: nothing was sent, and the delivery has no row.
+        self.part: DeliveryPart | None = None
+        if started is not None:
+            parts = started.parts or (DeliveryPart(number=1),)
+            self.part = recovered_part(parts[0])
+        # "" also while the platform is called: what the chat shows then is not known.
         self.shown_text = started.shown_text if started else ""
-        self.muted = False  # nothing more is shown before the end
-        self.started = started is not None  # its row is there, or on its way
         self._new = new
         self._interval = interval
         self._show = show
-        self._writes = writes
         self._clock = clock
-        self._crash = crash
         self._shown_reply_text = started.reply_text if started else ""
         self._text = StreamText(tool_progress=tool_progress, previous=self._shown_reply_text)
         self._timer: asyncio.TimerHandle | None = None
         self._next_at = 0.0
-        self._row_written = self.started  # and nothing is shown before that
-        self._attempted = started is not None and bool(started.parts)
-        self._timer_for_tools = False  # the timer is set for tools alone
-        self._full = False  # its first message holds no more of this step
-        self._closed = False
+
+    @property
+    def started(self) -> bool:
+        """Whether its row exists, or is being written."""
+        return self.part is not None
 
     @property
     def as_started(self) -> StartedDelivery | None:
         """What another process needs to continue it; None: nothing was started."""
-        if not self.started:
+        if self.part is None:
             return None
         return StartedDelivery(
             id=self.id,
-            parts=(self.part,) if self._attempted else (),
+            parts=(self.part,),
             shown_text=self.shown_text,
             reply_text=self._shown_reply_text,
         )
@@ -202,129 +220,126 @@ class ReplyStream:
         """An event of the turn, already redacted."""
         if self._text.update(event):
             self._schedule()
-        elif isinstance(event, StepEnded | StreamVoided):
-            self._full = False
-
-    def _schedule(self) -> None:
-        """There is something to show; text waits less long than tools."""
-        if self._timer is not None and self._timer_for_tools and self._text.has_text:
-            self._timer.cancel()
-            self._timer = None
-        if self._timer is None and self._is_growing:
-            self._set_timer()
-
-    @property
-    def _is_growing(self) -> bool:
-        return not (self._full or self.muted or self._closed)
+        elif isinstance(event, StepEnded | StreamVoided) and self.state is StreamState.FULL:
+            self._move_to(StreamState.OPEN)
 
     def reopen(self, *, muted: bool) -> None:
-        """A turn begins, or is resumed."""
-        self._closed = False
-        self.muted = self.muted or muted
+        """A turn begins, or is resumed. One that was muted stays so."""
         self._text.reset()
-        self._full = False
+        if muted:
+            self._mute()
+        elif self.state in (StreamState.CLOSED, StreamState.FULL):
+            self._move_to(StreamState.OPEN)
 
     def close(self) -> None:
         """The turn has ended, or continues in another process: show nothing more."""
-        self._closed = True
+        if self.state in (StreamState.OPEN, StreamState.FULL):
+            self._move_to(StreamState.CLOSED)
+
+    def _mute(self) -> None:
+        if self.state is not StreamState.MUTED:
+            self._move_to(StreamState.MUTED)
+
+    def _move_to(self, state: StreamState) -> None:
+        if state not in STREAM_TRANSITIONS[self.state]:
+            raise InvalidTransition(f"a reply stream cannot go from {self.state} to {state}")
+        self.state = state
+        if state is not StreamState.OPEN:
+            self._cancel_timer()
+
+    def _schedule(self) -> None:
+        """Something new is to be shown. One timer at a time, and when it fires, the newest text is
+        shown; it is replaced only by one that fires sooner, since text waits less long than
+        tools."""
+        if self.state is not StreamState.OPEN:
+            return
+        wait = self.edit_cooldown
+        if not self.started:
+            has_text = self._text.has_text
+            wait = min(self._interval, _FIRST_SHOWN_AFTER) if has_text else _TOOLS_SHOWN_AFTER
+        loop = asyncio.get_running_loop()
+        if self._timer is None or loop.time() + wait < self._timer.when():
+            self._cancel_timer()
+            self._timer = loop.call_later(wait, self._on_timer)
+
+    def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _set_timer(self) -> None:
-        """One timer at a time: when it fires, the newest text is shown."""
-        self._timer_for_tools = not (self.started or self._text.has_text)
-        first = (
-            _TOOLS_SHOWN_AFTER if self._timer_for_tools else min(self._interval, _FIRST_SHOWN_AFTER)
-        )
-        until = self.edit_cooldown if self.started else first
-        self._timer = asyncio.get_running_loop().call_later(until, self._on_timer)
-
     def _on_timer(self) -> None:
         self._timer = None
-        if not self._is_growing or not self._unshown_text():
+        if not self._has_unshown_text:
             return
-        if self.edit_cooldown:  # something was shown since it was set
-            self._set_timer()
-        elif not self.started:
-            self._write_row()
-        elif self._row_written and not self._show(self):  # deliveries go first
+        if self.started and self.edit_cooldown:  # something was shown since it was set
+            self._schedule()
+        elif not self._show(self):  # deliveries go first
             self._next_at = self._clock.monotonic() + self._interval
-            self._set_timer()
+            self._schedule()
 
-    def _unshown_text(self) -> str:
-        """What would be shown, if that is not what is shown already."""
-        text = self._text.text
-        return text if text != self.shown_text else ""
+    @property
+    def _has_unshown_text(self) -> bool:
+        return self._text.text not in ("", self.shown_text)
 
-    def _write_row(self) -> None:
-        """The row, before the first piece. Queued now, so that the end of the turn finds it."""
-        self.started = True
-        writing = self._writes.write(BeginStream(new=self._new, at=self._clock.now()))
-        asyncio.ensure_future(writing).add_done_callback(self._on_row_written)
-
-    def _on_row_written(self, done: asyncio.Future[None]) -> None:
-        if done.cancelled():
-            return
-        if error := done.exception():
-            self.muted = True
-            about = {"action": "reply_stream_failed", "session": self._new.session_id}
-            log.warning("Could not start streaming a reply: %s", error, extra=about)
-            return
-        self._row_written = True
-        self._crash(CrashPoint.STREAM_ROW_COMMITTED)
-        if self._timer is None:
-            self._on_timer()
-
-    async def show(self, part_sender: PartSender, platform: Platform, send_gate: SendGate) -> None:
+    async def show(self, sender: Sender, platform: Platform, send_gate: SendGate) -> None:
         """Show the newest text, in one attempt. Whatever fails, the final delivery corrects it."""
         first, reply_text, more = self._text.first_message(platform)
-        if (
-            not first
-            or first == self.shown_text
-            or not self._is_growing
-            or not self._may_send(platform)
-        ):
+        if first in ("", self.shown_text) or not self._may_show(platform):
             return
+        new_row = None if self.started else self._new
+        part = self.part = self.part or DeliveryPart(number=1)
         outgoing = OutgoingPart(
             delivery_id=self.id,
             scope=self._new.scope,
             address=self.address,
             text=first,
-            final=False,
+            new_row=new_row,
         )
-        sending = self.part.platform_message_id is None
-        self._attempted = True
         # A turn that ends during this call counts the text as shown: people may read it already.
-        before, self._shown_reply_text = self._shown_reply_text, reply_text
+        before = self.shown_text, self._shown_reply_text
+        self.shown_text, self._shown_reply_text = "", reply_text
         try:
-            self.part = await part_sender.send_or_edit(outgoing, self.part, platform)
-            self.shown_text = "" if sending and self.part.outcome_unknown else first
-            self._shown_reply_text = reply_text if self.shown_text else ""
-            self._full = more
+            self.part = await sender.attempt(outgoing, part, platform)
+            if part.platform_message_id is None and part.outcome_unknown:
+                self._shown_reply_text = ""  # an earlier attempt that arrived may show older text
+            else:
+                self.shown_text = first
+            if more and self.state is StreamState.OPEN:
+                self._move_to(StreamState.FULL)
         except SendError as error:
-            self._shown_reply_text = before
-            self._on_send_error(error, sending=sending, send_gate=send_gate)
+            self.shown_text, self._shown_reply_text = before
+            self._on_send_error(error, part, send_gate)
+        except StoreError as error:
+            self.shown_text, self._shown_reply_text = before
+            self.part = None if new_row is not None else part  # as the store has it
+            self._mute()
+            about = {"action": "reply_stream_failed", "session": self._new.session_id}
+            log.warning("Could not record a streamed reply: %s", error, extra=about)
         self._next_at = self._clock.monotonic() + self._interval
-        if self._timer is None and self._is_growing and self._unshown_text():
-            self._set_timer()
+        if self._has_unshown_text:
+            self._schedule()
 
-    def _on_send_error(self, error: SendError, *, sending: bool, send_gate: SendGate) -> None:
+    def _on_send_error(self, error: SendError, part: DeliveryPart, send_gate: SendGate) -> None:
+        sending = part.platform_message_id is None
         if sending:
-            self.part = part_after_error(self.part, error, final=False)
+            self.part = part_after_error(part, error, final=False)
         if isinstance(error, Throttled | NotConnected):
             send_gate.record_blocked(error)
             return
-        self.muted = sending or isinstance(error, SendRejected)
+        if sending or isinstance(error, SendRejected):
+            self._mute()
         if not isinstance(error, SendRejected):
             # Unknown what is shown: the last edit is made in any case.
             self.shown_text = self._shown_reply_text = ""
 
-    def _may_send(self, platform: Platform) -> bool:
+    def _may_show(self, platform: Platform) -> bool:
         """A message that may have arrived is sent again only at the end, complete; unless the
         platform accepts it once, and then returns its id."""
-        self.muted = self.muted or editor_of(platform) is None
-        unknown = self.part.outcome_unknown and self.part.platform_message_id is None
-        if unknown and not platform.capabilities.can_resolve_unknown:
-            self.muted = True
-        return not self.muted
+        if self.state is not StreamState.OPEN:
+            return False
+        part, can_resolve = self.part, platform.capabilities.can_resolve_unknown
+        unknown = part is not None and part.outcome_unknown and part.platform_message_id is None
+        if editor_of(platform) is None or (unknown and not can_resolve):
+            self._mute()
+            return False
+        return True

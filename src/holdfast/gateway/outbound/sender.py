@@ -1,13 +1,16 @@
-"""Sends one delivery: as one message, as several parts, or by editing a message already shown.
+"""Sends deliveries: commit the attempt, call the platform, commit the receipt, try again.
 
-Every attempt is committed before it is made, and its outcome before anything else is tried, so
-that after a crash the store shows which sends may have arrived. A send without a receipt is
+Every delivery is one or more parts, each of them one message. A part is sent once, and edited
+after that; a reply that is streamed is a delivery whose first part was sent before its text was
+complete. Every send is committed before it is made, and its outcome before anything else is tried,
+so that after a crash the store shows which sends may have arrived. A send without a receipt is
 looked up where the platform allows it, and else sent again once, marked as a possible duplicate.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self
 
@@ -22,16 +25,19 @@ from holdfast.core.errors import (
     StoreError,
     Throttled,
 )
-from holdfast.core.ids import DeliveryId, SessionId
+from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import (
     Address,
     Button,
     DeliveryPart,
     DeliveryState,
     MessageEdit,
+    NewDelivery,
     Outbound,
     OutboundFile,
+    PendingFile,
     Receipt,
+    StartedDelivery,
     part_delivery_id,
 )
 from holdfast.core.ports.command import Scope
@@ -43,7 +49,13 @@ from holdfast.core.ports.platform import (
 )
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import StoreWriter
-from holdfast.core.ports.store_commands import BeginAttempt, BeginPart, SettleDelivery, SettlePart
+from holdfast.core.ports.store_commands import (
+    BeginAttempt,
+    BeginPart,
+    BeginStream,
+    SettleDelivery,
+    SettlePart,
+)
 from holdfast.core.text.splitting import split_message
 from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.outbound.delivery import DeliveryWaiters, QueuedDelivery
@@ -53,7 +65,8 @@ from holdfast.gateway.outbound.retry import (
     MAX_REFUSED_EDITS,
     MAX_UNANSWERED_EDITS,
     RESEND,
-    STORE_RETRY_WAIT,
+    STORE_RETRY,
+    edit_retry,
 )
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.tracing import MessageTracer
@@ -87,30 +100,57 @@ class PlatformErrorBoundary:
         raise OutcomeUnknown(f"platform {name} failed: {error!r}") from error
 
 
-async def look_up_receipt(
-    delivery_id: DeliveryId, address: Address, platform: Platform
-) -> Receipt | None:
-    """The receipt of a send that returned none; None: it did not arrive, or this platform cannot
-    be asked. Sends nothing. Raises `SendError`."""
-    if platform.capabilities.lookup and isinstance(platform, SupportsLookup):
-        with PlatformErrorBoundary(platform):
-            return await platform.find_delivery(delivery_id, address)
-    return None
+class DeliveryOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How a delivery ended as a whole."""
+
+    state: DeliveryState
+    message_id: str | None = None  # of its first part
+    error: str = ""
 
 
-def split_for_platform(text: str, platform: Platform) -> tuple[str, ...]:
-    """The messages into which the platform's length limit splits a text; the same in every
-    process. The text must be redacted before: a secret cut in two would not be recognised."""
-    can = platform.capabilities
-    if can.max_length is None:
-        return (text,)
-    fits = platform.fits if isinstance(platform, SupportsRendering) else None
-    return split_message(text, can.max_length, unit=can.length_unit, fits=fits)
+class OutgoingPart(msgspec.Struct, frozen=True, kw_only=True):
+    """One message of a delivery: its address, what it should show, and where that is recorded."""
+
+    delivery_id: DeliveryId
+    scope: Scope
+    address: Address
+    text: str
+    delivery: QueuedDelivery | None = None  # None: its reply is still written, and the text grows
+    count: int = 1  # the parts of the delivery
+    earlier: tuple[DeliveryPart, ...] = ()  # the parts before it, as they ended
+    alone: bool = False  # the only part: the row of the delivery is its record
+    new_row: NewDelivery | None = None  # the delivery has no row yet: the first attempt writes it
+    buttons: tuple[Button, ...] = ()
+    file: PendingFile | None = None
+
+    @property
+    def final(self) -> bool:
+        """Whether the text will not change any more."""
+        return self.delivery is not None
+
+    @property
+    def is_last(self) -> bool:
+        return self.final and len(self.earlier) + 1 == self.count
+
+    def delivery_outcome(self, part: DeliveryPart, error: str = "") -> DeliveryOutcome:
+        """How the delivery ends if this part is its last, or has failed."""
+        parts = (*self.earlier, part)
+        message_id = parts[0].platform_message_id
+        if part.state is DeliveryState.FAILED:
+            why = error if self.count == 1 else f"part {part.number} of {self.count}: {error}"
+            return DeliveryOutcome(state=part.state, message_id=message_id, error=why)
+        unknown = [str(each.number) for each in parts if each.state is not DeliveryState.SENT]
+        if not unknown:
+            return DeliveryOutcome(state=DeliveryState.SENT, message_id=message_id)
+        why = "no receipt, and it was already sent again once"
+        if self.count > 1:
+            why = f"no receipt of part {', '.join(unknown)}, which was already sent again once"
+        return DeliveryOutcome(state=DeliveryState.UNKNOWN, message_id=message_id, error=why)
 
 
-class DeliverySender:
-    """Sends a delivery as one message. Owns a lock per account for sending files; what is known
-    of an attempt is in the store."""
+class Sender:
+    """Brings deliveries to their end. Owns a lock per account for sending files, and the ends of
+    deliveries that are being written; what is known of an attempt is in the store."""
 
     def __init__(
         self,
@@ -136,188 +176,153 @@ class DeliverySender:
         self._on_failed = on_failed  # called with what will never arrive
         # Files may be large: each account has at most one in memory, until it is sent.
         self._file_locks: dict[tuple[str, str], asyncio.Lock] = {}
+        self._deferred: set[asyncio.Task[None]] = set()
 
-    def end_without_sending(
-        self, delivery: QueuedDelivery, platform: Platform | None
-    ) -> tuple[DeliveryState, str] | None:
-        """The final state and its reason, if nothing should be sent any more."""
-        if platform is None:
-            return DeliveryState.FAILED, "its platform is not configured any more"
-        if delivery.expires_at is not None and delivery.expires_at < self._clock.now():
-            return DeliveryState.FAILED, "expired before it could be sent"
-        if delivery.resent and not platform.capabilities.can_resolve_unknown:
-            return DeliveryState.UNKNOWN, "no receipt, and it was already sent again once"
-        return None
+    async def close(self) -> None:
+        """Stop waiting for writes that are queued: closing the store commits them."""
+        for task in self._deferred:
+            task.cancel()
+        await asyncio.gather(*self._deferred, return_exceptions=True)
 
-    async def attempt(self, delivery: QueuedDelivery, platform: Platform) -> None:
-        """Send it, or find that it has arrived. Raises a `SendError` whose type says what is known
-        of the outcome."""
-        if delivery.outcome_unknown and (
-            found := await look_up_receipt(delivery.id, delivery.address, platform)
-        ):
-            await self._record_receipt(delivery, platform, found)
+    async def deliver(
+        self, delivery: QueuedDelivery, send_gate: SendGate, *, started: StartedDelivery | None
+    ) -> None:
+        """Bring it to its end: sent, failed, or unknown for good. In order; a part that fails ends
+        the delivery, since the rest would make no sense. `started`: what an earlier process, or
+        the stream of its turn, has sent of it."""
+        if delivery.stale:  # known without its platform, which may never be connected again
+            await self._fail(delivery, "expired with the process that owed it")
             return
-        if delivery.file is None:
-            await self._send(delivery, platform, None)
+        await send_gate.wait_until_connected()  # its capabilities are known from then on
+        platform = self._platforms.find(delivery.address)
+        if (why := self._undeliverable(delivery, platform)) is not None:
+            await self._fail(delivery, why)
             return
-        account = (platform.name, platform.account)
-        async with self._file_locks.setdefault(account, asyncio.Lock()):
-            await self._send(delivery, platform, await self._outgoing_files.load(delivery.file))
+        assert platform is not None, "a delivery without a platform has ended"
+        known = {} if started is None else {each.number: each for each in started.parts}
+        text = self._redact(delivery.text)  # before it is split: half a secret is not recognised
+        texts = (text,) if delivery.file else split_for_platform(text, platform)
+        done: tuple[DeliveryPart, ...] = ()
+        for number, part_text in enumerate(texts, 1):
+            outgoing = OutgoingPart(
+                delivery_id=delivery.id,
+                scope=delivery.scope,
+                address=delivery.address,
+                text=part_text,
+                delivery=delivery,
+                count=len(texts),
+                earlier=done,
+                alone=not known and texts == (text,),
+                buttons=delivery.buttons if number == len(texts) else (),
+                file=delivery.file,
+            )
+            part = _recovered(known.get(number, DeliveryPart(number=number)), delivery)
+            shown_text = started.shown_text if started and number == 1 else ""
+            part = await self._complete(outgoing, part, send_gate, shown_text=shown_text)
+            if part.state is DeliveryState.FAILED:
+                return
+            done = (*done, part)
 
-    async def _send(
-        self, delivery: QueuedDelivery, platform: Platform, file: OutboundFile | None
-    ) -> None:
-        await self._writes.write(
-            BeginAttempt(delivery_id=delivery.id, scope=delivery.scope, at=self._clock.now())
-        )
-        self._crash(CrashPoint.ATTEMPT_COMMITTED)
-        outbound = Outbound(
-            delivery_id=delivery.id,
-            address=delivery.address,
-            text=self._redact(delivery.text),
-            buttons=delivery.buttons if platform.capabilities.buttons else (),
-            file=file,
-            # A platform that knows the delivery id accepts it once: there is nothing to mark.
-            may_be_duplicate=delivery.outcome_unknown
-            and not platform.capabilities.can_resolve_unknown,
-        )
-        with PlatformErrorBoundary(platform):
-            receipt = await platform.send(outbound)
-        self._crash(CrashPoint.SENT)
-        await self._record_receipt(delivery, platform, receipt)
+    async def _complete(
+        self, outgoing: OutgoingPart, part: DeliveryPart, send_gate: SendGate, *, shown_text: str
+    ) -> DeliveryPart:
+        """Try until the part shows its final text, is refused for good, or unknown for good; with
+        the last part, or one that fails, the end of the delivery is committed or queued when this
+        returns."""
+        delivery = outgoing.delivery
+        assert delivery is not None, "only a complete text can be shown completely"
+        if part.final or (part.state is DeliveryState.SENT and shown_text == outgoing.text):
+            return await self._commit_shown(outgoing, part)
+        if part.state is DeliveryState.FAILED:
+            await self._commit_outcome(outgoing, part, error="refused before the last restart")
+        failed_edits = unknown_outcomes = 0
+        while part.state is not DeliveryState.FAILED:
+            await send_gate.wait()
+            platform = self._platforms.find(delivery.address)
+            if not outgoing.earlier and part.platform_message_id is None:
+                why = self._undeliverable(delivery, platform)
+                if why is not None:
+                    await self._fail(delivery, why)
+                    return msgspec.structs.replace(part, state=DeliveryState.FAILED)
+            assert platform is not None, "an account that was removed is not connected"
+            part = _sendable(part, platform)
+            if _is_used_up(part, platform):
+                return await self._commit_unknown(outgoing, part)
+            try:
+                part = await self.attempt(outgoing, part, platform)
+                if part.final:
+                    return part
+            except StoreError as error:
+                await _wait_for_store(error, delivery)
+            except (Throttled, NotConnected) as error:
+                send_gate.record_blocked(error)
+                if part.platform_message_id is None:
+                    part = part_after_error(part, error, final=True)
+            except (SendRejected, OutcomeUnknown) as error:
+                if part.platform_message_id is None:
+                    if part.outcome_unknown:  # only the first resend is made at once
+                        unknown_outcomes += 1
+                        send_gate.hold(RESEND.wait(unknown_outcomes))
+                    part = part_after_error(part, error, final=True)
+                    delivery = msgspec.structs.replace(
+                        delivery, outcome_unknown=part.outcome_unknown
+                    )
+                    outgoing = msgspec.structs.replace(outgoing, delivery=delivery)
+                    continue
+                # The chat shows an incomplete message. It is not sent a second time: an edit that
+                # is refused now may be accepted later, and one that never is must show as a
+                # failure.
+                send_gate.hold(edit_retry(platform.capabilities.edit_interval).wait(failed_edits))
+                failed_edits += 1
+                refused = isinstance(error, SendRejected)
+                if failed_edits >= (MAX_REFUSED_EDITS if refused else MAX_UNANSWERED_EDITS):
+                    part = msgspec.structs.replace(part, state=DeliveryState.FAILED)
+                    await self._commit_outcome(outgoing, part, error=str(error))
+        return part
 
-    async def _record_receipt(
-        self, delivery: QueuedDelivery, platform: Platform, receipt: Receipt
-    ) -> None:
-        self._platforms.mark_reachable(platform.name, platform.account)
-        await self.settle(delivery, DeliveryState.SENT, message_id=receipt.platform_message_id)
-        self._crash(CrashPoint.RECEIPT_COMMITTED)
-
-    async def settle(
-        self,
-        delivery: QueuedDelivery,
-        state: DeliveryState,
-        *,
-        message_id: str | None = None,
-        error: str = "",
-    ) -> None:
-        """Record the outcome of an attempt, retrying until the store accepts it: trying the
-        delivery again instead would send what the platform already has."""
-        await _write_until_stored(
-            lambda: self._writes.write(
-                SettleDelivery(
-                    delivery_id=delivery.id,
-                    scope=delivery.scope,
-                    state=state,
-                    at=self._clock.now(),
-                    platform_message_id=message_id,
-                    error=error and self._redact(error),
-                )
-            ),
-            session_id=delivery.session_id,
-        )
-        if self._tracer is not None:
-            self._tracer.record_attempt(delivery, state)
-        self._delivery_waiters.notify(delivery.id)
-        if state is DeliveryState.FAILED:
-            self._on_failed(delivery.id)
-        if delivery.file is not None and state in (DeliveryState.SENT, DeliveryState.FAILED):
-            await self._outgoing_files.discard(delivery.file)
-
-
-class OutgoingPart(msgspec.Struct, frozen=True, kw_only=True):
-    """One message of a delivery: its address and the text that it should show."""
-
-    delivery_id: DeliveryId
-    scope: Scope
-    address: Address
-    text: str
-    final: bool  # the text will not change any more
-    buttons: tuple[Button, ...] = ()
-
-
-class PartSender:
-    """Sends one part the first time, and edits it after that.
-
-    Each attempt to send is committed before it is made, and its outcome before anything else is
-    tried. An edit may be made twice, so it needs no such record.
-    """
-
-    def __init__(
-        self,
-        platforms: PlatformRegistry,
-        *,
-        writes: StoreWriter,
-        clock: Clock,
-        crash: CrashHook,
-        redact: Redaction,
-    ) -> None:
-        self._platforms = platforms
-        self._redact = redact  # error texts of the platform
-        self._writes = writes
-        self._clock = clock
-        self._crash = crash
-
-    async def send_or_edit(
+    async def attempt(
         self, outgoing: OutgoingPart, part: DeliveryPart, platform: Platform
     ) -> DeliveryPart:
-        """One attempt; returns the part as it is afterwards. Raises the `SendError` after recording
-        it; `part_after_error` gives the state of the part then."""
-        if part.platform_message_id is None:
-            return await self._send(outgoing, part, platform)
-        return await self._edit(outgoing, part, platform, part.platform_message_id)
-
-    async def _send(
-        self, outgoing: OutgoingPart, part: DeliveryPart, platform: Platform
-    ) -> DeliveryPart:
-        delivery_id = part_delivery_id(outgoing.delivery_id, part.number)
-        if part.outcome_unknown and (
-            found := await look_up_receipt(delivery_id, outgoing.address, platform)
-        ):
-            return await self._record_receipt(outgoing, part, platform, found)
-        await self._record_attempt(outgoing, part.number)
-        self._crash(CrashPoint.ATTEMPT_COMMITTED)
+        """Send the part, or edit it where it was sent before, or find that it has arrived; returns
+        it as it is then, with its receipt committed. Raises the `SendError` after recording it
+        (`part_after_error` gives the state of the part then), and `StoreError` where the attempt
+        cannot be recorded: it is not made."""
+        if part.platform_message_id is not None:
+            return await self._edit(outgoing, part, platform, part.platform_message_id)
         can = platform.capabilities
-        outbound = Outbound(
-            delivery_id=delivery_id,
-            address=outgoing.address,
-            text=outgoing.text,
-            buttons=outgoing.buttons if can.buttons else (),
-            may_be_duplicate=part.outcome_unknown and not can.can_resolve_unknown,
-            part=part.number,
-        )
+        delivery_id = part_delivery_id(outgoing.delivery_id, part.number)
         try:
-            with PlatformErrorBoundary(platform):
-                receipt = await platform.send(outbound)
+            if part.outcome_unknown and (
+                found := await look_up_receipt(delivery_id, outgoing.address, platform)
+            ):
+                return await self._commit_receipt(outgoing, part, platform, found)
+            async with self._loaded(outgoing.file, platform) as file:
+                await self._commit_attempt(outgoing, part)
+                outbound = Outbound(
+                    delivery_id=delivery_id,
+                    address=outgoing.address,
+                    text=outgoing.text,
+                    buttons=outgoing.buttons if can.buttons else (),
+                    file=file,
+                    # A platform that knows the delivery id accepts it once: it needs no mark.
+                    may_be_duplicate=part.outcome_unknown and not can.can_resolve_unknown,
+                    part=part.number,
+                )
+                with PlatformErrorBoundary(platform):
+                    receipt = await platform.send(outbound)
+            self._crash(CrashPoint.SENT)
         except SendError as error:
             known = part_after_error(part, error, final=outgoing.final)
-            await self.record(outgoing, known, error=str(error))
+            await self._commit_outcome(outgoing, known, error=str(error))
             raise
-        self._crash(CrashPoint.SENT)
-        return await self._record_receipt(outgoing, part, platform, receipt)
-
-    async def _record_receipt(
-        self, outgoing: OutgoingPart, part: DeliveryPart, platform: Platform, receipt: Receipt
-    ) -> DeliveryPart:
-        self._platforms.mark_reachable(platform.name, platform.account)
-        # An earlier attempt that arrived may show older text, and is edited then; where nothing
-        # can be edited, that text is final.
-        earlier = part.outcome_unknown and platform.capabilities.can_resolve_unknown
-        sent = msgspec.structs.replace(
-            part,
-            state=DeliveryState.SENT,
-            platform_message_id=receipt.platform_message_id,
-            final=outgoing.final and not (earlier and editor_of(platform) is not None),
-        )
-        await self.record(outgoing, sent)
-        self._crash(CrashPoint.RECEIPT_COMMITTED)
-        return sent
+        return await self._commit_receipt(outgoing, part, platform, receipt)
 
     async def _edit(
         self, outgoing: OutgoingPart, part: DeliveryPart, platform: Platform, message_id: str
     ) -> DeliveryPart:
+        """An edit may be made twice without harm, so it needs no record of the attempt."""
         editor = editor_of(platform)
-        assert editor is not None, "a part that cannot be edited is sent anew: `editable_part`"
+        assert editor is not None, "a part that cannot be edited is sent anew: `_sendable`"
         edit = MessageEdit(
             delivery_id=part_delivery_id(outgoing.delivery_id, part.number),
             address=outgoing.address,
@@ -327,61 +332,208 @@ class PartSender:
         with PlatformErrorBoundary(platform):
             await editor.edit(edit)
         self._crash(CrashPoint.EDIT_SENT)
-        return await self.mark_shown(outgoing, part) if outgoing.final else part
+        return await self._commit_shown(outgoing, part) if outgoing.final else part
 
-    async def mark_shown(self, outgoing: OutgoingPart, part: DeliveryPart) -> DeliveryPart:
-        """Record that the platform shows the final text of the part."""
-        shown = msgspec.structs.replace(part, state=DeliveryState.SENT, final=True)
-        await self.record(outgoing, shown)
-        self._crash(CrashPoint.EDIT_COMMITTED)
-        return shown
-
-    async def record(self, outgoing: OutgoingPart, part: DeliveryPart, *, error: str = "") -> None:
-        """Record the state of a part, retrying until the store accepts it: sending it again instead
-        would send what the platform already has."""
-        error = error and self._redact(error)
-        await _write_until_stored(
-            lambda: self._writes.write(
-                SettlePart(
-                    delivery_id=outgoing.delivery_id,
-                    scope=outgoing.scope,
-                    part=part,
-                    at=self._clock.now(),
-                    error=error,
-                )
-            )
-        )
-
-    async def _record_attempt(self, outgoing: OutgoingPart, number: int) -> None:
-        """Retried until stored: what cannot be recorded would be sent again after a restart."""
-        await _write_until_stored(
-            lambda: self._writes.write(
-                BeginPart(
-                    delivery_id=outgoing.delivery_id,
-                    scope=outgoing.scope,
-                    number=number,
-                    at=self._clock.now(),
-                )
-            )
-        )
-
-
-async def _write_until_stored(
-    write: Callable[[], Awaitable[None]], *, session_id: SessionId | None = None
-) -> None:
-    while True:
-        try:
-            await write()
+    @asynccontextmanager
+    async def _loaded(
+        self, file: PendingFile | None, platform: Platform
+    ) -> AsyncIterator[OutboundFile | None]:
+        if file is None:
+            yield None
             return
-        except StoreError as failure:
-            about = {"action": "outbox_waiting_for_store", "session": session_id}
-            log.error(
-                "Could not record the state of a delivery: %s; retrying in %s s",
-                failure,
-                STORE_RETRY_WAIT,
-                extra=about,
+        account = (platform.name, platform.account)
+        async with self._file_locks.setdefault(account, asyncio.Lock()):
+            yield await self._outgoing_files.load(file)
+
+    async def _commit_attempt(self, outgoing: OutgoingPart, part: DeliveryPart) -> None:
+        """Before the platform is called: what is not recorded would be sent again after a crash."""
+        delivery_id, scope, at = outgoing.delivery_id, outgoing.scope, self._clock.now()
+        if outgoing.new_row is not None:
+            await self._writes.write(BeginStream(new=outgoing.new_row, at=at))
+            self._crash(CrashPoint.STREAM_ROW_COMMITTED)
+        elif outgoing.alone:
+            await self._writes.write(BeginAttempt(delivery_id=delivery_id, scope=scope, at=at))
+        else:
+            await self._writes.write(
+                BeginPart(delivery_id=delivery_id, scope=scope, number=part.number, at=at)
             )
-            await asyncio.sleep(STORE_RETRY_WAIT)
+        self._crash(CrashPoint.ATTEMPT_COMMITTED)
+
+    async def _commit_receipt(
+        self, outgoing: OutgoingPart, part: DeliveryPart, platform: Platform, receipt: Receipt
+    ) -> DeliveryPart:
+        self._platforms.mark_reachable(platform.name, platform.account)
+        # An earlier attempt that arrived may show older text, and is edited then; where nothing
+        # can be edited, and where there was one text only, that text is final.
+        earlier = part.outcome_unknown and platform.capabilities.can_resolve_unknown
+        may_be_old = earlier and not outgoing.alone and editor_of(platform) is not None
+        sent = msgspec.structs.replace(
+            part,
+            state=DeliveryState.SENT,
+            platform_message_id=receipt.platform_message_id,
+            final=outgoing.final and not may_be_old,
+        )
+        await self._commit_outcome(outgoing, sent)
+        self._crash(CrashPoint.RECEIPT_COMMITTED)
+        return sent
+
+    async def _commit_shown(self, outgoing: OutgoingPart, part: DeliveryPart) -> DeliveryPart:
+        """The platform shows the final text. The end of the delivery is not urgent: if a crash
+        loses it, the next process makes the same edit again."""
+        recorded = part.final
+        part = msgspec.structs.replace(part, state=DeliveryState.SENT, final=True)
+        if outgoing.is_last:
+            self._settle_later(outgoing, part, outgoing.delivery_outcome(part))
+        elif not recorded:
+            await self._commit_outcome(outgoing, part)
+            self._crash(CrashPoint.EDIT_COMMITTED)
+        return part
+
+    async def _commit_unknown(self, outgoing: OutgoingPart, part: DeliveryPart) -> DeliveryPart:
+        """Nothing more is done about a part that has no receipt and was sent again once."""
+        part = msgspec.structs.replace(part, state=DeliveryState.UNKNOWN)
+        if outgoing.is_last:
+            await self._settle(outgoing, part, outgoing.delivery_outcome(part))
+        return part
+
+    async def _commit_outcome(
+        self, outgoing: OutgoingPart, part: DeliveryPart, *, error: str = ""
+    ) -> None:
+        """The state of a part after an attempt; in the same commit the end of its delivery, where
+        the part is its last or has failed."""
+        delivery = outgoing.delivery
+        if delivery is not None and part.state is DeliveryState.FAILED:
+            end = outgoing.delivery_outcome(part, error)
+            about = {"action": "delivery_failed", "session": delivery.session_id}
+            log.warning("The platform refused a delivery: %s", end.error, extra=about)
+            await self._settle(outgoing, part, end)
+        elif part.final and outgoing.is_last:
+            await self._settle(outgoing, part, outgoing.delivery_outcome(part))
+        elif outgoing.alone:
+            await self._settle(outgoing, part, DeliveryOutcome(state=part.state, error=error))
+        else:
+            error = error and self._redact(error)
+            await _write_until_stored(
+                lambda: self._writes.write(
+                    SettlePart(
+                        delivery_id=outgoing.delivery_id,
+                        scope=outgoing.scope,
+                        part=part,
+                        at=self._clock.now(),
+                        error=error,
+                    )
+                ),
+                delivery,
+            )
+
+    async def _settle(
+        self, outgoing: OutgoingPart, part: DeliveryPart, end: DeliveryOutcome
+    ) -> None:
+        assert outgoing.delivery is not None, "a delivery whose text still grows does not end"
+        await self._write_end(outgoing.delivery, end, part=None if outgoing.alone else part)
+
+    def _settle_later(
+        self, outgoing: OutgoingPart, part: DeliveryPart, end: DeliveryOutcome
+    ) -> None:
+        """Queue the end of the delivery, and do not wait for it: the next delivery of the chat may
+        be what it is committed with."""
+        delivery = outgoing.delivery
+        assert delivery is not None, "a delivery whose text still grows does not end"
+        if self._tracer is not None:
+            self._tracer.record_attempt(delivery, end.state)
+        queued = self._submit_end(delivery, end, part=part, deferred=True)
+
+        async def wait() -> None:
+            await self._write_end(delivery, end, part=part, queued=queued)
+            self._crash(CrashPoint.EDIT_COMMITTED)
+
+        task = asyncio.create_task(wait(), name=f"end {delivery.id}")
+        self._deferred.add(task)
+        task.add_done_callback(self._deferred.discard)
+
+    async def _fail(self, delivery: QueuedDelivery, why: str) -> None:
+        await self._write_end(delivery, DeliveryOutcome(state=DeliveryState.FAILED, error=why))
+
+    async def _write_end(
+        self,
+        delivery: QueuedDelivery,
+        end: DeliveryOutcome,
+        *,
+        part: DeliveryPart | None = None,
+        queued: Awaitable[None] | None = None,
+    ) -> None:
+        """The outcome of an attempt, or the end of the delivery. Retried until the store takes it:
+        trying the delivery again instead would send what the platform already has. `queued`: the
+        first write, where it is queued already."""
+        if self._tracer is not None and queued is None:
+            self._tracer.record_attempt(delivery, end.state)
+        try:
+            await (queued or self._submit_end(delivery, end, part=part))
+        except StoreError as error:
+            await _wait_for_store(error, delivery)
+            await _write_until_stored(lambda: self._submit_end(delivery, end, part=part), delivery)
+        self._delivery_waiters.notify(delivery.id)
+        if end.state is DeliveryState.FAILED:
+            self._on_failed(delivery.id)
+        if delivery.file is not None and end.state in (DeliveryState.SENT, DeliveryState.FAILED):
+            await self._outgoing_files.discard(delivery.file)
+
+    def _submit_end(
+        self,
+        delivery: QueuedDelivery,
+        end: DeliveryOutcome,
+        *,
+        part: DeliveryPart | None,
+        deferred: bool = False,
+    ) -> Awaitable[None]:
+        return self._writes.write(
+            SettleDelivery(
+                delivery_id=delivery.id,
+                scope=delivery.scope,
+                state=end.state,
+                at=self._clock.now(),
+                platform_message_id=end.message_id,
+                error=end.error and self._redact(end.error),
+                part=part,
+            ),
+            deferred=deferred,
+        )
+
+    def ended_with_turn(self, delivery: QueuedDelivery) -> None:
+        """The commit that ended its turn has ended it too: its chat showed all of it."""
+        if self._tracer is not None:
+            self._tracer.record_attempt(delivery, DeliveryState.SENT)
+            self._tracer.delivery_done(delivery.id)
+        self._delivery_waiters.notify(delivery.id)
+
+    def _undeliverable(self, delivery: QueuedDelivery, platform: Platform | None) -> str | None:
+        """Why nothing of it should be sent any more; None: it should."""
+        if platform is None:
+            return "its platform is not configured any more"
+        if delivery.expires_at is not None and delivery.expires_at < self._clock.now():
+            return "expired before it could be sent"
+        return None
+
+
+async def look_up_receipt(
+    delivery_id: DeliveryId, address: Address, platform: Platform
+) -> Receipt | None:
+    """The receipt of a send that returned none; None: it did not arrive, or this platform cannot
+    be asked. Sends nothing. Raises `SendError`."""
+    if platform.capabilities.lookup and isinstance(platform, SupportsLookup):
+        with PlatformErrorBoundary(platform):
+            return await platform.find_delivery(delivery_id, address)
+    return None
+
+
+def split_for_platform(text: str, platform: Platform) -> tuple[str, ...]:
+    """The messages into which the platform's length limit splits a text; the same in every
+    process. The text must be redacted before: a secret cut in two would not be recognised."""
+    can = platform.capabilities
+    if can.max_length is None:
+        return (text,)
+    fits = platform.fits if isinstance(platform, SupportsRendering) else None
+    return split_message(text, can.max_length, unit=can.length_unit, fits=fits)
 
 
 def editor_of(platform: Platform) -> SupportsEditing | None:
@@ -391,19 +543,9 @@ def editor_of(platform: Platform) -> SupportsEditing | None:
     return None
 
 
-def editable_part(part: DeliveryPart, platform: Platform) -> DeliveryPart:
-    """The part, to be sent anew (once, marked) where its message cannot be edited any more."""
-    if part.platform_message_id is None or editor_of(platform) is not None:
-        return part
-    resends = 0 if part.state is DeliveryState.SENT else part.resends
-    return msgspec.structs.replace(
-        part, platform_message_id=None, outcome_unknown=True, resends=resends
-    )
-
-
 def part_after_error(part: DeliveryPart, error: SendError, *, final: bool) -> DeliveryPart:
-    """The part after a failed attempt. Text that was refused before it was complete may be accepted
-    when it is complete."""
+    """The part after a failed attempt to send it. Text that was refused before it was complete may
+    be accepted when it is complete."""
     match error:
         case Throttled() | NotConnected():
             return msgspec.structs.replace(part, state=DeliveryState.PENDING)
@@ -426,141 +568,48 @@ def recovered_part(part: DeliveryPart) -> DeliveryPart:
     return part
 
 
-class DeliveryOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How a delivery ended as a whole."""
-
-    state: DeliveryState
-    message_id: str | None = None  # of its first part
-    error: str = ""
-
-
-class MultipartSender:
-    """Sends a delivery in parts, also one that was streamed. Has no state: what is known of each
-    part is in the store before the next is tried."""
-
-    def __init__(self, part_sender: PartSender, *, redact: Redaction) -> None:
-        self._part_sender = part_sender
-        self._redact = redact
-
-    def part_texts(self, delivery: QueuedDelivery, platform: Platform) -> tuple[str, ...]:
-        """The text of each part, redacted."""
-        return split_for_platform(self._redact(delivery.text), platform)
-
-    def is_one_message(self, delivery: QueuedDelivery, platform: Platform) -> bool:
-        """Whether the text fits unchanged; one that loses trailing space by splitting does not."""
-        text = self._redact(delivery.text)
-        return split_for_platform(text, platform) == (text,)
-
-    async def send_parts(
-        self,
-        delivery: QueuedDelivery,
-        platform: Platform,
-        *,
-        parts: Sequence[DeliveryPart],
-        shown_text: str,
-        send_gate: SendGate,
-    ) -> DeliveryOutcome:
-        """In order. A part that fails ends the delivery: the rest would make no sense."""
-        texts = self.part_texts(delivery, platform)
-        known = {part.number: part for part in parts}
-        done: list[DeliveryPart] = []
-        for number, text in enumerate(texts, 1):
-            last = number == len(texts)
-            outgoing = OutgoingPart(
-                delivery_id=delivery.id,
-                scope=delivery.scope,
-                address=delivery.address,
-                text=text,
-                final=True,
-                buttons=delivery.buttons if last else (),
-            )
-            part = _with_unknown_outcome(known.get(number, DeliveryPart(number=number)), delivery)
-            if number == 1 and shown_text == text and part.state is DeliveryState.SENT:
-                part = await self._part_sender.mark_shown(outgoing, part)
-            retries = _PartRetries(self._part_sender, outgoing, platform, send_gate)
-            done.append(await retries.run(part))
-            if done[-1].state is DeliveryState.FAILED:
-                why = f"part {number} of {len(texts)}: {retries.error}"
-                about = {"action": "delivery_failed", "session": delivery.session_id}
-                log.warning("The platform refused a delivery: %s", why, extra=about)
-                return DeliveryOutcome(
-                    state=DeliveryState.FAILED, message_id=done[0].platform_message_id, error=why
-                )
-        return _combined_outcome(done)
-
-
-class _PartRetries:
-    """Sends one part until it is done. Owns how often in a row it was refused or got no answer."""
-
-    def __init__(
-        self,
-        part_sender: PartSender,
-        outgoing: OutgoingPart,
-        platform: Platform,
-        send_gate: SendGate,
-    ) -> None:
-        self.error = ""
-        self._part_sender = part_sender
-        self._outgoing = outgoing
-        self._platform = platform
-        self._send_gate = send_gate
-        self._failed_edits = 0
-        self._unknown_outcomes = 0
-
-    async def run(self, part: DeliveryPart) -> DeliveryPart:
-        """The part when it is shown completely, refused for good, or unknown for good."""
-        while not part.final and part.state is not DeliveryState.FAILED:
-            await self._send_gate.wait()
-            part = editable_part(part, self._platform)
-            if self._used_up(part):
-                return msgspec.structs.replace(part, state=DeliveryState.UNKNOWN)
-            try:
-                part = await self._part_sender.send_or_edit(self._outgoing, part, self._platform)
-            except (Throttled, NotConnected) as error:
-                self._send_gate.record_blocked(error)
-                if part.platform_message_id is None:
-                    part = part_after_error(part, error, final=True)
-            except (SendRejected, OutcomeUnknown) as error:
-                part = await self._after_error(part, error)
-        return part
-
-    def _used_up(self, part: DeliveryPart) -> bool:
-        """No receipt, and it was already sent again once."""
-        resent = part.platform_message_id is None and part.resends > 0
-        return resent and not self._platform.capabilities.can_resolve_unknown
-
-    async def _after_error(self, part: DeliveryPart, error: SendError) -> DeliveryPart:
-        self.error = str(error)
-        if part.platform_message_id is None:
-            if part.outcome_unknown:  # only the first resend is made at once
-                self._unknown_outcomes += 1
-                self._send_gate.hold(RESEND.wait(self._unknown_outcomes))
-            return part_after_error(part, error, final=True)
-        # The chat shows an incomplete message. It is not sent a second time: an edit that is
-        # refused now may be accepted later, and one that never is must show as a failure.
-        self._failed_edits += 1
-        self._send_gate.hold(self._platform.capabilities.edit_interval * 2**self._failed_edits)
-        if self._failed_edits < (
-            MAX_REFUSED_EDITS if isinstance(error, SendRejected) else MAX_UNANSWERED_EDITS
-        ):
-            return part
-        part = msgspec.structs.replace(part, state=DeliveryState.FAILED)
-        await self._part_sender.record(self._outgoing, part, error=self.error)
-        return part
-
-
-def _with_unknown_outcome(part: DeliveryPart, delivery: QueuedDelivery) -> DeliveryPart:
-    """Where a whole delivery may have arrived, as after restoring a backup, so may each part
-    without a message id."""
-    if delivery.outcome_unknown and part.platform_message_id is None:
-        return msgspec.structs.replace(part, outcome_unknown=True)
+def _recovered(part: DeliveryPart, delivery: QueuedDelivery) -> DeliveryPart:
+    """Where a whole delivery may have arrived, as after a crash or restoring a backup, so may each
+    part without a message id."""
+    part = recovered_part(part)
+    if part.platform_message_id is None and delivery.outcome_unknown:
+        resends = max(part.resends, int(delivery.resent))
+        return msgspec.structs.replace(part, outcome_unknown=True, resends=resends)
     return part
 
 
-def _combined_outcome(parts: Sequence[DeliveryPart]) -> DeliveryOutcome:
-    first = parts[0].platform_message_id
-    if all(part.state is DeliveryState.SENT for part in parts):
-        return DeliveryOutcome(state=DeliveryState.SENT, message_id=first)
-    unknown = [str(part.number) for part in parts if part.state is not DeliveryState.SENT]
-    why = f"no receipt of part {', '.join(unknown)}, which was already sent again once"
-    return DeliveryOutcome(state=DeliveryState.UNKNOWN, message_id=first, error=why)
+def _sendable(part: DeliveryPart, platform: Platform) -> DeliveryPart:
+    """The part, to be sent anew (once, marked) where its message cannot be edited any more."""
+    if part.platform_message_id is None or editor_of(platform) is not None:
+        return part
+    resends = 0 if part.state is DeliveryState.SENT else part.resends
+    return msgspec.structs.replace(
+        part, platform_message_id=None, outcome_unknown=True, resends=resends
+    )
+
+
+def _is_used_up(part: DeliveryPart, platform: Platform) -> bool:
+    """No receipt, and it was already sent again once."""
+    resent = part.platform_message_id is None and part.resends > 0
+    return resent and not platform.capabilities.can_resolve_unknown
+
+
+async def _write_until_stored(
+    write: Callable[[], Awaitable[None]], delivery: QueuedDelivery | None
+) -> None:
+    while True:
+        try:
+            await write()
+            return
+        except StoreError as error:
+            await _wait_for_store(error, delivery)
+
+
+async def _wait_for_store(error: StoreError, delivery: QueuedDelivery | None) -> None:
+    wait = STORE_RETRY.wait(0)
+    session_id = None if delivery is None else delivery.session_id
+    about = {"action": "outbox_waiting_for_store", "session": session_id}
+    log.error(
+        "Could not record the state of a delivery: %s; retrying in %s s", error, wait, extra=about
+    )
+    await asyncio.sleep(wait)

@@ -2,7 +2,6 @@
 
 import msgspec
 
-from holdfast.core.crash_points import CrashHook
 from holdfast.core.ids import DeliveryId, SessionId, TurnId
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.outbox import (
@@ -14,7 +13,6 @@ from holdfast.core.messages.outbox import (
 )
 from holdfast.core.messages.source import ChatType, Source
 from holdfast.core.ports.runtime import Clock, IdFactory
-from holdfast.core.ports.store import StoreWriter
 from holdfast.core.turns.turn import EndTurn
 from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.live_settings import LiveSettings
@@ -23,6 +21,8 @@ from holdfast.gateway.outbound.delivery import reply_address
 from holdfast.gateway.outbound.outbox import OutboxWorker
 from holdfast.gateway.outbound.quiet_chats import QuietChats
 from holdfast.gateway.outbound.reply_stream import ReplyStream, ToolProgress
+from holdfast.gateway.outbound.sender import split_for_platform
+from holdfast.gateway.redaction import Redaction
 
 _CUT_TEXT = "({reason})"
 
@@ -36,20 +36,18 @@ class StreamFactory:
         platforms: PlatformRegistry,
         outbox: OutboxWorker,
         *,
-        writes: StoreWriter,
         clock: Clock,
         new_id: IdFactory,
-        crash: CrashHook,
+        redact: Redaction,
         quiet_chats: QuietChats,
     ) -> None:
         self._live_settings = live_settings
         self._quiet_chats = quiet_chats
         self._platforms = platforms
         self._outbox = outbox
-        self._writes = writes
         self._clock = clock
         self._new_id = new_id
-        self._crash = crash
+        self._redact = redact
 
     def stream_for(
         self,
@@ -84,9 +82,7 @@ class StreamFactory:
                 new,
                 interval=can.edit_interval_in(source.chat_type),
                 show=self._outbox.try_show,
-                writes=self._writes,
                 clock=self._clock,
-                crash=self._crash,
                 tool_progress=self._tool_progress(source)
                 if account is None or account.progress
                 else None,
@@ -102,6 +98,34 @@ class StreamFactory:
         if not can.typing or row.inbound.run is not None or self._quiet_chats.is_quiet(source):
             return None
         return TypingIndicator(reply_address(row), show=self._outbox.try_show)
+
+    def with_stream_end(self, end: EndTurn, stream: ReplyStream, row: InboxRow) -> EndTurn:
+        """The end of a turn, with the end of its closed stream. Where the chat shows the whole
+        final text already, the commit that ends the turn ends the delivery too."""
+        ended = with_stream_end(end, stream.as_started, row)
+        return msgspec.structs.replace(
+            ended, deliveries=tuple(self._ended_if_shown(each, end) for each in ended.deliveries)
+        )
+
+    def _ended_if_shown(self, new: NewDelivery, end: EndTurn) -> NewDelivery:
+        started, platform = new.started, self._platforms.find(new.address)
+        if started is None or platform is None or new.state is not DeliveryState.PENDING:
+            return new
+        text = self._redact(end.final_text if new.text is None else new.text)
+        parts = started.parts
+        if (
+            len(parts) != 1
+            or parts[0].state is not DeliveryState.SENT
+            or started.shown_text != text
+            or split_for_platform(text, platform) != (text,)
+        ):
+            return new
+        shown = msgspec.structs.replace(parts[0], final=True)
+        return msgspec.structs.replace(
+            new,
+            state=DeliveryState.SENT,
+            started=msgspec.structs.replace(started, parts=(shown,)),
+        )
 
     def _tool_progress(self, source: Source) -> ToolProgress:
         return ToolProgress(private=source.chat_type is ChatType.DM)

@@ -520,12 +520,12 @@ class Turn:
         """
         if self.state is not TurnState.CLOSING or self.ending is not None:
             self._lifecycle.move(TurnState.CLOSING)
-        services, context, started = self._services, self._context, self.record.stream
-        if context is not None:
+        services, context = self._services, self._context
+        if context is not None and context.stream is not None:
             context.stop_showing()
-            started = context.started_stream
-        if self.rows:
-            end = with_stream_end(end, started, self.rows[-1])
+            end = services.stream_factory.with_stream_end(end, context.stream, self.rows[-1])
+        elif self.rows:
+            end = with_stream_end(end, self.record.stream, self.rows[-1])
         end = msgspec.structs.replace(end, figures=self._figures(), suspend=self._suspends_session)
         self.ending = end = services.memory.with_memory_sync(self.rows, end)
         services.crash(CrashPoint.END_SUBMITTED)

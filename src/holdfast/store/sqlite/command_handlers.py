@@ -127,7 +127,12 @@ COMMAND_HANDLERS: Mapping[type[Command[Any]], Handler] = dict(
         _handle(
             c.RecordReply,
             lambda cursor, x: turns.record_reply(
-                cursor, position=_position(x), message=x.message, usage=x.usage
+                cursor,
+                position=_position(x),
+                message=x.message,
+                usage=x.usage,
+                started=x.started,
+                allowed=x.allowed,
             ),
         ),
         _handle(
@@ -304,6 +309,7 @@ COMMAND_HANDLERS: Mapping[type[Command[Any]], Handler] = dict(
                 at=x.at,
                 platform_message_id=x.platform_message_id,
                 error=x.error,
+                part=x.part,
             ),
         ),
         _handle(

@@ -23,7 +23,8 @@ from holdfast.store.sqlite.writes import audit_log, transcript
 
 
 def begin_stream(cursor: apsw.Cursor, *, new: NewDelivery, at: float) -> None:
-    """Its turn is open: one that has ended, or was never begun, has nothing more to show."""
+    """The row, and the first attempt at its first part. Its turn is open: one that has ended, or
+    was never begun, has nothing more to show."""
     cursor.execute(
         "INSERT INTO outbox (id, address, kind, session_id, turn_id, state, created_at, updated_at)"
         " SELECT ?1, ?2, ?3, ?4, ?5, 'streaming', ?6, ?6"
@@ -32,16 +33,31 @@ def begin_stream(cursor: apsw.Cursor, *, new: NewDelivery, at: float) -> None:
     )
     if not cursor.connection.changes():
         raise StoreError(f"turn {new.turn_id} is not open: nothing of it is shown")
+    begin_part(cursor, delivery_id=new.id, number=1, at=at)
 
 
 def complete_stream(cursor: apsw.Cursor, new: NewDelivery, *, at: float) -> bool:
-    """The text that a delivery was begun for; False: the store did not take its beginning."""
+    """The text that a delivery was begun for; False: the store did not take its beginning. One
+    whose chat shows that text already ends with it, and so does its part."""
+    shown = new.shown_part
     cursor.execute(
         "UPDATE outbox SET kind = ?2, text = ?3, inbox_id = ?4, state = ?5, error = ?6,"
-        " updated_at = ?7 WHERE id = ?1 AND state = 'streaming'",
-        (new.id, new.kind.value, new.text, new.inbox_id, new.state.value, new.error, at),
+        " updated_at = ?7, platform_message_id = ?8 WHERE id = ?1 AND state = 'streaming'",
+        (
+            new.id,
+            new.kind.value,
+            new.text,
+            new.inbox_id,
+            new.state.value,
+            new.error,
+            at,
+            None if shown is None else shown.platform_message_id,
+        ),
     )
-    return bool(cursor.connection.changes())
+    found = bool(cursor.connection.changes())
+    if found and shown is not None:
+        settle_part(cursor, delivery_id=new.id, part=shown, error="", at=at)
+    return found
 
 
 def begin_part(cursor: apsw.Cursor, *, delivery_id: DeliveryId, number: int, at: float) -> None:
@@ -60,13 +76,16 @@ def begin_part(cursor: apsw.Cursor, *, delivery_id: DeliveryId, number: int, at:
 def settle_part(
     cursor: apsw.Cursor, *, delivery_id: DeliveryId, part: DeliveryPart, error: str, at: float
 ) -> None:
-    """Settled as pending, the attempt took nothing to the platform: it was no resend."""
+    """Settled as pending, the attempt took nothing to the platform: it was no resend. A part that
+    was found at the platform may have had no attempt in this file, as after restoring a backup."""
     cursor.execute(
-        "UPDATE parts SET state = ?3, error = ?4, updated_at = ?5, final = ?6,"
+        "INSERT INTO parts (delivery_id, number, session_id, state, error, updated_at, final,"
+        " platform_message_id, doubtful)"
+        " SELECT id, ?2, session_id, ?3, ?4, ?5, ?6, ?7, ?3 = 'unknown' FROM outbox WHERE id = ?1"
+        " ON CONFLICT DO UPDATE SET state = ?3, error = ?4, updated_at = ?5, final = ?6,"
         " platform_message_id = coalesce(?7, platform_message_id),"
         " resends = resends - (?3 = 'pending' AND state = 'sending' AND resends > 0),"
-        " doubtful = doubtful OR ?3 = 'unknown'"
-        " WHERE delivery_id = ?1 AND number = ?2",
+        " doubtful = doubtful OR ?3 = 'unknown'",
         (
             delivery_id,
             part.number,
@@ -153,9 +172,12 @@ def settle_delivery(
     at: float,
     platform_message_id: str | None,
     error: str,
+    part: DeliveryPart | None = None,
 ) -> None:
     """Settled as pending, the attempt took nothing to the platform: it was no resend. One that is
     unknown still, as every start finds it, is as old as it was."""
+    if part is not None:
+        settle_part(cursor, delivery_id=delivery_id, part=part, error=error, at=at)
     cursor.execute(
         "UPDATE outbox SET state = ?1, error = ?2,"
         " updated_at = CASE WHEN state = ?1 THEN updated_at ELSE ?3 END,"

@@ -76,10 +76,18 @@ def _insert_turn(cursor: apsw.Cursor, position: TurnPosition, asked_by: str) -> 
 
 
 def record_reply(
-    cursor: apsw.Cursor, *, position: TurnPosition, message: AssistantMessage, usage: Usage
+    cursor: apsw.Cursor,
+    *,
+    position: TurnPosition,
+    message: AssistantMessage,
+    usage: Usage,
+    started: Sequence[CallId],
+    allowed: Mapping[CallId, str],
 ) -> None:
     _require_open(cursor, position)
     _append_reply(cursor, message, position, usage)
+    for call_id in started:
+        transcript.start_step(cursor, call_id, position, allowed=allowed.get(call_id))
 
 
 def record_calls_started(
