@@ -5,12 +5,13 @@ continues through the same code.
 """
 
 import logging
+from collections.abc import Sequence
 
 import msgspec
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.compaction import compact_if_needed
-from holdfast.agent.tool_calls import run_calls
+from holdfast.agent.tool_calls import calls_to_start, run_calls
 from holdfast.agent.turn_port import Parked, TurnPort, write_with_retry
 from holdfast.agent.vision import describe_images, strip_images
 from holdfast.core.crash_points import CrashPoint
@@ -52,8 +53,9 @@ async def run_turn(agent: Agent, turn: TurnPort) -> Completed:
     May be cancelled at any await.
     """
     replies = turn.earlier_replies
+    started: Sequence[CallId] = ()
     while True:
-        await run_calls(agent, turn, open_calls(agent.messages))
+        await run_calls(agent, turn, open_calls(agent.messages), started=started)
         await _take_steers(agent, turn)
         if turn.parking:
             raise Parked
@@ -64,17 +66,26 @@ async def run_turn(agent: Agent, turn: TurnPort) -> Completed:
         if last_chance or not completed.message.calls:
             return _as_final_reply(completed)
         reply = _with_unique_call_ids(completed.message, f"{turn.turn_id}.{replies}")
-        await _record_reply(agent, turn, reply, completed.usage)
+        # One commit for both: the calls run when it is durable that they were asked for and start.
+        started = calls_to_start(agent, turn, reply.calls)
+        await _record_reply(agent, turn, reply, completed.usage, started)
         turn.crash_hook(CrashPoint.REPLY_COMMITTED)
+        if started:
+            turn.crash_hook(CrashPoint.CALL_STARTED)
         turn.emit(StepEnded(reply.text))
         replies += 1
 
 
 async def _record_reply(
-    agent: Agent, turn: TurnPort, reply: AssistantMessage, usage: Usage
+    agent: Agent,
+    turn: TurnPort,
+    reply: AssistantMessage,
+    usage: Usage,
+    started: Sequence[CallId],
 ) -> None:
     await write_with_retry(
-        lambda: agent.append_durably(reply, turn.record_reply(reply, usage)), agent.session_id
+        lambda: agent.append_durably(reply, turn.record_reply(reply, usage, started=started)),
+        agent.session_id,
     )
 
 

@@ -11,6 +11,7 @@ import msgspec
 from holdfast.agent.agent import Agent
 from holdfast.agent.turn_port import Parked, PendingCall, TurnPort, write_with_retry
 from holdfast.core.crash_points import CrashPoint
+from holdfast.core.ids import CallId
 from holdfast.core.messages.events import ToolEnded, ToolProgressed, ToolStarted
 from holdfast.core.messages.transcript import CallRecovery, ToolCall, ToolMessage, ToolOutcome
 from holdfast.core.ports.runtime import CommandTool, MessageTool, Tool
@@ -25,13 +26,29 @@ OUTCOME_UNKNOWN = ToolOutput(
 )
 
 
-async def run_calls(agent: Agent, turn: TurnPort, calls: Sequence[ToolCall]) -> None:
-    """Run the calls in order; neighbours that only read run together.
+def calls_to_start(agent: Agent, turn: TurnPort, calls: Sequence[ToolCall]) -> list[CallId]:
+    """The calls of a new reply that run first, where nothing has to be asked before that: their
+    start can be recorded together with the reply."""
+    batch = next(_batches(agent, calls))
+    pending = _pending_calls(agent, turn, batch)
+    if turn.parking or (pending and not turn.may_run(pending[0])):
+        return []
+    return [call.id for call in batch]
+
+
+async def run_calls(
+    agent: Agent, turn: TurnPort, calls: Sequence[ToolCall], *, started: Sequence[CallId]
+) -> None:
+    """Run the calls in order; neighbours that only read run together. That the `started` ones
+    start is recorded already.
 
     Raises `WaitingForApproval` before the first call that a person must allow, and `Parked` before
     the first that is left to a successor; the calls before it are done.
     """
     for index, batch in enumerate(batches := list(_batches(agent, calls))):
+        if batch[0].id in started:
+            await _run_batch(agent, turn, batch)
+            continue
         if turn.parking:
             raise Parked
         if pending := _pending_calls(agent, turn, batch):

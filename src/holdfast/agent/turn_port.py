@@ -23,6 +23,7 @@ from holdfast.core.messages.transcript import (
     UserMessage,
 )
 from holdfast.core.ports.sandbox import Sandbox
+from holdfast.core.retry import RetryPolicy
 from holdfast.core.turns.model import AuxiliaryTask, Completed, FallbackUsed
 from holdfast.core.turns.subagent import Delegation
 from holdfast.core.turns.tool import ToolOutput
@@ -30,7 +31,7 @@ from holdfast.core.turns.turn import Usage
 
 log = logging.getLogger(__name__)
 
-FIRST_RETRY_DELAY, MAX_RETRY_DELAY = 0.5, 10.0  # seconds between attempts to write to the store
+STEP_RETRY = RetryPolicy(first=0.5, longest=10.0)  # a step that the store does not take
 
 
 class PendingCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,7 +117,16 @@ class TurnPort(Protocol):
         """The model has answered; nothing of that is stored yet."""
         ...
 
-    def record_reply(self, message: AssistantMessage, usage: Usage) -> Awaitable[None]: ...
+    def record_reply(
+        self, message: AssistantMessage, usage: Usage, *, started: Sequence[CallId]
+    ) -> Awaitable[None]:
+        """The reply, and that these calls of it start, in one commit."""
+        ...
+
+    def may_run(self, call: PendingCall) -> bool:
+        """Whether `permit` would allow the call without asking anything; False: ask it."""
+        ...
+
     async def permit(self, call: PendingCall, later: Sequence[PendingCall]) -> ToolOutput | None:
         """None: the call may run. Otherwise the output that the model gets instead of a result.
 
@@ -153,7 +163,7 @@ async def write_with_retry(write: Callable[[], Awaitable[None]], session_id: Ses
     loses nothing, while a failed one would have to be requested again. Raises `StoreError` where
     waiting does not help, and whatever `write` raises for a turn that was ended meanwhile.
     """
-    delay = FIRST_RETRY_DELAY
+    failures = 0
     while True:
         try:
             await write()
@@ -166,5 +176,5 @@ async def write_with_retry(write: Callable[[], Awaitable[None]], session_id: Ses
             )
         else:
             return
-        await asyncio.sleep(delay)
-        delay = min(delay * 2, MAX_RETRY_DELAY)
+        await asyncio.sleep(STEP_RETRY.wait(failures))
+        failures += 1

@@ -5,7 +5,6 @@ import itertools
 
 import msgspec
 import pytest
-from holdfast.core.ports.store_queries import CountOutbox, ListDeliveriesForMessage, ListUndelivered
 from tests.support.approvals import HeldShell, PrefixJudge
 from tests.support.deliveries import (
     restart_with_edits,
@@ -28,6 +27,7 @@ from holdfast.core.messages.outbox import (
     Outbound,
     Receipt,
 )
+from holdfast.core.ports.store_queries import CountOutbox, ListDeliveriesForMessage, ListUndelivered
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.core.turns.tool import ReplayClass

@@ -23,12 +23,6 @@ from holdfast.core.ports.store_commands import (
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.testing.scripted_model import USAGE
 
-_RESULTS_IF_STOPPED: Mapping[type[Command[Any]], list[str]] = {
-    RecordReply: [],
-    RecordCallsStarted: ["not started"],
-    RecordCallResult: ["may have had an effect"],
-}
-
 
 class FullDiskStore(ControlledStore):
     """A store that refuses the next commands of a type, as a full disk does."""
@@ -68,15 +62,17 @@ async def full_disk(tmp_path: Path) -> AsyncIterator[FullDiskHarness]:
 async def test_a_turn_waits_for_disk_space_and_then_continues(
     full_disk: FullDiskHarness, call: Call, kind: type[Command[Any]]
 ) -> None:
-    """K2, H1: the refused step is written later, and nothing is done twice."""
+    """K2, H1: the refused step is written later, and nothing is done twice. The start of the first
+    call is written with the reply, that of the second on its own."""
     full_disk.store.refusals[kind] = 1
-    full_disk.model.say([call("never")], "done")
+    full_disk.model.say([call("safe"), call("never")], "done")
     end = await full_disk.end_of(await full_disk.accept("work"))
     assert (end.state, end.text) == (InboxState.ANSWERED, "done")
-    assert len(full_disk.held_tools[ReplayClass.NEVER].started) == 1
+    for replay in (ReplayClass.SAFE, ReplayClass.NEVER):
+        assert len(full_disk.held_tools[replay].started) == 1
     assert len(full_disk.model.requests) == 2
     transcript = await full_disk.transcript(await full_disk.only_session())
-    assert [m.outcome for m in transcript if isinstance(m, ToolMessage)] == [ToolOutcome.OK]
+    assert [m.outcome for m in transcript if isinstance(m, ToolMessage)] == [ToolOutcome.OK] * 2
 
 
 async def test_a_reply_that_waited_for_disk_space_is_counted_once(
@@ -112,7 +108,7 @@ async def test_a_turn_that_waits_for_disk_space_can_be_stopped(
 ) -> None:
     """F9, H7: it ends with the steps in the store, and the next request is valid."""
     full_disk.store.refusals[kind] = 1000
-    full_disk.model.say([call("never")], "the next answer")
+    full_disk.model.say([call("safe"), call("never")], "the next answer")
     first = await full_disk.accept("work")
     await full_disk.store.refused.wait()
     await full_disk.accept("/stop")
@@ -120,7 +116,17 @@ async def test_a_turn_that_waits_for_disk_space_can_be_stopped(
     full_disk.store.refusals.clear()
     assert (await full_disk.end_of(await full_disk.accept("again"))).text == "the next answer"
     transcript = await full_disk.transcript(await full_disk.only_session())
-    expected = _RESULTS_IF_STOPPED[kind]
-    results = [m.text for m in transcript if isinstance(m, ToolMessage)]
-    assert len(results) == len(expected)
-    assert all(words in text.lower() for words, text in zip(expected, results, strict=True))
+    results = [m for m in transcript if isinstance(m, ToolMessage)]
+    results_by_kind: Mapping[type[Command[Any]], list[tuple[ToolOutcome, str]]] = {
+        RecordReply: [],
+        RecordCallsStarted: [(ToolOutcome.OK, ""), (ToolOutcome.NOT_STARTED, "not started")],
+        RecordCallResult: [
+            (ToolOutcome.CANCELLED, "may have had an effect"),
+            (ToolOutcome.NOT_STARTED, "not started"),
+        ],
+    }
+    expected = results_by_kind[kind]
+    assert [result.outcome for result in results] == [outcome for outcome, _ in expected]
+    assert all(
+        words in result.text.lower() for result, (_, words) in zip(results, expected, strict=True)
+    )

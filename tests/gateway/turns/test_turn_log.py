@@ -32,10 +32,10 @@ from holdfast.store.sqlite.store import SqliteStore
 
 # Model requests, tool runs and sent messages while one kind of write is unconfirmed.
 EXPECTED_WORK: Mapping[type[Command[Any]], tuple[int, int, int]] = {
-    RecordReply: (1, 0, 0),
-    RecordCallsStarted: (1, 0, 0),
+    RecordReply: (1, 0, 0),  # with the start of the first call
     RecordCallResult: (1, 1, 0),
-    EndTurn: (2, 1, 0),
+    RecordCallsStarted: (1, 1, 0),  # of the second call
+    EndTurn: (2, 2, 0),
 }
 
 
@@ -90,14 +90,14 @@ async def test_no_step_begins_before_the_previous_one_is_durable(
 ) -> None:
     """H1, I1: a reply, a call started, a call finished and the end, each waited for."""
     assert isinstance(unconfirmed.store, UnconfirmedStepStore)
-    unconfirmed.model.say([call("never")], "done")
+    unconfirmed.model.say([call("never"), call("never")], "done")
     unconfirmed.say("work")
     await unconfirmed.store.committed.wait()
     await unconfirmed.store.let_others_run()
     assert work_done(unconfirmed) == expected
     unconfirmed.store.go.set()
     assert await unconfirmed.texts(1) == ["done"]
-    assert work_done(unconfirmed) == (2, 1, 1)
+    assert work_done(unconfirmed) == (2, 2, 1)
 
 
 async def test_a_reply_that_was_committed_is_not_asked_for_again(

@@ -16,10 +16,11 @@ from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.messages.transcript import ToolCall
 from holdfast.core.people.approval import ApprovalState
 from holdfast.core.ports.capabilities import WAITING_REACTION
-from holdfast.core.ports.store_queries import ListApprovals
+from holdfast.core.ports.store_queries import CountOutbox, ListApprovals
 from holdfast.core.secrets import Secret
 from holdfast.platforms.telegram.plugin import TelegramSettings
 from holdfast.runner.workspace import Workspace
+from holdfast.store.sqlite import writer
 from holdfast.testing.scripted_model import ManualReply
 from holdfast.tools.send import SendFileTool
 
@@ -65,6 +66,53 @@ async def test_a_reply_streams_into_one_message(
     await harness.wait_for_texts("Once upon a time.")
     await harness.wait_for_deliveries(DeliveryState.SENT, 1)
     assert len(vendor.sent) == 1
+
+
+async def test_a_streamed_reply_costs_five_commits_when_a_message_follows(
+    harness: PlatformGatewayHarness, vendor: FakeTelegram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K2, I4: accepted, begun, the row with its first attempt, its receipt, ended. The last edit
+    is recorded with what is committed next."""
+    monkeypatch.setattr(writer, "_MAX_DEFERRAL", 600.0)  # however slow this machine is
+    before = harness.store.status.commits
+    shown: list[str] = []
+    for number in range(3):
+        reply = ManualReply()
+        harness.model.say(reply)
+        vendor.say("hello")
+        reply.say(f"Hello {number}")
+        await harness.wait_for_texts(*shown, f"Hello {number}")
+        reply.say(", Ann")
+        reply.end()
+        shown.append(f"Hello {number}, Ann")
+        await harness.wait_for_texts(*shown)
+        await until(lambda: not len(harness.gateway.outbox))
+    assert harness.store.status.commits - before <= 3 * 5
+    assert (await harness.store.read(CountOutbox()))[DeliveryState.SENT] == 2
+    await harness.stop()
+    await harness.start()
+    assert (await harness.store.read(CountOutbox()))[DeliveryState.SENT] == 3
+
+
+async def test_a_streamed_turn_with_a_tool_call_costs_seven_commits(
+    harness: PlatformGatewayHarness, vendor: FakeTelegram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K2, H1: besides those of a reply, one for the call that it asks for, and one for its
+    result."""
+    monkeypatch.setattr(writer, "_MAX_DEFERRAL", 600.0)
+    before = harness.store.status.commits
+    asking, reply = ManualReply(), ManualReply()
+    harness.model.say(asking, reply)
+    vendor.say("look it up")
+    asking.say("I will look.")
+    await harness.wait_for_texts("I will look.")
+    asking.end(ToolCall(id=CallId("c1"), name="shell", arguments='{"command": "ls"}'))
+    await harness.model.wait_for_request(2)
+    reply.say("Found it.")
+    reply.end()
+    await harness.wait_for_texts("Found it.")
+    await until(lambda: not len(harness.gateway.outbox))
+    assert harness.store.status.commits - before <= 7
 
 
 async def test_a_queued_message_has_a_reaction_until_its_turn_starts(

@@ -87,8 +87,21 @@ class ApprovalGate:
         await self._ask(to_ask)
         raise WaitingForApproval
 
+    def allowed_without_asking(self, call: PendingCall) -> str | None:
+        """By what the call may run, where neither a person nor the store needs to be asked."""
+        verdict = self._decide_by_settings(call)
+        return verdict if isinstance(verdict, str) else None
+
     async def _decide(self, call: PendingCall) -> CommandVerdict | ToolOutput | str:
         """A word: it may run, by that. A judgement: people are to be asked about it."""
+        verdict = self._decide_by_settings(call)
+        if not isinstance(verdict, CommandVerdict):
+            return verdict
+        rule = await self._standing_rule(verdict)
+        return verdict if rule is None else f"standing {rule.id}"
+
+    def _decide_by_settings(self, call: PendingCall) -> CommandVerdict | ToolOutput | str:
+        """As `_decide`, before the standing rules are read."""
         judgement = self._judge(call)
         if judgement.level is CommandRisk.HARMLESS:
             return "harmless"
@@ -99,8 +112,7 @@ class ApprovalGate:
                 return "mode off"
             case ApprovalMode.REFUSE:
                 return _refusal(_REFUSED_BY_MODE, judgement)
-        rule = await self._standing_rule(judgement)
-        return judgement if rule is None else f"standing {rule.id}"
+        return judgement
 
     def _judge(self, call: PendingCall) -> CommandVerdict:
         if call.chat is not None:

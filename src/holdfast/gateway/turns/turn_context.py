@@ -247,8 +247,12 @@ class TurnContext:
     def next_steer(self) -> tuple[UserMessage, Awaitable[None]] | None:
         return self.steers.take_next()
 
-    def record_reply(self, message: AssistantMessage, usage: Usage) -> Awaitable[None]:
-        durable = self.log.record_reply(message, usage)
+    def record_reply(
+        self, message: AssistantMessage, usage: Usage, *, started: Sequence[CallId]
+    ) -> Awaitable[None]:
+        durable = self.log.record_reply(
+            message, usage, started=started, allowed_by=self._permissions(started)
+        )
         self.broadcast.live.clear_reply()
         return durable
 
@@ -259,8 +263,11 @@ class TurnContext:
         return self.log.record_compaction(message, usage)
 
     def record_calls_started(self, call_ids: Sequence[CallId]) -> Awaitable[None]:
-        allowed = {call: self._allowed_by[call] for call in call_ids if call in self._allowed_by}
-        return self.log.record_calls_started(call_ids, allowed_by=allowed)
+        return self.log.record_calls_started(call_ids, allowed_by=self._permissions(call_ids))
+
+    def _permissions(self, call_ids: Sequence[CallId]) -> dict[CallId, str]:
+        """By what those of the calls may run that needed a decision."""
+        return {call: self._allowed_by[call] for call in call_ids if call in self._allowed_by}
 
     def record_call_result(self, message: ToolMessage) -> Awaitable[None]:
         durable = self.log.record_call_result(message)
@@ -284,9 +291,22 @@ class TurnContext:
         )
         self._services.cache.drop(self.session_id)
 
+    def may_run(self, call: PendingCall) -> bool:
+        allowed_by = self._approval_gate().allowed_without_asking(call)
+        if allowed_by is not None:
+            self._allowed_by[call.call_id] = allowed_by
+        return allowed_by is not None
+
     async def permit(self, call: PendingCall, later: Sequence[PendingCall]) -> ToolOutput | None:
         self.log.check_open()
-        permission = ApprovalGate(
+        gate = self._approval_gate()
+        refusal = await gate.check(call, later)
+        if gate.allowed_by:
+            self._allowed_by[call.call_id] = gate.allowed_by
+        return refusal
+
+    def _approval_gate(self) -> ApprovalGate:
+        return ApprovalGate(
             self._services,
             self._approvals,
             session_id=self.session_id,
@@ -295,10 +315,6 @@ class TurnContext:
             settings=self._settings.approvals,
             check_may_ask=self._check_may_ask,
         )
-        refusal = await permission.check(call, later)
-        if permission.allowed_by:
-            self._allowed_by[call.call_id] = permission.allowed_by
-        return refusal
 
     def _check_may_ask(self) -> None:
         """Raises where the gateway has marked the turn: it is about to be cut, and is counted as

@@ -77,14 +77,25 @@ class TurnLog:
         self._services.crash(CrashPoint.TURN_BEGUN)
         return durable
 
-    def record_reply(self, message: AssistantMessage, usage: Usage) -> Awaitable[None]:
+    def record_reply(
+        self,
+        message: AssistantMessage,
+        usage: Usage,
+        *,
+        started: Sequence[CallId],
+        allowed_by: Mapping[CallId, str],
+    ) -> Awaitable[None]:
+        """The reply, and the start of the first calls that it asks for."""
         self._count(usage, replies=1)
+        self.started_calls.update(started)
         return self._write(
             RecordReply(
                 turn_id=self.turn_id,
                 session_id=self.session_id,
                 message=message,
                 usage=usage,
+                started=started,
+                allowed=allowed_by,
                 at=self._services.clock.now(),
             )
         )
@@ -159,7 +170,10 @@ class TurnLog:
         """Take back what was counted: nothing of the command is stored, and it may be written
         again."""
         match command:
-            case RecordReply() | RecordNote() | RecordCompaction():
+            case RecordReply(started=started):
+                self.usage, self.replies = self._counted_before
+                self.started_calls.difference_update(started)  # none of them runs
+            case RecordNote() | RecordCompaction():
                 self.usage, self.replies = self._counted_before
             case RecordCallsStarted(call_ids=call_ids):
                 self.started_calls.difference_update(call_ids)  # none of them runs
