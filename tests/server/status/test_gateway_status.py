@@ -9,7 +9,9 @@ from tests.support.settable_clock import SettableClock
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId
 from holdfast.core.messages.inbox import InboxState
+from holdfast.core.ports.command import Query
 from holdfast.core.ports.store import StoreReader
+from holdfast.core.ports.store_queries import CountInbox, ListLastStops, ListOpenMessages
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.server.status.gateway_status import GatewayStatus
 
@@ -24,16 +26,20 @@ class FakeStoreReader:
         self.closed = False
         self.open: dict[InboxId, float] = {}
 
-    async def inbox_counts(self) -> dict[InboxState, int]:
-        await self.unblocked.wait()
-        if self.closed:
-            raise StoreError("it is closed")
-        return {InboxState.ANSWERED: self.answered}
+    async def read(self, query: Query[Any]) -> Any:
+        match query:
+            case CountInbox():
+                await self.unblocked.wait()
+                if self.closed:
+                    raise StoreError("it is closed")
+                return {InboxState.ANSWERED: self.answered}
+            case ListLastStops():
+                return []
+            case ListOpenMessages(before=before):
+                return self.open_messages(before)
+        raise AssertionError(f"the status does not read {query}")
 
-    async def last_stops(self, *, limit: int) -> list[Any]:
-        return []
-
-    async def open_messages(self, *, before: float) -> dict[InboxId, float]:
+    def open_messages(self, before: float) -> dict[InboxId, float]:
         return {id: at for id, at in self.open.items() if at < before}
 
 
@@ -110,7 +116,7 @@ async def test_a_message_that_ends_during_the_query_is_not_reported() -> None:
     owned = {InboxId(1)}
 
     class Late(FakeStoreReader):
-        async def open_messages(self, *, before: float) -> dict[InboxId, float]:
+        def open_messages(self, before: float) -> dict[InboxId, float]:
             owned.clear()  # its end was committed after the open messages were read
             return {InboxId(1): 10.0}
 
