@@ -13,6 +13,10 @@ from holdfast.store.sqlite import rows
 
 _NO_USAGE = Usage()
 
+# ?1 is the session, ?2 the turn.
+_NEXT_MESSAGE = "(SELECT coalesce(max(seq), 0) + 1 FROM messages WHERE session_id = ?1)"
+_NEXT_STEP = "(SELECT coalesce(max(seq), 0) + 1 FROM steps WHERE turn_id = ?2)"
+
 
 class TurnPosition(NamedTuple):
     """Where in a session, and when, something is written."""
@@ -24,20 +28,17 @@ class TurnPosition(NamedTuple):
 
 def append_message(cursor: apsw.Cursor, message: Message, position: TurnPosition) -> int:
     """The seq the message took in its session; the first is 1."""
-    # Asked for and then used: in one statement, with RETURNING, it costs three times as much.
-    seq = next_seq(cursor, position.session_id)
-    cursor.execute(
-        "INSERT INTO messages (session_id, turn_id, created_at, seq, body) VALUES (?, ?, ?, ?, ?)",
-        (*position, seq, rows.encode_json(message)),
-    )
+    seq: int = cursor.execute(
+        "INSERT INTO messages (session_id, turn_id, created_at, seq, body)"
+        f" VALUES (?1, ?2, ?3, {_NEXT_MESSAGE}, ?4) RETURNING seq",
+        (*position, rows.encode_json(message)),
+    ).get
     return seq
 
 
 def next_seq(cursor: apsw.Cursor, session_id: SessionId) -> int:
-    last = cursor.execute(
-        "SELECT seq FROM messages WHERE session_id = ? ORDER BY seq DESC LIMIT 1", (session_id,)
-    ).fetchone()
-    seq: int = 1 if last is None else last[0] + 1
+    """The seq that the next message of the session takes."""
+    seq: int = cursor.execute(f"SELECT {_NEXT_MESSAGE}", (session_id,)).get
     return seq
 
 
@@ -51,12 +52,11 @@ def add_step(
     usage: Usage = _NO_USAGE,
 ) -> None:
     """A step that is over as it is written."""
-    seq = _next_step(cursor, position.turn_id)
     cursor.execute(
         "INSERT INTO steps (session_id, turn_id, started_at, finished_at, seq, kind, call_id,"
         f" message_seq, {rows.USAGE_COLUMNS})"
-        " VALUES (?1, ?2, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-        (*position, seq, kind.value, call_id, message_seq, *rows.usage_columns(usage)),
+        f" VALUES (?1, ?2, ?3, ?3, {_NEXT_STEP}, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        (*position, kind.value, call_id, message_seq, *rows.usage_columns(usage)),
     )
 
 
@@ -64,12 +64,11 @@ def start_step(
     cursor: apsw.Cursor, call_id: CallId, position: TurnPosition, *, allowed: str | None
 ) -> None:
     """A tool step without a result; a call that is started again keeps its open step."""
-    seq = _next_step(cursor, position.turn_id)
     cursor.execute(
         "INSERT INTO steps (session_id, turn_id, started_at, seq, kind, call_id, allowed)"
-        " SELECT ?1, ?2, ?3, ?4, 'tool', ?5, ?6 WHERE NOT EXISTS (SELECT 1 FROM steps"
-        " WHERE turn_id = ?2 AND call_id = ?5 AND finished_at IS NULL)",
-        (*position, seq, call_id, allowed),
+        f" SELECT ?1, ?2, ?3, {_NEXT_STEP}, 'tool', ?4, ?5 WHERE NOT EXISTS (SELECT 1 FROM steps"
+        " WHERE turn_id = ?2 AND call_id = ?4 AND finished_at IS NULL)",
+        (*position, call_id, allowed),
     )
 
 
@@ -96,14 +95,6 @@ def last_calls(cursor: apsw.Cursor, turn_id: TurnId) -> Sequence[ToolCall]:
     ).get
     reply = None if body is None else rows.decode_message(body)
     return reply.calls if isinstance(reply, AssistantMessage) else ()
-
-
-def _next_step(cursor: apsw.Cursor, turn_id: TurnId) -> int:
-    last = cursor.execute(
-        "SELECT seq FROM steps WHERE turn_id = ? ORDER BY seq DESC LIMIT 1", (turn_id,)
-    ).fetchone()
-    seq: int = 1 if last is None else last[0] + 1
-    return seq
 
 
 class TurnProgress(NamedTuple):
@@ -135,11 +126,11 @@ def add_compaction_in_turn(
 def add_compaction_between_turns(
     cursor: apsw.Cursor, *, session_id: SessionId, message: CompactionMessage, at: float
 ) -> None:
-    seq = next_seq(cursor, session_id)
-    cursor.execute(
-        "INSERT INTO messages (session_id, seq, created_at, body) VALUES (?, ?, ?, ?)",
-        (session_id, seq, at, rows.encode_json(message)),
-    )
+    seq: int = cursor.execute(
+        "INSERT INTO messages (session_id, seq, created_at, body)"
+        f" VALUES (?1, {_NEXT_MESSAGE}, ?2, ?3) RETURNING seq",
+        (session_id, at, rows.encode_json(message)),
+    ).get
     _set_latest_compaction(cursor, session_id, seq=seq, covers=message.covers)
 
 
