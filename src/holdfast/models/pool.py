@@ -89,7 +89,13 @@ class ModelPool:
         self._running.add(deadline)
         lease.running.add(deadline)
         try:
-            attempt = partial(self._attempt, request, lease=lease, deadline=deadline)
+            if lease.local_server is None:
+                transport = self._transport or await self._open_transport()
+                attempt = partial(
+                    transport.attempt, request, codec=lease.codec, target=target, deadline=deadline
+                )
+            else:
+                attempt = partial(self._attempt_locally, request, lease=lease, deadline=deadline)
             backoff = ModelRetryPolicy(retries=target.retries)
             async with aclosing(
                 with_retries(attempt, policy=backoff, waiter=deadline, jitter=self._jitter)
@@ -115,17 +121,18 @@ class ModelPool:
             deadline.finish()
             self._running.discard(deadline)
 
-    async def _attempt(
+    async def _attempt_locally(
         self, request: ModelRequest, *, lease: "PooledClient", deadline: CallDeadline
     ) -> AsyncGenerator[ModelEvent, None]:
-        transport, target = self._transport or await self._open_transport(), lease.target
-        if lease.local_server is not None:
-            # Anew for each attempt: one that died and was started again listens elsewhere.
-            address = await deadline.wait(
-                lease.local_server.base_url, 0, stage="did not start", setting="whole_timeout"
-            )
-            target = msgspec.structs.replace(target, base_url=address)
-            request = strip_tools(request, target)
+        """One attempt at a local server, which is started first. Its address is asked for each
+        time: a server that died and was started again listens elsewhere."""
+        assert lease.local_server is not None
+        transport = self._transport or await self._open_transport()
+        address = await deadline.wait(
+            lease.local_server.base_url, 0, stage="did not start", setting="whole_timeout"
+        )
+        target = msgspec.structs.replace(lease.target, base_url=address)
+        request = strip_tools(request, target)
         async with aclosing(
             transport.attempt(request, codec=lease.codec, target=target, deadline=deadline)
         ) as events:

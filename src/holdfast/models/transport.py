@@ -317,7 +317,8 @@ class HttpTransport:
             self._session.request,
             "GET" if listing else "POST",
             endpoint.models_url if listing else endpoint.url,
-            data=body,
+            # A payload already: aiohttp would look for the type of one among all that it knows.
+            data=None if body is None else aiohttp.BytesPayload(body),
             headers={**endpoint.headers, "Accept": "*/*"} if listing else endpoint.headers,
             timeout=endpoint.timeout,
             allow_redirects=False,  # a key must only be sent to the configured address

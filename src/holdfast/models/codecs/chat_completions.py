@@ -210,27 +210,27 @@ def encode_messages(request: ModelRequest, *, model: str) -> list[_Json]:
     made = transcript.messages
     if request.system:
         made.append({"role": "system", "content": request.system})
+    role = "system"
     for message in request.messages:
-        wire = _plain_message(message)
-        if wire is not None and (not made or made[-1]["role"] != wire["role"]):
-            made.append(wire)
-        else:
-            transcript.add(message)
+        # Every call of a model encodes each message again. Nearly all are text and nothing else,
+        # in another role than the one before: they are encoded here, without a call for each.
+        text = message.text
+        if not text or text.isspace():
+            pass
+        elif isinstance(message, AssistantMessage):
+            if role != "assistant" and not (message.calls or message.reasoning):
+                role = "assistant"
+                made.append({"role": role, "content": text})
+                continue
+        elif isinstance(message, UserMessage) and role != "user":
+            more = message.images or message.speaker or message.quoted or message.note
+            if not (more or message.documents):
+                role = "user"
+                made.append({"role": role, "content": text})
+                continue
+        transcript.add(message)
+        role = made[-1]["role"] if made else ""
     return made
-
-
-def _plain_message(message: Message) -> _Json | None:
-    """One that is words and nothing else, as nearly all are, and every call of a model looks at
-    each of them again. None: there is more to it."""
-    text = message.text
-    if not text or text.isspace():
-        return None
-    if isinstance(message, UserMessage):
-        more = message.images or message.speaker or message.quoted or message.note
-        return None if more or message.documents else {"role": "user", "content": text}
-    if isinstance(message, AssistantMessage) and not (message.calls or message.reasoning):
-        return {"role": "assistant", "content": text}
-    return None
 
 
 class _Transcript:

@@ -220,8 +220,9 @@ def _suspend(cursor: apsw.Cursor, end: EndTurn) -> None:
 def _finish_turn(cursor: apsw.Cursor, end: EndTurn) -> None:
     _close_turn(cursor, end)
     progress = transcript.turn_progress(cursor, end.turn_id)
+    rest = _remaining_usage(end.usage, progress.usage) if progress.last else end.usage
     for message in _messages_of_known_calls(cursor, end):
-        _append_final(cursor, message, end, _remaining_usage(end.usage, progress.usage))
+        _append_final(cursor, message, end, rest)
     if progress.last:
         audit_log.record_unfinished_calls(cursor, TurnPosition(end.session_id, end.turn_id, end.at))
         cursor.execute(
