@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import islice
 
@@ -15,6 +15,9 @@ log = logging.getLogger(__name__)
 
 BuildAgent = Callable[[], Awaitable[Agent]]
 
+_MAX_UNPACED = 64  # turns that may start in one iteration of the event loop
+_MAX_PACED = 4  # of those that wait, how many start in each iteration
+
 
 class _Entry:
     """A cached agent, the bytes it was last counted with, and whether a turn has it."""
@@ -25,6 +28,42 @@ class _Entry:
         self.agent = agent
         self.busy = True
         self.counted = 0
+
+
+class StartPacer:
+    """Spreads the starts of turns over several iterations of the event loop. Owns the turns that
+    wait for theirs, in order.
+
+    A command passes about ten iterations until it is answered. If a thousand turns started in one
+    of them, it would wait for all of them. A crowd of up to `_MAX_UNPACED` starts at once, so that
+    its writes share commits.
+    """
+
+    def __init__(self) -> None:
+        self._started = 0  # in this iteration
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def wait(self) -> None:
+        """Returns when a turn may start."""
+        loop = asyncio.get_running_loop()
+        if self._started == 0 and not self._waiting:
+            loop.call_soon(self._begin_iteration)
+        if self._started < _MAX_UNPACED and not self._waiting:
+            self._started += 1
+            return
+        waiter: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(waiter)
+        await waiter
+
+    def _begin_iteration(self) -> None:
+        self._started = 0
+        for _ in range(min(_MAX_PACED, len(self._waiting))):
+            waiter = self._waiting.popleft()
+            if not waiter.done():  # else its lane was cancelled
+                waiter.set_result(None)
+                self._started += 1
+        if self._started or self._waiting:
+            asyncio.get_running_loop().call_soon(self._begin_iteration)
 
 
 class AgentCache:
@@ -44,6 +83,7 @@ class AgentCache:
         self._idle_ttl = idle_ttl
         self._entries: OrderedDict[SessionId, _Entry] = OrderedDict()
         self._building: set[SessionId] = set()
+        self._pacer = StartPacer()
         self._busy_over_bounds = 0  # of the oldest agents, how many were mid-turn at the last look
         self.bytes = 0
         self.hits = 0
@@ -86,8 +126,10 @@ class AgentCache:
     async def lease(self, session_id: SessionId, *, signature: str, build: BuildAgent) -> Agent:
         """The session's agent: the cached one if it was built from the same, else a new one.
 
-        One lane owns a session, so nobody else leases it while this builds.
+        One lane owns a session, so nobody else leases it while this builds. Where many turns start
+        at once, each waits here for its place.
         """
+        await self._pacer.wait()
         entry = self._entries.get(session_id)
         if entry is not None and entry.agent.signature == signature:
             self.hits += 1
