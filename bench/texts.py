@@ -2,7 +2,7 @@
 
 import time
 import timeit
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
 from holdfast.platforms.text import discord, html, irc, layout, slack, telegram, xmpp
@@ -53,20 +53,27 @@ def text_costs(*, rounds: int) -> dict[str, tuple[float, float]]:
     found = {}
     for name, size in SIZES.items():
         text = (_PARAGRAPH * (size // len(_PARAGRAPH) + 1))[:size]
-        costs = [_ms(render, text, rounds=rounds) for render in TARGETS.values()]
-        found[name] = max(costs), _ms(parser.render, text, rounds=rounds)
+        *costs, parsed = _medians([*TARGETS.values(), parser.render], text, rounds=rounds)
+        found[name] = max(costs), parsed
     text = (_PLAIN_TEXT * 20)[:1000]
-    cost = _ms(telegram.render, text, rounds=10 * rounds)
-    found["no marks"] = cost, _ms(parser.render, text, rounds=10 * rounds)
+    cost, parsed = _medians([telegram.render, parser.render], text, rounds=10 * rounds)
+    found["no marks"] = cost, parsed
     return found
 
 
-def _ms(render: Callable[[str], object], text: str, *, rounds: int) -> float:
-    """CPU, the median of some rounds, each with a text of its own: renderers remember the last."""
-    texts = iter([f"{text} {number}" for number in range(rounds + 1)])
-    render(next(texts))  # what is loaded when it is first used is no part of this
-    timer = timeit.Timer(lambda: render(next(texts)), timer=time.process_time)
-    return median(timer.repeat(rounds, 1)) * 1000
+def _medians(
+    renderers: Sequence[Callable[[str], object]], text: str, *, rounds: int
+) -> list[float]:
+    """Milliseconds of CPU of each, the median of some rounds. Each round has all of them, so that
+    they meet the same noise, and a text of its own: renderers remember the last."""
+    for render in renderers:
+        render(text)  # what is loaded when it is first used is no part of this
+    times = [[_ms(render, f"{text} {number}") for render in renderers] for number in range(rounds)]
+    return [median(column) for column in zip(*times, strict=True)]
+
+
+def _ms(render: Callable[[str], object], text: str) -> float:
+    return timeit.Timer(lambda: render(text), timer=time.process_time).timeit(1) * 1000
 
 
 if __name__ == "__main__":

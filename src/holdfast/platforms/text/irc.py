@@ -63,7 +63,7 @@ def _wrap(spans: tuple[TextSpan, ...], max_bytes: int) -> Iterator[str]:
     """As many lines as it takes: at a space where there is one, and every style begun anew."""
     line = ""
     for span in spans:
-        codes = "".join(_CODES[style] for style in Emphasis if style in span.styles)
+        codes = "".join(_CODES[style] for style in _CODES if style in span.styles)
         text = span.text.replace("\t", "    ")
         while text:
             left = max_bytes - _byte_length(line) - 2 * len(codes)

@@ -179,7 +179,7 @@ class _LayoutBuilder:
         self, inlines: tuple[Inline, ...], nesting: _Nesting, *, heading: int = 0
     ) -> Iterator[TextLine]:
         for spans in to_lines(inlines, self._options):
-            yield msgspec.structs.replace(_make_line(spans, nesting), heading=heading)
+            yield TextLine(spans=spans, quote=nesting.quote, indent=nesting.indent, heading=heading)
 
     def _items(self, items: ListBlock, nesting: _Nesting) -> list[LayoutItem]:
         found: list[LayoutItem] = []
@@ -235,8 +235,11 @@ def to_lines(inlines: tuple[Inline, ...], options: LayoutOptions) -> Iterator[tu
     """The lines of a paragraph; those without a word are left out."""
     line: list[TextSpan] = []
     for span in (*to_spans(inlines, options), TextSpan(text="\n")):
-        first, *more = span.text.split("\n")
-        for number, text in enumerate((first, *more)):
+        if "\n" not in span.text:
+            if span.text:
+                line.append(span)
+            continue
+        for number, text in enumerate(span.text.split("\n")):
             if number:
                 if any(each.text.strip() for each in line):
                     yield tuple(line)

@@ -4,7 +4,7 @@ The parser library is imported only for a text that has markup.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING
@@ -171,49 +171,46 @@ class _InlineParser:
         self._in_link = False
 
     def parse_all(self, until: str = "") -> tuple[Inline, ...]:
+        """Up to the token of that type, which is read too."""
         found: list[Inline] = []
         while self._at < len(self._tokens):
             token = self._tokens[self._at]
             self._at += 1
-            if token.type == until:
+            kind = token.type
+            if kind == "text":
+                _add_text(found, token.content)
+            elif kind == until:
                 break
-            found.extend(self._inline(token))
+            elif kind in ("softbreak", "hardbreak"):
+                found.append(LineBreak())
+            elif kind == "code_inline":
+                text = token.content
+                found.append(InlineCode(text) if text.strip() else PlainText(text))
+            elif kind == "image":
+                found.extend(self._image(token))
+            elif kind == "link_open":
+                found.extend(self._link(token))
+            elif token.tag in _TAG_STYLES:
+                children = self.parse_all(f"{kind.removesuffix('_open')}_close")
+                if children:
+                    found.append(StyledInline(style=_TAG_STYLES[token.tag], children=children))
         return tuple(found)
 
-    def _inline(self, token: "Token") -> Iterator[Inline]:
-        match token.type:
-            case "text":
-                yield from _text_and_breaks(token.content)
-            case "softbreak" | "hardbreak":
-                yield LineBreak()
-            case "code_inline":
-                yield from _code_span(token.content)
-            case "image":
-                yield from self._image(token)
-            case "link_open":
-                yield from self._link(token)
-            case _ if token.tag in _TAG_STYLES:
-                children = self.parse_all(f"{token.type.removesuffix('_open')}_close")
-                if children:
-                    yield StyledInline(style=_TAG_STYLES[token.tag], children=children)
-
-    def _link(self, token: "Token") -> Iterator[Inline]:
+    def _link(self, token: "Token") -> Iterable[Inline]:
         if self._in_link:  # an address in angle brackets: its words say where it goes
-            yield from self.parse_all("link_close")
-            return
+            return self.parse_all("link_close")
         self._in_link = True
         children = self.parse_all("link_close")
         self._in_link = False
-        yield from _make_link(str(token.attrs["href"]), children, shows_url=token.info == "auto")
+        return _make_link(str(token.attrs["href"]), children, shows_url=token.info == "auto")
 
-    def _image(self, token: "Token") -> Iterator[Inline]:
+    def _image(self, token: "Token") -> Iterable[Inline]:
         """Shown as a link to it: nobody can be made to load what an agent names."""
         source, words = str(token.attrs["src"]), _alt_text(token)
         children = (PlainText(words),) if words.strip() else ()
         if self._in_link:
-            yield from children or (PlainText(source),)
-        else:
-            yield from _make_link(source, children, shows_url=False)
+            return children or (PlainText(source),)
+        return _make_link(source, children, shows_url=False)
 
 
 def _alt_text(image: "Token") -> str:
@@ -244,18 +241,19 @@ def _make_link(href: str, children: tuple[Inline, ...], *, shows_url: bool) -> I
             yield PlainText(f" ({href})")
 
 
-def _code_span(text: str) -> Iterator[Inline]:
-    yield InlineCode(text) if text.strip() else PlainText(text)
-
-
-def _text_and_breaks(text: str) -> Iterator[Inline]:
+def _add_text(found: list[Inline], text: str) -> None:
     """Line breaks are often written as HTML where Markdown has none: in tables. Character
     references (`&#13;`) are decoded only now, so the text is sanitized once more."""
-    for number, piece in enumerate(_HTML_BREAK.split(sanitize(text))):
+    text = sanitize(text)
+    if "<" not in text:
+        if text:
+            found.append(PlainText(text))
+        return
+    for number, piece in enumerate(_HTML_BREAK.split(text)):
         if number:
-            yield LineBreak()
+            found.append(LineBreak())
         if piece:
-            yield PlainText(piece)
+            found.append(PlainText(piece))
 
 
 def parse_markdown(text: str) -> tuple[Block, ...]:
@@ -308,11 +306,12 @@ def _with_links(line: str) -> Iterator[Inline]:
 @cache
 def _parser() -> "MarkdownIt":
     # Most of what a gateway says in its first seconds has no marks: the parser takes 60 ms to load.
-    from markdown_it import MarkdownIt  # noqa: PLC0415 - only when there is something to parse
+    from holdfast.platforms.text.autolinks import (  # noqa: PLC0415 - only when it is needed
+        LinkParser,
+        add_autolinks,
+    )
 
-    from holdfast.platforms.text.autolinks import add_autolinks  # noqa: PLC0415 - loads it too
-
-    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _MAX_NESTING + 2})
+    parser = LinkParser("commonmark", {"html": False, "maxNesting": _MAX_NESTING + 2})
     add_autolinks(parser)
     return parser.enable(["table", "strikethrough"])
 

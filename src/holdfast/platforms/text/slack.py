@@ -190,7 +190,7 @@ def _span_elements(line: TextLine) -> list[Json]:
 
 def _span_element(span: TextSpan, *, bold: bool) -> Json:
     found = {"type": "link", "url": span.href} if span.href else {"type": "text"}
-    style = {style.value: True for style in Emphasis if style in span.styles}
+    style = {each.value: True for each in span.styles}
     if bold:
         style["bold"] = True
     if span.code:

@@ -107,9 +107,10 @@ class _TelegramTextBuilder:
             self._add_entity("code", start)
         if span.code:  # "bold, italic … can be part of any other entities, except pre and code"
             return
-        for style in Emphasis:
-            if style in span.styles or (heading and style is Emphasis.BOLD):
-                self._add_entity(_STYLES[style], start)
+        if span.styles or heading:
+            for style, kind in _STYLES.items():
+                if style in span.styles or (heading and style is Emphasis.BOLD):
+                    self._add_entity(kind, start)
 
     def _add(self, text: str) -> None:
         self._text.append(text)
