@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable
+from functools import lru_cache
 
 import msgspec
 
@@ -78,8 +79,9 @@ def agent_signature(
     return signature if principal is None else signature_for_principal(signature, principal)
 
 
+@lru_cache(maxsize=1024)  # it is asked for with every turn
 def signature_for_principal(signature: str, principal: PrincipalId) -> str:
-    """The signature of what belongs to one person; cheap, for it is asked for with every turn."""
+    """The signature of what belongs to one person."""
     return hashlib.sha256(f"{signature}\n{principal}".encode()).hexdigest()
 
 

@@ -23,7 +23,7 @@ from holdfast.core.messages.transcript import ToolMessage, UserMessage
 from holdfast.core.ports.store_queries import GetTurn
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.core.turns.turn import LaneState, TurnRowState
+from holdfast.core.turns.turn import TurnRowState
 from holdfast.core.turns.turn_state import LaneState
 from holdfast.gateway.agents.cache import AgentCache, StartPacer
 from holdfast.gateway.turns.turn import Turn

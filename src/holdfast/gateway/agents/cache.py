@@ -40,20 +40,19 @@ class StartPacer:
     """
 
     def __init__(self) -> None:
-        self._started = 0  # in this iteration
+        self._started = 0  # in this iteration, or in several with few starts
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def wait(self) -> None:
         """Returns when a turn may start."""
-        loop = asyncio.get_running_loop()
-        if self._started == 0 and not self._waiting:
-            loop.call_soon(self._begin_iteration)
-        if self._started < _MAX_UNPACED and not self._waiting:
-            self._started += 1
+        if self._waiting or self._started >= _MAX_UNPACED:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
+            await waiter
             return
-        waiter: asyncio.Future[None] = loop.create_future()
-        self._waiting.append(waiter)
-        await waiter
+        self._started += 1
+        if self._started == _MAX_UNPACED // 2:  # a callback for each start would cost every turn
+            self._schedule_next()
 
     def _begin_iteration(self) -> None:
         self._started = 0
@@ -61,9 +60,11 @@ class StartPacer:
             waiter = self._waiting.popleft()
             if not waiter.done():  # else its lane was cancelled
                 waiter.set_result(None)
-                self._started += 1
-        if self._started or self._waiting:
-            asyncio.get_running_loop().call_soon(self._begin_iteration)
+        if self._waiting:
+            self._schedule_next()
+
+    def _schedule_next(self) -> None:
+        asyncio.get_running_loop().call_soon(self._begin_iteration)
 
 
 class AgentCache:

@@ -194,9 +194,8 @@ class SessionFeeds:
             return
         elif isinstance(command, DeleteSession):
             self.session_deleted(session_id)
-        elif isinstance(command, _SESSION_CHANGES):
-            if event.result is not False:
-                self.session_changed(session_id)
+        elif isinstance(command, _SESSION_CHANGES) and event.result is not False:
+            self.session_changed(session_id)
         for feed in self._feeds.get(session_id, ()) if session_id is not None else ():
             feed.tell(News.RECORDS)
 
