@@ -174,7 +174,7 @@ class Recovery:
     async def _give_up_turn(self, open_turn: OpenTurn, text: str) -> None:
         turn = Turn(open_turn, services=self._services)
         await turn.fail(text, suspend=True)
-        await turn.close()
+        await turn.close_once()
         log.warning(
             "Session %s was suspended: %s",
             turn.session_id,

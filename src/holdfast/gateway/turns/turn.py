@@ -542,14 +542,15 @@ class Turn:
     async def close(self) -> None:
         """Returns once the end is durable: a store failure delays it, but does not undo it. Or
         once the turn is discarded, because the store has refused its beginning."""
-        self.closing_write = closing = RetriedWrite(self._write_until_ended)
+        self.closing_write = closing = RetriedWrite(self.close_once)
         try:
             await closing.until_durable()
         finally:
             self.closing_write = None
 
-    async def _write_until_ended(self) -> None:
-        """Wait for the write of the end, or write it again after a failure."""
+    async def close_once(self) -> None:
+        """As `close`, with one attempt: raises `StoreError` where the store does not take the end,
+        which is written again by the next attempt."""
         if self.ending is None:
             await self._read_transcript()
             self.end(self._stopped_end())
