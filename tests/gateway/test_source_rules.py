@@ -20,7 +20,7 @@ PLATFORM_CALLS = {
 GATEWAY_ORDER = (
     *("commands", "lifecycle", "inbound", "sessions", "turns", "jobs", "approvals", "subagents"),
     *("notify", "agents", "outbound", "accounts", "live", "tracing", "redaction"),
-    *("access", "live_settings", "durable_writes"),
+    *("access", "live_settings", "durable_writes", "committed"),
 )
 """The packages and modules of the gateway: each imports only those after it."""
 COMPOSITION = ("app", "lifespan", "services", "snapshot", "internal_platforms")

@@ -36,10 +36,12 @@ class ControlledStore(SqliteStore):
         """
         return None
 
-    def write(self, command: Command[R], *, audit: AuditEntry | None = None) -> asyncio.Future[R]:
+    def write(
+        self, command: Command[R], *, audit: AuditEntry | None = None, deferred: bool = False
+    ) -> asyncio.Future[R]:
         found = self.intercept(command, partial(self._commit, command, audit))
         if found is None:
-            return super().write(command, audit=audit)
+            return super().write(command, audit=audit, deferred=deferred)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[R] = loop.create_future()
         request = StoreRequest(future, _no_work, command, self.events)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from holdfast.core.errors import StoreError
 from holdfast.core.retry import RetryPolicy
@@ -13,28 +13,6 @@ STORE_RETRY = RetryPolicy(first=0.5, longest=30.0)  # what a lane must write
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
-
-
-def succeeded(done: asyncio.Future[Any]) -> bool:
-    return not done.cancelled() and done.exception() is None
-
-
-async def wait_uncancelled(future: asyncio.Future[T]) -> T:
-    """The result of the future. Cancelling this ends the wait, but not the future.
-
-    `asyncio.shield` promises the same with one more callback, which every message would pay three
-    times. A caller must have a callback of its own on the future, so that no error is lost.
-    """
-    if not future.done():
-        waiter: asyncio.Future[None] = future.get_loop().create_future()
-
-        def wake(_: asyncio.Future[T]) -> None:
-            if not waiter.done():  # else the wait was cancelled
-                waiter.set_result(None)
-
-        future.add_done_callback(wake)
-        await waiter
-    return future.result()
 
 
 class RetriedWrite:

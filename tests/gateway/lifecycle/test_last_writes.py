@@ -59,8 +59,10 @@ class HookedStore(ControlledStore):
             return StoreError("the disk is full")
         return None
 
-    def write(self, command: Command[R], *, audit: AuditEntry | None = None) -> asyncio.Future[R]:
-        written = super().write(command, audit=audit)
+    def write(
+        self, command: Command[R], *, audit: AuditEntry | None = None, deferred: bool = False
+    ) -> asyncio.Future[R]:
+        written = super().write(command, audit=audit, deferred=deferred)
         if isinstance(command, ApprovalRequest):
             self.on_ask()
         return written

@@ -2,19 +2,34 @@
 
 import asyncio
 
-from holdfast.core.ids import CallId, SessionId
+from holdfast.core.ids import CallId, SessionId, TurnId
 from holdfast.core.messages.events import TextStreamed, ToolProgressed, ToolStarted
+from holdfast.core.messages.transcript import AssistantMessage
+from holdfast.core.ports.command import Committed
+from holdfast.core.ports.store_commands import RecordReply
+from holdfast.core.turns.turn import Usage
 from holdfast.gateway.live.feeds import News, PieceState, SessionFeeds
 from holdfast.gateway.live.live_step import LiveStep
 
 SESSION, OTHER_SESSION = SessionId("here"), SessionId("elsewhere")
 
 
+def _reply_of(session_id: SessionId) -> Committed:
+    reply = RecordReply(
+        session_id=session_id,
+        turn_id=TurnId("t"),
+        message=AssistantMessage(text="yes", model="m"),
+        usage=Usage(),
+        at=1.0,
+    )
+    return Committed(reply, None)
+
+
 async def test_a_reader_gets_only_events_of_its_own_session() -> None:
     feeds = SessionFeeds()
     with feeds.read_session(SESSION) as feed:
         feeds.publish(OTHER_SESSION, TextStreamed("no"))
-        feeds.session_committed(OTHER_SESSION)
+        feeds.on_committed(_reply_of(OTHER_SESSION))
         feeds.session_changed(OTHER_SESSION)
         assert not feed.wake.is_set()
         feeds.publish(SESSION, TextStreamed("yes"))
@@ -44,7 +59,7 @@ async def test_a_commit_wakes_a_reader_without_waiting_for_pieces() -> None:
         feed.take_pieces()
         feeds.publish(SESSION, TextStreamed("a"))
         assert not feed.wake.is_set()
-        feeds.session_committed(SESSION)
+        feeds.on_committed(_reply_of(SESSION))
         assert feed.wake.is_set() and feed.take(News.RECORDS)
 
 

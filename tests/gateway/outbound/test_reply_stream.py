@@ -2,10 +2,12 @@
 
 import asyncio
 import itertools
+from typing import Any
 
 import msgspec
 import pytest
 from tests.support.approvals import HeldShell, PrefixJudge
+from tests.support.controlled_store import Commit, ControlledStore, Intercepted
 from tests.support.deliveries import (
     restart_with_edits,
     wait_for_deliveries,
@@ -27,12 +29,13 @@ from holdfast.core.messages.outbox import (
     Outbound,
     Receipt,
 )
+from holdfast.core.ports.command import Command
+from holdfast.core.ports.store_commands import BeginStream
 from holdfast.core.ports.store_queries import CountOutbox, ListDeliveriesForMessage, ListUndelivered
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.outbound.reply_stream import STREAM_TRANSITIONS, ReplyStream, StreamState
-from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.scripted_model import ManualReply
 from holdfast.testing.simulated.events import Faults, VendorVerdict
 from holdfast.testing.simulated.platform import SimulatedPlatform
@@ -767,13 +770,11 @@ async def test_a_reply_whose_progress_is_being_shown_gets_its_last_edit(
     await wait_for_deliveries(harness, DeliveryState.SENT)
 
 
-class UnstreamableStore(SqliteStore):
+class UnstreamableStore(ControlledStore):
     """A store that refuses the row of a streamed reply."""
 
-    def begin_stream(self, new: NewDelivery, *, at: float) -> asyncio.Future[None]:
-        refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        refused.set_exception(StoreError("the disk is full"))
-        return refused
+    def intercept(self, command: Command[Any], commit: Commit) -> Intercepted:
+        return StoreError("the disk is full") if isinstance(command, BeginStream) else None
 
 
 async def test_a_reply_whose_stream_cannot_be_recorded_is_sent_when_it_is_whole(

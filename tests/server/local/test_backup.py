@@ -39,7 +39,9 @@ class HeldCopyStore:
     async def refresh_backups(self) -> None:
         self.refreshes += 1
 
-    async def write(self, command: Command[R], *, audit: AuditEntry | None = None) -> R:
+    async def write(
+        self, command: Command[R], *, audit: AuditEntry | None = None, deferred: bool = False
+    ) -> R:
         assert isinstance(command, RecordAudit)
         self.entries.append(command.entry)
         return cast("R", None)

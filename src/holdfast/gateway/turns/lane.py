@@ -362,7 +362,7 @@ class Lane:
         try:
             if turn.is_running:
                 await turn.run()
-            if turn.state is TurnState.CLOSING:
+            if turn.state in (TurnState.CLOSING, TurnState.ENDED):
                 await self._close(turn)
             elif turn.state is TurnState.WAITING:
                 self.pending_reset = self.pending_note = None
@@ -378,7 +378,8 @@ class Lane:
         """Returns once the end of the turn is durable, or the turn is discarded."""
         if await turn.has_begun():
             self.pending_reset = self.pending_note = None
-        await turn.close()
+        if turn.state is TurnState.CLOSING:
+            await turn.close()
         if turn.state is TurnState.ENDED:
             self._name_session(turn)
 
