@@ -24,10 +24,9 @@ def estimate_tokens(message: Message) -> int:
     match message:
         case UserMessage():
             tokens += IMAGE_TOKENS * len(message.images)
-            tokens += estimate_text_tokens(message.note or "") + estimate_text_tokens(
-                message.quoted or ""
-            )
-            tokens += estimate_text_tokens(message.documents or "")
+            for more in (message.note, message.quoted, message.documents):
+                if more:
+                    tokens += estimate_text_tokens(more)
         case AssistantMessage():
             tokens += sum(estimate_text_tokens(part.text) for part in message.reasoning)
             tokens += sum(

