@@ -142,8 +142,8 @@ async def wait_for_decision(
     clock: Clock,
     interrupted: Callable[[], bool],
 ) -> None:
-    """Returns when the turn has something to go on with: an end of an approval that is durable,
-    or whatever else `called` looks for each time that the lane is woken."""
+    """Returns when the end of an approval is durable, or when `interrupted` says so, which is
+    asked each time the lane is woken."""
     while not (interrupted() or approvals.changed):
         now = clock.now()
         if ends := approvals.ends_due(now):
