@@ -19,7 +19,7 @@ from holdfast.server.local.control_client import ControlClient, read_status
 from holdfast.system.paths import Paths
 
 HOLDFAST = Path(sys.executable).with_name("holdfast")
-START_LIMIT = 30.0
+START_LIMIT = 300.0
 PROBES = ("status socket", "control socket", "/status in a chat")  # the floor has /healthz
 
 
@@ -58,13 +58,19 @@ def floor(directory: Path, *, model_url: str) -> Iterator[Subject]:
 
 @contextmanager
 def gateway(
-    directory: Path, *, model_url: str, program: Path = HOLDFAST, **settings: str
+    directory: Path,
+    *,
+    model_url: str,
+    program: Path = HOLDFAST,
+    home: Path | None = None,
+    **settings: str,
 ) -> Iterator[Subject]:
-    """`holdfast run` on a fresh home; `program` may be that of another checkout. `settings` are
-    HOLDFAST_… variables without the prefix."""
+    """`holdfast run` on that home, or else a fresh one; `program` may be that of another checkout.
+    `settings` are HOLDFAST_… variables without the prefix."""
     port = free_port()
-    home = directory / f"home-{port}"
-    home.mkdir(mode=0o700)
+    if home is None:
+        home = directory / f"home-{port}"
+        home.mkdir(mode=0o700)
     env = gateway_env(home, port=port, model_url=model_url, **settings)
     began = time.perf_counter()
     log = directory / f"gateway-{port}.log"

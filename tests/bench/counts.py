@@ -178,8 +178,8 @@ class CountingGateway:
 
 @asynccontextmanager
 async def counting_gateway(folder: Path, **settings: str) -> AsyncIterator[CountingGateway]:
-    """A gateway on a new home at `folder`; `settings` are its environment."""
-    folder.mkdir(mode=0o700)
+    """A gateway whose home is `folder`; `settings` are its environment."""
+    folder.mkdir(mode=0o700, exist_ok=True)
     program = Path(__file__).with_name("counting_gateway.py")
     with (folder / "errors").open("wb") as errors:
         process = await asyncio.create_subprocess_exec(
@@ -265,11 +265,13 @@ async def _measure_api(folder: Path, model: ScriptedModelServer, url: str) -> Me
     return _merge(Measurement({}, modules, {}), _turn_counts(turns))
 
 
-async def _ask(http: aiohttp.ClientSession, gateway: CountingGateway, text: str) -> None:
+async def _ask(
+    http: aiohttp.ClientSession, gateway: CountingGateway, text: str, *, session: str = "one"
+) -> None:
     async with http.post(
         f"{gateway.address}/v1/chat/completions",
         json={"model": "any", "messages": [{"role": "user", "content": text}]},
-        headers={"Authorization": f"Bearer {gateway.token}", "X-Holdfast-Session": "one"},
+        headers={"Authorization": f"Bearer {gateway.token}", "X-Holdfast-Session": session},
     ) as response:
         assert response.status == 200, await response.text()
         answer = (await response.json())["choices"][0]["message"]["content"]
@@ -305,6 +307,22 @@ async def _streamed_turn(
     await gateway.wait_until_idle()
     model.go_on()
     await wait_for(lambda: f"echo: {text}" in vendor.texts(), "whole reply in the chat")
+
+
+async def count_statements(home: Path, *, session: str) -> int:
+    """SQL statements of a turn of that API session, for the curves of `bench/growth.py`."""
+    async with (
+        ScriptedModelServer().serving() as url,
+        counting_gateway(
+            home, HOLDFAST_MODEL_BASE_URL=url, HOLDFAST_MODEL_CONTEXT_WINDOW="100000000"
+        ) as gateway,
+        aiohttp.ClientSession() as http,
+    ):
+        counted = []
+        for _ in range(1 + TURNS):
+            await _ask(http, gateway, "hello", session=session)
+            counted.append(len((await gateway.report()).statements))
+    return median_low(counted[1:])
 
 
 def _own(modules: Iterable[str]) -> int:
