@@ -41,7 +41,7 @@ from holdfast.core.people.audit import (
 from holdfast.core.people.memory import AnsweredTurn, Notebook, OwnerId
 from holdfast.core.people.pairing import Pairings
 from holdfast.core.ports.command import Query
-from holdfast.core.sessions.reset import ExpiringSession, ExpiryRule
+from holdfast.core.sessions.reset import EarliestExpiry, ExpiringSession, ExpiryRule
 from holdfast.core.sessions.search import SearchIndexStatus
 from holdfast.core.sessions.session import (
     ALL_SESSIONS,
@@ -173,9 +173,11 @@ class CheckIntegrity(Query[list[str]], frozen=True, kw_only=True):
 
 
 class ListExpiringSessions(Query[list[ExpiringSession]], frozen=True, kw_only=True):
-    """The active sessions that will expire, soonest first. Reads all sessions."""
+    """The active sessions that will expire, soonest first. Reads the longest idle ones, until none
+    of the others can expire sooner."""
 
     expires_at: ExpiryRule
+    earliest: EarliestExpiry
     limit: int
 
 

@@ -66,6 +66,11 @@ ExpiryRule = Callable[[SessionKey, float], float | None]
 """When a session of a route, last active then, is over; None: it never is."""
 
 
+EarliestExpiry = Callable[[float], float | None]
+"""When a session of any route, last active then, is over at the earliest; None: none ever is. A
+later activity never has an earlier end."""
+
+
 class ResetPolicies:
     """Which policy a chat has: that of the first rule that speaks of it, else the common one."""
 
@@ -76,6 +81,11 @@ class ResetPolicies:
         self._rules = [(rule, _policy(rule, zone)) for rule in rules]
         self.policies = (default, *(policy for _, policy in self._rules))
         self.is_enabled = any(policy.mode is not ResetMode.NONE for policy in self.policies)
+
+    def earliest(self, active_at: float) -> float | None:
+        """The earliest that a session of any chat, last active then, is over."""
+        ends = (expires_at(policy, active_at) for policy in self.policies)
+        return min((end for end in ends if end is not None), default=None)
 
     def for_chat(self, platform: str, chat_type: ChatType) -> ResetPolicy:
         for rule, policy in self._rules:

@@ -230,8 +230,8 @@ class Expiry:
         """The earliest that a session which falls silent now could need us."""
         now = self._services.clock.now()
         idle = now + self._services.settings.cache.idle_ttl
-        ends = (idle, *(expires_at(policy, now) for policy in self._policies().policies))
-        return min(at for at in ends if at is not None)
+        expires = self._policies().earliest(now)
+        return idle if expires is None else min(idle, expires)
 
     def _deadline(self, route: SessionKey, active_at: float) -> float | None:
         platform, _, kind, _ = parse_route(route)
@@ -243,7 +243,9 @@ class Expiry:
             return None
         now = self._services.clock.now()
         found = await self._services.store.read(
-            ListExpiringSessions(expires_at=self._deadline, limit=_READ_LIMIT)
+            ListExpiringSessions(
+                expires_at=self._deadline, earliest=self._policies().earliest, limit=_READ_LIMIT
+            )
         )
         spared = ended = 0
         for each in found:

@@ -48,6 +48,8 @@ def _orphan_route(db: apsw.Connection, session_id: str) -> str:
     return str(build_session_key(Source(platform="api", chat_id=session_id, user_id=session_id)))
 
 
+_DERIVED_TABLES = frozenset({"row_counts"})  # written by triggers as the other rows are
+_NOT_ESTIMATED = frozenset({"sqlite_schema", "sqlite_sequence", *_DERIVED_TABLES})
 _NOTHING_LOST = "nothing is known to be lost"
 
 
@@ -124,6 +126,8 @@ def _fill_database(new: Path, trees: TreeWalker, version: int) -> Counter[str]:
         with db:
             for found in trees.walk():
                 table = found.layout.table
+                if table in _DERIVED_TABLES:
+                    continue
                 if _insert_row(db, found):
                     recovered[table] += 1
                     trees.rows_from_indexes[table] += found.layout.is_copy
@@ -187,7 +191,7 @@ def _count_missing_messages(db: apsw.Connection) -> int:
 def _estimate_lost(trees: TreeWalker) -> dict[str, int]:
     lost = Counter(trees.unreadable_rows)
     for table, count in trees.lost_pages.items():
-        if trees.leaf_pages[table] and table not in ("sqlite_schema", "sqlite_sequence"):
+        if trees.leaf_pages[table] and table not in _NOT_ESTIMATED:
             lost[table] += round(count * trees.row_counts[table] / trees.leaf_pages[table])
     lost.subtract(trees.rows_from_indexes)
     lost |= trees.missing_rows

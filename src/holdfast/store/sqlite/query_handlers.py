@@ -169,7 +169,7 @@ QUERY_HANDLERS: Mapping[type[Query[Any]], Handler] = dict(
         _handle(
             q.ListExpiringSessions,
             lambda cursor, x: sessions.expiring_sessions(
-                cursor, deadline=x.expires_at, limit=x.limit
+                cursor, deadline=x.expires_at, earliest=x.earliest, limit=x.limit
             ),
         ),
         _handle(

@@ -55,14 +55,14 @@ def inbox_row(cursor: apsw.Cursor, inbox_id: InboxId) -> InboxRow | None:
 
 
 def inbox_counts(cursor: apsw.Cursor) -> Mapping[InboxState, int]:
-    """Every state has a figure; the two halves are counted on the two partial indexes."""
+    """Every state has a figure. The open ones are counted on their partial index; of the ended ones
+    the store keeps the numbers, also of those that were pruned."""
     counts = dict.fromkeys(InboxState, 0)
-    for half in ("IS NULL", "IS NOT NULL"):
-        for state, count in cursor.execute(
-            f"SELECT state, count(*) FROM inbox WHERE ended_at {half} GROUP BY state"
-        ):
-            counts[InboxState(state)] += count
-    for state, count in cursor.execute("SELECT state, count FROM pruned"):
+    for state, count in cursor.execute(
+        f"SELECT state, count(*) FROM {OPEN_ROWS} GROUP BY state"
+        " UNION ALL SELECT state, count FROM row_counts WHERE name = 'inbox'"
+        " UNION ALL SELECT state, count FROM pruned"
+    ):
         counts[InboxState(state)] += count
     return counts
 

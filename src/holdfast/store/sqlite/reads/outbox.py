@@ -14,6 +14,8 @@ from holdfast.store.sqlite.reads import inbox
 from holdfast.store.sqlite.writes import outbox
 
 _MAX_SEQ = 2**62  # past every seq
+# Named, because the planner would rather walk all deliveries than a partial index.
+_NOT_SENT = "outbox INDEXED BY outbox_not_sent WHERE state <> 'sent'"
 
 
 def deliveries_for_message(cursor: apsw.Cursor, inbox_id: InboxId) -> list[DeliveryRow]:
@@ -53,15 +55,20 @@ def list_deliveries(
     before: int | None,
     limit: int,
 ) -> list[DeliveryRow]:
-    """No states: all of them. Those of one state are found by its index, whatever was sent."""
+    """No states: all of them. Those that were not sent are found by their index; those that were
+    are nearly all there are, and found by walking back."""
     which, named = ["seq < ?"], [before or _MAX_SEQ, *(state.value for state in states)]
+    table = "outbox"
     if states:
+        if DeliveryState.SENT not in states:
+            which.insert(0, "state <> 'sent'")
+            table = "outbox INDEXED BY outbox_not_sent"
         which.append(f"state IN ({', '.join('?' * len(states))})")
     if platform:
         which.append("json_extract(address, '$.platform') = ?")
         named.append(platform)
     found = cursor.execute(
-        f"SELECT {rows.DELIVERY_COLUMNS} FROM outbox WHERE {' AND '.join(which)}"
+        f"SELECT {rows.DELIVERY_COLUMNS} FROM {table} WHERE {' AND '.join(which)}"
         " ORDER BY seq DESC LIMIT ?",
         (*named, limit),
     )
@@ -70,7 +77,7 @@ def list_deliveries(
 
 def undelivered_rows(cursor: apsw.Cursor) -> list[DeliveryRow]:
     """What has its text and is not settled, each with its parts. A stream is its turn's."""
-    found = _select(cursor, "state IN ('pending', 'sending', 'unknown')")
+    found = _select(cursor, "state <> 'sent' AND state IN ('pending', 'sending', 'unknown')")
     return [msgspec.structs.replace(row, parts=outbox.read_parts(cursor, row.id)) for row in found]
 
 
@@ -86,7 +93,11 @@ def started_delivery(cursor: apsw.Cursor, turn_id: TurnId) -> StartedDelivery | 
 
 
 def outbox_counts(cursor: apsw.Cursor) -> Mapping[DeliveryState, int]:
+    """The store keeps the number of those that were sent; the others are few."""
     counts = dict.fromkeys(DeliveryState, 0)
-    for state, count in cursor.execute("SELECT state, count(*) FROM outbox GROUP BY state"):
+    for state, count in cursor.execute(
+        f"SELECT state, count(*) FROM {_NOT_SENT} GROUP BY state"
+        " UNION ALL SELECT state, count FROM row_counts WHERE name = 'outbox'"
+    ):
         counts[DeliveryState(state)] = count
     return counts

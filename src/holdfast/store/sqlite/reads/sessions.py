@@ -2,7 +2,8 @@
 runners and their processes."""
 
 from collections.abc import Mapping
-from heapq import nsmallest
+from heapq import heappush, heapreplace
+from typing import Any
 from urllib.parse import quote
 
 import apsw
@@ -12,7 +13,7 @@ from holdfast.core.ids import PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.source import Source
 from holdfast.core.messages.transcript import TranscriptRecord
-from holdfast.core.sessions.reset import ExpiringSession, ExpiryRule
+from holdfast.core.sessions.reset import EarliestExpiry, ExpiringSession, ExpiryRule
 from holdfast.core.sessions.session import (
     ALL_SESSIONS,
     ProcessRow,
@@ -30,6 +31,7 @@ from holdfast.store.sqlite.reads import inbox as inbox_reads
 from holdfast.store.sqlite.writes import inbox, transcript
 
 _MAX_SEQ = 2**62  # past every seq
+_HAS_ENDED = "ended_at IS NOT NULL"  # as the index `sessions_active` has it
 
 
 def session(cursor: apsw.Cursor, session_id: SessionId) -> SessionRow | None:
@@ -49,33 +51,68 @@ def sessions(
     include_subagents: bool,
     among: SessionFilter = ALL_SESSIONS,
 ) -> list[SessionRow]:
-    # Sorted and cut before the prompts are fetched, which the sorter would otherwise carry.
+    where, bindings = _list_conditions(
+        q=q, platform=platform, include_subagents=include_subagents, among=among
+    )
+    # Only the conditions that are asked for are in the query, and open and ended sessions are read
+    # apart: so the index gives a page without a look at the other sessions. It is cut before the
+    # prompts are fetched.
+    halves = _halves(among, searched=bool(q or among.user))
+    page = " UNION ALL ".join(
+        f"SELECT * FROM (SELECT * FROM sessions WHERE {' AND '.join((half, *where))}"
+        " ORDER BY active_at DESC, id LIMIT ?)"
+        for half in halves
+    )
     listed = cursor.execute(
-        f"SELECT {rows.SESSION_COLUMNS} FROM (SELECT * FROM sessions"
-        " WHERE (?3 = '' OR title LIKE ?3 ESCAPE '!')"
-        " AND (?4 = '' OR substr(route, 1, length(?4)) = ?4)"
-        f" AND (?5 OR route NOT GLOB '{INTERNAL_PLATFORM}:*')"
-        " AND (?6 = '' OR principal LIKE ?6 ESCAPE '!')"
-        " AND (?7 IS NULL OR id IN (SELECT value FROM json_each(?7)))"
-        " AND (?8 IS NULL OR id NOT IN (SELECT value FROM json_each(?8)))"
-        " AND (?9 IS NULL OR suspended = ?9) AND (?10 IS NULL OR (ended_at IS NOT NULL) = ?10)"
-        " AND (?11 IS NULL OR active_at < ?11 OR (active_at = ?11 AND id > ?12))"
-        " ORDER BY active_at DESC, id LIMIT ?1 OFFSET ?2) s ORDER BY active_at DESC, id",
-        (
-            limit,
-            offset,
-            _like_pattern(q) if q else "",
-            f"{quote(platform, safe='')}:" if platform else "",
-            include_subagents,
-            _like_pattern(among.user) if among.user else "",
-            None if among.include is None else msgspec.json.encode(among.include).decode(),
-            msgspec.json.encode(among.exclude).decode() if among.exclude else None,
-            among.suspended,
-            among.ended,
-            *(among.after or (None, None)),
-        ),
+        f"SELECT {rows.SESSION_COLUMNS} FROM (SELECT * FROM ({page}) ORDER BY active_at DESC, id"
+        " LIMIT ? OFFSET ?) s ORDER BY active_at DESC, id",
+        (*(*bindings, limit + offset) * len(halves), limit, offset),
     )
     return [rows.decode_session(row) for row in listed]
+
+
+def _halves(among: SessionFilter, *, searched: bool) -> tuple[str, ...]:
+    """Conditions that select the open and the ended sessions, each in the order of the index. Given
+    ids are found by their key; and one title or user among all is found sooner in the table, which
+    is read in its own order."""
+    if among.include is not None or searched:
+        return ("true" if among.ended is None else f"+({_HAS_ENDED}) = {among.ended:d}",)
+    return tuple(
+        f"({_HAS_ENDED}) = {ended:d}" for ended in (False, True) if among.ended in (None, ended)
+    )
+
+
+def _list_conditions(
+    *, q: str, platform: str, include_subagents: bool, among: SessionFilter
+) -> tuple[list[str], list[Any]]:
+    where: list[str] = []
+    bindings: list[Any] = []
+
+    def add(condition: str, *values: Any) -> None:
+        where.append(condition)
+        bindings.extend(values)
+
+    if among.after is not None:
+        at, session_id = among.after
+        add("active_at <= ? AND (active_at < ? OR id > ?)", at, at, session_id)
+    if q:
+        add("title LIKE ? ESCAPE '!'", _like_pattern(q))
+    if platform:
+        prefix = f"{quote(platform, safe='')}:"
+        add("substr(route, 1, length(?)) = ?", prefix, prefix)
+    if not include_subagents:
+        add(f"route NOT GLOB '{INTERNAL_PLATFORM}:*'")
+    if among.user:
+        add("principal LIKE ? ESCAPE '!'", _like_pattern(among.user))
+    if among.include is not None:
+        encoded = msgspec.json.encode(among.include).decode()
+        add("id IN (SELECT value FROM json_each(?))", encoded)
+    if among.exclude:
+        encoded = msgspec.json.encode(among.exclude).decode()
+        add("id NOT IN (SELECT value FROM json_each(?))", encoded)
+    if among.suspended is not None:
+        add("suspended = ?", among.suspended)
+    return where, bindings
 
 
 def _like_pattern(text: str) -> str:
@@ -298,24 +335,42 @@ def visible_usage(
 
 
 def expiring_sessions(
-    cursor: apsw.Cursor, *, deadline: ExpiryRule, limit: int
+    cursor: apsw.Cursor,
+    *,
+    deadline: ExpiryRule,
+    earliest: EarliestExpiry,
+    limit: int,
 ) -> list[ExpiringSession]:
-    """It looks at every session there is."""
+    """In the order of their last activity, until none of the others can expire sooner than those
+    found: `earliest` never falls as that activity gets later."""
     found = cursor.execute(
-        "SELECT id, route, active_at FROM sessions WHERE ended_at IS NULL AND NOT suspended"
-        " AND NOT coalesce(resume_pending, 0)"
+        f"SELECT id, route, active_at FROM sessions WHERE ({_HAS_ENDED}) = 0 AND NOT suspended"
+        " AND NOT coalesce(resume_pending, 0) ORDER BY active_at, id DESC"
     )
-    with_ends = (
-        ExpiringSession(session_id=SessionId(str(row[0])), active_at=row[2], expires_at=at)
-        for row in found
-        if (at := deadline(SessionKey(str(row[1])), row[2])) is not None
-    )
-    return nsmallest(limit, with_ends, key=lambda each: each.expires_at)
+    soonest: list[tuple[float, int, ExpiringSession]] = []  # a heap, the last to expire first
+    for number, (session_id, route, active_at) in enumerate(found):
+        possible = earliest(active_at)
+        if possible is None or (len(soonest) == limit and possible >= -soonest[0][0]):
+            break
+        expires_at = deadline(SessionKey(str(route)), active_at)
+        if expires_at is None or (len(soonest) == limit and expires_at >= -soonest[0][0]):
+            continue
+        expiring = ExpiringSession(
+            session_id=SessionId(str(session_id)), active_at=active_at, expires_at=expires_at
+        )
+        add = heapreplace if len(soonest) == limit else heappush
+        add(soonest, (-expires_at, -number, expiring))
+    return [expiring for _, _, expiring in sorted(soonest, reverse=True)]
 
 
 def sessions_unused_since(cursor: apsw.Cursor, *, before: float, limit: int) -> list[SessionId]:
+    halves = " UNION ALL ".join(
+        f"SELECT * FROM (SELECT id, active_at FROM sessions WHERE ({_HAS_ENDED}) = {ended}"
+        " AND active_at < ?1 ORDER BY active_at LIMIT ?2)"
+        for ended in (0, 1)
+    )
     found = cursor.execute(
-        "SELECT id FROM sessions WHERE active_at < ? ORDER BY active_at LIMIT ?", (before, limit)
+        f"SELECT id FROM ({halves}) ORDER BY active_at LIMIT ?2", (before, limit)
     )
     return [SessionId(str(row[0])) for row in found]
 

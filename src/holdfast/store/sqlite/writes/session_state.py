@@ -138,7 +138,8 @@ def recently_active_sessions(cursor: apsw.Cursor, since: float) -> list[SessionI
     """Those that could be gone on with and are not marked: a mark says that they shall be. One
     with an open turn is its turn's to decide, and a subagent is its parent's."""
     found = cursor.execute(
-        "SELECT id FROM sessions WHERE active_at >= ? AND NOT suspended AND ended_at IS NULL"
+        "SELECT id FROM sessions WHERE (ended_at IS NOT NULL) = 0 AND active_at >= ?"
+        " AND NOT suspended"
         f" AND resume_pending IS NOT 1 AND route NOT GLOB '{INTERNAL_PLATFORM}:*' AND NOT EXISTS"
         " (SELECT 1 FROM turns WHERE session_id = sessions.id AND state = 'open')",
         (since,),
