@@ -19,7 +19,7 @@ WORKERS ?= 3
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n $(WORKERS) --max-worker-restart=0
 ARGS ?=
 
-.PHONY: help run test check lint types format bench counts soak mutants clean
+.PHONY: help run test check lint types format bench growth counts soak mutants clean
 
 help:  ## list what can be done
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -50,6 +50,9 @@ format: $(DEV_STAMP)  ## put the code in the form that check wants
 
 bench: $(DEV_STAMP)  ## measure against the floor, in a table
 	@$(BIN)/python bench/run.py $(ARGS)
+
+growth: $(DEV_STAMP)  ## measure how costs grow with history, sessions and streams
+	@$(BIN)/python bench/growth.py $(ARGS)
 
 counts: $(DEV_STAMP)  ## count what a start and a turn cost, for the test that compares
 	@$(BIN)/python -m tests.bench.counts

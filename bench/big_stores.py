@@ -19,8 +19,8 @@ KEPT = 20  # messages of a compacted session that a model still sees
 _DAYS = 30 * 86400.0  # over which the conversations are spread
 _TOPICS = 997
 
-# Rows as a gateway writes them for two exchanges of an API session; `n` is the number of the
-# session, `k` of the exchange, `at` when it was.
+# Rows as a gateway writes them for exchanges of an API session: `n` is the number of the session,
+# `k` that of the exchange, and `at` its time.
 _SESSIONS = (
     "WITH RECURSIVE known (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM known WHERE n + 1 < ?1) "
 )
@@ -37,8 +37,9 @@ _QUESTION = (
     f"printf('Item %d.%d: what do we know about topic%d of unique%d?', n, k, n % {_TOPICS}, n)"
 )
 _ANSWER = (
-    "printf('Item %d.%d has been looked at. Three things are known about it, none of them urgent: it"
-    " was reported twice, its owner is away until Monday, and the last change is a week old.', n, k)"
+    "printf('Item %d.%d has been looked at. Three things are known about it, none of them urgent:"
+    " it was reported twice, its owner is away until Monday, and the last change is a week old.',"
+    " n, k)"
 )
 _FILL = (
     f"{_SESSIONS} INSERT INTO routes (key, session_id) SELECT {_ROUTE}, {_ID} FROM known",
@@ -65,9 +66,10 @@ _FILL = (
     f" 'chat_id', '{PREFIX}' || n, 'user_id', 'owner'), 'event_id',"
     f" printf('session/{PREFIX}%d/m_%d', n, k), 'message_id', 'm_' || k, 'text', {_QUESTION})"
     " FROM known",
-    f"{_EXCHANGES} INSERT INTO outbox (seq, id, address, kind, session_id, turn_id, inbox_id, state,"
-    f" created_at, updated_at) SELECT n * {EXCHANGES} + k + 1, printf('dlv_%027x', n * {EXCHANGES} +"
-    f" k), json_object('platform', 'api', 'account', 'default', 'chat_id', 'session/{PREFIX}' || n),"
+    f"{_EXCHANGES} INSERT INTO outbox (seq, id, address, kind, session_id, turn_id, inbox_id,"
+    f" state, created_at, updated_at) SELECT n * {EXCHANGES} + k + 1,"
+    f" printf('dlv_%027x', n * {EXCHANGES} + k), json_object('platform', 'api', 'account',"
+    f" 'default', 'chat_id', 'session/{PREFIX}' || n),"
     f" 'reply', {_ID}, {_TURN}, n * {EXCHANGES} + k + 1, 'sent', at + 1, at + 1 FROM known",
 )
 _INDEX = (
@@ -101,7 +103,8 @@ def fill_history(home: Path, *, messages: int, compacted: bool) -> None:
         db.execute(
             "INSERT INTO messages (session_id, seq, turn_id, created_at, body)"
             " WITH RECURSIVE numbers (value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM numbers"
-            " WHERE value < ?1) SELECT printf('s_%027x', 0), value, printf('turn_%027x', value / 2), ?2 + value,"
+            " WHERE value < ?1) SELECT printf('s_%027x', 0), value,"
+            " printf('turn_%027x', value / 2), ?2 + value,"
             " iif(value % 2, json_object('type', 'user', 'text', 'Message ' || value),"
             " json_object('type', 'assistant', 'text', 'Reply ' || value, 'model', 'instant'))"
             " FROM numbers",

@@ -1,5 +1,5 @@
-"""`make bench ARGS=growth`: how costs grow with a conversation, with the number of sessions and with
-the number of open event streams.
+"""`make growth`: how costs grow with the length of a conversation, with the number of sessions and
+with the number of open event streams.
 
 Each cost is printed at every size, with its exponent (the slope on logarithmic axes) between the
 two largest sizes, beside the exponent of the work that it is for. A cost whose exponent is larger
@@ -25,6 +25,7 @@ from pathlib import Path
 from statistics import median
 from urllib.parse import quote, urlsplit
 
+import msgspec
 from big_stores import PREFIX, fill_history, fill_sessions
 from growth_chart import draw
 from measures import model_stats
@@ -40,9 +41,10 @@ SESSION_SIZES = (1_000, 10_000, 100_000)
 MILLION = 1_000_000
 STREAM_SIZES = (10, 100, 1_000, 10_000)
 TURNS = 20  # of which one figure is the mean
-CALLS = 9  # of an endpoint, of which a figure is the mean
+CALLS = 9  # of an endpoint, of which a figure is the median
 # What noise does to the slope between two sizes: a cost is named only if it grows faster by more.
 MARGIN = 0.25
+RECORD = HERE / "growth.json"
 CHART = HERE / "growth.svg"
 _CONNECTS_AT_ONCE = 50
 _STREAM_TIMEOUT = 120.0
@@ -170,7 +172,7 @@ class Client:
     def cost_of(self, path: str) -> float:
         """CPU of the gateway for one such request, once its modules are loaded."""
         self.get(path)
-        return self._mean(CALLS, lambda: self.get(path))
+        return self._median(CALLS, lambda: self.get(path))
 
     def cost_of_turns(self, prefix: str, *, turns: int = TURNS, first: int = 0) -> float:
         """CPU of one turn, each in the next of the sessions so named."""
@@ -192,11 +194,13 @@ class Client:
     def rss_mb(self) -> float:
         return self.subject.server.rss_kb() / 1024
 
-    def _mean(self, times: int, work: Callable[[], object]) -> float:
-        before = self.cpu()
+    def _median(self, times: int, work: Callable[[], object]) -> float:
+        costs = []
         for _ in range(times):
+            before = self.cpu()
             work()
-        return (self.cpu() - before) / times
+            costs.append(self.cpu() - before)
+        return median(costs)
 
     def _request(self, method: str, path: str) -> bytes:
         connection = http.client.HTTPConnection(
@@ -514,6 +518,15 @@ def figure(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
+def record(families: Sequence[Family]) -> None:
+    """These replace the recorded ones of the same title; the chart shows all that are recorded."""
+    known = msgspec.json.decode(RECORD.read_bytes(), type=list[Family]) if RECORD.exists() else []
+    merged = {family.title: family for family in (*known, *families)}
+    text = msgspec.json.format(msgspec.json.encode(list(merged.values())))
+    RECORD.write_bytes(text + b"\n")
+    CHART.write_text(draw(list(merged.values())))
+
+
 def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
@@ -523,7 +536,9 @@ def main() -> None:
     parser.add_argument("--million", action="store_true", help="also a store of 1,000,000 sessions")
     parser.add_argument("--quick", action="store_true", help="without the largest sizes")
     parser.add_argument("--only", choices=("history", "sessions", "streams"), action="append")
-    parser.add_argument("--svg", type=Path, default=None, help="draw the curves into this file")
+    parser.add_argument(
+        "--record", action="store_true", help=f"put them into {RECORD.name}, and draw {CHART.name}"
+    )
     parser.add_argument("--dir", default=None, help="where the stores go; default: a temporary")
     options = parser.parse_args()
     cut = slice(0, -1 if options.quick else None)
@@ -543,8 +558,8 @@ def main() -> None:
         except BenchmarkFailed as error:
             sys.exit(f"the benchmark broke: {error}")
     print(render(families))
-    if options.svg is not None:
-        options.svg.write_text(draw(families))
+    if options.record:
+        record(families)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,209 @@
+"""Reads cost as much as their answers, however much is stored: counted in steps of SQLite's virtual
+machine, which do not depend on how busy the machine is."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import apsw
+import pytest
+from bench.big_stores import fill_sessions
+
+from holdfast.core.ids import SessionId
+from holdfast.core.messages.inbox import InboxState
+from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.sessions.reset import ResetMode, ResetPolicies, ResetPolicy, ResetRule
+from holdfast.core.sessions.session import SessionFilter
+from holdfast.store.sqlite.connection import open_reader, open_writer
+from holdfast.store.sqlite.reads import inbox, outbox, sessions
+from holdfast.store.sqlite.writes import session_history, session_state
+from holdfast.system.paths import Paths
+
+SMALL, LARGE = 300, 3000
+Read = Callable[[apsw.Cursor], object]
+DAY = 86400.0
+LIST = {"limit": 20, "offset": 0, "q": "", "platform": "", "include_subagents": False}
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """A store of some sessions, and one of ten times as many. Half of the sessions have ended."""
+    paths = []
+    for size in (SMALL, LARGE):
+        home = tmp_path_factory.mktemp(f"store-of-{size}")
+        fill_sessions(home, sessions=size)
+        path = Paths(home).db
+        db = open_writer(path, vfs=None)
+        db.execute(
+            "UPDATE sessions SET ended_at = active_at WHERE instr('13579bdf', substr(id, -1))"
+        )
+        db.close()
+        paths.append(path)
+    return paths
+
+
+def count_steps(path: Path, read: Read) -> int:
+    """Of the virtual machine, in tens."""
+    db = open_reader(path, vfs=None)
+    steps = 0
+
+    def on_progress() -> bool:
+        nonlocal steps
+        steps += 1
+        return False
+
+    db.set_progress_handler(on_progress, 10)
+    try:
+        read(db.cursor())
+    finally:
+        db.close()
+    return steps
+
+
+def middle(cursor: apsw.Cursor) -> tuple[float, SessionId]:
+    found = cursor.execute("SELECT avg(active_at) FROM sessions").get
+    return float(found), SessionId("s_0")
+
+
+def expiring(cursor: apsw.Cursor) -> object:
+    policies = ResetPolicies(ResetPolicy(mode=ResetMode.IDLE))
+    return sessions.expiring_sessions(
+        cursor,
+        deadline=lambda _, active_at: policies.earliest(active_at),
+        earliest=policies.earliest,
+        limit=20,
+    )
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        pytest.param(lambda c: sessions.sessions(c, **LIST), id="first page"),
+        pytest.param(
+            lambda c: sessions.sessions(c, **LIST, among=SessionFilter(ended=True)), id="ended"
+        ),
+        pytest.param(
+            lambda c: sessions.sessions(c, **{**LIST, "platform": "api"}), id="of a platform"
+        ),
+        pytest.param(expiring, id="to expire"),
+        pytest.param(
+            lambda c: sessions.sessions_unused_since(c, before=9e9, limit=20), id="to prune"
+        ),
+        pytest.param(inbox.inbox_counts, id="messages by state"),
+        pytest.param(outbox.outbox_counts, id="deliveries by state"),
+        pytest.param(outbox.undelivered_rows, id="deliveries to send"),
+        pytest.param(
+            lambda c: outbox.list_deliveries(
+                c, states=(DeliveryState.FAILED,), platform="", before=None, limit=20
+            ),
+            id="failed deliveries",
+        ),
+        pytest.param(
+            lambda c: session_state.recently_active_sessions(c, 9e9), id="active just now"
+        ),
+    ],
+)
+def test_a_read_does_not_cost_more_in_a_store_of_ten_times_the_size(
+    stores: Sequence[Path], read: Read
+) -> None:
+    small, large = (count_steps(path, read) for path in stores)
+    assert large <= small * 1.3 + 10, f"{small} steps became {large}"
+
+
+def test_a_page_in_the_middle_costs_what_the_first_page_costs(stores: Sequence[Path]) -> None:
+    large = stores[1]
+    db = open_reader(large, vfs=None)
+    after = middle(db.cursor())
+    db.close()
+    page = count_steps(large, lambda c: sessions.sessions(c, **LIST))
+    deep = count_steps(
+        large, lambda c: sessions.sessions(c, **LIST, among=SessionFilter(after=after))
+    )
+    assert deep <= page * 1.3 + 10
+
+
+@pytest.mark.parametrize("ended", [None, False, True])
+@pytest.mark.parametrize("after", [None, "middle"])
+def test_a_page_has_the_sessions_that_a_full_scan_would_list(
+    stores: Sequence[Path], ended: bool | None, after: str | None
+) -> None:
+    db = open_reader(stores[0], vfs=None)
+    cursor = db.cursor()
+    place = middle(cursor) if after else None
+    found = sessions.sessions(
+        cursor, **{**LIST, "offset": 7}, among=SessionFilter(ended=ended, after=place)
+    )
+    rows = cursor.execute("SELECT id, active_at, ended_at FROM sessions").fetchall()
+    expected = sorted(
+        (-row[1], row[0])
+        for row in rows
+        if ended in (None, row[2] is not None) and (place is None or row[1] < place[0])
+    )
+    assert [row.id for row in found] == [session_id for _, session_id in expected[7:27]]
+    db.close()
+
+
+@pytest.mark.parametrize("limit", [1, 7, 1000])
+def test_the_sessions_that_expire_first_are_found_whatever_the_policies(
+    stores: Sequence[Path], limit: int
+) -> None:
+    """A daily end, an idle time, and no end at all, by the number of the session."""
+    policies = [
+        ResetPolicy(mode=ResetMode.DAILY),
+        ResetPolicy(mode=ResetMode.IDLE, idle_minutes=4000),
+        ResetPolicy(mode=ResetMode.NONE),
+    ]
+    rules = [
+        ResetRule(reset=policy.mode, idle_minutes=policy.idle_minutes) for policy in policies[1:]
+    ]
+    earliest = ResetPolicies(policies[0], rules).earliest
+
+    def deadline(route: str, active_at: float) -> float | None:
+        policy = policies[int(route.rstrip(":").rpartition("E")[2]) % 3]
+        return ResetPolicies(policy).earliest(active_at)
+
+    db = open_reader(stores[0], vfs=None)
+    cursor = db.cursor()
+    found = sessions.expiring_sessions(cursor, deadline=deadline, earliest=earliest, limit=limit)
+    rows = cursor.execute("SELECT route, active_at FROM sessions WHERE ended_at IS NULL").fetchall()
+    ends = (deadline(str(route), active_at) for route, active_at in rows)
+    expected = sorted(end for end in ends if end is not None)
+    assert [each.expires_at for each in found] == expected[:limit]
+    db.close()
+
+
+def counted(cursor: apsw.Cursor, table: str) -> dict[str, int]:
+    found = cursor.execute(f"SELECT state, count(*) FROM {table} GROUP BY state").fetchall()
+    return {str(state): int(str(count)) for state, count in found}
+
+
+def test_counts_follow_every_change_of_a_row(tmp_path: Path) -> None:
+    """G3: also deletion and pruning, and a row that changes after its end."""
+    fill_sessions(tmp_path, sessions=20)
+    db = open_writer(Paths(tmp_path).db, vfs=None)
+    cursor = db.cursor()
+
+    def check() -> None:
+        messages = inbox.inbox_counts(cursor)
+        pruned = dict(cursor.execute("SELECT state, count FROM pruned").fetchall())
+        for state in InboxState:
+            here = counted(cursor, "inbox").get(state, 0)
+            assert messages[state] == here + int(str(pruned.get(state, 0)))
+        deliveries = outbox.outbox_counts(cursor)
+        assert {state: n for state, n in deliveries.items() if n} == counted(cursor, "outbox")
+
+    check()
+    cursor.execute("UPDATE outbox SET state = 'failed' WHERE seq % 2")
+    check()
+    cursor.execute("UPDATE outbox SET state = 'pending' WHERE seq < 4")
+    check()
+    cursor.execute("UPDATE inbox SET state = 'refused' WHERE id < 3")
+    cursor.execute("UPDATE inbox SET state = 'queued', ended_at = NULL WHERE id = 3")
+    check()
+    session_id = SessionId(f"s_{7:027x}")
+    asked = inbox.session_inbox_ids(cursor, session_id)
+    session_history.delete_session(cursor, session_id=session_id, inbox_ids=asked)
+    check()
+    assert session_history.prune_inbox(cursor, before=9e12) > 0
+    assert session_history.prune_outbox(cursor, before=9e12) > 0
+    check()
+    db.close()
