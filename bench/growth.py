@@ -522,9 +522,10 @@ def record(families: Sequence[Family]) -> None:
     """These replace the recorded ones of the same title; the chart shows all that are recorded."""
     known = msgspec.json.decode(RECORD.read_bytes(), type=list[Family]) if RECORD.exists() else []
     merged = {family.title: family for family in (*known, *families)}
-    text = msgspec.json.format(msgspec.json.encode(list(merged.values())))
-    RECORD.write_bytes(text + b"\n")
-    CHART.write_text(draw(list(merged.values())))
+    order = [made().title for made in (history_family, sessions_family, streams_family)]
+    listed = [merged[title] for title in order if title in merged]
+    RECORD.write_bytes(msgspec.json.format(msgspec.json.encode(listed)) + b"\n")
+    CHART.write_text(draw(listed))
 
 
 def say(line: str) -> None:

@@ -10,11 +10,12 @@ import msgspec
 from aiohttp import web
 
 from holdfast.core.ids import SessionId
+from holdfast.core.messages.transcript import TranscriptRecord
 from holdfast.core.ops.status import GatewaySnapshot, StatusReport
 from holdfast.core.ports.runtime import Clock, IdFactory, Lifecycle
 from holdfast.core.ports.sandbox import Sandbox
 from holdfast.core.ports.store import Store, StoreReader
-from holdfast.core.ports.store_queries import GetSession
+from holdfast.core.ports.store_queries import GetSession, ListRecords
 from holdfast.core.sessions.session import ProcessRow, SessionRow
 from holdfast.core.turns.turn_state import LaneState
 from holdfast.gateway.app import Gateway
@@ -61,22 +62,37 @@ class StreamKeepalive:
 
 
 class SharedReads:
-    """Shares reads of a session row within one iteration of the event loop.
+    """Shares reads of a session within one iteration of the event loop.
 
-    A change wakes all streams of a session at once, and all of them need its row. Later callers
-    get a read of their own: one that began before a change must not answer for it.
+    A change wakes all streams of a session at once, and all of them need its row and its newest
+    records. Later callers get a read of their own: one that began before a change must not answer
+    for it.
     """
 
     def __init__(self, reads: StoreReader) -> None:
         self._reads = reads
-        self._pending: dict[SessionId, asyncio.Future[SessionRow | None]] = {}
+        self._sessions: dict[SessionId, asyncio.Future[SessionRow | None]] = {}
+        self._records: dict[tuple[SessionId, int, int], asyncio.Future[list[TranscriptRecord]]] = {}
 
     async def session(self, session_id: SessionId) -> SessionRow | None:
-        reading = self._pending.get(session_id)
+        reading = self._sessions.get(session_id)
         if reading is None:
             reading = asyncio.ensure_future(self._reads.read(GetSession(session_id=session_id)))
-            self._pending[session_id] = reading
-            asyncio.get_running_loop().call_soon(self._pending.pop, session_id)
+            self._sessions[session_id] = reading
+            asyncio.get_running_loop().call_soon(self._sessions.pop, session_id)
+        return await asyncio.shield(reading)
+
+    async def records(
+        self, session_id: SessionId, *, limit: int, after: int
+    ) -> list[TranscriptRecord]:
+        key = (session_id, limit, after)
+        reading = self._records.get(key)
+        if reading is None:
+            reading = asyncio.ensure_future(
+                self._reads.read(ListRecords(session_id=session_id, limit=limit, after=after))
+            )
+            self._records[key] = reading
+            asyncio.get_running_loop().call_soon(self._records.pop, key)
         return await asyncio.shield(reading)
 
 

@@ -230,7 +230,7 @@ class SessionStream:
         return [_chunk_event(piece) for piece in pieces]
 
     async def _records(self) -> list[TranscriptRecord]:
-        return await self._context.store.read(
+        return await self._context.shared_reads.read(
             ListRecords(session_id=self._session_id, limit=PAGE_SIZE, after=self._seq)
         )
 
