@@ -518,10 +518,13 @@ def figure(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
+def read_record() -> list[Family]:
+    return msgspec.json.decode(RECORD.read_bytes(), type=list[Family]) if RECORD.exists() else []
+
+
 def record(families: Sequence[Family]) -> None:
     """These replace the recorded ones of the same title; the chart shows all that are recorded."""
-    known = msgspec.json.decode(RECORD.read_bytes(), type=list[Family]) if RECORD.exists() else []
-    merged = {family.title: family for family in (*known, *families)}
+    merged = {family.title: family for family in (*read_record(), *families)}
     order = [made().title for made in (history_family, sessions_family, streams_family)]
     listed = [merged[title] for title in order if title in merged]
     RECORD.write_bytes(msgspec.json.format(msgspec.json.encode(listed)) + b"\n")
@@ -538,10 +541,16 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="without the largest sizes")
     parser.add_argument("--only", choices=("history", "sessions", "streams"), action="append")
     parser.add_argument(
+        "--recorded", action="store_true", help=f"measure nothing; print what {RECORD.name} has"
+    )
+    parser.add_argument(
         "--record", action="store_true", help=f"put them into {RECORD.name}, and draw {CHART.name}"
     )
     parser.add_argument("--dir", default=None, help="where the stores go; default: a temporary")
     options = parser.parse_args()
+    if options.recorded:
+        print(render(read_record()))
+        return
     cut = slice(0, -1 if options.quick else None)
     sessions = (*SESSION_SIZES[cut], *((MILLION,) if options.million else ()))
     measures = {

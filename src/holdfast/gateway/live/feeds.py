@@ -167,9 +167,10 @@ class SessionFeeds:
     """Owns the readers; a session without one costs a look-up."""
 
     def __init__(self) -> None:
-        self._feeds: dict[SessionId, list[SessionFeed]] = {}
-        self._changes: list[GatewayChanges] = []
-        self._listeners: list[Subscription] = []
+        # Dicts as ordered sets: thousands of readers may leave at once.
+        self._feeds: dict[SessionId, dict[SessionFeed, None]] = {}
+        self._changes: dict[GatewayChanges, None] = {}
+        self._listeners: dict[Subscription, None] = {}
         self._closed = False
 
     def publish(self, session_id: SessionId, piece: TurnEvent) -> None:
@@ -249,33 +250,33 @@ class SessionFeeds:
     @contextmanager
     def read_session(self, session_id: SessionId) -> Iterator[SessionFeed]:
         feed = self._opened(SessionFeed())
-        self._feeds.setdefault(session_id, []).append(feed)
+        self._feeds.setdefault(session_id, {})[feed] = None
         try:
             yield feed
         finally:
             feeds = self._feeds[session_id]
-            feeds.remove(feed)
+            del feeds[feed]
             if not feeds:
                 del self._feeds[session_id]
 
     @contextmanager
     def read_changes(self) -> Iterator[GatewayChanges]:
         changes = self._opened(GatewayChanges())
-        self._changes.append(changes)
+        self._changes[changes] = None
         try:
             yield changes
         finally:
-            self._changes.remove(changes)
+            del self._changes[changes]
 
     @contextmanager
     def listen_for_shutdown(self) -> Iterator[Subscription]:
         """For readers of something else, which end when the gateway stops."""
         listener = self._opened(Subscription())
-        self._listeners.append(listener)
+        self._listeners[listener] = None
         try:
             yield listener
         finally:
-            self._listeners.remove(listener)
+            del self._listeners[listener]
 
     def _opened(self, subscription: S) -> S:
         if self._closed:
