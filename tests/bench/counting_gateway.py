@@ -16,6 +16,7 @@ import apsw
 
 import holdfast
 from holdfast.cli.entry import main as run_holdfast
+from holdfast.store.sqlite import writer
 
 COUNT_SIGNAL = signal.SIGRTMIN + 1
 # Not the thread of the search index, which works some seconds later, for several turns at once.
@@ -79,6 +80,9 @@ def main() -> None:
     hooks.append(counters.watch_connection)
     signal.signal(COUNT_SIGNAL, counters.report)
     threading.setprofile(counters.profile_store_thread)
+    # Which writes share a transaction depends on the load: here each has one of its own.
+    assert writer._MAX_BATCH
+    writer._MAX_BATCH = 0
     sys.argv = ["holdfast", *arguments]
     run_holdfast()
 

@@ -3,7 +3,15 @@
 from pathlib import Path
 
 import pytest
-from tests.bench.counts import TOLERANCE, Counts, Measurement, expected_counts, measure, problems
+from tests.bench.counts import (
+    TOLERANCE,
+    Counts,
+    Measurement,
+    expected_counts,
+    measure,
+    problems,
+    without_minute_statistics,
+)
 
 
 async def test_a_start_and_a_turn_cost_what_is_recorded(tmp_path: Path) -> None:
@@ -48,3 +56,9 @@ def test_the_statements_of_a_turn_whose_count_differs_are_listed() -> None:
     text = problems(found, exact=EXACT, close=CLOSE)
     assert "INSERT 1" in text
     assert "X" not in text.split()
+
+
+def test_the_transaction_that_ends_a_minute_is_not_of_a_turn() -> None:
+    turn = ["BEGIN IMMEDIATE", "INSERT INTO inbox", "COMMIT"]
+    minute = ["BEGIN IMMEDIATE", "INSERT INTO minutes (at, body)", "COMMIT"]
+    assert without_minute_statistics([*turn, *minute, *turn]) == [*turn, *turn]
