@@ -217,6 +217,7 @@ async def test_an_orphaned_message_is_reported_and_answered_by_the_next_start(
     assert (await status.fresh_snapshot()).orphaned == 0
 
     source = Source(platform="api", chat_id="lost", user_id="owner", chat_type=ChatType.DM)
+    harness.gateway.intake.close()  # stored, and not routed
     lost = await harness.store.write(
         AcceptMessage(
             inbound=Inbound(source=source, text="and I?", event_id="lost", message_id="lost"),

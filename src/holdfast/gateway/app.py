@@ -17,7 +17,7 @@ from holdfast.agent.memory.notes import Notes
 from holdfast.agent.memory.provider_guard import DEFAULT_LIMITS, ProviderLimits
 from holdfast.core.config.settings import Settings
 from holdfast.core.crash_points import CrashHook, CrashPoint
-from holdfast.core.ids import DeliveryId, InboxId, SessionId
+from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.messages.outbox import ProactiveDelivery
 from holdfast.core.ops.tracing import SpanExporter
 from holdfast.core.people.approval import ApprovalDecision, CommandJudge
@@ -33,6 +33,7 @@ from holdfast.core.ports.store_commands import (
     EnableMemory,
     LeaveTurn,
     RecordBusyDecision,
+    RecordSteer,
 )
 from holdfast.core.secrets import Secret
 from holdfast.core.sessions.session import CommandEffect, ProcessRow
@@ -259,12 +260,16 @@ class BaseServices(msgspec.Struct, frozen=True, kw_only=True):
     subscriptions: MessageSubscriptions
     watcher: MessageWatcher
     jobs: JobService
+    cache: AgentCache
+    memory: MemoryManager
+    access: AccessPolicy
+    home_channels: HomeChannels
 
 
 def build_services(dependencies: GatewayDependencies, base: BaseServices) -> Services:
     subscriptions, feeds = base.subscriptions, SessionFeeds()
     delivery_factory = DeliveryFactory(base.platforms, new_id=dependencies.new_id)
-    cache = _build_agent_cache(dependencies)
+    cache = base.cache
     quiet_chats = QuietChats(dependencies.settings)
     reactions = WaitingReactions(
         base.platforms, base.outbox, quiet_chats=quiet_chats, clock=dependencies.clock
@@ -304,7 +309,7 @@ def build_services(dependencies: GatewayDependencies, base: BaseServices) -> Ser
         effects=CommandEffects(dependencies.store),
         agent_factory=_build_agent_factory(dependencies, base),
         cache=cache,
-        memory=_build_memory_hooks(dependencies, base.redact),
+        memory=base.memory,
         auxiliary=base.auxiliary,
         titles=SessionTitles(
             base.auxiliary,
@@ -324,7 +329,7 @@ def build_services(dependencies: GatewayDependencies, base: BaseServices) -> Ser
             outgoing_files=base.outgoing_files,
             redact=base.redact,
         ),
-        send_policy=SendPolicy(base.platforms),
+        send_policy=SendPolicy(base.platforms, base.access, base.home_channels),
         tracer=base.tracer,
     )
 
@@ -517,7 +522,6 @@ class Gateway:
             crash=dependencies.crash,
             outgoing_files=self._outgoing_files,
             delivery_waiters=self.delivery_waiters,
-            on_failed=self._on_delivery_failed,
             tracer=self._tracer,
         )
         self.paired_users = PairedUsers(dependencies.store)
@@ -537,17 +541,19 @@ class Gateway:
         self._auxiliary = AuxiliaryClient(
             dependencies.settings, lease=dependencies.lease, model=dependencies.model.name
         )
-        self.services = build_services(dependencies, self._base_services())
-        self.teardown = SessionTeardown(self.services.cache)
-        self.teardown.add(
+        self._cache = _build_agent_cache(dependencies)
+        self._memory = _build_memory_hooks(dependencies, self._redact)
+        self.teardown = SessionTeardown(
+            self._cache,
             [
                 dependencies.runners,
-                self.services.memory,
+                self._memory,
                 self._auxiliary,
                 *dependencies.holders,
                 self._subagents,
-            ]
+            ],
         )
+        self.services = build_services(dependencies, self._base_services())
         self.lanes = Lanes(self.services, tasks=self._tasks)
         self.sessions = SessionStore(
             self.services,
@@ -563,11 +569,12 @@ class Gateway:
             policies=lambda: self.sessions.policies,
             processes=dependencies.runners.processes,
         )
-        self.lanes.on_lane_closed = self.expiry.on_session_idle
+        self.lanes.on_lane_closed(self.expiry.on_session_idle)
         self.force_stop = ForceStop(self.services, self.lanes, suspend=self.sessions.suspend)
         self.pairing = PairingService(self.services, self.paired_users)
-        self.approvals = ApprovalService(self.services, self.lanes, access=access)
-        self.services.send_policy.set_access(access, self.home_channels)
+        self.approvals = ApprovalService(
+            self.services, self.lanes, access=access, tasks=self._tasks
+        )
         self.lifecycle_notices = LifecycleNotices(self.services, self.lanes, self.home_channels)
         replies = build_reply_context(self.services)
         contexts = build_command_contexts(
@@ -619,7 +626,6 @@ class Gateway:
             admit=self.router.route,
         )
         self.accounts = self._build_accounts(dependencies)
-        self._platforms.on_lost = self.accounts.connection_lost
         self.subagent_supervisor = SubagentSupervisor(
             self._subagents,
             self._subscriptions,
@@ -674,8 +680,10 @@ class Gateway:
         """Who learns of which commits, in this order."""
         effects = self.services.effects
         ends = MessageEnds(self._subscriptions, self.services.feeds, redact=self._redact)
-        events.on_committed(partial(crash_after_commit, self.dependencies.crash))
-        events.on_committed(self.lanes.on_committed, *TURN_COMMANDS)
+        events.on_committed(
+            partial(crash_after_commit, self.dependencies.crash), EndTurn, LeaveTurn
+        )
+        events.on_committed(self.lanes.on_committed, RecordSteer, EndTurn)
         events.on_failed(self.lanes.on_failed, *TURN_COMMANDS)
         events.on_committed(effects.on_committed, CommandEffect)
         events.on_failed(effects.on_failed, CommandEffect)
@@ -709,7 +717,11 @@ class Gateway:
             subagents=self._subagents,
             auxiliary=self._auxiliary,
             tasks=self._tasks,
-            close=self._close_session,
+            close=self.teardown.close,
+            cache=self._cache,
+            memory=self._memory,
+            access=self.access,
+            home_channels=self.home_channels,
             tracer=self._tracer,
             subscriptions=self._subscriptions,
             watcher=self._watcher,
@@ -728,12 +740,6 @@ class Gateway:
             self._tracer.model = agent_config.model
         self._live_settings.apply(agent_config.settings)
         self.services.feeds.gateway_changed()
-
-    async def _close_session(self, session_id: SessionId) -> None:
-        await self.teardown.close(session_id)
-
-    def _on_delivery_failed(self, delivery_id: DeliveryId) -> None:
-        self._tasks.create_task(self.approvals.end_undeliverable(delivery_id), name="undeliverable")
 
     def snapshot(self) -> dict[str, Any]:
         """The current status, from memory alone: cheap enough to be read often."""

@@ -198,6 +198,8 @@ class SubagentSupervisor:
     def on_committed(self, event: Committed) -> None:
         """The task of a subagent was accepted, and the router has given it to its lane. The turn
         that asked for it may have ended in the meantime."""
+        if isinstance(event.command, AcceptMessage) and event.command.inbound.subagent is None:
+            return
         accepted = accepted_message(event)
         subagent = None if accepted is None else accepted.row.inbound.subagent
         if accepted is None or subagent is None or accepted.row.id not in self._subscriptions:

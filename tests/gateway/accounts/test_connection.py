@@ -259,7 +259,7 @@ def test_a_broken_connection_is_reopened(start_accounts: StartAccounts, how: str
     harness.loop.tick(5)
     assert harness.connected == {"a"}
     if how == "reported":
-        harness.accounts.connection_lost("planned", "a", AccountDisconnected("cut"))
+        harness.platforms.report_lost("planned", "a", AccountDisconnected("cut"))
     else:
         platform.fail_now.set()
     harness.loop.tick(10)
@@ -279,7 +279,7 @@ def test_a_token_revoked_while_connected_blocks_the_account(
     harness.loop.tick(5)
     platform.error = REFUSED
     if how == "reported":
-        harness.accounts.connection_lost("planned", "a", REFUSED)
+        harness.platforms.report_lost("planned", "a", REFUSED)
     else:
         platform.fail_now.set()
     harness.loop.wait(3600)
@@ -324,8 +324,8 @@ def test_a_report_about_a_closed_connection_is_ignored(start_accounts: StartAcco
     platform = PlannedPlatform(REFUSED)
     harness = start_accounts(platform)
     harness.loop.tick(5)
-    harness.accounts.connection_lost("planned", "a", AccountDisconnected("late"))
-    harness.accounts.connection_lost("planned", "unknown", AccountDisconnected("late"))
+    harness.platforms.report_lost("planned", "a", AccountDisconnected("late"))
+    harness.platforms.report_lost("planned", "unknown", AccountDisconnected("late"))
     harness.loop.tick(5)
     assert harness.platforms.status_of(platform).error == "the token is bad"
 
@@ -382,7 +382,7 @@ def test_a_platform_that_does_not_close_is_abandoned_and_reconnected(
     harness = start_accounts(platform)
     harness.loop.tick(5)
     platform.on_close = HANG
-    harness.accounts.connection_lost("planned", "a", AccountDisconnected("cut"))
+    harness.platforms.report_lost("planned", "a", AccountDisconnected("cut"))
     harness.loop.wait(7)
     assert harness.connected == {"a"} and len(platform.attempts) == 2
     platform.on_close = None
@@ -413,7 +413,7 @@ def test_no_account_delays_another(
     assert "healthy" in harness.connected
     harness.loop.wait(waited)
     for platform in others:
-        harness.accounts.connection_lost("planned", platform.account, AccountDisconnected("cut"))
+        harness.platforms.report_lost("planned", platform.account, AccountDisconnected("cut"))
     harness.loop.tick(5)
     assert "healthy" in harness.connected and len(healthy.attempts) == 1
     closing = harness.loop.create_task(harness.accounts.close())
@@ -446,9 +446,9 @@ def test_the_last_request_to_an_account_wins(plan: list[Any], requests: list[str
             work = vars(Accounts)[request](harness.accounts, "planned", "a")
             tasks.append(harness.loop.create_task(work))
         elif request == "lost":
-            harness.accounts.connection_lost("planned", "a", AccountDisconnected("cut"))
+            harness.platforms.report_lost("planned", "a", AccountDisconnected("cut"))
         elif request == "refused":
-            harness.accounts.connection_lost("planned", "a", REFUSED)
+            harness.platforms.report_lost("planned", "a", REFUSED)
         elif request == "break":
             platform.fail_now.set()
             harness.loop.tick(3)

@@ -384,6 +384,7 @@ async def test_a_reaction_is_removed_also_when_no_turn_was_open_at_the_crash(
     late = Inbound(source=source, event_id="late", message_id=first, text="two")
     route, principal = build_session_key(source), PrincipalId("simulated:ann")
     at = harness.clock.now()
+    harness.gateway.intake.close()  # stored, and not routed
     accepted = await harness.store.write(
         AcceptMessage(inbound=late, route=route, principal=principal, at=at)
     )

@@ -97,19 +97,15 @@ def lanes_transition(state: LanesState, to: LanesState) -> LanesState:
 
 
 class TurnLifecycle:
-    """Owns the state of one turn; `move` is the only way to change it."""
+    """Owns the state of one turn; only `move` changes `state`."""
 
     def __init__(self, state: TurnState, *, on_shown_change: Callable[[], None]) -> None:
-        self._state = state
+        self.state = state
         self._on_shown_change = on_shown_change  # called when the state of its lane changes
-
-    @property
-    def state(self) -> TurnState:
-        return self._state
 
     def move(self, to: TurnState) -> None:
         """Raises `InvalidTransition` where `TURN_TRANSITIONS` does not have it."""
-        shown = LANE_STATES[self._state]
-        self._state = turn_transition(self._state, to)
+        shown = LANE_STATES[self.state]
+        self.state = turn_transition(self.state, to)
         if LANE_STATES[to] is not shown:
             self._on_shown_change()

@@ -157,11 +157,6 @@ class Accounts:
             self._deps.platforms.unregister(supervisor.platform)
             self._deps.on_change()
 
-    def connection_lost(self, name: str, account: str, error: ConnectError) -> None:
-        supervisor = self._supervisors.get((name, account))
-        if supervisor is not None:
-            supervisor.connection_lost(error)
-
     def statuses(self) -> tuple[AccountStatus, ...]:
         """The status of every external account."""
         return self._deps.platforms.statuses()

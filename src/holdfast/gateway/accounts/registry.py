@@ -1,6 +1,7 @@
 """All platform accounts by name, with their status and the last proof that each is reachable."""
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from holdfast.core.errors import ConnectError
 from holdfast.core.messages.outbox import Address
@@ -34,8 +35,7 @@ class PlatformRegistry:
         self._reachable_at: dict[tuple[str, str], float] = {}
         self._alive_at: dict[tuple[str, str], float] = {}  # on the clock that nobody sets
         self._statuses: dict[tuple[str, str], ConnectionStatus] = {}
-        # Called when a platform says that its connection is gone.
-        self.on_lost: Callable[[str, str, ConnectError], None] = lambda *_: None
+        self._on_lost: dict[tuple[str, str], Callable[[ConnectError], None]] = {}
 
     def __iter__(self) -> Iterator[Platform]:
         return iter(self._platforms.values())
@@ -67,6 +67,25 @@ class PlatformRegistry:
         what people write may come another way, and that one may be dead."""
         self._alive_at[name, account] = self._clock.monotonic()
         self.mark_reachable(name, account)
+
+    @contextmanager
+    def connected(
+        self, platform: Platform, on_lost: Callable[[ConnectError], None]
+    ) -> Iterator[None]:
+        """While a connection of the account is open, `on_lost` is called if the platform reports
+        that it is gone."""
+        key = (platform.name, platform.account)
+        self._on_lost[key] = on_lost
+        try:
+            yield
+        finally:
+            if self._on_lost.get(key) is on_lost:
+                del self._on_lost[key]
+
+    def report_lost(self, name: str, account: str, error: ConnectError) -> None:
+        """The platform says that its connection is gone."""
+        if (on_lost := self._on_lost.get((name, account))) is not None:
+            on_lost(error)
 
     def reachable_since(self, name: str, account: str, *, at: float) -> bool:
         """Whether an answer has come back from it after that."""

@@ -102,11 +102,6 @@ class AccountSupervisor:
         self._ending = True
         self._wake.set()
 
-    def connection_lost(self, error: ConnectError) -> None:
-        """The line is gone; where there is none, that is known."""
-        if self._current_connection is not None:
-            self._current_connection.fail(error)
-
     async def reconnect(self, error: ConnectError) -> None:
         """The line is gone, and this returns when it has been left."""
         if self._current_connection is not None:
@@ -136,8 +131,9 @@ class AccountSupervisor:
         asked = asyncio.ensure_future(self._wake.wait())
         over = asyncio.ensure_future(connection.wait_ended())
         try:
-            await asyncio.wait({holding, asked, over}, return_when=asyncio.FIRST_COMPLETED)
-            await connection.end(holding)
+            with self._deps.platforms.connected(self.platform, connection.fail):
+                await asyncio.wait({holding, asked, over}, return_when=asyncio.FIRST_COMPLETED)
+                await connection.end(holding)
         finally:
             asked.cancel()
             over.cancel()

@@ -1,5 +1,6 @@
 """Answers to approvals: who may give one, what it changes, and what a late answer is told."""
 
+import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
@@ -9,6 +10,7 @@ import msgspec
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import ApprovalId, DeliveryId, InboxId, PrincipalId, RuleId, SessionId
+from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.messages.source import Source
 from holdfast.core.people.approval import (
     OPERATOR,
@@ -21,6 +23,7 @@ from holdfast.core.people.approval import (
     ApprovalState,
 )
 from holdfast.core.ports.command import Committed, WriteFailed
+from holdfast.core.ports.store_commands import SettleDelivery
 from holdfast.core.ports.store_queries import GetApproval
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.gateway.access import AccessPolicy, Action, OwnedResource, principal_of
@@ -59,16 +62,24 @@ class ApprovalLanes(Protocol):
     def get(self, session_id: SessionId) -> ApprovalLane | None: ...
 
 
-APPROVAL_COMMANDS = (ApprovalRequest, ApprovalDecision, CommandEffect)
+APPROVAL_COMMANDS = (ApprovalRequest, ApprovalDecision, CommandEffect, SettleDelivery)
 
 
 class ApprovalService:
     """Decides. Owns nothing: what is pending is in the turns, what has ended is in the store."""
 
-    def __init__(self, services: Services, lanes: ApprovalLanes, *, access: AccessPolicy) -> None:
+    def __init__(
+        self,
+        services: Services,
+        lanes: ApprovalLanes,
+        *,
+        access: AccessPolicy,
+        tasks: asyncio.TaskGroup,
+    ) -> None:
         self._services = services
         self._lanes = lanes
         self._access = access
+        self._tasks = tasks
 
     def _turns(self) -> list[ApprovalTurn]:
         """The turns that have not ended."""
@@ -139,6 +150,10 @@ class ApprovalService:
             self.settled(command, durable=True)
         elif isinstance(command, CommandEffect) and command.decision is not None:
             self.settled(command.decision, durable=True)
+        elif isinstance(command, SettleDelivery) and command.state is DeliveryState.FAILED:
+            self._tasks.create_task(
+                self.end_undeliverable(command.delivery_id), name="undeliverable"
+            )
 
     def on_failed(self, event: WriteFailed) -> None:
         """A decision was not written. One of a chat command may be: the command tries again."""

@@ -106,7 +106,7 @@ class GatewayIntake:
         self._services.platforms.mark_alive(platform, account)
 
     def report_lost(self, platform: str, account: str, error: ConnectError) -> None:
-        self._services.platforms.on_lost(platform, account, error)
+        self._services.platforms.report_lost(platform, account, error)
 
     def watch(self, inbox_id: InboxId) -> AbstractAsyncContextManager[AsyncIterator[TurnEvent]]:
         return self._services.watcher.watch(inbox_id)

@@ -21,14 +21,12 @@ from holdfast.gateway.outbound.delivery import reply_address
 
 class SendPolicy:
     """Owns nothing: the configuration says where agents may speak, homes where people are told
-    things, platforms what there is. Who may is known once the gateway is built."""
+    things, platforms what there is."""
 
-    def __init__(self, platforms: PlatformRegistry) -> None:
+    def __init__(
+        self, platforms: PlatformRegistry, access: AccessPolicy, home_channels: HomeChannels
+    ) -> None:
         self._platforms = platforms
-        self._access: AccessPolicy
-        self._home_channels: HomeChannels
-
-    def set_access(self, access: AccessPolicy, home_channels: HomeChannels) -> None:
         self._access = access
         self._home_channels = home_channels
 

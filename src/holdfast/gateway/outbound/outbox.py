@@ -128,7 +128,6 @@ class OutboxWorker:
         crash: CrashHook,
         outgoing_files: OutgoingFiles,
         delivery_waiters: DeliveryWaiters | None = None,
-        on_failed: Callable[[DeliveryId], None] = lambda _: None,
         tracer: MessageTracer | None = None,
     ) -> None:
         self._tracer = tracer
@@ -143,7 +142,6 @@ class OutboxWorker:
             crash=crash,
             outgoing_files=outgoing_files,
             delivery_waiters=self._receipts,
-            on_failed=on_failed,
             tracer=tracer,
         )
         self._streams: dict[DeliveryId, ReplyStream] = {}  # shown, and not yet pending

@@ -162,7 +162,6 @@ class Sender:
         crash: CrashHook,
         outgoing_files: OutgoingFiles,
         delivery_waiters: DeliveryWaiters,
-        on_failed: Callable[[DeliveryId], None],
         tracer: MessageTracer | None = None,
     ) -> None:
         self._tracer = tracer
@@ -173,7 +172,6 @@ class Sender:
         self._crash = crash
         self._outgoing_files = outgoing_files
         self._delivery_waiters = delivery_waiters
-        self._on_failed = on_failed  # called with what will never arrive
         # Files may be large: each account has at most one in memory, until it is sent.
         self._file_locks: dict[tuple[str, str], asyncio.Lock] = {}
         self._deferred: set[asyncio.Task[None]] = set()
@@ -473,8 +471,6 @@ class Sender:
             await _wait_for_store(error, delivery)
             await _write_until_stored(lambda: self._submit_end(delivery, end, part=part), delivery)
         self._delivery_waiters.notify(delivery.id)
-        if end.state is DeliveryState.FAILED:
-            self._on_failed(delivery.id)
         if delivery.file is not None and end.state in (DeliveryState.SENT, DeliveryState.FAILED):
             await self._outgoing_files.discard(delivery.file)
 

@@ -59,13 +59,12 @@ class PersistentSessionResources(Protocol):
 class SessionTeardown:
     """Releases everything that a session holds outside the store. Owns the list of holders."""
 
-    def __init__(self, cache: AgentCache, *, timeout: float = _TIMEOUT) -> None:
+    def __init__(
+        self, cache: AgentCache, holders: Sequence[SessionResources], *, timeout: float = _TIMEOUT
+    ) -> None:
         self._cache = cache
+        self._holders = tuple(holders)
         self._timeout = timeout
-        self._holders: list[SessionResources] = []
-
-    def add(self, holders: Sequence[SessionResources]) -> None:
-        self._holders.extend(holders)
 
     async def close(self, session_id: SessionId) -> None:
         """A11: whether an agent is cached or not. A holder that fails or hangs is logged, and does

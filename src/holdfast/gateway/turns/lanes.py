@@ -50,7 +50,7 @@ class Lanes:
         self._routes: dict[SessionKey, SessionId] = {}
         self._state = LanesState.OPEN
         self.changed = asyncio.Event()  # a lane has changed its state
-        self.on_lane_closed: Callable[[], None] = lambda: None  # called when a lane is gone
+        self._on_closed: list[Callable[[], None]] = []
 
     def __len__(self) -> int:
         return len(self._lanes)
@@ -60,6 +60,10 @@ class Lanes:
 
     def get(self, session_id: SessionId) -> Lane | None:
         return self._lanes.get(session_id)
+
+    def on_lane_closed(self, subscriber: Callable[[], None]) -> None:
+        """Call it whenever a lane is gone: its session is idle."""
+        self._on_closed.append(subscriber)
 
     def on_committed(self, event: Committed) -> None:
         """A command of a turn is durable: tell the turn, if it is still the one of its lane."""
@@ -262,7 +266,8 @@ class Lanes:
                 if self._routes.get(route) == lane.session_id:
                     del self._routes[route]
             self.changed.set()
-            self.on_lane_closed()
+            for subscriber in self._on_closed:
+                subscriber()
 
     def _holds_route(self, session_id: SessionId, route: SessionKey) -> bool:
         lane = self._lanes.get(session_id)

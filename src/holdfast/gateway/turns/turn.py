@@ -94,6 +94,9 @@ class Turn:
         on_shown_change: Callable[[], None] = lambda: None,
     ) -> None:
         self.record = record  # as of when no agent ran it
+        self.turn_id: TurnId = record.turn.id
+        self.session_id: SessionId = record.turn.session_id
+        self.rows: Sequence[InboxRow] = record.rows  # that it answers, the oldest first
         self.approvals = PendingApprovals(record.approvals)
         self.ending: EndTurn | None = None  # how it was closed, durable or not
         self.interrupt_reason = ""  # why something other than its user stopped its agent
@@ -139,21 +142,8 @@ class Turn:
         return parked or self.state is TurnState.WAITING
 
     @property
-    def turn_id(self) -> TurnId:
-        return self.record.turn.id
-
-    @property
-    def session_id(self) -> SessionId:
-        return self.record.turn.session_id
-
-    @property
     def started_at(self) -> float:
         return self.record.turn.started_at
-
-    @property
-    def rows(self) -> Sequence[InboxRow]:
-        """The messages that it answers, the oldest first."""
-        return self.record.rows
 
     @property
     def answering(self) -> InboxId | None:

@@ -21,7 +21,6 @@ from holdfast.core.messages.events import (
 )
 from holdfast.core.messages.transcript import TranscriptRecord
 from holdfast.core.ops.account import AccountState
-from holdfast.core.ports.store_queries import ListRecords
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.core.turns.turn_state import LaneState
 from holdfast.gateway.live.feeds import GatewayChanges, News, PieceState, SessionFeed, Subscription
@@ -230,8 +229,8 @@ class SessionStream:
         return [_chunk_event(piece) for piece in pieces]
 
     async def _records(self) -> list[TranscriptRecord]:
-        return await self._context.shared_reads.read(
-            ListRecords(session_id=self._session_id, limit=PAGE_SIZE, after=self._seq)
+        return await self._context.shared_reads.records(
+            self._session_id, limit=PAGE_SIZE, after=self._seq
         )
 
 
