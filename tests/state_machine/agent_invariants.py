@@ -109,7 +109,7 @@ def nothing_is_left_in_memory(contents: HomeContents) -> Iterator[str]:
         ("watched messages", gateway.services.subscriptions._messages),
         ("chats", gateway.outbox._queues),
         ("streams", gateway.outbox._streams),
-        ("runs", gateway.job_executor._running),
+        ("runs", gateway.job_executor.running.ids),
     ):
         if left:
             yield f"{name} are left: {left}"

@@ -116,3 +116,20 @@ async def test_a_cancelled_lane_still_completes_the_end_of_its_turn(
     store.go.set()
     assert await harness.texts(1) == ["hello"]
     await until(lambda: answered(harness, 1))
+
+
+async def test_a_lane_that_is_cancelled_as_its_turn_ends_does_not_lose_the_end(
+    harness: GatewayHarness, until: Until
+) -> None:
+    """H1, C3: the end is on its way to the store before the lane waits for anything."""
+    harness.say("hi")
+    await harness.model.wait_for_request(1)
+    (lane,) = harness.gateway.lanes
+    assert lane.task is not None
+    assert lane.stop((), ())
+    lane.task.cancel()
+
+    async def superseded() -> bool:
+        return (await harness.ledger()) == {"superseded": 1}
+
+    await until(superseded)
