@@ -61,7 +61,7 @@ from holdfast.core.sessions.session import CommandEffect, ImportedSession, Proce
 from holdfast.core.turns.model import AuxiliaryTask
 from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnState, Usage
+from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnRowState, Usage
 from holdfast.gateway.approvals.service import ApprovalResponse
 from holdfast.gateway.sessions import teardown
 from holdfast.testing.scripted_model import ManualReply
@@ -328,7 +328,7 @@ async def test_commands_of_a_session(tmp_path: Path, tracking: Tracking) -> None
             c.AddAuxiliaryUsage(**session, task=AuxiliaryTask.TITLE, usage=usage),
             ProactiveDelivery(delivery=proactive, note=note, at=at),
             c.AddDeliveries(deliveries=[chat.reply(None, id="a", text="x")], at=at),
-            EndTurn(**turn, state=TurnState.FAILED, suspend=True),
+            EndTurn(**turn, state=TurnRowState.FAILED, suspend=True),
             c.OpenSession(session_id=SessionId("o"), route=SessionKey("o"), at=at),
             c.MarkResumePending(
                 session_id=SessionId("o"), route=SessionKey("o"), reason="restart", at=at

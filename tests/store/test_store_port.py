@@ -283,7 +283,12 @@ async def test_every_step_is_saved_in_order(store: Store, chat: StoreChat) -> No
     steer_message = UserMessage(text="and quickly")
     await store.write(
         RecordSteer(
-            turn_id=TURN, inbox_id=steer.row.id, message=steer_message, session_id=SESSION, at=3.0
+            turn_id=TURN,
+            session_id=SESSION,
+            inbox_id=steer.row.id,
+            into=row.row.id,
+            message=steer_message,
+            at=3.0,
         )
     )
     final = AssistantMessage(text="did it")
@@ -511,6 +516,7 @@ async def test_a_merged_message_has_the_answers_of_what_it_merged_into(
             turn_id=TURN,
             session_id=SESSION,
             inbox_id=steer.row.id,
+            into=third.row.id,
             message=UserMessage(text="3"),
             at=3.0,
         )

@@ -8,15 +8,26 @@ import msgspec
 import pytest
 from tests.support.settable_clock import SettableClock
 
-from holdfast.core.ids import CallId, SessionId, TurnId
+from holdfast.core.ids import (
+    CallId,
+    InboxId,
+    PrincipalId,
+    SessionId,
+    SessionKey,
+    TurnId,
+)
+from holdfast.core.jobs.job import JobId, RunRequest
+from holdfast.core.messages.inbox import Accepted, Inbound, InboxRow
+from holdfast.core.messages.source import Source
 from holdfast.core.messages.transcript import AssistantMessage, ToolMessage
 from holdfast.core.ops.stats import MINUTE_SECONDS, DurationSum, MinuteStats, aggregate_minutes
 from holdfast.core.ops.status import AgentCacheStatus
-from holdfast.core.ports.store_commands import AddMinuteStats
+from holdfast.core.ports.command import Committed
+from holdfast.core.ports.store_commands import AcceptMessage, AddMinuteStats
 from holdfast.core.ports.store_queries import ListMinuteStats
 from holdfast.core.turns.pricing import Price, total_cost
-from holdfast.core.turns.turn import EndTurn, TurnRowState, Usage
-from holdfast.gateway.live.counters import Counters
+from holdfast.core.turns.turn import EndTurn, TurnFigures, TurnRowState, Usage
+from holdfast.gateway.live.counters import Counters, model_of
 from holdfast.server.status.minute_stats import DAY, MinuteHistory, hour_stats
 from holdfast.store.sqlite.store import SqliteStore
 
@@ -25,7 +36,11 @@ NOON = 1_800_000_000 // DAY * DAY + DAY // 2
 
 
 def turn_end(
-    state: TurnRowState = TurnRowState.ANSWERED, *, at: float = NOON, model: str = "big"
+    state: TurnRowState = TurnRowState.ANSWERED,
+    *,
+    at: float = NOON,
+    model: str = "big",
+    first_text_at: float | None = None,
 ) -> EndTurn:
     return EndTurn(
         turn_id=TurnId("t"),
@@ -33,8 +48,29 @@ def turn_end(
         state=state,
         messages=(AssistantMessage(text="x", model=model),),
         usage=Usage(input_tokens=1000, output_tokens=100, cached_tokens=400),
+        figures=TurnFigures(
+            started_at=NOON, first_text_at=first_text_at, model=model, user_text=""
+        ),
         at=at,
     )
+
+
+def count_turn(counters: Counters, end: EndTurn) -> None:
+    counters.on_committed(Committed(end, None))
+
+
+def count_message(
+    counters: Counters, *, run: RunRequest | None = None, duplicate: bool = False
+) -> None:
+    source = Source(platform="sim", chat_id="c", user_id="u")
+    inbound = Inbound(source=source, event_id="e", message_id="m", text="hi", run=run)
+    route, principal = SessionKey("r"), PrincipalId("p")
+    accept = AcceptMessage(inbound=inbound, route=route, principal=principal, at=NOON)
+    row = InboxRow(
+        id=InboxId(1), route=route, principal=principal, inbound=inbound, accepted_at=NOON
+    )
+    accepted = Accepted(row=row, duplicate=duplicate, route_session=None)
+    counters.on_committed(Committed(accept, accepted))
 
 
 def minute_history(store: SqliteStore, clock: SettableClock, counters: Counters) -> MinuteHistory:
@@ -50,11 +86,9 @@ def minute_history(store: SqliteStore, clock: SettableClock, counters: Counters)
 
 def test_a_turn_is_counted_with_its_times_and_its_tokens() -> None:
     counters = Counters()
-    counters.message_accepted()
-    counters.turn_ended(turn_end(at=NOON + 3), started_at=NOON, first_text_at=NOON + 1)
-    counters.turn_ended(
-        turn_end(TurnRowState.FAILED, model="small"), started_at=NOON, first_text_at=None
-    )
+    count_message(counters)
+    count_turn(counters, turn_end(at=NOON + 3, first_text_at=NOON + 1))
+    count_turn(counters, turn_end(TurnRowState.FAILED, model="small"))
     minute = counters.current_minute(at=NOON)
     assert (minute.accepted, minute.turns, minute.failed) == (1, 2, 1)
     assert (minute.first_token.mean, minute.duration.worst) == (1.0, 3.0)
@@ -66,6 +100,13 @@ def test_a_turn_is_counted_with_its_times_and_its_tokens() -> None:
     assert counters.current_minute(at=NOON).idle
 
 
+def test_a_repeated_message_and_one_of_a_job_are_not_counted() -> None:
+    counters = Counters()
+    count_message(counters, duplicate=True)
+    count_message(counters, run=RunRequest(id="r", job_id=JobId(1), name="daily", due_at=NOON))
+    assert counters.current_minute(at=NOON).accepted == 0
+
+
 def test_usage_before_an_interruption_counts_for_the_model_that_replied_then() -> None:
     """A turn that failed before any reply has no usage, and makes no sum unknown."""
     counters = Counters()
@@ -73,10 +114,12 @@ def test_usage_before_an_interruption_counts_for_the_model_that_replied_then() -
         AssistantMessage(text="first", model="big"),
         ToolMessage(call_id=CALL, name="t", text=""),
     )
-    cut = msgspec.structs.replace(turn_end(TurnRowState.SUPERSEDED), messages=said[1:])
-    counters.turn_ended(cut, started_at=NOON, first_text_at=None, messages=said)
+    cut = msgspec.structs.replace(
+        turn_end(TurnRowState.SUPERSEDED, model=model_of(said)), messages=said[1:]
+    )
+    count_turn(counters, cut)
     none = msgspec.structs.replace(cut, state=TurnRowState.FAILED, messages=(), usage=Usage())
-    counters.turn_ended(none, started_at=NOON, first_text_at=None)
+    count_turn(counters, none)
     assert {
         model: usage.output_tokens
         for model, usage in counters.current_minute(at=NOON).usage_by_model.items()
@@ -85,7 +128,7 @@ def test_usage_before_an_interruption_counts_for_the_model_that_replied_then() -
 
 def test_a_clock_set_back_makes_no_duration_negative() -> None:
     counters = Counters()
-    counters.turn_ended(turn_end(at=NOON - 100), started_at=NOON, first_text_at=NOON - 50)
+    count_turn(counters, turn_end(at=NOON - 100, first_text_at=NOON - 50))
     assert counters.current_minute(at=NOON).duration == DurationSum(count=1)
 
 
@@ -136,7 +179,7 @@ async def test_minutes_survive_a_restart_and_idle_ones_are_not_written(
         counters = Counters()
         minutes = minute_history(store, clock, counters)
         await minutes.open()
-        counters.turn_ended(turn_end(), started_at=NOON, first_text_at=None)
+        count_turn(counters, turn_end())
         [present] = minutes.since(NOON)
         assert (present.turns, present.hits, present.memory) == (1, 3, 50_000_000)
         await minutes.close()
@@ -150,7 +193,7 @@ async def test_minutes_survive_a_restart_and_idle_ones_are_not_written(
         counters = Counters()
         again = minute_history(store, clock, counters)
         await again.open()
-        counters.turn_ended(turn_end(), started_at=NOON, first_text_at=None)
+        count_turn(counters, turn_end())
         [whole] = aggregate_minutes(again.since(NOON), per=MINUTE_SECONDS)
         assert whole.turns == 2
         await again.close()
@@ -177,7 +220,7 @@ async def test_a_minute_is_closed_by_the_clock(
     async with SqliteStore(tmp_path / "state.db") as store:
         counters = Counters()
         minutes = minute_history(store, clock, counters)
-        counters.message_accepted()
+        count_message(counters)
         await minutes.open()
         clock.at += 2
         await until(lambda: len(minutes.since(0)) == 2)  # type: ignore[misc]
@@ -190,9 +233,9 @@ async def test_a_minute_is_closed_by_the_clock(
 
 def test_totals_only_grow_and_are_not_cleared_with_the_minute() -> None:
     counters = Counters()
-    counters.turn_ended(turn_end(at=NOON + 3), started_at=NOON, first_text_at=NOON + 1)
+    count_turn(counters, turn_end(at=NOON + 3, first_text_at=NOON + 1))
     counters.start_minute()
-    counters.turn_ended(turn_end(TurnRowState.SUPERSEDED), started_at=NOON, first_text_at=None)
+    count_turn(counters, turn_end(TurnRowState.SUPERSEDED))
     totals = counters.totals()
     assert (
         totals.turns_by_state[TurnRowState.ANSWERED],
@@ -209,7 +252,7 @@ def test_memory_is_bounded_for_any_number_of_model_names() -> None:
     counters = Counters()
     sums = []
     for number in range(1000):
-        counters.turn_ended(turn_end(model=f"m{number}"), started_at=NOON, first_text_at=None)
+        count_turn(counters, turn_end(model=f"m{number}"))
         if number % 70 == 0:
             before = counters.totals().usage_by_model
             counters.start_minute()

@@ -123,7 +123,14 @@ async def test_a_reply_span_starts_at_the_end_of_the_previous_span(store: Sqlite
     steer = await accept_message(store, "more", at=14)
     steer_message = UserMessage(text="more")
     await store.write(
-        RecordSteer(turn_id=TURN, session_id=SESSION, inbox_id=steer, message=steer_message, at=18)
+        RecordSteer(
+            turn_id=TURN,
+            session_id=SESSION,
+            inbox_id=steer,
+            into=message,
+            message=steer_message,
+            at=18,
+        )
     )
     running = times(await read_spans(store, running=True))
     assert running[-1] == (TimelineSpanKind.MODEL, 18, None)
