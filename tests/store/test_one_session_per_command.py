@@ -223,7 +223,7 @@ async def test_approvals_that_end_outside_their_chat(
     harness.model.say([command], "as you wish")
     accepted = await harness.accept("clean up")
     approval = await wait_for_approval(harness)
-    await harness.gateway.approvals.decide(approval.id, ApprovalResponse(approved=False))
+    assert await harness.gateway.approvals.decide(approval.id, ApprovalResponse(approved=False))
     await harness.end_of(accepted)
     await harness.stop()
     harness.settings = msgspec.structs.replace(
@@ -237,10 +237,13 @@ async def test_approvals_that_end_outside_their_chat(
 
 
 async def wait_for_approval(harness: GatewayHarness) -> Approval:
+    """Stored, and known to the gateway, which learns of it after the commit."""
     async with asyncio.timeout(20):
-        while not (found := await harness.store.read(ListApprovals(limit=5, pending=True))):
+        while True:
+            for approval in await harness.store.read(ListApprovals(limit=5, pending=True)):
+                if harness.gateway.approvals.find(approval.id) is not None:
+                    return approval
             await asyncio.sleep(0.005)
-    return found[0]
 
 
 async def test_memory_and_subagents(
