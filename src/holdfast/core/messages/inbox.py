@@ -96,7 +96,7 @@ class RouteTarget(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True):
-    """What `Store.accept` answers: the row, new or, for a repeated event, the one there was."""
+    """The result of `AcceptMessage`: the row, new or, for a repeated event, the one there was."""
 
     row: "InboxRow"
     duplicate: bool

@@ -96,7 +96,7 @@ class SupportsEditing(Protocol):
     async def edit(self, change: MessageEdit) -> None:
         """Replace the text of a sent message. Making the same change twice has no further effect.
 
-        Raises a `SendError`: `Refused` where the message can no longer be changed.
+        Raises a `SendError`: `SendRejected` where the message can no longer be changed.
         """
         ...
 

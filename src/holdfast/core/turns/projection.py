@@ -49,9 +49,9 @@ def project(messages: Sequence[Message], *, skipped: int = 0) -> tuple[Message, 
 
 
 def trim_projection(messages: Sequence[Message], *, excess: int) -> tuple[Message, ...]:
-    """A projection that takes about `spare` tokens less: the oldest tool results, and what attached
-    files say, are replaced, each as a whole, by a line that says so. The last resort, where no
-    summary could be made."""
+    """A projection that takes about `excess` tokens less: the oldest tool results, and what
+    attached files say, are replaced, each as a whole, by a line that says so. The last resort,
+    where no summary could be made."""
     light = list(messages)
     for index, message in enumerate(light):
         if excess <= 0:

@@ -59,7 +59,7 @@ class AccountSupervisor:
 
     def replace_platform(self, platform: Platform) -> None:
         """The account is set up anew: it is let go of, and then connected by this. Also one that
-        was being let go of for good, as long as it `lives`."""
+        was being let go of for good, as long as it `is_running`."""
         self._replacement = platform
         self._ending = False
         self._wake.set()

@@ -69,7 +69,7 @@ class ApprovalGate:
     async def check(
         self, call: PendingCall, later_calls: Sequence[PendingCall]
     ) -> ToolOutput | None:
-        """As `agent.work.Work.permit` promises it."""
+        """As `TurnPort.permit` promises it."""
         asked = self._approvals.for_call(call.call_id)
         if asked is not None:
             return _outcome(asked)

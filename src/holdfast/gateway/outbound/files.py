@@ -38,13 +38,13 @@ class OutgoingFiles:
         self._checking = asyncio.Lock()
 
     async def check(self, file: PendingFile, *, max_bytes: int | None = None) -> None:
-        """Raises `Refused` where it cannot be sent, now or later; `most`: bytes that its platform
-        takes, where that is known."""
+        """Raises `SendRejected` where it cannot be sent, now or later; `max_bytes`: what its
+        platform takes, where that is known."""
         async with self._checking:
             await self._read_checked(file, min(max_bytes or MAX_FILE_BYTES, MAX_FILE_BYTES))
 
     async def load(self, file: PendingFile) -> OutboundFile:
-        """Raises `Refused` where it cannot be sent, now or later."""
+        """Raises `SendRejected` where it cannot be sent, now or later."""
         data = await self._read_checked(file, MAX_FILE_BYTES)
         return OutboundFile(name=file.path.rpartition("/")[2], data=data)
 

@@ -71,8 +71,8 @@ class DiscordConnection(discord.Client):
     async def run_until_closed(
         self, *, on_frame: Callable[[str], None], on_disconnect: Callable[[], None]
     ) -> ConnectError:
-        """Until the line is gone for good: what that means. `heard` is told each frame as it
-        comes, `broken` each time the connection is gone, though it may be resumed."""
+        """Until the line is gone for good: what that means. `on_frame` is told each frame as it
+        comes, `on_disconnect` each time the connection is gone, though it may be resumed."""
         self._on_frame, self._on_disconnect = on_frame, on_disconnect
         try:
             await self.connect(reconnect=False)

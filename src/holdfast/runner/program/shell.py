@@ -43,7 +43,7 @@ def shell_path() -> str:
 
 
 def check_command(command: str) -> None:
-    """Raise `Refusal` for what no shell can be given."""
+    """Raise `RunnerRefusal` for what no shell can be given."""
     if len(command.encode()) > MAX_COMMAND:
         raise RunnerRefusal("the command is too long: write it to a file and run that file")
     if "\0" in command:

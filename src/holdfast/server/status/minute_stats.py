@@ -55,7 +55,7 @@ class MinuteHistory:
         self._agents_before = AgentCacheStatus()
         self._closed: deque[MinuteStats] = deque(maxlen=DAY // MINUTE_SECONDS)
         self._timer: asyncio.TimerHandle | None = None
-        self._saving: set[asyncio.Future[None]] = set()
+        self._saving: set[asyncio.Task[None]] = set()
         self._minute_start = self._start_of_minute()
 
     async def open(self) -> None:
@@ -101,19 +101,16 @@ class MinuteHistory:
         self._agents_before = self._agents()
         self._closed.append(minute)
         if not minute.idle:
-            self._save(minute)
+            add = AddMinuteStats(stats=minute, since=self._minute_start - DAY)
+            task = asyncio.create_task(self._save(add), name="save minute")
+            self._saving.add(task)
+            task.add_done_callback(self._saving.discard)
         self._minute_start = self._start_of_minute()
 
-    def _save(self, stats: MinuteStats) -> None:
-        saving = asyncio.ensure_future(
-            self._store.write(AddMinuteStats(stats=stats, since=self._minute_start - DAY))
-        )
-        self._saving.add(saving)
-        saving.add_done_callback(self._on_saved)
-
-    def _on_saved(self, done: asyncio.Future[None]) -> None:
-        self._saving.discard(done)
-        if not done.cancelled() and (error := done.exception()) is not None:
+    async def _save(self, add: AddMinuteStats) -> None:
+        try:
+            await self._store.write(add)
+        except StoreError as error:
             log.warning(
                 "Could not save per-minute statistics: %s", error, extra={"action": "minute_stats"}
             )
