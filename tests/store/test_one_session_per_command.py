@@ -64,6 +64,7 @@ from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnRowState, Usage
 from holdfast.gateway.approvals.service import ApprovalResponse
 from holdfast.gateway.sessions import teardown
+from holdfast.store.search.index import MESSAGE_COMMANDS
 from holdfast.testing.scripted_model import ManualReply
 from holdfast.testing.simulated.events import Faults
 from holdfast.testing.simulated.service import ChatService
@@ -89,10 +90,13 @@ class Tracking:
         return self.stores[-1]
 
     def check(self, *expected: type[Command[Any]]) -> None:
-        """These commands were written, and all that were name their one session."""
+        """These commands were written, all that were name their one session, and the search index
+        learns of those that change messages."""
         writes = [write for store in self.stores for write in store.tracked]
         assert {*expected} - {type(write.command) for write in writes} == set()
         assert wrong_writes(writes) == {}
+        changed = [write for write in writes if any(table == "messages" for table, _ in write.rows)]
+        assert {type(write.command) for write in changed} <= {*MESSAGE_COMMANDS}
 
 
 def wrong_writes(writes: Iterable[TrackedWrite]) -> dict[str, set[str]]:

@@ -15,7 +15,21 @@ import apsw
 
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
+from holdfast.core.messages.outbox import ProactiveDelivery
+from holdfast.core.ports.command import Committed
+from holdfast.core.ports.store_commands import (
+    DeleteSession,
+    ImportSession,
+    RecordCallResult,
+    RecordCompaction,
+    RecordNote,
+    RecordReply,
+    RecordSteer,
+    ResumeTurn,
+)
 from holdfast.core.sessions.search import SearchIndexStatus, SearchMatch, SearchQuery
+from holdfast.core.sessions.session import CommandEffect
+from holdfast.core.turns.turn import BeginTurn, EndTurn
 from holdfast.store.search import index_file, queries
 from holdfast.store.search import index_file as taking
 from holdfast.store.sqlite import errors
@@ -33,6 +47,23 @@ _GATHER_SECONDS = 2.0
 _TRANSACTION_SECONDS = 0.1  # of one transaction, which blocks checkpoints of the store's WAL
 _CATCH_UP_SECONDS = 0.5  # of indexing, after which queued requests get their turn
 _SEARCH_WAIT_SECONDS = 5.0  # that a search waits for an index that is far behind
+
+
+# The commands that add or delete messages.
+MESSAGE_COMMANDS = (
+    BeginTurn,
+    RecordReply,
+    RecordCallResult,
+    RecordSteer,
+    RecordNote,
+    RecordCompaction,
+    ResumeTurn,
+    EndTurn,
+    CommandEffect,
+    ProactiveDelivery,
+    ImportSession,
+    DeleteSession,
+)
 
 
 class SearchIndex:
@@ -67,10 +98,14 @@ class SearchIndex:
         self._queue.put(None)
         await self._thread.join()
 
-    def sessions_changed(self, sessions: SessionIds) -> None:
-        """These have changed in the store. From any thread; it never waits. A thread that gathers
-        looks by itself when it is time, and is not woken for each commit until then."""
-        self._changed.append(sessions)
+    def on_committed(self, event: Committed) -> None:
+        """The messages of a session may have changed in the store. It never waits. A thread that
+        gathers looks by itself when it is time, and is not woken for each commit until then."""
+        command = event.command
+        sessions = {command.scope.session_id}
+        if isinstance(command, CommandEffect) and command.fork is not None:
+            sessions.add(command.fork.session_id)
+        self._changed.append(frozenset(each for each in sessions if each is not None))
         if self._idle:
             self._queue.put(_WAKE)
 

@@ -1,5 +1,4 @@
-"""Notifies listeners after a commit: which sessions have changed messages, and that the audit
-has new rows."""
+"""Notifies a listener after a commit that the audit has new rows."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,44 +6,12 @@ from typing import Any
 
 import apsw
 
-from holdfast.core.ids import SessionId
-
-# Triggers on the tables, not code in each write: every write is noticed, also future ones.
-# Temporary triggers belong to this connection and do not change the file.
-_MESSAGE_TRIGGERS = """
-CREATE TEMP TRIGGER message_added AFTER INSERT ON main.messages
-BEGIN SELECT holdfast_session_changed(new.session_id); END;
-CREATE TEMP TRIGGER message_taken AFTER DELETE ON main.messages
-BEGIN SELECT holdfast_session_changed(old.session_id); END;
-"""
-
-
+# A trigger on the table, not code in each write: every write is noticed, also future ones. A
+# temporary trigger belongs to this connection and does not change the file.
 _AUDIT_TRIGGER = """
 CREATE TEMP TRIGGER audit_grown AFTER INSERT ON main.audit
 BEGIN SELECT holdfast_audit_grew(new.seq); END;
 """
-
-
-class SessionChangeTracker:
-    """Owns the ids of the sessions whose messages the current transaction has changed. Used by the
-    writer thread only, which also calls `notify`."""
-
-    def __init__(self, notify: Callable[[frozenset[SessionId]], None]) -> None:
-        self._notify = notify
-        self._sessions: set[SessionId] = set()
-
-    def install(self, db: apsw.Connection) -> None:
-        db.create_scalar_function("holdfast_session_changed", self._add_session, 1)
-        db.execute(_MESSAGE_TRIGGERS)
-
-    def after_commit(self) -> None:
-        """Also sessions of writes that were rolled back: the listener finds nothing new there."""
-        if self._sessions:
-            self._notify(frozenset(self._sessions))
-            self._sessions.clear()
-
-    def _add_session(self, *session_id: Any) -> None:
-        self._sessions.add(SessionId(*session_id))
 
 
 class AuditGrowthTracker:

@@ -18,8 +18,7 @@ from holdfast.core.ops.status import StoreStatus
 from holdfast.core.ports import store_queries as q
 from holdfast.core.ports.command import Query
 from holdfast.core.sessions.search import SearchIndexStatus, SearchQuery
-from holdfast.store.search.index import SearchIndex
-from holdfast.store.sqlite.change_tracking import SessionChangeTracker
+from holdfast.store.search.index import MESSAGE_COMMANDS, SearchIndex
 from holdfast.store.sqlite.command_handlers import SqliteStoreWriter
 from holdfast.store.sqlite.connection import Redact, no_redaction
 from holdfast.store.sqlite.file_check import SEARCH_FILE, quick_check
@@ -51,13 +50,11 @@ class SqliteStore(SqliteStoreWriter, SqliteStoreReader):
         self._index = SearchIndex(
             path.with_name(SEARCH_FILE), state=path, vfs=vfs, on_damage=self._on_search_damage
         )
-        session_changes = SessionChangeTracker(self._index.sessions_changed)
-        self._writer = WriterThread(
-            path, vfs=vfs, crash=crash, session_changes=session_changes, redact=redact
-        )
+        self._writer = WriterThread(path, vfs=vfs, crash=crash, redact=redact)
         self._reader = ReaderThread(path, vfs=vfs, on_damage=self._writer.refuse_writes)
         SqliteStoreWriter.__init__(self, self._writer)
         SqliteStoreReader.__init__(self, self._reader)
+        self.events.on_committed(self._index.on_committed, *MESSAGE_COMMANDS)
         self._long_reads |= {
             SearchQuery: self._index.search,
             q.GetSearchStatus: lambda _: self._index.state(),

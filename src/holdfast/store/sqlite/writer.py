@@ -18,7 +18,7 @@ from holdfast.core.ops.status import StoreStatus
 from holdfast.core.ports.command import Command
 from holdfast.store.events import CommandEvents
 from holdfast.store.sqlite import errors
-from holdfast.store.sqlite.change_tracking import AuditGrowthTracker, SessionChangeTracker
+from holdfast.store.sqlite.change_tracking import AuditGrowthTracker
 from holdfast.store.sqlite.checkpoint import WalCheckpointer, truncate_wal
 from holdfast.store.sqlite.connection import Redact, no_redaction, open_writer
 from holdfast.store.sqlite.file_check import has_wal
@@ -96,13 +96,11 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
         *,
         vfs: str | None,
         crash: CrashHook,
-        session_changes: SessionChangeTracker | None = None,
         redact: Redact = no_redaction,
     ) -> None:
         self._path = path
         self._vfs = vfs
         self._crash = crash
-        self._session_changes = session_changes
         self.redact = redact  # applied to the texts of audit rows
         self.audit_growth = AuditGrowthTracker()
         self.events = CommandEvents()
@@ -177,8 +175,6 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
         self.unclean = has_wal(self._path)
         db = open_writer(self._path, vfs=self._vfs, redact=lambda text: self.redact(text))
         try:
-            if self._session_changes is not None:
-                self._session_changes.install(db)
             self.audit_growth.install(db)
             self._statistics.schema = db.pragma("user_version")
             ready()
@@ -286,8 +282,6 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
         else:
             self._statistics.commit_succeeded(begun)
             self._crash(CrashPoint.AFTER_COMMIT)
-            if self._session_changes is not None:
-                self._session_changes.after_commit()
             self.audit_growth.after_commit()
 
     def _write(self, cursor: apsw.Cursor, requests: list[StoreRequest]) -> None:
