@@ -70,7 +70,11 @@ from holdfast.gateway.commands.context import (
     SettingsContext,
 )
 from holdfast.gateway.commands.dispatcher import CommandDispatcher, load_commands
-from holdfast.gateway.committed import ACCEPTING_COMMANDS, DELIVERING_COMMANDS, ENDING_COMMANDS
+from holdfast.gateway.committed import (
+    ACCEPTING_COMMANDS,
+    DELIVERING_COMMANDS,
+    ENDING_COMMANDS,
+)
 from holdfast.gateway.inbound.attachments import AttachmentIntake, StoreFile
 from holdfast.gateway.inbound.inbound_policy import GroupPolicy, InboundPolicy
 from holdfast.gateway.inbound.intake import GatewayIntake
@@ -681,7 +685,8 @@ class Gateway:
         effects = self.services.effects
         ends = MessageEnds(self._subscriptions, self.services.feeds, redact=self._redact)
         events.on_committed(
-            partial(crash_after_commit, self.dependencies.crash), EndTurn, LeaveTurn
+            partial(crash_after_commit, self.dependencies.crash),
+            *(AcceptMessage, CommandEffect, EndTurn, LeaveTurn),
         )
         events.on_committed(self.lanes.on_committed, RecordSteer, EndTurn)
         events.on_failed(self.lanes.on_failed, *TURN_COMMANDS)
@@ -757,6 +762,10 @@ class Gateway:
 def crash_after_commit(crash: CrashHook, event: Committed) -> None:
     """The points at which the fault tests kill the process, right after these commits."""
     match event.command:
+        case AcceptMessage() if not event.result.duplicate:
+            crash(CrashPoint.ACCEPT_COMMITTED)
+        case CommandEffect(background=background) if background is not None:
+            crash(CrashPoint.ACCEPT_COMMITTED)
         case EndTurn():
             crash(CrashPoint.END_COMMITTED)
         case LeaveTurn(exit_reason=reason):

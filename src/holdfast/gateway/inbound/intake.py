@@ -76,7 +76,7 @@ class GatewayIntake:
         """Accept what was authorised. Where the gateway is about to stop, it is kept for the next
         start. The commit, not the caller, starts what follows: `on_committed`."""
         self._services.crash(CrashPoint.ACCEPT_SUBMITTED)
-        accepted = await self._services.store.write(
+        return await self._services.store.write(
             AcceptMessage(
                 inbound=inbound,
                 route=route_of(inbound.source, self._services.settings.sessions),
@@ -84,8 +84,6 @@ class GatewayIntake:
                 at=self._services.clock.now(),
             )
         )
-        self._services.crash(CrashPoint.ACCEPT_COMMITTED)
-        return accepted
 
     def on_committed(self, event: Committed) -> None:
         """A message is in the store now, by whatever commit."""
