@@ -36,7 +36,7 @@ from holdfast.core.ports.store_commands import (
     RecordSteer,
 )
 from holdfast.core.secrets import Secret
-from holdfast.core.sessions.session import CommandEffect, ProcessRow
+from holdfast.core.sessions.session import BackgroundStart, CommandEffect, ProcessRow
 from holdfast.core.turns.model import ModelChoice
 from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.subagent import SubagentKind
@@ -762,9 +762,8 @@ class Gateway:
 def crash_after_commit(crash: CrashHook, event: Committed) -> None:
     """The points at which the fault tests kill the process, right after these commits."""
     match event.command:
-        case AcceptMessage() if not event.result.duplicate:
-            crash(CrashPoint.ACCEPT_COMMITTED)
-        case CommandEffect(background=background) if background is not None:
+        # Also for a message that was accepted before: its platform is not told yet.
+        case AcceptMessage() | CommandEffect(background=BackgroundStart()):
             crash(CrashPoint.ACCEPT_COMMITTED)
         case EndTurn():
             crash(CrashPoint.END_COMMITTED)
