@@ -201,8 +201,10 @@ class Lane:
         return self.turn.state is TurnState.CUT
 
     def _notify(self) -> None:
-        """Tell the feeds, and a stop that waits for this lane, that the state has changed."""
-        self._services.feeds.session_changed(self.session_id)
+        """Tell the feeds, and a stop that waits for this lane, that the state has changed. Readers
+        do not learn that their turn is cut: for them it continues in the next process."""
+        if self._lanes_state() is not LanesState.CLOSED:
+            self._services.feeds.session_changed(self.session_id)
         self._on_change()
 
     async def run(self) -> None:
