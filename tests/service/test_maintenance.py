@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from tests.faults.backup_homes import leave_in_wal, make_backup, make_home
 
@@ -232,6 +233,18 @@ def test_a_failed_backup_command_reports_its_error(home: Path) -> None:
         asyncio.run(program.make())
 
 
+def overwrite_first_page(path: Path, table: str) -> None:
+    """Damage a table that opening the store does not read."""
+    db = apsw.Connection(str(path), apsw.SQLITE_OPEN_READONLY)
+    page, size = db.execute(
+        "SELECT rootpage, page_size FROM sqlite_schema, pragma_page_size WHERE name = ?", (table,)
+    ).fetchall()[0]
+    db.close()
+    with path.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)
+
+
 @pytest.mark.parametrize("damaged", [False, True])
 async def test_a_store_is_checked_after_an_unclean_stop(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, damaged: bool
@@ -241,8 +254,7 @@ async def test_a_store_is_checked_after_an_unclean_stop(
     async with SqliteStore(path) as store:
         await store.write(SetMeta(key="key", value="value"))
     if damaged:
-        body = path.read_bytes()
-        path.write_bytes(body[:-8192] + b"\xff" * 8192)
+        overwrite_first_page(path, "jobs")
     leave_in_wal(tmp_path, "late", "left")
     time = FakeTime()
     async with SqliteStore(path) as store:
