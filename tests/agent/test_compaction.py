@@ -98,7 +98,7 @@ async def test_a_summarised_history_stays_byte_identical(
     seen: list[tuple[Message, ...]] = [harness.model.requests[-1].messages]
     await ask(harness, "next", "ok")
     seen.append(harness.model.requests[-1].messages)
-    harness.gateway.services.cache.drop(await harness.only_session())
+    harness.gateway.cache.drop(await harness.only_session())
     await ask(harness, "evicted", "ok")
     seen.append(harness.model.requests[-1].messages)
     await harness.stop()

@@ -46,7 +46,6 @@ from holdfast.gateway.access import MAX_ROWS
 from holdfast.gateway.approvals.service import ApprovalResponse
 from holdfast.gateway.notify.proactive import ProactiveSendRequest
 from holdfast.gateway.redaction import Redaction
-from holdfast.gateway.sessions import teardown
 from holdfast.store.sqlite.reads import audit
 from holdfast.store.sqlite.store import SqliteStore
 
@@ -377,8 +376,7 @@ async def test_a_deleted_session_loses_its_audited_text_and_keeps_its_rows(
     harness.say("look")
     await harness.sent(1)
     gateway, session = harness.gateway, await harness.only_session()
-    services, lanes = gateway.services, gateway.lanes
-    await teardown.delete_session(services, lanes, gateway.teardown, session, by=OPERATOR)
+    await gateway.deletion.delete(session, by=OPERATOR)
     ran, deleted = await audit_rows(harness)
     assert (ran.words, ran.forgotten, ran.session_id) == (None, True, session)
     assert (deleted.kind, deleted.actor) == ("session.deleted", OPERATOR)
@@ -479,7 +477,7 @@ async def test_account_changes_messages_and_gateway_stops_are_audited(
     await harness.gateway.accounts.pause("simulated", "default")
     await harness.gateway.accounts.resume("simulated", "default")
     to = Address(platform="simulated", account="default", chat_id="home")
-    await harness.gateway.services.proactive_sender.enqueue(
+    await harness.gateway.proactive_sender.enqueue(
         ProactiveSendRequest(id=DeliveryId("d1"), to=to, text="news")
     )
     order = StopOrder(kind=StopKind.RESTART, by=StopRequester.PAGE, at=5.0)

@@ -40,7 +40,7 @@ R = TypeVar("R")
 
 def settings_with(harness: GatewayHarness, **sections: Any) -> Settings:
     """The current settings with some keys changed."""
-    settings = harness.gateway.services.settings
+    settings = harness.gateway.settings
     for section, keys in sections.items():
         for key, value in keys.items():
             settings = with_key(settings, f"{section}.{key}", value)
@@ -49,7 +49,7 @@ def settings_with(harness: GatewayHarness, **sections: Any) -> Settings:
 
 def apply_settings(harness: GatewayHarness, settings: Settings, **more: Any) -> None:
     """Apply settings as a reload does, with the same model and tools."""
-    agent_config = harness.gateway.dependencies.agent_config
+    agent_config = harness.agent_config
     harness.gateway.apply_config(msgspec.structs.replace(agent_config, settings=settings, **more))
 
 
@@ -101,7 +101,7 @@ async def test_an_agent_is_rebuilt_when_its_settings_change_during_its_construct
     await harness.start()
     harness.model.say("one", "two", "three")
     ended = await harness.end_of(await harness.accept("hello"))
-    cache, before = harness.gateway.services.cache, harness.gateway.services.settings
+    cache, before = harness.gateway.cache, harness.gateway.settings
     cache.drop(session_of(ended))
     store.asked.clear()
     store.go.clear()
@@ -124,9 +124,9 @@ async def test_a_change_that_does_not_affect_agents_rebuilds_none(
     """A2, A4: the cache of prompts keeps hitting over any number of such changes."""
     harness.model.say("one", "two")
     ended = await harness.end_of(await harness.accept("hello"))
-    agent = harness.gateway.services.cache.find(session_of(ended))
+    agent = harness.gateway.cache.find(session_of(ended))
     assert agent is not None
-    prompt, hits = agent.prompt, harness.gateway.services.cache.hits
+    prompt, hits = agent.prompt, harness.gateway.cache.hits
     apply_settings(
         harness,
         settings_with(
@@ -138,9 +138,9 @@ async def test_a_change_that_does_not_affect_agents_rebuilds_none(
         ),
     )
     await harness.end_of(await harness.accept("and now?"))
-    assert harness.gateway.services.cache.find(session_of(ended)) is agent
+    assert harness.gateway.cache.find(session_of(ended)) is agent
     assert agent.prompt is prompt
-    assert harness.gateway.services.cache.hits == hits + 1
+    assert harness.gateway.cache.hits == hits + 1
     assert harness.model.requests[1].reasoning == "low", "what each message sets afresh (A3)"
 
 
@@ -148,11 +148,11 @@ async def test_a_new_api_key_of_the_same_model_rebuilds_agents(harness: GatewayH
     """A1: the signature includes the whole key, of the model and of its fallbacks."""
     harness.model.say("one", "two", "three")
     ended = await harness.end_of(await harness.accept("hello"))
-    seen = [harness.gateway.services.cache.find(session_of(ended))]
+    seen = [harness.gateway.cache.find(session_of(ended))]
     for keys in ({"api_key": Secret("a" * 40)}, {"fallback_keys": [Secret("b" * 40)]}):
-        apply_settings(harness, harness.gateway.services.settings, **keys)
+        apply_settings(harness, harness.gateway.settings, **keys)
         await harness.end_of(await harness.accept("again"))
-        seen.append(harness.gateway.services.cache.find(session_of(ended)))
+        seen.append(harness.gateway.cache.find(session_of(ended)))
     assert len({id(agent) for agent in seen}) == 3
 
 
@@ -160,8 +160,8 @@ async def test_new_and_old_secrets_are_redacted_after_a_reload(
     harness: GatewayHarness,
 ) -> None:
     """Law 13."""
-    apply_settings(harness, harness.gateway.services.settings, secrets=[Secret("first-secret")])
-    apply_settings(harness, harness.gateway.services.settings, secrets=[Secret("second-secret")])
+    apply_settings(harness, harness.gateway.settings, secrets=[Secret("first-secret")])
+    apply_settings(harness, harness.gateway.settings, secrets=[Secret("second-secret")])
     harness.model.say("first-secret and second-secret")
     harness.say("what do you know?")
     assert await harness.texts(1) == ["[redacted] and [redacted]"]
@@ -177,28 +177,31 @@ Read = Callable[[Gateway, Turn], Any]
 # Of each section a key that needs no restart, its new value, and how a gateway and a turn that
 # starts after the reload show it.
 APPLIED: dict[str, tuple[Any, Read]] = {
-    "gateway.busy_mode": (BusyMode.QUEUE, lambda gateway, turn: gateway.services.busy_mode(EVE)),
+    "gateway.busy_mode": (
+        BusyMode.QUEUE,
+        lambda gateway, turn: gateway.live_settings.busy_mode(EVE),
+    ),
     "model.context_window": (5000, lambda gateway, turn: turn.context.agent.window.size),
     "auxiliary.summaries": (
         False,
-        lambda gateway, turn: gateway.services.auxiliary.is_enabled(AuxiliaryTask.SUMMARY),
+        lambda gateway, turn: gateway.auxiliary.is_enabled(AuxiliaryTask.SUMMARY),
     ),
     "compaction.at": (0.5, lambda gateway, turn: turn.context.agent.window._compact_at),
     "agent.max_steps": (7, lambda gateway, turn: turn.context.agent.max_steps),
-    "cache.max_agents": (5, lambda gateway, turn: gateway.services.cache.status.max_agents),
+    "cache.max_agents": (5, lambda gateway, turn: gateway.cache.status.max_agents),
     "delegate.max_background": (
         3,
         lambda gateway, turn: vars(turn.context.delegation)["_limits"].max_background,
     ),
-    "jobs.max_per_person": (3, lambda gateway, turn: gateway.services.jobs.max_per_person),
-    "memory.max_chars": (500, lambda gateway, turn: gateway.services.memory.notes.max_chars),
+    "jobs.max_per_person": (3, lambda gateway, turn: gateway.jobs.max_per_person),
+    "memory.max_chars": (500, lambda gateway, turn: gateway.memory.notes.max_chars),
     "sessions.reset": (
         ResetMode.IDLE,
         lambda gateway, turn: gateway.sessions.policies.for_chat("simulated", ChatType.DM).mode,
     ),
     "retention.outbox_days": (
         3,
-        lambda gateway, turn: gateway.services.settings.retention.outbox_days,
+        lambda gateway, turn: gateway.settings.retention.outbox_days,
     ),
     "approvals.mode": (
         ApprovalMode.OFF,
@@ -216,14 +219,14 @@ APPLIED: dict[str, tuple[Any, Read]] = {
     ),
     "prices": (
         {"m": Price(input=1, output=2)},
-        lambda gateway, turn: gateway.services.settings.prices,
+        lambda gateway, turn: gateway.settings.prices,
     ),
     "platforms": (
         {"simulated": PlatformSettings(allow=("eve",), quiet=True)},
         lambda gateway, turn: {
             "simulated": PlatformSettings(
                 allow=("eve",) if may_talk(gateway, EVE) else (),
-                quiet=gateway.services.quiet_chats.is_quiet(EVE),
+                quiet=gateway.quiet_chats.is_quiet(EVE),
             )
         },
     ),
@@ -251,10 +254,10 @@ async def test_keys_that_need_no_restart_apply_from_the_next_turn(
         name for name in Settings.__struct_fields__ if change_effect(name) is ChangeEffect.RESTART
     }
     assert sections == set(Settings.__struct_fields__) - restarts
-    harness.gateway.services.live_settings.subscribe(apply_log_level)
+    harness.gateway.live_settings.subscribe(apply_log_level)
     harness.model.say("one")
     await harness.end_of(await harness.accept("hello"))
-    new_settings = harness.gateway.services.settings
+    new_settings = harness.gateway.settings
     for key, (value, _) in APPLIED.items():
         assert change_effect(key) is not ChangeEffect.RESTART, key
         new_settings = with_key(new_settings, key, value)
@@ -295,7 +298,7 @@ async def test_a_replaced_account_loses_nothing_and_leaves_the_others_connected(
     for account in ("default", "work"):
         await until(partial(is_connected, two_accounts, account))
     since = two_accounts.status_of("default").since
-    default_platform = two_accounts.gateway.services.platforms.find(HOME)
+    default_platform = two_accounts.gateway.platforms.find(HOME)
     two_accounts.say_to_work("hello")
     await two_accounts.model.wait_for_request(1)
     replacement = GatedPlatform(two_accounts.work)
@@ -306,8 +309,8 @@ async def test_a_replaced_account_loses_nothing_and_leaves_the_others_connected(
     assert two_accounts.work.ledger().attempts == ()
     replacement.may_connect.set()
     assert await two_accounts.work_texts(1) == ["an answer"]
-    assert two_accounts.gateway.services.platforms.find(WORK) is replacement
-    assert two_accounts.gateway.services.platforms.find(HOME) is default_platform
+    assert two_accounts.gateway.platforms.find(WORK) is replacement
+    assert two_accounts.gateway.platforms.find(HOME) is default_platform
     assert two_accounts.status_of("default").since == since
 
 
@@ -318,7 +321,7 @@ async def test_deliveries_to_a_removed_account_wait_and_are_reported(
     two_accounts.say_to_work("hello")
     await two_accounts.model.wait_for_request(1)
     two_accounts.gateway.accounts.remove("simulated", "work")
-    await until(lambda: not two_accounts.gateway.services.platforms.has("simulated", "work"))
+    await until(lambda: not two_accounts.gateway.platforms.has("simulated", "work"))
     two_accounts.model.say("nobody hears")
     await until(lambda: len(two_accounts.gateway.outbox) == 1)
     reported = [each for each in problems_of(two_accounts) if each.code == "account_removed"]
@@ -358,15 +361,13 @@ async def test_a_removed_and_readded_account_has_one_connection_at_a_time(
     slow.may_connect.set()
     slow.may_close.clear()
     two_accounts.gateway.accounts.add_or_replace(slow)
-    await until(lambda: two_accounts.gateway.services.platforms.find(WORK) is slow)
+    await until(lambda: two_accounts.gateway.platforms.find(WORK) is slow)
     await until(lambda: two_accounts.status_of().state is AccountState.CONNECTED)
     two_accounts.gateway.accounts.remove("simulated", "work")
     two_accounts.gateway.accounts.add_or_replace(last)
-    assert two_accounts.gateway.services.platforms.find(WORK) is slow, (
-        "its platform has not closed yet"
-    )
+    assert two_accounts.gateway.platforms.find(WORK) is slow, "its platform has not closed yet"
     slow.may_close.set()
-    await until(lambda: two_accounts.gateway.services.platforms.find(WORK) is last)
+    await until(lambda: two_accounts.gateway.platforms.find(WORK) is last)
     two_accounts.model.say("here")
     two_accounts.say_to_work("hello?")
     assert await two_accounts.work_texts(1) == ["here"]

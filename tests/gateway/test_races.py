@@ -39,10 +39,7 @@ from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import EndTurn
 from holdfast.gateway.agents.cache import AgentCache
-from holdfast.gateway.app import Gateway
-from holdfast.gateway.lifespan import RunningGateway
 from holdfast.gateway.outbound.command_effects import RETRY_WAITS
-from holdfast.gateway.sessions.teardown import stop_session
 from holdfast.testing.scripted_model import ScriptedModel
 from holdfast.testing.simulated.events import Faults
 from holdfast.tools.registry import ToolRegistry
@@ -167,7 +164,7 @@ async def test_a_command_that_commits_after_the_last_phase_is_left_to_the_next_s
     accepting = asyncio.create_task(refusing_harness.accept("/status"))
     while not (await store.read(CountInbox()))[InboxState.QUEUED]:
         await asyncio.sleep(0.01)
-    await refusing_harness.running.__aexit__()
+    await refusing_harness.gateway.__aexit__()
     store.accepting.set()
     accepted = await accepting
     assert _tasks("command") == []
@@ -202,7 +199,7 @@ async def test_an_agent_evicted_in_a_sessions_first_turn_is_rebuilt_with_its_mes
     await harness.accept("one", **queue)
     await harness.model.wait_for_request(1)
     second = await harness.accept("two", **queue)
-    harness.gateway.services.cache.clear()
+    harness.gateway.cache.clear()
     harness.model.say("first answer", "second answer")
     assert (await harness.end_of(second)).text == "second answer"
     request = await harness.model.wait_for_request(2)
@@ -367,11 +364,11 @@ async def test_a_crashed_background_task_stops_the_gateway_with_an_error(
         raise ValueError("a bug")
 
     async def serve() -> None:
-        async with RunningGateway(Gateway(harness.gateway.dependencies)) as running:
-            running.gateway.task_group.tasks.create_task(fail())
+        async with harness.build_gateway() as gateway:
+            gateway.task_group.tasks.create_task(fail())
             await asyncio.Event().wait()
 
-    await harness.running.__aexit__()
+    await harness.gateway.__aexit__()
     with pytest.raises(HoldfastError, match="ValueError: a bug"):
         await asyncio.wait_for(serve(), 10)
     assert _tasks("lane", "deliver", "feed") == []
@@ -386,14 +383,14 @@ async def test_a_queued_message_that_could_not_be_dropped_is_answered(
     await refusing_harness.accept("first", **queue)
     await refusing_harness.model.wait_for_request(1)
     waiting = await refusing_harness.accept("second", **queue)
-    services, lanes = refusing_harness.gateway.services, refusing_harness.gateway.lanes
+    gateway = refusing_harness.gateway
     refusing_harness.refusing_store.refused[CommandEffect] = 1 + len(RETRY_WAITS)
     refusing_harness.model.say("answered", "answered")
     if how == "stop":
-        (lane,) = lanes
+        (lane,) = gateway.lanes
         lane.stop([], [])  # its end is under way: queued messages are ended separately
         with pytest.raises(StoreError):
-            await stop_session(services, lanes, lane.session_id)
+            await gateway.stopper.stop_session(lane.session_id)
     else:
         await refusing_harness.accept("/new")
     assert (await refusing_harness.end_of(waiting)).text == "answered"

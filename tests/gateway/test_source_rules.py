@@ -1,4 +1,4 @@
-"""I1, K2: which modules call platforms or open the database, and the gateway's package order."""
+"""I1, K2: which modules call platforms or open the database."""
 
 import ast
 from collections.abc import Iterator
@@ -16,15 +16,6 @@ PLATFORM_CALLS = {
     ("gateway/outbound/best_effort.py", "react"),
 }
 """All of these are called in the queue of a chat, behind the send gates."""
-
-GATEWAY_ORDER = (
-    *("commands", "lifecycle", "inbound", "sessions", "turns", "jobs", "approvals", "subagents"),
-    *("notify", "agents", "outbound", "accounts", "live", "tracing", "redaction"),
-    *("access", "live_settings", "durable_writes", "committed"),
-)
-"""The packages and modules of the gateway: each imports only those after it."""
-COMPOSITION = ("app", "lifespan", "services", "snapshot", "internal_platforms")
-"""The modules that bring the packages together."""
 
 
 def _files(*packages: str) -> Iterator[tuple[str, ast.AST]]:
@@ -71,23 +62,6 @@ def test_only_the_store_opens_databases_and_with_one_library() -> None:
     }
     assert found <= {"cli/doctor/checks.py"}  # which reports the version of apsw
     assert not [name for name, tree in _files() if "sqlite3" in _imported(tree)]
-
-
-def _gateway_imports(name: str, tree: ast.AST) -> set[tuple[str, str]]:
-    """The packages of the gateway that a file of the gateway imports, besides its own."""
-    _, own, *_ = name.removesuffix(".py").split("/")
-    imported = (module.split(".") for module in _imported(tree))
-    found = {each[2] for each in imported if each[:2] == ["holdfast", "gateway"] and len(each) > 2}
-    return {(own, each) for each in found - {own, *COMPOSITION} if own not in COMPOSITION}
-
-
-def test_the_packages_of_the_gateway_import_each_other_in_one_direction() -> None:
-    """A cycle means that no package can be read, tested or changed without the others."""
-    files = [(name, tree) for name, tree in _files("gateway") if not name.endswith("__init__.py")]
-    imports = {each for name, tree in files for each in _gateway_imports(name, tree)}
-    assert {each for pair in imports for each in pair} == set(GATEWAY_ORDER)
-    wrong = [(a, b) for a, b in imports if GATEWAY_ORDER.index(a) > GATEWAY_ORDER.index(b)]
-    assert wrong == []
 
 
 def test_the_source_check_finds_a_violation() -> None:

@@ -42,7 +42,6 @@ from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import TurnRowState
 from holdfast.core.turns.turn_state import LaneState
 from holdfast.gateway.internal_platforms import SubagentPlatform
-from holdfast.gateway.sessions import teardown
 from holdfast.testing.scripted_model import USAGE, ScriptedModel
 
 
@@ -155,7 +154,7 @@ async def test_twenty_subagents_work_at_the_same_time(harness: GatewayHarness, c
     async with asyncio.timeout(10):
         await asyncio.gather(*(model_for(harness, name).wait_for_request(1) for name in names))
     session_id = await parent_session(harness)
-    assert harness.gateway.services.subagents.awaited_count(session_id) == 20
+    assert harness.gateway.subagents.awaited_count(session_id) == 20
     for name in names:
         model_for(harness, name).say(f"did {name}")
     end = await harness.end_of(accepted)
@@ -278,7 +277,7 @@ async def test_stop_ends_the_subagents_that_a_turn_waits_for(
     assert (await harness.end_of(accepted)).state is InboxState.SUPERSEDED
     await wait_for_idle_lanes(harness, until)
     assert held_tool.cancelled == held_tool.started
-    assert harness.gateway.services.subagents.awaited_count(parent) == 0
+    assert harness.gateway.subagents.awaited_count(parent) == 0
     [result] = await results(harness, subagent.session_id)
     assert result.outcome is ToolOutcome.CANCELLED
     turns = [await turn_state(harness, subagent.session_id), await turn_state(harness, parent)]
@@ -349,7 +348,7 @@ async def test_the_work_of_a_subagent_is_shown_as_progress_of_the_call(
     lane = harness.gateway.lanes.get(await parent_session(harness))
     assert lane is not None
     assert lane.running_turn is not None
-    [running] = lane.running_turn.context.live.calls
+    [running] = lane.running_turn.context.output.live.calls
     assert running.output == "look: safe {}\n"
     held_tool.go.set()
     await harness.end_of(accepted)
@@ -448,7 +447,7 @@ async def test_subagents_survive_a_crash_and_their_parent_gets_each_result_once(
     harness.say("begin")
     await slow.wait_for_request(1)
     parent = await parent_session(harness)
-    await until(lambda: harness.gateway.services.subagents.awaited_count(parent) == 1)
+    await until(lambda: harness.gateway.subagents.awaited_count(parent) == 1)
     await harness.die()
     await harness.start()
     slow.say("was slow")
@@ -511,7 +510,7 @@ async def test_a_subagent_whose_parent_was_stopped_before_a_crash_is_ended_at_th
     begin.say([call("delegate", tasks("work"))])
     accepted = await harness.accept("begin")
     await work.wait_for_request(1)
-    harness.gateway.services.subagents.detach()  # as if it crashed before it stopped the subagent
+    harness.gateway.subagents.detach()  # as if it crashed before it stopped the subagent
     await harness.accept("/stop")
     await harness.end_of(accepted)
     await harness.die()
@@ -530,7 +529,7 @@ async def test_deleting_a_conversation_deletes_its_subagents(
     parent = await parent_session(harness)
     [subagent] = await harness.store.read(ListSubagentsBelow(session_id=parent))
     gateway = harness.gateway
-    await teardown.delete_session(gateway.services, gateway.lanes, gateway.teardown, parent)
+    await gateway.deletion.delete(parent)
     await wait_for_idle_lanes(harness, until)
     assert await harness.store.read(GetSession(session_id=subagent.session_id)) is None
     assert await harness.store.read(GetSubagent(session_id=subagent.session_id)) is None
@@ -601,7 +600,7 @@ async def test_a_result_after_new_names_its_earlier_conversation(
         address=Address(platform="house", account="background", chat_id=subagent.session_id),
         text="worked",
     )
-    platform = SubagentPlatform(SubagentKind.BACKGROUND, harness.gateway.services.subagents)
+    platform = SubagentPlatform(SubagentKind.BACKGROUND, harness.gateway.subagents)
     receipts = [await platform.send(outbound) for _ in range(2)]
     assert receipts[0] == receipts[1]
     request = await harness.model.wait_for_request(1)
@@ -616,9 +615,7 @@ async def test_a_result_for_a_deleted_conversation_is_refused(harness: GatewayHa
         text="worked",
     )
     with pytest.raises(SendRejected, match="deleted"):
-        await SubagentPlatform(SubagentKind.BACKGROUND, harness.gateway.services.subagents).send(
-            outbound
-        )
+        await SubagentPlatform(SubagentKind.BACKGROUND, harness.gateway.subagents).send(outbound)
 
 
 async def test_a_queued_subagent_result_sends_no_busy_notice(

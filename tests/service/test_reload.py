@@ -109,11 +109,11 @@ async def test_a_changed_file_becomes_active_under_a_new_version_number(
     reload_harness: ReloadHarness,
 ) -> None:
     """Law 15: each version is stored with its source; an unchanged file is no new version."""
-    services = reload_harness.harness.gateway.services
+    gateway = reload_harness.harness.gateway
     assert reload_harness.reloader.status.number == 1
     done = await reload_harness.reload("[agent]\nmax_steps = 7\n")
     assert (done.number, done.changed, done.pending_restart) == (2, ("agent.max_steps",), ())
-    assert services.settings.agent.max_steps == 7
+    assert gateway.settings.agent.max_steps == 7
     again = await reload_harness.reloader.reload(by="a test", source=ConfigSource.FILE)
     assert (again.number, again.changed) == (2, ())
     versions = await reload_harness.harness.store.read(ListConfigurations(limit=10))
@@ -155,13 +155,13 @@ async def test_an_invalid_file_is_reported_and_changes_nothing(
     reload_harness: ReloadHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Law 15: the last good one runs on; it is told until it is right, and in the log once."""
-    settings = reload_harness.harness.gateway.services.settings
+    settings = reload_harness.harness.gateway.settings
     with caplog.at_level(logging.ERROR, logger="holdfast"):
         for _ in range(2):
             with pytest.raises(ConfigError, match=r"line 4: agent\.max_steps has a value"):
                 await reload_harness.reload('[agent]\nmax_steps = "many"\n')
     assert len([each for each in caplog.records if "config_invalid" in str(vars(each))]) == 1
-    assert reload_harness.harness.gateway.services.settings is settings
+    assert reload_harness.harness.gateway.settings is settings
     assert "line 4" in reload_harness.reloader.status.problem
     assert reload_harness.codes == {"config_invalid": ProblemLevel.WARNING}
     # A model that is described and could not be called is no better than a wrong word; and the one
@@ -171,10 +171,10 @@ async def test_an_invalid_file_is_reported_and_changes_nothing(
     with pytest.raises(ConfigError, match="key"):
         await reload_harness.reload(spare, SPARE="no key has spaces")
     assert await reload_harness.agent_configs.model_for(reload_harness.reloader.config) is model
-    assert reload_harness.harness.gateway.services.settings is settings
+    assert reload_harness.harness.gateway.settings is settings
     mended = await reload_harness.reload("[agent]\nmax_steps = 8\n")
     assert (mended.number, reload_harness.codes) == (2, {})
-    assert reload_harness.harness.gateway.services.settings.agent.max_steps == 8
+    assert reload_harness.harness.gateway.settings.agent.max_steps == 8
 
 
 async def test_anything_in_place_of_the_file_is_a_problem_of_the_file_alone(
@@ -197,7 +197,7 @@ async def test_anything_in_place_of_the_file_is_a_problem_of_the_file_alone(
         put()
         await reloader.reload_and_log(by="the file", source=ConfigSource.FILE)
         assert problem in reloader.status.problem
-    assert reload_harness.harness.gateway.services.settings.agent.max_steps == 7
+    assert reload_harness.harness.gateway.settings.agent.max_steps == 7
     assert len(await reload_harness.harness.store.read(ListConfigurations(limit=10))) == 2
 
 
@@ -223,7 +223,7 @@ async def test_a_file_that_becomes_a_link_is_followed_to_where_it_leads(
     target.parent.mkdir()
 
     def is_active(steps: int) -> bool:
-        return reload_harness.harness.gateway.services.settings.agent.max_steps == steps
+        return reload_harness.harness.gateway.settings.agent.max_steps == steps
 
     following = watch_config_files(reload_harness.reloader, is_enabled=lambda: True)
     task = asyncio.create_task(following)
@@ -248,8 +248,8 @@ async def test_a_file_saved_during_the_start_is_not_missed(
     following = watch_config_files(reload_harness.new_reloader(), is_enabled=lambda: True)
     task = asyncio.create_task(following)
     try:
-        services = reload_harness.harness.gateway.services
-        await until(lambda: services.settings.agent.max_steps == 6)
+        gateway = reload_harness.harness.gateway
+        await until(lambda: gateway.settings.agent.max_steps == 6)
     finally:
         task.cancel()
         await asyncio.wait([task])
@@ -266,7 +266,7 @@ async def test_a_setting_that_needs_a_restart_waits_and_delays_no_other(
     waiting = {"gateway.port", "runner.sandbox", "platforms.api.enabled"}
     assert set(done.pending_restart) == waiting
     assert set(done.changed) == waiting | {"gateway.busy_mode", "platforms.api.allow"}
-    now = reload_harness.harness.gateway.services.settings
+    now = reload_harness.harness.gateway.settings
     assert (now.gateway.port, now.runner.sandbox) == (8787, SandboxMode.AUTO)
     assert now.platforms["api"].enabled and now.platforms["api"].allow == ("eve",)
     assert now.gateway.busy_mode == "queue"
@@ -280,7 +280,7 @@ async def test_accounts_are_added_changed_and_removed_independently(
 ) -> None:
     """Settings that only the gateway reads keep the connection; those the platform was opened with
     reconnect it, and so does another secret behind the same reference."""
-    platforms = reload_harness.harness.gateway.services.platforms
+    platforms = reload_harness.harness.gateway.platforms
     beside = platforms.find(Address(platform="simulated", account="default", chat_id="x"))
     account = f'[platforms.simulated.accounts.work]\nbase_url = "{NOWHERE}"\n'
     referring = f'{account}token = "env:WORK_TOKEN"\n'
@@ -305,7 +305,7 @@ async def test_accounts_are_added_changed_and_removed_independently(
     assert gone.accounts == ("simulated:work",)
     await until(lambda: not platforms.has("simulated", "work"))
     assert platforms.find(Address(platform="simulated", account="default", chat_id="x")) is beside
-    redact = reload_harness.harness.gateway.services.redact
+    redact = reload_harness.harness.gateway.redact
     assert redact("old-old-secret new-new-secret") == "[redacted] [redacted]"
 
 
@@ -316,8 +316,8 @@ async def test_send_tools_depend_on_the_external_accounts(
     the very change that brings the first account which messages can be sent to."""
     gateway = reload_harness.harness.gateway
     gateway.accounts.remove("simulated", "default")
-    await until(lambda: not gateway.services.platforms.has("simulated", "default"))
+    await until(lambda: not gateway.platforms.has("simulated", "default"))
     await reload_harness.reload("[approvals]\ntimeout = 9\n")
-    assert "send_message" not in gateway.services.agent_factory._agent_config.toolbox.by_name
+    assert "send_message" not in gateway.agent_factory._agent_config.toolbox.by_name
     await reload_harness.reload(f'[platforms.simulated.accounts.work]\nbase_url = "{NOWHERE}"\n')
-    assert "send_message" in gateway.services.agent_factory._agent_config.toolbox.by_name
+    assert "send_message" in gateway.agent_factory._agent_config.toolbox.by_name

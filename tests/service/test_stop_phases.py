@@ -81,7 +81,7 @@ def stop_of(harness: GatewayHarness, home: Path, starting: asyncio.Task[Any]) ->
         order=StopOrder(kind=StopKind.RESTART, by=StopRequester.CLI, at=0.0),
         urgent=asyncio.Event(),
         context=context,
-        started=StartedParts(store=harness.store, running=harness.running, listener=listener),
+        started=StartedParts(store=harness.store, gateway=harness.gateway, listener=listener),
         history=ProcessHistory(clock=clock, new_id=IdGenerator(clock=clock)),
         handover=Handover(config, notifier=SdNotifier({})),
         start_task=starting,

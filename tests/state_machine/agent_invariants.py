@@ -18,7 +18,7 @@ def agent_cache_respects_its_limit(home: Home) -> Iterator[str]:
     """A6, A8: past the limit, only agents with a running turn stay cached."""
     if not home.ready or home.current_run is None:
         return
-    entries = home.gateway.services.cache._entries
+    entries = home.gateway.cache._entries
     excess = len(entries) - home.current_run.config.max_agents
     for session_id in islice(entries, max(0, excess)):
         if not entries[session_id].busy:
@@ -38,7 +38,7 @@ def agents_that_used_a_fallback_are_evicted(home: Home) -> Iterator[str]:
     """A5: an agent that used a fallback model is evicted with that turn."""
     if not home.ready:
         return
-    for session_id, entry in home.gateway.services.cache._entries.items():
+    for session_id, entry in home.gateway.cache._entries.items():
         client = entry.agent.client
         if not entry.busy and isinstance(client, SteppedModelClient) and client.used_fallback:
             yield f"the agent of {session_id} is cached, though it used a fallback model"
@@ -93,7 +93,7 @@ def agents_use_the_selected_model(contents: HomeContents) -> Iterator[str]:
     """A5: no cached agent has the model from before a /model command."""
     assert contents.home.current_run is not None
     usual = contents.home.current_run.config.model
-    for session_id, entry in contents.home.gateway.services.cache._entries.items():
+    for session_id, entry in contents.home.gateway.cache._entries.items():
         chosen = contents.sessions[session_id].model_override or usual
         client = entry.agent.client
         if client is None or client.name != chosen:
@@ -106,7 +106,7 @@ def nothing_is_left_in_memory(contents: HomeContents) -> Iterator[str]:
     for name, left in (
         ("lanes", list(gateway.lanes)),
         ("routes", gateway.lanes._routes),
-        ("watched messages", gateway.services.subscriptions._messages),
+        ("watched messages", gateway.subscriptions._messages),
         ("chats", gateway.outbox._queues),
         ("streams", gateway.outbox._streams),
         ("runs", gateway.job_executor.running.ids),
@@ -114,7 +114,7 @@ def nothing_is_left_in_memory(contents: HomeContents) -> Iterator[str]:
         if left:
             yield f"{name} are left: {left}"
     assert contents.home.current_run is not None
-    leased, cached = contents.home.current_run.model.leased, len(gateway.services.cache)
+    leased, cached = contents.home.current_run.model.leased, len(gateway.cache)
     if leased != cached:
         yield f"{leased} clients are leased for {cached} agents"
 

@@ -5,7 +5,6 @@ from hypothesis.stateful import precondition, rule
 from tests.state_machine.driver import TICKS, Driver
 from tests.state_machine.stepped_store import COMMIT, READ, WRITES
 
-from holdfast.gateway.sessions.teardown import stop_session
 from holdfast.testing.simulated.events import Faults
 
 ALL_WRITES = "all writes"
@@ -14,17 +13,17 @@ ALL_WRITES = "all writes"
 class FaultRules(Driver):
     """Owns nothing: the chat service has its faults, the environment has the disk."""
 
-    @precondition(lambda self: self.home.ready and len(self.home.gateway.services.cache))
+    @precondition(lambda self: self.home.ready and len(self.home.gateway.cache))
     @rule()
     def evict(self) -> None:
-        self.home.gateway.services.cache.clear()
+        self.home.gateway.cache.clear()
 
     @precondition(lambda self: self.home.ready and len(self.home.gateway.lanes))
     @rule(data=st.data(), ticks=TICKS)
     def stop_from_outside(self, data: st.DataObject, ticks: int) -> None:
         gateway = self.home.gateway
         lane = data.draw(st.sampled_from(list(gateway.lanes)))
-        stopping = stop_session(gateway.services, gateway.lanes, lane.session_id)
+        stopping = gateway.stopper.stop_session(lane.session_id)
         self.home.spawn(stopping)
         self.home.loop.tick(ticks)
 

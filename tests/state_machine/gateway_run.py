@@ -10,12 +10,15 @@ from tests.state_machine.platforms import DetachablePlatform, FetchedApiPlatform
 from tests.state_machine.stepped_store import SteppedStore
 
 from holdfast.agent.delegate_tool import DelegateTool
-from holdfast.core.crash_points import no_crash
-from holdfast.core.ports.runtime import Tool
+from holdfast.agent.memory.notes import Notes
+from holdfast.agent.memory.provider_guard import DEFAULT_LIMITS
+from holdfast.core.ports.runtime import Runtime, Tool
 from holdfast.core.turns.model import ModelChoice
 from holdfast.core.turns.stop import StopOrder
-from holdfast.gateway.app import Gateway, GatewayDependencies
-from holdfast.gateway.lifespan import RunningGateway
+from holdfast.gateway.agents.factory import AgentConfig
+from holdfast.gateway.agents.memory import MemoryManager
+from holdfast.gateway.app import Gateway
+from holdfast.gateway.redaction import Redaction
 from holdfast.tools.registry import ToolRegistry
 from holdfast.tools.schedule import ScheduleTool
 
@@ -36,32 +39,40 @@ class GatewayRun:
         self.urgent = asyncio.Event()
         self.order: StopOrder | None = None  # None: an unplanned signal
         self.stop_requested = False
-        self.gateway = Gateway(self._dependencies(environment, config))
-        self.running = RunningGateway(self.gateway)
+        self.gateway = self._build(environment, config)
         self.task = environment.loop.create_task(self._run(), name="gateway run")
 
-    def _dependencies(self, environment: Environment, config: RunConfig) -> GatewayDependencies:
+    def _build(self, environment: Environment, config: RunConfig) -> Gateway:
         settings = settings_of(config)
         tools: list[Tool] = [*environment.held_tools.values(), DelegateTool(settings.delegate)]
         if config.schedules:
             tools.append(ScheduleTool())
-        return GatewayDependencies(
-            settings=settings,
+        clock, redact = environment.clock, Redaction([])
+        notes = Notes(self.store, clock=clock, redact=redact, max_chars=settings.memory.max_chars)
+        return Gateway(
+            AgentConfig(
+                settings=settings,
+                lease=self.model.lease,
+                model=ModelChoice(provider="local", name=config.model, why="a test"),
+                api_key=None,
+                toolbox=ToolRegistry(tools).for_toolsets({tool.toolset for tool in tools}),
+            ),
             store=self.store,
             platforms=[self.platform, FetchedApiPlatform()],
+            runtime=Runtime(clock, environment.new_id),
+            redact=redact,
+            memory=MemoryManager(
+                [environment.memory],
+                notes=notes,
+                store=self.store,
+                clock=clock,
+                redact=redact,
+                limits=DEFAULT_LIMITS,
+            ),
             runners=NoSandboxes(),
-            toolbox=ToolRegistry(tools).for_toolsets({tool.toolset for tool in tools}),
-            lease=self.model.lease,
-            model=ModelChoice(provider="local", name=config.model, why="a test"),
-            api_key=None,
-            secrets=[],
             judge=environment.judge,
-            clock=environment.clock,
-            alarm=environment.clock,
-            new_id=environment.new_id,
-            crash=no_crash,
+            timer=clock,
             progress=self._progress,
-            memory_providers=[environment.memory],
         )
 
     def _progress(self, state: str) -> None:
@@ -74,10 +85,10 @@ class GatewayRun:
         async with AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(self.store)
-                await stack.enter_async_context(self.running)
+                await stack.enter_async_context(self.gateway)
                 self.ready = True
                 await self.stopping.wait()
-                await self.running.stop(self.order, urgent=self.urgent)
+                await self.gateway.stop(self.order, urgent=self.urgent)
             except asyncio.CancelledError:
                 if self.killed:
                     stack.pop_all()

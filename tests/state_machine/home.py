@@ -115,7 +115,7 @@ class Home(Environment):
         if not self.failed_to_start:
             run.task.result()
         took = self.loop.time() - since
-        windows = run.gateway.services.settings.gateway
+        windows = run.gateway.settings.gateway
         longest = _PHASE_DEADLINES + windows.restart_drain_timeout + windows.park_timeout
         assert took <= longest, f"a stop took {took} s"
         self.process_ends.stopped(self.path, disk_failed=bool(self.disk.refused))
@@ -221,9 +221,7 @@ class Home(Environment):
             "lanes": [(lane.session_id, lane.state, lane.in_flight) for lane in gateway.lanes],
             "outbox": len(gateway.outbox),
             "model requests": [request.messages[-1] for request in run.model.pending],
-            "subagents": [
-                gateway.services.subagents.count(kind) for kind in self._running_subagents()
-            ],
+            "subagents": [gateway.subagents.count(kind) for kind in self._running_subagents()],
             "approvals": [a.id for a in self.approvals() if a.pending],
             "writes": len(run.store.writer.requests),
             "requests": [r.inbound.event_id for r in self.requests if r.task and not r.task.done()],
@@ -236,7 +234,7 @@ class Home(Environment):
         return {name: fact for name, fact in facts.items() if fact}
 
     def _running_subagents(self) -> list[SubagentKind]:
-        subagents = self.gateway.services.subagents
+        subagents = self.gateway.subagents
         return [kind for kind in SubagentKind if subagents.count(kind)]
 
     def approvals(self) -> list[Approval]:

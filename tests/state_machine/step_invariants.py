@@ -52,7 +52,7 @@ def agent_buffers_match_the_transcript(home: Home) -> Iterator[str]:
     if not home.ready or home.current_run is None or home.current_run.store.writer.requests:
         return
     gateway = home.gateway
-    for session_id, entry in gateway.services.cache._entries.items():
+    for session_id, entry in gateway.cache._entries.items():
         if entry.busy or gateway.lanes.get(session_id) is not None:
             continue
         skipped, records = home.current_run.store.look(sessions.context, session_id=session_id)

@@ -58,7 +58,7 @@ def waiting_turns_hold_no_agent(home: Home) -> Iterator[str]:
     """J3: a turn that waits for a person holds nothing but its row."""
     if not home.ready:
         return
-    entries = home.gateway.services.cache._entries
+    entries = home.gateway.cache._entries
     for lane in home.gateway.lanes:
         entry = entries.get(lane.session_id)
         if lane.state is LaneState.WAITING and entry is not None and entry.busy:

@@ -63,7 +63,6 @@ from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnRowState, Usage
 from holdfast.gateway.approvals.service import ApprovalResponse
-from holdfast.gateway.sessions import teardown
 from holdfast.store.search.index import MESSAGE_COMMANDS
 from holdfast.testing.scripted_model import ManualReply
 from holdfast.testing.simulated.events import Faults
@@ -166,7 +165,7 @@ async def test_conversations_and_their_commands(
     await harness.sent(13)
     gateway = harness.gateway
     for session in await harness.store.read(ListSessions(limit=10)):
-        await teardown.delete_session(gateway.services, gateway.lanes, gateway.teardown, session.id)
+        await gateway.deletion.delete(session.id)
     tracking.check(
         *(c.AcceptMessage, BeginTurn, EndTurn, c.ResumeTurn, CommandEffect, ApprovalRequest),
         *(c.RecordReply, c.RecordCallsStarted, c.RecordCallResult, c.BeginAttempt),

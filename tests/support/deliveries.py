@@ -7,7 +7,6 @@ from tests.support.gateway_harness import GatewayHarness
 
 from holdfast.core.messages.outbox import DeliveryRow, DeliveryState
 from holdfast.core.ports.store_queries import CountOutbox, ListOpenTurns, ListOutbox
-from holdfast.gateway.outbound.operator_resend import resend
 from holdfast.testing.simulated.service import ChatService
 
 
@@ -56,7 +55,7 @@ async def wait_for_only_delivery(harness: GatewayHarness, state: DeliveryState) 
 
 
 async def resend_delivery(harness: GatewayHarness, row: DeliveryRow) -> DeliveryRow:
-    return await resend(harness.gateway.services, harness.gateway.outbox, row)
+    return await harness.gateway.operator_resend.resend(row)
 
 
 async def wait_for_streamed_message_id(harness: GatewayHarness) -> None:

@@ -18,7 +18,6 @@ from holdfast.agent.memory.provider_guard import ProviderLimits
 from holdfast.agent.memory.providers import NotesProvider
 from holdfast.agent.memory.tool import MemoryTool
 from holdfast.core.config.settings import PlatformSettings, Settings
-from holdfast.core.crash_points import no_crash
 from holdfast.core.ids import CallId, SessionId
 from holdfast.core.messages.events import MessageEnded, TurnEvent
 from holdfast.core.messages.inbox import Accepted, Inbound
@@ -30,7 +29,7 @@ from holdfast.core.people.approval import HARMLESS, CommandJudge, CommandVerdict
 from holdfast.core.people.memory import MemoryProvider
 from holdfast.core.ports.capabilities import Capabilities
 from holdfast.core.ports.platform import Intake, Platform
-from holdfast.core.ports.runtime import Lifecycle, Tool
+from holdfast.core.ports.runtime import Lifecycle, Runtime, Tool
 from holdfast.core.ports.sandbox import Sandbox
 from holdfast.core.ports.store_queries import (
     CountInbox,
@@ -42,12 +41,12 @@ from holdfast.core.secrets import Secret
 from holdfast.core.sessions.session import ProcessRow, RunnerRow
 from holdfast.core.turns.model import ModelChoice, ToolSchema
 from holdfast.core.turns.tool import Arguments, Danger, ReplayClass, ToolContext, ToolOutput
-from holdfast.gateway.accounts.connection import DEFAULT_BACKOFF
-from holdfast.gateway.app import Gateway, GatewayDependencies
-from holdfast.gateway.inbound.attachments import StoreFile
-from holdfast.gateway.lifespan import RunningGateway
-from holdfast.gateway.outbound.files import ReadFile
+from holdfast.gateway.accounts.connection import BackoffSettings, ConnectionPolicy
+from holdfast.gateway.agents.factory import AgentConfig
+from holdfast.gateway.agents.memory import MemoryManager
+from holdfast.gateway.app import FileStorage, Gateway
 from holdfast.gateway.redaction import Redaction
+from holdfast.gateway.tracing import MessageTracer
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.scripted_model import ScriptedModel
 from holdfast.testing.simulated.events import BotMessage, SayRequest
@@ -186,57 +185,73 @@ class GatewayHarness:
         self.with_notes = False  # with the built-in notes and their tool
         self.memory: list[MemoryProvider] = []  # besides them
         self.memory_limits = ProviderLimits()
-        self.backoff = DEFAULT_BACKOFF  # for accounts that do not connect
-        self.store_file: StoreFile | None = None  # stores attachments
-        self.read_file: ReadFile | None = None  # reads files to send
+        self.backoff = BackoffSettings()  # for accounts that do not connect
+        self.files: FileStorage | None = None  # stores attachments, and reads files to send
         self.spans: SpanExporter | None = None  # collects traces
         self._ids = itertools.count(1)
         self._open = AsyncExitStack()
         self.gateway: Gateway
-        self.running: RunningGateway
+        self.agent_config: AgentConfig
 
     async def start(self) -> None:
         self.store = self.open_store(self.path)
         await self._open.enter_async_context(self.store)
+        self.gateway = self.build_gateway()
+        await self._open.enter_async_context(self.gateway)
+
+    def build_gateway(self) -> Gateway:
+        """A gateway on the open store, which is not started."""
         tools: list[Tool] = [*self.held_tools.values(), *self.extra_tools]
-        notes = self._notes()
+        notes, redact = self._notes(), Redaction(self.secrets)
         if self.with_notes:
             tools.append(MemoryTool(notes))
-        self.gateway = Gateway(
-            GatewayDependencies(
-                settings=self.settings,
-                store=self.store,
-                platforms=[
-                    *self.extra_platforms,
-                    SimulatedPlatform(self.service),
-                    FetchedPlatform(),
-                ],
-                runners=self.runners,
-                toolbox=ToolRegistry(tools).for_toolsets({tool.toolset for tool in tools}),
-                lease=self.model.lease,
-                model=ModelChoice(provider="local", name="scripted", why="a test"),
-                api_key=None,
-                secrets=self.secrets,
-                judge=self.judge,
-                lifecycle=self.lifecycle,
-                clock=self.clock,
-                new_id=self.new_id,
-                crash=no_crash,
-                progress=self.states.append,
-                notes=notes,
-                memory_providers=[
-                    *([NotesProvider(notes)] if self.with_notes else []),
-                    *self.memory,
-                ],
-                memory_limits=self.memory_limits,
-                backoff_settings=self.backoff,
-                store_file=self.store_file,
-                read_file=self.read_file,
-                spans=self.spans,
-            )
+        self.agent_config = AgentConfig(
+            settings=self.settings,
+            lease=self.model.lease,
+            model=ModelChoice(provider="local", name="scripted", why="a test"),
+            api_key=None,
+            toolbox=ToolRegistry(tools).for_toolsets({tool.toolset for tool in tools}),
+            secrets=self.secrets,
         )
-        self.running = RunningGateway(self.gateway)
-        await self._open.enter_async_context(self.running)
+        return Gateway(
+            self.agent_config,
+            store=self.store,
+            platforms=[
+                *self.extra_platforms,
+                SimulatedPlatform(self.service),
+                FetchedPlatform(),
+            ],
+            runtime=Runtime(self.clock, self.new_id),
+            redact=redact,
+            memory=MemoryManager(
+                [*([NotesProvider(notes)] if self.with_notes else []), *self.memory],
+                notes=notes,
+                store=self.store,
+                clock=self.clock,
+                redact=redact,
+                limits=self.memory_limits,
+            ),
+            runners=self.runners,
+            judge=self.judge,
+            files=self.files,
+            connection_policy=ConnectionPolicy(backoff=self.backoff),
+            tracer=self._tracer(redact),
+            lifecycle=self.lifecycle,
+            progress=self.states.append,
+        )
+
+    def _tracer(self, redact: Redaction) -> MessageTracer | None:
+        if self.spans is None:
+            return None
+        return MessageTracer(
+            self.spans,
+            key="",
+            ratio=self.settings.otel.sample,
+            model=self.agent_config.model,
+            clock=self.clock,
+            new_id=self.new_id,
+            redact=redact,
+        )
 
     def _notes(self) -> Notes:
         limit = self.settings.memory.max_chars

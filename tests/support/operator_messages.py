@@ -13,6 +13,6 @@ async def send_as_operator(
 ) -> Accepted:
     row = await harness.store.read(GetSession(session_id=session_id))
     assert row is not None
-    source = await current_session_source(harness.gateway, row)
+    source = await current_session_source(harness.gateway, harness.store, row)
     inbound = Inbound(source=source, event_id=name, message_id=name, text=text)
     return await accept_message(harness.gateway, inbound)

@@ -12,7 +12,7 @@ from holdfast.core.ports.store_queries import GetSession, ListOpenTurns
 from holdfast.core.sessions.session import SessionRow
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
 from holdfast.core.turns.turn import OpenTurn
-from holdfast.gateway.lifespan import RunningGateway
+from holdfast.gateway.app import Gateway
 
 
 def stop_order(harness: GatewayHarness, kind: StopKind, *, now: bool = False) -> StopOrder:
@@ -36,16 +36,16 @@ async def restart_with_timeouts(
     await harness.start()
 
 
-async def stop_gateway(harness: GatewayHarness, kind: StopKind, **order: Any) -> RunningGateway:
+async def stop_gateway(harness: GatewayHarness, kind: StopKind, **order: Any) -> Gateway:
     """Stop by such an order and record it, as a process does; returns the stopped gateway."""
     requested = stop_order(harness, kind, **order)
-    await harness.running.stop(requested)
+    await harness.gateway.stop(requested)
     row = StopRow(
         id=harness.new_id("stop"), order=requested, version="test", stopped_at=requested.at + 1
     )
     await harness.store.write(RecordStop(row=row))
     await harness.stop()
-    return harness.running
+    return harness.gateway
 
 
 async def start_gateway(harness: GatewayHarness) -> None:
@@ -55,7 +55,7 @@ async def start_gateway(harness: GatewayHarness) -> None:
 
 async def restart_gateway(
     harness: GatewayHarness, kind: StopKind = StopKind.RESTART, **order: Any
-) -> RunningGateway:
+) -> Gateway:
     """Returns the stopped gateway; its successor runs then."""
     stopped = await stop_gateway(harness, kind, **order)
     await start_gateway(harness)

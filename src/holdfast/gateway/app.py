@@ -1,30 +1,26 @@
-"""Builds a gateway: its dependencies, the objects that handle messages, and how they are connected.
+"""The gateway: builds everything that messages pass through, runs it, and stops it phase by phase.
 
-Nothing runs before `lifespan.RunningGateway` starts it, and nothing after it has stopped.
+Read `Gateway.__init__` from top to bottom: each component gets what it needs from those before it.
+`_subscribe` lists which of them follow which commits. `_start` and `phases` are the start and the
+stop.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from random import random
-from typing import Any, Protocol
-
-import msgspec
+from typing import Any, Protocol, Self
 
 from holdfast.agent.auxiliary import AuxiliaryClient
-from holdfast.agent.memory.notes import Notes
-from holdfast.agent.memory.provider_guard import DEFAULT_LIMITS, ProviderLimits
 from holdfast.core.config.settings import Settings
 from holdfast.core.crash_points import CrashHook, CrashPoint
+from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.messages.outbox import ProactiveDelivery
-from holdfast.core.ops.tracing import SpanExporter
 from holdfast.core.people.approval import ApprovalDecision, CommandJudge
-from holdfast.core.people.memory import MemoryProvider
 from holdfast.core.ports.command import Committed, WriteFailed
 from holdfast.core.ports.platform import Platform
-from holdfast.core.ports.runtime import Clock, IdFactory, Lifecycle, WallClockTimer
+from holdfast.core.ports.runtime import Lifecycle, Runtime, WallClockTimer
 from holdfast.core.ports.sandbox import Sandbox
 from holdfast.core.ports.store import Store, StoreEvents
 from holdfast.core.ports.store_commands import (
@@ -35,26 +31,25 @@ from holdfast.core.ports.store_commands import (
     RecordBusyDecision,
     RecordSteer,
 )
-from holdfast.core.secrets import Secret
 from holdfast.core.sessions.session import BackgroundStart, CommandEffect, ProcessRow
-from holdfast.core.turns.model import ModelChoice
-from holdfast.core.turns.stop import TurnExitReason
+from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, TurnExitReason
 from holdfast.core.turns.subagent import SubagentKind
 from holdfast.core.turns.turn import BeginTurn, EndTurn
 from holdfast.documents.reader import DocumentReader
 from holdfast.gateway.access import AccessPolicy, Action, DeniedAccessAudit, principal_of
 from holdfast.gateway.accounts.accounts import Accounts, PausedAccounts
 from holdfast.gateway.accounts.connection import (
-    DEFAULT_BACKOFF,
-    NO_CREDENTIAL_LOCKS,
+    DEFAULT_CONNECTION_POLICY,
     AccountDependencies,
-    BackoffSettings,
-    CredentialLocks,
+    ConnectionPolicy,
 )
 from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.agents.cache import AgentCache
-from holdfast.gateway.agents.factory import AgentConfig, AgentFactory, LeaseModel
+from holdfast.gateway.agents.factory import AgentConfig, AgentFactory
 from holdfast.gateway.agents.memory import MemoryManager
+from holdfast.gateway.agents.session_agents import SessionAgents
+from holdfast.gateway.agents.titles import SessionTitles
+from holdfast.gateway.approvals.gate import ApprovalGate
 from holdfast.gateway.approvals.service import APPROVAL_COMMANDS, ApprovalService
 from holdfast.gateway.commands.context import (
     AdminContext,
@@ -75,7 +70,7 @@ from holdfast.gateway.committed import (
     DELIVERING_COMMANDS,
     ENDING_COMMANDS,
 )
-from holdfast.gateway.inbound.attachments import AttachmentIntake, StoreFile
+from holdfast.gateway.inbound.attachments import AttachmentIntake
 from holdfast.gateway.inbound.inbound_policy import GroupPolicy, InboundPolicy
 from holdfast.gateway.inbound.intake import GatewayIntake
 from holdfast.gateway.inbound.pairing import (
@@ -89,8 +84,11 @@ from holdfast.gateway.internal_platforms import JobPlatform, SubagentPlatform
 from holdfast.gateway.jobs.executor import JobExecutor
 from holdfast.gateway.jobs.scheduler import JOB_COMMANDS, Scheduler, SleepTimer
 from holdfast.gateway.jobs.service import JobDestinations, JobService, RunningJobs
+from holdfast.gateway.lifecycle.drain import DRAIN, TurnDrainer
 from holdfast.gateway.lifecycle.notices import LifecycleNotices
-from holdfast.gateway.lifecycle.recovery import RunnerAdopter
+from holdfast.gateway.lifecycle.phases import Phase, run_phases
+from holdfast.gateway.lifecycle.recovery import Recovery, RunnerAdopter
+from holdfast.gateway.lifecycle.task_group import SupervisedTaskGroup
 from holdfast.gateway.live.counters import Counters
 from holdfast.gateway.live.feeds import SessionFeeds
 from holdfast.gateway.live.message_ends import MessageEnds
@@ -101,41 +99,50 @@ from holdfast.gateway.notify.proactive import ProactiveSender
 from holdfast.gateway.notify.send_policy import SendPolicy
 from holdfast.gateway.outbound.command_effects import CommandEffects
 from holdfast.gateway.outbound.delivery import DeliveryFactory, DeliveryWaiters
-from holdfast.gateway.outbound.files import DeleteFile, OutgoingFiles, ReadFile
+from holdfast.gateway.outbound.files import OutgoingFiles
+from holdfast.gateway.outbound.operator_resend import OperatorResend
 from holdfast.gateway.outbound.outbox import OutboxWorker
 from holdfast.gateway.outbound.quiet_chats import QuietChats
 from holdfast.gateway.outbound.reactions import WaitingReactions
 from holdfast.gateway.outbound.stream_factory import StreamFactory
 from holdfast.gateway.redaction import Redaction
-from holdfast.gateway.services import Services
-from holdfast.gateway.sessions.expiry import Expiry
+from holdfast.gateway.sessions.expiry import Expiry, Retention
 from holdfast.gateway.sessions.resolver import SessionStore
 from holdfast.gateway.sessions.teardown import (
     ForceStop,
+    SessionDeletion,
     SessionResources,
+    SessionStopper,
     SessionTeardown,
-    stop_message,
-    stop_session,
 )
-from holdfast.gateway.sessions.titles import SessionTitles
 from holdfast.gateway.snapshot import gateway_snapshot
 from holdfast.gateway.subagents import Subagents, SubagentSupervisor
 from holdfast.gateway.tracing import MessageTracer
+from holdfast.gateway.turns.admission import Admission
 from holdfast.gateway.turns.busy_notices import BusyNotices
+from holdfast.gateway.turns.lane import Lane
 from holdfast.gateway.turns.lanes import TURN_COMMANDS, Lanes
-from holdfast.tools.registry import Toolbox
+from holdfast.gateway.turns.turn_context import TurnContext
+from holdfast.gateway.turns.turn_factory import TurnFactory
+from holdfast.gateway.turns.turn_output import TurnOutput
+from holdfast.gateway.turns.turn_tools import TurnTools
 
 log = logging.getLogger(__name__)
 
 
-class RunnerManager(RunnerAdopter, SessionResources, Protocol):
+class StoppableResources(SessionResources, Protocol):
+    """A holder of session resources that all end with the gateway."""
+
+    async def end_all(self) -> None: ...
+
+
+class RunnerManager(RunnerAdopter, StoppableResources, Protocol):
     """What the gateway needs from the owner of the runners."""
 
     def sandbox(self, session_id: SessionId, *, shell: str = "") -> Sandbox:
         """`shell`: with a terminal of that name, apart from the session's own."""
         ...
 
-    async def end_all(self) -> None: ...
     async def detach(self) -> None:
         """Let go of all runners, and leave them running for a successor."""
         ...
@@ -143,620 +150,756 @@ class RunnerManager(RunnerAdopter, SessionResources, Protocol):
     async def processes(self, session_id: SessionId) -> Sequence[ProcessRow]: ...
 
 
-class StoppableResources(SessionResources, Protocol):
-    """A holder whose resources all end with the gateway."""
+class FileStorage(Protocol):
+    """Stores and reads the files of messages. Every method blocks and raises
+    `AttachmentUnavailable` if it cannot be done."""
 
-    async def end_all(self) -> None: ...
+    def put(self, session_id: SessionId, name: str, data: bytes, /) -> str:
+        """Store an attachment in the workspace of the session and return its path. The same data
+        under the same name is the same file."""
+        ...
+
+    def read(self, session_id: SessionId | None, path: str, max_bytes: int, /) -> bytes:
+        """A file of the workspace; without a session, one that was uploaded to be sent."""
+        ...
+
+    def drop(self, path: str, /) -> None:
+        """Delete an uploaded file; one that is gone already is no error."""
+        ...
 
 
-class GatewayDependencies(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a gateway gets from outside."""
+class GatewayCrashed(HoldfastError):
+    """A bug in Holdfast: the gateway has stopped phase by phase rather than run without a part."""
 
-    settings: Settings
-    store: Store
-    platforms: Sequence[Platform]
-    runners: RunnerManager
-    toolbox: Toolbox
-    holders: Sequence[StoppableResources] = ()  # other holders of session resources: browsers
-    lease: LeaseModel
-    model: ModelChoice
-    api_key: Secret | None
-    fallback_keys: Sequence[Secret] = ()  # of the fallback models
-    secrets: Sequence[Secret]
-    redact: Redaction | None = None  # None: the gateway builds one from `secrets`
-    clock: Clock
-    new_id: IdFactory
-    crash: CrashHook
-    progress: Callable[[str], None]
-    judge: CommandJudge
-    lifecycle: Lifecycle | None = None  # None: it cannot be restarted from inside
-    alarm: WallClockTimer | None = None  # None: `SleepTimer`, which misses changes of the clock
-    read_file: ReadFile | None = None  # None: no files are sent
-    delete_file: DeleteFile | None = None  # None: files that were uploaded for sending stay
-    store_file: StoreFile | None = None  # None: attachments are not stored
-    notes: Notes | None = None  # None: the gateway builds its own
-    memory_providers: Sequence[MemoryProvider] = ()
-    memory_limits: ProviderLimits = DEFAULT_LIMITS
-    credential_locks: CredentialLocks = NO_CREDENTIAL_LOCKS  # on the credentials of accounts
-    backoff_settings: BackoffSettings = DEFAULT_BACKOFF  # with accounts that do not answer
-    random: Callable[[], float] = random  # from 0 to 1
-    spans: SpanExporter | None = None  # None: messages are not traced
-    trace_key: str = ""  # distinguishes the traces of this gateway from those of others
-
-    @property
-    def agent_config(self) -> AgentConfig:
-        """The agent configuration, until another one is applied."""
-        return AgentConfig(
-            settings=self.settings,
-            lease=self.lease,
-            model=self.model,
-            api_key=self.api_key,
-            fallback_keys=self.fallback_keys,
-            toolbox=self.toolbox,
-            secrets=self.secrets,
+    def __init__(self, error: Exception) -> None:
+        super().__init__(
+            f"an internal error stopped the gateway ({type(error).__name__}: {error}). Nothing "
+            "that was accepted is lost: start it again. The log has the details; please report it"
         )
-
-
-class SupervisedTaskGroup:
-    """Owns the group of all tasks of the gateway, and the task that holds the group.
-
-    A task group cancels the task that entered it when one of its own tasks fails. If that were
-    the task of a start, which ends soon or may be cancelled, a failure would go unnoticed. So the
-    group has a task of its own, and a failure sets an event (`failed`).
-    """
-
-    def __init__(self) -> None:
-        self.tasks = asyncio.TaskGroup()
-        self.failed = asyncio.Event()  # set when a task of the gateway has failed
-        self.failure: Exception | None = None
-        self._entered = asyncio.Event()
-        self._closing = asyncio.Event()
-        self._holder_task: asyncio.Task[None] | None = None
-        self._service_tasks: list[asyncio.Task[None]] = []
-
-    def run_until_closed(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
-        """Start a task that runs until the group is closed."""
-        self._service_tasks.append(self.tasks.create_task(work, name=name))
-
-    async def open(self) -> None:
-        self._holder_task = asyncio.create_task(self._hold_group(), name="gateway task group")
-        await self._entered.wait()
-
-    async def close(self) -> None:
-        """Returns when every task has ended; if cancelled, it cancels them. Does nothing if it was
-        never opened."""
-        self._closing.set()
-        if self._holder_task is None:
-            return
-        for task in self._service_tasks:
-            task.cancel()
-        try:
-            await asyncio.shield(self._holder_task)
-        except asyncio.CancelledError:
-            self._holder_task.cancel()
-            raise
-
-    async def _hold_group(self) -> None:
-        try:
-            async with self.tasks:
-                self._entered.set()
-                await self._closing.wait()
-        except ExceptionGroup as failures:
-            found = failures.exceptions[0]
-            assert isinstance(found, Exception), "a group of these holds nothing else"
-            self.failure = found
-            self.failed.set()
-
-
-class BaseServices(msgspec.Struct, frozen=True, kw_only=True):
-    """The objects that the gateway builds before `Services`, which are made from them."""
-
-    live_settings: LiveSettings
-    platforms: PlatformRegistry
-    redact: Redaction
-    outbox: OutboxWorker
-    outgoing_files: OutgoingFiles
-    subagents: Subagents
-    auxiliary: AuxiliaryClient
-    tasks: asyncio.TaskGroup
-    close: Callable[[SessionId], Awaitable[None]]  # the hard end of a session
-    tracer: MessageTracer | None
-    subscriptions: MessageSubscriptions
-    watcher: MessageWatcher
-    jobs: JobService
-    cache: AgentCache
-    memory: MemoryManager
-    access: AccessPolicy
-    home_channels: HomeChannels
-
-
-def build_services(dependencies: GatewayDependencies, base: BaseServices) -> Services:
-    subscriptions, feeds = base.subscriptions, SessionFeeds()
-    delivery_factory = DeliveryFactory(base.platforms, new_id=dependencies.new_id)
-    cache = base.cache
-    quiet_chats = QuietChats(dependencies.settings)
-    reactions = WaitingReactions(
-        base.platforms, base.outbox, quiet_chats=quiet_chats, clock=dependencies.clock
-    )
-    return Services(
-        live_settings=base.live_settings,
-        store=dependencies.store,
-        clock=dependencies.clock,
-        new_id=dependencies.new_id,
-        crash=dependencies.crash,
-        redact=base.redact,
-        subscriptions=subscriptions,
-        watcher=base.watcher,
-        feeds=feeds,
-        subagents=base.subagents,
-        jobs=base.jobs,
-        platforms=base.platforms,
-        delivery_factory=delivery_factory,
-        stream_factory=StreamFactory(
-            base.live_settings,
-            base.platforms,
-            base.outbox,
-            clock=dependencies.clock,
-            new_id=dependencies.new_id,
-            redact=base.redact,
-            quiet_chats=quiet_chats,
-        ),
-        busy_notices=BusyNotices(
-            base.platforms,
-            delivery_factory,
-            writes=dependencies.store,
-            clock=dependencies.clock,
-            quiet_chats=quiet_chats,
-        ),
-        reactions=reactions,
-        quiet_chats=quiet_chats,
-        effects=CommandEffects(dependencies.store),
-        agent_factory=_build_agent_factory(dependencies, base),
-        cache=cache,
-        memory=base.memory,
-        auxiliary=base.auxiliary,
-        titles=SessionTitles(
-            base.auxiliary,
-            writes=dependencies.store,
-            feeds=feeds,
-            redact=base.redact,
-            tasks=base.tasks,
-        ),
-        sandbox=dependencies.runners.sandbox,
-        judge=dependencies.judge,
-        counters=Counters(),
-        proactive_sender=ProactiveSender(
-            store=dependencies.store,
-            clock=dependencies.clock,
-            platforms=base.platforms,
-            cache=cache,
-            outgoing_files=base.outgoing_files,
-            redact=base.redact,
-        ),
-        send_policy=SendPolicy(base.platforms, base.access, base.home_channels),
-        tracer=base.tracer,
-    )
-
-
-def build_tracer(dependencies: GatewayDependencies, *, redact: Redaction) -> MessageTracer | None:
-    if dependencies.spans is None:
-        return None
-    return MessageTracer(
-        dependencies.spans,
-        key=dependencies.trace_key,
-        ratio=dependencies.settings.otel.sample,
-        model=dependencies.model,
-        clock=dependencies.clock,
-        new_id=dependencies.new_id,
-        redact=redact,
-    )
-
-
-def _build_agent_factory(dependencies: GatewayDependencies, base: BaseServices) -> AgentFactory:
-    return AgentFactory(
-        dependencies.agent_config,
-        reads=dependencies.store,
-        clock=dependencies.clock,
-        close=base.close,
-    )
-
-
-def _build_agent_cache(dependencies: GatewayDependencies) -> AgentCache:
-    settings = dependencies.settings.cache
-    return AgentCache(
-        max_agents=settings.max_agents,
-        max_bytes=settings.max_mb * 1_000_000,
-        idle_ttl=settings.idle_ttl,
-    )
-
-
-def _build_memory_hooks(dependencies: GatewayDependencies, redact: Redaction) -> MemoryManager:
-    max_chars = dependencies.settings.memory.max_chars
-    notes = dependencies.notes or Notes(
-        dependencies.store, clock=dependencies.clock, redact=redact, max_chars=max_chars
-    )
-    return MemoryManager(
-        dependencies.memory_providers,
-        notes=notes,
-        store=dependencies.store,
-        clock=dependencies.clock,
-        redact=redact,
-        limits=dependencies.memory_limits,
-    )
-
-
-def build_reply_context(services: Services) -> ReplyContext:
-    return ReplyContext(
-        effects=services.effects,
-        clock=services.clock,
-        delivery_factory=services.delivery_factory,
-        subscriptions=services.subscriptions,
-    )
-
-
-def build_command_contexts(
-    services: Services,
-    lanes: Lanes,
-    *,
-    replies: ReplyContext,
-    sessions: SessionStore,
-    approvals: ApprovalService,
-    access: AccessPolicy,
-    close: Callable[[SessionId], Awaitable[None]],
-    force_stop: ForceStop,
-    home_channels: HomeChannels,
-    lifecycle_notices: LifecycleNotices,
-    pairing: PairingService,
-    lifecycle: Lifecycle | None,
-) -> CommandContexts:
-    return CommandContexts(
-        admin=AdminContext(
-            replies=replies,
-            lifecycle=lifecycle,
-            lifecycle_notices=lifecycle_notices,
-            pairing=pairing,
-            home_channels=home_channels,
-            quiet_chats=services.quiet_chats,
-            live_settings=services.live_settings,
-            clock=services.clock,
-        ),
-        approvals=ApprovalContext(
-            replies=replies,
-            store=services.store,
-            approvals=approvals,
-            is_operator=access.is_operator,
-            clock=services.clock,
-        ),
-        history=HistoryContext(
-            replies=replies,
-            store=services.store,
-            lanes=lanes,
-            cache=services.cache,
-            agent_factory=services.agent_factory,
-            memory=services.memory,
-            auxiliary=services.auxiliary,
-            redact=services.redact,
-            clock=services.clock,
-        ),
-        info=InfoContext(
-            replies=replies,
-            store=services.store,
-            lanes=lanes,
-            cache=services.cache,
-            agent_factory=services.agent_factory,
-            subagents=services.subagents,
-            lifecycle=lifecycle,
-            access=access,
-        ),
-        jobs=JobContext(replies=replies, jobs=services.jobs, clock=services.clock),
-        memory=MemoryContext(replies=replies, store=services.store, memory=services.memory),
-        sessions=SessionContext(
-            replies=replies,
-            store=services.store,
-            lanes=lanes,
-            feeds=services.feeds,
-            live_settings=services.live_settings,
-            close=close,
-            clock=services.clock,
-            new_id=services.new_id,
-        ),
-        settings=SettingsContext(
-            replies=replies,
-            store=services.store,
-            sessions=sessions,
-            agent_factory=services.agent_factory,
-            cache=services.cache,
-            quiet_chats=services.quiet_chats,
-            busy_mode=services.busy_mode,
-            clock=services.clock,
-            new_id=services.new_id,
-        ),
-        turn=RunningTurnContext(
-            replies=replies,
-            lanes=lanes,
-            sessions=sessions,
-            subagents=services.subagents,
-            force_stop=force_stop,
-            feeds=services.feeds,
-            live_settings=services.live_settings,
-            clock=services.clock,
-            new_id=services.new_id,
-        ),
-    )
 
 
 class Gateway:
-    """Builds and connects the objects that accept, run and answer messages. Has no state of its
-    own."""
+    """Owns the components that accept, run and answer messages, and their start and stop.
 
-    def __init__(self, dependencies: GatewayDependencies) -> None:
-        self.dependencies = dependencies
-        self._live_settings = LiveSettings(dependencies.settings)
-        self._redact = dependencies.redact or Redaction(dependencies.secrets)
-        self._subscriptions = MessageSubscriptions()
-        self._watcher = MessageWatcher(
-            self._subscriptions, reads=dependencies.store, redact=self._redact
-        )
-        self._subagents = Subagents(
-            self._live_settings,
-            self._watcher,
-            store=dependencies.store,
-            clock=dependencies.clock,
-            new_id=dependencies.new_id,
-        )
-        internal: list[Platform] = [
-            SubagentPlatform(kind, self._subagents) for kind in SubagentKind
-        ]
-        internal.append(JobPlatform())
-        self._platforms = PlatformRegistry(
-            [*dependencies.platforms, *internal], clock=dependencies.clock
-        )
+    Inside `async with` it has recovered and accepts messages; after it, it has stopped phase by
+    phase, and everything pending is in the store. The service starts and stops it by `start` and
+    `phases` instead, between the phases of the process.
+    """
+
+    def __init__(
+        self,
+        agent_config: AgentConfig,
+        *,
+        store: Store,
+        platforms: Sequence[Platform],
+        runtime: Runtime,
+        redact: Redaction,
+        memory: MemoryManager,
+        runners: RunnerManager,
+        judge: CommandJudge,
+        browsers: StoppableResources | None = None,
+        files: FileStorage | None = None,  # None: no attachments are stored and no files sent
+        connection_policy: ConnectionPolicy = DEFAULT_CONNECTION_POLICY,
+        tracer: MessageTracer | None = None,  # None: messages are not traced
+        lifecycle: Lifecycle | None = None,  # None: it cannot be restarted from inside
+        timer: WallClockTimer | None = None,  # None: one that misses changes of the wall clock
+        progress: Callable[[str], None] = lambda phase: None,
+    ) -> None:
+        settings, clock = agent_config.settings, runtime.clock
+        self.redact = redact
+        self._store = store
+        self.runtime = runtime
+        self._tracer = tracer
+        self._progress = progress
+        self._runners = runners
+        self._browsers = browsers
+        self.live_settings = live_settings = LiveSettings(settings)
         self.task_group = SupervisedTaskGroup()
-        self._tasks = self.task_group.tasks
-        self._outgoing_files = OutgoingFiles(
-            dependencies.read_file, redact=self._redact, delete=dependencies.delete_file
+        tasks = self.task_group.tasks
+
+        # What is seen of messages and sessions while they are worked on.
+        self.subscriptions = MessageSubscriptions()
+        self.feeds = SessionFeeds()
+        self.counters = Counters()
+        watcher = MessageWatcher(self.subscriptions, reads=store, redact=redact)
+
+        # Platforms, and what is sent through them.
+        self.subagents = Subagents(
+            live_settings, watcher, store=store, clock=clock, new_id=runtime.new_id
         )
+        internal = [SubagentPlatform(kind, self.subagents) for kind in SubagentKind]
+        self.platforms = PlatformRegistry([*platforms, *internal, JobPlatform()], clock=clock)
         self.delivery_waiters = DeliveryWaiters()
-        self._tracer = build_tracer(dependencies, redact=self._redact)
+        outgoing_files = OutgoingFiles(
+            files.read if files else None, redact=redact, delete=files.drop if files else None
+        )
         self.outbox = OutboxWorker(
-            self._platforms,
-            writes=dependencies.store,
-            clock=dependencies.clock,
-            redact=self._redact,
-            crash=dependencies.crash,
-            outgoing_files=self._outgoing_files,
+            self.platforms,
+            writes=store,
+            clock=clock,
+            redact=redact,
+            crash=runtime.crash,
+            outgoing_files=outgoing_files,
             delivery_waiters=self.delivery_waiters,
-            tracer=self._tracer,
+            tracer=tracer,
         )
-        self.paired_users = PairedUsers(dependencies.store)
-        self.access = access = AccessPolicy(dependencies.settings, paired=self.paired_users)
-        self.home_channels = HomeChannels(
-            self._live_settings, self._platforms, reads=dependencies.store
+        self.operator_resend = OperatorResend(
+            self.outbox, writes=store, platforms=self.platforms, clock=clock
         )
-        self._job_destinations = JobDestinations(self._platforms, self.home_channels)
-        self._jobs = JobService(
-            self._live_settings,
-            self._job_destinations,
+        self.quiet_chats = QuietChats(settings)
+        deliveries = DeliveryFactory(self.platforms, new_id=runtime.new_id)
+        streams = StreamFactory(
+            live_settings,
+            self.platforms,
+            self.outbox,
+            clock=clock,
+            new_id=runtime.new_id,
+            redact=redact,
+            quiet_chats=self.quiet_chats,
+        )
+        self.reactions = WaitingReactions(
+            self.platforms, self.outbox, quiet_chats=self.quiet_chats, clock=clock
+        )
+        busy_notices = BusyNotices(
+            self.platforms, deliveries, writes=store, clock=clock, quiet_chats=self.quiet_chats
+        )
+        self._effects = CommandEffects(store)
+
+        # People: who may do what, and where they are reached.
+        self.paired_users = PairedUsers(store)
+        self.access = AccessPolicy(settings, paired=self.paired_users)
+        self.denied_access = DeniedAccessAudit(store, clock=clock)
+        self.pairing = PairingService(store, runtime, self.paired_users)
+        self.home_channels = HomeChannels(live_settings, self.platforms, reads=store)
+        send_policy = SendPolicy(self.platforms, self.access, self.home_channels)
+
+        # Agents, and what a session holds outside the store.
+        self.memory = memory
+        self.auxiliary = AuxiliaryClient(
+            settings, lease=agent_config.lease, model=agent_config.model.name
+        )
+        self.cache = AgentCache(
+            max_agents=settings.cache.max_agents,
+            max_bytes=settings.cache.max_mb * 1_000_000,
+            idle_ttl=settings.cache.idle_ttl,
+        )
+        holders: list[SessionResources] = [runners, memory, self.auxiliary, self.subagents]
+        if browsers is not None:
+            holders.append(browsers)
+        self.teardown = SessionTeardown(self.cache, holders)
+        self.agent_factory = AgentFactory(
+            agent_config, reads=store, clock=clock, close=self.teardown.close
+        )
+        agents = SessionAgents(
+            self.cache,
+            self.agent_factory,
+            memory=memory,
+            live_settings=live_settings,
+            writes=store,
+        )
+        titles = SessionTitles(
+            self.auxiliary, writes=store, feeds=self.feeds, redact=redact, tasks=tasks
+        )
+        self.proactive_sender = ProactiveSender(
+            store=store,
+            clock=clock,
+            platforms=self.platforms,
+            cache=self.cache,
+            outgoing_files=outgoing_files,
+            redact=redact,
+        )
+        job_destinations = JobDestinations(self.platforms, self.home_channels)
+        self.jobs = JobService(
+            live_settings,
+            job_destinations,
             running=RunningJobs(),
-            is_operator=access.is_operator,
-            store=dependencies.store,
-            clock=dependencies.clock,
+            is_operator=self.access.is_operator,
+            store=store,
+            clock=clock,
         )
-        self._auxiliary = AuxiliaryClient(
-            dependencies.settings, lease=dependencies.lease, model=dependencies.model.name
+
+        # Turns, and the lanes that run them.
+        new_output = partial(
+            TurnOutput,
+            streams=streams,
+            feeds=self.feeds,
+            subscriptions=self.subscriptions,
+            redact=redact,
+            clock=clock,
+            tracer=tracer,
         )
-        self._cache = _build_agent_cache(dependencies)
-        self._memory = _build_memory_hooks(dependencies, self._redact)
-        self.teardown = SessionTeardown(
-            self._cache,
-            [
-                dependencies.runners,
-                self._memory,
-                self._auxiliary,
-                *dependencies.holders,
-                self._subagents,
-            ],
+        new_context = partial(
+            TurnContext,
+            store=store,
+            runtime=runtime,
+            agents=agents,
+            tools=TurnTools(
+                runners.sandbox,
+                subagents=self.subagents,
+                jobs=self.jobs,
+                sender=self.proactive_sender,
+                send_policy=send_policy,
+                auxiliary=self.auxiliary,
+            ),
+            gate=ApprovalGate(
+                store,
+                runtime,
+                judge=judge,
+                send_policy=send_policy,
+                deliveries=deliveries,
+                redact=redact,
+            ),
+            busy_notices=busy_notices,
+            redact=redact,
+            new_output=new_output,
         )
-        self.services = build_services(dependencies, self._base_services())
-        self.lanes = Lanes(self.services, tasks=self._tasks)
+        self.turns = TurnFactory(
+            store,
+            runtime,
+            agents=agents,
+            deliveries=deliveries,
+            subscriptions=self.subscriptions,
+            new_context=new_context,
+        )
+        admission = Admission(
+            store,
+            live_settings,
+            platforms=self.platforms,
+            subagents=self.subagents,
+            subscriptions=self.subscriptions,
+            reactions=self.reactions,
+            busy_notices=busy_notices,
+        )
+        new_lane = partial(
+            Lane,
+            turns=self.turns,
+            agents=agents,
+            admission=admission,
+            feeds=self.feeds,
+            titles=titles,
+        )
+        self.lanes = Lanes(new_lane, agents=agents, new_id=runtime.new_id, tasks=tasks)
+
+        # Sessions: which one a message goes to, and how they end.
         self.sessions = SessionStore(
-            self.services,
+            store,
+            runtime,
+            live_settings,
             self.lanes,
-            processes=dependencies.runners.processes,
+            feeds=self.feeds,
+            subagents=self.subagents,
+            processes=runners.processes,
             close=self.teardown.close,
-            tasks=self._tasks,
+            tasks=tasks,
+        )
+        self.stopper = SessionStopper(
+            self.lanes, self._effects, subscriptions=self.subscriptions, clock=clock
+        )
+        self.force_stop = ForceStop(
+            store, self.lanes, stopper=self.stopper, clock=clock, suspend=self.sessions.suspend
+        )
+        self.deletion = SessionDeletion(
+            store,
+            self.lanes,
+            stopper=self.stopper,
+            teardown=self.teardown,
+            feeds=self.feeds,
+            clock=clock,
         )
         self.expiry = Expiry(
-            self.services,
-            self.lanes,
-            self.teardown,
-            policies=lambda: self.sessions.policies,
-            processes=dependencies.runners.processes,
+            store,
+            clock,
+            live_settings,
+            self.sessions,
+            retention=Retention(
+                live_settings,
+                store=store,
+                clock=clock,
+                delete=self.deletion.delete,
+                in_use=self.sessions.is_in_use,
+            ),
+            teardown=self.teardown,
+            cache=self.cache,
+            feeds=self.feeds,
         )
-        self.lanes.on_lane_closed(self.expiry.on_session_idle)
-        self.force_stop = ForceStop(self.services, self.lanes, suspend=self.sessions.suspend)
-        self.pairing = PairingService(self.services, self.paired_users)
+
+        # Work that runs besides the chats: subagents and jobs.
+        self.subagent_supervisor = SubagentSupervisor(
+            self.subagents,
+            self.subscriptions,
+            stop_session=self.stopper.stop_session,
+            close_session=self.teardown.close,
+            running_turn_of=self.lanes.running_turn_of,
+            tasks=tasks,
+        )
+        self.job_executor = JobExecutor(
+            store,
+            runtime,
+            live_settings,
+            self.jobs.running,
+            subscriptions=self.subscriptions,
+            destinations=job_destinations,
+            stop_message=self.stopper.stop_message,
+            close_session=self.teardown.close,
+            tasks=tasks,
+        )
+        self.scheduler = Scheduler(
+            store,
+            runtime,
+            live_settings,
+            self.job_executor,
+            alarm=timer or SleepTimer(clock),
+            may_talk=lambda source: self.access.allows(principal_of(source), Action.TALK, source),
+        )
+
+        # The way in: commands, answers to approvals, and messages.
         self.approvals = ApprovalService(
-            self.services, self.lanes, access=access, tasks=self._tasks
+            store, runtime, self.lanes, feeds=self.feeds, access=self.access, tasks=tasks
         )
-        self.lifecycle_notices = LifecycleNotices(self.services, self.lanes, self.home_channels)
-        replies = build_reply_context(self.services)
-        contexts = build_command_contexts(
-            self.services,
+        self.lifecycle_notices = LifecycleNotices(
+            store,
+            runtime,
+            live_settings,
             self.lanes,
-            replies=replies,
-            sessions=self.sessions,
-            approvals=self.approvals,
-            access=access,
-            close=self.teardown.close,
-            force_stop=self.force_stop,
             home_channels=self.home_channels,
-            lifecycle_notices=self.lifecycle_notices,
-            pairing=self.pairing,
-            lifecycle=dependencies.lifecycle,
+            platforms=self.platforms,
+            quiet_chats=self.quiet_chats,
+        )
+        self.reply_context = ReplyContext(
+            effects=self._effects,
+            clock=clock,
+            delivery_factory=deliveries,
+            subscriptions=self.subscriptions,
         )
         self.dispatcher = CommandDispatcher(
-            replies,
+            self.reply_context,
             self.lanes,
-            access=access,
-            tasks=self._tasks,
-            load=partial(load_commands, contexts),
+            access=self.access,
+            tasks=tasks,
+            load=partial(load_commands, self._command_contexts(lifecycle)),
         )
         self.router = Router(
             self.dispatcher,
             self.sessions,
             approvals=self.approvals,
-            subscriptions=self.services.subscriptions,
+            subscriptions=self.subscriptions,
         )
-        groups = GroupPolicy(dependencies.settings)
-        self.denied_access = DeniedAccessAudit(dependencies.store, clock=dependencies.clock)
-        policy = InboundPolicy(
-            access,
-            groups,
-            PairingRequests(self.services, self.paired_users, denied_access=self.denied_access),
-            clock=dependencies.clock,
-        )
+        groups = GroupPolicy(settings)
         self.document_reader = DocumentReader()
         self.intake = GatewayIntake(
-            self.services,
-            policy=policy,
+            store,
+            runtime,
+            live_settings,
+            policy=InboundPolicy(
+                self.access,
+                groups,
+                PairingRequests(
+                    store,
+                    runtime,
+                    live_settings,
+                    self.paired_users,
+                    denied_access=self.denied_access,
+                ),
+                clock=clock,
+            ),
             attachments=AttachmentIntake(
                 self.sessions,
-                live_settings=self._live_settings,
+                live_settings=live_settings,
                 document_reader=self.document_reader,
-                store_file=dependencies.store_file,
-                redact=self.services.redact,
+                store_file=files.put if files else None,
+                redact=redact,
             ),
+            platforms=self.platforms,
+            watcher=watcher,
             admit=self.router.route,
         )
-        self.accounts = self._build_accounts(dependencies)
-        self.subagent_supervisor = SubagentSupervisor(
-            self._subagents,
-            self._subscriptions,
-            stop_session=partial(stop_session, self.services, self.lanes),
-            close_session=self.teardown.close,
-            running_turn_of=self.lanes.running_turn_of,
-            tasks=self._tasks,
+        self.accounts = Accounts(
+            AccountDependencies(
+                intake=self.intake,
+                platforms=self.platforms,
+                policy=connection_policy,
+                clock=clock,
+                tasks=tasks,
+                on_connected=self.outbox.account_connected,
+                on_disconnected=self.outbox.account_disconnected,
+                redact=redact,
+                on_change=self.feeds.gateway_changed,
+            ),
+            PausedAccounts(store, clock=clock),
         )
-        self.job_executor = JobExecutor(
-            self.services,
-            self._jobs.running,
-            destinations=self._job_destinations,
-            stop_message=partial(stop_message, self.services, self.lanes),
-            close_session=self.teardown.close,
-            tasks=self._tasks,
-        )
-        self.scheduler = Scheduler(
-            self.services,
-            self.job_executor,
-            alarm=dependencies.alarm or SleepTimer(dependencies.clock),
-            may_talk=lambda source: access.allows(principal_of(source), Action.TALK, source),
-        )
-        self._subscribe(dependencies.store.events)
-        self._live_settings.subscribe(
-            access.apply_settings,
+
+        self._subscribe(store.events)
+        live_settings.subscribe(
+            self.access.apply_settings,
             groups.apply_settings,
-            self.services.quiet_chats.apply_settings,
-            self.services.cache.apply_settings,
-            self.services.memory.apply_settings,
+            self.quiet_chats.apply_settings,
+            self.cache.apply_settings,
+            self.memory.apply_settings,
             self.sessions.apply_settings,
             self.expiry.apply_settings,
         )
 
-    def _build_accounts(self, dependencies: GatewayDependencies) -> Accounts:
-        account_dependencies = AccountDependencies(
-            intake=self.intake,
-            platforms=self._platforms,
-            credential_locks=dependencies.credential_locks,
-            clock=dependencies.clock,
-            random=dependencies.random,
-            backoff_settings=dependencies.backoff_settings,
-            tasks=self._tasks,
-            on_connected=self.outbox.account_connected,
-            on_disconnected=self.outbox.account_disconnected,
-            redact=self.services.redact,
-            on_change=self.services.feeds.gateway_changed,
+        self.resumed = 0  # turns of earlier processes that this one continues
+        self.stopped = asyncio.Event()  # set when the last phase of its stop has run
+        self._starting: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self._drainer: TurnDrainer | None = None  # of the stop that has begun
+        self._sessions_at_stop: set[SessionId] = set()  # those that had a lane when it began
+        self._failure_watcher: asyncio.Task[None] | None = None  # while inside `async with`
+        self._cancelled_task: asyncio.Task[Any] | None = None  # cancelled by the watcher
+
+    def _command_contexts(self, lifecycle: Lifecycle | None) -> CommandContexts:
+        replies, store, clock = self.reply_context, self._store, self.runtime.clock
+        return CommandContexts(
+            admin=AdminContext(
+                replies=replies,
+                lifecycle=lifecycle,
+                lifecycle_notices=self.lifecycle_notices,
+                pairing=self.pairing,
+                home_channels=self.home_channels,
+                quiet_chats=self.quiet_chats,
+                live_settings=self.live_settings,
+                clock=clock,
+            ),
+            approvals=ApprovalContext(
+                replies=replies,
+                store=store,
+                approvals=self.approvals,
+                is_operator=self.access.is_operator,
+                clock=clock,
+            ),
+            history=HistoryContext(
+                replies=replies,
+                store=store,
+                lanes=self.lanes,
+                cache=self.cache,
+                agent_factory=self.agent_factory,
+                memory=self.memory,
+                auxiliary=self.auxiliary,
+                redact=self.redact,
+                clock=clock,
+            ),
+            info=InfoContext(
+                replies=replies,
+                store=store,
+                lanes=self.lanes,
+                cache=self.cache,
+                agent_factory=self.agent_factory,
+                subagents=self.subagents,
+                lifecycle=lifecycle,
+                access=self.access,
+            ),
+            jobs=JobContext(replies=replies, jobs=self.jobs, clock=clock),
+            memory=MemoryContext(replies=replies, store=store, memory=self.memory),
+            sessions=SessionContext(
+                replies=replies,
+                store=store,
+                lanes=self.lanes,
+                feeds=self.feeds,
+                live_settings=self.live_settings,
+                close=self.teardown.close,
+                runtime=self.runtime,
+            ),
+            settings=SettingsContext(
+                replies=replies,
+                store=store,
+                sessions=self.sessions,
+                agent_factory=self.agent_factory,
+                cache=self.cache,
+                quiet_chats=self.quiet_chats,
+                live_settings=self.live_settings,
+                runtime=self.runtime,
+            ),
+            turn=RunningTurnContext(
+                replies=replies,
+                lanes=self.lanes,
+                sessions=self.sessions,
+                subagents=self.subagents,
+                force_stop=self.force_stop,
+                feeds=self.feeds,
+                live_settings=self.live_settings,
+                runtime=self.runtime,
+            ),
         )
-        paused = PausedAccounts(dependencies.store, clock=dependencies.clock)
-        return Accounts(account_dependencies, paused)
 
     def _subscribe(self, events: StoreEvents) -> None:
-        """Who learns of which commits, in this order."""
-        effects = self.services.effects
-        ends = MessageEnds(self._subscriptions, self.services.feeds, redact=self._redact)
+        """Which components follow which commits, in this order."""
+        ends = MessageEnds(self.subscriptions, self.feeds, redact=self.redact)
         events.on_committed(
-            partial(crash_after_commit, self.dependencies.crash),
+            partial(crash_after_commit, self.runtime.crash),
             *(AcceptMessage, CommandEffect, EndTurn, LeaveTurn),
         )
         events.on_committed(self.lanes.on_committed, RecordSteer, EndTurn)
         events.on_failed(self.lanes.on_failed, *TURN_COMMANDS)
-        events.on_committed(effects.on_committed, CommandEffect)
-        events.on_failed(effects.on_failed, CommandEffect)
+        events.on_committed(self._effects.on_committed, CommandEffect)
+        events.on_failed(self._effects.on_failed, CommandEffect)
         events.on_committed(self.paired_users.on_committed, *PAIRING_COMMANDS)
         events.on_committed(self.approvals.on_committed, *APPROVAL_COMMANDS)
         events.on_failed(self.approvals.on_failed, ApprovalDecision, CommandEffect)
         events.on_committed(self.outbox.on_committed, *DELIVERING_COMMANDS)
         events.on_committed(ends.on_committed, *ENDING_COMMANDS)
-        events.on_committed(self.services.reactions.on_committed, BeginTurn, *ENDING_COMMANDS)
-        events.on_committed(self.services.feeds.on_committed)
-        proactive = self.services.proactive_sender
-        events.on_committed(proactive.on_committed, ProactiveDelivery)
-        events.on_failed(proactive.on_failed, ProactiveDelivery)
+        events.on_committed(self.reactions.on_committed, BeginTurn, *ENDING_COMMANDS)
+        events.on_committed(self.feeds.on_committed)
+        events.on_committed(self.proactive_sender.on_committed, ProactiveDelivery)
+        events.on_failed(self.proactive_sender.on_failed, ProactiveDelivery)
         events.on_failed(_log_lost_write, AddDeliveries, RecordBusyDecision, EnableMemory)
-        events.on_committed(self.services.counters.on_committed, AcceptMessage, EndTurn)
-        events.on_committed(self.services.memory.on_committed, EndTurn)
+        events.on_committed(self.counters.on_committed, AcceptMessage, EndTurn)
+        events.on_committed(self.memory.on_committed, EndTurn)
         if self._tracer is not None:
             events.on_committed(self._tracer.on_committed, *ACCEPTING_COMMANDS)
         events.on_committed(self.intake.on_committed, *ACCEPTING_COMMANDS)
         # After the router: a subagent is followed once its task is in a lane.
         events.on_committed(self.subagent_supervisor.on_committed, *ACCEPTING_COMMANDS)
         events.on_committed(self.scheduler.on_committed, *JOB_COMMANDS)
+        self.lanes.on_lane_closed(self.expiry.on_session_idle)
 
-    def _base_services(self) -> BaseServices:
-        return BaseServices(
-            live_settings=self._live_settings,
-            platforms=self._platforms,
-            redact=self._redact,
-            outbox=self.outbox,
-            outgoing_files=self._outgoing_files,
-            subagents=self._subagents,
-            auxiliary=self._auxiliary,
-            tasks=self._tasks,
-            close=self.teardown.close,
-            cache=self._cache,
-            memory=self._memory,
-            access=self.access,
-            home_channels=self.home_channels,
-            tracer=self._tracer,
-            subscriptions=self._subscriptions,
-            watcher=self._watcher,
-            jobs=self._jobs,
-        )
+    @property
+    def settings(self) -> Settings:
+        """The current settings. Read them once where several values must fit together."""
+        return self.live_settings.current
 
     def apply_config(self, agent_config: AgentConfig) -> None:
         """Apply another configuration in one step. A running turn keeps the one it began with; the
         next turn of every chat has the new one. Old secrets are still redacted."""
-        self._redact.add_secrets(agent_config.secrets)
-        self.services.agent_factory.apply_config(agent_config)
-        self._auxiliary.update_settings(
+        self.redact.add_secrets(agent_config.secrets)
+        self.agent_factory.apply_config(agent_config)
+        self.auxiliary.update_settings(
             agent_config.settings, lease=agent_config.lease, model=agent_config.model.name
         )
         if self._tracer is not None:
             self._tracer.model = agent_config.model
-        self._live_settings.apply(agent_config.settings)
-        self.services.feeds.gateway_changed()
+        self.live_settings.apply(agent_config.settings)
+        self.feeds.gateway_changed()
 
     def snapshot(self) -> dict[str, Any]:
         """The current status, from memory alone: cheap enough to be read often."""
         return {
-            **gateway_snapshot(self.services, self.lanes, self.outbox),
+            **gateway_snapshot(
+                self.lanes,
+                self.outbox,
+                subagents=self.subagents,
+                jobs=self.jobs,
+                cache=self.cache,
+                agent_factory=self.agent_factory,
+                platforms=self.platforms,
+            ),
             "next_job": self.scheduler.next_due,
             "home_channels": tuple(self.home_channels.all()),
         }
 
     def open_message_ids(self) -> frozenset[InboxId]:
         """The messages in progress; one leaves the set after its end is committed."""
-        return self.services.subscriptions.ids
+        return self.subscriptions.ids
+
+    # Start.
+
+    async def __aenter__(self) -> Self:
+        task = asyncio.current_task()
+        assert task is not None, "this is awaited by a task"
+        self._failure_watcher = asyncio.create_task(
+            self._cancel_on_failure(task), name="gateway failure watcher"
+        )
+        try:
+            await self.start()
+        except BaseException:
+            # `__aexit__` is not called then, but resumed turns run and platforms are connected.
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        if self._failure_watcher is not None:
+            self._failure_watcher.cancel()
+        await self.stop()
+        if self._cancelled_task is not None:
+            self._cancelled_task.uncancel()  # it gets `GatewayCrashed` instead
+        if (failure := self.task_group.failure) is not None:
+            raise GatewayCrashed(failure) from failure
+
+    async def _cancel_on_failure(self, task: asyncio.Task[Any]) -> None:
+        """Cancel the task inside `async with`, as a task group does."""
+        await self.failed.wait()
+        task.cancel()
+        self._cancelled_task = task
+
+    @property
+    def failed(self) -> asyncio.Event:
+        """Set when a task of the gateway has failed: the gateway must be stopped."""
+        return self.task_group.failed
+
+    @property
+    def failure(self) -> HoldfastError | None:
+        """The error to report once it has stopped."""
+        failure = self.task_group.failure
+        return None if failure is None else GatewayCrashed(failure)
+
+    async def start(self) -> None:
+        """Returns when it has recovered and accepts messages. The caller reports that it runs, once
+        it has opened the rest. A stop may cancel this anywhere: its phases end what was started
+        and skip what was not."""
+        self._starting = asyncio.create_task(self._start(), name="start")
+        await self._starting
+
+    async def _start(self) -> None:
+        group = self.task_group
+        await group.open()
+        group.run_until_closed(self.subagent_supervisor.run(), name="subagent supervisor")
+        group.run_until_closed(self.job_executor.run(), name="job executor")
+        await self.memory.start()
+        self._progress("recovering")
+        await self.home_channels.load()
+        await self.quiet_chats.load(self._store)
+        await self.paired_users.load()
+        recovery = Recovery(
+            self._store,
+            self.runtime,
+            mode=self.settings.gateway.crash_recovery,
+            router=self.router,
+            sessions=self.sessions,
+            lanes=self.lanes,
+            turns=self.turns,
+            outbox=self.outbox,
+            runners=self._runners,
+        )
+        self.resumed = await recovery.run()
+        await self.subagent_supervisor.follow_recovered()
+        await self.job_executor.follow_recovered()
+        self.intake.open()
+        self._progress("connecting")
+        await self.accounts.open()
+        group.run_until_closed(self.expiry.run(), name="expiry")
+        group.run_until_closed(self.scheduler.run(), name="scheduler")
+
+    # Stop.
+
+    async def stop(
+        self, order: StopOrder | None = None, *, urgent: asyncio.Event | None = None
+    ) -> None:
+        """Run the phases once: a second call waits for the same stop. Without an order it stops as
+        after an unplanned signal."""
+        if self._stopping is None:
+            order = order or StopOrder(
+                kind=StopKind.SIGNAL, by=StopRequester.SIGNAL, at=self.runtime.clock.now()
+            )
+            phases = self.phases(order, urgent=urgent or asyncio.Event())
+            running = run_phases(phases, progress=self._progress)
+            self._stopping = asyncio.create_task(running, name="stop")
+        await asyncio.shield(self._stopping)
+
+    def phases(self, order: StopOrder, *, urgent: asyncio.Event) -> list[Phase]:
+        """C1: the phases of a stop in order. Components that were never started are skipped.
+
+        `urgent`: from the instant in which it is set, the stop waits for nothing. All but the drain
+        take 19 seconds at most; the rest of the 25 are the process's.
+        """
+        self._drainer = drainer = TurnDrainer(
+            self.lanes,
+            order,
+            settings=self.settings.gateway,
+            urgent=urgent,
+            progress=self._progress,
+            detach=self._runners.detach,
+        )
+        longest = drainer.finish_timeout + drainer.park_timeout + 1
+        notify = partial(self.lifecycle_notices.send_shutdown_notices, order)
+        end_tools = partial(self._end_tools, restarts=order.kind.restarts)
+        return [
+            Phase("close intake", 0.5, partial(self._close_intake, drainer)),
+            Phase("notify", 1.5, notify),
+            Phase(DRAIN, longest, drainer.drain),
+            Phase("mark", 2, drainer.mark),
+            Phase("interrupt", 3, partial(self._interrupt, drainer)),
+            Phase("kill tools", 2, partial(self._kill_tools, drainer, end_tools)),
+            Phase("finalise agents", 1.5, self._finalise_agents),
+            Phase("empty the cache", 0.5, self._empty_cache),
+            Phase("flush outbox", 2, self.outbox.flush),
+            Phase("disconnect platforms", 2, self._disconnect),
+            Phase("cancel tasks", 1.5, self._cancel_tasks),
+            Phase("kill tools again", 1, end_tools),
+            Phase("close auxiliary clients", 1.5, self._close_auxiliary_clients),
+        ]
+
+    @property
+    def parked(self) -> int:
+        """Turns that a stop has left at a step boundary."""
+        return self._drainer.parked if self._drainer else 0
+
+    @property
+    def interrupted(self) -> int:
+        """Turns that a stop has interrupted."""
+        return self._drainer.interrupted if self._drainer else 0
+
+    async def _close_intake(self, drainer: TurnDrainer) -> None:
+        self.intake.close()
+        # Turns that are given time to finish may need subagents for that.
+        self.lanes.hold(allow_subagents=drainer.finish_timeout > 0)
+        try:
+            await self._cancel_start()
+        finally:  # also where the start cannot be cancelled in time
+            self.subagents.detach()
+            self.scheduler.close()
+            self.expiry.close()
+            # Read before the lanes end: an agent that is mid-turn may not be in the cache any more.
+            self._sessions_at_stop = {lane.session_id for lane in self.lanes}
+
+    async def _cancel_start(self) -> None:
+        """When this returns, nothing more is started."""
+        if self._starting is not None and not self._starting.done():
+            self._starting.cancel()
+            await asyncio.wait({self._starting})
+
+    async def _interrupt(self, drainer: TurnDrainer) -> None:
+        self.intake.close_to_subagents()
+        try:
+            await drainer.interrupt()
+        finally:
+            # After the turns: readers of one that has just ended learn how it ended.
+            self.subscriptions.close()
+            self.feeds.close()
+
+    async def _kill_tools(
+        self, drainer: TurnDrainer, end_tools: Callable[[], Awaitable[None]]
+    ) -> None:
+        """C4: where turns had to be interrupted, before the platforms are disconnected, so that the
+        kill timer of a supervisor finds no child alive. Otherwise the last sweep is enough."""
+        if drainer.interrupted:
+            await end_tools()
+
+    async def _finalise_agents(self) -> None:
+        await self.memory.finalise({*self._sessions_at_stop, *self.cache})
+
+    async def _empty_cache(self) -> None:
+        self.cache.clear()
+
+    async def _disconnect(self) -> None:
+        try:
+            await self.accounts.close()
+        finally:
+            await self.outbox.close()
+
+    async def _cancel_tasks(self) -> None:
+        await self.auxiliary.close()  # the request for a title is one of the tasks
+        await self.task_group.close()
+
+    async def _end_tools(self, *, restarts: bool) -> None:
+        """On a restart, the runners are left to the successor; everything else ends."""
+        ending = [self._runners.detach() if restarts else self._runners.end_all()]
+        if self._browsers is not None:
+            ending.append(self._browsers.end_all())
+        failures = [
+            failure
+            for failure in await asyncio.gather(*ending, return_exceptions=True)
+            if isinstance(failure, Exception)
+        ]
+        if failures:
+            raise ExceptionGroup("what the sessions held could not be ended", failures)
+
+    async def _close_auxiliary_clients(self) -> None:
+        """Memory providers too, after the tasks: a command that ends a session is one of those."""
+        try:
+            await asyncio.gather(self.auxiliary.close(), self.memory.close())
+        finally:
+            self.stopped.set()
 
 
 def crash_after_commit(crash: CrashHook, event: Committed) -> None:

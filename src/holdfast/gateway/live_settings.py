@@ -3,16 +3,18 @@
 from collections.abc import Callable
 
 from holdfast.core.config.settings import Settings
+from holdfast.core.messages.inbox import BusyMode
+from holdfast.core.messages.source import Source
 
 SettingsSubscriber = Callable[[Settings], None]
 
 
 class LiveSettings:
-    """Owns which settings hold. To put others into force is one step of the event loop, without
-    an await: whoever looks has the old ones or the new ones, and never some of each.
+    """Owns the current settings. They are replaced in one step of the event loop, without an await,
+    so every reader has the old ones or the new ones, never some of each.
 
-    Most read `settings` when they need them. Who has made something of them follows instead. What
-    a turn is run by, it takes once, when it begins.
+    Most components read `current` when they need a value. One that has derived something from the
+    settings subscribes. A turn reads them once, when it begins.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -20,10 +22,16 @@ class LiveSettings:
         self._subscribers: list[SettingsSubscriber] = []
 
     def subscribe(self, *subscribers: SettingsSubscriber) -> None:
-        """To be told of the next ones, in this order."""
+        """Call these with the next settings, in this order."""
         self._subscribers += subscribers
 
     def apply(self, settings: Settings) -> None:
         self.current = settings
-        for follower in self._subscribers:
-            follower(settings)
+        for subscriber in self._subscribers:
+            subscriber(settings)
+
+    def busy_mode(self, source: Source) -> BusyMode:
+        """What a message from there does to a running turn, if it does not say so itself."""
+        account = self.current.account(source.platform, source.account)
+        own = account.busy_mode if account else None
+        return own or self.current.gateway.busy_mode

@@ -10,8 +10,12 @@ import msgspec
 from holdfast.core.ops.status import TurnStatus
 from holdfast.core.turns.subagent import SubagentKind, platform_label
 from holdfast.core.turns.turn_state import LaneState
+from holdfast.gateway.accounts.registry import PlatformRegistry
+from holdfast.gateway.agents.cache import AgentCache
+from holdfast.gateway.agents.factory import AgentFactory
+from holdfast.gateway.jobs.service import JobService
 from holdfast.gateway.outbound.outbox import OutboxWorker
-from holdfast.gateway.services import Services
+from holdfast.gateway.subagents import Subagents
 from holdfast.gateway.turns.lane import Lane
 from holdfast.gateway.turns.lanes import Lanes
 from holdfast.gateway.turns.turn import Turn
@@ -19,19 +23,28 @@ from holdfast.gateway.turns.turn import Turn
 MAX_LISTED = 100  # turns; the loop must not stand still for a thousand of them
 
 
-def gateway_snapshot(services: Services, lanes: Lanes, outbox: OutboxWorker) -> dict[str, Any]:
+def gateway_snapshot(
+    lanes: Lanes,
+    outbox: OutboxWorker,
+    *,
+    subagents: Subagents,
+    jobs: JobService,
+    cache: AgentCache,
+    agent_factory: AgentFactory,
+    platforms: PlatformRegistry,
+) -> dict[str, Any]:
     """The part of a `GatewaySnapshot` that the gateway knows. It is built while messages are
     handled, so it counts everything and describes only the oldest."""
     return {
         **_lane_counts(list(lanes)),
-        "subagents": {kind.value: services.subagents.count(kind) for kind in SubagentKind},
-        "runs": len(services.jobs.running),
+        "subagents": {kind.value: subagents.count(kind) for kind in SubagentKind},
+        "runs": len(jobs.running),
         "outbox": len(outbox),
         "outbox_since": outbox.oldest_since,
         "undeliverable": outbox.undeliverable_counts,
-        "agents": services.cache.status,
-        "model": msgspec.structs.asdict(services.agent_factory.model),
-        "platforms": services.platforms.statuses(),
+        "agents": cache.status,
+        "model": msgspec.structs.asdict(agent_factory.model),
+        "platforms": platforms.statuses(),
     }
 
 

@@ -231,6 +231,10 @@ class TurnTrace:
         }
         self._model_call(attributes)
 
+    def record_approval_waits(self, approvals: Sequence[Approval]) -> None:
+        """The turn continues after it has waited for these."""
+        self._tracer.record_approval_waits(self._rows[-1].id, approvals)
+
     def on_event(self, event: TurnEvent) -> None:
         if isinstance(event, ToolStarted):
             # A model may call what is not there by any name it likes.

@@ -20,11 +20,12 @@ from holdfast.core.config.settings import GatewaySettings, Settings, SupervisorC
 from holdfast.core.config.versions import ConfigSource
 from holdfast.core.errors import HoldfastError, RestartRefused
 from holdfast.core.ops.tracing import SpanExporter
+from holdfast.core.ports.runtime import Runtime
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
+from holdfast.gateway.app import Gateway, GatewayCrashed
 from holdfast.gateway.lifecycle.phases import run_phases
 from holdfast.gateway.lifecycle.process_history import ProcessHistory
 from holdfast.gateway.lifecycle.stop_request import RestartController, StopRequest
-from holdfast.gateway.lifespan import GatewayCrashed, RunningGateway
 from holdfast.gateway.redaction import Redaction
 from holdfast.models.target import InvalidTarget
 from holdfast.server.auth.login import BrowserLogin
@@ -137,7 +138,7 @@ class GatewayProcess:
             ),
             notifier=self._notifier,
             stall=self._stall,
-            on_running=self._watch_for_failure,
+            on_built=self._watch_for_failure,
         )
         await start.run()
         if self._started.listener is not None:
@@ -149,10 +150,10 @@ class GatewayProcess:
             self._failure = error
             self._stop_after_failure()
 
-    def _watch_for_failure(self, running: RunningGateway) -> None:
+    def _watch_for_failure(self, gateway: Gateway) -> None:
         async def stop_when_failed() -> None:
-            await running.failed.wait()
-            self._failure = running.failure
+            await gateway.failed.wait()
+            self._failure = gateway.failure
             self._stop_after_failure()
 
         self._run_in_background(stop_when_failed())
@@ -207,8 +208,8 @@ class GatewayProcess:
             await self._handover.check_successor()
 
     async def _wait_until_idle(self) -> None:
-        if self._started.running is not None:
-            await self._started.running.gateway.lanes.wait_until_idle()
+        if self._started.gateway is not None:
+            await self._started.gateway.lanes.wait_until_idle()
 
     def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -256,8 +257,8 @@ class GatewayProcess:
 
     @property
     def _gateway_settings(self) -> GatewaySettings:
-        running = self._started.running
-        settings = self._config.settings if running is None else running.gateway.services.settings
+        gateway = self._started.gateway
+        settings = self._config.settings if gateway is None else gateway.settings
         return settings.gateway
 
     def _enter_phase(self, phase: str) -> None:
@@ -271,8 +272,8 @@ class GatewayProcess:
 
     def _notify_changed(self) -> None:
         """Live views of the page show the new phase."""
-        if self._started.running is not None:
-            self._started.running.gateway.services.feeds.gateway_changed()
+        if self._started.gateway is not None:
+            self._started.gateway.feeds.gateway_changed()
 
     def _process_status(self) -> dict[str, Any]:
         return {
@@ -288,9 +289,7 @@ class GatewayProcess:
         return GatewayWiring(
             config=self._config,
             token=self._context.token,
-            clock=self._clock,
-            new_id=self._new_id,
-            crash=parse_crash_point(self._config.crash_at),
+            runtime=Runtime(self._clock, self._new_id, parse_crash_point(self._config.crash_at)),
             lifecycle=self._lifecycle,
             progress=self._enter_phase,
             redact=self._context.redact,
@@ -301,7 +300,6 @@ class GatewayProcess:
         return ServerWiring(
             config=self._config,
             clock=self._clock,
-            new_id=self._new_id,
             gateway_status=self._gateway_status,
             status_thread=self._context.status_thread,
             lifecycle=self._lifecycle,

@@ -163,7 +163,7 @@ class Reloader:
     async def _open_platforms(self, new: Config, accounts: Iterable[_AccountKey]) -> list[Platform]:
         """Nothing is connected by this. Secrets are added to the redaction first, so that nothing a
         plugin logs contains them."""
-        self._gateway.services.redact.add_secrets(new.secrets.values())
+        self._gateway.redact.add_secrets(new.secrets.values())
         opened = []
         for name, account in accounts:
             await asyncio.to_thread(_import_platform, name)
@@ -181,9 +181,7 @@ class Reloader:
     ) -> AgentConfig:
         from holdfast.core.config.changes import with_restart_keys_from  # noqa: PLC0415 - no start needs it
 
-        current = (
-            each for each in self._gateway.services.platforms if each.name != INTERNAL_PLATFORM
-        )
+        current = (each for each in self._gateway.platforms if each.name != INTERNAL_PLATFORM)
         platforms = {(each.name, each.account): each for each in (*current, *new_platforms)}
         try:
             return self._agent_configs.build(
@@ -243,7 +241,7 @@ class Reloader:
     def _set_status(self, status: ConfigStatus) -> None:
         if status != self.status:
             self.status = status
-            self._gateway.services.feeds.gateway_changed()
+            self._gateway.feeds.gateway_changed()
 
 
 def _import_platform(name: str) -> None:

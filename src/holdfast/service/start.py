@@ -17,7 +17,6 @@ from holdfast.core.ports.store_commands import PruneStops
 from holdfast.core.secrets import Secret
 from holdfast.gateway.app import Gateway
 from holdfast.gateway.lifecycle.process_history import MAX_ROWS, ProcessHistory
-from holdfast.gateway.lifespan import RunningGateway
 from holdfast.gateway.live_settings import SettingsSubscriber
 from holdfast.gateway.redaction import Redaction
 from holdfast.models.pool import ModelPool
@@ -81,7 +80,7 @@ class StartedParts(msgspec.Struct):
     models: ModelPool | None = None
     listener: HttpListener | None = None
     control: ControlSocket | None = None
-    running: RunningGateway | None = None
+    gateway: Gateway | None = None
     reloader: Reloader | None = None
     maintenance: Maintenance | None = None
     ready: bool = False
@@ -98,7 +97,7 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
     lifecycle_handlers: LifecycleHandlers
     notifier: SdNotifier
     stall: Stall
-    on_running: Callable[[RunningGateway], None]  # from here on it can fail
+    on_built: Callable[[Gateway], None]  # from here on it can fail
 
     async def run(self) -> None:
         """Returns when the gateway accepts messages and the startup banner was printed."""
@@ -110,10 +109,10 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
         if self.wiring.config.settings.runner.sandbox is SandboxMode.REQUIRED:
             await runners.probe()
         api_context = await self._open_listeners(store, pool, model=model, runners=runners)
-        running = self.started.running = RunningGateway(api_context.gateway)
-        self.on_running(running)
-        await running.start()
-        await self._become_ready(api_context, store, resumed=running.resumed)
+        gateway = self.started.gateway = api_context.gateway
+        self.on_built(gateway)
+        await gateway.start()
+        await self._become_ready(api_context, store, resumed=gateway.resumed)
         await self._print_banner(runners, model)
 
     async def _enter_phase(self, phase: str) -> None:
@@ -142,7 +141,7 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
         api = wiring.api(store)
         gateway, reloader = wiring.gateway(store, pool, model=model, runners=runners, api=api)
         self.started.reloader = reloader
-        gateway.services.live_settings.subscribe(*self.context.settings_subscribers)
+        gateway.live_settings.subscribe(*self.context.settings_subscribers)
         config_handlers = server.config_handlers(gateway, store, reloader)
         api_context = server.api_context(gateway, store, runners, config_handlers=config_handlers)
         server.gateway_status.add_sources(
@@ -183,7 +182,7 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
         backups = self.wiring.backups(api_context.gateway)
         self.server_wiring.report_last_hour_and_backups(api_context, backups)
         self.started.maintenance = Maintenance(
-            store, backups=backups, minute_history=api_context.minute_history
+            store, backups=backups, minute_history=api_context.status.minute_history
         )
         self.started.maintenance.start()
         self._watch_config_file(self.started.maintenance, api_context.gateway)
@@ -191,9 +190,7 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
     def _watch_config_file(self, maintenance: Maintenance, gateway: Gateway) -> None:
         reloader = self.started.reloader
         assert reloader is not None, "made with the gateway"
-        watching = watch_config_files(
-            reloader, is_enabled=lambda: gateway.services.settings.gateway.watch
-        )
+        watching = watch_config_files(reloader, is_enabled=lambda: gateway.settings.gateway.watch)
         maintenance.add_task(reloader.record_start_config(), name="save the configuration")
         maintenance.add_task(watching, name="watch the configuration file")
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from holdfast.core.turns.stop import StopOrder
+from holdfast.gateway.lifecycle.drain import DRAIN
 from holdfast.gateway.lifecycle.phases import Phase
 from holdfast.gateway.lifecycle.process_history import ProcessHistory
-from holdfast.gateway.lifecycle.stop import DRAIN
 from holdfast.service.handover import Handover
 from holdfast.service.start import ProcessContext, StartedParts
 from holdfast.system import exit_codes
@@ -57,13 +57,13 @@ class ProcessStop:
         before them, as they take seconds; but after a configured drain, which may take an hour and
         during which clients can still look and are asked to come back."""
         stop_accepting = Phase("stop accepting", 0.25, self._stop_accepting)
-        running, restarts = self.started.running, self.order.kind.restarts
-        if running is None:
+        gateway, restarts = self.started.gateway, self.order.kind.restarts
+        if gateway is None:
             return
-        drains = running.gateway.services.settings.gateway.restart_drain_timeout > 0
+        drains = gateway.settings.gateway.restart_drain_timeout > 0
         if restarts and not drains:
             yield stop_accepting
-        for phase in running.phases(self.order, urgent=self.urgent):
+        for phase in gateway.phases(self.order, urgent=self.urgent):
             yield phase
             if restarts and drains and phase.name == DRAIN:
                 yield stop_accepting
@@ -106,8 +106,8 @@ class ProcessStop:
 
     async def _complete_record(self) -> None:
         if self.started.store is not None and self._leaves_record:
-            running = self.started.running
-            parked, interrupted = (running.parked, running.interrupted) if running else (0, 0)
+            gateway = self.started.gateway
+            parked, interrupted = (gateway.parked, gateway.interrupted) if gateway else (0, 0)
             await self.history.record_stopped(
                 self.started.store,
                 parked=parked,

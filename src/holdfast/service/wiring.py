@@ -14,17 +14,20 @@ from holdfast.agent.memory.notes import Notes
 from holdfast.agent.memory.provider_guard import ProviderLimits
 from holdfast.agent.memory.providers import load_providers
 from holdfast.config import Config, shared_state_dir
-from holdfast.core.config.settings import PlatformSettings, SupervisorChoice
-from holdfast.core.crash_points import CrashHook
+from holdfast.core.config.settings import MemorySettings, PlatformSettings, SupervisorChoice
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.source import AttachmentUnavailable
 from holdfast.core.ops.tracing import SpanExporter
 from holdfast.core.ports.platform import Platform
-from holdfast.core.ports.runtime import Clock, IdFactory, Lifecycle
+from holdfast.core.ports.runtime import Clock, Lifecycle, Runtime
 from holdfast.core.ports.store_commands import EndRunner, SaveRunner
 from holdfast.core.secrets import Secret
-from holdfast.gateway.app import Gateway, GatewayDependencies
+from holdfast.gateway.accounts.connection import ConnectionPolicy
+from holdfast.gateway.agents.factory import AgentConfig
+from holdfast.gateway.agents.memory import MemoryManager
+from holdfast.gateway.app import Gateway
 from holdfast.gateway.redaction import Redaction
+from holdfast.gateway.tracing import MessageTracer
 from holdfast.models.pool import ModelPool
 from holdfast.models.selection import SelectedModel
 from holdfast.platforms.api.platform import ApiPlatform
@@ -34,7 +37,7 @@ from holdfast.runner.launch import SystemdScopes, systemd_run_prefix
 from holdfast.runner.runners import Runners
 from holdfast.runner.workspace import CannotSaveFile, NoSuchFile, Workspace
 from holdfast.server.api import mount
-from holdfast.server.api.context import ApiContext, SharedReads, StreamKeepalive
+from holdfast.server.api.context import ApiContext, ApiStatus, SharedReads, StreamKeepalive
 from holdfast.server.auth.login import BrowserLogin, LoginRoutes
 from holdfast.server.http_listener import HttpListener
 from holdfast.server.local.control_handlers import (
@@ -132,16 +135,14 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
 
     config: Config
     token: Secret
-    clock: Clock
-    new_id: IdFactory
-    crash: CrashHook
+    runtime: Runtime
     lifecycle: Lifecycle
     progress: Callable[[str], None]
     redact: Redaction
     spans: SpanExporter | None = None
 
     def store(self) -> SqliteStore:
-        return SqliteStore(Paths(self.config.home).db, crash=self.crash, redact=self.redact)
+        return SqliteStore(Paths(self.config.home).db, crash=self.runtime.crash, redact=self.redact)
 
     async def select_model(self) -> SelectedModel:
         """The configured model; selected here where the settings leave it open."""
@@ -151,14 +152,14 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
         return Runners(
             self.config.home,
             self.config.settings.runner,
-            clock=self.clock,
+            clock=self.runtime.clock,
             on_started=lambda runner: store.write(SaveRunner(runner=runner)),
             on_ended=lambda session_id: store.write(EndRunner(session_id=session_id)),
-            scopes=runner_scopes(self.config, clock=self.clock),
+            scopes=runner_scopes(self.config, clock=self.runtime.clock),
         )
 
     def api(self, store: SqliteStore) -> ApiPlatform:
-        return ApiPlatform(self.token, reads=store, new_id=self.new_id)
+        return ApiPlatform(self.token, reads=store, new_id=self.runtime.new_id)
 
     def gateway(
         self,
@@ -172,11 +173,14 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
         """The gateway, and the reloader that applies configuration changes to it."""
         config = self.config
         notes = self._notes(store)
-        plugins = open_platforms(config, clock=self.clock, new_id=self.new_id)
+        plugins = open_platforms(config, clock=self.runtime.clock, new_id=self.runtime.new_id)
         platforms: list[Platform] = [api, WebPlatform(), *plugins]
-        files = WorkspaceFiles(config.home)
         toolsets = ToolsetBuilder(
-            config.settings.browser, home=config.home, store=store, notes=notes, clock=self.clock
+            config.settings.browser,
+            home=config.home,
+            store=store,
+            notes=notes,
+            clock=self.runtime.clock,
         )
         credential_locks = self._credential_locks()
         agent_configs = AgentConfigBuilder(
@@ -187,50 +191,31 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
         )
         settings = agent_config.settings
         gateway = Gateway(
-            GatewayDependencies(
-                settings=settings,
-                store=store,
-                platforms=platforms,
-                runners=runners,
-                toolbox=agent_config.toolbox,
-                holders=[toolsets.browsers],
-                lease=agent_config.lease,
-                model=agent_config.model,
-                api_key=agent_config.api_key,
-                fallback_keys=agent_config.fallback_keys,
-                secrets=agent_config.secrets,
-                redact=self.redact,
-                clock=self.clock,
-                new_id=self.new_id,
-                crash=self.crash,
-                progress=self.progress,
-                lifecycle=self.lifecycle,
-                alarm=TimerfdTimer() if sys.platform == "linux" else None,
-                judge=LazyShellJudge(workspaces=(WORKSPACE, str(config.home / "workspaces"))),
-                notes=notes,
-                memory_providers=load_providers(
-                    settings.memory.providers, notes=notes, home=config.home
-                ),
-                memory_limits=ProviderLimits(prefetch=settings.memory.prefetch_timeout),
-                credential_locks=credential_locks,
-                store_file=files.put,
-                read_file=files.read,
-                delete_file=files.drop,
-                spans=self.spans,
-                trace_key=f"{config.home}:{self.token.reveal()}",
-            )
+            agent_config,
+            store=store,
+            platforms=platforms,
+            runtime=self.runtime,
+            redact=self.redact,
+            memory=self._memory(store, notes, settings.memory),
+            runners=runners,
+            judge=LazyShellJudge(workspaces=(WORKSPACE, str(config.home / "workspaces"))),
+            browsers=toolsets.browsers,
+            files=WorkspaceFiles(config.home),
+            connection_policy=ConnectionPolicy(credential_locks=credential_locks),
+            tracer=self._tracer(agent_config),
+            lifecycle=self.lifecycle,
+            timer=TimerfdTimer() if sys.platform == "linux" else None,
+            progress=self.progress,
         )
-        # The gateway's redaction, which learns of new secrets.
-        store.set_redaction(gateway.services.redact)
-        store.on_audit_growth(gateway.services.feeds.audit_changed)
+        store.on_audit_growth(gateway.feeds.audit_changed)
         return gateway, Reloader(
             config,
             gateway=gateway,
             agent_configs=agent_configs,
             versions=store,
             credential_locks=credential_locks,
-            clock=self.clock,
-            new_id=self.new_id,
+            clock=self.runtime.clock,
+            new_id=self.runtime.new_id,
         )
 
     def backups(self, gateway: Gateway) -> BackupScheduler:
@@ -244,7 +229,7 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
             folder=folder,
             maker=command,
             wait_until_idle=gateway.lanes.wait_until_idle,
-            clock=self.clock,
+            clock=self.runtime.clock,
         )
 
     def _credential_locks(self) -> FileCredentialLocks:
@@ -253,9 +238,32 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
             folder, home=self.config.home, identities=credential_identities(self.config)
         )
 
+    def _memory(self, store: SqliteStore, notes: Notes, settings: MemorySettings) -> MemoryManager:
+        return MemoryManager(
+            load_providers(settings.providers, notes=notes, home=self.config.home),
+            notes=notes,
+            store=store,
+            clock=self.runtime.clock,
+            redact=self.redact,
+            limits=ProviderLimits(prefetch=settings.prefetch_timeout),
+        )
+
+    def _tracer(self, agent_config: AgentConfig) -> MessageTracer | None:
+        if self.spans is None:
+            return None
+        return MessageTracer(
+            self.spans,
+            key=f"{self.config.home}:{self.token.reveal()}",
+            ratio=agent_config.settings.otel.sample,
+            model=agent_config.model,
+            clock=self.runtime.clock,
+            new_id=self.runtime.new_id,
+            redact=self.redact,
+        )
+
     def _notes(self, store: SqliteStore) -> Notes:
         max_chars = self.config.settings.memory.max_chars
-        return Notes(store, clock=self.clock, redact=self.redact, max_chars=max_chars)
+        return Notes(store, clock=self.runtime.clock, redact=self.redact, max_chars=max_chars)
 
 
 class ServerWiring(msgspec.Struct, frozen=True, kw_only=True):
@@ -263,7 +271,6 @@ class ServerWiring(msgspec.Struct, frozen=True, kw_only=True):
 
     config: Config
     clock: Clock
-    new_id: IdFactory
     gateway_status: GatewayStatus
     status_thread: StatusThread
     lifecycle: Lifecycle
@@ -276,7 +283,7 @@ class ServerWiring(msgspec.Struct, frozen=True, kw_only=True):
         def make() -> "ConfigEditor":
             from holdfast.server.config_editor import ConfigEditor  # noqa: PLC0415 - not for a start
 
-            return ConfigEditor(reloader, history=store, settings=lambda: gateway.services.settings)
+            return ConfigEditor(reloader, history=store, settings=lambda: gateway.settings)
 
         return ConfigHandlers(make, ready=lambda: self.gateway_status.running)
 
@@ -294,19 +301,18 @@ class ServerWiring(msgspec.Struct, frozen=True, kw_only=True):
             runners=runners,
             home=self.config.home,
             login=self.login,
-            clock=self.clock,
-            new_id=self.new_id,
-            redact=gateway.services.redact,
-            keepalive=StreamKeepalive(),
-            shared_reads=SharedReads(store),
-            minute_history=self._minute_history(gateway, store),
-            recent_log=self.recent_log,
             lifecycle=self.lifecycle,
             config=config_handlers,
-            ready=lambda: self.gateway_status.running,
-            snapshot=self.gateway_status.snapshot,
-            fresh_snapshot=self.gateway_status.fresh_snapshot,
-            status_report=self.status_thread.reporter.report,
+            status=ApiStatus(
+                ready=lambda: self.gateway_status.running,
+                snapshot=self.gateway_status.snapshot,
+                fresh_snapshot=self.gateway_status.fresh_snapshot,
+                report=self.status_thread.reporter.report,
+                minute_history=self._minute_history(gateway, store),
+                recent_log=self.recent_log,
+            ),
+            keepalive=StreamKeepalive(),
+            shared_reads=SharedReads(store),
         )
 
     def _minute_history(self, gateway: Gateway, store: SqliteStore) -> MinuteHistory:
@@ -315,10 +321,10 @@ class ServerWiring(msgspec.Struct, frozen=True, kw_only=True):
             return 0.0 if loop is None else loop.worst_minute
 
         return MinuteHistory(
-            gateway.services.counters,
+            gateway.counters,
             store,
             clock=self.clock,
-            agents=lambda: gateway.services.cache.status,
+            agents=lambda: gateway.cache.status,
             lag=lag,
             memory=resident_memory,
         )
@@ -331,27 +337,27 @@ class ServerWiring(msgspec.Struct, frozen=True, kw_only=True):
             routes=self._routes(context, api),
             metrics=self._metrics(context),
             login=self.login,
-            ready=context.ready,
+            ready=context.status.ready,
             port_chosen="gateway.port" in self.config.origins,
             inherited=inherited,
         )
-        context.gateway.services.live_settings.subscribe(listener.apply_settings, apply_log_level)
+        context.gateway.live_settings.subscribe(listener.apply_settings, apply_log_level)
         return listener
 
     def _metrics(self, context: ApiContext) -> Metrics:
         return Metrics(
             context.store,
-            fresh_snapshot=context.fresh_snapshot,
-            status_report=context.status_report,
-            totals=context.gateway.services.counters.totals,
-            prices=lambda: context.gateway.services.settings.prices,
+            fresh_snapshot=context.status.fresh_snapshot,
+            status_report=context.status.report,
+            totals=context.gateway.counters.totals,
+            prices=lambda: context.gateway.settings.prices,
         )
 
     def _routes(self, context: ApiContext, api: ApiPlatform) -> list[RouteDef]:
         api_settings = self.config.settings.platforms.get("api", PlatformSettings())
         return [
             *(api.routes() if api_settings.enabled else ()),
-            *WebhookRoutes(context.gateway.services.platforms, excluded=api).routes(),
+            *WebhookRoutes(context.gateway.platforms, excluded=api).routes(),
             *mount.routes(context),
             *LoginRoutes(self.login).routes(),
             *static_files.routes(),
@@ -365,10 +371,10 @@ class ServerWiring(msgspec.Struct, frozen=True, kw_only=True):
 
     def _last_hour(self, context: ApiContext) -> dict[str, Any]:
         now = self.clock.now()
-        prices = context.gateway.services.settings.prices
+        prices = context.gateway.settings.prices
         return {
             "last_hour": hour_stats(
-                context.minute_history.since(now - HOUR), now=now, prices=prices
+                context.status.minute_history.since(now - HOUR), now=now, prices=prices
             )
         }
 

@@ -80,7 +80,7 @@ async def test_a_later_note_does_not_change_a_frozen_prompt_after_a_restart(
 ) -> None:
     """A4: frozen across eviction and across a restart."""
     await ask(harness, "one", "1")
-    notes = harness.gateway.services.memory.notes
+    notes = harness.gateway.memory.notes
     await notes.apply(notes.add(OWNER, "came later"))
     await harness.stop()
     await harness.start()
@@ -123,7 +123,7 @@ def test_a_shared_thread_has_notes_of_its_own() -> None:
 
 
 async def test_personal_notes_are_not_shown_in_a_shared_thread(harness: GatewayHarness) -> None:
-    notes = harness.gateway.services.memory.notes
+    notes = harness.gateway.memory.notes
     await notes.apply(notes.add(ANN, "has a secret wish"))
     harness.model.say("hello both")
     harness.say("hi", user="ann", chat="club", chat_type=ChatType.THREAD, thread="t")
@@ -138,7 +138,7 @@ async def test_a_subagent_has_the_notes_of_its_parents_conversation(
     await harness.stop()
     harness.extra_tools = [DelegateTool(harness.settings.delegate)]
     await harness.start()
-    notes = harness.gateway.services.memory.notes
+    notes = harness.gateway.memory.notes
     await notes.apply(notes.add(ANN, "has a secret wish"))
     thread_owner = OwnerId("place:simulated:default:thread:club:t")
     await notes.apply(notes.add(thread_owner, "meets on Mondays"))
@@ -155,7 +155,7 @@ async def test_a_subagent_has_the_notes_of_its_parents_conversation(
 async def test_a_full_notebook_tells_the_model_to_consolidate(
     harness: GatewayHarness, call: Call
 ) -> None:
-    notes = harness.gateway.services.memory.notes
+    notes = harness.gateway.memory.notes
     for number in range(3):
         await notes.apply(notes.add(OWNER, f"{number} " + "x" * 30))
     result = await tool_result(harness, call, '{"action": "add", "text": "one too many of these"}')
@@ -172,7 +172,7 @@ async def test_a_full_notebook_tells_the_model_to_consolidate(
 
 
 async def test_the_number_of_a_removed_note_is_never_reused(harness: GatewayHarness) -> None:
-    notes = harness.gateway.services.memory.notes
+    notes = harness.gateway.memory.notes
     first = await notes.apply(notes.add(OWNER, "first"))
     assert first.note is not None
     await notes.apply(notes.remove(OWNER, first.note.id))
@@ -288,7 +288,7 @@ async def test_memory_outlives_the_conversation_and_the_turn(harness: GatewayHar
 
 
 async def test_concurrent_notes_stay_within_the_size_limit(harness: GatewayHarness) -> None:
-    notes = harness.gateway.services.memory.notes
+    notes = harness.gateway.memory.notes
     edits = [notes.add(OWNER, f"{n:02} " + "x" * 17, topic=NoteTopic.WORLD) for n in range(20)]
     outcomes = [edited.outcome for edited in await asyncio.gather(*map(notes.apply, edits))]
     assert outcomes.count(NoteEditOutcome.DONE) == 5
@@ -311,7 +311,7 @@ def test_an_owner_id_is_plain_bounded_and_unique(principal: str) -> None:
 
 async def test_the_number_of_notes_is_limited(harness: GatewayHarness) -> None:
     """Each takes a line of the prompt, so their number is bounded too."""
-    notes = harness.gateway.services.memory.notes
+    notes = harness.gateway.memory.notes
     outcomes = [(await notes.apply(notes.add(OWNER, str(n)))).outcome for n in range(8)]
     assert outcomes == ["done"] * 5 + ["full"] * 3
     await ask(harness, "hello", "hi")

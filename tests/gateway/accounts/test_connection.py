@@ -27,9 +27,8 @@ from holdfast.core.ports.store_commands import RecordAudit, SetMeta
 from holdfast.core.ports.store_queries import GetMeta
 from holdfast.gateway.accounts.accounts import Accounts, PausedAccounts
 from holdfast.gateway.accounts.connection import (
-    NO_CREDENTIAL_LOCKS,
     AccountDependencies,
-    BackoffSettings,
+    ConnectionPolicy,
 )
 from holdfast.gateway.accounts.registry import PlatformRegistry
 
@@ -129,10 +128,8 @@ class AccountsHarness:
         dependencies = AccountDependencies(
             intake=self,  # type: ignore[arg-type]  # these platforms do not use it
             platforms=self.platforms,
-            credential_locks=NO_CREDENTIAL_LOCKS,
+            policy=ConnectionPolicy(random=lambda: 0.5),
             clock=self.clock,
-            random=lambda: 0.5,
-            backoff_settings=BackoffSettings(),
             tasks=self.tasks,
             on_connected=lambda platform: self.connected.add(platform.account),
             on_disconnected=lambda platform: self.connected.discard(platform.account),

@@ -268,7 +268,7 @@ async def test_a_turn_reports_activity_and_its_agent_is_swept_when_idle(
 ) -> None:
     """A7, A12: a swept agent is built again for the same session by the next message."""
     harness.model.say("hello", "again")
-    cache = harness.gateway.services.cache
+    cache = harness.gateway.cache
     first = await harness.end_of(await harness.accept("hi"))
     await wait_for_idle_lanes(harness)
     due = cache.next_sweep()
@@ -298,7 +298,7 @@ async def test_the_user_of_an_evicted_session_notices_nothing(harness: GatewayHa
     """A4, A12: the next message builds a fresh agent with the same history and prompt."""
     harness.model.say("hello", "you are Ann")
     first = await harness.end_of(await harness.accept("I am Ann"))
-    harness.gateway.services.cache.clear()
+    harness.gateway.cache.clear()
     second = await harness.end_of(await harness.accept("who am I?"))
     assert second.session_id == first.session_id
     one, two = harness.model.requests
@@ -331,7 +331,7 @@ async def test_changed_instructions_give_a_session_a_new_prompt(
     await harness.start()
     for _ in range(2):
         await harness.end_of(await harness.accept("hi"))
-        harness.gateway.services.cache.clear()
+        harness.gateway.cache.clear()
     await harness.stop()
     harness.clock = ManualClock(harness.clock.now() + 3 * 86_400)
     await harness.start()
@@ -376,7 +376,7 @@ async def test_a_one_off_conversation_keeps_no_cached_agent(
 
 def cached_agent(harness: GatewayHarness, session_id: SessionId) -> Agent:
     """The cached instance for a session."""
-    agent: Agent = harness.gateway.services.cache._entries[session_id].agent
+    agent: Agent = harness.gateway.cache._entries[session_id].agent
     return agent
 
 
@@ -399,7 +399,7 @@ async def test_the_signature_includes_the_person_where_one_person_owns_the_sessi
     harness: GatewayHarness,
 ) -> None:
     """A1: in a chat of two, and in a group, where each has a session of their own."""
-    agents = harness.gateway.services.agent_factory
+    agents = harness.gateway.agent_factory
     row = (await harness.accept("hi", busy_mode=None)).row
     other = msgspec.structs.replace(row, principal="another:user")
     assert agents.signature_for(row) == agents.signature_for(row)
@@ -429,13 +429,13 @@ async def test_the_signature_includes_every_config_value_that_shapes_an_agent(
 ) -> None:
     """A1, A2: prompt and tools are made from it."""
     row = (await harness.accept("hi")).row
-    before = harness.gateway.services.agent_factory.signature_for(row)
+    before = harness.gateway.agent_factory.signature_for(row)
     ((section, keys),) = changed.items()
     await harness.stop()
     part = msgspec.structs.replace(getattr(harness.settings, section), **keys)
     harness.settings = msgspec.structs.replace(harness.settings, **{section: part})
     await harness.start()
-    assert harness.gateway.services.agent_factory.signature_for(row) != before
+    assert harness.gateway.agent_factory.signature_for(row) != before
     harness.model.say("hello")
 
 
@@ -480,7 +480,7 @@ async def test_model_ends_the_entry_after_the_running_turn_and_no_other(
     await until(lambda: agent.client is None)
     after = await harness.end_of(await harness.accept("hi"))
     assert (await last_reply(harness, after)).model == "another"
-    assert len(harness.gateway.services.cache) == 2
+    assert len(harness.gateway.cache) == 2
     assert harness.gateway.snapshot()["agents"].misses == 3
 
 
@@ -493,7 +493,7 @@ async def test_new_ends_its_own_entry_and_no_other(harness: GatewayHarness, unti
     agent = cached_agent(harness, session_of(one))
     await harness.end_of(await harness.accept("/new"))
     await until(lambda: agent.client is None)
-    cache = harness.gateway.services.cache
+    cache = harness.gateway.cache
     assert [session_of(ended) in cache for ended in (one, two)] == [False, True]
 
 
@@ -556,7 +556,7 @@ async def test_concurrent_turns_settle_at_the_cap(harness: GatewayHarness, until
     await asyncio.gather(*(worker(number) for number in range(8)))
     await until(lambda: len(harness.gateway.lanes) == 0)
     await until(lambda: harness.model.leased == 4)
-    assert len(harness.gateway.services.cache) == 4
+    assert len(harness.gateway.cache) == 4
 
 
 async def test_an_agent_can_be_interrupted_and_its_user_is_told_why(
@@ -594,4 +594,4 @@ async def test_an_agent_that_is_closed_in_its_turn_ends_with_it(
     assert "closed" in (await harness.end_of(accepted)).text
     await until(lambda: agent.client is None)
     assert harness.runners.ended == [agent.session_id]
-    assert len(harness.gateway.services.cache) == 0
+    assert len(harness.gateway.cache) == 0

@@ -85,7 +85,7 @@ async def prepare(harness: GatewayHarness, call: Call, until: Until) -> SessionI
 
 async def evict(harness: GatewayHarness, until: Until) -> Agent:
     await until(lambda: len(harness.gateway.lanes) == 0)
-    cache = harness.gateway.services.cache
+    cache = harness.gateway.cache
     agent = next(iter(cache._entries.values())).agent
     due = cache.next_sweep()
     assert due is not None and cache.sweep(due) == 1
@@ -122,7 +122,7 @@ async def test_the_end_of_a_session_ends_its_processes(
         agent = await evict(harness, until)
         await (agent.close() if how == "agent.close" else gateway.teardown.close(session_id))
     await until(lambda: not is_running(MARK))
-    assert session_id not in gateway.services.cache
+    assert session_id not in gateway.cache
     await gateway.teardown.close(session_id)  # idempotent
 
 
@@ -132,10 +132,10 @@ async def test_a_cached_agent_is_closed_with_all_that_its_session_holds(
     """A11, A13: agent closed, client released, entry removed; a second close does nothing."""
     session_id = await prepare(harness, call, until)
     await until(lambda: len(harness.gateway.lanes) == 0)
-    agent = next(iter(harness.gateway.services.cache._entries.values())).agent
+    agent = next(iter(harness.gateway.cache._entries.values())).agent
     for _ in range(2):
         await agent.close()
         assert agent.client is None
-        assert session_id not in harness.gateway.services.cache
+        assert session_id not in harness.gateway.cache
     assert not is_running(MARK)
     assert harness.model.leased == 0

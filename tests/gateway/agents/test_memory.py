@@ -24,7 +24,6 @@ from holdfast.core.ports.store_queries import GetMemoryOwner, ListSessions, List
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.gateway.sessions import teardown
 from holdfast.store.sqlite.store import SqliteStore
 
 SHORT_LIMITS = ProviderLimits(
@@ -95,7 +94,7 @@ async def test_a_provider_without_hooks_is_never_called(tmp_path: Path) -> None:
     await ask(harness, "hello", "hi")
     await harness.stop()
     assert [call[0] for call in unused.calls] == ["initialise", "shutdown"]
-    assert not harness.gateway.services.memory.has_recall
+    assert not harness.gateway.memory.has_recall
 
 
 async def test_memory_prefetched_for_a_dropped_message_is_not_used_for_the_next(
@@ -250,7 +249,7 @@ async def test_stopping_ends_idle_and_running_agents_once_each(
     assert sorted(provider.calls_to("on_session_end")) == sorted(ids)
     assert provider.calls_to("shutdown") == [()]
     assert provider.calls[-1] == ("shutdown",)
-    assert len(harness.gateway.services.cache) == 0
+    assert len(harness.gateway.cache) == 0
 
 
 async def test_a_failing_session_end_does_not_block_the_others(
@@ -285,7 +284,7 @@ async def test_providers_get_the_messages_before_a_compaction(
     await ask(harness, "hello", "hi")
     one = await session_of(harness)
     messages = await harness.transcript(one)
-    await harness.gateway.services.memory.pre_compact(one, messages)
+    await harness.gateway.memory.pre_compact(one, messages)
     assert provider.calls_to("on_pre_compact") == [(one, "2")]
 
 
@@ -305,7 +304,7 @@ async def test_a_provider_that_fails_in_every_hook_delays_no_turn_and_no_stop(
     with caplog.at_level(logging.WARNING):
         assert (await ask(harness, "hello", "hi")).text == "hi"
         one = await session_of(harness)
-        await harness.gateway.services.memory.pre_compact(one, [])
+        await harness.gateway.memory.pre_compact(one, [])
         await ask(harness, "/new")
         async with asyncio.timeout(20):
             await harness.stop()
@@ -407,7 +406,7 @@ async def test_a_deleted_session_ends_for_memory_before_it_is_removed(
 ) -> None:
     await ask(harness, "hello", "hi")
     one, gateway = await session_of(harness), harness.gateway
-    await teardown.delete_session(gateway.services, gateway.lanes, gateway.teardown, one)
+    await gateway.deletion.delete(one)
     assert provider.calls_to("on_session_end") == [(one,)]
     assert await harness.store.read(GetMemoryOwner(session_id=one)) is None, (
         "and nothing of it is left"

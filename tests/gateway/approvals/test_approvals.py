@@ -104,7 +104,7 @@ async def test_a_waiting_turn_holds_no_agent(
     lane = harness.gateway.lanes.get(row.session_id)
     assert lane is not None
     assert (lane.state, lane.running_turn, lane.in_flight) == (LaneState.WAITING, None, 1)
-    harness.gateway.services.cache.clear()
+    harness.gateway.cache.clear()
     assert harness.model.leased == 0
     harness.say("Yes.")
     assert (await harness.texts(3))[-1] == "done"
@@ -683,7 +683,7 @@ async def test_the_feed_of_a_session_reports_its_question_and_its_end(
     harness.model.say([call("shell", RM)], "done")
     accepted = await harness.accept("clean up")
     (row,) = await harness.pending_approvals()
-    with harness.gateway.services.feeds.read_session(row.session_id) as feed:
+    with harness.gateway.feeds.read_session(row.session_id) as feed:
         await harness.gateway.approvals.decide(row.id, ApprovalResponse(approved=True))
         assert feed.take(News.SESSION) and feed.state is PieceState.STALE
     assert (await harness.end_of(accepted)).text == "done"

@@ -26,7 +26,6 @@ from holdfast.core.ports.store_queries import GetInboxRow, GetRouteSession, GetT
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import TurnRowState
 from holdfast.gateway.access import AccessPolicy
-from holdfast.gateway.app import build_reply_context
 from holdfast.gateway.commands.dispatcher import CommandDispatcher, allowed_commands
 from holdfast.gateway.commands.reply import send_reply
 
@@ -282,7 +281,7 @@ async def test_operator_commands_are_refused_to_everyone_else(
     simulated = PlatformSettings(allow=("ann",), operators=("bob", "*"))
     spec = CommandSpec(name="reload", help="x", permission=Permission.OPERATE)
     access = AccessPolicy(Settings(platforms={"simulated": simulated}))
-    replies = build_reply_context(gateway.services)
+    replies = gateway.reply_context
 
     async def cmd_reload(request: CommandRequest) -> None:
         await send_reply(replies, request.row, "carried out")
@@ -291,7 +290,7 @@ async def test_operator_commands_are_refused_to_everyone_else(
         replies,
         gateway.lanes,
         access=access,
-        tasks=gateway._tasks,
+        tasks=gateway.task_group.tasks,
         load=lambda: {"reload": cmd_reload},
         specs=[spec],
     )
@@ -306,7 +305,7 @@ async def test_operator_commands_are_refused_to_everyone_else(
                 inbound=row, route=build_session_key(source), principal=PrincipalId(user), at=1.0
             )
         )
-        gateway.services.subscriptions.open(accepted_row.row.id)
+        gateway.subscriptions.open(accepted_row.row.id)
         assert dispatcher.dispatch(accepted_row)
         return str((await harness.end_of(accepted_row)).text)
 

@@ -527,7 +527,7 @@ async def summarise(harness: GatewayHarness, session_id: SessionId, *, covers: i
     await harness.store.write(
         CommandEffect(inbox_ends=(), session_id=session_id, compaction=record, at=1.0)
     )
-    harness.gateway.services.cache.drop(session_id)
+    harness.gateway.cache.drop(session_id)
 
 
 async def test_a_resumed_session_belongs_to_the_chat_that_resumed_it(

@@ -25,7 +25,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 16
 @pytest.fixture
 async def harness(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     harness = GatewayHarness(tmp_path / "state.db")
-    harness.store_file = WorkspaceFiles(tmp_path).put
+    harness.files = WorkspaceFiles(tmp_path)
     await harness.start()
     yield harness
     await harness.stop()
@@ -96,7 +96,7 @@ async def test_document_text_reaches_the_model_after_the_message_text(
     account = PlatformSettings(allow=("ann",), files=("text/*", ".log"), file_chars=40)
     harness.settings = Settings(platforms={"simulated": account})
     harness.secrets = [Secret("sesame-sesame")]
-    harness.store_file = WorkspaceFiles(tmp_path).put
+    harness.files = WorkspaceFiles(tmp_path)
     await harness.start()
     harness.model.say("read", "again")
     page = b"<html><p>open sesame-sesame, and then " + b"walk on. " * 50

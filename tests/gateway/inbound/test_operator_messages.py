@@ -73,8 +73,8 @@ async def test_an_operator_command_runs_and_is_answered_in_the_chat(
     row = await harness.store.read(GetSession(session_id=old))
     assert row is not None and not row.current
     with pytest.raises(EndpointError, match="its chat uses another one"):
-        await current_session_source(harness.gateway, row)
-    assert (await session_source(harness.gateway, row)).chat_id == "home"
+        await current_session_source(harness.gateway, harness.store, row)
+    assert (await session_source(harness.gateway, harness.store, row)).chat_id == "home"
 
 
 async def test_an_operator_message_before_a_crash_is_answered_by_the_next_start(
@@ -111,7 +111,7 @@ async def test_subagent_and_unconfigured_sessions_accept_no_operator_message(
     assert row is not None
     subagent_session = msgspec.structs.replace(row, route="house:default:dm:x:")
     with pytest.raises(EndpointError, match="the session that started it"):
-        await session_source(harness.gateway, subagent_session)
+        await session_source(harness.gateway, harness.store, subagent_session)
     unconfigured = msgspec.structs.replace(row, id="s_other", route="elsewhere:default:dm:home:")
     with pytest.raises(EndpointError, match="not configured any more"):
-        await session_source(harness.gateway, unconfigured)
+        await session_source(harness.gateway, harness.store, unconfigured)

@@ -554,11 +554,11 @@ async def test_a_repeated_schedule_call_makes_one_job(
     harness.model.say([schedule_call, pull])
     harness.say("plan it")
     await harness.held_tools[ReplayClass.SAFE].wait_until_started(1)
-    jobs = harness.gateway.services.jobs
+    jobs = harness.gateway.jobs
     [made] = await harness.store.read(ListJobs(limit=9))
     row = await harness.store.read(GetInboxRow(inbox_id=InboxId(1)))
     assert row is not None and row.session_id is not None
-    again = TurnJobs(jobs, row, row.session_id, store=harness.store, clock=harness.clock)
+    again = TurnJobs(jobs, row, row.session_id)
     call_id = (await harness.transcript(row.session_id))[1].calls[0].id  # type: ignore[union-attr]
     reply = await again.add(call_id, JobRequest(when="every day at 9", text="look"))
     assert reply.startswith(f"Job {made.id}:")
@@ -709,11 +709,9 @@ async def test_a_run_that_ends_before_it_is_tracked_is_over(
     )
     gateway = harness.gateway
     gateway.job_executor._follow(row)
-    gateway.services.subscriptions.end(
-        MessageEnded(row.id, InboxState.ANSWERED, "done", None, None)
-    )
+    gateway.subscriptions.end(MessageEnded(row.id, InboxState.ANSWERED, "done", None, None))
     await asyncio.wait_for(wait_for_no_run(harness), 30)
-    assert not harness.running.failed.is_set()
+    assert not harness.gateway.failed.is_set()
 
 
 async def wait_for_no_run(harness: GatewayHarness) -> None:

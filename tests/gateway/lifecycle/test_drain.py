@@ -106,12 +106,12 @@ async def test_a_second_signal_ends_the_drain(harness: GatewayHarness) -> None:
     await harness.model.wait_for_request(1)
     hurried = asyncio.Event()
     order = stop_order(harness, StopKind.SIGNAL)
-    stopping = asyncio.create_task(harness.running.stop(order, urgent=hurried))
+    stopping = asyncio.create_task(harness.gateway.stop(order, urgent=hurried))
     await wait_for_state(harness, "draining: 1 turn")
     hurried.set()
     async with asyncio.timeout(10):
         await stopping
-    assert harness.running.interrupted == 1
+    assert harness.gateway.interrupted == 1
     await harness.stop()
     set_stop_timeouts(harness)
     await harness.start()

@@ -94,7 +94,7 @@ class NoticeHarness(GatewayHarness):
             order = await self.stop_request.wait()
         row = StopRow(id=f"stop{next(self._stop_numbers)}", order=order, version="1", parked=parked)
         await self.store.write(RecordStop(row=row))
-        await self.running.stop(order, urgent=self.stop_request.urgent)
+        await self.gateway.stop(order, urgent=self.stop_request.urgent)
         await self.stop()
         return order
 

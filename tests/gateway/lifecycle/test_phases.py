@@ -21,10 +21,8 @@ from holdfast.core.ports.capabilities import Capabilities
 from holdfast.core.ports.platform import Intake
 from holdfast.core.turns.stop import StopKind
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.gateway.app import Gateway
+from holdfast.gateway.lifecycle.drain import DRAIN
 from holdfast.gateway.lifecycle.phases import Phase, run_phases
-from holdfast.gateway.lifecycle.stop import DRAIN, GatewayStop
-from holdfast.gateway.lifespan import RunningGateway
 
 NAMES = [
     "close intake",
@@ -53,7 +51,7 @@ async def hangs() -> None:
 
 
 def phases_of(harness: GatewayHarness, kind: StopKind) -> list[Phase]:
-    return harness.running.phases(stop_order(harness, kind), urgent=asyncio.Event())
+    return harness.gateway.phases(stop_order(harness, kind), urgent=asyncio.Event())
 
 
 @pytest.mark.parametrize("kind", [kind for kind in StopKind if kind is not StopKind.CRASH])
@@ -157,8 +155,8 @@ async def wait_for_replies(harness: GatewayHarness, number: int) -> None:
 
 async def test_a_second_stop_waits_for_the_first(harness: GatewayHarness) -> None:
     """C1: idempotent; each phase runs once."""
-    await asyncio.gather(*(harness.running.stop() for _ in range(3)))
-    await harness.running.stop(stop_order(harness, StopKind.RESTART))
+    await asyncio.gather(*(harness.gateway.stop() for _ in range(3)))
+    await harness.gateway.stop(stop_order(harness, StopKind.RESTART))
     assert harness.states.count("disconnect platforms") == 1
     await harness.stop()
     await harness.start()
@@ -166,10 +164,10 @@ async def test_a_second_stop_waits_for_the_first(harness: GatewayHarness) -> Non
 
 async def test_cancelling_a_waiter_does_not_cancel_the_stop(harness: GatewayHarness) -> None:
     """C1: a stop that has begun completes."""
-    first = asyncio.create_task(harness.running.stop())
+    first = asyncio.create_task(harness.gateway.stop())
     await asyncio.sleep(0)
     first.cancel()
-    await harness.running.stop()
+    await harness.gateway.stop()
     assert harness.states[-1] == NAMES[-1]
     await harness.stop()
     await harness.start()
@@ -211,7 +209,7 @@ async def test_a_stop_during_startup_ends_what_was_started(harness: GatewayHarne
     starting = asyncio.create_task(harness.start())
     await platform.reached.wait()
     await harness.model.wait_for_request(2)  # the interrupted turn has resumed meanwhile
-    await harness.running.stop()
+    await harness.gateway.stop()
     with pytest.raises(asyncio.CancelledError):
         await starting
     assert len(harness.gateway.lanes) == 0
@@ -234,23 +232,27 @@ async def test_a_startup_that_cannot_be_cancelled_does_not_block_the_stop(
     """C1, C5: the rest of the phase runs nevertheless, and memory learns which turns are open."""
     harness.say("work")
     await harness.model.wait_for_request(1)
-    stop = GatewayStop(
-        stop_order(harness, StopKind.STOP),
-        harness.gateway,
-        urgent=asyncio.Event(),
-        cancel_start=hangs,
-        stopped=asyncio.Event(),
-    )
-    first = replace(stop.phases()[0], seconds=0.05)
+    released = asyncio.Event()
+
+    async def start_that_hangs() -> None:
+        try:
+            await released.wait()
+        finally:
+            await released.wait()  # a cancellation does not end it
+
+    gateway = harness.gateway
+    gateway._starting = asyncio.create_task(start_that_hangs())
+    first = replace(phases_of(harness, StopKind.STOP)[0], seconds=0.05)
     assert first.name == "close intake"
     await run_phases([first], progress=harness.states.append)
-    assert harness.gateway.services.subagents._detached
-    assert stop._mid_turn == {lane.session_id for lane in harness.gateway.lanes} != set()
+    assert gateway.subagents._detached
+    assert gateway._sessions_at_stop == {lane.session_id for lane in gateway.lanes} != set()
+    released.set()
 
 
 async def test_a_gateway_that_was_never_started_can_be_stopped(harness: GatewayHarness) -> None:
     """C1: nothing was entered, and nothing hangs."""
-    fresh = RunningGateway(Gateway(harness.gateway.dependencies))
+    fresh = harness.build_gateway()
     async with asyncio.timeout(20):
         await fresh.stop()
 

@@ -77,12 +77,12 @@ async def test_a_stop_leaves_nothing_of_any_account_behind(harness: GatewayHarne
     async with asyncio.timeout(30):
         while not sum(lane.queued for lane in harness.gateway.lanes):
             await asyncio.sleep(0.005)
-    assert not harness.running.stopped.is_set()
+    assert not harness.gateway.stopped.is_set()
     await harness.stop()
-    assert harness.running.stopped.is_set()
+    assert harness.gateway.stopped.is_set()
     assert _left_running() == []
     assert (len(harness.gateway.lanes), harness.gateway.lanes._routes) == (0, {})
-    assert len(harness.gateway.services.cache) == 0
+    assert len(harness.gateway.cache) == 0
     await harness.start()
 
 

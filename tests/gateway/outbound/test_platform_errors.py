@@ -83,7 +83,7 @@ async def test_platform_errors_are_redacted(
     await wait_for_deliveries(two_accounts, DeliveryState.FAILED)
     (answer,) = await two_accounts.store.read(ListDeliveriesForMessage(inbox_id=InboxId(1)))
     assert answer.error.endswith("POST /bot[redacted]/send")
-    two_accounts.gateway.services.platforms.report_lost(
+    two_accounts.gateway.platforms.report_lost(
         "simulated", "work", AccountDisconnected(f"GET /bot{KEY}/updates")
     )
     async with asyncio.timeout(30):

@@ -342,7 +342,7 @@ async def test_a_hanging_platform_gets_one_reaction_request_at_a_time(tmp_path: 
     await wait_for_queued(two_accounts, 5)
     async with asyncio.timeout(30):
         while (
-            not two_accounts.gateway.services.reactions._cool_down_until
+            not two_accounts.gateway.reactions._cool_down_until
         ):  # it was waited for, and for long enough
             await asyncio.sleep(0.05)
     await asyncio.sleep(0.1)

@@ -16,7 +16,6 @@ from holdfast.core.ports.store_queries import (
     ListSessionInboxIds,
 )
 from holdfast.core.sessions.search import SearchQuery
-from holdfast.gateway.sessions import teardown
 
 WORD = "quahogwhelk"
 OTHER_WORD = "periwinkle"
@@ -86,7 +85,7 @@ async def test_no_word_of_a_deleted_session_is_left_in_any_file(
     assert WORD.encode() in bytes_of(harness.path.parent)
 
     gateway = harness.gateway
-    await teardown.delete_session(gateway.services, gateway.lanes, gateway.teardown, session)
+    await gateway.deletion.delete(session)
 
     for table in tables:
         count = await harness.store._submit(partial(count_rows, table=table, session_id=session))
@@ -116,7 +115,7 @@ async def test_subagent_sessions_are_deleted_with_their_parent(
 
     await harness.store._submit(insert_subagent)
     gateway = harness.gateway
-    await teardown.delete_session(gateway.services, gateway.lanes, gateway.teardown, parent)
+    await gateway.deletion.delete(parent)
     assert await harness.store.read(GetSession(session_id=subagent)) is None
     assert WORD.encode() not in bytes_of(harness.path.parent)
 

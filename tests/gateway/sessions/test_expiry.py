@@ -80,16 +80,16 @@ async def test_a_session_that_has_expired_is_ended_closed_and_out_of_the_cache(
     harness = expiry.harness
     session = await expiry.exchange()
     other = await expiry.exchange(chat="two")
-    assert session in harness.gateway.services.cache
+    assert session in harness.gateway.cache
     expiry.clock.at += HOUR - 1
     assert await expiry.check() <= expiry.clock.at + 1
     assert not await expiry.ended(session)
     await expiry.exchange("still here", chat="two")
     expiry.clock.at += 1
     await expiry.check()
-    assert await expiry.ended(session) and session not in harness.gateway.services.cache
+    assert await expiry.ended(session) and session not in harness.gateway.cache
     assert harness.runners.ended == [session]
-    assert not await expiry.ended(other) and other in harness.gateway.services.cache
+    assert not await expiry.ended(other) and other in harness.gateway.cache
     await expiry.check()
     assert harness.runners.ended == [session]  # once
     assert await expiry.exchange() != session
@@ -158,7 +158,7 @@ async def test_idle_agents_are_evicted(expiry: ExpiryHarness) -> None:
     """A7: entries idle longer than `idle_ttl` go; the conversation does not."""
     await expiry.start()
     session = await expiry.exchange()
-    cache = expiry.harness.gateway.services.cache
+    cache = expiry.harness.gateway.cache
     expiry.clock.at += 120
     assert await expiry.check() == expiry.clock.at - 120 + HOUR
     expiry.clock.at += HOUR
@@ -175,7 +175,7 @@ async def test_the_expiry_task_wakes_when_a_session_becomes_idle(
     cache = msgspec.structs.replace(expiry.harness.settings.cache, idle_ttl=0.2)
     await expiry.start(cache=cache)
     session = await expiry.exchange()
-    await until(lambda: session not in expiry.harness.gateway.services.cache)
+    await until(lambda: session not in expiry.harness.gateway.cache)
 
 
 async def test_old_messages_are_pruned_and_still_counted(expiry: ExpiryHarness) -> None:

@@ -145,7 +145,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[RaceHarness]:
 async def test_stop_ends_a_waiting_turn_without_an_agent(harness: RaceHarness, call: Call) -> None:
     """F9: /stop needs no agent, and no model that can be leased."""
     accepted = await harness.start_waiting_turn(call)
-    harness.gateway.services.cache.clear()
+    harness.gateway.cache.clear()
     harness.model.unavailable = True
     assert (await harness.end_of(await harness.accept("/stop"))).text == "Stopped."
     assert (await harness.end_of(accepted)).state is InboxState.SUPERSEDED
@@ -226,7 +226,7 @@ async def test_a_withdrawn_interrupt_leaves_the_approval_pending(
     """J3: the approval can still be answered, so it stays pending."""
     accepted = await harness.start_waiting_turn(call)
     (lane,) = harness.gateway.lanes
-    harness.gateway.services.cache.clear()
+    harness.gateway.cache.clear()
     harness.store.read_gate.close()
     await harness.accept("rather this", busy_mode=BusyMode.INTERRUPT)
     await harness.store.read_gate.reached.wait()
@@ -262,7 +262,7 @@ async def test_a_stop_while_a_waiting_turn_fails_is_answered_and_stops_nothing_e
 ) -> None:
     """F9: the stop ends that turn; the next message is answered normally."""
     accepted = await harness.start_waiting_turn(call)
-    harness.gateway.services.cache.clear()
+    harness.gateway.cache.clear()
     harness.model.unavailable = True
     (row,) = await harness.pending_approvals()
     harness.store.read_gate.close()

@@ -112,7 +112,7 @@ async def test_the_fallback_keeps_the_rest_of_the_turn_and_drops_its_own_cache_e
 ) -> None:
     """A5: after the running turn; no other entry is touched."""
     harness = providers.harness
-    cache = harness.gateway.services.cache
+    cache = harness.gateway.cache
     await harness.end_of(await harness.accept("hello", chat="other"))
     await until(lambda: len(harness.gateway.lanes) == 0)
     (other,) = await harness.store.read(ListSessions(limit=10))

@@ -234,7 +234,7 @@ async def test_a_parked_turn_that_was_not_resumed_is_still_parked(
         assert (await open_turn(harness)).exit_reason is TurnExitReason.PARKED
     await harness.start()
     async with asyncio.timeout(10):
-        await harness.running.stop()  # at once, before or after it resumes
+        await harness.gateway.stop()  # at once, before or after it resumes
     await harness.stop()
     harness.held_tools[ReplayClass.ATTACH].go.set()
     await harness.start()
@@ -303,7 +303,7 @@ async def delegating_harness(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     await harness.start()
     yield harness
     set_stop_timeouts(harness)
-    await harness.running.stop()
+    await harness.gateway.stop()
     await harness.stop()
 
 

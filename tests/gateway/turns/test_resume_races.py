@@ -226,6 +226,6 @@ async def test_a_resumed_turn_has_no_time_to_first_token(
     harness.model.say("and this is new")
     harness.say("more")
     await harness.sent(2)
-    counters = harness.gateway.services.counters
+    counters = harness.gateway.counters
     await until(lambda: counters.totals().turns_by_state[TurnRowState.ANSWERED] == 2)
     assert (counters.totals().first_token.count, counters.totals().duration.count) == (1, 2)

@@ -56,7 +56,7 @@ async def test_a_turn_that_ends_releases_everything_it_owns(
     await until(lambda: len(harness.gateway.lanes) == 0)
     assert (lane.running_turn, lane.in_flight, turn.state) == (None, 0, TurnState.ENDED)
     assert not agent.interrupt("nothing runs"), "the agent is not leased"
-    assert harness.gateway.services.cache.next_sweep() is not None, "and is not busy"
+    assert harness.gateway.cache.next_sweep() is not None, "and is not busy"
 
 
 async def test_releasing_is_idempotent_and_leaves_others_alone(harness: GatewayHarness) -> None:
@@ -64,7 +64,7 @@ async def test_releasing_is_idempotent_and_leaves_others_alone(harness: GatewayH
     harness.model.say("1", "2")
     one = session_of(await harness.end_of(await harness.accept("hi")))
     two = session_of(await harness.end_of(await harness.accept("hi", chat="other")))
-    cache, closing = harness.gateway.services.cache, harness.gateway.teardown
+    cache, closing = harness.gateway.cache, harness.gateway.teardown
     agent = cache._entries[one].agent
     for session_id in (SessionId(""), SessionId("s_unknown"), one, one):
         cache.drop(session_id)
@@ -82,7 +82,7 @@ async def test_sessions_can_be_released_concurrently(harness: GatewayHarness) ->
     sessions = [session_of(await harness.end_of(one)) for one in asked]
     closed, open_sessions = sessions[:3], sessions[3:]
     await asyncio.gather(*(harness.gateway.teardown.close(s) for s in closed * 20))
-    cache = harness.gateway.services.cache
+    cache = harness.gateway.cache
     assert [s in cache for s in closed + open_sessions] == [False] * 3 + [True] * 3
 
 
@@ -103,7 +103,7 @@ async def test_session_choices_survive_turns_eviction_and_restarts(
     await harness.model.wait_for_request(1)
     await harness.end_of(await harness.accept("/stop"))
     await until(lambda: len(harness.gateway.lanes) == 0)
-    harness.gateway.services.cache.clear()
+    harness.gateway.cache.clear()
     await harness.stop()
     await harness.start()
     session_id = await harness.only_session()

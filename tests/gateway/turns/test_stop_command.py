@@ -140,7 +140,12 @@ async def test_a_turn_that_does_not_unwind_suspends_its_session(
     before = await current_session(harness)
     gateway = harness.gateway
     force_stop = ForceStop(
-        gateway.services, gateway.lanes, suspend=gateway.sessions.suspend, unwind_timeout=0.05
+        harness.store,
+        gateway.lanes,
+        stopper=gateway.stopper,
+        clock=harness.clock,
+        suspend=gateway.sessions.suspend,
+        unwind_timeout=0.05,
     )
     assert await force_stop.stop(before.id)
     assert tool.cancelled

@@ -10,7 +10,7 @@ from holdfast.core.ids import SessionId, TurnId
 from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.transcript import Message, ToolMessage
 from holdfast.core.turns.stop import StopKind
-from holdfast.gateway.lifespan import RunningGateway
+from holdfast.gateway.app import Gateway
 from holdfast.gateway.turns.lane import Lane
 from holdfast.gateway.turns.turn import Turn
 
@@ -19,7 +19,7 @@ LONG_TIMEOUT = 60.0  # seconds: no test waits that long
 
 async def start_parking(
     harness: GatewayHarness, kind: StopKind = StopKind.RESTART
-) -> asyncio.Task[RunningGateway]:
+) -> asyncio.Task[Gateway]:
     """Begin a restart and return its task once it has told a running turn to park."""
     stopping = asyncio.create_task(stop_gateway(harness, kind))
     async with asyncio.timeout(30):

@@ -3,6 +3,9 @@
 from collections.abc import AsyncGenerator, Callable
 from typing import Protocol, runtime_checkable
 
+import msgspec
+
+from holdfast.core.crash_points import CrashHook, no_crash
 from holdfast.core.turns.model import ModelEvent, ModelRequest, ToolSchema
 from holdfast.core.turns.stop import StopOrder
 from holdfast.core.turns.tool import Arguments, Danger, ReplayClass, ToolContext, ToolOutput
@@ -17,6 +20,14 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float: ...
+
+
+class Runtime(msgspec.Struct, frozen=True):
+    """The ambient facilities of a process: time, new ids, and the hook of the crash tests."""
+
+    clock: Clock
+    new_id: IdFactory
+    crash: CrashHook = no_crash
 
 
 class WallClockTimer(Protocol):

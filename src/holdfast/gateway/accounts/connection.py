@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+from random import random
 from typing import Protocol
 
 import msgspec
@@ -21,9 +22,6 @@ class BackoffSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_wait: float = 300.0
     stable_after: float = 60.0  # a connection that held for so long counts as a success
     close_timeout: float = 5.0  # before closing is cancelled
-
-
-DEFAULT_BACKOFF = BackoffSettings()
 
 
 class ConnectionBackoff:
@@ -68,15 +66,24 @@ class NoCredentialLocks:
 NO_CREDENTIAL_LOCKS = NoCredentialLocks()
 
 
+class ConnectionPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """Which credentials accounts may connect with, and how often they try."""
+
+    credential_locks: CredentialLocks = NO_CREDENTIAL_LOCKS
+    backoff: BackoffSettings = BackoffSettings()
+    random: Callable[[], float] = random  # from 0 to 1
+
+
+DEFAULT_CONNECTION_POLICY = ConnectionPolicy()
+
+
 class AccountDependencies(msgspec.Struct, frozen=True, kw_only=True):
     """What every account supervisor needs."""
 
     intake: Intake
     platforms: PlatformRegistry
-    credential_locks: CredentialLocks
+    policy: ConnectionPolicy
     clock: Clock
-    random: Callable[[], float]
-    backoff_settings: BackoffSettings
     tasks: asyncio.TaskGroup
     on_connected: Callable[[Platform], None]  # deliveries can be sent to the account
     on_disconnected: Callable[[Platform], None]  # and cannot any more
@@ -131,14 +138,14 @@ class AccountConnection:
         if self._connected_at is None:
             task.cancel()  # one that is still connecting is not waited for
         while not task.done():
-            await asyncio.wait({task}, timeout=self._deps.backoff_settings.close_timeout)
+            await asyncio.wait({task}, timeout=self._deps.policy.backoff.close_timeout)
             task.cancel()
 
     async def _enter(self, entered: AsyncExitStack) -> None:
-        platform, limit = self._platform, self._deps.backoff_settings.connect_timeout
+        platform, limit = self._platform, self._deps.policy.backoff.connect_timeout
         try:
             async with asyncio.timeout(limit) as timer:
-                lock = self._deps.credential_locks.claim(platform.name, platform.account)
+                lock = self._deps.policy.credential_locks.claim(platform.name, platform.account)
                 await entered.enter_async_context(lock)
                 await entered.enter_async_context(platform.connect(self._deps.intake))
         except TimeoutError:

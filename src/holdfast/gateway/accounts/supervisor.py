@@ -33,7 +33,7 @@ class AccountSupervisor:
         self.platform = platform
         self.status = ConnectionStatus()
         self._deps = deps
-        self._backoff = ConnectionBackoff(deps.backoff_settings, random=deps.random)
+        self._backoff = ConnectionBackoff(deps.policy.backoff, random=deps.policy.random)
         self._paused = paused
         self._replacement: Platform | None = None  # who is to stand in its place
         self._ending = False
@@ -71,7 +71,8 @@ class AccountSupervisor:
     def _switch_platform(self) -> None:
         if self._replacement is not None:
             self.platform, self._replacement = self._replacement, None
-            self._backoff = ConnectionBackoff(self._deps.backoff_settings, random=self._deps.random)
+            policy = self._deps.policy
+            self._backoff = ConnectionBackoff(policy.backoff, random=policy.random)
             self._deps.platforms.register(self.platform)
             self._deps.platforms.set_status(self.platform, self.status)
 

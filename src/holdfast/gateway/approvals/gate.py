@@ -16,14 +16,19 @@ from holdfast.core.people.approval import (
     ApprovalRequest,
     ApprovalRule,
     ApprovalState,
+    CommandJudge,
     CommandRisk,
     CommandVerdict,
 )
+from holdfast.core.ports.runtime import Runtime
+from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_queries import ListApprovalRules
 from holdfast.core.turns.tool import ToolOutput
 from holdfast.gateway.approvals.pending import PendingApprovals
 from holdfast.gateway.approvals.prompt import approval_buttons, approval_text, escape_unprintable
-from holdfast.gateway.services import Services
+from holdfast.gateway.notify.send_policy import SendPolicy
+from holdfast.gateway.outbound.delivery import DeliveryFactory
+from holdfast.gateway.redaction import Redaction
 
 _FORBIDDEN = (
     "Refused, and not run. {why} Nobody is asked about a command of this kind. Find another way, "
@@ -43,117 +48,155 @@ _NOT_RUN = {
 }
 
 
+class AskingTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """The turn whose calls are checked. What is asked for is kept in its `approvals`."""
+
+    session_id: SessionId
+    turn_id: TurnId
+    row: InboxRow  # the message that the turn answers
+    approvals: PendingApprovals
+    settings: ApprovalSettings
+    check_may_ask: Callable[[], None]  # raises where it is too late to ask a person
+
+    @property
+    def people_row(self) -> InboxRow:
+        """Where people are: a subagent works in its own session, for the people of another."""
+        subagent = self.row.inbound.subagent
+        if subagent is None:
+            return self.row
+        inbound = msgspec.structs.replace(
+            self.row.inbound, source=subagent.chat, message_id=subagent.message_id
+        )
+        return msgspec.structs.replace(self.row, inbound=inbound)
+
+    @property
+    def asked_in(self) -> SessionId:
+        subagent, run = self.row.inbound.subagent, self.row.inbound.run
+        if run is not None and run.asked_in is not None:
+            return run.asked_in
+        return self.session_id if subagent is None else subagent.sandbox_session
+
+    @property
+    def requester(self) -> PrincipalId:
+        subagent = self.row.inbound.subagent
+        return self.row.principal if subagent is None else subagent.principal
+
+    @property
+    def approvers(self) -> tuple[PrincipalId, ...]:
+        return tuple(
+            self.requester if name == REQUESTER else PrincipalId(name)
+            for name in self.settings.approvers
+        )
+
+
 class ApprovalGate:
-    """Speaks for one turn; what it asks for is kept in the turn's approvals, which it is lent."""
+    """Decides for the calls of all turns. Owns nothing: what is pending is in the turns."""
 
     def __init__(
         self,
-        services: Services,
-        approvals: PendingApprovals,
+        store: Store,
+        runtime: Runtime,
         *,
-        session_id: SessionId,
-        turn_id: TurnId,
-        row: InboxRow,
-        settings: ApprovalSettings,
-        check_may_ask: Callable[[], None],
+        judge: CommandJudge,
+        send_policy: SendPolicy,
+        deliveries: DeliveryFactory,
+        redact: Redaction,
     ) -> None:
-        self._services = services
-        self._approvals = approvals
-        self._session_id = session_id
-        self._turn_id = turn_id
-        self._row = row  # the message that the turn answers
-        self._settings = settings
-        self._check_may_ask = check_may_ask  # raises where it is too late to ask anybody
-        self.allowed_by = ""  # by what the last wish may be run, where nobody was asked
+        self._store = store
+        self._runtime = runtime
+        self._judge = judge
+        self._send_policy = send_policy
+        self._deliveries = deliveries
+        self._redact = redact
 
     async def check(
-        self, call: PendingCall, later_calls: Sequence[PendingCall]
-    ) -> ToolOutput | None:
-        """As `TurnPort.permit` promises it."""
-        asked = self._approvals.for_call(call.call_id)
+        self, turn: AskingTurn, call: PendingCall, later_calls: Sequence[PendingCall]
+    ) -> ToolOutput | str:
+        """Why the call may run ("": a person approved it), or the result that it gets instead.
+        Raises `WaitingForApproval` where people were asked, also about the calls after it."""
+        asked = turn.approvals.for_call(call.call_id)
         if asked is not None:
-            return _outcome(asked)
-        verdict = await self._decide(call)
-        if isinstance(verdict, str):
-            self.allowed_by = verdict
-            return None
-        if isinstance(verdict, ToolOutput):
+            return _outcome(asked) or ""
+        verdict = await self._decide(turn, call)
+        if not isinstance(verdict, CommandVerdict):
             return verdict
         to_ask = [(call, verdict)]
         for each in later_calls:
-            also = await self._decide(each)
+            also = await self._decide(turn, each)
             if isinstance(also, CommandVerdict):
                 to_ask.append((each, also))
-        await self._ask(to_ask)
+        turn.check_may_ask()  # right before the write: the decisions above took their time
+        await self._store.write(self._request(turn, to_ask))
         raise WaitingForApproval
 
-    def allowed_without_asking(self, call: PendingCall) -> str | None:
+    def allowed_without_asking(self, turn: AskingTurn, call: PendingCall) -> str | None:
         """By what the call may run, where neither a person nor the store needs to be asked."""
-        verdict = self._decide_by_settings(call)
+        verdict = self._decide_by_settings(turn, call)
         return verdict if isinstance(verdict, str) else None
 
-    async def _decide(self, call: PendingCall) -> CommandVerdict | ToolOutput | str:
-        """A word: it may run, by that. A judgement: people are to be asked about it."""
-        verdict = self._decide_by_settings(call)
+    async def _decide(
+        self, turn: AskingTurn, call: PendingCall
+    ) -> CommandVerdict | ToolOutput | str:
+        """A text: why the call may run. A result: it is refused. A verdict: ask people about it."""
+        verdict = self._decide_by_settings(turn, call)
         if not isinstance(verdict, CommandVerdict):
             return verdict
-        rule = await self._standing_rule(verdict)
+        rule = await self._standing_rule(turn, verdict)
         return verdict if rule is None else f"standing {rule.id}"
 
-    def _decide_by_settings(self, call: PendingCall) -> CommandVerdict | ToolOutput | str:
+    def _decide_by_settings(
+        self, turn: AskingTurn, call: PendingCall
+    ) -> CommandVerdict | ToolOutput | str:
         """As `_decide`, before the standing rules are read."""
-        judgement = self._judge(call)
+        judgement = (
+            self._judge.judge(call.command)
+            if call.chat is None
+            else self._send_policy.judge(call.chat, turn.row)
+        )
         if judgement.level is CommandRisk.HARMLESS:
             return "harmless"
         if judgement.level is CommandRisk.FORBIDDEN:
             return _refusal(_FORBIDDEN, judgement)
-        match self._settings.mode:
+        match turn.settings.mode:
             case ApprovalMode.OFF:
                 return "mode off"
             case ApprovalMode.REFUSE:
                 return _refusal(_REFUSED_BY_MODE, judgement)
         return judgement
 
-    def _judge(self, call: PendingCall) -> CommandVerdict:
-        if call.chat is not None:
-            return self._services.send_policy.judge(call.chat, self._row)
-        return self._services.judge.judge(call.command)
-
-    async def _standing_rule(self, verdict: CommandVerdict) -> ApprovalRule | None:
-        """By which this person, or somebody for them, has allowed what this rule asks about."""
+    async def _standing_rule(
+        self, turn: AskingTurn, verdict: CommandVerdict
+    ) -> ApprovalRule | None:
+        """The rule by which this requester was allowed what the verdict asks about."""
         if not verdict.rule:
             return None
-        rules = await self._services.store.read(
-            ListApprovalRules(principal=self._requester, rule=verdict.rule)
+        rules = await self._store.read(
+            ListApprovalRules(principal=turn.requester, rule=verdict.rule)
         )
-        return next((rule for rule in rules if rule.applies_to(self._asked_in)), None)
+        return next((rule for rule in rules if rule.applies_to(turn.asked_in)), None)
 
-    async def _ask(self, calls: Sequence[tuple[PendingCall, CommandVerdict]]) -> None:
-        self._check_may_ask()  # in the breath of the write: what was looked up before took its time
-        ask = self._request(calls)
-        await self._services.store.write(ask)
-
-    def _request(self, calls: Sequence[tuple[PendingCall, CommandVerdict]]) -> ApprovalRequest:
-        services, settings = self._services, self._settings
-        at = services.clock.now()
-        message = services.delivery_factory.reply(
-            self._people_row, None, kind=DeliveryKind.QUESTION, session_id=self._session_id
+    def _request(
+        self, turn: AskingTurn, calls: Sequence[tuple[PendingCall, CommandVerdict]]
+    ) -> ApprovalRequest:
+        at = self._runtime.clock.now()
+        message = self._deliveries.reply(
+            turn.people_row, None, kind=DeliveryKind.QUESTION, session_id=turn.session_id
         )
         approvals = tuple(
-            self._approval(number, call, judgement, asked_by=message.id, at=at)
-            for number, (call, judgement) in enumerate(calls, len(self._approvals) + 1)
+            self._approval(turn, number, call, verdict, asked_by=message.id, at=at)
+            for number, (call, verdict) in enumerate(calls, len(turn.approvals) + 1)
         )
         message = msgspec.structs.replace(
             message,
             text=approval_text(approvals, at=at),
-            turn_id=self._turn_id,
+            turn_id=turn.turn_id,
             inbox_id=None,  # it answers nothing
-            expires_at=at + settings.timeout,
+            expires_at=at + turn.settings.timeout,
             buttons=approval_buttons(approvals),
         )
         return ApprovalRequest(
-            session_id=self._session_id,
-            turn_id=self._turn_id,
+            session_id=turn.session_id,
+            turn_id=turn.turn_id,
             approvals=approvals,
             deliveries=(message,),
             at=at,
@@ -161,6 +204,7 @@ class ApprovalGate:
 
     def _approval(
         self,
+        turn: AskingTurn,
         number: int,
         call: PendingCall,
         verdict: CommandVerdict,
@@ -168,51 +212,24 @@ class ApprovalGate:
         asked_by: DeliveryId,
         at: float,
     ) -> Approval:
-        settings = self._settings
         return Approval(
-            id=ApprovalId(self._services.new_id("ap")),
-            session_id=self._session_id,
-            asked_in=self._asked_in,
-            turn_id=self._turn_id,
+            id=ApprovalId(self._runtime.new_id("ap")),
+            session_id=turn.session_id,
+            asked_in=turn.asked_in,
+            turn_id=turn.turn_id,
             call_id=call.call_id,
             number=number,
             tool=call.tool,
-            # Here already: cut short, as a question shows it, half a secret is still one.
-            command=escape_unprintable(self._services.redact(call.command)),
+            # Redacted before it is shortened for the question: half a secret is still a secret.
+            command=escape_unprintable(self._redact(call.command)),
             rule=verdict.rule,
             why=verdict.why,
-            requester=self._requester,
-            approvers=self._approvers(settings.approvers),
+            requester=turn.requester,
+            approvers=turn.approvers,
             delivery_id=asked_by,
             asked_at=at,
-            deadline=at + settings.timeout,
+            deadline=at + turn.settings.timeout,
         )
-
-    @property
-    def _people_row(self) -> InboxRow:
-        """Where people are: a subagent works in its own session, for the people of another."""
-        subagent = self._row.inbound.subagent
-        if subagent is None:
-            return self._row
-        inbound = msgspec.structs.replace(
-            self._row.inbound, source=subagent.chat, message_id=subagent.message_id
-        )
-        return msgspec.structs.replace(self._row, inbound=inbound)
-
-    @property
-    def _asked_in(self) -> SessionId:
-        subagent, run = self._row.inbound.subagent, self._row.inbound.run
-        if run is not None and run.asked_in is not None:
-            return run.asked_in
-        return self._session_id if subagent is None else subagent.sandbox_session
-
-    @property
-    def _requester(self) -> PrincipalId:
-        child = self._row.inbound.subagent
-        return self._row.principal if child is None else child.principal
-
-    def _approvers(self, names: Sequence[str]) -> tuple[PrincipalId, ...]:
-        return tuple(self._requester if name == REQUESTER else PrincipalId(name) for name in names)
 
 
 def _refusal(text: str, verdict: CommandVerdict) -> ToolOutput:

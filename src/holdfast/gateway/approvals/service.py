@@ -23,12 +23,14 @@ from holdfast.core.people.approval import (
     ApprovalState,
 )
 from holdfast.core.ports.command import Committed, WriteFailed
+from holdfast.core.ports.runtime import Runtime
+from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_commands import SettleDelivery
 from holdfast.core.ports.store_queries import GetApproval
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.gateway.access import AccessPolicy, Action, OwnedResource, principal_of
 from holdfast.gateway.approvals.pending import PendingApprovals, end_approvals
-from holdfast.gateway.services import Services
+from holdfast.gateway.live.feeds import SessionFeeds
 
 log = logging.getLogger(__name__)
 
@@ -70,13 +72,17 @@ class ApprovalService:
 
     def __init__(
         self,
-        services: Services,
+        store: Store,
+        runtime: Runtime,
         lanes: ApprovalLanes,
         *,
+        feeds: SessionFeeds,
         access: AccessPolicy,
         tasks: asyncio.TaskGroup,
     ) -> None:
-        self._services = services
+        self._store = store
+        self._runtime = runtime
+        self._feeds = feeds
         self._lanes = lanes
         self._access = access
         self._tasks = tasks
@@ -116,7 +122,7 @@ class ApprovalService:
     ) -> ApprovalDecision:
         """Decide, from this instant; whoever has the decision written calls `settled` with how
         that went. A yes that stands also answers what is pending and like it."""
-        at = self._services.clock.now()
+        at = self._runtime.clock.now()
         rules = tuple(self._rules(chosen, answer, by=by, at=at))
         chosen = [*chosen, *self._also_covered(chosen, rules)]
         state = ApprovalState.APPROVED if answer.approved else ApprovalState.DENIED
@@ -162,21 +168,21 @@ class ApprovalService:
 
     def _asked(self, request: ApprovalRequest) -> None:
         """Before its message is sent, so that an answer finds what it answers."""
-        self._services.crash(CrashPoint.APPROVAL_ASKED)
+        self._runtime.crash(CrashPoint.APPROVAL_ASKED)
         lane = self._lanes.get(request.session_id)
         if lane is not None and lane.turn is not None:
             lane.turn.approvals.add(request.approvals, at=request.at)
         for session_id in {request.session_id, *(each.asked_in for each in request.approvals)}:
-            self._services.feeds.session_changed(session_id)
+            self._feeds.session_changed(session_id)
 
     def settled(self, decision: ApprovalDecision, *, durable: bool) -> None:
         """What was claimed stands, and its turns go on; or it is pending again."""
         if durable:
-            self._services.crash(CrashPoint.APPROVAL_DECIDED)
+            self._runtime.crash(CrashPoint.APPROVAL_DECIDED)
         for turn in self._turns():
             if any(turn.approvals.find(end.id) for end in decision.ends):
                 turn.approvals.settle(decision, durable=durable)
-                self._services.feeds.session_changed(turn.session_id)
+                self._feeds.session_changed(turn.session_id)
 
     async def decide(self, approval_id: ApprovalId, answer: ApprovalResponse) -> Approval | None:
         """An operator's word, from outside any chat. The row as it now is; None: it could not be
@@ -185,8 +191,8 @@ class ApprovalService:
         if approval is None or not approval.pending:
             return None
         decision = self.claim([approval], answer, by=OPERATOR)
-        await self._services.store.write(decision)
-        return await self._services.store.read(GetApproval(approval_id=approval_id))
+        await self._store.write(decision)
+        return await self._store.read(GetApproval(approval_id=approval_id))
 
     async def end_undeliverable(self, delivery_id: DeliveryId) -> None:
         """The message that asks was refused for good: what it asks is not waited for."""
@@ -195,7 +201,7 @@ class ApprovalService:
             ends = [ApprovalEnd(id=a.id, state=ApprovalState.UNDELIVERABLE) for a in asked]
             if not ends:
                 continue
-            at, store = self._services.clock.now(), self._services.store
+            at, store = self._runtime.clock.now(), self._store
             try:
                 await end_approvals(turn.approvals, ends, writes=store, at=at)
             except StoreError as error:
@@ -209,7 +215,7 @@ class ApprovalService:
             return
         for approval in {(a.rule, a.requester, a.asked_in): a for a in chosen if a.rule}.values():
             yield ApprovalRule(
-                id=RuleId(self._services.new_id("rule")),
+                id=RuleId(self._runtime.new_id("rule")),
                 scope=answer.scope,
                 session_id=approval.asked_in,
                 principal=approval.requester,

@@ -9,9 +9,8 @@ import msgspec
 
 from holdfast.agent.auxiliary import AuxiliaryClient
 from holdfast.core.ids import SessionId
-from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.messages.source import Source
-from holdfast.core.ports.runtime import Clock, IdFactory, Lifecycle
+from holdfast.core.ports.runtime import Clock, Lifecycle, Runtime
 from holdfast.core.ports.store import Store
 from holdfast.gateway.access import AccessPolicy
 from holdfast.gateway.agents.cache import AgentCache
@@ -55,8 +54,7 @@ class SessionContext(msgspec.Struct, frozen=True, kw_only=True):
     feeds: SessionFeeds
     live_settings: LiveSettings
     close: CloseSession
-    clock: Clock
-    new_id: IdFactory
+    runtime: Runtime
 
 
 class HistoryContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,8 +81,7 @@ class RunningTurnContext(msgspec.Struct, frozen=True, kw_only=True):
     force_stop: ForceStop
     feeds: SessionFeeds
     live_settings: LiveSettings
-    clock: Clock
-    new_id: IdFactory
+    runtime: Runtime
 
 
 class ApprovalContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,9 +103,8 @@ class SettingsContext(msgspec.Struct, frozen=True, kw_only=True):
     agent_factory: AgentFactory
     cache: AgentCache
     quiet_chats: QuietChats
-    busy_mode: Callable[[Source], BusyMode]  # the default of a chat
-    clock: Clock
-    new_id: IdFactory
+    live_settings: LiveSettings
+    runtime: Runtime
 
 
 class AdminContext(msgspec.Struct, frozen=True, kw_only=True):

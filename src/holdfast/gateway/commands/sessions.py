@@ -85,7 +85,7 @@ async def _run_while_paused(pause: LanePause, session_id: SessionId, run: RunInS
 def cmd_new(context: SessionContext, request: CommandRequest) -> Awaitable[None]:
     """Leave this conversation and begin another."""
     lanes, row, old = context.lanes, request.row, request.session_id
-    fresh = SessionId(context.new_id("s"))
+    fresh = SessionId(context.runtime.new_id("s"))
     # Now, not after the commit: what is said after /new belongs to the new session.
     settle_route: Callable[..., None] = lanes.point_route(row.route, fresh)
     lane = lanes.get(old) if old else None
@@ -97,7 +97,7 @@ def cmd_new(context: SessionContext, request: CommandRequest) -> Awaitable[None]
     effect = CommandEffect(
         inbox_ends=(*superseded_ends(waiting), end),
         deliveries=(reply,),
-        at=context.clock.now(),
+        at=context.runtime.clock.now(),
         session_id=old,
         route=row.route,
         new_session=fresh,
@@ -128,7 +128,7 @@ async def cmd_sessions(context: SessionContext, request: CommandRequest) -> None
     if not found:
         await send_reply(context.replies, request.row, "There are no conversations yet.")
         return
-    shown = _session_lines(found[:MAX_SHOWN], current=current, now=context.clock.now())
+    shown = _session_lines(found[:MAX_SHOWN], current=current, now=context.runtime.clock.now())
     more = [f"… and {len(found) - MAX_SHOWN} older ones."] if len(found) > MAX_SHOWN else []
     last = "/resume N goes back to one; /resume TITLE finds it by its title."
     await send_reply(context.replies, request.row, "\n".join([*shown, *more, last]))
@@ -177,7 +177,7 @@ async def _find_session(
             session_id=SessionId(target), route=row.route, principal=dm_principal(row)
         )
     )
-    return by_id or _find_by_title(target, listed, current=current, now=context.clock.now())
+    return by_id or _find_by_title(target, listed, current=current, now=context.runtime.clock.now())
 
 
 def _find_by_title(
@@ -233,7 +233,7 @@ def cmd_fork(context: SessionContext, request: CommandRequest) -> Awaitable[None
             return
         fork = ForkEffect(
             of=session_id,
-            session_id=SessionId(context.new_id("s")),
+            session_id=SessionId(context.runtime.new_id("s")),
             title=truncate_title(request.argument or f"{_session_title(session)} (fork)"),
             principal=session_owner(row, context.live_settings.current.sessions),
         )

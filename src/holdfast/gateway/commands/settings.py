@@ -38,7 +38,7 @@ async def _choose_model(context: SettingsContext, request: CommandRequest) -> No
     name = request.argument
     default = name.lower() == DEFAULT
     model = context.agent_factory.model_name if default else name
-    session_id = request.session_id or SessionId(context.new_id("s"))
+    session_id = request.session_id or SessionId(context.runtime.new_id("s"))
     await send_reply(
         context.replies,
         request.row,
@@ -83,7 +83,7 @@ async def _choose_busy_mode(
         context.replies,
         request.row,
         _busy_text(context, request, mode),
-        session_id=request.session_id or SessionId(context.new_id("s")),
+        session_id=request.session_id or SessionId(context.runtime.new_id("s")),
         route=request.row.route,
         reset=context.sessions.reset_for(request),
         busy_mode="" if mode is None else mode.value,
@@ -91,7 +91,7 @@ async def _choose_busy_mode(
 
 
 def _busy_text(context: SettingsContext, request: CommandRequest, chosen: BusyMode | None) -> str:
-    mode = chosen or context.busy_mode(request.row.inbound.source)
+    mode = chosen or context.live_settings.busy_mode(request.row.inbound.source)
     origin = "chosen here" if chosen else "the default"
     return f"While the agent works, {_MEANINGS[mode]} ({mode}, {origin})."
 
@@ -128,7 +128,7 @@ async def _choose_quiet(
         chat_id=source.chat_id,
         quiet=quiet,
         set_by=request.row.principal,
-        at=context.clock.now(),
+        at=context.runtime.clock.now(),
     )
     text = "This chat is as it is configured." if quiet is None else f"{_quiet_state_text(quiet)}."
     effect = prepare_effect(context.replies, request.row, text, quiet=chat)

@@ -93,7 +93,8 @@ async def _check_stopped(context: RunningTurnContext, check: CheckStopped, row: 
     try:
         if await check() and not delivery_factory.is_fetched(row):
             notice = delivery_factory.notice(row, SUSPENDED_NOTICE, session_id=row.session_id)
-            effect = CommandEffect(inbox_ends=(), deliveries=(notice,), at=context.clock.now())
+            at = context.runtime.clock.now()
+            effect = CommandEffect(inbox_ends=(), deliveries=(notice,), at=at)
             await context.replies.effects.commit(effect)
     except StoreError as error:
         about = {"action": "stop_check_failed"}
@@ -143,7 +144,7 @@ async def cmd_background(context: RunningTurnContext, request: CommandRequest) -
         await send_reply(replies, row, f"Say what is to be done: {usage}")
         return
     settings = context.live_settings.current
-    parent = request.session_id or SessionId(context.new_id("s"))
+    parent = request.session_id or SessionId(context.runtime.new_id("s"))
     requester = delegation_requester(
         row, session_id=parent, turn_id=None, toolsets=settings.agent.toolsets
     )

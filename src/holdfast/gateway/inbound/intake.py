@@ -11,12 +11,16 @@ from holdfast.core.messages.events import MessageEnded, TurnEvent
 from holdfast.core.messages.inbox import Accepted, Inbound
 from holdfast.core.messages.source import Attachment
 from holdfast.core.ports.command import Committed
+from holdfast.core.ports.runtime import Runtime
+from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_commands import AcceptMessage
 from holdfast.core.ports.store_queries import GetCursor
+from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.committed import accepted_message
 from holdfast.gateway.inbound.attachments import AttachmentIntake
 from holdfast.gateway.inbound.inbound_policy import InboundPolicy
-from holdfast.gateway.services import Services
+from holdfast.gateway.live.subscriptions import MessageWatcher
+from holdfast.gateway.live_settings import LiveSettings
 
 Admit = Callable[[Accepted], None]
 
@@ -30,13 +34,21 @@ class GatewayIntake:
 
     def __init__(
         self,
-        services: Services,
+        store: Store,
+        runtime: Runtime,
+        live_settings: LiveSettings,
         *,
         policy: InboundPolicy,
         attachments: AttachmentIntake,
+        platforms: PlatformRegistry,
+        watcher: MessageWatcher,
         admit: Admit,
     ) -> None:
-        self._services = services
+        self._store = store
+        self._runtime = runtime
+        self._live_settings = live_settings
+        self._platforms = platforms
+        self._watcher = watcher
         self._policy = policy
         self._attachments = attachments
         self._admit = admit
@@ -75,13 +87,13 @@ class GatewayIntake:
     async def accept_authorised(self, inbound: Inbound, principal: PrincipalId) -> Accepted:
         """Accept what was authorised. Where the gateway is about to stop, it is kept for the next
         start. The commit, not the caller, starts what follows: `on_committed`."""
-        self._services.crash(CrashPoint.ACCEPT_SUBMITTED)
-        return await self._services.store.write(
+        self._runtime.crash(CrashPoint.ACCEPT_SUBMITTED)
+        return await self._store.write(
             AcceptMessage(
                 inbound=inbound,
-                route=route_of(inbound.source, self._services.settings.sessions),
+                route=route_of(inbound.source, self._live_settings.current.sessions),
                 principal=principal,
-                at=self._services.clock.now(),
+                at=self._runtime.clock.now(),
             )
         )
 
@@ -92,22 +104,19 @@ class GatewayIntake:
             return
         from_subagent = accepted.row.inbound.subagent is not None
         if self._open or (from_subagent and not self._closed_to_subagents):
-            self._services.subscriptions.open(accepted.row.id)
             self._admit(accepted)
 
     async def cursor(self, platform: str, account: str, name: str) -> str | None:
-        return await self._services.store.read(
-            GetCursor(platform=platform, account=account, name=name)
-        )
+        return await self._store.read(GetCursor(platform=platform, account=account, name=name))
 
     def report_alive(self, platform: str, account: str) -> None:
-        self._services.platforms.mark_alive(platform, account)
+        self._platforms.mark_alive(platform, account)
 
     def report_lost(self, platform: str, account: str, error: ConnectError) -> None:
-        self._services.platforms.report_lost(platform, account, error)
+        self._platforms.report_lost(platform, account, error)
 
     def watch(self, inbox_id: InboxId) -> AbstractAsyncContextManager[AsyncIterator[TurnEvent]]:
-        return self._services.watcher.watch(inbox_id)
+        return self._watcher.watch(inbox_id)
 
     async def wait_for_end(self, inbox_id: InboxId) -> MessageEnded | None:
-        return await self._services.watcher.wait_for_end(inbox_id)
+        return await self._watcher.wait_for_end(inbox_id)

@@ -38,12 +38,13 @@ from holdfast.core.people.pairing import (
     is_in_future,
 )
 from holdfast.core.ports.command import Committed
-from holdfast.core.ports.store import StoreReader
+from holdfast.core.ports.runtime import Runtime
+from holdfast.core.ports.store import StoreReader, StoreWriter
 from holdfast.core.ports.store_queries import GetPairings
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.gateway.access import DeniedAccessAudit, principal_of
 from holdfast.gateway.jobs.service import source_address
-from holdfast.gateway.services import Services
+from holdfast.gateway.live_settings import LiveSettings
 
 _SALT_BYTES = 16
 # Codes are short, so trying them all against a copy of the store must be slow: each try takes
@@ -182,14 +183,18 @@ class PairingRequests:
 
     def __init__(
         self,
-        services: Services,
+        writes: StoreWriter,
+        runtime: Runtime,
+        live_settings: LiveSettings,
         paired_users: PairedUsers,
         *,
         denied_access: DeniedAccessAudit,
         random: RandomBytes = secrets.token_bytes,
     ) -> None:
         self._denied_access = denied_access
-        self._services = services
+        self._writes = writes
+        self._runtime = runtime
+        self._live_settings = live_settings
         self._paired_users = paired_users
         self._random = random
         self._requesting: dict[PrincipalId, tuple[str, str]] = {}
@@ -210,14 +215,14 @@ class PairingRequests:
 
     async def refuse_with_notice(self, inbound: Inbound, text: str, *, reason: str) -> None:
         """Take the message only to say that it is not answered, and why."""
-        now = self._services.clock.now()
+        now = self._runtime.clock.now()
         there = msgspec.structs.replace(source_address(inbound.source), reply_to=inbound.message_id)
         notice = self._notice(there, text, DeliveryKind.NOTICE, expires_at=None)
-        await self._services.store.write(self._refusal(inbound, notice, reason=reason, at=now))
+        await self._writes.write(self._refusal(inbound, notice, reason=reason, at=now))
 
     def _gets_code(self, inbound: Inbound, principal: PrincipalId) -> bool:
-        source, now = inbound.source, self._services.clock.now()
-        settings = self._services.settings.account(source.platform, source.account)
+        source, now = inbound.source, self._runtime.clock.now()
+        settings = self._live_settings.current.account(source.platform, source.account)
         if source.chat_type is not ChatType.DM or source.author is not Author.PERSON:
             return False
         if not source.user_id:  # to let in nobody in particular would let in everybody like that
@@ -245,7 +250,7 @@ class PairingRequests:
     async def _send_code(self, inbound: Inbound, principal: PrincipalId) -> None:
         code, salt = new_code(self._random), new_salt(self._random)
         digest = await asyncio.to_thread(hash_code, code, salt)
-        now, source = self._services.clock.now(), inbound.source
+        now, source = self._runtime.clock.now(), inbound.source
         request = PairingRequest(
             principal=principal,
             address=source_address(source),
@@ -261,7 +266,7 @@ class PairingRequests:
             request.address, text, DeliveryKind.CODE, expires_at=request.expires_at
         )
         away = self._refusal(inbound, notice, reason=_CODE_SENT_REASON, at=now)
-        await self._services.store.write(msgspec.structs.replace(away, request=request))
+        await self._writes.write(msgspec.structs.replace(away, request=request))
         log.info(
             "%s was given a pairing code. `holdfast pairing list` shows who waits.",
             principal,
@@ -272,7 +277,7 @@ class PairingRequests:
         self, address: Address, text: str, kind: DeliveryKind, *, expires_at: float | None
     ) -> NewDelivery:
         return NewDelivery(
-            id=DeliveryId(self._services.new_id("dlv")),
+            id=DeliveryId(self._runtime.new_id("dlv")),
             address=address,
             kind=kind,
             text=text,
@@ -291,7 +296,7 @@ class PairingRequests:
                 text="",
                 cursor=inbound.cursor,
             ),
-            route=route_of(source, self._services.settings.sessions),
+            route=route_of(source, self._live_settings.current.sessions),
             principal=principal_of(source).id,
             reason=reason,
             deliveries=(notice,),
@@ -324,20 +329,21 @@ class PairingService:
     """Approves, denies and revokes, one at a time: two wrong codes tried at once count as two.
     Requests and users are in `PairedUsers`."""
 
-    def __init__(self, services: Services, paired_users: PairedUsers) -> None:
-        self._services = services
+    def __init__(self, writes: StoreWriter, runtime: Runtime, paired_users: PairedUsers) -> None:
+        self._writes = writes
+        self._runtime = runtime
         self._deciding = asyncio.Lock()
         self.paired_users = paired_users
 
     def pending(self) -> list[PairingRequest]:
-        return self.paired_users.pending(self._services.clock.now())
+        return self.paired_users.pending(self._runtime.clock.now())
 
     def locked_until(self) -> float | None:
         """None: codes are taken."""
         until = self.paired_users.wrong_codes.locked_until
         return (
             until
-            if is_in_future(until, self._services.clock.now(), lifetime=LOCKOUT_SECONDS)
+            if is_in_future(until, self._runtime.clock.now(), lifetime=LOCKOUT_SECONDS)
             else None
         )
 
@@ -362,7 +368,7 @@ class PairingService:
         async with self._deciding:
             names = [each.principal for each in self.pending()]
             who = _find_principal(name, names, otherwise="waits to be let in")
-            at = self._services.clock.now()
+            at = self._runtime.clock.now()
             change = PairingChange(kind=PairingKind.DENY, principal=who, by=by, at=at)
             return await self._commit(
                 PairingDecision(change=change, text=f"Denied: {who}."), commit
@@ -375,7 +381,7 @@ class PairingService:
         async with self._deciding:
             names = [each.principal for each in self.paired_users.users()]
             who = _find_principal(name, names, otherwise="was let in by a code")
-            at = self._services.clock.now()
+            at = self._runtime.clock.now()
             change = PairingChange(kind=PairingKind.REVOKE, principal=who, by=by, at=at)
             text = f"Revoked: {who} may not talk here any more."
             return await self._commit(PairingDecision(change=change, text=text), commit)
@@ -384,7 +390,7 @@ class PairingService:
         self, decision: PairingDecision, commit: "CommitDecision | None"
     ) -> PairingDecision:
         if commit is None:
-            await self._services.store.write(decision.change)
+            await self._writes.write(decision.change)
         else:
             await commit(decision)
         return decision
@@ -392,7 +398,7 @@ class PairingService:
     def _check_not_locked(self) -> None:
         if (until := self.locked_until()) is None:
             return
-        minutes = ceil((until - self._services.clock.now()) / 60)
+        minutes = ceil((until - self._runtime.clock.now()) / 60)
         raise PairingRefused(
             f"No code is taken for {minutes} more minute{'s' if minutes > 1 else ''}: "
             f"{MAX_WRONG_CODES} wrong ones were tried in a row."
@@ -407,7 +413,7 @@ class PairingService:
         return None
 
     def _count_wrong_code(self, *, by: str) -> PairingDecision:
-        now, count = self._services.clock.now(), self.paired_users.wrong_codes.count + 1
+        now, count = self._runtime.clock.now(), self.paired_users.wrong_codes.count + 1
         left = MAX_WRONG_CODES - count
         wrong = WrongCodes(count=count) if left else WrongCodes(locked_until=now + LOCKOUT_SECONDS)
         change = PairingChange(kind=PairingKind.WRONG, wrong=wrong, by=by, at=now)
@@ -420,7 +426,7 @@ class PairingService:
         )
 
     def _pair(self, request: PairingRequest, *, by: PrincipalId) -> PairingDecision:
-        now = self._services.clock.now()
+        now = self._runtime.clock.now()
         person = PairedUser(
             principal=request.principal,
             address=request.address,
@@ -430,7 +436,7 @@ class PairingService:
             let_in_by=by,
         )
         notice = NewDelivery(
-            id=DeliveryId(self._services.new_id("dlv")),
+            id=DeliveryId(self._runtime.new_id("dlv")),
             address=request.address,
             kind=DeliveryKind.NOTICE,
             text=WELCOME_TEXT,

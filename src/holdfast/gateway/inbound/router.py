@@ -6,6 +6,7 @@ from holdfast.core.commands import parse_command_word
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.admission import with_session_mode
 from holdfast.core.messages.inbox import Accepted, Inbound
+from holdfast.core.turns.turn import OpenTurn
 from holdfast.gateway.approvals.service import ApprovalService
 from holdfast.gateway.live.subscriptions import MessageSubscriptions
 from holdfast.gateway.sessions.resolver import SessionStore
@@ -36,6 +37,7 @@ class Router:
         self._subscriptions = subscriptions
 
     def route(self, accepted: Accepted) -> None:
+        self._subscriptions.open(accepted.row.id)
         if not self._dispatcher.dispatch(accepted) and not self._take_approval_answer(accepted):
             self._admit(accepted)
 
@@ -46,6 +48,12 @@ class Router:
         if self._dispatcher.dispatch(accepted, late=True) or self._take_approval_answer(accepted):
             return
         self._admit(accepted)
+
+    def open_subscriptions(self, open_turn: OpenTurn) -> None:
+        """A client that asks again for a message of this recovered turn is told how it ends."""
+        for row in reversed(open_turn.rows):  # the last first: the others merge into it
+            self._subscriptions.open(row.id)
+            self._subscriptions.merge(row.id, into=open_turn.rows[-1].id)
 
     def _admit(self, accepted: Accepted) -> None:
         row = with_session_mode(accepted.row, accepted.busy_mode)

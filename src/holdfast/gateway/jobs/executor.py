@@ -21,13 +21,15 @@ from holdfast.core.jobs.job import (
 from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.inbox import Accepted, BusyMode, Inbound, InboxRow
 from holdfast.core.messages.source import Source
+from holdfast.core.ports.runtime import Runtime
+from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_commands import AcceptMessage, EndSession
 from holdfast.core.ports.store_queries import GetRouteSession, ListRunningRuns
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.approvals.prompt import format_duration
 from holdfast.gateway.jobs.service import JobDestinations, RunningJobs, StopRun
-from holdfast.gateway.live.subscriptions import EndFuture
-from holdfast.gateway.services import Services
+from holdfast.gateway.live.subscriptions import EndFuture, MessageSubscriptions
+from holdfast.gateway.live_settings import LiveSettings
 
 log = logging.getLogger(__name__)
 
@@ -56,15 +58,21 @@ class JobExecutor:
 
     def __init__(
         self,
-        services: Services,
+        store: Store,
+        runtime: Runtime,
+        live_settings: LiveSettings,
         running: RunningJobs,
         *,
+        subscriptions: MessageSubscriptions,
         destinations: JobDestinations,
         stop_message: StopMessage,
         close_session: Callable[[SessionId], Awaitable[None]],
         tasks: asyncio.TaskGroup,
     ) -> None:
-        self._services = services
+        self._store = store
+        self._runtime = runtime
+        self._live_settings = live_settings
+        self._subscriptions = subscriptions
         self._stop_message = stop_message
         self.running = running
         self.run_ended = asyncio.Event()  # a place is free
@@ -93,7 +101,7 @@ class JobExecutor:
 
     async def follow_recovered(self) -> None:
         """Take note of what goes on from an earlier process."""
-        for row in await self._services.store.read(ListRunningRuns()):
+        for row in await self._store.read(ListRunningRuns()):
             self._follow(row)
 
     async def start(self, waiting: WaitingRun) -> None:
@@ -101,7 +109,7 @@ class JobExecutor:
         where that cannot be, or where somebody has stopped it meanwhile."""
         inbound = await self._build_message(waiting)
         accepted = await self._submit(inbound, waiting.job.principal)
-        self._services.crash(CrashPoint.RUN_BEGUN)
+        self._runtime.crash(CrashPoint.RUN_BEGUN)
         log.info(
             "Job %d runs.",
             waiting.job.id,
@@ -110,16 +118,16 @@ class JobExecutor:
         self._follow(accepted.row)
 
     def _route(self, source: Source) -> SessionKey:
-        return route_of(source, self._services.settings.sessions)
+        return route_of(source, self._live_settings.current.sessions)
 
     async def _submit(self, inbound: Inbound, principal: PrincipalId) -> Accepted:
         """Its commit gives it to the router, like every other message."""
-        return await self._services.store.write(
+        return await self._store.write(
             AcceptMessage(
                 inbound=inbound,
                 route=self._route(inbound.source),
                 principal=principal,
-                at=self._services.clock.now(),
+                at=self._runtime.clock.now(),
             )
         )
 
@@ -133,11 +141,11 @@ class JobExecutor:
 
     def _follow(self, row: InboxRow) -> None:
         run = row.inbound.run
-        if run is None or row.id not in self._services.subscriptions:
+        if run is None or row.id not in self._subscriptions:
             self.run_ended.set()  # since it was read; or it came in as the gateway stopped
             return
         self.running.add(run.job_id, row.id)
-        ending = self._services.subscriptions.end_of(row.id)
+        ending = self._subscriptions.end_of(row.id)
         self._tasks.create_task(self._until_ended(row, run, ending), name=f"run {run.id}")
 
     async def _until_ended(self, row: InboxRow, run: RunRequest, ending: EndFuture) -> None:
@@ -168,9 +176,7 @@ class JobExecutor:
     async def _close_session(self, session_id: SessionId) -> None:
         """Nobody comes back to the session of a run."""
         try:
-            await self._services.store.write(
-                EndSession(session_id=session_id, at=self._services.clock.now())
-            )
+            await self._store.write(EndSession(session_id=session_id, at=self._runtime.clock.now()))
         except StoreError as error:
             log.warning(
                 "A run's session stays open: %s", error, extra={"action": "job_run_session_open"}
@@ -208,7 +214,7 @@ class JobExecutor:
 
     async def _asked_in(self, job: Job) -> SessionId | None:
         """Its people can answer what it asks in the conversation that they have there."""
-        return await self._services.store.read(GetRouteSession(key=self._route(job.spec.source)))
+        return await self._store.read(GetRouteSession(key=self._route(job.spec.source)))
 
 
 def _own_source(waiting: WaitingRun) -> Source:

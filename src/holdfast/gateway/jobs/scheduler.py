@@ -23,7 +23,8 @@ from holdfast.core.jobs.job import (
 from holdfast.core.jobs.schedule import due_times, next_due
 from holdfast.core.messages.source import Source
 from holdfast.core.ports.command import Committed
-from holdfast.core.ports.runtime import Clock, WallClockTimer
+from holdfast.core.ports.runtime import Clock, Runtime, WallClockTimer
+from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_commands import AddJob, SkipRuns
 from holdfast.core.ports.store_queries import (
     CountWaitingRuns,
@@ -35,7 +36,7 @@ from holdfast.core.ports.store_queries import (
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.gateway.jobs.executor import JobExecutor
 from holdfast.gateway.jobs.time_zones import zone_of
-from holdfast.gateway.services import Services
+from holdfast.gateway.live_settings import LiveSettings
 
 log = logging.getLogger(__name__)
 
@@ -64,13 +65,17 @@ class Scheduler:
 
     def __init__(
         self,
-        services: Services,
+        store: Store,
+        runtime: Runtime,
+        live_settings: LiveSettings,
         executor: JobExecutor,
         *,
         alarm: WallClockTimer,
         may_talk: Callable[[Source], bool],
     ) -> None:
-        self._services = services
+        self._store = store
+        self._runtime = runtime
+        self._live_settings = live_settings
         self._executor = executor
         self._alarm = alarm
         self._may_talk = may_talk
@@ -88,7 +93,7 @@ class Scheduler:
                 log.error(
                     "The scheduler tries again: %s", error, extra={"action": "scheduler_failed"}
                 )
-                self.next_due = self._services.clock.now() + _RETRY_AFTER
+                self.next_due = self._runtime.clock.now() + _RETRY_AFTER
             await self._sleep()
 
     def close(self) -> None:
@@ -112,15 +117,15 @@ class Scheduler:
 
     async def run_once(self) -> float | None:
         """Plan what is due by now and begin what can be; when there will be more."""
-        now = self._services.clock.now()
-        due = await self._services.store.read(ListDueJobs(by=now, limit=_MAX_JOBS_PER_RUN))
+        now = self._runtime.clock.now()
+        due = await self._store.read(ListDueJobs(by=now, limit=_MAX_JOBS_PER_RUN))
         for planned in await asyncio.gather(
             *(self._plan(job, now) for job in due), return_exceptions=True
         ):
             if isinstance(planned, BaseException):
                 raise planned
         await self._start_waiting()
-        return await self._services.store.read(GetNextDueTime())
+        return await self._store.read(GetNextDueTime())
 
     async def _sleep(self) -> None:
         both: set[asyncio.Future[object]] = {asyncio.ensure_future(self._woken.wait())}
@@ -144,9 +149,9 @@ class Scheduler:
         except HoldfastError as error:
             await self._pause_job(job, str(error))
             return
-        if not await self._services.store.write(plan):
+        if not await self._store.write(plan):
             return  # it was changed meanwhile, and is looked at again as it is now
-        self._services.crash(CrashPoint.RUN_PLANNED)
+        self._runtime.crash(CrashPoint.RUN_PLANNED)
         if plan.drop_waiting_reason:
             await self._executor.stop(job.id)
 
@@ -155,7 +160,7 @@ class Scheduler:
         spec, zone = job.spec, zone_of(job.spec.schedule.zone)
         most = due_times_needed(spec.missed)
         times, more = due_times(spec.schedule, first=job.next_due, until=now, limit=most, zone=zone)
-        late_after = self._services.settings.jobs.late_after
+        late_after = self._live_settings.current.jobs.late_after
         runs = plan_runs(job, times or [job.next_due], more=more, now=now, late_after=late_after)
         begins = any(run.skip_reason is None for run in runs)
         return RunPlan(
@@ -173,7 +178,7 @@ class Scheduler:
     async def _after_overlap(self, job: Job, runs: list[NewRun]) -> list[NewRun]:
         if job.spec.overlap is OverlapPolicy.REPLACE:
             return runs
-        waiting = await self._services.store.read(CountWaitingRuns(job_id=job.id))
+        waiting = await self._store.read(CountWaitingRuns(job_id=job.id))
         return apply_overlap_policy(
             job, runs, waiting=waiting, busy=job.id in self._executor.running
         )
@@ -183,15 +188,15 @@ class Scheduler:
         log.error(
             "Job %d is paused: %s", job.id, why, extra={"action": "job_paused", "job": job.id}
         )
-        await self._services.store.write(
+        await self._store.write(
             JobChange(job_id=job.id, principal=job.principal, kind=JobChangeKind.PAUSE)
         )
 
     async def _start_waiting(self) -> None:
-        free = self._services.settings.jobs.parallel - len(self._executor.running)
+        free = self._live_settings.current.jobs.parallel - len(self._executor.running)
         if free <= 0:
             return
-        for waiting in await self._services.store.read(
+        for waiting in await self._store.read(
             ListWaitingRuns(busy=self._executor.running.ids, limit=free)
         ):
             if self._closed:
@@ -202,7 +207,7 @@ class Scheduler:
         """One whose person may not talk here any more never begins."""
         job = waiting.job
         if not self._may_talk(job.spec.source):
-            await self._services.store.write(
+            await self._store.write(
                 SkipRuns(
                     job_id=job.id, principal=job.principal, why=_NOT_ALLOWED, run_id=waiting.id
                 )
@@ -212,6 +217,6 @@ class Scheduler:
         try:
             await self._executor.start(waiting)
         except StoreError:
-            run = await self._services.store.read(GetJobRun(run_id=waiting.id))
+            run = await self._store.read(GetJobRun(run_id=waiting.id))
             if run is not None and run.state is RunState.WAITING:
                 raise  # the store's trouble, and not somebody who stopped it meanwhile

@@ -234,7 +234,7 @@ class JobService:
         self._live_settings = live_settings
         self._destinations = destinations
         self._store = store
-        self._clock = clock
+        self.clock = clock
 
     async def add(self, request: JobRequest, requester: JobRequester, *, key: str) -> Job:
         """`key` is the idempotency key of the request: with the same key it is the same job."""
@@ -258,11 +258,15 @@ class JobService:
         """What is to be committed, possibly with other changes."""
         if requester.from_run:
             raise JobRefused("A run of a job makes no jobs: do it now, or tell the person.")
-        now = self._clock.now()
+        now = self.clock.now()
         spec = self._build_spec(request, requester, now)
         due = self._first_due(spec.schedule, now)
         self._check_interval(spec.schedule, now)
         return NewJob(key=key, principal=requester.principal, spec=spec, next_due=due, at=now)
+
+    async def apply(self, change: JobChange) -> None:
+        """Write a change that `prepare_change` has checked."""
+        await self._store.write(change)
 
     async def list_jobs(self, requester: JobRequester) -> list[Job]:
         return await self._store.read(
@@ -282,7 +286,7 @@ class JobService:
         job = await self.find(job_id, requester)
         due = job.next_due
         if kind is JobChangeKind.RESUME:
-            due = self._first_due(job.spec.schedule, self._clock.now())
+            due = self._first_due(job.spec.schedule, self.clock.now())
         return job, JobChange(job_id=job.id, principal=job.principal, kind=kind, next_due=due)
 
     async def prepare_update(
@@ -290,7 +294,7 @@ class JobService:
     ) -> JobChange:
         """What is to be committed to update it. Where its schedule is not changed, neither is its
         next due time."""
-        job, now = await self.find(job_id, requester), self._clock.now()
+        job, now = await self.find(job_id, requester), self.clock.now()
         spec, due = self._updated_spec(job.spec, update, requester), None
         if update.when is not None:
             again = JobRequest(when=update.when, zone=update.zone, text=spec.text)
@@ -337,7 +341,7 @@ class JobService:
         busy = job.id in self.running
         if busy and job.spec.overlap is OverlapPolicy.SKIP:
             raise JobRefused(f"Job {job.id} is at work already: stop it first, or wait.")
-        now = self._clock.now()
+        now = self.clock.now()
         run = NewRun(id=f"{job.id}.{key}", job_id=job.id, cause=RunCause.REQUESTED, due_at=int(now))
         replaces = job.spec.overlap is OverlapPolicy.REPLACE
         reason = SKIPPED_REPLACED if replaces else ""
@@ -364,7 +368,7 @@ class JobService:
         return await self.running.stop(job.id) or dropped > 0
 
     def _audit_entry(self, kind: AuditKind, job_id: JobId, requester: JobRequester) -> AuditEntry:
-        actor, at = requester.principal, self._clock.now()
+        actor, at = requester.principal, self.clock.now()
         return AuditEntry(kind=kind, actor=actor, at=at, subject=str(job_id))
 
     async def history(self, job_id: int, requester: JobRequester, *, limit: int) -> list[JobRun]:

@@ -21,8 +21,6 @@ from holdfast.core.jobs.job import (
 )
 from holdfast.core.jobs.schedule import first_due_times
 from holdfast.core.messages.inbox import InboxRow
-from holdfast.core.ports.runtime import Clock
-from holdfast.core.ports.store import Store
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.jobs.service import JobRequester, JobService
 from holdfast.gateway.jobs.time_zones import zone_of
@@ -117,19 +115,15 @@ def requester_of(row: InboxRow, jobs: JobService) -> JobRequester:
 class TurnJobs:
     """Jobs for one turn, as the `schedule` tool needs them; owns nothing."""
 
-    def __init__(
-        self, jobs: JobService, row: InboxRow, session_id: SessionId, *, store: Store, clock: Clock
-    ) -> None:
+    def __init__(self, jobs: JobService, row: InboxRow, session_id: SessionId) -> None:
         self._jobs = jobs
         self._row = row
         self._session_id = session_id
-        self._store = store
-        self._clock = clock
 
     async def add(self, call_id: CallId, request: JobRequest) -> str:
         key = f"call.{self._session_id}.{call_id}"
         job = await self._jobs.add(request, self._requester, key=key)
-        return job_created_text(job, now=self._clock.now())
+        return job_created_text(job, now=self._jobs.clock.now())
 
     async def list_jobs(self) -> str:
         return (
@@ -139,7 +133,7 @@ class TurnJobs:
 
     async def change_job(self, job_id: int, kind: JobChangeKind) -> str:
         job, change = await self._jobs.prepare_change(job_id, kind, self._requester)
-        await self._store.write(change)
+        await self._jobs.apply(change)
         return _CHANGE_TEXTS[kind].format(id=job.id)
 
     @property

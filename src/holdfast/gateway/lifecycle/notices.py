@@ -8,11 +8,15 @@ from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.outbox import Address, DeliveryKind, NewDelivery
 from holdfast.core.messages.source import Source
+from holdfast.core.ports.runtime import Runtime
+from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_commands import AddDeliveries, RecordReady
 from holdfast.core.ports.store_queries import ListLastStops, ListOpenStops
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRow
+from holdfast.gateway.accounts.registry import PlatformRegistry
+from holdfast.gateway.live_settings import LiveSettings
 from holdfast.gateway.notify.home_channels import HomeChannels
-from holdfast.gateway.services import Services
+from holdfast.gateway.outbound.quiet_chats import QuietChats
 from holdfast.gateway.turns.lanes import Lanes
 
 NOTICE_EXPIRES_AFTER = (
@@ -37,8 +41,22 @@ class LifecycleNotices:
     the gateway once, in the commit that says that it is back.
     """
 
-    def __init__(self, services: Services, lanes: Lanes, home_channels: HomeChannels) -> None:
-        self._services = services
+    def __init__(
+        self,
+        store: Store,
+        runtime: Runtime,
+        live_settings: LiveSettings,
+        lanes: Lanes,
+        *,
+        home_channels: HomeChannels,
+        platforms: PlatformRegistry,
+        quiet_chats: QuietChats,
+    ) -> None:
+        self._store = store
+        self._runtime = runtime
+        self._live_settings = live_settings
+        self._platforms = platforms
+        self._quiet_chats = quiet_chats
         self._lanes = lanes
         self._home_channels = home_channels
         self._answering: dict[StopOrder, asyncio.Event] = {}
@@ -67,7 +85,7 @@ class LifecycleNotices:
         chat asked for this. Returns when that is durable, and on its way."""
         if (answered := self._answering.get(order)) is not None:
             await answered.wait()
-        at = self._services.clock.now()
+        at = self._runtime.clock.now()
         texts = self._shutdown_texts(order)
         notices = tuple(
             self._notice(
@@ -97,9 +115,9 @@ class LifecycleNotices:
         """The gateway accepts messages again: every open stop is over. The notices about it are in
         the same commit, so that each is sent once, whatever happens next. `resumed`: the turns that
         it resumes."""
-        services, at = self._services, self._services.clock.now()
-        deliveries = await self.back_notices(await services.store.read(ListOpenStops()))
-        await services.store.write(RecordReady(deliveries=deliveries, at=at, resumed=resumed))
+        at = self._runtime.clock.now()
+        deliveries = await self.back_notices(await self._store.read(ListOpenStops()))
+        await self._store.write(RecordReady(deliveries=deliveries, at=at, resumed=resumed))
 
     async def back_notices(self, rows: Sequence[StopRow]) -> tuple[NewDelivery, ...]:
         """What is owed after these stops. Nobody waits for a gateway that was stopped to stay
@@ -123,8 +141,8 @@ class LifecycleNotices:
         outside = [r for r in rows if r.order.address is None and r.order.kind is not StopKind.STOP]
         if not any(row.order.kind is StopKind.CRASH for row in outside):
             return outside
-        since = self._services.clock.now() - MIN_CRASH_INTERVAL
-        last = await self._services.store.read(ListLastStops(limit=_STOPS_READ))
+        since = self._runtime.clock.now() - MIN_CRASH_INTERVAL
+        last = await self._store.read(ListLastStops(limit=_STOPS_READ))
         if any(_crash_was_notified(row) and (row.ready_at or 0.0) > since for row in last):
             return [row for row in outside if row.order.kind is not StopKind.CRASH]
         return outside
@@ -138,14 +156,12 @@ class LifecycleNotices:
     def _is_notified(self, address: Address) -> bool:
         """Whether people there are told by message: not where they come and look by themselves,
         nor where the platform, or whoever set it up, does not want it."""
-        platform = self._services.platforms.find(address)
+        platform = self._platforms.find(address)
         if platform is None or platform.capabilities.fetchable:
             return False
-        if self._services.quiet_chats.is_quiet_chat(
-            address.platform, address.account, address.chat_id
-        ):
+        if self._quiet_chats.is_quiet_chat(address.platform, address.account, address.chat_id):
             return False
-        account = self._services.settings.account(address.platform, address.account)
+        account = self._live_settings.current.account(address.platform, address.account)
         return platform.capabilities.restart_notices and (
             account is None or account.restart_notices
         )
@@ -154,7 +170,7 @@ class LifecycleNotices:
         self, address: Address, text: str, *, kind: DeliveryKind, expires_at: float | None = None
     ) -> NewDelivery:
         return NewDelivery(
-            id=DeliveryId(self._services.new_id("dlv")),
+            id=DeliveryId(self._runtime.new_id("dlv")),
             address=address,
             kind=kind,
             text=text,
@@ -163,7 +179,7 @@ class LifecycleNotices:
 
     async def _write(self, notices: Sequence[NewDelivery], *, at: float) -> None:
         if notices:
-            await self._services.store.write(AddDeliveries(deliveries=notices, at=at))
+            await self._store.write(AddDeliveries(deliveries=notices, at=at))
 
 
 def _back_text(row: StopRow) -> str:

@@ -1,13 +1,15 @@
 """Recovery at start: resumes what an earlier process left open before anything new is accepted."""
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from holdfast.core.config.settings import CrashRecovery
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import Accepted, InboxRow
+from holdfast.core.ports.runtime import Runtime
+from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_commands import EndRunner
 from holdfast.core.ports.store_queries import (
     GetRouteTarget,
@@ -21,10 +23,11 @@ from holdfast.core.ports.store_queries import (
 from holdfast.core.sessions.session import RunnerRow
 from holdfast.core.turns.stop import StopKind
 from holdfast.core.turns.turn import OpenTurn
+from holdfast.gateway.inbound.router import Router
 from holdfast.gateway.outbound.outbox import OutboxWorker
-from holdfast.gateway.services import Services
+from holdfast.gateway.sessions.resolver import SessionStore
 from holdfast.gateway.turns.lanes import Lanes
-from holdfast.gateway.turns.turn import Turn
+from holdfast.gateway.turns.turn_factory import TurnFactory
 
 log = logging.getLogger(__name__)
 
@@ -50,31 +53,37 @@ class Recovery:
 
     def __init__(
         self,
-        services: Services,
-        lanes: Lanes,
+        store: Store,
+        runtime: Runtime,
         *,
+        mode: CrashRecovery,
+        router: Router,
+        sessions: SessionStore,
+        lanes: Lanes,
+        turns: TurnFactory,
         outbox: OutboxWorker,
         runners: RunnerAdopter,
-        admit: Callable[[Accepted], None],
-        suspend_recent: Callable[[], Awaitable[int]],
     ) -> None:
-        self._services = services
+        self._store = store
+        self._runtime = runtime
+        self._mode = mode
+        self._router = router
+        self._sessions = sessions
         self._lanes = lanes
+        self._turns = turns
         self._outbox = outbox
         self._runners = runners
-        self._admit = admit
-        self._suspend_recent = suspend_recent
 
     async def run(self) -> int:
         """Deliveries go out first, then cut turns go on, then what no turn has taken: the order
         they were promised in. How many turns go on."""
-        store = self._services.store
+        store = self._store
         undelivered, open_turns = (
             await store.read(ListUndelivered()),
             await store.read(ListOpenTurns()),
         )
         queued = await store.read(ListQueuedMessages())
-        self._services.crash(CrashPoint.RECOVERY_READ)
+        self._runtime.crash(CrashPoint.RECOVERY_READ)
         left = {one.turn.session_id for one in open_turns if await self._session_has_ended(one)}
         given_up = {
             one.turn.session_id: ""
@@ -85,7 +94,7 @@ class Recovery:
         # What runs for a turn that is given up goes before its end is told, and for good.
         await self._adopt_runners(given_up, left)
         for open_turn in open_turns:
-            self._open_subscriptions(open_turn)
+            self._router.open_subscriptions(open_turn)
             if not given_up[open_turn.turn.session_id]:
                 self._lanes.resume(open_turn, left=open_turn.turn.session_id in left)
         # With every lane there, and none of them run yet: a question that cannot be delivered
@@ -110,12 +119,12 @@ class Recovery:
     async def _session_has_ended(self, open_turn: OpenTurn) -> bool:
         """Whether a /new, whose commit came before the end of the turn it stopped, has ended the
         session: then the turn is to end, and nothing is said there any more."""
-        session = await self._services.store.read(GetSession(session_id=open_turn.turn.session_id))
+        session = await self._store.read(GetSession(session_id=open_turn.turn.session_id))
         return session is not None and session.ended_at is not None
 
     async def _give_up_reason(self, open_turn: OpenTurn) -> str:
         """Why a turn is not gone on with; "": it is. One that waits or is parked was not cut."""
-        session = await self._services.store.read(GetSession(session_id=open_turn.turn.session_id))
+        session = await self._store.read(GetSession(session_id=open_turn.turn.session_id))
         if session is not None and session.suspended:
             return SUSPENDED_REASON
         if not open_turn.was_interrupted:
@@ -129,17 +138,17 @@ class Recovery:
 
     @property
     def _suspends_after_crash(self) -> bool:
-        return self._services.settings.gateway.crash_recovery is CrashRecovery.SUSPEND
+        return self._mode is CrashRecovery.SUSPEND
 
     async def _suspend_recent_sessions(self) -> None:
         """F8, where it is set up so. A process that has said that it stops, and that it has
         stopped, has died no unclean death."""
         if not self._suspends_after_crash:
             return
-        stops = await self._services.store.read(ListOpenStops())
+        stops = await self._store.read(ListOpenStops())
         if any(one.stopped_at and one.order.kind is not StopKind.CRASH for one in stops):
             return
-        if suspended := await self._suspend_recent():
+        if suspended := await self._sessions.suspend_recently_active():
             log.warning(
                 "%d sessions begin afresh, since the last process died.",
                 suspended,
@@ -150,7 +159,7 @@ class Recovery:
         self, given_up: Mapping[SessionId, str], left: Collection[SessionId]
     ) -> None:
         """A runner is needed by a turn that goes on, and by a session that can be gone on with."""
-        store = self._services.store
+        store = self._store
         known = await store.read(ListRunners())
         resumed = {session_id for session_id, why in given_up.items() if not why}
         needed = resumed.difference(left)
@@ -164,15 +173,8 @@ class Recovery:
             if runner.session_id not in adopted:
                 await store.write(EndRunner(session_id=runner.session_id))
 
-    def _open_subscriptions(self, open_turn: OpenTurn) -> None:
-        """Whoever asks again for one of its messages hears how it ends."""
-        watchers = self._services.subscriptions
-        for row in reversed(open_turn.rows):  # the last first: the others merge into it
-            watchers.open(row.id)
-            watchers.merge(row.id, into=open_turn.rows[-1].id)
-
     async def _give_up_turn(self, open_turn: OpenTurn, text: str) -> None:
-        turn = Turn(open_turn, services=self._services)
+        turn = self._turns.restore(open_turn)
         await turn.fail(text, suspend=True)
         await turn.close_once()
         log.warning(
@@ -183,6 +185,8 @@ class Recovery:
         )
 
     async def _readmit(self, row: InboxRow) -> None:
-        pointed = await self._services.store.read(GetRouteTarget(key=row.route))
+        pointed = await self._store.read(GetRouteTarget(key=row.route))
         known = pointed.session_id if pointed is not None and pointed.can_continue else None
-        self._admit(Accepted(row=row, duplicate=False, route_session=known, route_target=pointed))
+        self._router.route_recovered(
+            Accepted(row=row, duplicate=False, route_session=known, route_target=pointed)
+        )

@@ -1,11 +1,10 @@
-"""The current step of a turn, redacted and broadcast to subscribers before it is stored."""
+"""The current step of a turn, as it is shown before it is stored; redacts the events of turns."""
 
 from collections.abc import Callable, Iterator
-from typing import Protocol
 
 import msgspec
 
-from holdfast.core.ids import CallId, InboxId, SessionId
+from holdfast.core.ids import CallId
 from holdfast.core.messages.events import (
     ReasoningStreamed,
     StepEnded,
@@ -17,7 +16,6 @@ from holdfast.core.messages.events import (
     TurnEvent,
 )
 from holdfast.gateway.redaction import Redaction
-from holdfast.gateway.services import Services
 
 _MAX_OUTPUT = 16 * 1024  # characters of a running call's output; its result has more
 
@@ -173,46 +171,3 @@ class StreamRedactor:
             case ToolStarted():
                 return msgspec.structs.replace(event, arguments=self._redact(event.arguments))
         return event
-
-
-class StreamedReply(Protocol):
-    """The reply that is streamed into the chat (`outbound/reply_stream.py`)."""
-
-    def update(self, event: TurnEvent) -> None: ...
-
-
-class TurnBroadcast:
-    """Publishes the events of a running turn to subscribers, feeds and the streamed reply. Owns the
-    live step. Nothing here needs the disk."""
-
-    def __init__(
-        self,
-        session_id: SessionId,
-        inbox_id: InboxId,
-        *,
-        services: Services,
-        stream: StreamedReply | None = None,
-    ) -> None:
-        self.live = LiveStep(now=services.clock.now)
-        self.first_text_at: float | None = None
-        self._session_id = session_id
-        self._inbox_id = inbox_id  # the message whose subscribers get the events
-        self._services = services
-        self._stream = stream  # None: the chat gets the reply when it is complete
-        self._redactor = StreamRedactor(services.redact)
-
-    def publish(self, event: TurnEvent) -> None:
-        for shown in self._redactor.redact_event(event):
-            if self.first_text_at is None and isinstance(shown, TextStreamed):
-                self.first_text_at = self._services.clock.now()
-            self._services.subscriptions.publish(self._inbox_id, shown)
-            if self._stream is not None:
-                self._stream.update(shown)
-            if self.live.add(shown):
-                self._services.feeds.publish(self._session_id, shown)
-            elif isinstance(shown, ToolStarted):
-                self._services.feeds.live_step_replaced(self._session_id)
-
-    def clear(self) -> None:
-        """The turn is over: what there is of it is stored, or never will be."""
-        self.live = LiveStep(now=self._services.clock.now)

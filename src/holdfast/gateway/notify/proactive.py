@@ -19,10 +19,11 @@ from holdfast.core.messages.source import ChatType, Source, build_session_key
 from holdfast.core.messages.transcript import NoteMessage
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import AuditEntry, AuditKind
+from holdfast.core.ports.capabilities import Capabilities
 from holdfast.core.ports.command import Committed, WriteFailed
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import Store
-from holdfast.core.ports.store_queries import GetRouteSession
+from holdfast.core.ports.store_queries import GetDelivery, GetRouteSession
 from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.agents.cache import AgentCache
 from holdfast.gateway.outbound.files import OutgoingFiles
@@ -74,6 +75,13 @@ class ProactiveSender:
         self._noted: set[DeliveryId] = set()  # deliveries whose note a cached agent has already
         self._outgoing_files = outgoing_files
         self._redact = redact
+
+    def capabilities(self, address: Address) -> Capabilities:
+        return self._platforms.capabilities(address)
+
+    async def was_queued(self, delivery_id: DeliveryId) -> bool:
+        """Whether a delivery of this id is in the outbox, or was."""
+        return await self._store.read(GetDelivery(delivery_id=delivery_id)) is not None
 
     async def check(self, message: ProactiveSendRequest) -> None:
         """Raises `Undeliverable` where it is known already that it cannot arrive."""

@@ -13,11 +13,10 @@ from holdfast.core.messages.outbox import (
     SendInitiator,
     SendNotPossible,
 )
-from holdfast.core.ports.store_queries import GetDelivery
 from holdfast.gateway.notify.chat_addresses import NoSuchChat, format_chat
-from holdfast.gateway.notify.proactive import ProactiveSendRequest
+from holdfast.gateway.notify.proactive import ProactiveSender, ProactiveSendRequest
+from holdfast.gateway.notify.send_policy import SendPolicy
 from holdfast.gateway.outbound.delivery import reply_address
-from holdfast.gateway.services import Services
 
 _NO_FILES = (
     "this chat takes no files. Tell the person where in the workspace the file is: they can "
@@ -32,7 +31,8 @@ class TurnSender:
 
     def __init__(
         self,
-        services: Services,
+        sender: ProactiveSender,
+        send_policy: SendPolicy,
         row: InboxRow,
         *,
         session_id: SessionId,
@@ -40,7 +40,8 @@ class TurnSender:
         turn_id: TurnId,
         replies: int,
     ) -> None:
-        self._services = services
+        self._sender = sender
+        self._send_policy = send_policy
         self._row = row  # the message that the turn answers
         self._session_id = session_id
         self._workspace = workspace
@@ -50,7 +51,7 @@ class TurnSender:
     async def send_file(self, call_id: CallId, path: str, *, caption: str) -> None:
         self._check_not_subagent()
         address = reply_address(self._row)
-        if not self._services.platforms.capabilities(address).attachments_out:
+        if not self._sender.capabilities(address).attachments_out:
             raise SendNotPossible(_NO_FILES)
         await self._send(call_id, address, caption, path=path, kind=DeliveryKind.FILE)
 
@@ -59,20 +60,17 @@ class TurnSender:
         if not message.text.strip() and not message.path:
             raise SendNotPossible("there is nothing to send: give a text, a file, or both")
         try:
-            address = self._services.send_policy.resolve(message.to, self._row)
-            self._services.send_policy.authorise(address, self._row)
+            address = self._send_policy.resolve(message.to, self._row)
+            self._send_policy.authorise(address, self._row)
         except (NoSuchChat, NotAllowed) as error:
             raise SendNotPossible(str(error)) from None
-        if self._services.platforms.capabilities(address).fetchable:
+        if self._sender.capabilities(address).fetchable:
             raise SendNotPossible(_FETCHED_ONLY)
         await self._send(call_id, address, message.text, path=message.path)
         return format_chat(address)
 
     async def was_queued(self, call_id: CallId) -> bool:
-        return (
-            await self._services.store.read(GetDelivery(delivery_id=self._delivery_id(call_id)))
-            is not None
-        )
+        return await self._sender.was_queued(self._delivery_id(call_id))
 
     def _check_not_subagent(self) -> None:
         if self._row.inbound.subagent is not None:
@@ -99,10 +97,10 @@ class TurnSender:
         )
         try:
             # So that the agent hears now what would fail later.
-            await self._services.proactive_sender.check(message)
+            await self._sender.check(message)
         except SendRejected as error:
             raise SendNotPossible(str(error)) from None
-        await self._services.proactive_sender.enqueue(message)
+        await self._sender.enqueue(message)
 
     def _delivery_id(self, call_id: CallId) -> DeliveryId:
         """The same for a call whichever process makes it, so that it is owed once. The model names

@@ -3,10 +3,12 @@
 from holdfast.core.errors import HoldfastError
 from holdfast.core.messages.outbox import DeliveryKind, DeliveryRow, DeliveryState
 from holdfast.core.people.approval import OPERATOR
+from holdfast.core.ports.runtime import Clock
+from holdfast.core.ports.store import StoreWriter
 from holdfast.core.ports.store_commands import RequeueDelivery
 from holdfast.core.turns.subagent import platform_label
+from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.outbound.outbox import OutboxWorker
-from holdfast.gateway.services import Services
 
 _UNFINISHED_STATES = (DeliveryState.STREAMING, DeliveryState.PENDING, DeliveryState.SENDING)
 
@@ -15,30 +17,45 @@ class NotResent(HoldfastError):
     """The delivery is not sent again; the message says why."""
 
 
-async def resend(services: Services, outbox: OutboxWorker, row: DeliveryRow) -> DeliveryRow:
-    """The row as it is owed now, durably. I2: one that may have arrived is sent with its mark, or
-    not at all where the platform finds that it has it. Raises `NotResent`."""
-    if (why := resend_refusal(services, outbox, row)) is not None:
-        raise NotResent(why)
-    requeued = await services.store.write(
-        RequeueDelivery(delivery_id=row.id, scope=row.scope, by=OPERATOR, at=services.clock.now())
-    )
-    if requeued is None:
-        raise NotResent("somebody was quicker: it is on its way.")
-    outbox.recover([requeued])
-    return requeued
+class OperatorResend:
+    """Checks and repeats deliveries on behalf of an operator. Owns nothing."""
 
+    def __init__(
+        self,
+        outbox: OutboxWorker,
+        *,
+        writes: StoreWriter,
+        platforms: PlatformRegistry,
+        clock: Clock,
+    ) -> None:
+        self._outbox = outbox
+        self._writes = writes
+        self._platforms = platforms
+        self._clock = clock
 
-def resend_refusal(services: Services, outbox: OutboxWorker, row: DeliveryRow) -> str | None:
-    """Why it is not sent again, should somebody want it now; None: it would be."""
-    if row.state is DeliveryState.SENT:
-        return "it has arrived: there is a receipt."
-    if row.state in _UNFINISHED_STATES or outbox.holds(row.id):
-        return "it is on its way already."
-    if services.platforms.find(row.address) is None:
-        platform = platform_label(row.address.platform)
-        return f"there is no account {row.address.account!r} of {platform} any more."
-    return _stale_reason(row, now=services.clock.now())
+    async def resend(self, row: DeliveryRow) -> DeliveryRow:
+        """The row as it is owed now, durably. I2: one that may have arrived is sent with its mark,
+        or not at all where the platform finds that it has it. Raises `NotResent`."""
+        if (why := self.refusal(row)) is not None:
+            raise NotResent(why)
+        requeued = await self._writes.write(
+            RequeueDelivery(delivery_id=row.id, scope=row.scope, by=OPERATOR, at=self._clock.now())
+        )
+        if requeued is None:
+            raise NotResent("somebody was quicker: it is on its way.")
+        self._outbox.recover([requeued])
+        return requeued
+
+    def refusal(self, row: DeliveryRow) -> str | None:
+        """Why it would not be sent again now; None: it would be."""
+        if row.state is DeliveryState.SENT:
+            return "it has arrived: there is a receipt."
+        if row.state in _UNFINISHED_STATES or self._outbox.holds(row.id):
+            return "it is on its way already."
+        if self._platforms.find(row.address) is None:
+            platform = platform_label(row.address.platform)
+            return f"there is no account {row.address.account!r} of {platform} any more."
+        return _stale_reason(row, now=self._clock.now())
 
 
 def _stale_reason(row: DeliveryRow, *, now: float) -> str | None:

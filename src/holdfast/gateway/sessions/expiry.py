@@ -5,9 +5,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import partial
 from math import inf
 
 from holdfast.core.config.settings import Settings
@@ -26,12 +25,12 @@ from holdfast.core.ports.store_commands import (
     SetMeta,
 )
 from holdfast.core.ports.store_queries import GetMeta, ListExpiringSessions, ListUnusedSessions
-from holdfast.core.sessions.reset import ExpiringSession, ResetPolicies, expires_at
-from holdfast.core.sessions.session import ProcessRow
+from holdfast.core.sessions.reset import ExpiringSession, expires_at
+from holdfast.gateway.agents.cache import AgentCache
+from holdfast.gateway.live.feeds import SessionFeeds
 from holdfast.gateway.live_settings import LiveSettings
-from holdfast.gateway.services import Services
-from holdfast.gateway.sessions.teardown import SessionTeardown, delete_session
-from holdfast.gateway.turns.lanes import Lanes
+from holdfast.gateway.sessions.resolver import SessionStore
+from holdfast.gateway.sessions.teardown import SessionTeardown
 
 log = logging.getLogger(__name__)
 
@@ -46,10 +45,8 @@ _READ_LIMIT = 1000  # sessions read per run: some may be in use for any length o
 _RETRY_AFTER = 60.0  # seconds until a session that could not be ended is tried again
 _MIN_SLEEP = 1.0  # seconds between two runs
 _MAX_SLEEP = 86400.0  # seconds: a clock that was set is noticed within a day
-_PROCESS_LIST_TIMEOUT = 5.0  # seconds for a runner to answer; one that does not counts as busy
 
 DeleteSession = Callable[[SessionId], Awaitable[None]]
-ListProcesses = Callable[[SessionId], Awaitable[Sequence[ProcessRow]]]
 
 
 class Retention:
@@ -162,25 +159,24 @@ class Expiry:
 
     def __init__(
         self,
-        services: Services,
-        lanes: Lanes,
-        teardown: SessionTeardown,
+        store: Store,
+        clock: Clock,
+        live_settings: LiveSettings,
+        sessions: SessionStore,
         *,
-        policies: Callable[[], ResetPolicies],
-        processes: ListProcesses,
+        retention: Retention,
+        teardown: SessionTeardown,
+        cache: AgentCache,
+        feeds: SessionFeeds,
     ) -> None:
-        self._services = services
-        self._lanes = lanes
+        self._store = store
+        self._clock = clock
+        self._live_settings = live_settings
+        self._sessions = sessions
+        self._retention = retention
         self._teardown = teardown
-        self._policies = policies
-        self._processes = processes
-        self._retention = Retention(
-            services.live_settings,
-            store=services.store,
-            clock=services.clock,
-            delete=partial(delete_session, services, lanes, teardown),
-            in_use=self.in_use,
-        )
+        self._cache = cache
+        self._feeds = feeds
         self._wake_at = inf
         self._woken = asyncio.Event()
         self._closed = False
@@ -195,7 +191,7 @@ class Expiry:
                 log.warning(
                     "Expiry tries again later: %s", error, extra={"action": "expiry_failed"}
                 )
-                self._wake_at = self._services.clock.now() + _RETRY_AFTER
+                self._wake_at = self._clock.now() + _RETRY_AFTER
             await self._sleep()
 
     def close(self) -> None:
@@ -213,14 +209,13 @@ class Expiry:
 
     async def run_once(self) -> float:
         """End what is over by now; when there will be more."""
-        services = self._services
-        services.cache.sweep(services.clock.now())
+        self._cache.sweep(self._clock.now())
         pruned = await self._retention.prune()
-        nexts = (pruned, await self._expire(), services.cache.next_sweep())
+        nexts = (pruned, await self._expire(), self._cache.next_sweep())
         return min(at for at in nexts if at is not None)
 
     async def _sleep(self) -> None:
-        left = max(self._wake_at - self._services.clock.now(), _MIN_SLEEP)
+        left = max(self._wake_at - self._clock.now(), _MIN_SLEEP)
         with suppress(TimeoutError):
             async with asyncio.timeout(min(left, _MAX_SLEEP)):
                 await self._woken.wait()
@@ -228,23 +223,25 @@ class Expiry:
 
     def _earliest_deadline(self) -> float:
         """The earliest that a session which falls silent now could need us."""
-        now = self._services.clock.now()
-        idle = now + self._services.settings.cache.idle_ttl
-        expires = self._policies().earliest(now)
+        now = self._clock.now()
+        idle = now + self._live_settings.current.cache.idle_ttl
+        expires = self._sessions.policies.earliest(now)
         return idle if expires is None else min(idle, expires)
 
     def _deadline(self, route: SessionKey, active_at: float) -> float | None:
         platform, _, kind, _ = parse_route(route)
-        return expires_at(self._policies().for_chat(platform, kind), active_at)
+        return expires_at(self._sessions.policies.for_chat(platform, kind), active_at)
 
     async def _expire(self) -> float | None:
         """End the sessions that are over; when the next one will be."""
-        if not self._policies().is_enabled:
+        if not self._sessions.policies.is_enabled:
             return None
-        now = self._services.clock.now()
-        found = await self._services.store.read(
+        now = self._clock.now()
+        found = await self._store.read(
             ListExpiringSessions(
-                expires_at=self._deadline, earliest=self._policies().earliest, limit=_READ_LIMIT
+                expires_at=self._deadline,
+                earliest=self._sessions.policies.earliest,
+                limit=_READ_LIMIT,
             )
         )
         spared = ended = 0
@@ -263,30 +260,18 @@ class Expiry:
         """False: it is in use, and lives on. It is ended in the store first and once: whoever
         speaks from then on begins afresh, whatever becomes of what it held."""
         session_id = expiring.session_id
-        if await self.in_use(session_id):
+        if await self._sessions.is_in_use(session_id):
             return False
-        ended = await self._services.store.write(
+        ended = await self._store.write(
             ExpireSession(session_id=session_id, active_at=expiring.active_at, at=now)
         )
         if not ended:
             return False
         await self._teardown.close(session_id)
-        self._services.feeds.session_changed(session_id)
+        self._feeds.session_changed(session_id)
         log.info(
             "Session %s has expired.",
             session_id,
             extra={"action": "expired", "session": session_id},
         )
         return True
-
-    async def in_use(self, session_id: SessionId) -> bool:
-        """Whether a turn, a subagent or a process of it runs."""
-        lane, subagents = self._lanes.get(session_id), self._services.subagents
-        if lane is not None or subagents.in_background(session_id):
-            return True
-        try:
-            async with asyncio.timeout(_PROCESS_LIST_TIMEOUT):
-                return any(row.ended_at is None for row in await self._processes(session_id))
-        except (HoldfastError, TimeoutError, OSError) as error:
-            log.warning("What runs in session %s is not known: %s", session_id, error)
-            return True

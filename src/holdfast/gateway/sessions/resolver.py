@@ -17,6 +17,8 @@ from holdfast.core.messages.inbox import InboxRow, RouteTarget
 from holdfast.core.messages.source import Source, is_shared
 from holdfast.core.messages.transcript import NoteMessage
 from holdfast.core.people.audit import GATEWAY_ACTOR, AuditEntry, AuditKind
+from holdfast.core.ports.runtime import Runtime
+from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_commands import (
     ClearResumePending,
     MarkResumePending,
@@ -33,7 +35,9 @@ from holdfast.core.sessions.reset import (
 )
 from holdfast.core.sessions.session import ProcessRow, SessionRow
 from holdfast.gateway.access import principal_of
-from holdfast.gateway.services import Services
+from holdfast.gateway.live.feeds import SessionFeeds
+from holdfast.gateway.live_settings import LiveSettings
+from holdfast.gateway.subagents import Subagents
 from holdfast.gateway.turns.lane import LanePause
 from holdfast.gateway.turns.lanes import Lanes
 from holdfast.gateway.turns.transcript_notes import interruption_note
@@ -58,16 +62,23 @@ class SessionStore:
 
     def __init__(
         self,
-        services: Services,
+        store: Store,
+        runtime: Runtime,
+        live_settings: LiveSettings,
         lanes: Lanes,
         *,
+        feeds: SessionFeeds,
+        subagents: Subagents,
         processes: ListProcesses,
         close: CloseSession,
         tasks: asyncio.TaskGroup,
     ) -> None:
-        self._services = services
+        self._store = store
+        self._runtime = runtime
         self._lanes = lanes
-        self.apply_settings(services.settings)
+        self._feeds = feeds
+        self._subagents = subagents
+        self.apply_settings(live_settings.current)
         self._processes = processes
         self._close = close
         self._tasks = tasks
@@ -147,7 +158,9 @@ class SessionStore:
     ) -> None:
         try:
             await pause.wait_until_paused()
-            if await self._in_use(reset.previous) or not self._is_only_route(route, reset.previous):
+            if await self._has_work(reset.previous) or not self._is_only_route(
+                route, reset.previous
+            ):
                 return
             rows = self._lanes.take_waiting(reset.previous, route)
             if rows:  # else a command has ended what was to be placed
@@ -162,16 +175,21 @@ class SessionStore:
         lane = self._lanes.get(session_id)
         return lane is None or all(row.route == route for row in lane.waiting_messages)
 
-    async def _in_use(self, session_id: SessionId) -> bool:
-        if self._services.subagents.in_background(session_id):
+    async def is_in_use(self, session_id: SessionId) -> bool:
+        """Whether a turn, a background subagent or a process of the session runs."""
+        return self._lanes.get(session_id) is not None or await self._has_work(session_id)
+
+    async def _has_work(self, session_id: SessionId) -> bool:
+        """Whether a background subagent or a process of the session runs."""
+        if self._subagents.in_background(session_id):
             return True
         try:
             async with asyncio.timeout(_PROCESS_LIST_TIMEOUT):
                 return any(row.ended_at is None for row in await self._processes(session_id))
         except (HoldfastError, TimeoutError, OSError) as error:
-            # Kept: what may still run for somebody is not taken from them on a guess.
+            # What may still run is not ended on a guess.
             log.warning(
-                "Session %s goes on, since nobody could say what runs in it: %s",
+                "Keeping session %s: could not check for running processes: %s",
                 session_id,
                 error,
                 extra={"action": "reset_deferred", "session": session_id},
@@ -204,12 +222,12 @@ class SessionStore:
             return error
 
     async def _find_or_open(self, key: SessionKey, source: Source) -> SessionRow:
-        store, now = self._services.store, self._services.clock.now()
+        store, now = self._store, self._runtime.clock.now()
         session_id = self._lanes.session_of(key)
         pointed = None if session_id else await store.read(GetRouteTarget(key=key))
         due = None if pointed is None else self._reset_due(pointed, source, now=now)
         if pointed is not None and pointed.can_continue:
-            in_use = due is not None and await self._in_use(pointed.session_id)
+            in_use = due is not None and await self._has_work(pointed.session_id)
             session_id = pointed.session_id if due is None or in_use else None
         known = await store.read(GetSession(session_id=session_id)) if session_id else None
         return known or await self._open_session(key, source, session_id, due)
@@ -221,21 +239,20 @@ class SessionStore:
         session_id: SessionId | None,
         reset: SessionReset | None,
     ) -> SessionRow:
-        services = self._services
-        opened = await services.store.write(
+        opened = await self._store.write(
             OpenNewSession(
-                session_id=session_id or SessionId(services.new_id("s")),
+                session_id=session_id or SessionId(self._runtime.new_id("s")),
                 route=key,
                 principal=self._owner(source),
                 reset=reset,
-                at=services.clock.now(),
+                at=self._runtime.clock.now(),
             )
         )
         if reset is not None:
             self._close_previous(reset)
-        row = await services.store.read(GetSession(session_id=opened))
+        row = await self._store.read(GetSession(session_id=opened))
         assert row is not None, "it was opened by the line above"
-        services.feeds.session_changed(opened)
+        self._feeds.session_changed(opened)
         return row
 
     def _owner(self, source: Source) -> PrincipalId | None:
@@ -246,33 +263,33 @@ class SessionStore:
     async def mark_resume_pending(self, key: SessionKey, reason: str = "restart_timeout") -> bool:
         """Its turn is about to be cut: until one completes, the session is not left by policy.
         False, and no change: the key is unknown, or its session is suspended."""
-        at = self._services.clock.now()
+        at = self._runtime.clock.now()
         session_id = await self._session_of(key)
-        return session_id is not None and await self._services.store.write(
+        return session_id is not None and await self._store.write(
             MarkResumePending(session_id=session_id, route=key, reason=reason, at=at)
         )
 
     async def clear_resume_pending(self, key: SessionKey) -> bool:
         """False: nothing was pending, or the key is unknown."""
         session_id = await self._session_of(key)
-        return session_id is not None and await self._services.store.write(
+        return session_id is not None and await self._store.write(
             ClearResumePending(session_id=session_id, route=key)
         )
 
     async def _session_of(self, key: SessionKey) -> SessionId | None:
-        target = await self._services.store.read(GetRouteTarget(key=key))
+        target = await self._store.read(GetRouteTarget(key=key))
         return None if target is None else target.session_id
 
     async def suspend_recently_active(self, within: float = 120.0) -> int:
         """F8: after an unclean death, what was said to last begins afresh, except where a session
         is marked to be resumed; how many do. What they were is kept, as of any suspended one."""
-        store = self._services.store
+        store = self._store
         found = await store.read(
-            ListRecentlyActiveSessions(since=self._services.clock.now() - within)
+            ListRecentlyActiveSessions(since=self._runtime.clock.now() - within)
         )
         suspended = [one for one in found if await store.write(SuspendSession(session_id=one))]
         for session_id in suspended:
-            self._services.feeds.session_changed(session_id)
+            self._feeds.session_changed(session_id)
         return len(suspended)
 
     async def suspend(self, session_id: SessionId, *, by: str = GATEWAY_ACTOR) -> bool:
@@ -280,15 +297,15 @@ class SessionStore:
         already."""
         lane = self._lanes.get(session_id)
         routes = tuple(lane.routes) if lane is not None else ()
-        kind, at = AuditKind.SESSION_SUSPENDED, self._services.clock.now()
+        kind, at = AuditKind.SESSION_SUSPENDED, self._runtime.clock.now()
         act = AuditEntry(kind=kind, actor=by, at=at, session_id=session_id, subject=session_id)
-        if not await self._services.store.write(SuspendSession(session_id=session_id), audit=act):
+        if not await self._store.write(SuspendSession(session_id=session_id), audit=act):
             return False
         for route in routes:
-            pointed = await self._services.store.read(GetRouteTarget(key=route))
+            pointed = await self._store.read(GetRouteTarget(key=route))
             for row in self._lanes.take_waiting(session_id, route):
                 self.admit(row, known=None, route_target=pointed)
-        self._services.feeds.session_changed(session_id)
+        self._feeds.session_changed(session_id)
         return True
 
     async def suspend_session(self, key: SessionKey) -> bool:
@@ -297,11 +314,11 @@ class SessionStore:
         session_id = await self._session_of(key)
         if session_id is None:
             return False
-        await self._services.store.write(SuspendSession(session_id=session_id))
-        pointed = await self._services.store.read(GetRouteTarget(key=key))
+        await self._store.write(SuspendSession(session_id=session_id))
+        pointed = await self._store.read(GetRouteTarget(key=key))
         for row in self._lanes.take_waiting(session_id, key):
             self.admit(row, known=None, route_target=pointed)
-        self._services.feeds.session_changed(session_id)
+        self._feeds.session_changed(session_id)
         return True
 
 

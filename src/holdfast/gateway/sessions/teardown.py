@@ -10,6 +10,8 @@ from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.messages.inbox import InboxEnd, InboxState
 from holdfast.core.people.audit import GATEWAY_ACTOR, AuditEntry, AuditKind
+from holdfast.core.ports.runtime import Clock
+from holdfast.core.ports.store import Store, StoreReader
 from holdfast.core.ports.store_commands import DeleteSession, EndSession
 from holdfast.core.ports.store_queries import (
     ListSessionInboxIds,
@@ -18,7 +20,9 @@ from holdfast.core.ports.store_queries import (
 )
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.gateway.agents.cache import AgentCache
-from holdfast.gateway.services import Services
+from holdfast.gateway.live.feeds import SessionFeeds
+from holdfast.gateway.live.subscriptions import MessageSubscriptions
+from holdfast.gateway.outbound.command_effects import CommandEffects
 from holdfast.gateway.turns.endings import STOPPED_BY_USER, superseded_ends
 from holdfast.gateway.turns.lane import Lane
 from holdfast.gateway.turns.lanes import Lanes
@@ -93,103 +97,126 @@ class SessionTeardown:
             )
 
 
-async def stop_session(
-    services: Services, lanes: Lanes, session_id: SessionId, *, by: str = GATEWAY_ACTOR
-) -> bool:
-    """What /stop does, without a message: True once it is durable, False: nothing was running."""
-    lane = lanes.get(session_id)
-    if lane is None:
+class SessionStopper:
+    """Stops the work of sessions on behalf of the gateway, a job or an operator. Owns nothing."""
+
+    def __init__(
+        self,
+        lanes: Lanes,
+        effects: CommandEffects,
+        *,
+        subscriptions: MessageSubscriptions,
+        clock: Clock,
+    ) -> None:
+        self._lanes = lanes
+        self._effects = effects
+        self._subscriptions = subscriptions
+        self._clock = clock
+
+    async def stop_session(self, session_id: SessionId, *, by: str = GATEWAY_ACTOR) -> bool:
+        """What /stop does, without a message: True once it is durable, False: nothing was
+        running."""
+        lane = self._lanes.get(session_id)
+        if lane is None:
+            return False
+        waiting = lane.drop_waiting_messages()
+        ends = tuple(superseded_ends(waiting))
+        async with AsyncExitStack() as stack:
+            running = lane.answering
+            if running is not None and running in self._subscriptions:
+                events = await stack.enter_async_context(self._subscriptions.subscribe(running))
+                if lane.stop(ends, (), by=by):
+                    async for _ in events:
+                        pass
+                    return True
+        if waiting:
+            at = self._clock.now()
+            try:
+                effect = CommandEffect(inbox_ends=ends, by=by, session_id=session_id, at=at)
+                await self._effects.commit(effect, retry_waits=())  # the caller can retry
+            except StoreError:
+                self._lanes.readmit(waiting, session_id)
+                raise
+        return bool(waiting)
+
+    async def stop_message(self, inbox_id: InboxId, *, why: str = "") -> bool:
+        """Stop the work on one message, as /stop does; False: no lane has it. With a reason its
+        turn has failed, and its people are told."""
+        for lane in self._lanes:
+            if lane.answering == inbox_id:
+                if why and lane.running_turn is not None:
+                    lane.running_turn.interrupt(why)
+                    return True
+                return lane.stop((), ())
+            if any(row.id == inbox_id for row in lane.waiting_messages):
+                await self._drop_waiting_message(lane, inbox_id, why or STOPPED_BY_USER)
+                return True
         return False
-    waiting = lane.drop_waiting_messages()
-    ends = tuple(superseded_ends(waiting))
-    async with AsyncExitStack() as stack:
-        running = lane.answering
-        if running is not None and running in services.subscriptions:
-            events = await stack.enter_async_context(services.subscriptions.subscribe(running))
-            if lane.stop(ends, (), by=by):
-                async for _ in events:
-                    pass
-                return True
-    if waiting:
-        at = services.clock.now()
+
+    async def _drop_waiting_message(self, lane: Lane, inbox_id: InboxId, why: str) -> None:
+        """The turn that it waits for continues, and so do the other messages that wait."""
+        waiting = lane.drop_waiting_messages()
+        for row in waiting:
+            if row.id != inbox_id:
+                lane.admit(row)
+        end = InboxEnd(inbox_id=inbox_id, state=InboxState.SUPERSEDED, reason=why)
+        effect = CommandEffect(inbox_ends=(end,), session_id=lane.session_id, at=self._clock.now())
         try:
-            effect = CommandEffect(inbox_ends=ends, by=by, session_id=session_id, at=at)
-            await services.effects.commit(effect, retry_waits=())  # the caller can retry
+            await self._effects.commit(effect, retry_waits=())
         except StoreError:
-            lanes.readmit(waiting, session_id)
+            dropped = [row for row in waiting if row.id == inbox_id]
+            self._lanes.readmit(dropped, lane.session_id)
             raise
-    return bool(waiting)
 
 
-async def stop_message(
-    services: Services, lanes: Lanes, inbox_id: InboxId, *, why: str = ""
-) -> bool:
-    """Stop the work on one message, as /stop does; False: no lane has it. With a reason its turn
-    has failed, and its people are told."""
-    for lane in lanes:
-        if lane.answering == inbox_id:
-            if why and lane.running_turn is not None:
-                lane.running_turn.interrupt(why)
-                return True
-            return lane.stop((), ())
-        if any(row.id == inbox_id for row in lane.waiting_messages):
-            await _drop_waiting_message(services, lanes, lane, inbox_id, why or STOPPED_BY_USER)
-            return True
-    return False
+class SessionDeletion:
+    """Deletes sessions for good, with all that is kept for them. Owns nothing."""
 
+    def __init__(
+        self,
+        store: Store,
+        lanes: Lanes,
+        *,
+        stopper: SessionStopper,
+        teardown: SessionTeardown,
+        feeds: SessionFeeds,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._lanes = lanes
+        self._stopper = stopper
+        self._teardown = teardown
+        self._feeds = feeds
+        self._clock = clock
 
-async def _drop_waiting_message(
-    services: Services, lanes: Lanes, lane: Lane, inbox_id: InboxId, why: str
-) -> None:
-    """The turn that it waits for continues, and so do the other messages that wait."""
-    waiting = lane.drop_waiting_messages()
-    for row in waiting:
-        if row.id != inbox_id:
-            lane.admit(row)
-    end = InboxEnd(inbox_id=inbox_id, state=InboxState.SUPERSEDED, reason=why)
-    effect = CommandEffect(inbox_ends=(end,), session_id=lane.session_id, at=services.clock.now())
-    try:
-        await services.effects.commit(effect, retry_waits=())
-    except StoreError:
-        lanes.readmit([row for row in waiting if row.id == inbox_id], lane.session_id)
-        raise
+    async def delete(self, session_id: SessionId, *, by: str = GATEWAY_ACTOR) -> None:
+        """When this returns, the session and its subagents are gone from the store, the search
+        index and the disk: nothing of it can be read from our files."""
+        # First: while it runs it may start more subagents.
+        await self._stopper.stop_session(session_id, by=by)
+        subagents = await self._store.read(ListSubagentsBelow(session_id=session_id))
+        for subagent in reversed(subagents):
+            await self._delete_one(subagent.session_id, by=by)
+        await self._delete_one(session_id, by=by)
+        await self._store.erase_deleted()
 
-
-async def delete_session(
-    services: Services,
-    lanes: Lanes,
-    teardown: SessionTeardown,
-    session_id: SessionId,
-    *,
-    by: str = GATEWAY_ACTOR,
-) -> None:
-    """When this returns, the session and its subagents are gone from the store, the search index
-    and the disk: nothing of it can be read from our files."""
-    # First: while it runs it may start more subagents.
-    await stop_session(services, lanes, session_id, by=by)
-    for subagent in reversed(await services.store.read(ListSubagentsBelow(session_id=session_id))):
-        await _delete_one_session(services, lanes, teardown, subagent.session_id, by=by)
-    await _delete_one_session(services, lanes, teardown, session_id, by=by)
-    await services.store.erase_deleted()
-
-
-async def _delete_one_session(
-    services: Services, lanes: Lanes, teardown: SessionTeardown, session_id: SessionId, *, by: str
-) -> None:
-    """The session ends first, so that new messages open another one. Its rows go last, so that a
-    deletion that was interrupted can be repeated."""
-    await services.store.write(EndSession(session_id=session_id, at=services.clock.now()))
-    while (lane := lanes.get(session_id)) is not None:
-        await stop_session(services, lanes, session_id, by=by)
-        if lane.task is not None:
-            await asyncio.wait([lane.task])
-    await teardown.forget(session_id)
-    inbox_ids = await services.store.read(ListSessionInboxIds(session_id=session_id))
-    kind, at = AuditKind.SESSION_DELETED, services.clock.now()
-    act = AuditEntry(kind=kind, actor=by, at=at, session_id=session_id, subject=session_id)
-    await services.store.write(DeleteSession(session_id=session_id, inbox_ids=inbox_ids), audit=act)
-    await services.store.unindex_session(session_id)
-    services.feeds.session_deleted(session_id)
+    async def _delete_one(self, session_id: SessionId, *, by: str) -> None:
+        """The session ends first, so that new messages open another one. Its rows go last, so that
+        a deletion that was interrupted can be repeated."""
+        await self._store.write(EndSession(session_id=session_id, at=self._clock.now()))
+        while (lane := self._lanes.get(session_id)) is not None:
+            await self._stopper.stop_session(session_id, by=by)
+            if lane.task is not None:
+                await asyncio.wait([lane.task])
+        await self._teardown.forget(session_id)
+        inbox_ids = await self._store.read(ListSessionInboxIds(session_id=session_id))
+        kind, at = AuditKind.SESSION_DELETED, self._clock.now()
+        act = AuditEntry(kind=kind, actor=by, at=at, session_id=session_id, subject=session_id)
+        await self._store.write(
+            DeleteSession(session_id=session_id, inbox_ids=inbox_ids), audit=act
+        )
+        await self._store.unindex_session(session_id)
+        self._feeds.session_deleted(session_id)
 
 
 class ForceStop:
@@ -198,14 +225,18 @@ class ForceStop:
 
     def __init__(
         self,
-        services: Services,
+        store: StoreReader,
         lanes: Lanes,
         *,
+        stopper: SessionStopper,
+        clock: Clock,
         suspend: Callable[[SessionId], Awaitable[bool]],
         unwind_timeout: float = UNWIND_TIMEOUT,
     ) -> None:
-        self._services = services
+        self._store = store
         self._lanes = lanes
+        self._stopper = stopper
+        self._clock = clock
         self._suspend = suspend
         self._unwind_timeout = unwind_timeout
 
@@ -218,7 +249,7 @@ class ForceStop:
         this_turn = lane.turn.turn_id if lane is not None and lane.turn is not None else None
 
         async def check() -> bool:
-            stopped = await self._services.store.read(
+            stopped = await self._store.read(
                 ListSupersededTurns(
                     session_id=session_id,
                     reason=STOPPED_BY_USER,
@@ -234,8 +265,8 @@ class ForceStop:
 
     async def stop(self, session_id: SessionId, *, by: str = GATEWAY_ACTOR) -> bool:
         """What /stop does, without a message; False: nothing was running."""
-        check = self.before_stop(session_id, at=self._services.clock.now())
-        stopped = await stop_session(self._services, self._lanes, session_id, by=by)
+        check = self.before_stop(session_id, at=self._clock.now())
+        stopped = await self._stopper.stop_session(session_id, by=by)
         if stopped:
             await check()
         return stopped

@@ -1,7 +1,7 @@
 """What an incoming message does to a lane.
 
-`Mailbox` decides which messages form one turn; `admit_to_turn` whether a message interrupts the
-running turn, steers it or waits.
+`Mailbox` decides which messages form one turn; `Admission` whether a message interrupts the running
+turn, steers it or waits.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ import msgspec
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.admission import (
     BusyDecision,
+    RunningTurn,
     admit,
     busy_notice,
     merge_window,
@@ -20,10 +21,15 @@ from holdfast.core.messages.admission import (
 )
 from holdfast.core.messages.inbox import BusyMode, InboxRow
 from holdfast.core.ports.capabilities import Capabilities
+from holdfast.core.ports.store import StoreWriter
 from holdfast.core.ports.store_commands import RecordBusyDecision
 from holdfast.gateway.accounts.registry import PlatformRegistry
+from holdfast.gateway.live.subscriptions import MessageSubscriptions
+from holdfast.gateway.live_settings import LiveSettings
 from holdfast.gateway.outbound.delivery import reply_address
-from holdfast.gateway.services import Services
+from holdfast.gateway.outbound.reactions import WaitingReactions
+from holdfast.gateway.subagents import Subagents
+from holdfast.gateway.turns.busy_notices import BusyNotices
 from holdfast.gateway.turns.turn import Turn
 
 log = logging.getLogger(__name__)
@@ -82,32 +88,73 @@ class Mailbox(deque[InboxRow]):
         return self._platforms.capabilities(reply_address(row))
 
 
-def admit_to_turn(turn: Turn, row: InboxRow, *, services: Services) -> InboxRow | None:
-    """Let a message act on the running turn, now. Returns the row if it runs next; None: the turn
-    has it as a steer."""
-    configured, decided = services.busy_mode(row.inbound.source), row.decision is not None
-    decision = admit(row, running=turn.admission_view, configured=configured)
-    row = _with_decision(row, decision, session_id=turn.session_id, services=services)
-    if decision.mode is BusyMode.INTERRUPT:
-        turn.end_interrupted(by=row.id)
-        services.subscriptions.merge(turn.rows[-1].id, into=row.id)
-    else:
-        services.reactions.add(row, maybe_set=decided)
-    if decision.mode is BusyMode.STEER:
-        turn.context.steers.append(row)
-    if (text := busy_notice(decision)) and not row.inbound.note:
-        services.busy_notices.send(row, text, agent=turn.context.agent, turn_id=turn.turn_id)
-    return None if decision.mode is BusyMode.STEER else row
+class Admission:
+    """Decides what a message does to a running turn, and does it. Owns nothing: the decision is
+    written into the row of the message, and an earlier one stays."""
 
+    def __init__(
+        self,
+        writes: StoreWriter,
+        live_settings: LiveSettings,
+        *,
+        platforms: PlatformRegistry,
+        subagents: Subagents,
+        subscriptions: MessageSubscriptions,
+        reactions: WaitingReactions,
+        busy_notices: BusyNotices,
+    ) -> None:
+        self.reactions = reactions
+        self._writes = writes
+        self._live_settings = live_settings
+        self._platforms = platforms
+        self._subagents = subagents
+        self._subscriptions = subscriptions
+        self._busy_notices = busy_notices
 
-def _with_decision(
-    row: InboxRow, decision: BusyDecision, *, session_id: SessionId, services: Services
-) -> InboxRow:
-    """The row with its decision, which is being written; an earlier decision stays."""
-    if row.decision is not None:
-        return row
-    # A failure is logged, and loses nothing: the row is durable, and a restart decides again.
-    services.store.write(
-        RecordBusyDecision(inbox_id=row.id, session_id=session_id, decision=decision.mode)
-    )
-    return msgspec.structs.replace(row, decision=decision.mode)
+    def new_mailbox(self) -> Mailbox:
+        return Mailbox(self._platforms)
+
+    def admit(self, turn: Turn, row: InboxRow) -> InboxRow | None:
+        """Let a message act on the running turn, now. Returns the row if it runs next; None: the
+        turn has it as a steer."""
+        decided, decision = row.decision is not None, self._decide(turn, row)
+        row = self._with_decision(row, decision, session_id=turn.session_id)
+        if decision.mode is BusyMode.INTERRUPT:
+            turn.end_interrupted(by=row.id)
+            self._subscriptions.merge(turn.rows[-1].id, into=row.id)
+        else:
+            self.reactions.add(row, maybe_set=decided)
+        if decision.mode is BusyMode.STEER:
+            turn.context.steers.append(row)
+        if (text := busy_notice(decision)) and not row.inbound.note:
+            agent = turn.context.agent
+            self._busy_notices.send(row, text, agent=agent, turn_id=turn.turn_id)
+        return None if decision.mode is BusyMode.STEER else row
+
+    def interrupts(self, turn: Turn, row: InboxRow) -> bool:
+        """Whether the message will end the waiting turn once that continues."""
+        in_time = row.accepted_at >= turn.started_at
+        return in_time and self._decide(turn, row).mode is BusyMode.INTERRUPT
+
+    def _decide(self, turn: Turn, row: InboxRow) -> BusyDecision:
+        last = turn.rows[-1]
+        running = RunningTurn(
+            route=last.route,
+            principal=last.principal,
+            subagents=self._subagents.awaited_count(turn.session_id),
+            compacting=turn.compacting,
+        )
+        configured = self._live_settings.busy_mode(row.inbound.source)
+        return admit(row, running=running, configured=configured)
+
+    def _with_decision(
+        self, row: InboxRow, decision: BusyDecision, *, session_id: SessionId
+    ) -> InboxRow:
+        """The row with its decision, which is being written."""
+        if row.decision is not None:
+            return row
+        # A failure is logged, and loses nothing: the row is durable, and a restart decides again.
+        self._writes.write(
+            RecordBusyDecision(inbox_id=row.id, session_id=session_id, decision=decision.mode)
+        )
+        return msgspec.structs.replace(row, decision=decision.mode)

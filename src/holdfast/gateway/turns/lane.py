@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from holdfast.agent.agent import Agent
+from holdfast.core.config.settings import Settings
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId, SessionId, SessionKey
 from holdfast.core.messages.events import TurnStarted
@@ -26,9 +27,11 @@ from holdfast.core.turns.turn_state import (
     LaneState,
     TurnState,
 )
+from holdfast.gateway.agents.session_agents import SessionAgents
+from holdfast.gateway.agents.titles import SessionTitles
 from holdfast.gateway.durable_writes import STORE_RETRY
-from holdfast.gateway.services import Services
-from holdfast.gateway.turns.admission import Mailbox, admit_to_turn
+from holdfast.gateway.live.feeds import SessionFeeds
+from holdfast.gateway.turns.admission import Admission
 from holdfast.gateway.turns.turn import Turn
 from holdfast.gateway.turns.turn_factory import TurnFactory
 
@@ -74,11 +77,15 @@ class Lane:
         self,
         session_id: SessionId,
         *,
-        services: Services,
         fresh: bool,
         lanes_state: Callable[[], LanesState],
         on_change: Callable[[], None],
-        open_turn: OpenTurn | None = None,
+        open_turn: OpenTurn | None,
+        turns: TurnFactory,
+        agents: SessionAgents,
+        admission: Admission,
+        feeds: SessionFeeds,
+        titles: SessionTitles,
     ) -> None:
         self.session_id = session_id
         self.routes: set[SessionKey] = set()  # those that brought it work
@@ -88,15 +95,19 @@ class Lane:
         self.pending_reset: SessionReset | None = None
         # How the last turn was interrupted, until a turn has the note.
         self.pending_note: NoteMessage | None = None
-        self.mailbox = Mailbox(services.platforms)
-        self._services = services
+        self.mailbox = admission.new_mailbox()
+        self._fresh = fresh  # the store has nothing of the session yet
         self._lanes_state = lanes_state
         self._on_change = on_change
-        self._turn_factory = TurnFactory(session_id, services=services, fresh=fresh)
+        self._turns = turns
+        self._agents = agents
+        self._admission = admission
+        self._feeds = feeds
+        self._titles = titles
         # The open turn: one that an earlier process did not end comes before everything else.
         self.turn: Turn | None = None
         if open_turn is not None:
-            self.turn = Turn(open_turn, services=services, on_shown_change=self._notify)
+            self.turn = turns.restore(open_turn, on_shown_change=self._notify)
 
     @property
     def state(self) -> LaneState:
@@ -161,13 +172,13 @@ class Lane:
 
     def admit(self, row: InboxRow) -> None:
         """Take an accepted message: to run next, or to act on the turn that is running."""
-        self._services.feeds.live_step_replaced(self.session_id)  # what waits has changed
+        self._feeds.live_step_replaced(self.session_id)  # what waits has changed
         turn = self.running_turn
-        queued = row if turn is None else admit_to_turn(turn, row, services=self._services)
+        queued = row if turn is None else self._admission.admit(turn, row)
         if queued is not None:
             self.mailbox.append(queued)
         if turn is None:
-            self._services.reactions.track_recovered(row)
+            self._admission.reactions.track_recovered(row)
             if self.turn is not None:
                 self.turn.approvals.wake()
 
@@ -204,7 +215,7 @@ class Lane:
         """Tell the feeds, and a stop that waits for this lane, that the state has changed. Readers
         do not learn that their turn is cut: for them it continues in the next process."""
         if self._lanes_state() is not LanesState.CLOSED:
-            self._services.feeds.session_changed(self.session_id)
+            self._feeds.session_changed(self.session_id)
         self._on_change()
 
     async def run(self) -> None:
@@ -260,7 +271,11 @@ class Lane:
                 await asyncio.get_running_loop().create_future()  # until this lane is cancelled
 
     async def _wait(self, turn: Turn) -> None:
-        await turn.wait_until_woken(self.mailbox)
+        await turn.wait_until_woken(
+            lambda: any(self._admission.interrupts(turn, row) for row in self.mailbox)
+        )
+        for session_id in {approval.asked_in for approval in turn.approvals.all}:
+            self._feeds.session_changed(session_id)  # a subagent asks in another session
         if turn.state is TurnState.WAITING:
             if self.held:
                 turn.park()
@@ -268,44 +283,44 @@ class Lane:
                 turn.wake()
 
     @asynccontextmanager
-    async def _leased_agent(self, first: InboxRow) -> AsyncIterator[Agent]:
-        """The agent for a turn that begins with this message. Raises `_NoAgent`."""
-        cache = self._services.cache
+    async def _leased_agent(self, first: InboxRow) -> AsyncIterator[tuple[Agent, Settings]]:
+        """The agent for a turn that begins with this message, and the settings that the turn is
+        run by. Raises `_NoAgent`."""
         try:
-            agent = await self._turn_factory.lease_agent(first)
+            agent, settings = await self._agents.lease(self.session_id, first, fresh=self._fresh)
         except StoreError:
             raise
         except Exception as error:  # the edge of a turn that could not even begin
             about = {"action": "agent_build_failed", "session": self.session_id}
             log.exception("No agent for %s.", self.session_id, extra=about)
             raise _NoAgent(f"there is no agent for this conversation: {error}") from error
+        self._fresh = False  # this agent's turn, or a command meanwhile, gets it into the store
         try:
-            yield agent
+            yield agent, settings
         except StoreError:
             # The buffer may hold what the store does not: the next try reads the transcript again.
-            cache.drop(self.session_id)
+            self._agents.drop(self.session_id)
             raise
         finally:
-            if not first.inbound.lasting:
-                cache.drop(self.session_id)
-            cache.release(agent)
+            self._agents.release(agent, keep=first.inbound.lasting)
 
     async def _begin_next(self, first: InboxRow) -> None:
         try:
-            async with self._leased_agent(first) as agent:
+            async with self._leased_agent(first) as (agent, settings):
                 if self.held:
                     return
                 await self.mailbox.wait_until_complete()
-                recalled = await self._turn_factory.recall(first)
+                recalled = await self._agents.recall(self.session_id, first)
                 # A command may have ended the message, or the gateway may stop.
                 if self.held or not self._is_next(first):
                     return
-                self.turn = turn = self._turn_factory.begin(
+                self.turn = turn = self._turns.begin(
                     agent,
                     self.mailbox.take_next(),
+                    settings=settings,
                     on_shown_change=self._notify,
                     reset=self.pending_reset,
-                    recalled=recalled,
+                    recalled=None if recalled is None else (first.id, recalled),
                     interruption=self.pending_note,
                 )
                 await self._run(turn)
@@ -316,8 +331,10 @@ class Lane:
     async def _fail_next(self, why: str) -> None:
         """End the next message, for which no turn can begin, as failed."""
         # Out of the mailbox before it ends, so that nothing else can end it.
-        row, at = self.mailbox.popleft(), self._services.clock.now()
-        self.turn = turn = self._turn_factory.new_turn([row], on_shown_change=self._notify, at=at)
+        row = self.mailbox.popleft()
+        self.turn = turn = self._turns.new_turn(
+            self.session_id, [row], on_shown_change=self._notify
+        )
         await turn.fail(why)
         await turn.close()
 
@@ -328,8 +345,8 @@ class Lane:
             turn.park()
             return
         try:
-            async with self._leased_agent(turn.rows[0]) as agent:
-                await self._turn_factory.save_prompt(agent)
+            async with self._leased_agent(turn.rows[0]) as (agent, settings):
+                await self._agents.save_prompt(agent)
                 if turn.state is TurnState.STARTING and not self.held:
                     # From here on: a write that undoes this is queued before any other.
                     await turn.write_resumed(agent)
@@ -338,7 +355,7 @@ class Lane:
                 if self.held:
                     turn.park()
                     return
-                turn.resume(agent, settings=self._turn_factory.settings)
+                turn.resume(agent, settings=settings)
                 self._readmit(turn)
                 await self._run(turn)
         except _NoAgent as error:
@@ -360,7 +377,7 @@ class Lane:
         """Run the turn until it waits, is left to the next process or has ended. Raises
         `StoreError` where the store has refused its beginning: its messages are the next again."""
         context = turn.context
-        context.broadcast.publish(TurnStarted(self.session_id, turn.turn_id, context.resumed))
+        context.output.publish(TurnStarted(self.session_id, turn.turn_id, context.resumed))
         try:
             if turn.is_running:
                 await turn.run()
@@ -392,7 +409,7 @@ class Lane:
             return
         if inbound.lasting and inbound.subagent is None:
             agent = turn.context.agent
-            self._services.titles.on_turn_answered(
+            self._titles.on_turn_answered(
                 self.session_id, agent.messages, covered=agent.window.skipped
             )
 

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from holdfast.core.ids import SessionId, SessionKey, TurnId
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.transcript import NoteMessage
 from holdfast.core.ports.command import Command, Committed, WriteFailed
+from holdfast.core.ports.runtime import IdFactory
 from holdfast.core.ports.store_commands import (
     RecordCallResult,
     RecordCallsStarted,
@@ -20,7 +21,7 @@ from holdfast.core.sessions.reset import SessionReset
 from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.turn import BeginTurn, EndTurn, OpenTurn
 from holdfast.core.turns.turn_state import LanesState, LaneState, lanes_transition
-from holdfast.gateway.services import Services
+from holdfast.gateway.agents.session_agents import SessionAgents
 from holdfast.gateway.turns.lane import Lane, LanePause
 from holdfast.gateway.turns.turn import Turn
 
@@ -36,6 +37,20 @@ TURN_COMMANDS = (
 )
 
 
+class NewLane(Protocol):
+    """Makes a lane (`Lane`)."""
+
+    def __call__(
+        self,
+        session_id: SessionId,
+        *,
+        fresh: bool,
+        lanes_state: Callable[[], LanesState],
+        on_change: Callable[[], None],
+        open_turn: OpenTurn | None,
+    ) -> Lane: ...
+
+
 class Lanes:
     """Owns the live lanes, which turns may begin, and where the routes in use point right now.
 
@@ -43,8 +58,17 @@ class Lanes:
     lives, or the command that pointed it elsewhere is on its way to the store.
     """
 
-    def __init__(self, services: Services, *, tasks: asyncio.TaskGroup) -> None:
-        self._services = services
+    def __init__(
+        self,
+        new_lane: NewLane,
+        *,
+        agents: SessionAgents,
+        new_id: IdFactory,
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        self._new_lane = new_lane
+        self._agents = agents
+        self._new_id = new_id
         self._tasks = tasks
         self._lanes: dict[SessionId, Lane] = {}
         self._routes: dict[SessionKey, SessionId] = {}
@@ -74,7 +98,7 @@ class Lanes:
         """Nothing of a command of a turn is stored. The buffer of the session's agent may hold it:
         the next turn reads the transcript again."""
         if (session_id := event.command.scope.session_id) is not None:
-            self._services.cache.drop(session_id)
+            self._agents.drop(session_id)
         if (turn := self._turn_of(event.command)) is not None:
             turn.on_write_failed(event.command)
 
@@ -137,7 +161,7 @@ class Lanes:
         session_id = self._routes.get(row.route) or known
         fresh = session_id is None
         if session_id is None:
-            session_id = SessionId(self._services.new_id("s"))
+            session_id = SessionId(self._new_id("s"))
         lane = self._lanes.get(session_id) or self._open_lane(session_id, fresh=fresh)
         lane.pending_reset = reset or lane.pending_reset
         lane.pending_note = pending_note or lane.pending_note
@@ -243,9 +267,8 @@ class Lanes:
     def _open_lane(
         self, session_id: SessionId, *, fresh: bool, open_turn: OpenTurn | None = None
     ) -> Lane:
-        lane = self._lanes[session_id] = Lane(
+        lane = self._lanes[session_id] = self._new_lane(
             session_id,
-            services=self._services,
             fresh=fresh,
             lanes_state=lambda: self._state,
             on_change=self.changed.set,

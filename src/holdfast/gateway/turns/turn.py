@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
@@ -14,11 +14,12 @@ from holdfast.core.config.settings import Settings
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.ids import InboxId, SessionId, TurnId
-from holdfast.core.messages.admission import RunningTurn, admit
-from holdfast.core.messages.inbox import BusyMode, InboxEnd, InboxRow
+from holdfast.core.messages.inbox import InboxEnd, InboxRow
 from holdfast.core.messages.outbox import NewDelivery
 from holdfast.core.messages.transcript import Message
 from holdfast.core.ports.command import Command
+from holdfast.core.ports.runtime import Runtime
+from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_commands import ContinueTurn, LeaveTurn, RecordSteer, ResumeTurn
 from holdfast.core.ports.store_queries import GetTranscript
 from holdfast.core.sessions.session import CommandEffect
@@ -34,11 +35,12 @@ from holdfast.core.turns.turn import (
     Usage,
 )
 from holdfast.core.turns.turn_state import AGENT_STATES, TurnLifecycle, TurnState
+from holdfast.gateway.agents.session_agents import SessionAgents
 from holdfast.gateway.approvals.pending import PendingApprovals, wait_for_decision
 from holdfast.gateway.durable_writes import RetriedWrite
 from holdfast.gateway.live.counters import model_of
+from holdfast.gateway.outbound.delivery import DeliveryFactory
 from holdfast.gateway.outbound.stream_factory import with_stream_end
-from holdfast.gateway.services import Services
 from holdfast.gateway.turns.endings import (
     STOPPED_BY_USER,
     answered_ends,
@@ -76,6 +78,22 @@ def new_turn_record(
     )
 
 
+class NewTurnContext(Protocol):
+    """Makes the context of a turn that an agent runs (`TurnContext`)."""
+
+    def __call__(
+        self,
+        record: OpenTurn,
+        agent: Agent,
+        *,
+        lifecycle: TurnLifecycle,
+        settings: Settings,
+        approvals: PendingApprovals,
+        resumed: bool,
+        fallback: FallbackUsed | None,
+    ) -> TurnContext: ...
+
+
 class Turn:
     """Owns one turn of a session: its state, its approvals, how it is left and how it ends, and
     the context of its agent while one runs it.
@@ -89,9 +107,13 @@ class Turn:
         self,
         record: OpenTurn,
         *,
-        services: Services,
-        is_new: bool = False,
-        on_shown_change: Callable[[], None] = lambda: None,
+        store: Store,
+        runtime: Runtime,
+        agents: SessionAgents,
+        deliveries: DeliveryFactory,
+        new_context: NewTurnContext,
+        is_new: bool,
+        on_shown_change: Callable[[], None],
     ) -> None:
         self.record = record  # as of when no agent ran it
         self.turn_id: TurnId = record.turn.id
@@ -100,7 +122,11 @@ class Turn:
         self.approvals = PendingApprovals(record.approvals)
         self.ending: EndTurn | None = None  # how it was closed, durable or not
         self.interrupt_reason = ""  # why something other than its user stopped its agent
-        self._services = services
+        self._store = store
+        self._runtime = runtime
+        self._agents = agents
+        self._deliveries = deliveries
+        self._new_context = new_context
         self._lifecycle = TurnLifecycle(
             TurnState.WAITING if record.is_waiting else TurnState.STARTING,
             on_shown_change=on_shown_change,
@@ -193,7 +219,7 @@ class Turn:
     @property
     def tools(self) -> tuple[str, ...]:
         """The names of the tools that run now."""
-        return () if self._context is None else self._context.live.tools
+        return () if self._context is None else self._context.output.live.tools
 
     @property
     def fallback(self) -> FallbackUsed | None:
@@ -205,15 +231,9 @@ class Turn:
         return None if self.ending is None else self.ending.answer
 
     @property
-    def admission_view(self) -> RunningTurn:
-        """The turn as admission sees it."""
-        last = self.rows[-1]
-        return RunningTurn(
-            route=last.route,
-            principal=last.principal,
-            subagents=self._services.subagents.awaited_count(self.session_id),
-            compacting=self._context is not None and self._context.compacting,
-        )
+    def compacting(self) -> bool:
+        """Its agent summarises the conversation now."""
+        return self._context is not None and self._context.compacting
 
     # It gets an agent.
 
@@ -221,8 +241,6 @@ class Turn:
         """Begin a new turn. Its first commit is on its way when this returns; see `has_begun`."""
         context = self._attach(agent, settings=settings, resumed=False)
         self._begin_write = context.log.begin(begin)
-        if self._services.tracer is not None:
-            self._services.tracer.record_wait(self.rows, until=begin.at)
 
     async def has_begun(self) -> bool:
         """Whether the beginning is durable."""
@@ -241,12 +259,12 @@ class Turn:
         It is durable before the turn continues: if its next interruption were taken for the parking
         before it, it would not be counted.
         """
-        services, record, at = self._services, self.record, self._services.clock.now()
+        record, at = self.record, self._runtime.clock.now()
         try:
             if record.was_interrupted:
                 note = interruption_note(record.exit_reason or "crash")
                 self._resume_write = asyncio.ensure_future(
-                    services.store.write(
+                    self._store.write(
                         ResumeTurn(
                             turn_id=self.turn_id, session_id=self.session_id, note=note, at=at
                         )
@@ -254,10 +272,10 @@ class Turn:
                 )
                 agent.append(note)
                 await self._resume_write
-                services.crash(CrashPoint.RESUME_COMMITTED)
+                self._runtime.crash(CrashPoint.RESUME_COMMITTED)
             elif record.exit_reason is not None:
                 self._resume_write = asyncio.ensure_future(
-                    services.store.write(
+                    self._store.write(
                         ContinueTurn(turn_id=self.turn_id, session_id=self.session_id, at=at)
                     )
                 )
@@ -272,11 +290,10 @@ class Turn:
         self.approvals.mark_resumed()
 
     def _attach(self, agent: Agent, *, settings: Settings, resumed: bool) -> TurnContext:
-        self._context = TurnContext(
+        self._context = self._new_context(
             self.record,
             agent,
             lifecycle=self._lifecycle,
-            services=self._services,
             settings=settings,
             approvals=self.approvals,
             resumed=resumed,
@@ -329,7 +346,7 @@ class Turn:
         agent = context.agent
         running = run_turn(agent, context)
         self._task = task = asyncio.create_task(running, name=f"turn {self.turn_id}")
-        if indicator := self._services.stream_factory.typing_indicator_for(self.rows[-1]):
+        if indicator := context.output.typing_indicator():
             indicator.start()
             task.add_done_callback(lambda _: indicator.stop())
         agent.set_interrupt(self.interrupt)
@@ -351,44 +368,34 @@ class Turn:
     def _wait_for_person(self) -> None:
         """It asked, so its beginning is durable. All that it needs to continue is in its record."""
         context = self.context
-        context.stop_showing()
-        context.trace_left("waiting")
+        context.output.stop_showing()
+        context.output.trace_left("waiting")
         self.record = OpenTurn(
             turn=msgspec.structs.replace(self.record.turn, usage=context.log.usage),
             rows=self.record.rows,
             started_calls=frozenset(context.log.started_calls),
             usage=context.log.usage,
             model_steps=context.log.replies,
-            stream=context.started_stream,
+            stream=context.output.started_stream,
             owned_by_this_process=True,
         )
         self._fallback = context.fallback
         self._resume_write = None
         self._lifecycle.move(TurnState.WAITING)
 
-    async def wait_until_woken(self, mailbox: Collection[InboxRow]) -> None:
-        """Returns when there is an answer, a message in the mailbox interrupts it, or it does not
-        wait any more."""
-        services = self._services
+    async def wait_until_woken(self, interrupted: Callable[[], bool]) -> None:
+        """Returns when there is an answer, `interrupted` says that a message interrupts it, or it
+        does not wait any more."""
 
-        def interrupted() -> bool:
-            by_message = any(self._interrupts(row) for row in mailbox)
+        def wakes() -> bool:
+            by_message = interrupted()
             if by_message:
-                self.approvals.withdraw(at=services.clock.now())
+                self.approvals.withdraw(at=self._runtime.clock.now())
             return by_message or self.state is not TurnState.WAITING
 
         await wait_for_decision(
-            self.approvals, writes=services.store, clock=services.clock, interrupted=interrupted
+            self.approvals, writes=self._store, clock=self._runtime.clock, interrupted=wakes
         )
-        for session_id in {approval.asked_in for approval in self.approvals.all}:
-            services.feeds.session_changed(session_id)  # a subagent asks in another session
-
-    def _interrupts(self, row: InboxRow) -> bool:
-        """Whether the message will end the turn once that continues."""
-        configured = self._services.busy_mode(row.inbound.source)
-        decision = admit(row, running=self.admission_view, configured=configured)
-        in_time = row.accepted_at >= self.started_at
-        return in_time and decision.mode is BusyMode.INTERRUPT
 
     def wake(self) -> None:
         """It waits no longer: it needs an agent."""
@@ -414,7 +421,7 @@ class Turn:
         that waits. When the returned future is done, it is durable how the turn is left, or that
         it has ended. None: there is nothing to write."""
         if self.state in (TurnState.RUNNING, TurnState.PARKING):
-            self.context.stop_showing()
+            self.context.output.stop_showing()
             self._write_exit(reason)
             self._lifecycle.move(TurnState.MARKED)
         elif self.closing_write is not None:
@@ -425,13 +432,13 @@ class Turn:
 
     def _stop_at_boundary(self) -> None:
         """The first exit reason holds: a marked turn was cut, and is counted so."""
-        self.context.stop_showing()
+        self.context.output.stop_showing()
         if self.state is TurnState.MARKED:
             self._lifecycle.move(TurnState.CUT)
         else:
             self._write_exit(TurnExitReason.PARKED)
             self._lifecycle.move(TurnState.PARKED)
-        self.context.trace_left(self.state)
+        self.context.output.trace_left(self.state)
 
     def cut(self, reason: str, *, detached: bool) -> None:
         """Interrupt the agent, if it runs. The calls that are killed get a result, and the turn
@@ -444,7 +451,7 @@ class Turn:
         ):
             context.log.record_call_result(result)
         self._lifecycle.move(TurnState.CUT)
-        context.trace_left(self.state)
+        context.output.trace_left(self.state)
         context.agent.interrupt(reason)
 
     def _write_exit(self, reason: TurnExitReason) -> None:
@@ -453,9 +460,9 @@ class Turn:
             session_id=self.session_id,
             turn_id=self.turn_id,
             exit_reason=reason,
-            at=self._services.clock.now(),
+            at=self._runtime.clock.now(),
         )
-        self._exit_write = asyncio.ensure_future(self._services.store.write(leave))
+        self._exit_write = asyncio.ensure_future(self._store.write(leave))
 
     # It ends.
 
@@ -477,7 +484,7 @@ class Turn:
             self.cancel()
         elif self.state is not TurnState.CLOSING:
             self._lifecycle.move(TurnState.CLOSING)  # `close` reads the transcript and ends it
-            self.approvals.withdraw(at=self._services.clock.now())
+            self.approvals.withdraw(at=self._runtime.clock.now())
             self.approvals.wake()
         return True
 
@@ -510,23 +517,22 @@ class Turn:
         """
         if self.state is not TurnState.CLOSING or self.ending is not None:
             self._lifecycle.move(TurnState.CLOSING)
-        services, context = self._services, self._context
-        if context is not None and context.stream is not None:
-            context.stop_showing()
-            end = services.stream_factory.with_stream_end(end, context.stream, self.rows[-1])
+        context = self._context
+        if context is not None and context.output.stream is not None:
+            end = context.output.with_stream_end(end)
         elif self.rows:
             end = with_stream_end(end, self.record.stream, self.rows[-1])
         end = msgspec.structs.replace(end, figures=self._figures(), suspend=self._suspends_session)
-        self.ending = end = services.memory.with_memory_sync(self.rows, end)
-        services.crash(CrashPoint.END_SUBMITTED)
+        self.ending = end = self._agents.memory.with_memory_sync(self.rows, end)
+        self._runtime.crash(CrashPoint.END_SUBMITTED)
         if context is None:
             # The buffer of a cached agent has no results for the calls that were cut.
-            services.cache.drop(self.session_id)
+            self._agents.drop(self.session_id)
         else:
             for message in end.messages:
                 context.agent.append(message)
             self._end_write = self._write_end(end)
-            context.broadcast.clear()
+            context.output.clear()
         self.approvals.withdraw(at=end.at)
 
     async def close(self) -> None:
@@ -548,7 +554,7 @@ class Turn:
         if await self.has_begun():
             writing, self._end_write = self._end_write, None
             if writing is None:
-                end = await without_ended_messages(self.ending, self._services.store)
+                end = await without_ended_messages(self.ending, self._store)
                 writing = self._write_end(end)
             await writing
             self._lifecycle.move(TurnState.ENDED)
@@ -559,15 +565,14 @@ class Turn:
 
     def _write_end(self, end: EndTurn) -> Awaitable[None]:
         if self._context is not None:
-            self._context.agent.active_at = self._services.clock.now()
-        return self._services.store.write(end)
+            self._context.agent.active_at = self._runtime.clock.now()
+        return self._store.write(end)
 
     async def _write_unbegun_end(self, decided: EndTurn) -> None:
         """End the messages of a turn that the store does not have."""
-        services = self._services
-        end = await without_ended_messages(decided, services.store)
+        end = await without_ended_messages(decided, self._store)
         if end.inbox_ends:
-            await services.store.write(
+            await self._store.write(
                 CommandEffect(inbox_ends=end.inbox_ends, deliveries=end.deliveries, at=end.at)
             )
         self._lifecycle.move(TurnState.ENDED)
@@ -579,7 +584,7 @@ class Turn:
         first = context is not None and not context.resumed
         return TurnFigures(
             started_at=self.started_at,
-            first_text_at=context.broadcast.first_text_at if context and first else None,
+            first_text_at=context.output.first_text_at if context and first else None,
             model=model_of(messages),
             user_text="\n\n".join(row.inbound.text for row in self.rows),
         )
@@ -593,8 +598,8 @@ class Turn:
             return
         if isinstance(command, RecordSteer):
             context.steers.on_committed(command.inbox_id)
-        elif isinstance(command, EndTurn) and context.trace is not None:
-            context.trace.turn_ended(command)
+        elif isinstance(command, EndTurn) and context.output.trace is not None:
+            context.output.trace.turn_ended(command)
 
     def on_write_failed(self, command: Command[Any]) -> None:
         """Nothing of a command of this turn is stored. It is written again, or belongs to a turn
@@ -607,15 +612,15 @@ class Turn:
             context.steers.on_write_failed(command.inbox_id)
 
     async def _read_transcript(self) -> None:
-        records = await self._services.store.read(GetTranscript(session_id=self.session_id))
+        records = await self._store.read(GetTranscript(session_id=self.session_id))
         self._transcript = [record.message for record in records]
 
     def _answered_end(self, completed: Completed) -> EndTurn:
         """The final reply, what is owed to the platform, and the ends of its messages."""
-        last, factory = self.rows[-1], self._services.delivery_factory
+        last = self.rows[-1]
         run = last.inbound.run
         silent = run is not None and run.is_silent_reply(completed.message.text)
-        reply = factory.reply(
+        reply = self._deliveries.reply(
             last, None, session_id=self.session_id, turn_id=self.turn_id, silent=silent
         )
         return self._end_as(
@@ -636,15 +641,17 @@ class Turn:
     def _fallback_notice(self) -> Iterator[NewDelivery]:
         """Once a turn, however many models failed, since a turn ends once. Where replies are
         fetched, the reason of the turn says it."""
-        last, text, factory = self.rows[-1], self._fallback_text, self._services.delivery_factory
-        if text and last.inbound.subagent is None and not factory.is_fetched(last):
-            yield factory.notice(last, text, session_id=self.session_id, turn_id=self.turn_id)
+        last, text = self.rows[-1], self._fallback_text
+        if text and last.inbound.subagent is None and not self._deliveries.is_fetched(last):
+            yield self._deliveries.notice(
+                last, text, session_id=self.session_id, turn_id=self.turn_id
+            )
 
     def _failed_end(self, why: str, *, text: str) -> EndTurn:
         """The reason goes to the user and not into the transcript: the model must not read it."""
         known = not self._is_new or self._begin_write is not None
         replies = tuple(
-            self._services.delivery_factory.reply(
+            self._deliveries.reply(
                 row,
                 text,
                 session_id=self.session_id if known else None,
@@ -697,7 +704,7 @@ class Turn:
             inbox_ends=tuple(inbox_ends),
             reason=reason,
             by=by,
-            at=self._services.clock.now(),
+            at=self._runtime.clock.now(),
         )
 
 

@@ -2,18 +2,18 @@
 
 from collections import deque
 from collections.abc import Awaitable, Sequence
+from typing import Protocol
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.auxiliary import AuxiliaryClient
 from holdfast.agent.turn_port import Parked, PendingCall
 from holdfast.core.config.settings import Settings
-from holdfast.core.crash_points import CrashHook
 from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, TurnId
 from holdfast.core.jobs.job import JobPort
 from holdfast.core.messages.admission import STEERED_NOTICE
 from holdfast.core.messages.events import TurnEvent
 from holdfast.core.messages.inbox import InboxRow
-from holdfast.core.messages.outbox import MessageSender, StartedDelivery
+from holdfast.core.messages.outbox import MessageSender
 from holdfast.core.messages.transcript import (
     AssistantMessage,
     CompactionMessage,
@@ -22,35 +22,43 @@ from holdfast.core.messages.transcript import (
     ToolMessage,
     UserMessage,
 )
+from holdfast.core.ports.runtime import Runtime
 from holdfast.core.ports.sandbox import Sandbox
-from holdfast.core.ports.store_commands import AddAuxiliaryUsage
+from holdfast.core.ports.store import StoreWriter
 from holdfast.core.turns.model import AuxiliaryTask, Completed, FallbackUsed
 from holdfast.core.turns.projection import open_calls
 from holdfast.core.turns.subagent import Delegation
 from holdfast.core.turns.tool import ToolOutput
-from holdfast.core.turns.turn import NO_USAGE, OpenTurn, Usage
+from holdfast.core.turns.turn import OpenTurn, Usage
 from holdfast.core.turns.turn_state import TurnLifecycle, TurnState
-from holdfast.gateway.approvals.gate import ApprovalGate
+from holdfast.gateway.agents.session_agents import SessionAgents
+from holdfast.gateway.approvals.gate import ApprovalGate, AskingTurn
 from holdfast.gateway.approvals.pending import PendingApprovals
-from holdfast.gateway.jobs.turn_jobs import TurnJobs
-from holdfast.gateway.live.live_step import LiveStep, TurnBroadcast
-from holdfast.gateway.notify.turn_sender import TurnSender
-from holdfast.gateway.services import Services
-from holdfast.gateway.subagents import DelegateService, delegation_requester
-from holdfast.gateway.tracing import TurnTrace
+from holdfast.gateway.redaction import Redaction
+from holdfast.gateway.turns.busy_notices import BusyNotices
 from holdfast.gateway.turns.transcript_notes import user_message
 from holdfast.gateway.turns.turn_log import TurnLog
+from holdfast.gateway.turns.turn_output import TurnOutput
+from holdfast.gateway.turns.turn_tools import TurnTools
+
+
+class NewTurnOutput(Protocol):
+    """Makes the output of a turn (`TurnOutput`)."""
+
+    def __call__(self, record: OpenTurn, *, resumed: bool) -> TurnOutput: ...
 
 
 class SteerQueue(deque[InboxRow]):
     """The messages that a person adds to a running turn, oldest first, until it takes them. Also
     owns those that it has taken and no model request has contained yet."""
 
-    def __init__(self, log: TurnLog, agent: Agent, *, services: Services, into: InboxId) -> None:
+    def __init__(
+        self, log: TurnLog, agent: Agent, *, busy_notices: BusyNotices, into: InboxId
+    ) -> None:
         super().__init__()
         self._log = log
         self._agent = agent
-        self._services = services
+        self._busy_notices = busy_notices
         self._into = into  # the message whose answer is theirs too
         self._written: dict[InboxId, InboxRow] = {}  # on their way to the store
         self._unconfirmed: list[InboxRow] = []
@@ -69,7 +77,7 @@ class SteerQueue(deque[InboxRow]):
         """Tell the senders of steers that the model has them: a request contains them now."""
         rows, self._unconfirmed = self._unconfirmed, []
         for row in rows:
-            self._services.busy_notices.send(
+            self._busy_notices.send(
                 row, STEERED_NOTICE, agent=self._agent, turn_id=self._log.turn_id
             )
 
@@ -90,77 +98,62 @@ class TurnContext:
         agent: Agent,
         *,
         lifecycle: TurnLifecycle,
-        services: Services,
         settings: Settings,
         approvals: PendingApprovals,
         resumed: bool,
         fallback: FallbackUsed | None,
+        store: StoreWriter,
+        runtime: Runtime,
+        agents: SessionAgents,
+        tools: TurnTools,
+        gate: ApprovalGate,
+        busy_notices: BusyNotices,
+        redact: Redaction,
+        new_output: NewTurnOutput,
     ) -> None:
         self.agent = agent
         self.resumed = resumed  # an agent has run it before
         self.compacting = False
         self.fallback = fallback  # the model that has taken over, and why
-        self.log = TurnLog(record, agent, lifecycle=lifecycle, services=services)
+        self.redact = redact
+        self.crash_hook = runtime.crash
+        self.log = TurnLog(record, agent, lifecycle=lifecycle, writes=store, runtime=runtime)
         self.unresolved_calls = record.started_calls
         self.earlier_replies = record.model_steps
         self._rows = record.rows
-        self._services = services
         self._lifecycle = lifecycle
         self._settings = settings  # those that held when the turn began
-        self._approvals = approvals
+        self._agents = agents
+        self._tools = tools
+        self._gate = gate
         last = self._rows[-1]
-        self.steers = SteerQueue(self.log, agent, services=services, into=last.id)
-        self.stream = services.stream_factory.stream_for(
-            last, session_id=agent.session_id, turn_id=record.turn.id, started=record.stream
+        self.steers = SteerQueue(self.log, agent, busy_notices=busy_notices, into=last.id)
+        self.output = new_output(record, resumed=resumed)
+        if resumed:
+            self._trace_approvals(approvals)
+        self._asking = AskingTurn(
+            session_id=agent.session_id,
+            turn_id=record.turn.id,
+            row=last,
+            approvals=approvals,
+            settings=settings.approvals,
+            check_may_ask=self._check_may_ask,
         )
-        self.broadcast = TurnBroadcast(
-            agent.session_id, last.id, services=services, stream=self.stream
-        )
-        self.trace = self._start_trace(record)
         self._allowed_by: dict[CallId, str] = {}  # why each call that was checked may run
 
-    def _start_trace(self, record: OpenTurn) -> TurnTrace | None:
-        """The trace of this run, after the spans of the approvals that it waited for."""
-        tracer = self._services.tracer
-        if tracer is None:
-            return None
-        if self.resumed:
-            unsettled = {call.id for call in open_calls(self.agent.messages)}
-            asked = (each for each in self._approvals.all if each.call_id in unsettled)
-            answered = [each for each in asked if not each.pending]
-            tracer.record_approval_waits(self._rows[-1].id, answered)
-        return TurnTrace(
-            tracer,
-            self._rows,
-            session_id=self.session_id,
-            turn_id=self.turn_id,
-            resumed=self.resumed and not record.owned_by_this_process,
-        )
-
-    @property
-    def live(self) -> LiveStep:
-        return self.broadcast.live
+    def _trace_approvals(self, approvals: PendingApprovals) -> None:
+        """The approvals that the turn waited for and that have ended."""
+        if self.output.trace is not None:
+            open_ids = {call.id for call in open_calls(self.agent.messages)}
+            self.output.trace.record_approval_waits(
+                [each for each in approvals.all if each.call_id in open_ids and not each.pending]
+            )
 
     @property
     def parking(self) -> bool:
         """The agent stops at the next step boundary. A marked turn does too: a step that began
         now would be cut."""
         return self._lifecycle.state in (TurnState.PARKING, TurnState.MARKED)
-
-    def stop_showing(self) -> None:
-        """The chat sees nothing more of it from this process, but the end of what it saw."""
-        if self.stream is not None:
-            self.stream.close()
-
-    @property
-    def started_stream(self) -> StartedDelivery | None:
-        """What the chat has seen of the reply."""
-        return None if self.stream is None else self.stream.as_started
-
-    def trace_left(self, how: str) -> None:
-        """Close the trace of a turn that does not end here."""
-        if self.trace is not None:
-            self.trace.turn_left(how)
 
     @property
     def session_id(self) -> SessionId:
@@ -176,73 +169,55 @@ class TurnContext:
 
     @property
     def sandbox(self) -> Sandbox:
-        subagent = self._rows[0].inbound.subagent
-        if subagent is None:
-            return self._services.sandbox(self.session_id)
-        return self._services.sandbox(subagent.sandbox_session, shell=subagent.session_id)
+        return self._tools.sandbox(self.session_id, self._rows)
 
     @property
     def workspace(self) -> SessionId:
-        child = self._rows[0].inbound.subagent
-        return self.session_id if child is None else child.sandbox_session
+        subagent = self._rows[0].inbound.subagent
+        return self.session_id if subagent is None else subagent.sandbox_session
 
     @property
     def delegation(self) -> Delegation:
-        tools = self.agent.toolbox.by_name.values()
-        asker = delegation_requester(
-            self._rows[-1],
-            session_id=self.session_id,
-            turn_id=self.turn_id,
-            toolsets=list(dict.fromkeys(tool.toolset for tool in tools)),
+        return self._tools.delegation(
+            self.agent, self._rows[-1], self.turn_id, limits=self._settings.delegate
         )
-        return DelegateService(self._services.subagents, asker, limits=self._settings.delegate)
 
     @property
     def jobs(self) -> JobPort:
-        services = self._services
-        row, clock = self._rows[-1], services.clock
-        return TurnJobs(services.jobs, row, self.session_id, store=services.store, clock=clock)
+        return self._tools.jobs(self.session_id, self._rows[-1])
 
     @property
     def sender(self) -> MessageSender:
-        return TurnSender(
-            self._services,
+        return self._tools.sender(
+            self.session_id,
             self._rows[-1],
-            session_id=self.session_id,
+            self.turn_id,
             workspace=self.workspace,
-            turn_id=self.turn_id,
             replies=self.log.replies,
         )
 
     @property
-    def crash_hook(self) -> CrashHook:
-        return self._services.crash
-
-    @property
     def auxiliary(self) -> AuxiliaryClient:
-        return self._services.auxiliary
+        return self._tools.auxiliary
 
     @property
     def reasoning(self) -> str | None:
         """By the message, else by the config; of several that are one turn, the last says."""
         return self._rows[-1].inbound.effort or self._settings.agent.reasoning
 
-    def redact(self, text: str) -> str:
-        return self._services.redact(text)
-
     def emit(self, event: TurnEvent) -> None:
-        if self.trace is not None:
-            self.trace.on_event(event)
-        self.broadcast.publish(event)
+        if self.output.trace is not None:
+            self.output.trace.on_event(event)
+        self.output.publish(event)
 
     def model_call_started(self) -> None:
-        if self.trace is not None:
-            self.trace.model_call_started()
+        if self.output.trace is not None:
+            self.output.trace.model_call_started()
         self.steers.notify_senders()
 
     def model_call_completed(self, completed: Completed) -> None:
-        if self.trace is not None:
-            self.trace.model_call_completed(completed)
+        if self.output.trace is not None:
+            self.output.trace.model_call_completed(completed)
 
     def next_steer(self) -> tuple[UserMessage, Awaitable[None]] | None:
         return self.steers.take_next()
@@ -253,7 +228,7 @@ class TurnContext:
         durable = self.log.record_reply(
             message, usage, started=started, allowed_by=self._permissions(started)
         )
-        self.broadcast.live.clear_reply()
+        self.output.live.clear_reply()
         return durable
 
     def record_note(self, message: NoteMessage, usage: Usage) -> Awaitable[None]:
@@ -271,17 +246,14 @@ class TurnContext:
 
     def record_call_result(self, message: ToolMessage) -> Awaitable[None]:
         durable = self.log.record_call_result(message)
-        self.broadcast.live.remove_call(message.call_id)
+        self.output.live.remove_call(message.call_id)
         return durable
 
     def add_auxiliary_usage(self, task: AuxiliaryTask, usage: Usage) -> None:
-        if usage != NO_USAGE:
-            self._services.store.write(
-                AddAuxiliaryUsage(session_id=self.session_id, task=task, usage=usage)
-            )
+        self.log.add_auxiliary_usage(task, usage)
 
     async def before_compaction(self, messages: Sequence[Message]) -> None:
-        await self._services.memory.pre_compact(self.session_id, messages)
+        await self._agents.memory.pre_compact(self.session_id, messages)
 
     def model_fell_back(self, fallback: FallbackUsed) -> None:
         """A5: this agent answers to the end of the turn; the next is built anew, and asks the
@@ -289,32 +261,22 @@ class TurnContext:
         self.fallback = (
             fallback if self.fallback is None else FallbackUsed(self.fallback.why, fallback.model)
         )
-        self._services.cache.drop(self.session_id)
+        self._agents.drop(self.session_id)
 
     def may_run(self, call: PendingCall) -> bool:
-        allowed_by = self._approval_gate().allowed_without_asking(call)
+        allowed_by = self._gate.allowed_without_asking(self._asking, call)
         if allowed_by is not None:
             self._allowed_by[call.call_id] = allowed_by
         return allowed_by is not None
 
     async def permit(self, call: PendingCall, later: Sequence[PendingCall]) -> ToolOutput | None:
         self.log.check_open()
-        gate = self._approval_gate()
-        refusal = await gate.check(call, later)
-        if gate.allowed_by:
-            self._allowed_by[call.call_id] = gate.allowed_by
-        return refusal
-
-    def _approval_gate(self) -> ApprovalGate:
-        return ApprovalGate(
-            self._services,
-            self._approvals,
-            session_id=self.session_id,
-            turn_id=self.turn_id,
-            row=self._rows[-1],
-            settings=self._settings.approvals,
-            check_may_ask=self._check_may_ask,
-        )
+        decision = await self._gate.check(self._asking, call, later)
+        if isinstance(decision, ToolOutput):
+            return decision
+        if decision:
+            self._allowed_by[call.call_id] = decision
+        return None
 
     def _check_may_ask(self) -> None:
         """Raises where the gateway has marked the turn: it is about to be cut, and is counted as

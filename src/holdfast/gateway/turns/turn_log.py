@@ -14,7 +14,10 @@ from holdfast.core.messages.transcript import (
     UserMessage,
 )
 from holdfast.core.ports.command import Command
+from holdfast.core.ports.runtime import Runtime
+from holdfast.core.ports.store import StoreWriter
 from holdfast.core.ports.store_commands import (
+    AddAuxiliaryUsage,
     RecordCallResult,
     RecordCallsStarted,
     RecordCompaction,
@@ -22,9 +25,9 @@ from holdfast.core.ports.store_commands import (
     RecordReply,
     RecordSteer,
 )
-from holdfast.core.turns.turn import BeginTurn, OpenTurn, Usage
+from holdfast.core.turns.model import AuxiliaryTask
+from holdfast.core.turns.turn import NO_USAGE, BeginTurn, OpenTurn, Usage
 from holdfast.core.turns.turn_state import AGENT_STATES, TurnLifecycle
-from holdfast.gateway.services import Services
 
 
 class TurnClosed(HoldfastError):
@@ -46,7 +49,8 @@ class TurnLog:
         agent: Agent,
         *,
         lifecycle: TurnLifecycle,
-        services: Services,
+        writes: StoreWriter,
+        runtime: Runtime,
     ) -> None:
         self.turn_id = record.turn.id
         self.usage = record.usage
@@ -56,7 +60,8 @@ class TurnLog:
         self._counted_before = self.usage, self.replies
         self._agent = agent
         self._lifecycle = lifecycle
-        self._services = services
+        self._writes = writes
+        self._runtime = runtime
 
     @property
     def session_id(self) -> SessionId:
@@ -74,7 +79,7 @@ class TurnLog:
         durable = self._write(begin)
         for message in begin.messages:
             self._agent.append(message)
-        self._services.crash(CrashPoint.TURN_BEGUN)
+        self._runtime.crash(CrashPoint.TURN_BEGUN)
         return durable
 
     def record_reply(
@@ -96,7 +101,7 @@ class TurnLog:
                 usage=usage,
                 started=started,
                 allowed=allowed_by,
-                at=self._services.clock.now(),
+                at=self._runtime.clock.now(),
             )
         )
 
@@ -108,7 +113,7 @@ class TurnLog:
                 session_id=self.session_id,
                 message=message,
                 usage=usage,
-                at=self._services.clock.now(),
+                at=self._runtime.clock.now(),
             )
         )
 
@@ -120,7 +125,7 @@ class TurnLog:
                 session_id=self.session_id,
                 message=message,
                 usage=usage,
-                at=self._services.clock.now(),
+                at=self._runtime.clock.now(),
             )
         )
 
@@ -135,7 +140,7 @@ class TurnLog:
                 inbox_id=inbox_id,
                 into=into,
                 message=message,
-                at=self._services.clock.now(),
+                at=self._runtime.clock.now(),
             )
         )
 
@@ -150,7 +155,7 @@ class TurnLog:
                 session_id=self.session_id,
                 call_ids=call_ids,
                 allowed=allowed_by,
-                at=self._services.clock.now(),
+                at=self._runtime.clock.now(),
             )
         )
 
@@ -162,9 +167,15 @@ class TurnLog:
                 turn_id=self.turn_id,
                 session_id=self.session_id,
                 message=message,
-                at=self._services.clock.now(),
+                at=self._runtime.clock.now(),
             )
         )
+
+    def add_auxiliary_usage(self, task: AuxiliaryTask, usage: Usage) -> None:
+        if usage != NO_USAGE:
+            self._writes.write(
+                AddAuxiliaryUsage(session_id=self.session_id, task=task, usage=usage)
+            )
 
     def on_write_failed(self, command: Command[None]) -> None:
         """Take back what was counted: nothing of the command is stored, and it may be written
@@ -186,5 +197,5 @@ class TurnLog:
         self.usage, self.replies = self.usage + usage, self.replies + replies
 
     def _write(self, command: Command[None]) -> Awaitable[None]:
-        self._agent.active_at = self._services.clock.now()
-        return self._services.store.write(command)
+        self._agent.active_at = self._runtime.clock.now()
+        return self._writes.write(command)

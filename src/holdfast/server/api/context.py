@@ -12,7 +12,7 @@ from aiohttp import web
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.transcript import TranscriptRecord
 from holdfast.core.ops.status import GatewaySnapshot, StatusReport
-from holdfast.core.ports.runtime import Clock, IdFactory, Lifecycle
+from holdfast.core.ports.runtime import Lifecycle, Runtime
 from holdfast.core.ports.sandbox import Sandbox
 from holdfast.core.ports.store import Store, StoreReader
 from holdfast.core.ports.store_queries import GetSession, ListRecords
@@ -20,7 +20,6 @@ from holdfast.core.sessions.session import ProcessRow, SessionRow
 from holdfast.core.turns.turn_state import LaneState
 from holdfast.gateway.app import Gateway
 from holdfast.gateway.live.feeds import News, Subscription
-from holdfast.gateway.redaction import Redaction
 from holdfast.server.api.errors import EndpointError, not_found
 from holdfast.server.api.views.sessions import SessionView, session_view
 from holdfast.server.auth.login import BrowserLogin
@@ -107,31 +106,40 @@ class Sandboxes(Protocol):
     async def end_session(self, session_id: SessionId, *, forget: bool = False) -> None: ...
 
 
+class ApiStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Where endpoints read how the gateway is, and how it was."""
+
+    ready: Callable[[], bool]
+    snapshot: Callable[[], GatewaySnapshot]  # from memory alone
+    fresh_snapshot: Callable[[], Coroutine[Any, Any, GatewaySnapshot]]
+    report: Callable[[GatewaySnapshot], StatusReport]  # reads the disk: in a thread
+    minute_history: MinuteHistory
+    recent_log: RecentLog
+
+
 class ApiContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What endpoints work with, and how they answer."""
+
     gateway: Gateway
     store: Store
     runners: Sandboxes
     home: Path
     login: BrowserLogin
-    clock: Clock
-    new_id: IdFactory
-    redact: Redaction
-    keepalive: StreamKeepalive
-    shared_reads: SharedReads
-    minute_history: MinuteHistory
-    recent_log: RecentLog
     lifecycle: Lifecycle
     config: ConfigHandlers
-    ready: Callable[[], bool]
-    snapshot: Callable[[], GatewaySnapshot]  # from memory alone
-    fresh_snapshot: Callable[[], Coroutine[Any, Any, GatewaySnapshot]]
-    status_report: Callable[[GatewaySnapshot], StatusReport]  # reads the disk: in a thread
+    status: ApiStatus
+    keepalive: StreamKeepalive
+    shared_reads: SharedReads
+
+    @property
+    def runtime(self) -> Runtime:
+        return self.gateway.runtime
 
     def encode(self, value: object) -> bytes:
         """A view as JSON, without the value of any secret. All responses go through here."""
         body = _encode(value)
         text = body.decode()
-        shown = self.redact(text)
+        shown = self.gateway.redact(text)
         return body if shown is text else shown.encode()
 
     def respond(self, value: object, *, status: int = 200) -> web.Response:

@@ -96,7 +96,7 @@ class Endpoint:
         path_params: Mapping[str, str],
         principal: HttpPrincipal,
     ) -> web.StreamResponse:
-        if not context.ready():
+        if not context.status.ready():
             raise EndpointError(
                 503, "the gateway is starting or stopping; try again.", code="not_ready"
             )

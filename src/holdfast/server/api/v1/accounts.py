@@ -17,7 +17,7 @@ AccountCall = ApiCall[NoQuery, None]
 
 async def list_accounts(context: ApiContext, call: AccountCall) -> web.Response:
     return context.respond(
-        account_list(context.gateway.accounts.statuses(), now=context.clock.now())
+        account_list(context.gateway.accounts.statuses(), now=context.runtime.clock.now())
     )
 
 
@@ -44,7 +44,7 @@ async def _run_action(
         raise not_found(str(error)) from None
     except NotPausable as error:
         raise conflict(str(error), code="not_pausable") from None
-    return context.respond(account_view(status, now=context.clock.now()))
+    return context.respond(account_view(status, now=context.runtime.clock.now()))
 
 
 _ACCOUNT = "/platforms/{name}/{account}"

@@ -74,7 +74,7 @@ async def revoke_rule(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.
     rule_id = RuleId(call.path_param("id"))
     if rule_id not in {rule.id for rule in await context.store.read(ListApprovalRules())}:
         raise not_found(f"there is no rule {rule_id!r}; GET /api/v1/approval-rules lists them.")
-    decision = ApprovalDecision(revoked=(rule_id,), by=OPERATOR, at=context.clock.now())
+    decision = ApprovalDecision(revoked=(rule_id,), by=OPERATOR, at=context.runtime.clock.now())
     await context.store.write(decision)
     return web.Response(status=204)
 

@@ -105,7 +105,7 @@ async def export_audit(
 async def _record_export(context: ApiContext, asked: AuditExportQuery) -> int:
     """The seq of the row about the export, or `before` if that is earlier."""
     facts = {"format": asked.format}
-    kind, at = AuditKind.AUDIT_EXPORTED, context.clock.now()
+    kind, at = AuditKind.AUDIT_EXPORTED, context.runtime.clock.now()
     await context.store.write(
         RecordAudit(entry=AuditEntry(kind=kind, actor=OPERATOR, at=at, facts=facts))
     )
@@ -116,7 +116,7 @@ async def _record_export(context: ApiContext, asked: AuditExportQuery) -> int:
 def _encode_row(context: ApiContext, row: AuditRow, *, jsonl: bool) -> bytes:
     if jsonl:
         return context.encode(audit_view(row)) + b"\n"
-    return context.redact(format_csv_row(row)).encode()
+    return context.gateway.redact(format_csv_row(row)).encode()
 
 
 async def verify_audit(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:

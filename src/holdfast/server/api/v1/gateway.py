@@ -61,8 +61,8 @@ class TranscriptSearchQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_un
 
 
 async def read_status(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
-    snapshot = await context.fresh_snapshot()
-    report = await asyncio.to_thread(context.status_report, snapshot)
+    snapshot = await context.status.fresh_snapshot()
+    report = await asyncio.to_thread(context.status.report, snapshot)
     view = StatusView(
         pid=report.pid,
         version=report.version,
@@ -181,10 +181,10 @@ class ChartQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 async def read_chart(context: ApiContext, call: ApiCall[ChartQuery, None]) -> web.Response:
     length, bucket = _SPANS[call.query.span]
-    now = context.clock.now()
+    now = context.runtime.clock.now()
     first = int(now) // bucket * bucket - length + bucket
-    prices = context.gateway.services.settings.prices
-    minutes = aggregate_minutes(context.minute_history.since(first), per=bucket)
+    prices = context.gateway.settings.prices
+    minutes = aggregate_minutes(context.status.minute_history.since(first), per=bucket)
     points = [_chart_point(minute, prices) for minute in minutes]
     return context.respond(
         Chart(span=call.query.span, since=first, bucket_seconds=bucket, until=now, points=points)
@@ -260,7 +260,7 @@ async def stop_gateway(context: ApiContext, call: ApiCall[NoQuery, StopParams]) 
 
 
 def _stop_order(context: ApiContext, kind: StopKind, *, now: bool) -> StopOrder:
-    return StopOrder(kind=kind, by=StopRequester.PAGE, at=context.clock.now(), now=now)
+    return StopOrder(kind=kind, by=StopRequester.PAGE, at=context.runtime.clock.now(), now=now)
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (

@@ -70,7 +70,9 @@ async def add_job(context: ApiContext, call: ApiCall[NoQuery, JobParams]) -> web
         limit=given.limit,
     )
     try:
-        job = await _job_service(context).add(request, _operator(), key=context.new_id("job"))
+        job = await _job_service(context).add(
+            request, _operator(), key=context.runtime.new_id("job")
+        )
     except InvalidSchedule as error:
         raise bad_request(str(error), param="when") from None
     except JobRefused as error:
@@ -105,7 +107,7 @@ async def run_job(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Resp
     job = await _find_job(context, call.path_param("id"))
     try:
         run_id = await _job_service(context).run_now(
-            job.id, _operator(), key=context.new_id("asked")
+            job.id, _operator(), key=context.runtime.new_id("asked")
         )
     except JobRefused as error:
         raise conflict(str(error), code="already_running") from None
@@ -155,7 +157,7 @@ async def _commit(context: ApiContext, change: JobChange) -> None:
     act = AuditEntry(
         kind=AuditKind.JOB_CHANGED,
         actor=OPERATOR,
-        at=context.clock.now(),
+        at=context.runtime.clock.now(),
         subject=str(change.job_id),
         facts={"change": change.kind.value},
     )
@@ -175,7 +177,7 @@ def _job_response(context: ApiContext, job: Job) -> web.Response:
 
 
 def _job_service(context: ApiContext) -> JobService:
-    return context.gateway.services.jobs
+    return context.gateway.jobs
 
 
 def _operator() -> JobRequester:

@@ -87,8 +87,10 @@ async def read_log(context: ApiContext, call: ApiCall[LogQuery, None]) -> web.Re
 
 
 def _read_page(context: ApiContext, asked: LogQuery) -> LogPage:
-    newest = context.recent_log.newest
-    found = context.recent_log.before(asked.before, asked.as_line_filter, limit=asked.limit + 1)
+    newest = context.status.recent_log.newest
+    found = context.status.recent_log.before(
+        asked.before, asked.as_line_filter, limit=asked.limit + 1
+    )
     more = len(found) > asked.limit
     return LogPage(lines=[_view(line) for line in found[more:]], more=more, newest=newest)
 
@@ -96,7 +98,7 @@ def _read_page(context: ApiContext, asked: LogQuery) -> LogPage:
 async def stream_log(
     context: ApiContext, call: ApiCall[LogEventsQuery, None]
 ) -> web.StreamResponse:
-    loop, feeds = asyncio.get_running_loop(), context.gateway.services.feeds
+    loop, feeds = asyncio.get_running_loop(), context.gateway.feeds
     after = _start_after(call.request, call.query.after)
     with feeds.listen_for_shutdown() as listener, context.keepalive.track(listener):
 
@@ -105,8 +107,8 @@ async def stream_log(
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(listener.wake.set)
 
-        start = context.recent_log.newest if after is None else after
-        with context.recent_log.subscribe(
+        start = context.status.recent_log.newest if after is None else after
+        with context.status.recent_log.subscribe(
             call.query.as_line_filter, after=start, on_lines=on_lines
         ) as reader:
             listener.wake.set()  # lines between that one and now

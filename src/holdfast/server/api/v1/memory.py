@@ -82,7 +82,7 @@ async def delete_notes(context: ApiContext, call: ApiCall[DeleteNotesQuery, None
 
 
 def _notes(context: ApiContext) -> Notes:
-    return context.gateway.services.memory.notes
+    return context.gateway.memory.notes
 
 
 def _notebook_response(context: ApiContext, notes: Notes, result: NoteEditResult) -> web.Response:

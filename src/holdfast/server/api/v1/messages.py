@@ -17,6 +17,7 @@ from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import Author, Source, is_shared, parse_route
 from holdfast.core.messages.transcript import Image, detect_image
 from holdfast.core.people.approval import OPERATOR
+from holdfast.core.ports.store import StoreReader
 from holdfast.core.ports.store_queries import GetInboxRow, GetLastSource
 from holdfast.core.sessions.session import SessionRow
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
@@ -40,7 +41,7 @@ _TOKEN_PLATFORMS = ("web", "api")  # platforms whose messages come in with the t
 _OPERATOR = "operator"
 
 
-async def current_session_source(gateway: Gateway, row: SessionRow) -> Source:
+async def current_session_source(gateway: Gateway, store: StoreReader, row: SessionRow) -> Source:
     """The source of a message to this session; refused if the message would not reach it."""
     pointed = gateway.lanes.session_of(row.route)
     if not row.current or (pointed is not None and pointed != row.id):
@@ -50,10 +51,10 @@ async def current_session_source(gateway: Gateway, row: SessionRow) -> Source:
             f"/api/v1/sessions/{row.id}/resume goes back to it.",
             code="not_current",
         )
-    return await session_source(gateway, row)
+    return await session_source(gateway, store, row)
 
 
-async def session_source(gateway: Gateway, row: SessionRow) -> Source:
+async def session_source(gateway: Gateway, store: StoreReader, row: SessionRow) -> Source:
     """The source of a session, also of one that its chat has left. In a chat of another platform
     the message is the operator's, and marked so."""
     platform, account, kind, chat = parse_route(row.route)
@@ -77,7 +78,9 @@ async def session_source(gateway: Gateway, row: SessionRow) -> Source:
     return _check_source(
         gateway,
         row,
-        plain if platform in _TOKEN_PLATFORMS else await _operator_source(gateway, row.id, plain),
+        plain
+        if platform in _TOKEN_PLATFORMS
+        else await _operator_source(gateway, store, row.id, plain),
     )
 
 
@@ -94,14 +97,16 @@ def _user_of(row: SessionRow, platform: str, account: str) -> str:
     return whose or _OPERATOR
 
 
-async def _operator_source(gateway: Gateway, session_id: SessionId, plain: Source) -> Source:
+async def _operator_source(
+    gateway: Gateway, store: StoreReader, session_id: SessionId, plain: Source
+) -> Source:
     """The source of the last message there, which has the thread and the user. In a shared session
     the operator speaks for no user. Without a stored message it is the source of the route."""
-    known = await gateway.services.store.read(GetLastSource(session_id=session_id))
+    known = await store.read(GetLastSource(session_id=session_id))
     if known is None:
         return plain
     source = msgspec.structs.replace(known, author=Author.OPERATOR, message_id=None)
-    settings = gateway.services.settings.sessions
+    settings = gateway.settings.sessions
     groups, threads = settings.group_sessions_per_user, settings.thread_sessions_per_user
     if is_shared(known, groups, threads):
         return msgspec.structs.replace(source, user_id=_OPERATOR, user_name=None)
@@ -110,13 +115,13 @@ async def _operator_source(gateway: Gateway, session_id: SessionId, plain: Sourc
 
 def _check_source(gateway: Gateway, row: SessionRow, source: Source) -> Source:
     address = Address(platform=source.platform, account=source.account, chat_id=source.chat_id)
-    if source.platform not in _TOKEN_PLATFORMS and gateway.services.platforms.find(address) is None:
+    if source.platform not in _TOKEN_PLATFORMS and gateway.platforms.find(address) is None:
         raise conflict(
             f"session {row.id} belongs to {source.platform} ({source.account}), which is not "
             "configured any more: the answer could not be delivered.",
             code="not_addressable",
         )
-    if route_of(source, gateway.services.settings.sessions) != row.route:
+    if route_of(source, gateway.settings.sessions) != row.route:
         raise conflict(
             f"session {row.id} has a route that only its own platform can make: send to it there.",
             code="not_addressable",
@@ -146,7 +151,7 @@ async def save_attachments(
     """The files are saved before the message is accepted, so that it never names a missing file."""
     if not message.attachments:
         return SavedAttachments(text=message.text)
-    settings = context.gateway.services.settings
+    settings = context.gateway.settings
     account = settings.account(source.platform, source.account) or PlatformSettings()
     for number, each in enumerate(message.attachments):
         if not await is_accepted_type(each.name, account.files):
@@ -160,7 +165,7 @@ async def save_attachments(
     return SavedAttachments(
         text=f"{message.text}\n\n{line}" if message.text.strip() else line,
         images=images,
-        documents=context.redact(render_documents(zip(paths, found, strict=True))),
+        documents=context.gateway.redact(render_documents(zip(paths, found, strict=True))),
     )
 
 
@@ -218,7 +223,7 @@ async def steer_turn(context: ApiContext, call: ApiCall[NoQuery, NewSteer]) -> w
 
 
 async def _accept(context: ApiContext, row: SessionRow, message: NewMessage) -> web.Response:
-    source = await current_session_source(context.gateway, row)
+    source = await current_session_source(context.gateway, context.store, row)
     if not message.text.strip() and not message.attachments:
         raise bad_request("text: the message is empty.", param="text")
     given = await save_attachments(context, row.id, message, source)

@@ -16,7 +16,7 @@ from holdfast.gateway.notify.chat_addresses import NoSuchChat, find_chat
 from holdfast.gateway.notify.proactive import ProactiveSendRequest, Undeliverable
 from holdfast.gateway.outbound.delivery import has_ended
 from holdfast.gateway.outbound.files import MAX_FILE_BYTES
-from holdfast.gateway.outbound.operator_resend import NotResent, resend, resend_refusal
+from holdfast.gateway.outbound.operator_resend import NotResent
 from holdfast.runner.workspace import safe_name
 from holdfast.server.api.context import ApiContext
 from holdfast.server.api.endpoint import ApiCall, Endpoint, Media, NoQuery
@@ -86,7 +86,7 @@ async def retry_delivery(context: ApiContext, call: ApiCall[NoQuery, None]) -> w
     if row is None:
         raise not_found(f"there is no delivery {delivery_id!r}, or it was deleted.")
     try:
-        resent = await resend(context.gateway.services, context.gateway.outbox, row)
+        resent = await context.gateway.operator_resend.resend(row)
     except NotResent as why:
         raise conflict(
             f"delivery {delivery_id} is not sent again: {why}", code="not_sent"
@@ -96,11 +96,11 @@ async def retry_delivery(context: ApiContext, call: ApiCall[NoQuery, None]) -> w
 
 def delivery_detail(context: ApiContext, row: DeliveryRow) -> DeliveryDetail:
     """With its current status in the outbox."""
-    services, outbox = context.gateway.services, context.gateway.outbox
-    platform = services.platforms.find(row.address)
+    gateway = context.gateway
+    platform = gateway.platforms.find(row.address)
     outlook = DeliveryOutlook(
-        status=outbox.status_of(row),
-        resend_refusal=resend_refusal(services, outbox, row) or "",
+        status=gateway.outbox.status_of(row),
+        resend_refusal=gateway.operator_resend.refusal(row) or "",
         resolves_unknown=platform is not None and platform.capabilities.can_resolve_unknown,
     )
     return delivery_detail_view(row, outlook)
@@ -138,10 +138,10 @@ async def upload_file(context: ApiContext, call: ApiCall[UploadQuery, None]) -> 
     """Kept until it has been sent; deleted after a month if it is not."""
     files, key, name = (
         UploadedFiles(context.home),
-        context.new_id("out"),
+        context.runtime.new_id("out"),
         safe_name(call.query.name),
     )
-    await asyncio.to_thread(files.remove_expired, now=context.clock.now())
+    await asyncio.to_thread(files.remove_expired, now=context.runtime.clock.now())
     file = await asyncio.to_thread(files.create, key, name)
     try:
         size = await _receive(call.request, file, name)
@@ -174,15 +174,15 @@ async def create_delivery(context: ApiContext, call: ApiCall[NoQuery, SendParams
 
 
 async def _deliver(context: ApiContext, given: SendParams) -> web.Response:
-    services = context.gateway.services
+    sender = context.gateway.proactive_sender
     if not given.text.strip() and not given.file:
         raise bad_request("text: there is nothing to send.", param="text")
     message = await _build_message(context, given)
     try:
-        await services.proactive_sender.check(message)
+        await sender.check(message)
     except Undeliverable as error:
         raise bad_request(f"{error}.", param=error.param) from None
-    fresh = await services.proactive_sender.enqueue(await _claim_file(context, message))
+    fresh = await sender.enqueue(await _claim_file(context, message))
     row = await context.store.read(GetDelivery(delivery_id=message.id))
     assert row is not None, "the send above has committed it"
     if not fresh and has_ended(row):  # this copy is not needed
@@ -196,7 +196,7 @@ async def _deliver(context: ApiContext, given: SendParams) -> web.Response:
 
 
 async def _build_message(context: ApiContext, given: SendParams) -> ProactiveSendRequest:
-    platforms = context.gateway.services.platforms
+    platforms = context.gateway.platforms
     try:
         address = find_chat(platforms, given.to, account=given.account, thread=given.thread)
     except NoSuchChat as error:
@@ -238,7 +238,7 @@ async def _claim_file(context: ApiContext, message: ProactiveSendRequest) -> Pro
 
 def _delivery_id(context: ApiContext, key: str) -> DeliveryId:
     if not key:
-        return DeliveryId(context.new_id("dlv"))
+        return DeliveryId(context.runtime.new_id("dlv"))
     return DeliveryId(f"dlv_{sha256(key.encode()).hexdigest()[:27]}")
 
 

@@ -116,7 +116,7 @@ async def end_process(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.
             entry=AuditEntry(
                 kind=AuditKind.PROCESS_KILLED,
                 actor=OPERATOR,
-                at=context.clock.now(),
+                at=context.runtime.clock.now(),
                 session_id=session_id,
                 subject=process.id,
                 outcome=ASKED,
@@ -175,7 +175,8 @@ def _running_calls(context: ApiContext) -> Iterator[RunningCallView]:
     for lane in context.gateway.lanes:
         if (turn := lane.running_turn) is not None:
             yield from (
-                _call_view(lane.session_id, turn.turn_id, each) for each in turn.context.live.calls
+                _call_view(lane.session_id, turn.turn_id, each)
+                for each in turn.context.output.live.calls
             )
 
 

@@ -20,7 +20,6 @@ from holdfast.core.sessions.search import MAX_QUERY_LENGTH, SearchQuery
 from holdfast.core.sessions.session import SessionFilter, SessionRow
 from holdfast.core.turns.subagent import platform_from_label
 from holdfast.core.turns.turn_state import LaneState
-from holdfast.gateway.sessions import teardown
 from holdfast.platforms.web import platform as web_platform
 from holdfast.server.api.context import ApiContext
 from holdfast.server.api.endpoint import ApiCall, Endpoint, NoQuery
@@ -180,12 +179,12 @@ async def _session_filter(context: ApiContext, asked: SessionListQuery) -> Sessi
 
 
 async def open_session(context: ApiContext, call: ApiCall[NoQuery, NewSession]) -> web.Response:
-    source = web_platform.web_source(call.body.name or context.new_id("chat"))
-    fresh = SessionId(context.new_id("s"))
-    route, at = build_session_key(source), context.clock.now()
+    source = web_platform.web_source(call.body.name or context.runtime.new_id("chat"))
+    fresh = SessionId(context.runtime.new_id("s"))
+    route, at = build_session_key(source), context.runtime.clock.now()
     session_id = await context.store.write(OpenSession(session_id=fresh, route=route, at=at))
     if session_id == fresh:
-        context.gateway.services.feeds.session_changed(fresh)
+        context.gateway.feeds.session_changed(fresh)
     return context.respond(
         await context.load_session_view(session_id), status=201 if session_id == fresh else 200
     )
@@ -216,22 +215,19 @@ async def change_session(
     act = AuditEntry(
         kind=AuditKind.SESSION_RENAMED,
         actor=OPERATOR,
-        at=context.clock.now(),
+        at=context.runtime.clock.now(),
         session_id=row.id,
         subject=row.id,
         words={"title": title},
     )
     await context.store.write(RenameSession(session_id=row.id, title=title), audit=act)
-    context.gateway.services.feeds.session_changed(row.id)
+    context.gateway.feeds.session_changed(row.id)
     return context.respond(await context.load_session_view(row.id))
 
 
 async def delete_session(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
     row = await context.find_session(call.path_param("id"))
-    gateway = context.gateway
-    await teardown.delete_session(
-        gateway.services, gateway.lanes, gateway.teardown, row.id, by=OPERATOR
-    )
+    await context.gateway.deletion.delete(row.id, by=OPERATOR)
     return web.Response(status=204)
 
 
@@ -269,7 +265,7 @@ async def resume_session(context: ApiContext, call: ApiCall[NoQuery, None]) -> w
     if row.current:
         raise conflict(f"session {row.id} is already the chat's current session.", code="current")
     ended = await _run_command(
-        context, row, await session_source(context.gateway, row), f"/resume {row.id}"
+        context, row, await session_source(context.gateway, context.store, row), f"/resume {row.id}"
     )
     view = await context.load_session_view(row.id)
     if not view.current:
@@ -281,7 +277,7 @@ async def reset_session(context: ApiContext, call: ApiCall[NoQuery, None]) -> we
     """Start a new session in its place; its turn is stopped, and it is kept."""
     row = await context.find_session(call.path_param("id"))
     ended = await _run_command(
-        context, row, await current_session_source(context.gateway, row), "/new"
+        context, row, await current_session_source(context.gateway, context.store, row), "/new"
     )
     return await _successor_response(context, row, ended)
 
@@ -291,7 +287,7 @@ async def fork_session(context: ApiContext, call: ApiCall[NoQuery, ForkParams]) 
     row = await context.find_session(call.path_param("id"))
     text = f"/fork {' '.join(call.body.title.split())}".strip()
     ended = await _run_command(
-        context, row, await current_session_source(context.gateway, row), text
+        context, row, await current_session_source(context.gateway, context.store, row), text
     )
     return await _successor_response(context, row, ended)
 
@@ -312,7 +308,7 @@ async def _run_command(
     context: ApiContext, row: SessionRow, source: Source, text: str
 ) -> MessageEnded:
     """Send a command through the inbox, like a message in its chat, and wait for its end."""
-    name = context.new_id("cmd")
+    name = context.runtime.new_id("cmd")
     inbound = Inbound(source=source, event_id=f"v1/{row.id}/{name}", message_id=name, text=text)
     accepted = await accept_message(context.gateway, inbound)
     try:

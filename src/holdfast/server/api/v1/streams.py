@@ -56,7 +56,7 @@ def live_state(context: ApiContext, session_id: SessionId) -> LiveState | None:
     turn = lane.running_turn
     if turn is None:
         return _waiting_turn(context, lane)
-    step = turn.context.live
+    step = turn.context.output.live
     return LiveState(
         turn_id=turn.turn_id,
         resumed=turn.context.resumed,
@@ -124,7 +124,7 @@ async def stream_session(
     session_stream = SessionStream(
         context, row.id, after=_last_event_id(call.request, call.query.after)
     )
-    feeds = context.gateway.services.feeds
+    feeds = context.gateway.feeds
     with feeds.read_session(row.id) as feed, context.keepalive.track(feed):
         # A new client gets everything, in this order.
         feed.mark_stale()
@@ -135,7 +135,7 @@ async def stream_session(
 
 
 async def stream_changes(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.StreamResponse:
-    with context.gateway.services.feeds.read_changes() as changes, context.keepalive.track(changes):
+    with context.gateway.feeds.read_changes() as changes, context.keepalive.track(changes):
         return await stream(
             call.request, changes, lambda write: _write_changes(context, changes, write)
         )
@@ -252,7 +252,7 @@ async def _write_changes(context: ApiContext, changes: GatewayChanges, write: Wr
 
 
 def _gateway_event(context: ApiContext) -> GatewayEvent:
-    now = context.snapshot()
+    now = context.status.snapshot()
     return GatewayEvent(
         state=now.state,
         phase=now.phase,

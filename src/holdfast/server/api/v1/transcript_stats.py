@@ -108,7 +108,7 @@ async def read_transcript_stats(
         raise bad_request(
             f"first to last must be 1 to {MAX_RECORDS} records; ask for less.", param="last"
         )
-    prices = context.gateway.services.settings.prices
+    prices = context.gateway.settings.prices
     found = await context.store.read(
         GetTranscriptStats(
             session_id=row.id,
@@ -144,7 +144,7 @@ async def with_summaries(context: ApiContext, rows: Sequence[SessionRow]) -> lis
 async def _summary_view(
     context: ApiContext, row: SessionRow, summary: SessionPreview
 ) -> SessionSummaryView:
-    prices = context.gateway.services.settings.prices
+    prices = context.gateway.settings.prices
     lane = context.gateway.lanes.get(row.id)
     return SessionSummaryView(
         owner=row.principal,

@@ -88,18 +88,18 @@ async def export_session(context: ApiContext, call: ApiCall[NoQuery, None]) -> w
 async def import_session(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
     body = await call.request.read()
     head, records = await asyncio.to_thread(_parse_export, body)
-    session_id = SessionId(context.new_id("s"))
-    kind, at = AuditKind.SESSION_IMPORTED, context.clock.now()
+    session_id = SessionId(context.runtime.new_id("s"))
+    kind, at = AuditKind.SESSION_IMPORTED, context.runtime.clock.now()
     act = AuditEntry(kind=kind, actor=OPERATOR, at=at, session_id=session_id, subject=session_id)
     imported = ImportedSession(
         id=session_id,
-        route=build_session_key(web_platform.web_source(context.new_id("chat"))),
+        route=build_session_key(web_platform.web_source(context.runtime.new_id("chat"))),
         title=head.title[:200],
         records=records,
         at=at,
     )
     await context.store.write(ImportSession(imported=imported), audit=act)
-    context.gateway.services.feeds.session_changed(session_id)
+    context.gateway.feeds.session_changed(session_id)
     return context.respond(await context.load_session_view(session_id), status=201)
 
 

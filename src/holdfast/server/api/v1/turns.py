@@ -430,7 +430,7 @@ async def read_turn(context: ApiContext, call: ApiCall[TimelineQuery, None]) -> 
     )
     if details is None:
         raise not_found(f"there is no turn {turn_id!r}; GET /api/v1/sessions/ID/turns lists them.")
-    prices = context.gateway.services.settings.prices
+    prices = context.gateway.settings.prices
     view = TimelineView(
         turn=await _summary_view(context, details.outline),
         inputs=[_turn_input(details, message) for message in details.inputs],
@@ -485,7 +485,7 @@ def _lane_state(context: ApiContext, session_id: SessionId) -> LaneState | None:
 
 async def _cost(context: ApiContext, turn_id: TurnId) -> float | None:
     """Without prices no step is read."""
-    prices = context.gateway.services.settings.prices
+    prices = context.gateway.settings.prices
     return (
         usage_cost(await context.store.read(GetTurnUsageByModel(turn_id=turn_id)), prices)
         if prices

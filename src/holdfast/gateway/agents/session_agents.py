@@ -1,0 +1,96 @@
+"""The agents of sessions: leased for a turn, with their memory, and given back."""
+
+from holdfast.agent.agent import Agent
+from holdfast.core.config.settings import Settings
+from holdfast.core.ids import SessionId
+from holdfast.core.messages.inbox import InboxRow
+from holdfast.core.messages.transcript import NoteMessage
+from holdfast.core.ports.store import StoreWriter
+from holdfast.core.ports.store_commands import SavePrompt
+from holdfast.gateway.agents.cache import AgentCache
+from holdfast.gateway.agents.factory import AgentFactory
+from holdfast.gateway.agents.memory import MemoryManager
+from holdfast.gateway.live_settings import LiveSettings
+
+
+class SessionAgents:
+    """Leases each turn its agent: the cached one, or one that the factory builds. Owns nothing: the
+    agents are the cache's."""
+
+    def __init__(
+        self,
+        cache: AgentCache,
+        factory: AgentFactory,
+        *,
+        memory: MemoryManager,
+        live_settings: LiveSettings,
+        writes: StoreWriter,
+    ) -> None:
+        self.memory = memory
+        self._cache = cache
+        self._factory = factory
+        self._live_settings = live_settings
+        self._writes = writes
+
+    async def lease(
+        self, session_id: SessionId, first: InboxRow, *, fresh: bool
+    ) -> tuple[Agent, Settings]:
+        """The agent for a turn that begins with this message, and the settings that the turn is run
+        by: those that held when the agent was asked for, or built. `fresh`: the store has nothing
+        of the session yet."""
+        settings = self._live_settings.current
+
+        async def build() -> Agent:
+            # Of what holds now: it is built again where that has changed since it was asked for.
+            nonlocal settings
+            settings = self._live_settings.current
+            return await self._build(session_id, first, fresh=fresh)
+
+        agent = await self._cache.lease(
+            session_id, signature=self._factory.signature_for(first), build=build
+        )
+        return agent, settings
+
+    async def _build(self, session_id: SessionId, first: InboxRow, *, fresh: bool) -> Agent:
+        subagent = first.inbound.subagent
+        if subagent is None:  # its parent remembers what a subagent does
+            self.memory.enable_session(session_id, first)
+        return await self._factory.build(
+            session_id,
+            signature=self._factory.signature_for(first),
+            fresh=fresh,
+            instructions=first.inbound.instructions,
+            memory=None if subagent else lambda: self.memory.prompt_block(session_id, first),
+            toolsets=first.inbound.toolsets,
+            subagent=subagent,
+        )
+
+    def release(self, agent: Agent, *, keep: bool) -> None:
+        """The turn no longer needs the agent. `keep`: the session may have another turn."""
+        if not keep:
+            self._cache.drop(agent.session_id)
+        self._cache.release(agent)
+
+    def drop(self, session_id: SessionId) -> None:
+        """The next turn of the session gets a new agent, which reads the transcript again."""
+        self._cache.drop(session_id)
+
+    async def recall(self, session_id: SessionId, row: InboxRow) -> NoteMessage | None:
+        """What memory has about a message that is next."""
+        if not self.memory.has_recall or row.inbound.subagent is not None:
+            return None
+        return await self.memory.recall(session_id, row)
+
+    async def save_prompt(self, agent: Agent) -> None:
+        """A4: before a turn is resumed with it. No beginning of a turn freezes the prompt then, and
+        it must not be built a third time."""
+        if agent.prompt_saved:
+            return
+        await self._writes.write(
+            SavePrompt(
+                session_id=agent.session_id,
+                prompt=agent.prompt,
+                fingerprint=agent.prompt_fingerprint,
+            )
+        )
+        agent.prompt_saved = True
