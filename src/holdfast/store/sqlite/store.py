@@ -115,10 +115,6 @@ class SqliteStore(SqliteStoreWriter, SqliteStoreReader):
             self._writer.refuse_writes(problems[0])
         return problems
 
-    def set_redaction(self, redact: Redact) -> None:
-        """Texts of audit rows pass `redact` from now on. The writer thread calls it."""
-        self._writer.redact = redact
-
     def on_audit_growth(self, listener: Callable[[], None]) -> None:
         """`listener` is called in this event loop whenever the audit has new rows."""
         self._writer.audit_growth.set_listener(listener)
