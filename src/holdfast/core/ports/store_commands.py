@@ -249,9 +249,7 @@ class ImportSession(Command[None], frozen=True, kw_only=True):
 
 
 class DeleteSession(SessionCommand[None], frozen=True, kw_only=True):
-    """Delete all its rows and those messages; `ListSessionInboxIds` lists their ids."""
-
-    inbox_ids: Sequence[InboxId]
+    """Delete all its rows, also those of the messages that it received."""
 
 
 class AddDeliveries(Command[None], frozen=True, kw_only=True):

@@ -12,7 +12,6 @@ from holdfast.core.messages.inbox import InboxEnd, InboxState
 from holdfast.core.people.audit import GATEWAY_ACTOR, AuditEntry, AuditKind
 from holdfast.core.ports.store_commands import DeleteSession, EndSession
 from holdfast.core.ports.store_queries import (
-    ListSessionInboxIds,
     ListSubagentsBelow,
     ListSupersededTurns,
 )
@@ -184,10 +183,9 @@ async def _delete_one_session(
         if lane.task is not None:
             await asyncio.wait([lane.task])
     await teardown.forget(session_id)
-    inbox_ids = await services.store.read(ListSessionInboxIds(session_id=session_id))
     kind, at = AuditKind.SESSION_DELETED, services.clock.now()
     act = AuditEntry(kind=kind, actor=by, at=at, session_id=session_id, subject=session_id)
-    await services.store.write(DeleteSession(session_id=session_id, inbox_ids=inbox_ids), audit=act)
+    await services.store.write(DeleteSession(session_id=session_id), audit=act)
     await services.store.unindex_session(session_id)
     services.feeds.session_deleted(session_id)
 

@@ -271,9 +271,7 @@ COMMAND_HANDLERS: Mapping[type[Command[Any]], Handler] = dict(
         ),
         _handle(
             c.DeleteSession,
-            lambda cursor, x: session_history.delete_session(
-                cursor, session_id=x.session_id, inbox_ids=tuple(x.inbox_ids)
-            ),
+            lambda cursor, x: session_history.delete_session(cursor, session_id=x.session_id),
         ),
         # The outbox.
         _handle(

@@ -153,4 +153,4 @@ def _reads_whole_table(query: Query[Any]) -> bool:
     """Whether it takes long in a large store."""
     if isinstance(query, q.ListAudit):
         return audit_reads.needs_full_scan(query.where)
-    return isinstance(query, q.ListExpiringSessions | q.ListSessionInboxIds)
+    return isinstance(query, q.ListExpiringSessions)
