@@ -124,6 +124,11 @@ def test_a_file_without_its_first_page_is_recovered_completely(
     assert result.lost_pages == 1 and "1 page could" in result.summary()
 
 
+def without_last_column(rows: set[str]) -> set[str]:
+    """A message whose turn is lost says so there."""
+    return {row.rpartition(", ")[0] for row in rows}
+
+
 def test_conversations_are_recovered_from_a_file_without_its_first_pages(
     intact: Path, path: Path
 ) -> None:
@@ -131,7 +136,8 @@ def test_conversations_are_recovered_from_a_file_without_its_first_pages(
     before = read_rows(intact)
     damage_pages(path, *range(16), chance=random.Random(1))
     _, after = recover(path)
-    assert after["messages"] <= before["messages"] and after["inbox"] <= before["inbox"]
+    assert after["messages"] <= before["messages"]
+    assert without_last_column(after["inbox"]) <= without_last_column(before["inbox"])
     assert len(after["messages"]) >= len(before["messages"]) - 5
     assert len(after["inbox"]) >= len(before["inbox"]) - 5
 
