@@ -98,7 +98,7 @@ def _accept(cursor: Cursor, command: c.AcceptMessage) -> Accepted:
         return inbox.accept_subagent_task(cursor, inbound.subagent, **row)
     if inbound.run is not None:
         return jobs.accept_run(cursor, run=inbound.run, **row)
-    return inbox.accept_message(cursor, **row)
+    return inbox.accept_message(cursor, **row, spoken_into=command.spoken_into)
 
 
 def _handle(

@@ -31,6 +31,7 @@ def accept_message(
     route: SessionKey,
     principal: PrincipalId,
     at: float,
+    spoken_into: SessionId | None = None,
 ) -> Accepted:
     """A repeated event writes nothing, not even its cursor: the first one did that."""
     source = inbound.source
@@ -54,7 +55,7 @@ def accept_message(
     pointed = session_state.route_target(cursor, route)
     known = session_state.continuable_session(pointed)
     if source.author is Author.OPERATOR:
-        audit_log.record_operator_message(cursor, inbound, session_id=known, at=at)
+        audit_log.record_operator_message(cursor, inbound, session_id=spoken_into, at=at)
     return Accepted(row=row, duplicate=False, route_session=known, route_target=pointed)
 
 
