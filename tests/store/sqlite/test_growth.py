@@ -9,7 +9,7 @@ import apsw
 import pytest
 from bench.big_stores import fill_sessions
 
-from holdfast.core.ids import SessionId
+from holdfast.core.ids import PrincipalId, SessionId, SessionKey
 from holdfast.core.messages.inbox import InboxState
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.sessions.reset import ResetMode, ResetPolicies, ResetPolicy, ResetRule
@@ -29,6 +29,7 @@ from holdfast.system.paths import Paths
 SMALL, LARGE = 300, 3000
 Read = Callable[[apsw.Cursor], object]
 DAY = 86400.0
+OWNER = PrincipalId("api:default:owner")  # of every session
 LIST = {"limit": 20, "offset": 0, "q": "", "platform": "", "include_subagents": False}
 
 
@@ -116,6 +117,18 @@ def expiring(cursor: apsw.Cursor) -> object:
                 id=f"{'sent ' * len(states)}deliveries of a platform that has none",
             )
             for states in ((), (DeliveryState.SENT,))
+        ),
+        pytest.param(
+            lambda c: sessions.visible_sessions(
+                c, route=SessionKey("elsewhere"), principal=OWNER, limit=200
+            ),
+            id="sessions of a person who has them all",
+        ),
+        pytest.param(
+            lambda c: sessions.visible_sessions(
+                c, route=SessionKey("elsewhere"), principal=PrincipalId("new"), limit=200
+            ),
+            id="sessions of a person who has none",
         ),
         pytest.param(
             lambda c: session_state.recently_active_sessions(c, 9e9), id="active just now"
@@ -238,6 +251,30 @@ def test_the_sessions_that_expire_first_are_found_whatever_the_policies(
     ends = (deadline(str(route), active_at) for route, active_at in rows)
     expected = sorted(end for end in ends if end is not None)
     assert [each.expires_at for each in found] == expected[:limit]
+    db.close()
+
+
+@pytest.mark.parametrize("limit", [5, 200])
+@pytest.mark.parametrize("person", [OWNER, PrincipalId("other")])
+def test_the_sessions_of_a_person_are_those_that_a_full_scan_would_list(
+    stores: Sequence[Path], tmp_path: Path, person: PrincipalId, limit: int
+) -> None:
+    """Also of a person who has few of those that were active last."""
+    shutil.copy(stores[1], copy := tmp_path / "state.db")
+    db = open_writer(copy, vfs=None)
+    cursor = db.cursor()
+    cursor.execute(
+        "UPDATE sessions SET principal = 'other' WHERE id IN (SELECT id FROM sessions"
+        " ORDER BY active_at LIMIT 900) OR id = (SELECT id FROM sessions ORDER BY active_at DESC)"
+    )
+    found = sessions.visible_sessions(
+        cursor, route=SessionKey("elsewhere"), principal=person, limit=limit
+    )
+    expected = cursor.execute(
+        "SELECT id FROM sessions WHERE principal = ? ORDER BY active_at DESC, id DESC LIMIT ?",
+        (person, limit),
+    ).fetchall()
+    assert [row.id for row in found] == [session_id for (session_id,) in expected]
     db.close()
 
 

@@ -4,8 +4,8 @@
 -- the last row that it has seen. Several changes in a row of one session are one row. `token`
 -- shows whether a row is still the one that was seen, or one of the same number in another copy of
 -- the file. `session` is no `session_id`, by which the rows of a session that is deleted are found:
--- the index must learn of that, too. Only the last rows are kept; an index that has seen none of
--- them is compared with all sessions.
+-- the index must learn of that, too, and the id is removed after it has. Only the last rows are
+-- kept; an index that has seen none of them is compared with all sessions.
 CREATE TABLE message_changes (
     number    INTEGER PRIMARY KEY,
     session   TEXT NOT NULL,

@@ -94,6 +94,12 @@ def delete_session(cursor: apsw.Cursor, *, session_id: SessionId) -> None:
     approvals.delete_approvals(cursor, session_id)
 
 
+def forget_changes(cursor: apsw.Cursor, *, session_id: SessionId) -> None:
+    """Remove the id of a deleted session from the log of changes, which is short. Rows stay: the
+    search index knows its place by them."""
+    cursor.execute("UPDATE message_changes SET session = '' WHERE session = ?", (session_id,))
+
+
 def _session_tables(cursor: apsw.Cursor) -> list[str]:
     found = cursor.execute(
         "SELECT t.name FROM sqlite_schema t, pragma_table_info(t.name) c"
