@@ -8,7 +8,7 @@ from pathlib import Path
 
 import apsw
 
-from holdfast.store.search.index_file import index_files, open_index
+from holdfast.store.search.index_file import index_files, last_change, open_index, save_position
 from holdfast.store.sqlite.connection import open_writer
 from holdfast.store.sqlite.file_check import SEARCH_FILE
 from holdfast.system.paths import Paths
@@ -54,16 +54,16 @@ _FILL = (
     f" SELECT {_ID}, 2 * k + 2, {_TURN}, at + 1, json_object('type', 'assistant', 'text',"
     f" {_ANSWER}, 'model', 'instant') FROM known ORDER BY 1, 2",
     f"{_EXCHANGES} INSERT INTO turns (id, session_id, state, input_tokens, output_tokens,"
-    f" started_at, ended_at, asked_by) SELECT {_TURN}, {_ID}, 'answered', 900, 60, at, at + 1,"
-    " 'operator' FROM known",
+    f" started_at, ended_at, asked_by, inbox_ids) SELECT {_TURN}, {_ID}, 'answered', 900, 60, at,"
+    f" at + 1, 'operator', json_array(n * {EXCHANGES} + k + 1) FROM known",
     f"{_EXCHANGES} INSERT INTO steps (turn_id, seq, session_id, kind, message_seq, input_tokens,"
     f" output_tokens, started_at, finished_at) SELECT {_TURN}, 1, {_ID}, 'model', 2 * k + 2, 900,"
     " 60, at + 1, at + 1 FROM known",
     f"{_EXCHANGES} INSERT INTO inbox (id, platform, account, event_id, route, principal, state,"
-    f" session_id, turn_id, accepted_at, ended_at, body) SELECT n * {EXCHANGES} + k + 1, 'api',"
-    f" 'default', printf('session/{PREFIX}%d/m_%d', n, k), {_ROUTE}, 'api:default:owner',"
-    f" 'answered', {_ID}, {_TURN}, at, at + 1, json_object('source', json_object('platform', 'api',"
-    f" 'chat_id', '{PREFIX}' || n, 'user_id', 'owner'), 'event_id',"
+    f" session_id, turn_id, listed, accepted_at, ended_at, body) SELECT n * {EXCHANGES} + k + 1,"
+    f" 'api', 'default', printf('session/{PREFIX}%d/m_%d', n, k), {_ROUTE}, 'api:default:owner',"
+    f" 'answered', {_ID}, {_TURN}, 1, at, at + 1, json_object('source', json_object('platform',"
+    f" 'api', 'chat_id', '{PREFIX}' || n, 'user_id', 'owner'), 'event_id',"
     f" printf('session/{PREFIX}%d/m_%d', n, k), 'message_id', 'm_' || k, 'text', {_QUESTION})"
     " FROM known",
     f"{_EXCHANGES} INSERT INTO outbox (seq, id, address, kind, session_id, turn_id, inbox_id,"
@@ -156,5 +156,6 @@ def _fill_index(home: Path) -> None:
         with db:
             for statement in _INDEX:
                 db.execute(statement)
+            save_position(db.cursor(), last_change(db.cursor()))
     finally:
         db.close()

@@ -11,6 +11,7 @@ import asyncio
 import http.client
 import json
 import math
+import os
 import resource
 import shutil
 import subprocess
@@ -48,6 +49,7 @@ RECORD = HERE / "growth.json"
 CHART = HERE / "growth.svg"
 _CONNECTS_AT_ONCE = 50
 _STREAM_TIMEOUT = 120.0
+_IDLE_CPU = 10.0  # milliseconds in half a second
 _number = count(1)
 
 
@@ -125,6 +127,9 @@ def sessions_family() -> Family:
             Cost(name="search for a common word, CPU", unit="ms", work=1),
             Cost(name="status, CPU", unit="ms", work=0),
             Cost(name="metrics, CPU", unit="ms", work=0),
+            Cost(name="deliveries of a platform that has none, CPU", unit="ms", work=0),
+            Cost(name="/sessions of a person who has them all, CPU", unit="ms", work=0),
+            Cost(name="/usage of a person who has them all, CPU", unit="ms", work=1),
             Cost(name="delete a session, CPU", unit="ms", work=0),
             Cost(name="backup", unit="s", work=1),
             Cost(name="resident memory", unit="MB", work=0),
@@ -163,6 +168,12 @@ class Client:
         tasks = Path(f"/proc/{self.subject.server.process.pid}/task").iterdir()
         return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e6
 
+    def cpu_with_ended_threads(self) -> float:
+        """Milliseconds, in ticks of ten; some long reads have a thread of their own."""
+        pid = self.subject.server.process.pid
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
+
     def get(self, path: str) -> bytes:
         return self._request("GET", path)
 
@@ -173,6 +184,21 @@ class Client:
         """CPU of the gateway for one such request, once its modules are loaded."""
         self.get(path)
         return self._median(CALLS, lambda: self.get(path))
+
+    def cost_of_command(self, text: str) -> float:
+        """CPU of the gateway for one chat command, once its modules are loaded."""
+        body = json.dumps({"model": "bench", "messages": [{"role": "user", "content": text}]})
+
+        def run() -> None:
+            self._request("POST", "/v1/chat/completions", body)
+
+        run()
+        costs = []
+        for _ in range(3):
+            fine, coarse = self.cpu(), self.cpu_with_ended_threads()
+            run()
+            costs.append(max(self.cpu() - fine, self.cpu_with_ended_threads() - coarse))
+        return median(costs)
 
     def cost_of_turns(self, prefix: str, *, turns: int = TURNS, first: int = 0) -> float:
         """CPU of one turn, each in the next of the sessions so named."""
@@ -202,20 +228,32 @@ class Client:
             costs.append(self.cpu() - before)
         return median(costs)
 
-    def _request(self, method: str, path: str) -> bytes:
+    async def wait_until_idle(self) -> None:
+        """What was caused before is done: the gateway uses no more than a heartbeat needs."""
+        before = self.cpu()
+        while True:
+            await asyncio.sleep(0.5)
+            now = self.cpu()
+            if now - before < _IDLE_CPU:
+                return
+            before = now
+
+    def _request(self, method: str, path: str, body: str | None = None) -> bytes:
         connection = http.client.HTTPConnection(
             self._address.hostname or "", self._address.port, timeout=600
         )
         try:
             headers = {"Authorization": f"Bearer {self.subject.token}"}
-            connection.request(method, path, headers=headers)
+            if body is not None:
+                headers["Content-Type"] = "application/json"
+            connection.request(method, path, body, headers=headers)
             response = connection.getresponse()
-            body = response.read()
+            answer = response.read()
         finally:
             connection.close()
         if response.status >= 300:
-            raise BenchmarkFailed(f"{method} {path} answered {response.status}: {body[:300]!r}")
-        return body
+            raise BenchmarkFailed(f"{method} {path} answered {response.status}: {answer[:300]!r}")
+        return answer
 
 
 @contextmanager
@@ -310,9 +348,13 @@ def _measure_sessions(directory: Path, family: Family, size: int, *, home: Path,
             "search for a common word, CPU": f"/api/v1/search?q={quote(common)}",
             "status, CPU": "/api/v1/status",
             "metrics, CPU": "/metrics",
+            "deliveries of a platform that has none, CPU": "/api/v1/outbox?platform=irc",
         }
         for name, path in paths.items():
             family.note(size, name, client.cost_of(path))
+        for command in ("/sessions", "/usage"):
+            cost = client.cost_of_command(command)
+            family.note(size, f"{command} of a person who has them all, CPU", cost)
         before = client.cpu()
         for number in range(5):
             client.delete(f"/api/v1/sessions/s_{size // 3 + number:027x}")
@@ -376,8 +418,12 @@ async def _measure_streams(client: Client, family: Family, size: int) -> None:
     family.note(size, "a turn of the watched session, CPU", (client.cpu() - before) / 3)
     family.note(size, "message to its event, first stream", median(firsts))
     family.note(size, "message to its event, last stream", median(lasts))
+    # The last events of a turn are still being sent when its reply has been seen, and a close takes
+    # as long as it takes: without both waits, one would be counted as the other.
+    await client.wait_until_idle()
     before = client.cpu()
     await streams.close()
+    await client.wait_until_idle()
     family.note(size, "close one, CPU", (client.cpu() - before) / size)
 
 

@@ -83,10 +83,14 @@ class PreviousHome:
         return [message for message in self.transcript(chat) if message["type"] == "tool"]
 
 
+NEW_COLUMNS = ("inbox_ids", "listed")  # of this version; rows from before have nothing there
+
+
 def _table(db: apsw.Cursor, name: str) -> Table:
-    columns = db.execute("SELECT name, pk FROM pragma_table_info(?)", (name,)).fetchall()
+    found = db.execute("SELECT name, pk FROM pragma_table_info(?)", (name,)).fetchall()
+    columns = [(str(column), key) for column, key in found if column not in NEW_COLUMNS]
     keys = [index for index, (_, key) in enumerate(columns) if key]
-    rows = db.execute(f"SELECT * FROM {name}").fetchall()
+    rows = db.execute(f"SELECT {', '.join(column for column, _ in columns)} FROM {name}").fetchall()
     return {tuple(row[index] for index in keys): row for row in rows}
 
 

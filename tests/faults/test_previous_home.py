@@ -146,7 +146,7 @@ class UpgradedRun:
 
 SCHEMA_SQL = "SELECT type, name, sql, user_version FROM sqlite_schema, pragma_user_version"
 # What this version has and that one did not: derived from other rows.
-NEW_TABLES = {"row_counts"}
+NEW_TABLES = {"row_counts", "message_changes"}
 
 
 def schema_of_new_home(folder: Path) -> list[tuple[Any, ...]]:

@@ -15,4 +15,4 @@ async def send_as_operator(
     assert row is not None
     source = await current_session_source(harness.gateway, harness.store, row)
     inbound = Inbound(source=source, event_id=name, message_id=name, text=text)
-    return await accept_message(harness.gateway, inbound)
+    return await accept_message(harness.gateway, inbound, into=session_id)

@@ -30,12 +30,12 @@ class TrackedWrite(NamedTuple):
 
     @property
     def of_other_sessions(self) -> set[tuple[str, str]]:
-        """The pairs whose session is not the one that the command names."""
-        named = None if self.command is None else self.command.scope.session_id
+        """The pairs whose session is none of those that the command names."""
+        named = () if self.command is None else self.command.scope.sessions
         return {
             (table, session)
             for table, session in self.rows | self.moved
-            if table not in PERSONS_TABLES and session != named
+            if table not in PERSONS_TABLES and session not in named
         }
 
 

@@ -34,7 +34,6 @@ from holdfast.core.ports.store_queries import (
     ListApprovals,
     ListDeliveriesForMessage,
     ListOpenTurns,
-    ListSessionInboxIds,
 )
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.projection import projection_problems
@@ -655,11 +654,7 @@ async def test_deleting_a_session_deletes_its_approvals(
     (row,) = {row.session_id for row in await harness.store.read(ListApprovals(limit=5))}
     await harness.stop()
     async with harness.open_store(harness.path) as store:
-        await store.write(
-            DeleteSession(
-                session_id=row, inbox_ids=await store.read(ListSessionInboxIds(session_id=row))
-            )
-        )
+        await store.write(DeleteSession(session_id=row))
         assert await store.read(ListApprovals(limit=5)) == []
         (rule,) = await store.read(ListApprovalRules())
         assert (rule.rule, rule.session_id) == ("delete", "")

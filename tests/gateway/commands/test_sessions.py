@@ -21,7 +21,6 @@ from holdfast.core.ports.store_queries import (
     GetSession,
     ListDeliveriesForMessage,
     ListRecords,
-    ListSessionInboxIds,
     ListSessions,
 )
 from holdfast.core.sessions.session import CommandEffect
@@ -236,12 +235,7 @@ async def test_deleting_a_fork_leaves_the_original_intact(
     copy = await chat.current_session()
     assert fish is not None
     assert copy is not None
-    await harness.store.write(
-        DeleteSession(
-            session_id=copy,
-            inbox_ids=await harness.store.read(ListSessionInboxIds(session_id=copy)),
-        )
-    )
+    await harness.store.write(DeleteSession(session_id=copy))
     assert [m.text for m in await harness.transcript(fish)] == ["about fish", "yes"]
     assert (await harness.store.read(GetLastTurn(session_id=fish))) is not None
 

@@ -17,6 +17,7 @@ from tests.support.store_chat import ADDRESS, SESSION, StoreChat
 
 from holdfast.core.config.settings import PlatformSettings, Settings
 from holdfast.core.ids import DeliveryId, SessionId
+from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.messages.outbox import DeliveryKind, DeliveryPart, DeliveryState
 from holdfast.core.ports.capabilities import Backlog
 from holdfast.core.ports.command import account_scope, session_scope
@@ -26,6 +27,7 @@ from holdfast.core.ports.store_commands import (
     BeginPart,
     DeleteSession,
     PruneOutbox,
+    RecordBusyDecision,
     SettleDelivery,
     SettlePart,
 )
@@ -86,6 +88,11 @@ async def test_parts_go_with_their_session(store: SqliteStore, chat: StoreChat) 
     """I4: also the parts of a command reply, which names its message and no session."""
     row, command = await chat.say(), await chat.say("/help")
     await chat.begin_turn(row)
+    await store.write(
+        RecordBusyDecision(
+            session_id=SessionId("s"), inbox_id=command.row.id, decision=BusyMode.QUEUE
+        )
+    )
     reply = chat.reply(row, text="long")
     help_ = chat.reply(command, id="h", kind=DeliveryKind.COMMAND, text="long")
     help_ = msgspec.structs.replace(help_, session_id=None, turn_id=None)
@@ -94,9 +101,7 @@ async def test_parts_go_with_their_session(store: SqliteStore, chat: StoreChat) 
     for name in ("d", "h", "o"):
         await send_two_parts(store, name, at=5.0)
     assert len(await parts_of(store)) == 6
-    await store.write(
-        DeleteSession(session_id=SessionId("s"), inbox_ids=[row.row.id, command.row.id])
-    )
+    await store.write(DeleteSession(session_id=SessionId("s")))
     assert await parts_of(store) == [("o", 1, None), ("o", 2, None)]
 
 
@@ -108,7 +113,7 @@ async def test_parts_in_flight_outlive_their_session_without_its_id(
     await chat.begin_turn(row)
     await store.write(chat.turn_end(row, deliveries=(chat.reply(row, text="long"),)))
     await send_two_parts(store, "d", at=5.0, settled=False)
-    await store.write(DeleteSession(session_id=SessionId("s"), inbox_ids=[row.row.id]))
+    await store.write(DeleteSession(session_id=SessionId("s")))
     assert await parts_of(store) == [("d", 1, None), ("d", 2, None)]
     second = DeliveryPart(number=2, state=DeliveryState.SENT, platform_message_id="2")
     await store.write(

@@ -13,7 +13,6 @@ from holdfast.core.ports.store_queries import (
     GetInboxRow,
     GetSearchStatus,
     GetSession,
-    ListSessionInboxIds,
 )
 from holdfast.core.sessions.search import SearchQuery
 
@@ -57,6 +56,9 @@ def _value(table: str, name: str, kind: str, session_id: SessionId, word: str) -
         "scope": "session",
         "ended_at": 5.0,
         "seq": 99,
+        "delivery_id": f"{word} outbox id",
+        "inbox_ids": None,
+        "listed": None,
     }
     if table == "turns" and name == "id":
         return f"t_{word}"
@@ -125,8 +127,7 @@ async def test_a_deletion_interrupted_before_the_index_update_is_completed_at_st
 ) -> None:
     session = await session_containing(harness, call, WORD, "one")
     assert await harness.store.read(SearchQuery(words=WORD))
-    inbox_ids = await harness.store.read(ListSessionInboxIds(session_id=session))
-    await harness.store.write(DeleteSession(session_id=session, inbox_ids=inbox_ids))
+    await harness.store.write(DeleteSession(session_id=session))
     await harness.stop()
     await harness.start()
     assert await harness.store.read(SearchQuery(words=WORD)) == []

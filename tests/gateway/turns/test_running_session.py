@@ -119,5 +119,5 @@ async def test_a_deleted_session_leaves_no_choice_behind(harness: GatewayHarness
     """B3: deletion that really deletes."""
     await harness.end_of(await harness.accept("/busy queue"))
     session_id = await harness.only_session()
-    await harness.store.write(DeleteSession(session_id=session_id, inbox_ids=[]))
+    await harness.store.write(DeleteSession(session_id=session_id))
     assert await harness.store.read(GetBusyMode(session_id=session_id)) is None

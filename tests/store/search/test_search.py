@@ -111,6 +111,52 @@ async def test_messages_not_indexed_before_a_crash_are_indexed_later(
     assert len(await snippets(harness, "tide")) == 2
 
 
+async def test_an_index_of_another_copy_of_the_store_is_compared_with_all_sessions(
+    harness: GatewayHarness,
+) -> None:
+    """K3: the store was set back to an earlier state, and went on from there by as many changes."""
+    await send_message(harness, "the first tide")
+    await harness.stop()
+    earlier = harness.path.read_bytes()
+    await harness.start()
+    await send_message(harness, "the lost tide", chat="two")
+    await send_message(harness, "the lost ebb", chat="one")
+    assert len(await snippets(harness, "lost")) == 2
+    await harness.stop()
+    harness.path.write_bytes(earlier)
+    index = harness.path.with_name("search.db")
+    indexed = index.read_bytes()
+    index.unlink()
+    await harness.start()
+    await send_message(harness, "the other tide", chat="two")
+    await send_message(harness, "the other ebb", chat="one")
+    await harness.stop()
+    index_file.delete_index_files(index)
+    index.write_bytes(indexed)
+    await harness.start()
+    assert await snippets(harness, "lost") == []
+    assert sorted(await snippets(harness, "other")) == ["the other ebb", "the other tide"]
+    assert await snippets(harness, "first") == ["the first tide"]
+
+
+async def test_a_message_that_was_changed_is_found_as_it_is_now(harness: GatewayHarness) -> None:
+    """Nothing does that today; what will is noticed by the store itself."""
+    session = await send_message(harness, "the wrong harbour")
+    assert await snippets(harness, "harbour")
+
+    def change(cursor: apsw.Cursor) -> None:
+        cursor.execute(
+            "UPDATE messages SET body = replace(body, 'harbour', 'channel') WHERE seq = 1"
+            " AND session_id = ?",
+            (session,),
+        )
+
+    await harness.store._submit(change)
+    await send_message(harness, "another", chat="two")
+    assert await snippets(harness, "harbour") == []
+    assert await snippets(harness, "channel") == ["the wrong channel"]
+
+
 async def test_deleted_messages_are_not_found(harness: GatewayHarness) -> None:
     session = await send_message(harness, "the wrong harbour")
     assert await snippets(harness, "harbour")

@@ -1,6 +1,7 @@
 """Reads cost as much as their answers, however much is stored: counted in steps of SQLite's virtual
 machine, which do not depend on how busy the machine is."""
 
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -8,12 +9,19 @@ import apsw
 import pytest
 from bench.big_stores import fill_sessions
 
-from holdfast.core.ids import SessionId
+from holdfast.core.ids import PrincipalId, SessionId, SessionKey
 from holdfast.core.messages.inbox import InboxState
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.sessions.reset import ResetMode, ResetPolicies, ResetPolicy, ResetRule
 from holdfast.core.sessions.session import SessionFilter
+from holdfast.store.search.index_file import (
+    changes_since,
+    index_next_batch,
+    open_index,
+    saved_position,
+)
 from holdfast.store.sqlite.connection import open_reader, open_writer
+from holdfast.store.sqlite.file_check import SEARCH_FILE
 from holdfast.store.sqlite.reads import inbox, outbox, sessions
 from holdfast.store.sqlite.writes import session_history, session_state
 from holdfast.system.paths import Paths
@@ -21,6 +29,7 @@ from holdfast.system.paths import Paths
 SMALL, LARGE = 300, 3000
 Read = Callable[[apsw.Cursor], object]
 DAY = 86400.0
+OWNER = PrincipalId("api:default:owner")  # of every session
 LIST = {"limit": 20, "offset": 0, "q": "", "platform": "", "include_subagents": False}
 
 
@@ -42,8 +51,11 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def count_steps(path: Path, read: Read) -> int:
+    return _count_steps(open_reader(path, vfs=None), read)
+
+
+def _count_steps(db: apsw.Connection, read: Read) -> int:
     """Of the virtual machine, in tens."""
-    db = open_reader(path, vfs=None)
     steps = 0
 
     def on_progress() -> bool:
@@ -97,6 +109,27 @@ def expiring(cursor: apsw.Cursor) -> object:
             ),
             id="failed deliveries",
         ),
+        *(
+            pytest.param(
+                lambda c, states=states: outbox.list_deliveries(
+                    c, states=states, platform="irc", before=None, limit=20
+                ),
+                id=f"{'sent ' * len(states)}deliveries of a platform that has none",
+            )
+            for states in ((), (DeliveryState.SENT,))
+        ),
+        pytest.param(
+            lambda c: sessions.visible_sessions(
+                c, route=SessionKey("elsewhere"), principal=OWNER, limit=200
+            ),
+            id="sessions of a person who has them all",
+        ),
+        pytest.param(
+            lambda c: sessions.visible_sessions(
+                c, route=SessionKey("elsewhere"), principal=PrincipalId("new"), limit=200
+            ),
+            id="sessions of a person who has none",
+        ),
         pytest.param(
             lambda c: session_state.recently_active_sessions(c, 9e9), id="active just now"
         ),
@@ -107,6 +140,56 @@ def test_a_read_does_not_cost_more_in_a_store_of_ten_times_the_size(
 ) -> None:
     small, large = (count_steps(path, read) for path in stores)
     assert large <= small * 1.3 + 10, f"{small} steps became {large}"
+
+
+@pytest.mark.parametrize("behind", [0, 5])
+def test_what_the_search_index_lacks_is_found_without_a_look_at_the_rest(
+    stores: Sequence[Path], behind: int, tmp_path: Path
+) -> None:
+    def read(cursor: apsw.Cursor) -> object:
+        position = saved_position(cursor)
+        assert position is not None
+        found = changes_since(cursor, position)
+        assert found is not None and len(found[1]) == behind + 1
+        for session_id in found[1]:
+            index_next_batch(cursor, session_id)
+        return found
+
+    steps = []
+    for number, path in enumerate(stores):
+        home = tmp_path / str(number)
+        shutil.copytree(path.parent, home)
+        db = open_writer(copy := home / path.name, vfs=None)
+        db.execute(
+            "INSERT INTO messages (session_id, seq, created_at, body)"
+            " SELECT id, 100, 1.0, '{}' FROM sessions LIMIT ?",
+            (behind,),
+        )
+        db.close()
+        index = open_index(home / SEARCH_FILE, state=copy, vfs=None)
+        steps.append(_count_steps(index, read))
+    assert steps[1] <= steps[0] * 1.3 + 10, f"{steps[0]} steps became {steps[1]}"
+
+
+def test_the_deletion_of_a_session_costs_what_the_session_has(
+    stores: Sequence[Path], tmp_path: Path
+) -> None:
+    """Also where others have replies of several parts, and approvals for good."""
+    session_id = SessionId(f"s_{7:027x}")
+    steps = []
+    for number, path in enumerate(stores):
+        shutil.copy(path, copy := tmp_path / f"{number}.db")
+        db = open_writer(copy, vfs=None)
+        db.execute(
+            "INSERT INTO parts (delivery_id, number, session_id, state, updated_at)"
+            " SELECT id, 1, session_id, 'sent', 1.0 FROM outbox;"
+            "INSERT INTO approval_rules SELECT id, 'session', id, 'p', 'r', '', 'p', 1.0"
+            " FROM sessions"
+        )
+        steps.append(
+            _count_steps(db, lambda c: session_history.delete_session(c, session_id=session_id))
+        )
+    assert steps[1] <= steps[0] * 1.3 + 10, f"{steps[0]} steps became {steps[1]}"
 
 
 def test_a_page_in_the_middle_costs_what_the_first_page_costs(stores: Sequence[Path]) -> None:
@@ -171,6 +254,30 @@ def test_the_sessions_that_expire_first_are_found_whatever_the_policies(
     db.close()
 
 
+@pytest.mark.parametrize("limit", [5, 200])
+@pytest.mark.parametrize("person", [OWNER, PrincipalId("other")])
+def test_the_sessions_of_a_person_are_those_that_a_full_scan_would_list(
+    stores: Sequence[Path], tmp_path: Path, person: PrincipalId, limit: int
+) -> None:
+    """Also of a person who has few of those that were active last."""
+    shutil.copy(stores[1], copy := tmp_path / "state.db")
+    db = open_writer(copy, vfs=None)
+    cursor = db.cursor()
+    cursor.execute(
+        "UPDATE sessions SET principal = 'other' WHERE id IN (SELECT id FROM sessions"
+        " ORDER BY active_at LIMIT 900) OR id = (SELECT id FROM sessions ORDER BY active_at DESC)"
+    )
+    found = sessions.visible_sessions(
+        cursor, route=SessionKey("elsewhere"), principal=person, limit=limit
+    )
+    expected = cursor.execute(
+        "SELECT id FROM sessions WHERE principal = ? ORDER BY active_at DESC, id DESC LIMIT ?",
+        (person, limit),
+    ).fetchall()
+    assert [row.id for row in found] == [session_id for (session_id,) in expected]
+    db.close()
+
+
 def counted(cursor: apsw.Cursor, table: str) -> dict[str, int]:
     found = cursor.execute(f"SELECT state, count(*) FROM {table} GROUP BY state").fetchall()
     return {str(state): int(str(count)) for state, count in found}
@@ -200,8 +307,7 @@ def test_counts_follow_every_change_of_a_row(tmp_path: Path) -> None:
     cursor.execute("UPDATE inbox SET state = 'queued', ended_at = NULL WHERE id = 3")
     check()
     session_id = SessionId(f"s_{7:027x}")
-    asked = inbox.session_inbox_ids(cursor, session_id)
-    session_history.delete_session(cursor, session_id=session_id, inbox_ids=asked)
+    session_history.delete_session(cursor, session_id=session_id)
     check()
     assert session_history.prune_inbox(cursor, before=9e12) > 0
     assert session_history.prune_outbox(cursor, before=9e12) > 0

@@ -9,11 +9,12 @@ import apsw
 import pytest
 from tests.faults.backup_homes import write_turns
 from tests.faults.file_damage import PAGE, damage_pages, root_page
+from tests.support.store_chat import StoreChat
 
 from holdfast.core.errors import StoreDamaged, StoreUnusable
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.transcript import AssistantMessage, UserMessage
-from holdfast.core.ports.store_commands import SetMeta
+from holdfast.core.ports.store_commands import DeleteSession, SetMeta
 from holdfast.core.ports.store_queries import (
     CheckIntegrity,
     GetMeta,
@@ -68,10 +69,13 @@ def columns_of(db: apsw.Connection, table: str) -> list[str]:
 
 
 def contents(path: Path) -> dict[str, Table]:
+    """Without the columns that rows from before have nothing in."""
     db = apsw.Connection(str(path))
-    found = {
-        name: db.execute(f"SELECT * FROM {name} ORDER BY 1, 2").fetchall() for name in tables(db)
-    }
+    found = {}
+    for name in tables(db):
+        columns = [each for each in columns_of(db, name) if each not in ("inbox_ids", "listed")]
+        query = f"SELECT {', '.join(columns)} FROM {name} ORDER BY 1, 2"
+        found[name] = db.execute(query).fetchall()
     db.close()
     return found
 
@@ -112,7 +116,26 @@ async def test_a_store_of_every_older_schema_is_migrated(
     assert schema(path) == schema(current)
     before, after = contents(current), contents(path)
     assert after.pop("meta") == [*before.pop("meta"), ("after", "the upgrade")]
+    assert before.pop("message_changes") and after.pop("message_changes")  # each has its own
     assert after == before
+
+
+async def test_a_session_from_before_its_messages_were_listed_is_deleted_completely(
+    current: Path, tmp_path: Path
+) -> None:
+    """K5: and the messages that it receives after the upgrade go with it."""
+    path = tmp_path / "state.db"
+    create_older(path, current, 20)
+    session_id = SessionId("s_c1")
+    async with SqliteStore(path) as store:
+        chat = StoreChat(store)
+        await chat.begin_turn(await chat.say(), session=session_id)
+        before = contents(path)["inbox"]
+        await store.write(DeleteSession(session_id=session_id))
+    left = contents(path)
+    assert left.pop("message_changes")  # has its id, for the search index
+    assert len(before) == 13 and len(left["inbox"]) == 8
+    assert not any(session_id in row for table in left.values() for row in table if table)
 
 
 @pytest.mark.parametrize("log", [False, True])

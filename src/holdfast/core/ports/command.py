@@ -25,14 +25,22 @@ class ScopeKind(StrEnum):
 
 class Scope(msgspec.Struct, frozen=True):
     """What the rows of a command belong to. A store on several machines is divided by scope, and
-    a session's owner is checked by it."""
+    a session's owner is checked by it. `others`: the other sessions of a command that leads a chat
+    from one session to another; such a commit needs the owners of all of them."""
 
     kind: ScopeKind
     key: str = ""
+    others: tuple[SessionId, ...] = ()
 
     @property
     def session_id(self) -> SessionId | None:
+        """The session that the command is about."""
         return SessionId(self.key) if self.kind is ScopeKind.SESSION else None
+
+    @property
+    def sessions(self) -> tuple[SessionId, ...]:
+        """Every session whose rows it may touch."""
+        return (SessionId(self.key), *self.others) if self.kind is ScopeKind.SESSION else ()
 
 
 GATEWAY_SCOPE = Scope(ScopeKind.GATEWAY)
@@ -40,6 +48,12 @@ GATEWAY_SCOPE = Scope(ScopeKind.GATEWAY)
 
 def session_scope(session_id: SessionId) -> Scope:
     return Scope(ScopeKind.SESSION, session_id)
+
+
+def sessions_scope(*sessions: SessionId | None) -> Scope:
+    """The first is the one that the command is about; None is left out."""
+    named = tuple(dict.fromkeys(each for each in sessions if each is not None))
+    return Scope(ScopeKind.SESSION, named[0], named[1:]) if named else GATEWAY_SCOPE
 
 
 def account_scope(platform: str, account: str) -> Scope:
@@ -53,7 +67,7 @@ def person_scope(principal: PrincipalId | str) -> Scope:
 if TYPE_CHECKING:
 
     class Command(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
-        """One durable change of rows that belong to one scope."""
+        """One durable change of rows that belong to its scope."""
 
         @property
         def scope(self) -> Scope: ...

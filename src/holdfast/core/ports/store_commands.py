@@ -49,6 +49,7 @@ from holdfast.core.ports.command import (
     account_scope,
     person_scope,
     session_scope,
+    sessions_scope,
 )
 from holdfast.core.sessions.reset import SessionReset
 from holdfast.core.sessions.session import (
@@ -62,15 +63,21 @@ from holdfast.core.turns.turn import Usage
 
 
 class AcceptMessage(Command[Accepted], frozen=True, kw_only=True):
+    """`spoken_into`: the session that the operator has addressed, in which the message is audited.
+    All others come from an account, whose messages have no session until one is decided on."""
+
     inbound: Inbound
     route: SessionKey
     principal: PrincipalId
+    spoken_into: SessionId | None = None
     at: float
 
     @property
     def scope(self) -> Scope:
         if self.inbound.subagent is not None:
             return session_scope(self.inbound.subagent.session_id)
+        if self.spoken_into is not None:
+            return session_scope(self.spoken_into)
         return account_scope(self.inbound.source.platform, self.inbound.source.account)
 
 
@@ -185,6 +192,13 @@ class OpenNewSession(SessionCommand[SessionId], frozen=True, kw_only=True):
     reset: SessionReset | None
     at: float
 
+    @property
+    def scope(self) -> Scope:
+        """Also the session that it replaces, which it ends."""
+        return sessions_scope(
+            self.session_id, self.reset.previous if self.reset is not None else None
+        )
+
 
 class MarkResumePending(SessionCommand[bool], frozen=True, kw_only=True):
     """False: the route does not point to the session, or the session is suspended."""
@@ -249,9 +263,7 @@ class ImportSession(Command[None], frozen=True, kw_only=True):
 
 
 class DeleteSession(SessionCommand[None], frozen=True, kw_only=True):
-    """Delete all its rows and those messages; `ListSessionInboxIds` lists their ids."""
-
-    inbox_ids: Sequence[InboxId]
+    """Delete all its rows, also those of the messages that it received."""
 
 
 class AddDeliveries(Command[None], frozen=True, kw_only=True):

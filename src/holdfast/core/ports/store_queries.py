@@ -188,12 +188,6 @@ class ListUnusedSessions(Query[list[SessionId]], frozen=True, kw_only=True):
     limit: int
 
 
-class ListSessionInboxIds(Query[list[InboxId]], frozen=True, kw_only=True):
-    """Every message that a session ever received. Reads the whole inbox."""
-
-    session_id: SessionId
-
-
 class GetLastSource(Query[Source | None], frozen=True, kw_only=True):
     """The source of the message that was last answered in it; None: unknown."""
 

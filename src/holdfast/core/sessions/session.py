@@ -17,7 +17,7 @@ from holdfast.core.messages.transcript import (
 from holdfast.core.people.approval import ApprovalDecision
 from holdfast.core.people.memory import NoteEdit, NoteEditResult
 from holdfast.core.people.pairing import PairingChange
-from holdfast.core.ports.command import GATEWAY_SCOPE, Command, Scope, session_scope
+from holdfast.core.ports.command import Command, Scope, sessions_scope
 from holdfast.core.sessions.reset import ResetReason, SessionReset
 from holdfast.core.turns.stop import HomeChannel
 from holdfast.core.turns.turn import NO_USAGE, Usage
@@ -81,6 +81,15 @@ class BackgroundStart(msgspec.Struct, frozen=True, kw_only=True):
     route: SessionKey
     principal: PrincipalId
     open_parent: SessionOpening | None = None
+
+    @property
+    def sessions(self) -> tuple[SessionId | None, ...]:
+        """Its own session, its parent, and the session that a new parent replaces."""
+        subagent, opening = self.inbound.subagent, self.open_parent
+        if subagent is None:
+            return ()
+        reset = opening.reset if opening is not None else None
+        return subagent.session_id, subagent.parent, reset.previous if reset is not None else None
 
 
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -202,10 +211,19 @@ class CommandEffect(Command["CommandOutcome"], frozen=True, kw_only=True):
 
     @property
     def scope(self) -> Scope:
-        """The session that it acts on; in a chat without one, the one that it opens or resumes. A
-        command that moves its chat from one session to another touches both."""
-        session_id = self.session_id or self.new_session or self.resume
-        return GATEWAY_SCOPE if session_id is None else session_scope(session_id)
+        """The session that it acts on; in a chat without one, the one that it opens or resumes.
+        Also those that it leads its chat from or to, copies, or starts for a subagent.
+
+        With `new_session` it also ends a session that its route points to only since the command
+        was given, which no caller can name. The row of that route is part of the commit."""
+        return sessions_scope(
+            self.session_id,
+            self.new_session,
+            self.resume,
+            self.reset.previous if self.reset is not None else None,
+            *((self.fork.session_id, self.fork.of) if self.fork is not None else ()),
+            *(self.background.sessions if self.background is not None else ()),
+        )
 
 
 class CommandOutcome(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from holdfast.core.messages.outbox import NewDelivery, StartedDelivery
 from holdfast.core.messages.transcript import AssistantMessage, Message
 from holdfast.core.people.approval import Approval
 from holdfast.core.people.memory import PendingMemorySync
-from holdfast.core.ports.command import SessionCommand
+from holdfast.core.ports.command import Scope, SessionCommand, session_scope, sessions_scope
 from holdfast.core.sessions.reset import SessionReset
 from holdfast.core.turns.stop import TurnExitReason
 
@@ -65,6 +65,13 @@ class BeginTurn(SessionCommand[None], frozen=True, kw_only=True):
     asked_by: str = ""  # whose words these are, for the audit
     deliveries: tuple[NewDelivery, ...] = ()
     at: float
+
+    @property
+    def scope(self) -> Scope:
+        """Also the session that this one replaces: its route and its waiting messages move here."""
+        if self.reset is None:
+            return session_scope(self.session_id)
+        return sessions_scope(self.session_id, self.reset.previous)
 
 
 class TurnFigures(msgspec.Struct, frozen=True, kw_only=True, gc=False):

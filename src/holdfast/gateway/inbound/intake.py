@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from holdfast.core.config.settings import route_of
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.errors import ConnectError, IntakeClosed
-from holdfast.core.ids import InboxId, PrincipalId
+from holdfast.core.ids import InboxId, PrincipalId, SessionId
 from holdfast.core.messages.events import MessageEnded, TurnEvent
 from holdfast.core.messages.inbox import Accepted, Inbound
 from holdfast.core.messages.source import Attachment
@@ -77,14 +77,18 @@ class GatewayIntake:
             self._policy.record_accepted(inbound.source)
         return accepted
 
-    async def accept_from_operator(self, inbound: Inbound) -> Accepted:
-        """Accept what whoever runs the gateway says into a chat of others: it goes to the session
-        of that chat, and the answer to the chat."""
+    async def accept_from_operator(self, inbound: Inbound, *, into: SessionId) -> Accepted:
+        """Accept what the operator of the gateway says to a session in a chat of others. It goes to
+        the session of that chat, and the answer to the chat; it is audited in the one that was
+        addressed."""
         if not self._open:
             raise IntakeClosed("the gateway is not taking messages now; try again in a moment")
-        return await self.accept_authorised(inbound, self._policy.check_operator(inbound))
+        principal = self._policy.check_operator(inbound)
+        return await self.accept_authorised(inbound, principal, spoken_into=into)
 
-    async def accept_authorised(self, inbound: Inbound, principal: PrincipalId) -> Accepted:
+    async def accept_authorised(
+        self, inbound: Inbound, principal: PrincipalId, *, spoken_into: SessionId | None = None
+    ) -> Accepted:
         """Accept what was authorised. Where the gateway is about to stop, it is kept for the next
         start. The commit, not the caller, starts what follows: `on_committed`."""
         self._runtime.crash(CrashPoint.ACCEPT_SUBMITTED)
@@ -93,6 +97,7 @@ class GatewayIntake:
                 inbound=inbound,
                 route=route_of(inbound.source, self._live_settings.current.sessions),
                 principal=principal,
+                spoken_into=spoken_into,
                 at=self._runtime.clock.now(),
             )
         )

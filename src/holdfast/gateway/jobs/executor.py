@@ -46,7 +46,7 @@ OVERDUE_REASON = "it was stopped, because it took longer than {limit}"
 
 
 class StopMessage(Protocol):
-    """`gateway/sessions/teardown.py` `stop_message`."""
+    """`gateway/sessions/teardown.py` `SessionStopper.stop_message`."""
 
     async def __call__(self, inbox_id: InboxId, *, why: str) -> bool: ...
 

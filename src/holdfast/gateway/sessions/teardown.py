@@ -14,7 +14,6 @@ from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import Store, StoreReader
 from holdfast.core.ports.store_commands import DeleteSession, EndSession
 from holdfast.core.ports.store_queries import (
-    ListSessionInboxIds,
     ListSubagentsBelow,
     ListSupersededTurns,
 )
@@ -209,12 +208,9 @@ class SessionDeletion:
             if lane.task is not None:
                 await asyncio.wait([lane.task])
         await self._teardown.forget(session_id)
-        inbox_ids = await self._store.read(ListSessionInboxIds(session_id=session_id))
         kind, at = AuditKind.SESSION_DELETED, self._clock.now()
         act = AuditEntry(kind=kind, actor=by, at=at, session_id=session_id, subject=session_id)
-        await self._store.write(
-            DeleteSession(session_id=session_id, inbox_ids=inbox_ids), audit=act
-        )
+        await self._store.write(DeleteSession(session_id=session_id), audit=act)
         await self._store.unindex_session(session_id)
         self._feeds.session_deleted(session_id)
 

@@ -48,8 +48,11 @@ def _orphan_route(db: apsw.Connection, session_id: str) -> str:
     return str(build_session_key(Source(platform="api", chat_id=session_id, user_id=session_id)))
 
 
-_DERIVED_TABLES = frozenset({"row_counts"})  # written by triggers as the other rows are
+_DERIVED_TABLES = frozenset(
+    {"row_counts", "message_changes"}
+)  # written by triggers with the other rows
 _NOT_ESTIMATED = frozenset({"sqlite_schema", "sqlite_sequence", *_DERIVED_TABLES})
+_FIRST_WITH_LISTS = 21  # the schema in which turns list their messages
 _NOTHING_LOST = "nothing is known to be lost"
 
 
@@ -135,6 +138,7 @@ def _fill_database(new: Path, trees: TreeWalker, version: int) -> Counter[str]:
                     trees.unreadable_rows[table] += 1
             _restore_sequences(db, trees.sequences)
             recovered["sessions"] += restore_orphan_sessions(db)
+            _unlist_messages(db)
             trees.missing_rows["messages"] = _count_missing_messages(db)
     finally:
         db.close()
@@ -166,6 +170,16 @@ def _is_plausible(row: Mapping[str, Value]) -> bool:
     except msgspec.DecodeError:
         return False
     return True
+
+
+def _unlist_messages(db: apsw.Connection) -> None:
+    """A message whose turn is lost is listed nowhere: it is found by its own row from now on. A
+    part whose delivery is lost would be found by nothing."""
+    if db.pragma("user_version") >= _FIRST_WITH_LISTS:
+        db.execute(
+            "UPDATE inbox SET listed = NULL WHERE listed AND turn_id NOT IN (SELECT id FROM turns)"
+        )
+        db.execute("DELETE FROM parts WHERE delivery_id NOT IN (SELECT id FROM outbox)")
 
 
 def _restore_sequences(db: apsw.Connection, sequences: Mapping[str, int]) -> None:

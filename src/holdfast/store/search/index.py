@@ -4,7 +4,6 @@ searches."""
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -31,15 +30,20 @@ from holdfast.core.sessions.search import SearchIndexStatus, SearchMatch, Search
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.turns.turn import BeginTurn, EndTurn
 from holdfast.store.search import index_file, queries
-from holdfast.store.search import index_file as taking
+from holdfast.store.search.index_file import ChangePosition
 from holdfast.store.sqlite import errors
 from holdfast.store.sqlite.worker import StoreRequest, StoreThread, resolve_requests
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-SessionIds = frozenset[SessionId]
-_WAKE: SessionIds = frozenset()  # in the queue: there are new changes
+
+
+class _Wake:
+    """In the queue: there are new changes."""
+
+
+_WAKE = _Wake()
 
 # How long changes are collected for one transaction. No search waits for it: pending changes are
 # indexed first.
@@ -49,7 +53,8 @@ _CATCH_UP_SECONDS = 0.5  # of indexing, after which queued requests get their tu
 _SEARCH_WAIT_SECONDS = 5.0  # that a search waits for an index that is far behind
 
 
-# The commands that add or delete messages.
+# The commands that add or delete messages. Which sessions those are is read from the store, where
+# triggers write it down: this only says when to look.
 MESSAGE_COMMANDS = (
     BeginTurn,
     RecordReply,
@@ -79,14 +84,17 @@ class SearchIndex:
         """`on_damage` is called in the index's thread if the store's file is damaged."""
         self._path, self._state, self._vfs = path, state, vfs
         self._on_damage = on_damage
-        self._queue: SimpleQueue[StoreRequest | SessionIds | None] = SimpleQueue()
+        self._queue: SimpleQueue[StoreRequest | _Wake | None] = SimpleQueue()
         self._thread = StoreThread("store-search", self._work)
         self._loop: asyncio.AbstractEventLoop | None = None  # None: closed
         self._db: apsw.Connection | None = None
-        self._due = 0.0  # when the pending sessions are to be indexed
-        self._pending: dict[SessionId, None] = {}  # in order of their changes
-        self._changed: deque[SessionIds] = deque()  # not seen by the thread yet
-        self._idle = True  # nothing is pending; the thread must be woken
+        self._due: float | None = None  # when changes are to be indexed; None: there are none
+        # Sessions to index, in order of their changes; True: from the start.
+        self._pending: dict[SessionId, bool] = {}
+        self._read_up_to: ChangePosition | None = None  # all later changes are still to be read
+        self._saved: ChangePosition | None = None  # the position that the file has
+        self._changed = False  # something was committed since the last read
+        self._idle = True  # nothing is due; the thread must be woken
 
     async def __aenter__(self) -> "SearchIndex":
         self._loop = asyncio.get_running_loop()
@@ -101,11 +109,7 @@ class SearchIndex:
     def on_committed(self, event: Committed) -> None:
         """The messages of a session may have changed in the store. It never waits. A thread that
         gathers looks by itself when it is time, and is not woken for each commit until then."""
-        command = event.command
-        sessions = {command.scope.session_id}
-        if isinstance(command, CommandEffect) and command.fork is not None:
-            sessions.add(command.fork.session_id)
-        self._changed.append(frozenset(each for each in sessions if each is not None))
+        self._changed = True
         if self._idle:
             self._queue.put(_WAKE)
 
@@ -147,7 +151,7 @@ class SearchIndex:
     def _serve(self) -> None:
         """Until the close. Pending sessions are indexed after a while, or before a search."""
         while True:
-            self._take_changes()
+            self._schedule()
             try:
                 item = self._queue.get(timeout=self._wait())
             except Empty:
@@ -158,22 +162,19 @@ class SearchIndex:
             if isinstance(item, StoreRequest):
                 self._run_request(item)
 
-    def _take_changes(self) -> None:
-        """Changed sessions become pending. `_idle` is set first: a change that arrives after the
-        last check finds it set, and wakes the thread."""
+    def _schedule(self) -> None:
+        """Changes are due a while after the first of them, so that constant changes do not delay
+        it. `_idle` is set first: a change that arrives after the check finds it set, and wakes the
+        thread."""
         self._idle = True
-        while self._changed:
-            self._add_pending(self._changed.popleft())
-        self._idle = not self._pending
+        if not self._pending and not self._changed:
+            self._due = None
+        else:
+            self._due = self._due or time.monotonic() + _GATHER_SECONDS
+            self._idle = False
 
     def _wait(self) -> float | None:
-        """Counted from the first pending change, so that constant changes do not delay it."""
-        return max(0.0, self._due - time.monotonic()) if self._pending else None
-
-    def _add_pending(self, sessions: SessionIds) -> None:
-        if not self._pending:
-            self._due = time.monotonic() + _GATHER_SECONDS
-        self._pending.update(dict.fromkeys(sessions))
+        return None if self._due is None else max(0.0, self._due - time.monotonic())
 
     def _run_request(self, request: StoreRequest) -> None:
         try:
@@ -211,38 +212,71 @@ class SearchIndex:
                 errors.to_store_error(error, self._path),
                 extra={"action": "search_index_failed"},
             )
-            self._pending.clear()  # once it can be opened again, all that it lacks is found
+            # Once it can be opened again, all that it lacks is found.
+            self._pending.clear()
+            self._changed, self._due = False, None
             self._close()
 
     def _open_db(self) -> apsw.Connection:
         """Once it is open, all that it lacks is owed."""
         if self._db is None:
             self._db = index_file.open_index(self._path, state=self._state, vfs=self._vfs)
-            self._pending = dict.fromkeys(taking.outdated_sessions(self._db.cursor()))
+            self._pending = {}
+            self._read_up_to = self._saved = index_file.saved_position(self._db.cursor())
+            self._changed = True
         return self._db
+
+    def _read_changes(self, cursor: apsw.Cursor) -> None:
+        """Changed sessions become pending. The flag is reset first: a commit from then on may be
+        read twice, but never missed."""
+        self._changed = False
+        since = self._read_up_to
+        found = None if since is None else index_file.changes_since(cursor, since)
+        if found is None:
+            # First the position: what changes during the comparison is read after it.
+            self._read_up_to = index_file.last_change(cursor)
+            self._pending = dict.fromkeys(index_file.outdated_sessions(cursor), False)
+            return
+        self._read_up_to, changed = found
+        for session_id, rewritten in changed.items():
+            self._pending[session_id] = rewritten or self._pending.get(session_id, False)
 
     def _catch_up(self, *, until: float | None = None) -> None:
         """What is owed, session by session; with `until`, as much as can be done by then. The
         close waits for no more than one piece of it: the next opening finds the rest."""
         db = self._open_db()
-        self._take_changes()
+        if self._changed:
+            self._read_changes(db.cursor())
         while self._pending and self._loop is not None:
             if until is not None and time.monotonic() >= until:
                 return
             with db:
                 self._index_chunk(db.cursor())
+        if not self._pending:
+            self._due = None
+            self._save_position(db)
 
     def _index_chunk(self, cursor: apsw.Cursor) -> None:
         enough = time.monotonic() + _TRANSACTION_SECONDS
         while self._pending and time.monotonic() < enough:
-            session_id = next(iter(self._pending))
-            if not taking.index_next_batch(cursor, session_id):
+            session_id, rewritten = next(iter(self._pending.items()))
+            if rewritten:
+                index_file.delete_session(cursor, session_id)
+                self._pending[session_id] = False
+            if not index_file.index_next_batch(cursor, session_id):
                 del self._pending[session_id]
+
+    def _save_position(self, db: apsw.Connection) -> None:
+        """Only when all that was read is indexed: what a crash leaves out is read again."""
+        if self._read_up_to is not None and self._read_up_to != self._saved:
+            with db:
+                index_file.save_position(db.cursor(), self._read_up_to)
+            self._saved = self._read_up_to
 
     def _delete_session(self, session_id: SessionId, cursor: apsw.Cursor) -> None:
         self._pending.pop(session_id, None)
         with cursor.connection:
-            taking.delete_session(cursor, session_id)
+            index_file.delete_session(cursor, session_id)
         # Its words are in the log still, which is begun anew here.
         cursor.connection.wal_checkpoint("main", apsw.SQLITE_CHECKPOINT_TRUNCATE)
 

@@ -4,6 +4,7 @@ store, and cleared of a session."""
 import logging
 import os
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 import apsw
@@ -38,6 +39,20 @@ CREATE VIRTUAL TABLE words USING fts5(said, done, tokenize = 'unicode61 remove_d
 INSERT INTO words (words, rank) VALUES ('secure-delete', 1);
 PRAGMA user_version = {INDEX_VERSION};
 """
+# Up to which of the store's `message_changes` everything is indexed; written after those entries,
+# in the same file. No row: the index is being built, or is of a version without this table.
+_POSITION_SCHEMA = """
+CREATE TABLE IF NOT EXISTS position (
+    one INTEGER PRIMARY KEY CHECK (one = 1), number INTEGER NOT NULL, token INTEGER NOT NULL
+) STRICT;
+"""
+
+
+class ChangePosition(NamedTuple):
+    """A row of the store's `message_changes`."""
+
+    number: int
+    token: int
 
 
 def open_index(path: Path, *, state: Path, vfs: str | None) -> apsw.Connection:
@@ -96,11 +111,13 @@ def _open_file(path: Path) -> apsw.Connection:
 def _create_schema(db: apsw.Connection) -> None:
     version = db.pragma("user_version")
     if version == INDEX_VERSION:
+        db.execute(_POSITION_SCHEMA)
         return
     if version != 0 or db.execute("SELECT count(*) FROM sqlite_schema").get:
         raise apsw.FormatError(f"it has version {version}, and version {INDEX_VERSION} is needed")
     db.execute("BEGIN IMMEDIATE")
     db.execute(_INDEX_SCHEMA)
+    db.execute(_POSITION_SCHEMA)
     db.execute("COMMIT")
 
 
@@ -109,8 +126,52 @@ def _attach_store(db: apsw.Connection, state: Path, vfs: str | None) -> None:
     db.execute("ATTACH ? AS state", (f"file:{quote(str(state.absolute()))}?mode=ro{more}",))
 
 
+def saved_position(cursor: apsw.Cursor) -> ChangePosition | None:
+    """Up to where the index has followed the store. None: that is not known, or the store is not
+    the one that it followed: another copy of the file has other tokens from where the two differ,
+    and a change from long ago has no row any more."""
+    found = cursor.execute(
+        "SELECT number, token FROM position JOIN state.message_changes USING (number, token)"
+    ).fetchone()
+    return None if found is None else ChangePosition(*found)
+
+
+def save_position(cursor: apsw.Cursor, position: ChangePosition) -> None:
+    cursor.execute("INSERT OR REPLACE INTO position VALUES (1, ?, ?)", position)
+
+
+def last_change(cursor: apsw.Cursor) -> ChangePosition:
+    (found,) = cursor.execute(
+        "SELECT number, token FROM state.message_changes ORDER BY number DESC LIMIT 1"
+    ).fetchall()
+    return ChangePosition(*found)  # type: ignore[arg-type]  # as the columns are
+
+
+def changes_since(
+    cursor: apsw.Cursor, position: ChangePosition
+) -> tuple[ChangePosition, dict[SessionId, bool]] | None:
+    """The last change, and the sessions that have changed, in the order of their first change;
+    True: messages of it were changed or deleted. The session of `position` is among them: while it
+    stays the last one, what is added to it makes no new row. None: the row of `position` is gone.
+    """
+    found = cursor.execute(
+        "SELECT number, token, session, rewritten FROM state.message_changes"
+        " WHERE number >= ? ORDER BY number",
+        (position.number,),
+    ).fetchall()
+    if not found or found[0][:2] != position:
+        return None
+    changed: dict[SessionId, bool] = {}
+    for number, _, session, rewritten in found:
+        session_id = SessionId(str(session))
+        seen = number == position.number
+        changed[session_id] = changed.get(session_id, False) or bool(rewritten and not seen)
+    return ChangePosition(*found[-1][:2]), changed  # type: ignore[arg-type]  # as the columns are
+
+
 def outdated_sessions(cursor: apsw.Cursor) -> list[SessionId]:
-    """Sessions that are not fully indexed, and indexed sessions that do not exist any more."""
+    """Sessions that are not fully indexed, and indexed sessions that do not exist any more. Reads
+    all sessions: for an index whose position is not known."""
     found = cursor.execute(
         f"SELECT s.id FROM state.sessions s LEFT JOIN places p ON p.session_id = s.id"
         f" WHERE (SELECT seq || '/' || {_STAMP} FROM state.messages m"

@@ -98,7 +98,7 @@ def _accept(cursor: Cursor, command: c.AcceptMessage) -> Accepted:
         return inbox.accept_subagent_task(cursor, inbound.subagent, **row)
     if inbound.run is not None:
         return jobs.accept_run(cursor, run=inbound.run, **row)
-    return inbox.accept_message(cursor, **row)
+    return inbox.accept_message(cursor, **row, spoken_into=command.spoken_into)
 
 
 def _handle(
@@ -271,9 +271,7 @@ COMMAND_HANDLERS: Mapping[type[Command[Any]], Handler] = dict(
         ),
         _handle(
             c.DeleteSession,
-            lambda cursor, x: session_history.delete_session(
-                cursor, session_id=x.session_id, inbox_ids=tuple(x.inbox_ids)
-            ),
+            lambda cursor, x: session_history.delete_session(cursor, session_id=x.session_id),
         ),
         # The outbox.
         _handle(

@@ -244,10 +244,6 @@ QUERY_HANDLERS: Mapping[type[Query[Any]], Handler] = dict(
                 cursor, state=x.state, offset=x.offset, limit=x.limit
             ),
         ),
-        _handle(
-            q.ListSessionInboxIds,
-            lambda cursor, x: inbox.session_inbox_ids(cursor, x.session_id),
-        ),
         _handle(q.GetInboxRow, lambda cursor, x: inbox.inbox_row(cursor, x.inbox_id)),
         _handle(q.CountInbox, lambda cursor, _: inbox.inbox_counts(cursor)),
         _handle(q.ListOpenMessages, lambda cursor, x: inbox.open_messages(cursor, before=x.before)),

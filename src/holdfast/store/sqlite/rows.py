@@ -218,7 +218,13 @@ def decode_subagent(body: str) -> Subagent:
 
 
 def encode_json(
-    value: Message | Inbound | Address | Subagent | tuple[Button, ...] | PendingFile,
+    value: Message
+    | Inbound
+    | Address
+    | Subagent
+    | tuple[Button, ...]
+    | tuple[InboxId, ...]
+    | PendingFile,
 ) -> str:
     """JSON as text, so that a person with a shell and a damaged file can still read it."""
     return _json_encoder.encode(value).decode()

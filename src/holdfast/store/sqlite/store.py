@@ -26,6 +26,7 @@ from holdfast.store.sqlite.query_handlers import QUERY_HANDLERS, SqliteStoreRead
 from holdfast.store.sqlite.reader import ReaderThread
 from holdfast.store.sqlite.reads import audit as audit_reads
 from holdfast.store.sqlite.writer import WriterThread
+from holdfast.store.sqlite.writes import session_history
 
 R = TypeVar("R")
 
@@ -94,7 +95,10 @@ class SqliteStore(SqliteStoreWriter, SqliteStoreReader):
         return await self._index.rebuild()
 
     async def unindex_session(self, session_id: SessionId) -> None:
+        """Its id leaves the log of changes only then: until the index has no word of it, a crash
+        must not make the index miss the deletion."""
         await self._index.delete_session(session_id)
+        await self._submit(partial(session_history.forget_changes, session_id=session_id))
 
     async def erase_deleted(self) -> None:
         await self._writer.truncate_wal()
@@ -149,4 +153,4 @@ def _reads_whole_table(query: Query[Any]) -> bool:
     """Whether it takes long in a large store."""
     if isinstance(query, q.ListAudit):
         return audit_reads.needs_full_scan(query.where)
-    return isinstance(query, q.ListExpiringSessions | q.ListSessionInboxIds)
+    return isinstance(query, q.ListExpiringSessions | q.GetVisibleUsage)

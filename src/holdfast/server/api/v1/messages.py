@@ -84,11 +84,12 @@ async def session_source(gateway: Gateway, store: StoreReader, row: SessionRow) 
     )
 
 
-async def accept_message(gateway: Gateway, inbound: Inbound) -> Accepted:
-    """Durable when this returns; passes the same admission as every message."""
+async def accept_message(gateway: Gateway, inbound: Inbound, *, into: SessionId) -> Accepted:
+    """Durable when this returns; passes the same admission as every message. `into`: the session
+    that was addressed."""
     intake = gateway.intake
     if inbound.source.author is Author.OPERATOR:
-        return await intake.accept_from_operator(inbound)
+        return await intake.accept_from_operator(inbound, into=into)
     return await intake.accept(inbound)
 
 
@@ -237,7 +238,7 @@ async def _accept(context: ApiContext, row: SessionRow, message: NewMessage) -> 
         documents=given.documents,
         busy_mode=message.mode,
     )
-    accepted = await accept_message(context.gateway, inbound)
+    accepted = await accept_message(context.gateway, inbound, into=row.id)
     stored = accepted.row.inbound
     if accepted.duplicate and (stored.text, stored.images) != (given.text, given.images):
         raise conflict(

@@ -310,7 +310,7 @@ async def _run_command(
     """Send a command through the inbox, like a message in its chat, and wait for its end."""
     name = context.runtime.new_id("cmd")
     inbound = Inbound(source=source, event_id=f"v1/{row.id}/{name}", message_id=name, text=text)
-    accepted = await accept_message(context.gateway, inbound)
+    accepted = await accept_message(context.gateway, inbound, into=row.id)
     try:
         async with asyncio.timeout(_COMMAND_TIMEOUT):
             ended = await context.gateway.intake.wait_for_end(accepted.row.id)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import apsw
 import msgspec
 
-from holdfast.core.ids import InboxId, SessionId
+from holdfast.core.ids import InboxId
 from holdfast.core.messages.inbox import OPEN_STATES, InboxRow, InboxState, InboxSummary
 from holdfast.store.sqlite import rows
 
@@ -72,11 +72,6 @@ def open_messages(cursor: apsw.Cursor, *, before: float) -> Mapping[InboxId, flo
         f"SELECT id, accepted_at FROM {OPEN_ROWS} AND accepted_at < ?", (before,)
     )
     return {InboxId(id): accepted_at for id, accepted_at in found}
-
-
-def session_inbox_ids(cursor: apsw.Cursor, session_id: SessionId) -> list[InboxId]:
-    found = cursor.execute("SELECT id FROM inbox WHERE session_id = ?", (session_id,))
-    return [InboxId(row[0]) for row in found]
 
 
 def stream_cursor(cursor: apsw.Cursor, platform: str, account: str, name: str) -> str | None:

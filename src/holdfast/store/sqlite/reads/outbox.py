@@ -15,6 +15,7 @@ from holdfast.store.sqlite.writes import outbox
 
 _MAX_SEQ = 2**62  # past every seq
 # Named, because the planner would rather walk all deliveries than a partial index.
+_PLATFORM = "iif(json_valid(address), address ->> '$.platform', NULL)"  # as the index has it
 _NOT_SENT = "outbox INDEXED BY outbox_not_sent WHERE state <> 'sent'"
 
 
@@ -56,7 +57,8 @@ def list_deliveries(
     limit: int,
 ) -> list[DeliveryRow]:
     """No states: all of them. Those that were not sent are found by their index; those that were
-    are nearly all there are, and found by walking back."""
+    are nearly all there are, and found by walking back, among those of the platform if one is
+    named."""
     which, named = ["seq < ?"], [before or _MAX_SEQ, *(state.value for state in states)]
     table = "outbox"
     if states:
@@ -65,7 +67,9 @@ def list_deliveries(
             table = "outbox INDEXED BY outbox_not_sent"
         which.append(f"state IN ({', '.join('?' * len(states))})")
     if platform:
-        which.append("json_extract(address, '$.platform') = ?")
+        if table == "outbox":
+            table = "outbox INDEXED BY outbox_platform"
+        which.append(f"{_PLATFORM} = ?")
         named.append(platform)
     found = cursor.execute(
         f"SELECT {rows.DELIVERY_COLUMNS} FROM {table} WHERE {' AND '.join(which)}"

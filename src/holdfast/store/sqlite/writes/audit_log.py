@@ -203,7 +203,9 @@ def record_pairing(cursor: apsw.Cursor, change: PairingChange) -> None:
 def record_operator_message(
     cursor: apsw.Cursor, inbound: Inbound, *, session_id: SessionId | None, at: float
 ) -> None:
-    """The operator writes into a chat of other people."""
+    """The operator writes into a chat of other people. Words are kept only where there is a session
+    that they would be forgotten with."""
+    exists = cursor.execute("SELECT 1 FROM sessions WHERE id = ?", (session_id,)).get is not None
     record(
         cursor,
         AuditEntry(
@@ -212,8 +214,7 @@ def record_operator_message(
             at=at,
             session_id=session_id,
             subject=f"{_account_name(inbound.source)}:{inbound.source.chat_id}",
-            # In no session yet there is nothing that they would be forgotten with.
-            words={"text": inbound.text} if session_id is not None else {},
+            words={"text": inbound.text} if exists else {},
         ),
     )
 

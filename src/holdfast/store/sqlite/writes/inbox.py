@@ -2,6 +2,7 @@
 subagent."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import apsw
 import msgspec
@@ -30,6 +31,7 @@ def accept_message(
     route: SessionKey,
     principal: PrincipalId,
     at: float,
+    spoken_into: SessionId | None = None,
 ) -> Accepted:
     """A repeated event writes nothing, not even its cursor: the first one did that."""
     source = inbound.source
@@ -53,7 +55,7 @@ def accept_message(
     pointed = session_state.route_target(cursor, route)
     known = session_state.continuable_session(pointed)
     if source.author is Author.OPERATOR:
-        audit_log.record_operator_message(cursor, inbound, session_id=known, at=at)
+        audit_log.record_operator_message(cursor, inbound, session_id=spoken_into, at=at)
     return Accepted(row=row, duplicate=False, route_session=known, route_target=pointed)
 
 
@@ -87,9 +89,9 @@ def record_busy_decision(
 def start_row(
     cursor: apsw.Cursor, inbox_id: InboxId, *, session_id: SessionId, turn_id: TurnId
 ) -> None:
-    """A row that has not ended runs in a turn from now on."""
+    """A row that has not ended runs in a turn from now on, which lists it in its own row."""
     cursor.execute(
-        "UPDATE inbox SET state = 'running', session_id = ?, turn_id = ?"
+        "UPDATE inbox SET state = 'running', session_id = ?, turn_id = ?, listed = 1"
         " WHERE id = ? AND ended_at IS NULL",
         (session_id, turn_id, inbox_id),
     )
@@ -134,6 +136,17 @@ def supersede_queued(
         (InboxState.SUPERSEDED.value, at, route, before, msgspec.json.encode(spared).decode()),
     ).fetchall()
     return tuple(sorted(InboxId(row[0]) for row in ended))  # type: ignore[arg-type]  # rowids
+
+
+def session_rows(cursor: apsw.Cursor, session_id: SessionId) -> list[tuple[Any, ...]]:
+    """The id of every message that the session has received, without a look at those of others:
+    its turns list what they have taken, and an index has the rest."""
+    return cursor.execute(
+        "SELECT id FROM inbox INDEXED BY inbox_unlisted WHERE session_id = ?1 AND listed IS NULL"
+        " UNION SELECT i.id FROM turns t, json_each(t.inbox_ids) taken JOIN inbox i"
+        " ON i.id = taken.value WHERE t.session_id = ?1 AND i.session_id = ?1",
+        (session_id,),
+    ).fetchall()
 
 
 def _not_open_error(inbox_id: InboxId) -> StoreError:

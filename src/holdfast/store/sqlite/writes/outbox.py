@@ -113,13 +113,9 @@ def delete_parts(cursor: apsw.Cursor, deleted: Sequence[Any]) -> None:
     cursor.executemany("DELETE FROM parts WHERE delivery_id = ?", deleted)
 
 
-def detach_parts(cursor: apsw.Cursor, session_id: SessionId) -> None:
-    """Delete the parts of deleted deliveries; those of deliveries that are being sent stay."""
-    cursor.execute(
-        "DELETE FROM parts WHERE session_id = ? AND delivery_id NOT IN (SELECT id FROM outbox)",
-        (session_id,),
-    )
-    cursor.execute("UPDATE parts SET session_id = NULL WHERE session_id = ?", (session_id,))
+def detach_parts(cursor: apsw.Cursor, blanked: Sequence[Any]) -> None:
+    """The parts of deliveries, by their ids, that are being sent and belong to no session now."""
+    cursor.executemany("UPDATE parts SET session_id = NULL WHERE delivery_id = ?", blanked)
 
 
 def _require_delivery(cursor: apsw.Cursor, delivery_id: DeliveryId) -> None:

@@ -1,8 +1,6 @@
 """Changes to whole sessions: rename, end, expire, import, delete, undo, fork, resume, retry; and
 pruning of old rows."""
 
-from collections.abc import Sequence
-
 import apsw
 
 from holdfast.core.errors import StoreError
@@ -71,13 +69,11 @@ def import_session(cursor: apsw.Cursor, *, imported: ImportedSession) -> None:
     )
 
 
-def delete_session(
-    cursor: apsw.Cursor, *, session_id: SessionId, inbox_ids: Sequence[InboxId]
-) -> None:
-    """Found by what is indexed: deliveries by their turn and the message they answer, the
-    messages of the inbox by the ids that a reader looked up."""
+def delete_session(cursor: apsw.Cursor, *, session_id: SessionId) -> None:
+    """Found by what is indexed: deliveries by their turn and the message they answer, and parts by
+    their delivery."""
     found = cursor.execute("SELECT id FROM turns WHERE session_id = ?", (session_id,)).fetchall()
-    asked = [(inbox_id,) for inbox_id in inbox_ids]
+    asked = inbox.session_rows(cursor, session_id)
     without_turn = "turn_id IS NULL AND inbox_id IS NULL AND session_id"
     for column, bindings in (
         ("turn_id", found),
@@ -86,8 +82,8 @@ def delete_session(
     ):
         deletion = f"DELETE FROM outbox WHERE {column} = ? AND {_SETTLED} RETURNING id"
         outbox.delete_parts(cursor, cursor.executemany(deletion, bindings).fetchall())
-        cursor.executemany(f"UPDATE outbox SET {_BLANKED} WHERE {column} = ?", bindings)
-    outbox.detach_parts(cursor, session_id)
+        blanking = f"UPDATE outbox SET {_BLANKED} WHERE {column} = ? RETURNING id"
+        outbox.detach_parts(cursor, cursor.executemany(blanking, bindings).fetchall())
     for table, column in (("steps", "turn_id"), ("turns", "id")):
         cursor.executemany(f"DELETE FROM {table} WHERE {column} = ?", found)
     cursor.executemany("DELETE FROM inbox WHERE id = ?", asked)
@@ -96,6 +92,12 @@ def delete_session(
     for table in _session_tables(cursor):
         cursor.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
     approvals.delete_approvals(cursor, session_id)
+
+
+def forget_changes(cursor: apsw.Cursor, *, session_id: SessionId) -> None:
+    """Remove the id of a deleted session from the log of changes, which is short. Rows stay: the
+    search index knows its place by them."""
+    cursor.execute("UPDATE message_changes SET session = '' WHERE session = ?", (session_id,))
 
 
 def _session_tables(cursor: apsw.Cursor) -> list[str]:

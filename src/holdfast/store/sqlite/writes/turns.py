@@ -54,19 +54,19 @@ def begin_turn(cursor: apsw.Cursor, begin: BeginTurn) -> None:
     session_state.save_prompt(
         cursor, begin.session_id, begin.prompt, shape=begin.prompt_fingerprint
     )
-    _insert_turn(cursor, position, begin.asked_by)
+    _insert_turn(cursor, position, begin)
     for message in begin.messages:
         transcript.append_message(cursor, message, position)
     for inbox_id in begin.inbox_ids:
         inbox.start_row(cursor, inbox_id, session_id=begin.session_id, turn_id=begin.turn_id)
 
 
-def _insert_turn(cursor: apsw.Cursor, position: TurnPosition, asked_by: str) -> None:
+def _insert_turn(cursor: apsw.Cursor, position: TurnPosition, begin: BeginTurn) -> None:
     try:
         cursor.execute(
-            "INSERT INTO turns (session_id, id, started_at, state, asked_by)"
-            " VALUES (?, ?, ?, 'open', ?)",
-            (*position, asked_by),
+            "INSERT INTO turns (session_id, id, started_at, state, asked_by, inbox_ids)"
+            " VALUES (?, ?, ?, 'open', ?, ?)",
+            (*position, begin.asked_by, rows.encode_json(begin.inbox_ids)),
         )
     except apsw.ConstraintError as error:
         raise StoreError(
@@ -121,9 +121,10 @@ def record_steer(
     actor, _ = audit_log.message_author(cursor, inbox_id)
     cursor.execute(
         # As a whole name: that of one may be the beginning of another's.
-        "UPDATE turns SET asked_by = ltrim(asked_by || ', ' || ?2, ', ')"
-        " WHERE id = ?1 AND instr(', ' || asked_by || ', ', ', ' || ?2 || ', ') = 0",
-        (position.turn_id, actor),
+        "UPDATE turns SET inbox_ids = json_insert(coalesce(inbox_ids, '[]'), '$[#]', ?3),"
+        " asked_by = iif(instr(', ' || asked_by || ', ', ', ' || ?2 || ', '), asked_by,"
+        " ltrim(asked_by || ', ' || ?2, ', ')) WHERE id = ?1",
+        (position.turn_id, actor, inbox_id),
     )
 
 
