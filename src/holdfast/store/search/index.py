@@ -38,8 +38,7 @@ from holdfast.store.sqlite.worker import StoreRequest, StoreThread, resolve_requ
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-SessionIds = frozenset[SessionId]
-_WAKE: SessionIds = frozenset()  # in the queue: there are new changes
+_WAKE = "there are new changes"  # in the queue
 
 # How long changes are collected for one transaction. No search waits for it: pending changes are
 # indexed first.
@@ -79,13 +78,13 @@ class SearchIndex:
         """`on_damage` is called in the index's thread if the store's file is damaged."""
         self._path, self._state, self._vfs = path, state, vfs
         self._on_damage = on_damage
-        self._queue: SimpleQueue[StoreRequest | SessionIds | None] = SimpleQueue()
+        self._queue: SimpleQueue[StoreRequest | str | None] = SimpleQueue()
         self._thread = StoreThread("store-search", self._work)
         self._loop: asyncio.AbstractEventLoop | None = None  # None: closed
         self._db: apsw.Connection | None = None
         self._due = 0.0  # when the pending sessions are to be indexed
         self._pending: dict[SessionId, None] = {}  # in order of their changes
-        self._changed: deque[SessionIds] = deque()  # not seen by the thread yet
+        self._changed: deque[SessionId] = deque()  # not seen by the thread yet
         self._idle = True  # nothing is pending; the thread must be woken
 
     async def __aenter__(self) -> "SearchIndex":
@@ -102,11 +101,11 @@ class SearchIndex:
         """The messages of a session may have changed in the store. It never waits. A thread that
         gathers looks by itself when it is time, and is not woken for each commit until then."""
         command = event.command
-        sessions = {command.scope.session_id}
+        if (session_id := command.scope.session_id) is not None:
+            self._changed.append(session_id)
         if isinstance(command, CommandEffect) and command.fork is not None:
-            sessions.add(command.fork.session_id)
-        self._changed.append(frozenset(each for each in sessions if each is not None))
-        if self._idle:
+            self._changed.append(command.fork.session_id)
+        if self._idle and self._changed:
             self._queue.put(_WAKE)
 
     async def search(self, query: SearchQuery) -> list[SearchMatch]:
@@ -170,10 +169,10 @@ class SearchIndex:
         """Counted from the first pending change, so that constant changes do not delay it."""
         return max(0.0, self._due - time.monotonic()) if self._pending else None
 
-    def _add_pending(self, sessions: SessionIds) -> None:
+    def _add_pending(self, session_id: SessionId) -> None:
         if not self._pending:
             self._due = time.monotonic() + _GATHER_SECONDS
-        self._pending.update(dict.fromkeys(sessions))
+        self._pending[session_id] = None
 
     def _run_request(self, request: StoreRequest) -> None:
         try:
