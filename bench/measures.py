@@ -5,6 +5,7 @@ import math
 import threading
 import time
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 from statistics import median
@@ -63,7 +64,9 @@ def median_result(results: list[LoadResult]) -> LoadResult:
 
 @dataclass
 class StatusProbe:
-    """Asks a subject how it is, again and again, in a thread; keeps when, and the ms it took."""
+    """Asks a subject how it is, again and again, in a thread for each way to ask; keeps when, and
+    the ms it took. With one thread for all, a slow answer to one question delayed the next ones:
+    whether any was asked in the worst moment was a matter of luck."""
 
     subject: Subject
     every: float = 0.02
@@ -72,25 +75,28 @@ class StatusProbe:
 
     def __enter__(self) -> "StatusProbe":
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._run, args=(probe, self.answers.setdefault(name, [])))
+            for name, probe in self.subject.probes.items()
+        ]
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._over.set()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
 
-    def _run(self) -> None:
+    def _run(self, probe: Callable[[], object], answers: list[tuple[float, float]]) -> None:
         while not self._over.wait(self.every) and self.error is None:
-            for name, probe in self.subject.probes.items():
-                began = time.monotonic()
-                try:
-                    probe()
-                except (OSError, HoldfastError) as error:
-                    self.error = error
-                    return
-                took = (time.monotonic() - began) * 1000
-                self.answers.setdefault(name, []).append((began, took))
+            began = time.monotonic()
+            try:
+                probe()
+            except (OSError, HoldfastError) as error:
+                self.error = error
+                return
+            answers.append((began, (time.monotonic() - began) * 1000))
 
     def longest(self, name: str, *, since: float = 0.0, until: float = math.inf) -> float:
         """The longest answer of those asked for between two instants of the monotonic clock."""

@@ -5,10 +5,13 @@ so off the event loop, once, when the first real call is made.
 """
 
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from functools import partial
+from typing import TypeVar
 
 import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
+from multidict import CIMultiDictProxy
 from yarl import URL
 
 from holdfast import __version__
@@ -19,12 +22,15 @@ from holdfast.models.retry import CallDeadline
 from holdfast.models.selection import parse_model_names
 from holdfast.models.target import ModelTarget
 
+R = TypeVar("R")
+
 _BOM = b"\xef\xbb\xbf"
 _MAX_EVENT = 16 * 1024 * 1024
 _MAX_BODY = 4 * 1024 * 1024
 _MAX_ENDPOINTS = 256
 _USAGE_WAIT = 5.0  # the reply is complete: usage and the end mark are worth a short wait only
 _EOF_WAIT = 0.1  # for the end of the body, without which the connection cannot be reused
+_USER_AGENT = f"holdfast/{__version__}"
 NO_RESPONSE = "did not begin to answer"
 _STALLED = "stopped in the middle of its answer and sent nothing more"
 
@@ -111,7 +117,7 @@ class ModelResponseStream:
 
     def __init__(
         self,
-        response: aiohttp.ClientResponse,
+        response: "ModelResponse",
         decoder: StreamDecoder,
         target: ModelTarget,
         deadline: CallDeadline,
@@ -176,7 +182,7 @@ class ModelResponseStream:
 
 
 async def read_body(
-    response: aiohttp.ClientResponse, target: ModelTarget, deadline: CallDeadline
+    response: "ModelResponse | aiohttp.ClientResponse", target: ModelTarget, deadline: CallDeadline
 ) -> bytes:
     deadline.mark_progress()
     limit = target.limits.between_tokens
@@ -195,7 +201,7 @@ async def read_body(
 
 
 async def read_unstreamed(
-    response: aiohttp.ClientResponse,
+    response: "ModelResponse",
     decoder: StreamDecoder,
     target: ModelTarget,
     deadline: CallDeadline,
@@ -217,17 +223,60 @@ async def read_unstreamed(
     return [*events, decoder.complete(ended=True)]
 
 
+class ModelResponse:
+    """One response, and the connection that it comes on until it is released or closed."""
+
+    __slots__ = ("_connection", "content", "content_type", "headers", "status")
+
+    def __init__(
+        self,
+        connection: aiohttp.connector.Connection,
+        *,
+        status: int,
+        headers: CIMultiDictProxy[str],
+        content: aiohttp.StreamReader,
+    ) -> None:
+        self._connection = connection
+        self.status = status
+        self.headers = headers
+        self.content = content
+        self.content_type = headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+    def release(self) -> None:
+        """Return a connection whose body was read to the end to the pool, and close any other.
+        Idempotent."""
+        self._connection.release()
+
+    def close(self) -> None:
+        """End the reading of the body at once."""
+        self._connection.close()
+
+
 class ModelEndpoint:
     """URL, headers and timeout of one target; built once and not for each call."""
 
-    __slots__ = ("headers", "models_url", "timeout", "url")
+    __slots__ = ("connection_request", "headers", "models_url", "post_head", "timeout")
 
     def __init__(self, target: ModelTarget, codec: Codec) -> None:
-        self.url = URL(target.base_url + codec.path)
+        url = URL(target.base_url + codec.path)
         self.models_url = URL(target.base_url + "/models")
         # Proxies hold compressed streams back until a block is full.
         self.headers = {**codec.headers(target), "Accept-Encoding": "identity"}
         self.timeout = aiohttp.ClientTimeout(total=None, connect=target.limits.connect or None)
+        self.connection_request = aiohttp.ClientRequest("POST", url)
+        self.post_head = _request_head(url, {**self.headers, "User-Agent": _USER_AGENT})
+
+
+def _request_head(url: URL, headers: Mapping[str, str]) -> bytes:
+    """The request line and the headers of a POST, without the length of its body."""
+    lines = [
+        f"POST {url.raw_path_qs} HTTP/1.1",
+        f"Host: {url.host_port_subcomponent}",
+        *(f"{name}: {value}" for name, value in headers.items()),
+    ]
+    if any(not line.isprintable() for line in lines):
+        raise ValueError("a header of the model has a line break or another control character")
+    return "\r\n".join(lines).encode()
 
 
 class HttpTransport:
@@ -237,10 +286,11 @@ class HttpTransport:
         self._now = now
         self._endpoints: dict[ModelTarget, ModelEndpoint] = {}
         connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, keepalive_timeout=30)
+        self._connector = connector
         self._session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"User-Agent": f"holdfast/{__version__}"},
+            headers={"User-Agent": _USER_AGENT},
         )
 
     async def close(self) -> None:
@@ -258,7 +308,7 @@ class HttpTransport:
         body = codec.encode(request, target)
         address = self._endpoint(target, codec)
         deadline.mark_progress()
-        response = await self._send(address, target, deadline, body=body)
+        response = await self._send(partial(self._post, address, body), target, deadline)
         deadline.close_on_cancel(response.close)
         try:
             if response.status != 200:
@@ -276,7 +326,6 @@ class HttpTransport:
             yield decoder.complete(ended=reading.ended)
         finally:
             deadline.close_on_cancel(None)
-            # Returns a connection whose body was read to the end to the pool, and closes any other.
             response.release()
 
     async def list_models(
@@ -284,7 +333,7 @@ class HttpTransport:
     ) -> tuple[str, ...]:
         """The names of the models at this target; raises `ModelFailed`."""
         address = self._endpoint(target, codec)
-        response = await self._send(address, target, deadline)
+        response = await self._send(partial(self._get, address), target, deadline)
         try:
             if response.status != 200:
                 raise await self._response_error(response, target, deadline)
@@ -304,25 +353,44 @@ class HttpTransport:
             known = self._endpoints[target] = ModelEndpoint(target, codec)
         return known
 
-    async def _send(
-        self,
-        endpoint: ModelEndpoint,
-        target: ModelTarget,
-        deadline: CallDeadline,
-        *,
-        body: bytes | None = None,
-    ) -> aiohttp.ClientResponse:
-        listing = body is None
-        send = partial(
-            self._session.request,
-            "GET" if listing else "POST",
-            endpoint.models_url if listing else endpoint.url,
-            # A payload already: aiohttp would look for the type of one among all that it knows.
-            data=None if body is None else aiohttp.BytesPayload(body),
-            headers={**endpoint.headers, "Accept": "*/*"} if listing else endpoint.headers,
+    async def _get(self, endpoint: ModelEndpoint) -> aiohttp.ClientResponse:
+        return await self._session.get(
+            endpoint.models_url,
+            headers={**endpoint.headers, "Accept": "*/*"},
             timeout=endpoint.timeout,
             allow_redirects=False,  # a key must only be sent to the configured address
         )
+
+    async def _post(self, endpoint: ModelEndpoint, body: bytes) -> ModelResponse:
+        """Without the session: its request is as much work as all that a codec does, in a task of
+        its own for the body. Redirects, cookies and proxies, which it is for, are not wanted."""
+        try:
+            connection = await self._connector.connect(
+                endpoint.connection_request, traces=[], timeout=endpoint.timeout
+            )
+        except TimeoutError as error:
+            raise aiohttp.ConnectionTimeoutError from error
+        try:
+            protocol = connection.protocol
+            assert protocol is not None and connection.transport is not None
+            protocol.set_response_params(read_until_eof=True)
+            head = b"%b\r\nContent-Length: %d\r\n\r\n" % (endpoint.post_head, len(body))
+            connection.transport.write(head + body)
+            status = 100
+            while 100 <= status < 200:  # "continue" and other announcements of the response
+                message, content = await protocol.read()
+                status = message.code
+        except HttpProcessingError as error:
+            connection.close()
+            raise aiohttp.ClientPayloadError(error.message) from error
+        except BaseException:
+            connection.close()
+            raise
+        return ModelResponse(connection, status=status, headers=message.headers, content=content)
+
+    async def _send(
+        self, send: Callable[[], Awaitable[R]], target: ModelTarget, deadline: CallDeadline
+    ) -> R:
         try:
             return await deadline.wait(
                 send, target.limits.first_token, stage=NO_RESPONSE, setting="first_token_timeout"
@@ -337,7 +405,10 @@ class HttpTransport:
             raise errors.network_error(target, _describe_error(error)) from None
 
     async def _response_error(
-        self, response: aiohttp.ClientResponse, target: ModelTarget, deadline: CallDeadline
+        self,
+        response: "ModelResponse | aiohttp.ClientResponse",
+        target: ModelTarget,
+        deadline: CallDeadline,
     ) -> ModelFailed:
         try:
             body = await read_body(response, target, deadline)

@@ -34,11 +34,11 @@ class IdGenerator:
 
     def __call__(self, prefix: str) -> str:
         # A clock that stops or is set back must not change the order.
-        self._last = max(int(self._clock.now() * 1_000_000), self._last + 1)
-        return f"{prefix}_{self._last:013x}{self._next_random()}"
-
-    def _next_random(self) -> str:
-        if self._used + _RANDOM_DIGITS > len(self._random_digits):
-            self._random_digits, self._used = self._urandom(_BATCH).hex(), 0
-        self._used += _RANDOM_DIGITS
-        return self._random_digits[self._used - _RANDOM_DIGITS : self._used]
+        last = self._last = max(int(self._clock.now() * 1_000_000), self._last + 1)
+        begin = self._used
+        end = self._used = begin + _RANDOM_DIGITS
+        if end > len(self._random_digits):
+            self._random_digits = self._urandom(_BATCH).hex()
+            begin, end = 0, _RANDOM_DIGITS
+            self._used = end
+        return f"{prefix}_{last:013x}{self._random_digits[begin:end]}"

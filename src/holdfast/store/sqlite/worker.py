@@ -44,7 +44,9 @@ class StoreRequest(msgspec.Struct):
 
 
 class DeferredRequest(StoreRequest):
-    """A write whose loss does no harm: it waits for the next transaction and joins it."""
+    """A write that waits for the next transaction and joins it, for at most so many seconds."""
+
+    max_wait: float = 0.0
 
 
 class NonTransactionalRequest(StoreRequest):
