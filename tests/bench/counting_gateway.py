@@ -16,7 +16,7 @@ import apsw
 
 import holdfast
 from holdfast.cli.entry import main as run_holdfast
-from holdfast.store.sqlite import command_handlers, writer
+from holdfast.store.sqlite import writer
 
 COUNT_SIGNAL = signal.SIGRTMIN + 1
 # Not the thread of the search index, which works some seconds later, for several turns at once.
@@ -83,8 +83,6 @@ def main() -> None:
     # Which writes share a transaction depends on the load: here each has one of its own.
     assert writer._MAX_BATCH
     writer._MAX_BATCH = 0
-    assert command_handlers._BEGINNING_MAX_WAIT
-    command_handlers._BEGINNING_MAX_WAIT = 0
     sys.argv = ["holdfast", *arguments]
     run_holdfast()
 

@@ -65,7 +65,6 @@ class SessionTrackingStore(SqliteStore):
         command: Command[T] | None = None,
         *,
         deferred: bool = False,
-        max_wait: float | None = None,
     ) -> asyncio.Future[T]:
         name = "a statement" if command is None else type(command).__name__
 
@@ -79,7 +78,7 @@ class SessionTrackingStore(SqliteStore):
             self.tracked.append(TrackedWrite(name, command, rows, moved))
             return result
 
-        return self._queue(run, command, deferred=deferred, max_wait=max_wait)
+        return self._queue(run, command, deferred=deferred)
 
     def _install(self, db: apsw.Connection) -> None:
         self._watching = True

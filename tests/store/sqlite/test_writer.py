@@ -11,7 +11,6 @@ from typing import Any
 
 import apsw
 import pytest
-from tests.support.store_chat import StoreChat
 
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.errors import StoreError
@@ -27,7 +26,7 @@ from holdfast.core.ports.store_queries import (
     GetInboxRow,
     GetMeta,
 )
-from holdfast.store.sqlite import command_handlers, writer
+from holdfast.store.sqlite import writer
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.store.sqlite.writes import gateway_state
 
@@ -112,39 +111,6 @@ async def test_a_deferred_write_is_committed_on_its_own_after_a_while(
             write_meta(store, "c", deferred=True)
             await asyncio.sleep(0.01)
     assert await store.read(GetMeta(key="b")) == "value"
-
-
-@pytest.mark.usefixtures("long_deferral")
-async def test_a_deferred_write_is_not_held_longer_by_one_that_may_wait_longer(
-    store: SqliteStore,
-) -> None:
-    """K2: both are committed together, in the order in which they were submitted."""
-    patient = write_meta(store, "a", deferred=True)
-    write = partial(gateway_state.set_meta, key="b", value="value")
-    async with asyncio.timeout(30):
-        await store._writer.submit(write, deferred=True, max_wait=0.01)
-    assert patient.done() and await store.read(GetMeta(key="a")) == "value"
-
-
-async def test_the_beginning_of_a_turn_shares_the_commit_of_its_end(
-    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """H1: in their order. Without another write, the beginning is committed soon by itself."""
-    chat = StoreChat(store)
-    said = await chat.say()
-    before = store.status.commits
-    async with asyncio.timeout(30):
-        await chat.begin_turn(said, turn="first")
-    await store.write(chat.turn_end(said, turn="first"))
-    assert store.status.commits == before + 2
-    monkeypatch.setattr(command_handlers, "_BEGINNING_MAX_WAIT", 600.0)
-    said = await chat.say()
-    before = store.status.commits
-    beginning = asyncio.ensure_future(chat.begin_turn(said))
-    await asyncio.sleep(0)  # until it is queued
-    await store.write(chat.turn_end(said))
-    assert store.status.commits == before + 1
-    await beginning
 
 
 @pytest.mark.usefixtures("long_deferral")

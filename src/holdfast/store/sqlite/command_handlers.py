@@ -42,11 +42,6 @@ from holdfast.store.sqlite.writes.transcript import TurnPosition
 R = TypeVar("R")
 C = TypeVar("C", bound=Command[Any])
 
-# Seconds that the beginning of a turn waits for a write to share a commit with (decision 58):
-# nobody waits for it before the model has replied. 14 % less CPU in a turn of one session whose
-# model replies at once (medians of seven rounds in turn, on a busy machine).
-_BEGINNING_MAX_WAIT = 0.01
-
 Work = Callable[[Cursor], R]
 Handler = Callable[[Cursor, Any], Any]
 
@@ -58,12 +53,7 @@ class WriteQueue(Protocol):
     def events(self) -> CommandEvents: ...
 
     def submit(
-        self,
-        work: Work[R],
-        command: Command[R] | None = None,
-        *,
-        deferred: bool = False,
-        max_wait: float | None = None,
+        self, work: Work[R], command: Command[R] | None = None, *, deferred: bool = False
     ) -> Future[R]: ...
 
 
@@ -80,10 +70,7 @@ class SqliteStoreWriter:
         handler = COMMAND_HANDLERS[type(command)]
         if audit is not None:
             handler = partial(audit_log.run_audited, handler=handler, entry=audit)
-        work = lambda cursor: handler(cursor, command)  # noqa: E731 - it is passed on at once
-        if isinstance(command, BeginTurn):
-            return self._submit(work, command, deferred=True, max_wait=_BEGINNING_MAX_WAIT)
-        return self._submit(work, command, deferred=deferred)
+        return self._submit(lambda cursor: handler(cursor, command), command, deferred=deferred)
 
 
 class _TurnCommand(Protocol):

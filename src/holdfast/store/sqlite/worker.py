@@ -44,9 +44,7 @@ class StoreRequest(msgspec.Struct):
 
 
 class DeferredRequest(StoreRequest):
-    """A write that waits for the next transaction and joins it, for at most so many seconds."""
-
-    max_wait: float = 0.0
+    """A write whose loss does no harm: it waits for the next transaction and joins it."""
 
 
 class NonTransactionalRequest(StoreRequest):

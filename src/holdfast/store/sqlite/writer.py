@@ -137,22 +137,18 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
         command: Command[T] | None = None,
         *,
         deferred: bool = False,
-        max_wait: float | None = None,
     ) -> asyncio.Future[T]:
         """`command`: what the work does, which is published once it has ended.
 
-        `deferred` is for a write that nobody waits for yet. It is committed together with the next
-        write that is not deferred, after `max_wait` seconds (None: one) if there is none, and when
-        the writer is closed. It still runs before every write that is submitted after it, and its
-        future is resolved when it is durable."""
+        `deferred` is for a write whose loss in a crash does no harm. It is committed together with
+        the next write that is not deferred, after a second if there is none, and when the writer is
+        closed. It still runs before every write that is submitted after it, and its future is
+        resolved when it is durable."""
         if self._loop is None or self._thread.ended:
             raise StoreError(f"{self._path} is closed: nothing can be written to it now")
         future: asyncio.Future[T] = self._loop.create_future()
-        request = StoreRequest(future, work, command, self.events)
-        if deferred:
-            wait = _MAX_DEFERRAL if max_wait is None else max_wait
-            request = DeferredRequest(future, work, command, self.events, max_wait=wait)
-        self._queue.put(request)
+        request = DeferredRequest if deferred else StoreRequest
+        self._queue.put(request(future, work, command, self.events))
         return future
 
     def refuse_writes(self, found: str) -> None:
@@ -214,18 +210,15 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
 
     def _next_batch(self, checkpoints: WalCheckpointer) -> list[StoreRequest | None]:
         """The deferred requests and then all queued ones, in the order of submission, as soon as
-        one of them is not deferred, or a deferred one is due."""
+        one of them is not deferred, or the oldest deferred one is due."""
         due: float | None = None
         while True:
             batch = self._queued_requests(checkpoints, until=due)
             if not batch or any(not isinstance(each, DeferredRequest) for each in batch):
                 deferred, self._deferred = self._deferred, []
                 return [*deferred, *batch]
-            now = time.monotonic()
-            for each in batch:
-                assert isinstance(each, DeferredRequest), "any other one returns the batch"
-                self._deferred.append(each)
-                due = now + each.max_wait if due is None else min(due, now + each.max_wait)
+            self._deferred += [each for each in batch if isinstance(each, DeferredRequest)]
+            due = due or time.monotonic() + _MAX_DEFERRAL
 
     def _queued_requests(
         self, checkpoints: WalCheckpointer, *, until: float | None
