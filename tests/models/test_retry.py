@@ -1,7 +1,5 @@
 """Retries happen only where they are safe, respect Retry-After, and are limited."""
 
-from collections.abc import AsyncGenerator
-
 import pytest
 
 from holdfast.core.messages.transcript import AssistantMessage
@@ -31,6 +29,30 @@ class RecordingWaiter:
         self.waited.append(seconds)
         self.remaining -= seconds
 
+    def finish(self) -> None:
+        self.finished = True
+
+
+class HalfReply:
+    """Returns half a word, and then the given failure or the end of the reply."""
+
+    def __init__(self, failure: ModelFailed | None) -> None:
+        self._failure = failure
+        self._started = False
+        self.done = False
+
+    async def next_events(self) -> list[ModelEvent]:
+        if not self._started:
+            self._started = True
+            return [TextDelta("hal")]
+        if self._failure is not None:
+            raise self._failure
+        self.done = True
+        return [DONE]
+
+    def close(self) -> None:
+        pass
+
 
 async def run(
     failures: list[ModelFailed],
@@ -39,16 +61,13 @@ async def run(
     waiter: RecordingWaiter | None = None,
     jitter: float = 1.0,
 ) -> list[ModelEvent]:
-    async def attempt() -> AsyncGenerator[ModelEvent, None]:
-        yield TextDelta("hal")
-        if failures:
-            raise failures.pop(0)
-        yield DONE
+    async def open_reply() -> HalfReply:
+        return HalfReply(failures.pop(0) if failures else None)
 
     return [
         event
         async for event in with_retries(
-            attempt,
+            open_reply,
             policy=backoff or ModelRetryPolicy(),
             waiter=waiter or RecordingWaiter(),
             jitter=lambda: jitter,

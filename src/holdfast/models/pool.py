@@ -4,7 +4,6 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from holdfast.models import errors
 from holdfast.models.codecs.codec import CODECS, Codec
 from holdfast.models.demo import DemoModel
 from holdfast.models.local.server import LocalServer, find_model_file, strip_tools
-from holdfast.models.retry import CallDeadline, ModelRetryPolicy, Sleep, with_retries
+from holdfast.models.retry import CallDeadline, ModelReply, ModelRetryPolicy, Sleep, with_retries
 from holdfast.models.target import ModelTarget
 
 if TYPE_CHECKING:
@@ -78,66 +77,48 @@ class ModelPool:
         server = self._local_server(target) if target.embedded else None
         return PooledClient(self, target, codec=self._codec(target.api_mode), local_server=server)
 
-    async def call(
+    def call(
         self, lease: "PooledClient", request: ModelRequest
     ) -> AsyncGenerator[ModelEvent, None]:
-        """One call of a lease, with its retries; what `Lease.stream` gives out."""
+        """One call of a lease, with its retries; what `PooledClient.stream` returns."""
+        deadline = CallDeadline(lease.target, sleep=self._sleep)
+        return with_retries(
+            partial(self._open_reply, lease, request, deadline),
+            policy=ModelRetryPolicy(retries=lease.target.retries),
+            waiter=deadline,
+            jitter=self._jitter,
+        )
+
+    async def _open_reply(
+        self, lease: "PooledClient", request: ModelRequest, deadline: CallDeadline
+    ) -> ModelReply:
+        """One attempt. A local server is started first; its address is asked for each time: one
+        that died and was started again listens elsewhere."""
         target = lease.target
         if self._closed or lease.released:
             raise errors.released_error(target)
-        deadline = CallDeadline(target, sleep=self._sleep)
-        self._running.add(deadline)
-        lease.running.add(deadline)
-        try:
-            if lease.local_server is None:
-                transport = self._transport or await self._open_transport()
-                attempt = partial(
-                    transport.attempt, request, codec=lease.codec, target=target, deadline=deadline
-                )
-            else:
-                attempt = partial(self._attempt_locally, request, lease=lease, deadline=deadline)
-            backoff = ModelRetryPolicy(retries=target.retries)
-            async with aclosing(
-                with_retries(attempt, policy=backoff, waiter=deadline, jitter=self._jitter)
-            ) as events:
-                async for event in events:
-                    yield event
-        finally:
-            deadline.finish()
-            self._running.discard(deadline)
-            lease.running.discard(deadline)
+        deadline.begin(self._running, lease.running)
+        transport = self._transport or await self._open_transport()
+        if lease.local_server is not None:
+            address = await deadline.wait(
+                lease.local_server.base_url, 0, stage="did not start", setting="whole_timeout"
+            )
+            target = msgspec.structs.replace(target, base_url=address)
+            request = strip_tools(request, target)
+        return await transport.open(request, codec=lease.codec, target=target, deadline=deadline)
 
     async def list_models(self, target: ModelTarget) -> tuple[str, ...]:
         """The names of the models that the target's server lists. Raises `ModelFailed`."""
         if target.provider is Provider.DEMO or target.embedded:
             return (target.name,)
         deadline = CallDeadline(target, sleep=self._sleep)
-        self._running.add(deadline)
+        deadline.begin(self._running)
         try:
             transport = self._transport or await self._open_transport()
             codec = self._codec(target.api_mode)
             return await transport.list_models(codec=codec, target=target, deadline=deadline)
         finally:
             deadline.finish()
-            self._running.discard(deadline)
-
-    async def _attempt_locally(
-        self, request: ModelRequest, *, lease: "PooledClient", deadline: CallDeadline
-    ) -> AsyncGenerator[ModelEvent, None]:
-        """One attempt at a local server, which is started first. Its address is asked for each
-        time: a server that died and was started again listens elsewhere."""
-        assert lease.local_server is not None
-        transport = self._transport or await self._open_transport()
-        address = await deadline.wait(
-            lease.local_server.base_url, 0, stage="did not start", setting="whole_timeout"
-        )
-        target = msgspec.structs.replace(lease.target, base_url=address)
-        request = strip_tools(request, target)
-        async with aclosing(
-            transport.attempt(request, codec=lease.codec, target=target, deadline=deadline)
-        ) as events:
-            async for event in events:
-                yield event
 
     def _codec(self, mode: ApiMode) -> Codec:
         if mode not in self._codecs:

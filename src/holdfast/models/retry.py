@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -14,7 +13,6 @@ from holdfast.models.target import ModelTarget
 
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
-Attempt = Callable[[], AsyncGenerator[ModelEvent, None]]
 _NEVER = float("inf")
 
 
@@ -35,6 +33,7 @@ class CallDeadline:
         "_expired",
         "_idle_seconds",
         "_loop",
+        "_running",
         "_sleep",
         "_target",
         "_task",
@@ -55,6 +54,7 @@ class CallDeadline:
         self._expired = False
         self._cancelled = False
         self._close_response: Callable[[], None] | None = None
+        self._running: tuple[set[CallDeadline], ...] = ()
 
     @property
     def remaining(self) -> float:
@@ -80,10 +80,18 @@ class CallDeadline:
         """What `cancel` closes at once if there is no wait in progress."""
         self._close_response = close
 
+    def begin(self, *running: "set[CallDeadline]") -> None:
+        """The call has begun: add it to these sets until it is over."""
+        self._running = running
+        for calls in running:
+            calls.add(self)
+
     def finish(self) -> None:
         """The call is over: remove its timer from the event loop."""
         if self._timer is not None:
             self._timer.cancel()
+        for calls in self._running:
+            calls.discard(self)
 
     async def pause(self, seconds: float) -> None:
         await self.wait(
@@ -181,34 +189,68 @@ class ModelRetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
         return failed.retry_after + jitter * self.backoff.first
 
 
+OpenReply = Callable[[], Awaitable["ModelReply"]]
+"""One attempt at a call. Raises `ModelFailed`."""
+
+
 class RetryWaiter(Protocol):
     """How a retry waits: bounded by the time limit of the whole call."""
 
     @property
     def remaining(self) -> float: ...
     def pause(self, seconds: float) -> Awaitable[None]: ...
+    def finish(self) -> None:
+        """The call is over."""
+        ...
+
+
+class ModelReply(Protocol):
+    """The reply of a server to one attempt, as it is read."""
+
+    done: bool  # all of it was returned
+
+    async def next_events(self) -> list[ModelEvent]:
+        """The events that have arrived since, the last of all being `Completed`. Raises
+        `ModelFailed`."""
+        ...
+
+    def close(self) -> None: ...
 
 
 async def with_retries(
-    attempt: Attempt, *, policy: ModelRetryPolicy, waiter: RetryWaiter, jitter: Callable[[], float]
+    open_reply: OpenReply,
+    *,
+    policy: ModelRetryPolicy,
+    waiter: RetryWaiter,
+    jitter: Callable[[], float],
 ) -> AsyncGenerator[ModelEvent, None]:
     """The events of the first attempt that succeeds, with a `Retrying` before each new one.
 
     There is no retry whose delay would exceed the call's limit: the failure itself is a better
     error than a timeout.
+
+    This is the only generator between a server and the agent: each further one would cost 3 µs per
+    event and 10 µs per call.
     """
     failures = 0
-    while True:
-        try:
-            async with aclosing(attempt()) as events:
-                async for event in events:
-                    yield event
-            return
-        except ModelFailed as failed:
-            failures += 1
-            delay = policy.delay(failed, failures, jitter=jitter())
-            if delay is None or delay >= waiter.remaining:
-                raise
-            retrying = Retrying(str(failed), failures, delay)
-        yield retrying
-        await waiter.pause(delay)
+    try:
+        while True:
+            try:
+                reply = await open_reply()
+                try:
+                    while not reply.done:
+                        for event in await reply.next_events():
+                            yield event
+                finally:
+                    reply.close()
+                return
+            except ModelFailed as failed:
+                failures += 1
+                delay = policy.delay(failed, failures, jitter=jitter())
+                if delay is None or delay >= waiter.remaining:
+                    raise
+                retrying = Retrying(str(failed), failures, delay)
+            yield retrying
+            await waiter.pause(delay)
+    finally:
+        waiter.finish()

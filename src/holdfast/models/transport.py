@@ -5,7 +5,7 @@ so off the event loop, once, when the first real call is made.
 """
 
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TypeVar
 
@@ -110,10 +110,20 @@ def _join_data(block: bytes) -> bytes | None:
     return b"\n".join(lines).strip() or None
 
 
-class ModelResponseStream:
-    """Owns the reading of one streamed answer."""
+class StreamedReply:
+    """Owns the reading of one streamed answer, and its connection until it is closed."""
 
-    __slots__ = ("_content", "_deadline", "_decoder", "_sse", "_started", "_target", "done")
+    __slots__ = (
+        "_complete",
+        "_content",
+        "_deadline",
+        "_decoder",
+        "_response",
+        "_sse",
+        "_started",
+        "_target",
+        "done",
+    )
 
     def __init__(
         self,
@@ -122,20 +132,30 @@ class ModelResponseStream:
         target: ModelTarget,
         deadline: CallDeadline,
     ) -> None:
+        self._response = response
         self._content = response.content
         self._decoder = decoder
         self._target = target
         self._deadline = deadline
         self._sse = SseParser()
         self._started = False
+        self._complete = False  # all of it was read
         self.done = False
+
+    def close(self) -> None:
+        self._deadline.close_on_cancel(None)
+        self._response.release()
 
     @property
     def ended(self) -> bool:
         return self._sse.ended or self._decoder.ended
 
     async def next_events(self) -> list[ModelEvent]:
-        """The deltas in the next chunk; sets `done` at the end of the response."""
+        """The deltas in the next chunk; at the end of the response, `Completed`. A reply that is
+        cut off raises only after all its deltas were returned."""
+        if self._complete:
+            self.done = True
+            return [self._decoder.complete(ended=self.ended)]
         try:
             chunk = await self._read()
         except ModelFailed:
@@ -151,7 +171,7 @@ class ModelResponseStream:
             events = self._decoder.feed(payloads)
             self._started = True
             self._deadline.mark_progress()
-        self.done = not chunk or self.ended
+        self._complete = not chunk or self.ended
         if self.ended and not self._content.at_eof():
             await self._drain()
         return events
@@ -200,14 +220,23 @@ async def read_body(
     return body
 
 
-async def read_unstreamed(
+class WholeReply(StreamedReply):
+    """The answer of a server that sends it in one piece instead of streaming, or that streams with
+    another content type."""
+
+    __slots__ = ()
+
+    async def next_events(self) -> list[ModelEvent]:
+        self.done = True
+        return await _read_whole(self._response, self._decoder, self._target, self._deadline)
+
+
+async def _read_whole(
     response: "ModelResponse",
     decoder: StreamDecoder,
     target: ModelTarget,
     deadline: CallDeadline,
 ) -> list[ModelEvent]:
-    """The events of a server that answers in one piece instead of streaming, or that streams with
-    another content type."""
     body = await read_body(response, target, deadline)
     if body.lstrip().startswith(b"{"):
         events = decoder.feed([body])
@@ -296,15 +325,16 @@ class HttpTransport:
     async def close(self) -> None:
         await self._session.close()
 
-    async def attempt(
+    async def open(
         self,
         request: ModelRequest,
         *,
         codec: Codec,
         target: ModelTarget,
         deadline: CallDeadline,
-    ) -> AsyncGenerator[ModelEvent, None]:
-        """One attempt at a call: deltas and `Completed`, or `ModelFailed`."""
+    ) -> StreamedReply:
+        """Send the request; returns when the head of the response is here, for the caller to close.
+        Raises `ModelFailed`."""
         body = codec.encode(request, target)
         address = self._endpoint(target, codec)
         deadline.mark_progress()
@@ -313,20 +343,13 @@ class HttpTransport:
         try:
             if response.status != 200:
                 raise await self._response_error(response, target, deadline)
+            streams = "event-stream" in response.content_type
             decoder = codec.decoder(request, target)
-            if "event-stream" not in response.content_type:
-                events = await read_unstreamed(response, decoder, target, deadline)
-                for event in events:
-                    yield event
-                return
-            reading = ModelResponseStream(response, decoder, target, deadline)
-            while not reading.done:
-                for event in await reading.next_events():
-                    yield event
-            yield decoder.complete(ended=reading.ended)
-        finally:
+            return (StreamedReply if streams else WholeReply)(response, decoder, target, deadline)
+        except BaseException:
             deadline.close_on_cancel(None)
             response.release()
+            raise
 
     async def list_models(
         self, *, codec: Codec, target: ModelTarget, deadline: CallDeadline
