@@ -184,9 +184,14 @@ async def test_a_connection_whose_end_comes_after_the_answers_is_used_again(
 
 @pytest.mark.parametrize("script", ["[fault silence]", "[fault stall]"])
 async def test_release_ends_a_running_call_for_good(
-    lease: Lease, collect_events: CollectEvents, script: str, model: ModelProcess
+    lease: Lease,
+    collect_events: CollectEvents,
+    script: str,
+    model: ModelProcess,
+    waits: list[float],
 ) -> None:
-    """A10: release_clients gives back the model client."""
+    """A10: release_clients gives back the model client, which fails from then on without a
+    retry."""
     client = lease(retries=4)
     call = asyncio.create_task(collect_events(client, script))
     async with asyncio.timeout(30):
@@ -201,6 +206,23 @@ async def test_release_ends_a_running_call_for_good(
     await wait_until_no_connection_is_left(model.port)
     with pytest.raises(ModelFailed):
         await collect_events(client, "hi")
+    assert waits == []
+
+
+async def test_a_user_in_the_address_is_sent_with_the_call(pool: ModelPool) -> None:
+    heads: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        address = f"http://ann:secret@127.0.0.1:{port}/v1"
+        target = ModelTarget(provider=Provider.LOCAL, name="m", base_url=address, retries=0)
+        with pytest.raises(ModelFailed):
+            await anext(pool.lease(target).stream(ask("hi")))
+    assert b"\r\nAuthorization: Basic YW5uOnNlY3JldA==\r\n" in heads[0]
 
 
 async def wait_for_ever(_: float) -> None:

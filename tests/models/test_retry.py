@@ -24,13 +24,14 @@ class RecordingWaiter:
     def __init__(self, remaining: float = 900) -> None:
         self.remaining = remaining
         self.waited: list[float] = []
+        self.finished = 0
 
     async def pause(self, seconds: float) -> None:
         self.waited.append(seconds)
         self.remaining -= seconds
 
     def finish(self) -> None:
-        self.finished = True
+        self.finished += 1
 
 
 class HalfReply:
@@ -39,6 +40,7 @@ class HalfReply:
     def __init__(self, failure: ModelFailed | None) -> None:
         self._failure = failure
         self._started = False
+        self.closed = False
         self.done = False
 
     async def next_events(self) -> list[ModelEvent]:
@@ -51,7 +53,7 @@ class HalfReply:
         return [DONE]
 
     def close(self) -> None:
-        pass
+        self.closed = True
 
 
 async def run(
@@ -61,18 +63,20 @@ async def run(
     waiter: RecordingWaiter | None = None,
     jitter: float = 1.0,
 ) -> list[ModelEvent]:
-    async def open_reply() -> HalfReply:
-        return HalfReply(failures.pop(0) if failures else None)
+    """Also checks that every reply is closed and the waiter finished once, whatever happens."""
+    waiter, replies = waiter or RecordingWaiter(), list[HalfReply]()
 
-    return [
-        event
-        async for event in with_retries(
-            open_reply,
-            policy=backoff or ModelRetryPolicy(),
-            waiter=waiter or RecordingWaiter(),
-            jitter=lambda: jitter,
-        )
-    ]
+    async def open_reply() -> HalfReply:
+        replies.append(HalfReply(failures.pop(0) if failures else None))
+        return replies[-1]
+
+    policy = backoff or ModelRetryPolicy()
+    events = with_retries(open_reply, policy=policy, waiter=waiter, jitter=lambda: jitter)
+    try:
+        return [event async for event in events]
+    finally:
+        assert replies and all(reply.closed for reply in replies)
+        assert waiter.finished == 1
 
 
 def fault(kind: ModelFault, retry_after: float | None = None) -> ModelFailed:

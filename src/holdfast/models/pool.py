@@ -96,6 +96,7 @@ class ModelPool:
         that died and was started again listens elsewhere."""
         target = lease.target
         if self._closed or lease.released:
+            deadline.cancel()  # there is no time left for a retry
             raise errors.released_error(target)
         deadline.begin(self._running, lease.running)
         transport = self._transport or await self._open_transport()

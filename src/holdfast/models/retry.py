@@ -229,8 +229,8 @@ async def with_retries(
     There is no retry whose delay would exceed the call's limit: the failure itself is a better
     error than a timeout.
 
-    This is the only generator between a server and the agent: each further one would cost 3 µs per
-    event and 10 µs per call.
+    Without fallback models this is the only generator between a server and the agent: each further
+    one would cost 3 µs per event and 10 µs per call.
     """
     failures = 0
     try:

@@ -1,4 +1,4 @@
-"""HTTP transport of model calls: one shared aiohttp session, server-sent events, response bodies.
+"""HTTP transport of model calls: shared connections, server-sent events, response bodies.
 
 Importing it creates aiohttp's TLS context, which reads the system's certificates: the pool does
 so off the event loop, once, when the first real call is made.
@@ -292,8 +292,12 @@ class ModelEndpoint:
         # Proxies hold compressed streams back until a block is full.
         self.headers = {**codec.headers(target), "Accept-Encoding": "identity"}
         self.timeout = aiohttp.ClientTimeout(total=None, connect=target.limits.connect or None)
-        self.connection_request = aiohttp.ClientRequest("POST", url)
-        self.post_head = _request_head(url, {**self.headers, "User-Agent": _USER_AGENT})
+        self.connection_request = request = aiohttp.ClientRequest("POST", url)
+        headers = {**self.headers, "User-Agent": _USER_AGENT}
+        # A user and a password in the address, which aiohttp has made a header of.
+        if (credentials := request.headers.get("Authorization")) is not None:
+            headers.setdefault("Authorization", credentials)
+        self.post_head = _request_head(url, headers)
 
 
 def _request_head(url: URL, headers: Mapping[str, str]) -> bytes:
@@ -309,7 +313,7 @@ def _request_head(url: URL, headers: Mapping[str, str]) -> bytes:
 
 
 class HttpTransport:
-    """Owns the session and its connections."""
+    """Owns the connections to all model servers. Calls bypass aiohttp's session (decision 58)."""
 
     def __init__(self, *, now: Callable[[], float]) -> None:
         self._now = now
@@ -400,7 +404,7 @@ class HttpTransport:
             head = b"%b\r\nContent-Length: %d\r\n\r\n" % (endpoint.post_head, len(body))
             connection.transport.write(head + body)
             status = 100
-            while 100 <= status < 200:  # "continue" and other announcements of the response
+            while 100 <= status < 200 and status != 101:  # announcements of the response
                 message, content = await protocol.read()
                 status = message.code
         except HttpProcessingError as error:

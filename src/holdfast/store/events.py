@@ -64,17 +64,29 @@ class CommandEvents:
             for subscriber in subscribers:
                 try:
                     subscriber(event)
-                except Exception:  # noqa: BLE001 - as above
-                    _log_failure(subscriber, command)
+                except Exception:
+                    log.exception(
+                        "Subscriber %s failed after the write of %s was refused.",
+                        _name(subscriber),
+                        type(command).__name__,
+                        extra={
+                            "action": "commit_subscriber_failed",
+                            "session": command.scope.session_id,
+                        },
+                    )
+
+
+def _name(subscriber: Any) -> str:
+    name: str = getattr(subscriber, "__qualname__", repr(subscriber))
+    return name
 
 
 def _log_failure(subscriber: Any, command: Command[Any]) -> None:
-    name = getattr(subscriber, "__qualname__", repr(subscriber))
     session_id = command.scope.session_id
     log.exception(
         "Subscriber %s failed after the commit of %s; what was committed is stored, and the next "
         "start continues with it.",
-        name,
+        _name(subscriber),
         type(command).__name__,
         extra={"action": "commit_subscriber_failed", "session": session_id},
     )

@@ -26,7 +26,8 @@ from holdfast.core.ports.store_queries import GetInboxRow, GetRouteSession, GetT
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import TurnRowState
 from holdfast.gateway.access import AccessPolicy
-from holdfast.gateway.commands.dispatcher import CommandDispatcher, allowed_commands
+from holdfast.gateway.commands.context import allowed_commands
+from holdfast.gateway.commands.dispatcher import CommandDispatcher
 from holdfast.gateway.commands.reply import send_reply
 
 

@@ -1,18 +1,20 @@
-"""What commands work with: one context per subject, each with the few components it uses.
+"""What commands work with: one context per subject, each with the few components it uses; and
+which commands a sender may give.
 
 The gateway builds them all at its start, so this file imports no command.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
 from holdfast.agent.auxiliary import AuxiliaryClient
+from holdfast.core.commands import CommandRequest, CommandSpec, Permission
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.source import Source
 from holdfast.core.ports.runtime import Clock, Lifecycle, Runtime
 from holdfast.core.ports.store import Store
-from holdfast.gateway.access import AccessPolicy
+from holdfast.gateway.access import AccessPolicy, Action, principal_of
 from holdfast.gateway.agents.cache import AgentCache
 from holdfast.gateway.agents.factory import AgentFactory
 from holdfast.gateway.agents.memory import MemoryManager
@@ -32,6 +34,12 @@ from holdfast.gateway.sessions.resolver import SessionStore
 from holdfast.gateway.sessions.teardown import ForceStop
 from holdfast.gateway.subagents import Subagents
 from holdfast.gateway.turns.lanes import Lanes
+
+Command = Callable[[CommandRequest], Awaitable[None]]
+"""What must happen at this instant happens before the call returns; the rest is awaited.
+
+The effect of a command commits together with the end of its inbox row.
+"""
 
 CloseSession = Callable[[SessionId], Awaitable[None]]
 
@@ -161,3 +169,17 @@ class CommandContexts(msgspec.Struct, frozen=True, kw_only=True):
     sessions: SessionContext
     settings: SettingsContext
     turn: RunningTurnContext
+
+
+def command_action(spec: CommandSpec | None) -> Action:
+    """What a sender must be allowed to do in order to give this command."""
+    operates = spec is not None and spec.permission is Permission.OPERATE
+    return Action.OPERATE if operates else Action.COMMAND
+
+
+def allowed_commands(
+    specs: Sequence[CommandSpec], access: AccessPolicy, source: Source
+) -> list[CommandSpec]:
+    """Those that this sender may give."""
+    principal = principal_of(source)
+    return [spec for spec in specs if access.allows(principal, command_action(spec), source)]

@@ -14,7 +14,6 @@ from holdfast.core.commands import (
     COMMANDS,
     CommandRequest,
     CommandSpec,
-    Permission,
     index_commands,
     parse_command,
 )
@@ -22,20 +21,13 @@ from holdfast.core.errors import NotAllowed, StoreError
 from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.inbox import Accepted, InboxEnd, InboxState
-from holdfast.core.messages.source import Source
 from holdfast.core.sessions.session import CommandEffect
-from holdfast.gateway.access import AccessPolicy, Action, principal_of
-from holdfast.gateway.commands.context import CommandContexts, ReplyContext
+from holdfast.gateway.access import AccessPolicy, principal_of
+from holdfast.gateway.commands.context import Command, CommandContexts, ReplyContext, command_action
 from holdfast.gateway.commands.reply import refuse, send_reply
 from holdfast.gateway.turns.lanes import Lanes
 
 log = logging.getLogger(__name__)
-
-Command = Callable[[CommandRequest], Awaitable[None]]
-"""What must happen at this instant happens before the call returns; the rest is awaited.
-
-The effect of a command commits together with the end of its inbox row.
-"""
 
 
 def load_commands(contexts: CommandContexts) -> Mapping[str, Command]:
@@ -43,14 +35,6 @@ def load_commands(contexts: CommandContexts) -> Mapping[str, Command]:
     from holdfast.gateway.commands.table import bind_commands  # noqa: PLC0415 - see above
 
     return bind_commands(contexts)
-
-
-def allowed_commands(
-    specs: Sequence[CommandSpec], access: AccessPolicy, source: Source
-) -> list[CommandSpec]:
-    """Those that this sender may give."""
-    principal = principal_of(source)
-    return [spec for spec in specs if access.allows(principal, _action(spec), source)]
 
 
 class CommandDispatcher:
@@ -131,7 +115,7 @@ class CommandDispatcher:
     def _refusal(self, spec: CommandSpec | None, request: CommandRequest) -> str | None:
         source = request.row.inbound.source
         try:
-            self._access.authorise(principal_of(source), _action(spec), source)
+            self._access.authorise(principal_of(source), command_action(spec), source)
         except NotAllowed as error:
             return str(error)
         return None
@@ -175,8 +159,3 @@ class CommandDispatcher:
         near = difflib.get_close_matches(name, there, n=1)
         hint = f" Did you mean /{near[0]}?" if near else ""
         return f"There is no command /{name}.{hint} /help lists them."
-
-
-def _action(spec: CommandSpec | None) -> Action:
-    operates = spec is not None and spec.permission is Permission.OPERATE
-    return Action.OPERATE if operates else Action.COMMAND

@@ -22,8 +22,7 @@ from holdfast.core.ports.store_queries import (
 from holdfast.core.turns.subagent import SubagentKind
 from holdfast.core.turns.turn import Usage as Tokens
 from holdfast.core.turns.turn_state import LaneState
-from holdfast.gateway.commands.context import InfoContext
-from holdfast.gateway.commands.dispatcher import allowed_commands
+from holdfast.gateway.commands.context import InfoContext, allowed_commands
 from holdfast.gateway.commands.reply import send_reply
 from holdfast.gateway.commands.sessions import dm_principal
 

@@ -8,8 +8,7 @@ from functools import partial
 
 from holdfast.gateway.commands.admin import cmd_pairing, cmd_restart, cmd_sethome
 from holdfast.gateway.commands.approvals import cmd_approvals, cmd_approve, cmd_deny
-from holdfast.gateway.commands.context import CommandContexts
-from holdfast.gateway.commands.dispatcher import Command
+from holdfast.gateway.commands.context import Command, CommandContexts
 from holdfast.gateway.commands.info import cmd_help, cmd_status, cmd_usage
 from holdfast.gateway.commands.jobs import cmd_cron
 from holdfast.gateway.commands.memory import cmd_memory

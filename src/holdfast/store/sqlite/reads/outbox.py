@@ -14,8 +14,8 @@ from holdfast.store.sqlite.reads import inbox
 from holdfast.store.sqlite.writes import outbox
 
 _MAX_SEQ = 2**62  # past every seq
-# Named, because the planner would rather walk all deliveries than a partial index.
 _PLATFORM = "iif(json_valid(address), address ->> '$.platform', NULL)"  # as the index has it
+# The index is named, because the planner would rather walk all deliveries than a partial index.
 _NOT_SENT = "outbox INDEXED BY outbox_not_sent WHERE state <> 'sent'"
 
 
