@@ -42,8 +42,7 @@ class PlatformGatewayHarness(GatewayHarness):
             platforms={platform.name: settings}, gateway=GatewaySettings(busy_mode=BusyMode.QUEUE)
         )
         self.extra_platforms = [platform]
-        files = WorkspaceFiles(home)
-        self.store_file, self.read_file = files.put, files.read
+        self.files = WorkspaceFiles(home)
         self._texts = texts
 
     async def wait_for_texts(self, *texts: str) -> None:
