@@ -26,6 +26,7 @@ from holdfast.core.ports.store_commands import (
     RecordCallResult,
     RecordReply,
     RecordSteer,
+    SetMeta,
     SettleDelivery,
 )
 from holdfast.core.ports.store_queries import (
@@ -37,7 +38,7 @@ from holdfast.core.ports.store_queries import (
 )
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.core.turns.turn import EndTurn
+from holdfast.core.turns.turn import BeginTurn, EndTurn
 from holdfast.gateway.agents.cache import AgentCache
 from holdfast.gateway.outbound.command_effects import RETRY_WAITS
 from holdfast.testing.scripted_model import ScriptedModel
@@ -419,3 +420,20 @@ async def test_a_message_while_new_waits_for_the_store_belongs_to_the_new_sessio
     assert (
         await refusing_harness.store.read(GetRouteSession(key=new.row.route)) == second.session_id
     )
+
+
+async def test_a_message_right_behind_background_belongs_to_the_session_that_it_opens(
+    refusing_harness: RefusingHarness,
+) -> None:
+    """G4: also where both are stored by one commit, before the command has done anything, and the
+    turn of the message begins after the command is stored."""
+    refusing_harness.model.say("counted", "hello", "noted")
+    refusing_harness.refusing_store.refused[BeginTurn] = 1
+    refusing_harness.store.write(SetMeta(key="keeps the writer busy", value="x" * 30_000_000))
+    command, message = await asyncio.gather(
+        refusing_harness.accept("/background count"), refusing_harness.accept("two")
+    )
+    ended = await refusing_harness.end_of(message)
+    await refusing_harness.end_of(command)
+    route = command.row.route
+    assert await refusing_harness.store.read(GetRouteSession(key=route)) == ended.session_id

@@ -1,7 +1,7 @@
 """Commands about running work: /stop, /queue, /steer, /background."""
 
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -135,16 +135,28 @@ def _admit_message(
     return no_effect()
 
 
-async def cmd_background(context: RunningTurnContext, request: CommandRequest) -> None:
+def cmd_background(context: RunningTurnContext, request: CommandRequest) -> Awaitable[None]:
     """Start a subagent beside the conversation, which gets the result. The subagent is committed
     with the reply, and so is the session it works for, where the chat has none."""
-    replies, row = context.replies, request.row
     if not request.argument:
         usage = COMMANDS_BY_NAME["background"].usage
-        await send_reply(replies, row, f"Say what is to be done: {usage}")
-        return
-    settings = context.live_settings.current
-    parent = request.session_id or SessionId(context.runtime.new_id("s"))
+        return send_reply(context.replies, request.row, f"Say what is to be done: {usage}")
+    if request.session_id is not None:
+        return _start_background(context, request, request.session_id)
+    # From this instant, so that a message which comes while this is prepared opens no second one.
+    parent = SessionId(context.runtime.new_id("s"))
+    settle_route = context.lanes.point_route(request.row.route, parent)
+    return _start_background(context, request, parent, settle_route=settle_route)
+
+
+async def _start_background(
+    context: RunningTurnContext,
+    request: CommandRequest,
+    parent: SessionId,
+    *,
+    settle_route: Callable[[], None] = lambda: None,
+) -> None:
+    row, settings = request.row, context.live_settings.current
     requester = delegation_requester(
         row, session_id=parent, turn_id=None, toolsets=settings.agent.toolsets
     )
@@ -153,35 +165,37 @@ async def cmd_background(context: RunningTurnContext, request: CommandRequest) -
         [task_message] = await DelegateService(
             context.subagents, requester, limits=settings.delegate
         ).prepare_background(call_id, [SubagentTask(text=request.argument)])
+        await _commit_background(context, request, task_message, on_committed=settle_route)
     except ToolFailed as error:
-        await send_reply(replies, row, f"Not begun: {error}.")
-        return
-    await _start_background(context, request, task_message, parent)
+        await send_reply(context.replies, row, f"Not begun: {error}.")
+    finally:
+        settle_route()
 
 
-async def _start_background(
-    context: RunningTurnContext, request: CommandRequest, task_message: Inbound, parent: SessionId
+async def _commit_background(
+    context: RunningTurnContext,
+    request: CommandRequest,
+    task_message: Inbound,
+    *,
+    on_committed: Callable[[], None],
 ) -> None:
-    row = request.row
-    assert task_message.subagent is not None, "it is the task of a subagent"
-    opening = None if request.session_id else _session_to_open(context, request)
+    row, subagent = request.row, task_message.subagent
+    assert subagent is not None, "it is the task of a subagent"
     background = BackgroundStart(
         inbound=task_message,
         route=context.subagents.session_key(task_message.source),
         principal=row.principal,
-        open_parent=opening,
+        open_parent=None if request.session_id else _session_to_open(context, request),
     )
-    settle_route = context.lanes.point_route(row.route, parent) if opening else None
 
-    def on_committed(outcome: CommandOutcome) -> None:
+    def started(outcome: CommandOutcome) -> None:
         assert outcome.background is not None, "the effect asked for it"
-        if settle_route is not None:
-            settle_route()
-        context.feeds.session_changed(parent)
+        on_committed()
+        context.feeds.session_changed(subagent.parent)
 
-    text = _STARTED.format(title=task_message.subagent.title)
+    text = _STARTED.format(title=subagent.title)
     effect = prepare_effect(context.replies, row, text, background=background)
-    await context.replies.effects.commit(effect, on_committed=on_committed)
+    await context.replies.effects.commit(effect, on_committed=started)
 
 
 def _session_to_open(context: RunningTurnContext, request: CommandRequest) -> SessionOpening:
