@@ -4,13 +4,14 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-TICKS = os.sysconf("SC_CLK_TCK")
+_PROCESS_CLOCK = 2  # CPUCLOCK_SCHED of a whole process, in the kernel's numbering of clocks
 
 
 class BenchmarkFailed(Exception):
@@ -33,9 +34,10 @@ class ServerProcess:
         return answer
 
     def cpu_seconds(self) -> float:
-        stat = Path(f"/proc/{self.process.pid}/stat").read_text()
-        fields = stat.rpartition(")")[2].split()  # the name before it may hold spaces
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        """User and system time of all its threads, to the microsecond: /proc/PID/stat counts in
+        steps of 10 ms, which is 5 % of a run with one session."""
+        clock = (~self.process.pid << 3) | _PROCESS_CLOCK  # as clock_getcpuclockid(3) makes it
+        return time.clock_gettime(clock)
 
     def rss_kb(self) -> int:
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
