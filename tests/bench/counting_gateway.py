@@ -1,11 +1,12 @@
-"""`holdfast` in a process that counts what it does: SQL statements, transactions, function calls
-and imported modules.
+"""`holdfast` in a process that counts what it does: SQL statements, transactions, function calls,
+imported modules, and objects that only the garbage collector could free.
 
 `python counting_gateway.py FOLDER run …`: each SIGRTMIN+1 writes the counts since the one before to
 FOLDER/1.json, FOLDER/2.json and so on. Function calls are counted from the first signal on. Nothing
 is imported here that the gateway does not import itself.
 """
 
+import gc
 import signal
 import sys
 import threading
@@ -56,6 +57,7 @@ class Counters:
     def report(self, *_: object) -> None:
         """Runs in the main thread, whose calls are counted from the first report on."""
         sys.setprofile(None)
+        garbage = gc.collect()
         import json  # noqa: PLC0415 - the gateway has imported it by now
 
         calls = {
@@ -64,7 +66,12 @@ class Counters:
             if code.co_filename.startswith(self._package)  # type: ignore[attr-defined]
             and code.co_name not in COMPREHENSIONS  # type: ignore[attr-defined]
         }
-        found = {"statements": self._statements, "calls": calls, "modules": list(sys.modules)}
+        found = {
+            "statements": self._statements,
+            "calls": calls,
+            "modules": list(sys.modules),
+            "garbage": garbage,
+        }
         self._reports += 1
         unfinished = self._folder / "unfinished"
         unfinished.write_text(json.dumps(found))

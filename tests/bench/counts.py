@@ -43,6 +43,7 @@ class CountedTurn(msgspec.Struct, frozen=True):
     statements: list[str]
     calls: dict[str, int]
     modules: list[str]
+    garbage: int  # objects in reference cycles
 
     @property
     def transactions(self) -> int:
@@ -353,6 +354,7 @@ def _turn_counts(turns: dict[str, list[CountedTurn]]) -> Measurement:
     for name, each in turns.items():
         exact[f"{name}: transactions"] = median_low(turn.transactions for turn in each)
         exact[f"{name}: statements"] = median_low(len(turn.statements) for turn in each)
+        exact[f"{name}: objects in reference cycles"] = min(turn.garbage for turn in each)
         close[f"{name}: function calls"] = median_low(turn.call_count for turn in each)
         statements[name] = each[-1].statements
     return Measurement(exact, close, statements)

@@ -131,14 +131,7 @@ class TurnContext:
         self.output = new_output(record, resumed=resumed)
         if resumed:
             self._trace_approvals(approvals)
-        self._asking = AskingTurn(
-            session_id=agent.session_id,
-            turn_id=record.turn.id,
-            row=last,
-            approvals=approvals,
-            settings=settings.approvals,
-            check_may_ask=self._check_may_ask,
-        )
+        self._approvals = approvals
         self._allowed_by: dict[CallId, str] = {}  # why each call that was checked may run
 
     def _trace_approvals(self, approvals: PendingApprovals) -> None:
@@ -219,6 +212,10 @@ class TurnContext:
         if self.output.trace is not None:
             self.output.trace.model_call_completed(completed)
 
+    @property
+    def has_steers(self) -> bool:
+        return bool(self.steers)
+
     def next_steer(self) -> tuple[UserMessage, Awaitable[None]] | None:
         return self.steers.take_next()
 
@@ -264,19 +261,31 @@ class TurnContext:
         self._agents.drop(self.session_id)
 
     def may_run(self, call: PendingCall) -> bool:
-        allowed_by = self._gate.allowed_without_asking(self._asking, call)
+        allowed_by = self._gate.allowed_without_asking(self._asking_turn(), call)
         if allowed_by is not None:
             self._allowed_by[call.call_id] = allowed_by
         return allowed_by is not None
 
     async def permit(self, call: PendingCall, later: Sequence[PendingCall]) -> ToolOutput | None:
         self.log.check_open()
-        decision = await self._gate.check(self._asking, call, later)
+        decision = await self._gate.check(self._asking_turn(), call, later)
         if isinstance(decision, ToolOutput):
             return decision
         if decision:
             self._allowed_by[call.call_id] = decision
         return None
+
+    def _asking_turn(self) -> AskingTurn:
+        """Made for each call and not kept: it refers to this object, and with such a cycle all
+        objects of the turn would wait for the garbage collector."""
+        return AskingTurn(
+            session_id=self.session_id,
+            turn_id=self.turn_id,
+            row=self._rows[-1],
+            approvals=self._approvals,
+            settings=self._settings.approvals,
+            check_may_ask=self._check_may_ask,
+        )
 
     def _check_may_ask(self) -> None:
         """Raises where the gateway has marked the turn: it is about to be cut, and is counted as
