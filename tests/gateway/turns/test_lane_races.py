@@ -14,14 +14,16 @@ from tests.support.gateway_harness import Call, Until
 from holdfast.core.config.settings import CrashRecovery, GatewaySettings
 from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.messages.inbox import Accepted, BusyMode, InboxState
+from holdfast.core.messages.transcript import AssistantMessage
 from holdfast.core.people.approval import ApprovalState
 from holdfast.core.ports.command import Command, Query
 from holdfast.core.ports.store_queries import GetContext, GetTranscript
 from holdfast.core.sessions.session import CommandEffect
-from holdfast.core.turns.model import FallbackUsed, ModelEvent, ModelRequest
+from holdfast.core.turns.model import Completed, FallbackUsed, ModelEvent, ModelRequest
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.core.turns.turn import BeginTurn, EndTurn
+from holdfast.core.turns.turn import BeginTurn, EndTurn, Usage
 from holdfast.core.turns.turn_state import LaneState
+from holdfast.gateway.turns.lanes import Lanes
 from holdfast.testing.scripted_model import ScriptedClient, ScriptedModel
 from holdfast.testing.simulated.events import Faults
 from holdfast.testing.simulated.platform import SimulatedPlatform
@@ -318,3 +320,37 @@ def open_gated_at_suspension(path: Path) -> GatedStore:
     store = GatedStore(path)
     store.suspend_gate.close()
     return store
+
+
+class StoppingClient(ScriptedClient):
+    """Stops the turn that calls it, once, and replies without having waited for anything."""
+
+    def __init__(self, model: ScriptedModel, lanes: Lanes) -> None:
+        super().__init__(model, name="stopping")
+        self._lanes: Lanes | None = lanes
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        if self._lanes is None:
+            async for event in super().stream(request):
+                yield event
+            return
+        (lane,) = self._lanes
+        assert lane.turn is not None
+        self._lanes = None
+        lane.turn.interrupt("its own model has stopped it")
+        yield Completed(AssistantMessage(text="too late", model=self.name), Usage())
+
+
+async def test_a_turn_that_is_stopped_by_its_own_code_does_not_stop_its_lane(
+    harness: RaceHarness,
+) -> None:
+    """The cancel of an agent is for the agent alone, also where it arrives as the agent returns."""
+    harness.model.say("hello", "still here")
+    await harness.end_of(await harness.accept("hi"))
+    (session_id,) = harness.gateway.cache
+    agent = harness.gateway.cache.find(session_id)
+    assert agent is not None
+    agent.client = StoppingClient(harness.model, harness.gateway.lanes)
+    stopped = await harness.end_of(await harness.accept("work"))
+    assert (stopped.state, stopped.reason) == (InboxState.FAILED, "its own model has stopped it")
+    assert (await harness.end_of(await harness.accept("and now?"))).text == "still here"
