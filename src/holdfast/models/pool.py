@@ -19,6 +19,7 @@ from holdfast.models.demo import DemoModel
 from holdfast.models.local.server import LocalServer, find_model_file, strip_tools
 from holdfast.models.retry import CallDeadline, ModelReply, ModelRetryPolicy, Sleep, with_retries
 from holdfast.models.target import ModelTarget
+from holdfast.system.tls import prepare_trust
 
 if TYPE_CHECKING:
     from holdfast.models.transport import HttpTransport
@@ -100,6 +101,8 @@ class ModelPool:
             raise errors.released_error(target)
         deadline.begin(self._running, lease.running)
         transport = self._transport or await self._open_transport()
+        if target.base_url.startswith("https:"):
+            await prepare_trust()
         if lease.local_server is not None:
             address = await deadline.wait(
                 lease.local_server.base_url, 0, stage="did not start", setting="whole_timeout"

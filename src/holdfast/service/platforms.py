@@ -24,6 +24,7 @@ from holdfast.core.ports.runtime import Clock, IdFactory
 from holdfast.core.secrets import Secret
 from holdfast.system.credential_locks import CredentialIdentity
 from holdfast.system.paths import Paths
+from holdfast.system.tls import load_trust
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +80,10 @@ def open_platform(
         clock=clock,
         new_id=new_id,
     )
-    return _open(name, context)
+    platform = _open(name, context)
+    if platform is not None:
+        load_trust()  # nearly all of them connect by TLS
+    return platform
 
 
 def _open(name: str, context: PluginContext[Any]) -> Platform | None:

@@ -31,6 +31,7 @@ from holdfast.service.agent_config import AgentConfigBuilder
 from holdfast.service.platforms import credential_identities, open_platform
 from holdfast.system.credential_locks import FileCredentialLocks
 from holdfast.system.linux import FileWatch, WatchUnavailable
+from holdfast.system.tls import load_trust
 
 if TYPE_CHECKING:
     from holdfast.service.config_changes import ConfigChanges
@@ -245,7 +246,9 @@ class Reloader:
 
 
 def _import_platform(name: str) -> None:
-    """In a thread, since some libraries take half a second; the plugin reports missing ones."""
+    """In a thread, since some libraries take half a second; the plugin reports missing ones. The
+    trusted certificates, which it needs for its connections, are read here as well."""
+    load_trust()
     module, _, _ = BUILT_IN_PLUGINS.get(name, "").partition(":")
     with suppress(ImportError, ValueError):
         import_module(f"{module.rpartition('.')[0]}.platform")

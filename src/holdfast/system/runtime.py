@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _THRESHOLDS = (20_000, 20, 100)  # new objects; younger collections before an older one
 _LIBRARY = "aiohttp"
 _DNS_LIBRARY = "aiodns"
+_COMPILED_LIST = "frozenlist._frozenlist"
 
 
 def disable_gc() -> None:
@@ -54,8 +55,13 @@ def tuned_gc() -> Iterator[Callable[[], None]]:
             gc.enable()
 
 
-def import_aiohttp_without_aiodns() -> None:
-    """Import aiohttp as if aiodns were not installed. Does nothing if aiohttp is imported already.
+def import_aiohttp() -> None:
+    """Import aiohttp without what costs a start more than it gives. Does nothing if aiohttp is
+    imported already.
+
+    The certificates that the system trusts are read later, if at all (`system/tls.py`). The
+    compiled form of frozenlist, a list that aiohttp walks through once per response, would load the
+    C++ runtime, 1 MB, for itself alone.
 
     aiohttp uses aiodns instead of the system's resolver wherever it is installed, and slixmpp
     depends on it: with the XMPP platform installed, the hosts of every other platform and of the
@@ -66,12 +72,15 @@ def import_aiohttp_without_aiodns() -> None:
     if _LIBRARY in sys.modules or _DNS_LIBRARY in sys.modules:
         import_module(_LIBRARY)
         return
+    from holdfast.system.tls import lazy_trust  # noqa: PLC0415 - it imports ssl
+
     # None tells the import system that there is no such module.
-    sys.modules[_DNS_LIBRARY] = None  # type: ignore[assignment]
+    sys.modules[_DNS_LIBRARY] = sys.modules[_COMPILED_LIST] = None  # type: ignore[assignment]
     try:
-        import_module(_LIBRARY)
+        with lazy_trust():
+            import_module(_LIBRARY)
     finally:
-        del sys.modules[_DNS_LIBRARY]
+        del sys.modules[_DNS_LIBRARY], sys.modules[_COMPILED_LIST]
 
 
 def loop_factory() -> "Callable[[], asyncio.AbstractEventLoop] | None":

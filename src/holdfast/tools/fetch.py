@@ -22,6 +22,7 @@ from holdfast.core.turns.tool import (
     ToolFailed,
     ToolOutput,
 )
+from holdfast.system.tls import prepare_trust
 from holdfast.tools.arguments import decode, make_schema
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class FetchTool:
             socket_factory=guarded_socket_factory(self._is_allowed, socket.socket), limit=1
         )
         headers = {"User-Agent": USER_AGENT, "Accept": "text/html,text/plain,*/*;q=0.5"}
+        await prepare_trust()
         async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
             try:
                 return await self._follow(session, url)

@@ -53,9 +53,9 @@ def command(port: int | None, replace: bool, unattended: bool, standby_fd: int |
     home = chosen_home()
     prepare_home(home)
     config = load(home, overrides={} if port is None else {"gateway.port": port})
-    from holdfast.system.runtime import import_aiohttp_without_aiodns  # noqa: PLC0415 - as below
+    from holdfast.system.runtime import import_aiohttp  # noqa: PLC0415 - as below
 
-    import_aiohttp_without_aiodns()
+    import_aiohttp()
     from holdfast.service.main import run  # noqa: PLC0415 - after the check of the configuration
     from holdfast.service.start import LaunchOptions  # noqa: PLC0415 - as above
     from holdfast.system import exit_codes  # noqa: PLC0415 - as above
