@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.support.command_line import environment
 
 # Libraries that every start may import; another one must be worth its cost at every start.
-LIBRARIES = {"aiohttp", "apsw", "click", "msgspec"}
+LIBRARIES = {"aiohttp", "apsw", "click", "msgspec", "uvloop"}
 TRANSITIVE_LIBRARIES = {
     *("aiohappyeyeballs", "aiosignal", "attr", "frozenlist", "idna", "multidict", "propcache"),
     *("typing_extensions", "yarl"),

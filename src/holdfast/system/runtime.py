@@ -84,7 +84,7 @@ def import_aiohttp() -> None:
 
 
 def loop_factory() -> "Callable[[], asyncio.AbstractEventLoop] | None":
-    """uvloop where it is installed (`holdfast[fast]`), asyncio's own loop otherwise."""
+    """uvloop's event loop; asyncio's own where uvloop is not installed, on other interpreters."""
     if find_spec("uvloop") is None:
         return None
     factory: Callable[[], asyncio.AbstractEventLoop] = import_module("uvloop").new_event_loop
