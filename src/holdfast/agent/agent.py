@@ -224,8 +224,12 @@ def _message_bytes(message: Message) -> int:
             text = len(message.text) + len(message.documents or "")
             return text + _image_bytes(message.images)
         case AssistantMessage():
-            reasoning = sum(len(part.text) + len(part.opaque or "") for part in message.reasoning)
-            return len(message.text) + reasoning + sum(len(c.arguments) for c in message.calls)
+            size = len(message.text)
+            for part in message.reasoning:
+                size += len(part.text) + len(part.opaque or "")
+            for call in message.calls:
+                size += len(call.arguments)
+            return size
         case ToolMessage():
             return len(message.text) + _image_bytes(message.images)
         case _:
@@ -233,4 +237,7 @@ def _message_bytes(message: Message) -> int:
 
 
 def _image_bytes(images: Iterable[Image]) -> int:
-    return sum(len(image.data or "") for image in images)
+    size = 0
+    for image in images:
+        size += len(image.data or "")
+    return size

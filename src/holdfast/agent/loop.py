@@ -55,11 +55,14 @@ async def run_turn(agent: Agent, turn: TurnPort) -> Completed:
     replies = turn.earlier_replies
     started: Sequence[CallId] = ()
     while True:
-        await run_calls(agent, turn, open_calls(agent.messages), started=started)
-        await _take_steers(agent, turn)
+        if calls := open_calls(agent.messages):
+            await run_calls(agent, turn, calls, started=started)
+        if turn.has_steers:
+            await _take_steers(agent, turn)
         if turn.parking:
             raise Parked
-        await describe_images(agent, turn)
+        if not agent.accepts_images:
+            await describe_images(agent, turn)
         last_chance = replies >= agent.max_steps
         completed = await ask_model(agent, turn, last_chance=last_chance)
         turn.crash_hook(CrashPoint.MODEL_REPLIED)
@@ -122,7 +125,8 @@ def _with_unique_call_ids(message: AssistantMessage, prefix: str) -> AssistantMe
 async def ask_model(agent: Agent, turn: TurnPort, *, last_chance: bool) -> Completed:
     """The model's next reply. Where the provider finds the conversation too long, it is compacted
     once and the call repeated. Raises `ModelFailed`, and `Parked` before the call."""
-    await _compact_or_park(agent, turn)
+    if agent.window.is_full or turn.parking:
+        await _compact_or_park(agent, turn)
     try:
         return await _call_model(agent, turn, last_chance=last_chance, excess=agent.window.excess)
     except ModelFailed as failed:

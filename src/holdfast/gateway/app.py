@@ -13,7 +13,7 @@ from typing import Any, Protocol, Self
 
 from holdfast.agent.auxiliary import AuxiliaryClient
 from holdfast.core.config.settings import Settings
-from holdfast.core.crash_points import CrashHook, CrashPoint
+from holdfast.core.crash_points import CrashHook, CrashPoint, no_crash
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.messages.outbox import ProactiveDelivery
@@ -625,10 +625,11 @@ class Gateway:
     def _subscribe(self, events: StoreEvents) -> None:
         """Which components follow which commits, in this order."""
         ends = MessageEnds(self.subscriptions, self.feeds, redact=self.redact)
-        events.on_committed(
-            partial(crash_after_commit, self.runtime.crash),
-            *(AcceptMessage, CommandEffect, EndTurn, LeaveTurn),
-        )
+        if self.runtime.crash is not no_crash:
+            events.on_committed(
+                partial(crash_after_commit, self.runtime.crash),
+                *(AcceptMessage, CommandEffect, EndTurn, LeaveTurn),
+            )
         events.on_committed(self.lanes.on_committed, RecordSteer, EndTurn)
         events.on_failed(self.lanes.on_failed, *TURN_COMMANDS)
         events.on_committed(self._effects.on_committed, CommandEffect)

@@ -48,6 +48,8 @@ def accepted_message(event: Committed) -> Accepted | None:
 def committed_deliveries(event: Committed) -> Sequence[NewDelivery]:
     """The deliveries that a commit has added, in order."""
     match event.command:
+        case BeginTurn() | EndTurn() | AddDeliveries() | ApprovalRequest() | PairingChange():
+            return event.command.deliveries
         case CommandEffect(pairing=pairing):
             outcome: CommandOutcome = event.result
             return (*outcome.deliveries, *(pairing.deliveries if pairing else ()))
@@ -55,8 +57,6 @@ def committed_deliveries(event: Committed) -> Sequence[NewDelivery]:
             return () if event.result.duplicate else deliveries
         case ProactiveDelivery(delivery=delivery):
             return (delivery,) if event.result else ()
-        case BeginTurn() | EndTurn() | AddDeliveries() | ApprovalRequest() | PairingChange():
-            return event.command.deliveries
         case RecordReady(deliveries=deliveries):
             return deliveries
     return ()

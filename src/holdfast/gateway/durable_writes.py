@@ -29,7 +29,19 @@ class RetriedWrite:
 
     async def until_durable(self) -> None:
         failures = 0
-        while not await self._try():
+        while True:
+            try:
+                await self._write()
+                return
+            except StoreError as error:
+                log.error(
+                    "Could not write the end of a turn: %s; retrying",
+                    error,
+                    extra={"action": "turn_end_waiting_for_store"},
+                )
+            finally:
+                if self._waiter is not None and not self._waiter.done():
+                    self._waiter.set_result(None)
             self._sleeping = asyncio.get_running_loop().create_future()
             await asyncio.wait([self._sleeping], timeout=STORE_RETRY.wait(failures))
             failures += 1
@@ -40,21 +52,3 @@ class RetriedWrite:
         if self._sleeping is not None and not self._sleeping.done():
             self._sleeping.set_result(None)
         return self._waiter
-
-    async def _try(self) -> bool:
-        try:
-            await self._write()
-        except StoreError as error:
-            log.error(
-                "Could not write the end of a turn: %s; retrying",
-                error,
-                extra={"action": "turn_end_waiting_for_store"},
-            )
-            return False
-        finally:
-            self._notify_waiter()
-        return True
-
-    def _notify_waiter(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)

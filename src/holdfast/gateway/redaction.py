@@ -94,7 +94,9 @@ class Redaction:
     def split_stream(self, text: str) -> tuple[str, str]:
         """What of a growing text can be shown, and what must wait for more of it."""
         text = self(text)
-        withheld = max((_prefix_length(value, text) for value in self._values), default=0)
+        withheld = 0
+        for value in self._values:
+            withheld = max(withheld, _prefix_length(value, text))
         if self._visible_values and may_hide_text(text):
             withheld = max(withheld, self._withheld_visible(text))
         return (text[:-withheld], text[-withheld:]) if withheld else (text, "")

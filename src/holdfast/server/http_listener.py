@@ -49,8 +49,9 @@ _SECURITY_HEADERS = {
 
 async def add_security_headers(request: web.Request, response: web.StreamResponse) -> None:
     """Runs as each response is about to be sent, streams included; a stricter one stays."""
+    headers = response.headers
     for name, value in _SECURITY_HEADERS.items():
-        response.headers.setdefault(name, value)
+        headers.setdefault(name, value)
 
 
 FORWARDED_FOR, FORWARDED_PROTO, FORWARDED_HOST = (

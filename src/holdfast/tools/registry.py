@@ -1,6 +1,5 @@
 """The tools that need nothing of the gateway, and the toolboxes that agents get."""
 
-import difflib
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
@@ -64,6 +63,8 @@ class ToolRegistry:
     def _check_toolset(self, name: str) -> None:
         if name in self.toolsets:
             return
+        import difflib  # noqa: PLC0415 - for an error alone
+
         near = difflib.get_close_matches(name, self.toolsets, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         known = ", ".join(self.toolsets)

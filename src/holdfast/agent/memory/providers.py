@@ -1,6 +1,5 @@
 """The memory providers that the settings name: the built-in notes, and those of other packages."""
 
-import difflib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -110,6 +109,8 @@ def _creation_error(name: str, error: Exception) -> MemoryProviderUnavailable:
 
 
 def _unknown_provider_message(name: str, known: Sequence[str]) -> str:
+    import difflib  # noqa: PLC0415 - for an error alone
+
     near = difflib.get_close_matches(name, known, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return (

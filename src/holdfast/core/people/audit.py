@@ -161,7 +161,7 @@ def actor_of_principal(principal: str) -> str:
 
 def requesters_of(rows: Iterable[InboxRow]) -> str:
     """The actors of these messages, each named once."""
-    return ", ".join(dict.fromkeys(actor_of(row.inbound) for row in rows))
+    return ", ".join(dict.fromkeys([actor_of(row.inbound) for row in rows]))
 
 
 def truncate_text(text: str, *, length: int) -> str:

@@ -1,6 +1,6 @@
 """The platform port: what a platform adapter offers the gateway, and what it may ask of it."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, runtime_checkable
 
@@ -28,8 +28,8 @@ class Intake(Protocol):
         """
         ...
 
-    async def wait_for_end(self, inbox_id: InboxId) -> MessageEnded | None:
-        """Waits for the end of an accepted message. None: the gateway stopped before it."""
+    def wait_for_end(self, inbox_id: InboxId) -> Awaitable[MessageEnded | None]:
+        """The end of an accepted message. None: the gateway stopped before it."""
         ...
 
     def watch(self, inbox_id: InboxId) -> AbstractAsyncContextManager[AsyncIterator[TurnEvent]]:

@@ -84,8 +84,8 @@ class ResetPolicies:
 
     def earliest(self, active_at: float) -> float | None:
         """The earliest that a session of any chat, last active then, is over."""
-        ends = (expires_at(policy, active_at) for policy in self.policies)
-        return min((end for end in ends if end is not None), default=None)
+        ends = [expires_at(policy, active_at) for policy in self.policies]
+        return min([end for end in ends if end is not None], default=None)
 
     def for_chat(self, platform: str, chat_type: ChatType) -> ResetPolicy:
         for rule, policy in self._rules:

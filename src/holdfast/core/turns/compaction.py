@@ -28,10 +28,10 @@ def estimate_tokens(message: Message) -> int:
                 if more:
                     tokens += estimate_text_tokens(more)
         case AssistantMessage():
-            tokens += sum(estimate_text_tokens(part.text) for part in message.reasoning)
-            tokens += sum(
-                MESSAGE_OVERHEAD + estimate_text_tokens(call.arguments) for call in message.calls
-            )
+            for part in message.reasoning:
+                tokens += estimate_text_tokens(part.text)
+            for call in message.calls:
+                tokens += MESSAGE_OVERHEAD + estimate_text_tokens(call.arguments)
         case ToolMessage():
             tokens += MESSAGE_OVERHEAD + IMAGE_TOKENS * len(message.images)
     return tokens

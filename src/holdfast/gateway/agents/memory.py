@@ -61,6 +61,7 @@ class MemoryManager:
         limits: ProviderLimits,
     ) -> None:
         self._providers = [ProviderGuard(p, clock=clock, limits=limits) for p in providers]
+        self._hooks = {hook for p in self._providers for hook in MemoryHook if p.wants(hook)}
         self.notes = notes
         self._store = store
         self._redact = redact
@@ -119,9 +120,11 @@ class MemoryManager:
     def with_memory_sync(self, rows: Sequence[InboxRow], end: EndTurn) -> EndTurn:
         """The end, with what it owes to those who remember turns: that it was answered, unless it
         is a subagent's, whose words are its parent's. It commits with the end."""
-        names = tuple(one.name for one in self._providers if one.wants(MemoryHook.SYNC_TURN))
-        if not names or end.answer is None or rows[0].inbound.subagent is not None:
+        if MemoryHook.SYNC_TURN not in self._hooks:
             return end
+        if end.answer is None or rows[0].inbound.subagent is not None:
+            return end
+        names = tuple(one.name for one in self._providers if one.wants(MemoryHook.SYNC_TURN))
         owner = memory_owner(rows[-1].route, rows[-1].principal)
         if self.notes.is_off(owner):
             return end
@@ -239,7 +242,7 @@ class MemoryManager:
         return [text for text in shown if text]
 
     def _has_hook(self, hook: MemoryHook) -> bool:
-        return any(provider.wants(hook) for provider in self._providers)
+        return hook in self._hooks
 
 
 def _subject(session_id: SessionId, row: InboxRow) -> MemorySubject:

@@ -2,6 +2,7 @@
 
 from holdfast.agent.agent import Agent
 from holdfast.core.config.settings import Settings
+from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.transcript import NoteMessage
@@ -11,6 +12,28 @@ from holdfast.gateway.agents.cache import AgentCache
 from holdfast.gateway.agents.factory import AgentFactory
 from holdfast.gateway.agents.memory import MemoryManager
 from holdfast.gateway.live_settings import LiveSettings
+
+
+class AgentLease:
+    """An agent while a turn uses it, and the settings that the turn is run by. Leaving its context
+    gives the agent back."""
+
+    def __init__(
+        self, agents: "SessionAgents", agent: Agent, settings: Settings, *, keep: bool
+    ) -> None:
+        self.agent = agent
+        self.settings = settings
+        self._agents = agents
+        self._keep = keep  # the session may have another turn
+
+    def __enter__(self) -> "AgentLease":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and issubclass(kind, StoreError):
+            # The buffer may hold what the store does not: the next turn reads the transcript again.
+            self._agents.drop(self.agent.session_id)
+        self._agents.release(self.agent, keep=self._keep)
 
 
 class SessionAgents:
@@ -32,12 +55,9 @@ class SessionAgents:
         self._live_settings = live_settings
         self._writes = writes
 
-    async def lease(
-        self, session_id: SessionId, first: InboxRow, *, fresh: bool
-    ) -> tuple[Agent, Settings]:
-        """The agent for a turn that begins with this message, and the settings that the turn is run
-        by: those that held when the agent was asked for, or built. `fresh`: the store has nothing
-        of the session yet."""
+    async def lease(self, session_id: SessionId, first: InboxRow, *, fresh: bool) -> AgentLease:
+        """The agent for a turn that begins with this message, and the settings that held when it
+        was asked for, or built. `fresh`: the store has nothing of the session yet."""
         settings = self._live_settings.current
 
         async def build() -> Agent:
@@ -49,7 +69,7 @@ class SessionAgents:
         agent = await self._cache.lease(
             session_id, signature=self._factory.signature_for(first), build=build
         )
-        return agent, settings
+        return AgentLease(self, agent, settings, keep=first.inbound.lasting)
 
     async def _build(self, session_id: SessionId, first: InboxRow, *, fresh: bool) -> Agent:
         subagent = first.inbound.subagent

@@ -91,9 +91,11 @@ class PendingApprovals:
     def withdraw(self, *, at: float) -> None:
         """Nobody is asked any more; the commit that ends the turn ends the rows."""
         self._withdrawn = True
-        self.claim(
-            (ApprovalEnd(id=row.id, state=ApprovalState.WITHDRAWN) for row in self.pending), at=at
-        )
+        if self._rows:  # most turns ask for nothing
+            self.claim(
+                [ApprovalEnd(id=row.id, state=ApprovalState.WITHDRAWN) for row in self.pending],
+                at=at,
+            )
 
     def restore_withdrawn(self) -> None:
         """The turn goes on after all: what was withdrawn, and is in the log as pending, is."""

@@ -4,7 +4,6 @@ The commands themselves (`table`) are imported when the first one is given.
 """
 
 import asyncio
-import difflib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
@@ -156,6 +155,8 @@ class CommandDispatcher:
 
     def _unknown(self, name: str) -> str:
         there = [each for each, spec in self._specs.items() if spec.name in self._commands]
+        import difflib  # noqa: PLC0415 - for a mistyped command alone
+
         near = difflib.get_close_matches(name, there, n=1)
         hint = f" Did you mean /{near[0]}?" if near else ""
         return f"There is no command /{name}.{hint} /help lists them."

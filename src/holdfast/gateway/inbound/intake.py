@@ -1,6 +1,6 @@
 """The one entry for messages: checks, stores and acknowledges them, then routes them."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 
 from holdfast.core.config.settings import route_of
@@ -86,13 +86,13 @@ class GatewayIntake:
         principal = self._policy.check_operator(inbound)
         return await self.accept_authorised(inbound, principal, spoken_into=into)
 
-    async def accept_authorised(
+    def accept_authorised(
         self, inbound: Inbound, principal: PrincipalId, *, spoken_into: SessionId | None = None
-    ) -> Accepted:
+    ) -> Awaitable[Accepted]:
         """Accept what was authorised. Where the gateway is about to stop, it is kept for the next
         start. The commit, not the caller, starts what follows: `on_committed`."""
         self._runtime.crash(CrashPoint.ACCEPT_SUBMITTED)
-        return await self._store.write(
+        return self._store.write(
             AcceptMessage(
                 inbound=inbound,
                 route=route_of(inbound.source, self._live_settings.current.sessions),
@@ -123,5 +123,5 @@ class GatewayIntake:
     def watch(self, inbox_id: InboxId) -> AbstractAsyncContextManager[AsyncIterator[TurnEvent]]:
         return self._watcher.watch(inbox_id)
 
-    async def wait_for_end(self, inbox_id: InboxId) -> MessageEnded | None:
-        return await self._watcher.wait_for_end(inbox_id)
+    def wait_for_end(self, inbox_id: InboxId) -> Awaitable[MessageEnded | None]:
+        return self._watcher.wait_for_end(inbox_id)

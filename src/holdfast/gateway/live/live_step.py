@@ -83,6 +83,10 @@ class LiveStep:
         self._text.clear()
         self._reasoning.clear()
 
+    def clear(self) -> None:
+        self.clear_reply()
+        self._calls.clear()
+
     def remove_call(self, call_id: CallId) -> None:
         self._calls.pop(call_id, None)
 
@@ -133,7 +137,8 @@ class StreamRedactor:
         match event:
             case TextStreamed() | ReasoningStreamed() | ToolProgressed():
                 if shown := self._redact_piece(event):
-                    yield msgspec.structs.replace(event, text=shown)
+                    same = shown == event.text
+                    yield event if same else msgspec.structs.replace(event, text=shown)
             case ToolEnded():
                 yield from self._flush_output(event)
             case StepEnded():

@@ -1,7 +1,7 @@
 """Subscriptions to an accepted message: its events while it is worked on, and its end."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 
 from holdfast.core.ids import InboxId
@@ -160,9 +160,12 @@ class MessageWatcher:
         else:
             yield self._stored_events(inbox_id)
 
-    async def wait_for_end(self, inbox_id: InboxId) -> MessageEnded | None:
+    def wait_for_end(self, inbox_id: InboxId) -> Awaitable[MessageEnded | None]:
         if inbox_id in self._subscriptions:
-            return await self._subscriptions.end_of(inbox_id)
+            return self._subscriptions.end_of(inbox_id)
+        return self._wait_for_stored_end(inbox_id)
+
+    async def _wait_for_stored_end(self, inbox_id: InboxId) -> MessageEnded | None:
         async with aclosing(self._stored_events(inbox_id)) as events:
             async for event in events:
                 if isinstance(event, MessageEnded):

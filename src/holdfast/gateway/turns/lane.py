@@ -5,11 +5,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 
-from holdfast.agent.agent import Agent
-from holdfast.core.config.settings import Settings
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId, SessionId, SessionKey
 from holdfast.core.messages.events import TurnStarted
@@ -27,7 +24,7 @@ from holdfast.core.turns.turn_state import (
     LaneState,
     TurnState,
 )
-from holdfast.gateway.agents.session_agents import SessionAgents
+from holdfast.gateway.agents.session_agents import AgentLease, SessionAgents
 from holdfast.gateway.agents.titles import SessionTitles
 from holdfast.gateway.durable_writes import STORE_RETRY
 from holdfast.gateway.live.feeds import SessionFeeds
@@ -282,12 +279,10 @@ class Lane:
             else:
                 turn.wake()
 
-    @asynccontextmanager
-    async def _leased_agent(self, first: InboxRow) -> AsyncIterator[tuple[Agent, Settings]]:
-        """The agent for a turn that begins with this message, and the settings that the turn is
-        run by. Raises `_NoAgent`."""
+    async def _lease_agent(self, first: InboxRow) -> AgentLease:
+        """The agent for a turn that begins with this message. Raises `_NoAgent`."""
         try:
-            agent, settings = await self._agents.lease(self.session_id, first, fresh=self._fresh)
+            lease = await self._agents.lease(self.session_id, first, fresh=self._fresh)
         except StoreError:
             raise
         except Exception as error:  # the edge of a turn that could not even begin
@@ -295,18 +290,11 @@ class Lane:
             log.exception("No agent for %s.", self.session_id, extra=about)
             raise _NoAgent(f"there is no agent for this conversation: {error}") from error
         self._fresh = False  # this agent's turn, or a command meanwhile, gets it into the store
-        try:
-            yield agent, settings
-        except StoreError:
-            # The buffer may hold what the store does not: the next try reads the transcript again.
-            self._agents.drop(self.session_id)
-            raise
-        finally:
-            self._agents.release(agent, keep=first.inbound.lasting)
+        return lease
 
     async def _begin_next(self, first: InboxRow) -> None:
         try:
-            async with self._leased_agent(first) as (agent, settings):
+            with await self._lease_agent(first) as lease:
                 if self.held:
                     return
                 await self.mailbox.wait_until_complete()
@@ -315,9 +303,9 @@ class Lane:
                 if self.held or not self._is_next(first):
                     return
                 self.turn = turn = self._turns.begin(
-                    agent,
+                    lease.agent,
                     self.mailbox.take_next(),
-                    settings=settings,
+                    settings=lease.settings,
                     on_shown_change=self._notify,
                     reset=self.pending_reset,
                     recalled=None if recalled is None else (first.id, recalled),
@@ -345,17 +333,17 @@ class Lane:
             turn.park()
             return
         try:
-            async with self._leased_agent(turn.rows[0]) as (agent, settings):
-                await self._agents.save_prompt(agent)
+            with await self._lease_agent(turn.rows[0]) as lease:
+                await self._agents.save_prompt(lease.agent)
                 if turn.state is TurnState.STARTING and not self.held:
                     # From here on: a write that undoes this is queued before any other.
-                    await turn.write_resumed(agent)
+                    await turn.write_resumed(lease.agent)
                 if turn.state is not TurnState.STARTING:
                     return
                 if self.held:
                     turn.park()
                     return
-                turn.resume(agent, settings=settings)
+                turn.resume(lease.agent, settings=lease.settings)
                 self._readmit(turn)
                 await self._run(turn)
         except _NoAgent as error:

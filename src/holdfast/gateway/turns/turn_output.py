@@ -79,7 +79,7 @@ class TurnOutput:
 
     def clear(self) -> None:
         """The turn is over: what there is of it is stored, or never will be."""
-        self.live = LiveStep(now=self._clock.now)
+        self.live.clear()
 
     def typing_indicator(self) -> TypingIndicator | None:
         """None: the chat does not show that an answer is being written."""

@@ -37,6 +37,7 @@ from holdfast.models.codecs.request import (
     IMAGE_PLACEHOLDER,
     NO_ANSWER,
     CallIds,
+    PromptCache,
     ToolListCache,
     encode_json,
     image_url_of,
@@ -410,6 +411,7 @@ class AnthropicCodec:
     path = "/messages"
 
     def __init__(self) -> None:
+        self._prompts = PromptCache()
         self._tools = ToolListCache(_encode_tools)
 
     def headers(self, target: ModelTarget) -> Mapping[str, str]:
@@ -441,7 +443,8 @@ class AnthropicCodec:
             **thinking,
         }
         if request.system.strip():
-            body["system"] = [{"type": "text", "text": request.system, **CACHE_MARK}]
+            prompt = self._prompts.get(request.system)
+            body["system"] = [{"type": "text", "text": prompt, **CACHE_MARK}]
         if request.tools:
             body["tools"] = self._tools.get(request.tools)
         return encode_json(body)

@@ -30,6 +30,7 @@ from holdfast.models.codecs.request import (
     IMAGE_PLACEHOLDER,
     NO_ANSWER,
     CallIds,
+    PromptCache,
     ToolListCache,
     encode_json,
     image_url_of,
@@ -320,11 +321,12 @@ def _reasoning(message: AssistantMessage) -> Iterator[tuple[str, Any]]:
 
 
 class ChatCompletionsCodec:
-    """Encodes requests and decodes replies; owns the cache of encoded tool lists."""
+    """Encodes requests and decodes replies; owns the caches of encoded tool lists and prompts."""
 
     path = "/chat/completions"
 
     def __init__(self) -> None:
+        self._prompts = PromptCache()
         self._tools = ToolListCache(_encode_tools)
 
     def headers(self, target: ModelTarget) -> Mapping[str, str]:
@@ -334,9 +336,12 @@ class ChatCompletionsCodec:
         return headers
 
     def encode(self, request: ModelRequest, target: ModelTarget) -> bytes:
+        messages = encode_messages(request, model=target.name)
+        if request.system:
+            messages[0]["content"] = self._prompts.get(request.system)
         body: dict[str, Any] = {
             "model": target.name,
-            "messages": encode_messages(request, model=target.name),
+            "messages": messages,
             "stream": True,
             "stream_options": {"include_usage": True},
         }

@@ -17,7 +17,7 @@ _IMAGE_PREFIXES = ("https://", "http://", "data:image/")
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _INVALID_CHARS = re.compile(r"[^a-zA-Z0-9_-]")
 _MAX_ID = 40
-_MAX_CACHED = 64  # encoded tool lists
+_MAX_CACHED = 64  # encoded tool lists, and encoded prompts
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -135,3 +135,21 @@ class ToolListCache:
         raw = msgspec.Raw(msgspec.json.encode(self._encode_tools(tools)))
         self._encoded[id(tools)] = (tools, raw)
         return raw
+
+
+class PromptCache:
+    """Owns system prompts as JSON. Every call of a session has the same one, and most sessions
+    share theirs, so each is encoded once."""
+
+    __slots__ = ("_encoded",)
+
+    def __init__(self) -> None:
+        self._encoded: dict[str, msgspec.Raw] = {}
+
+    def get(self, prompt: str) -> msgspec.Raw:
+        known = self._encoded.get(prompt)
+        if known is None:
+            if len(self._encoded) >= _MAX_CACHED:
+                del self._encoded[next(iter(self._encoded))]
+            known = self._encoded[prompt] = msgspec.Raw(encode_json(prompt))
+        return known

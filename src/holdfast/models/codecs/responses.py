@@ -33,6 +33,7 @@ from holdfast.models.codecs.request import (
     IMAGE_PLACEHOLDER,
     NO_ANSWER,
     CallIds,
+    PromptCache,
     ToolListCache,
     encode_json,
     image_url_of,
@@ -368,6 +369,7 @@ class ResponsesCodec:
     path = "/responses"
 
     def __init__(self) -> None:
+        self._prompts = PromptCache()
         self._tools = ToolListCache(_encode_tools)
 
     def headers(self, target: ModelTarget) -> Mapping[str, str]:
@@ -384,7 +386,7 @@ class ResponsesCodec:
             "store": False,
         }
         if request.system:
-            body["instructions"] = request.system
+            body["instructions"] = self._prompts.get(request.system)
         if request.tools:
             body["tools"] = self._tools.get(request.tools)
         if request.max_output_tokens is not None:

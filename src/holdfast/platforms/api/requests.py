@@ -257,7 +257,7 @@ class MessageWithFiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_chat_request(body: bytes) -> tuple[ChatRequest, ApiConversation]:
-    request = _decode(body, ChatRequest)
+    request = _decode(body, _CHAT_REQUESTS)
     if request.tools or request.functions:
         raise bad_request(NO_TOOLS, param="tools", code="unsupported_parameter")
     if request.n not in (None, 1):
@@ -271,7 +271,7 @@ def parse_chat_request(body: bytes) -> tuple[ChatRequest, ApiConversation]:
 
 
 def parse_responses_request(body: bytes) -> tuple[ResponsesRequest, ApiConversation]:
-    request = _decode(body, ResponsesRequest)
+    request = _decode(body, _RESPONSES_REQUESTS)
     _check_supported(request)
     if isinstance(request.input, str):
         parsed: list[str | Message | MessageWithFiles] = [UserMessage(text=request.input)]
@@ -280,9 +280,13 @@ def parse_responses_request(body: bytes) -> tuple[ResponsesRequest, ApiConversat
     return request, _to_conversation([request.instructions or "", *parsed], "input")
 
 
-def _decode(body: bytes, kind: type[T]) -> T:
+_CHAT_REQUESTS = msgspec.json.Decoder(ChatRequest)
+_RESPONSES_REQUESTS = msgspec.json.Decoder(ResponsesRequest)
+
+
+def _decode(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     try:
-        return msgspec.json.decode(body, type=kind)
+        return decoder.decode(body)
     except msgspec.ValidationError as error:
         found = _ERROR_PATH.search(str(error))
         param = found[1] if found else None
@@ -325,16 +329,16 @@ def _to_conversation(
         message=message,
         files=files,
         history=(*history, *_missing_tool_results(history)),
-        instructions="\n\n".join(one for one in parsed if isinstance(one, str) and one),
+        instructions="\n\n".join([one for one in parsed if isinstance(one, str) and one]),
     )
 
 
 def _missing_tool_results(history: Sequence[Message]) -> Iterable[ToolMessage]:
     """An agent runs calls without results; those in the history of a request must not run."""
-    for call in open_calls(history):
-        yield ToolMessage(
-            call_id=call.id, name=call.name, text=NO_RESULT, outcome=ToolOutcome.UNKNOWN
-        )
+    return [
+        ToolMessage(call_id=call.id, name=call.name, text=NO_RESULT, outcome=ToolOutcome.UNKNOWN)
+        for call in open_calls(history)
+    ]
 
 
 def _parse_message(message: ChatMessage, path: str) -> str | Message | MessageWithFiles:

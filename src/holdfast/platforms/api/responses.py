@@ -80,7 +80,10 @@ class RequestProcessor:
 
     async def wait_for_answer(self, row: InboxRow) -> MessageEnded:
         """Waits for the answer; raises `OpenAiError` where there will be none."""
-        return _check_answered(await self.wait_for_end(row))
+        ended = await self._intake.wait_for_end(row.id)
+        if ended is None:
+            raise _gateway_stopped(row)
+        return _check_answered(ended)
 
     async def wait_for_end(self, row: InboxRow) -> MessageEnded:
         ended = await self._intake.wait_for_end(row.id)

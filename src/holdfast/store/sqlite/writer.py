@@ -214,7 +214,7 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
         due: float | None = None
         while True:
             batch = self._queued_requests(checkpoints, until=due)
-            if not batch or any(not isinstance(each, DeferredRequest) for each in batch):
+            if not batch or not all([isinstance(each, DeferredRequest) for each in batch]):
                 deferred, self._deferred = self._deferred, []
                 return [*deferred, *batch]
             self._deferred += [each for each in batch if isinstance(each, DeferredRequest)]
@@ -250,10 +250,10 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
 
     def _process(self, db: apsw.Connection, requests: list[StoreRequest]) -> None:
         outside = [each for each in requests if isinstance(each, NonTransactionalRequest)]
-        if len(outside) < len(requests):
-            self._commit(
-                db, [each for each in requests if not isinstance(each, NonTransactionalRequest)]
-            )
+        if outside:
+            requests = [each for each in requests if not isinstance(each, NonTransactionalRequest)]
+        if requests:
+            self._commit(db, requests)
         for request in outside:
             self._run_outside_transaction(db, request)
 

@@ -114,7 +114,7 @@ def end_row(
         "UPDATE inbox SET state = ?, reason = ?, merged_into = ?, ended_at = ?,"
         " session_id = coalesce(session_id, ?), turn_id = coalesce(turn_id, ?)"
         " WHERE id = ? AND ended_at IS NULL",
-        (end.state.value, end.reason, end.merged_into, at, session_id, turn_id, end.inbox_id),
+        (end.state, end.reason, end.merged_into, at, session_id, turn_id, end.inbox_id),
     )
     if not cursor.connection.changes():
         raise _not_open_error(end.inbox_id)

@@ -56,7 +56,7 @@ def add_step(
         "INSERT INTO steps (session_id, turn_id, started_at, finished_at, seq, kind, call_id,"
         f" message_seq, {rows.USAGE_COLUMNS})"
         f" VALUES (?1, ?2, ?3, ?3, {_NEXT_STEP}, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-        (*position, kind.value, call_id, message_seq, *rows.usage_columns(usage)),
+        (*position, kind, call_id, message_seq, *rows.usage_columns(usage)),
     )
 
 

@@ -260,7 +260,7 @@ def _close_turn(cursor: apsw.Cursor, end: EndTurn) -> None:
         "UPDATE turns SET state = ?, input_tokens = ?, output_tokens = ?, cached_tokens = ?,"
         " reasoning_tokens = ?, reason = ?, ended_at = ?"
         " WHERE id = ? AND session_id = ? AND state = 'open'",
-        (end.state.value, *used, end.reason, end.at, end.turn_id, end.session_id),
+        (end.state, *used, end.reason, end.at, end.turn_id, end.session_id),
     )
     if not cursor.connection.changes():
         raise _not_open_error(TurnPosition(end.session_id, end.turn_id, end.at))
