@@ -44,7 +44,7 @@ from holdfast.gateway.accounts.connection import (
     ConnectionPolicy,
 )
 from holdfast.gateway.accounts.registry import PlatformRegistry
-from holdfast.gateway.agents.cache import AgentCache
+from holdfast.gateway.agents.cache import AgentCache, start_pacer
 from holdfast.gateway.agents.factory import AgentConfig, AgentFactory
 from holdfast.gateway.agents.memory import MemoryManager
 from holdfast.gateway.agents.session_agents import SessionAgents
@@ -126,6 +126,7 @@ from holdfast.gateway.turns.turn_context import TurnContext
 from holdfast.gateway.turns.turn_factory import TurnFactory
 from holdfast.gateway.turns.turn_output import TurnOutput
 from holdfast.gateway.turns.turn_tools import TurnTools
+from holdfast.system.pacing import IterationPacer
 
 log = logging.getLogger(__name__)
 
@@ -197,6 +198,7 @@ class Gateway:
         memory: MemoryManager,
         runners: RunnerManager,
         judge: CommandJudge,
+        turn_starts: IterationPacer | None = None,
         browsers: StoppableResources | None = None,
         files: FileStorage | None = None,  # None: no attachments are stored and no files sent
         connection_policy: ConnectionPolicy = DEFAULT_CONNECTION_POLICY,
@@ -278,10 +280,12 @@ class Gateway:
         self.auxiliary = AuxiliaryClient(
             settings, lease=agent_config.lease, model=agent_config.model.name
         )
+        turn_starts = turn_starts or start_pacer()
         self.cache = AgentCache(
             max_agents=settings.cache.max_agents,
             max_bytes=settings.cache.max_mb * 1_000_000,
             idle_ttl=settings.cache.idle_ttl,
+            pacer=turn_starts,
         )
         holders: list[SessionResources] = [runners, memory, self.auxiliary, self.subagents]
         if browsers is not None:
@@ -476,6 +480,7 @@ class Gateway:
             self.lanes,
             access=self.access,
             tasks=tasks,
+            turn_starts=turn_starts,
             load=partial(load_commands, self._command_contexts(lifecycle)),
         )
         self.router = Router(

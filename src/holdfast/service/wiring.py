@@ -23,6 +23,7 @@ from holdfast.core.ports.runtime import Clock, Lifecycle, Runtime
 from holdfast.core.ports.store_commands import EndRunner, SaveRunner
 from holdfast.core.secrets import Secret
 from holdfast.gateway.accounts.connection import ConnectionPolicy
+from holdfast.gateway.agents.cache import start_pacer
 from holdfast.gateway.agents.factory import AgentConfig
 from holdfast.gateway.agents.memory import MemoryManager
 from holdfast.gateway.app import Gateway
@@ -69,6 +70,7 @@ from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system.credential_locks import FileCredentialLocks
 from holdfast.system.linux import TimerfdTimer
 from holdfast.system.logs import RecentLog, apply_log_level
+from holdfast.system.pacing import IterationPacer
 from holdfast.system.paths import Paths
 from holdfast.system.uploads import UploadedFiles
 from holdfast.tools.shell import LazyShellJudge
@@ -140,6 +142,8 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
     progress: Callable[[str], None]
     redact: Redaction
     spans: SpanExporter | None = None
+    # Shared by the gateway, whose turns make way for commands, and the API, which sees them first.
+    turn_starts: IterationPacer = msgspec.field(default_factory=start_pacer)
 
     def store(self) -> SqliteStore:
         return SqliteStore(Paths(self.config.home).db, crash=self.runtime.crash, redact=self.redact)
@@ -159,7 +163,9 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def api(self, store: SqliteStore) -> ApiPlatform:
-        return ApiPlatform(self.token, reads=store, new_id=self.runtime.new_id)
+        return ApiPlatform(
+            self.token, reads=store, new_id=self.runtime.new_id, turn_starts=self.turn_starts
+        )
 
     def gateway(
         self,
@@ -199,6 +205,7 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
             memory=self._memory(store, notes, settings.memory),
             runners=runners,
             judge=LazyShellJudge(workspaces=(WORKSPACE, str(config.home / "workspaces"))),
+            turn_starts=self.turn_starts,
             browsers=toolsets.browsers,
             files=WorkspaceFiles(config.home),
             connection_policy=ConnectionPolicy(credential_locks=credential_locks),

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
-from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -25,7 +24,7 @@ from holdfast.core.secrets import Secret
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import TurnRowState
 from holdfast.core.turns.turn_state import LaneState
-from holdfast.gateway.agents.cache import AgentCache, StartPacer
+from holdfast.gateway.agents.cache import AgentCache
 from holdfast.gateway.turns.turn import Turn
 from holdfast.testing.scripted_model import ScriptedModel
 from holdfast.tools.registry import ToolRegistry
@@ -170,28 +169,6 @@ async def test_a_busy_agent_is_never_evicted_nor_a_younger_one_in_its_place(
     assert "1 of the oldest agents are mid-turn" in caplog.text
     cache.release(busy)
     assert [name in cache for name in "abc"] == [False, True, True]
-
-
-async def test_a_crowd_of_turns_starts_in_order_and_a_few_in_each_iteration() -> None:
-    """A command that comes meanwhile waits for a few starts in each iteration, not for all."""
-    pacer, started = StartPacer(), list[int]()
-
-    async def start(number: int) -> None:
-        await pacer.wait()
-        started.append(number)
-
-    async with asyncio.TaskGroup() as tasks:
-        lanes = [tasks.create_task(start(number)) for number in range(300)]
-        await next_loop_iteration()
-        at_once = len(started)
-        lanes[at_once].cancel()  # its place goes to the next one
-        counts = [at_once]
-        while len(started) < 299:
-            await next_loop_iteration()
-            counts.append(len(started))
-    assert 64 <= at_once < 300
-    assert started == [number for number in range(300) if number != at_once]
-    assert max(later - before for before, later in pairwise(counts)) <= 8
 
 
 async def test_concurrent_inserts_settle_at_the_cap() -> None:

@@ -26,6 +26,7 @@ from holdfast.core.ports.store_queries import GetInboxRow, GetRouteSession, GetT
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import TurnRowState
 from holdfast.gateway.access import AccessPolicy
+from holdfast.gateway.agents.cache import start_pacer
 from holdfast.gateway.commands.context import allowed_commands
 from holdfast.gateway.commands.dispatcher import CommandDispatcher
 from holdfast.gateway.commands.reply import send_reply
@@ -292,6 +293,7 @@ async def test_operator_commands_are_refused_to_everyone_else(
         gateway.lanes,
         access=access,
         tasks=gateway.task_group.tasks,
+        turn_starts=start_pacer(),
         load=lambda: {"reload": cmd_reload},
         specs=[spec],
     )

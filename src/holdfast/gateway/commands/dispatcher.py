@@ -25,6 +25,7 @@ from holdfast.gateway.access import AccessPolicy, principal_of
 from holdfast.gateway.commands.context import Command, CommandContexts, ReplyContext, command_action
 from holdfast.gateway.commands.reply import refuse, send_reply
 from holdfast.gateway.turns.lanes import Lanes
+from holdfast.system.pacing import IterationPacer
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class CommandDispatcher:
         *,
         access: AccessPolicy,
         tasks: asyncio.TaskGroup,
+        turn_starts: IterationPacer,
         load: Callable[[], Mapping[str, Command]],
         specs: Sequence[CommandSpec] = COMMANDS,
     ) -> None:
@@ -54,6 +56,7 @@ class CommandDispatcher:
         self._lanes = lanes
         self._access = access
         self._tasks = tasks
+        self._turn_starts = turn_starts  # they make way for commands
         self._load = load
         self._listed = specs
         self._specs = index_commands(specs)
@@ -130,7 +133,8 @@ class CommandDispatcher:
 
     async def _finish(self, effect: Awaitable[None], request: CommandRequest) -> None:
         try:
-            await effect
+            with self._turn_starts.urgent():
+                await effect
         except StoreError as error:
             log.error(
                 "A command waits for the store: %s",

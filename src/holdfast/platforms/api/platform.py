@@ -39,10 +39,14 @@ from holdfast.platforms.api.requests import (
     validate_header,
 )
 from holdfast.platforms.api.responses import AnswerFormat, RequestProcessor
+from holdfast.system.pacing import IterationPacer
 
 MODEL = "holdfast"
 _MODEL_CARD = {"id": MODEL, "object": "model", "created": 0, "owned_by": "holdfast"}
 _LARGE_BODY = 256 * 1024  # a body that takes longer to read than the event loop should be held up
+_MAX_UNPACED = 64  # messages that are accepted in one iteration of the event loop
+_MAX_PACED = 16  # of those that wait, how many in each iteration
+_COMMAND_MARK = b'"/'  # a text that begins like a chat command; most others do not contain it
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 T = TypeVar("T")
@@ -61,6 +65,7 @@ class ApiPlatform:
         *,
         reads: StoreReader,
         new_id: IdFactory,
+        turn_starts: IterationPacer | None = None,
         keepalive_interval: float = KEEPALIVE_INTERVAL,
         write_timeout: float = WRITE_TIMEOUT,
     ) -> None:
@@ -70,6 +75,8 @@ class ApiPlatform:
         self._keepalive_interval = keepalive_interval
         self._write_timeout = write_timeout
         self._active_processor: RequestProcessor | None = None
+        self._pacer = IterationPacer(at_once=_MAX_UNPACED, per_iteration=_MAX_PACED)
+        self._turn_starts = turn_starts or self._pacer
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
@@ -119,12 +126,22 @@ class ApiPlatform:
             )
 
     async def _chat_completions(self, request: web.Request) -> web.StreamResponse:
-        asked, parsed = await _parse_body(request, parse_chat_request)
+        body = await request.read()
+        if _COMMAND_MARK in body:
+            # A chat command, as it seems: the crowd waits for it, and not the other way round.
+            with self._pacer.urgent(), self._turn_starts.urgent():
+                return await self._complete_chat(request, body)
+        if (place := self._pacer.enter()) is not None:
+            await place
+        return await self._complete_chat(request, body)
+
+    async def _complete_chat(self, request: web.Request, body: bytes) -> web.StreamResponse:
+        asked, parsed = await _parse(body, parse_chat_request)
         row = await self._accept(request, parsed)
         if not asked.stream:
             ended = await self._processor.wait_for_answer(row)
-            body = chat.chat_completion(ended, row.id, model=MODEL, at=row.accepted_at)
-            return json_response(body, headers=_message_id_header(row))
+            answer = chat.chat_completion(ended, row.id, model=MODEL, at=row.accepted_at)
+            return json_response(answer, headers=_message_id_header(row))
         with_usage = bool(asked.stream_options and asked.stream_options.include_usage)
         chunks = chat.ChatCompletionStream(
             row.id, model=MODEL, at=row.accepted_at, with_usage=with_usage
@@ -132,7 +149,7 @@ class ApiPlatform:
         return await self._stream(request, row, chunks)
 
     async def _responses(self, request: web.Request) -> web.StreamResponse:
-        asked, parsed = await _parse_body(request, parse_responses_request)
+        asked, parsed = await _parse(await request.read(), parse_responses_request)
         if asked.previous_response_id:
             if SESSION_HEADER in request.headers:
                 raise bad_request(
@@ -206,8 +223,7 @@ class ApiPlatform:
         return self._active_processor
 
 
-async def _parse_body(request: web.Request, parse: Callable[[bytes], T]) -> T:
-    body = await request.read()
+async def _parse(body: bytes, parse: Callable[[bytes], T]) -> T:
     return parse(body) if len(body) < _LARGE_BODY else await asyncio.to_thread(parse, body)
 
 
