@@ -98,6 +98,7 @@ class EndTurn(SessionCommand[None], frozen=True, kw_only=True):
     memory: PendingMemorySync | None = None
     figures: TurnFigures | None = None  # not stored
     suspend: bool = False  # also suspend the session: its route opens a new one next time
+    has_steps: bool = True  # False: none were written, so the store need not look for them
     at: float
 
     @property

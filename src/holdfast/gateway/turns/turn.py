@@ -522,7 +522,12 @@ class Turn:
             end = context.output.with_stream_end(end)
         elif self.rows:
             end = with_stream_end(end, self.record.stream, self.rows[-1])
-        end = msgspec.structs.replace(end, figures=self._figures(), suspend=self._suspends_session)
+        end = msgspec.structs.replace(
+            end,
+            figures=self._figures(),
+            suspend=self._suspends_session,
+            has_steps=not self._is_new or context is None or context.log.has_steps,
+        )
         self.ending = end = self._agents.memory.with_memory_sync(self.rows, end)
         self._runtime.crash(CrashPoint.END_SUBMITTED)
         if context is None:

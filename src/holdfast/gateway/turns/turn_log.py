@@ -56,6 +56,7 @@ class TurnLog:
         self.usage = record.usage
         self.replies = record.model_steps
         self.started_calls = set(record.started_calls)
+        self.has_steps = record.model_steps > 0  # a turn that waited has some of an earlier agent
         # Before the last reply, note or compaction; no two of these are on their way at a time.
         self._counted_before = self.usage, self.replies
         self._agent = agent
@@ -198,4 +199,5 @@ class TurnLog:
 
     def _write(self, command: Command[None]) -> Awaitable[None]:
         self._agent.active_at = self._runtime.clock.now()
+        self.has_steps = self.has_steps or not isinstance(command, BeginTurn)
         return self._writes.write(command)

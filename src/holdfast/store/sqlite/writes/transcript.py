@@ -104,6 +104,9 @@ class TurnProgress(NamedTuple):
     usage: Usage
 
 
+NO_PROGRESS = TurnProgress(0, _NO_USAGE)
+
+
 def turn_progress(cursor: apsw.Cursor, turn_id: TurnId) -> TurnProgress:
     (total,) = cursor.execute(
         "SELECT coalesce(max(seq), 0), coalesce(sum(input_tokens), 0),"

@@ -220,7 +220,9 @@ def _suspend(cursor: apsw.Cursor, end: EndTurn) -> None:
 
 def _finish_turn(cursor: apsw.Cursor, end: EndTurn) -> None:
     _close_turn(cursor, end)
-    progress = transcript.turn_progress(cursor, end.turn_id)
+    progress = transcript.NO_PROGRESS
+    if end.has_steps:
+        progress = transcript.turn_progress(cursor, end.turn_id)
     rest = _remaining_usage(end.usage, progress.usage) if progress.last else end.usage
     for message in _messages_of_known_calls(cursor, end):
         _append_final(cursor, message, end, rest)
