@@ -59,6 +59,26 @@ async def test_a_crowd_is_not_held_for_long_however_much_is_urgent() -> None:
     assert started == list(range(24))
 
 
+async def test_urgent_work_in_every_iteration_does_not_stop_the_crowd() -> None:
+    pacer, started = IterationPacer(at_once=64, per_iteration=8), list[int]()
+    over = asyncio.Event()
+
+    async def command() -> None:
+        while not over.is_set():
+            with pacer.urgent():
+                await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+    async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+        for _ in range(2):
+            tasks.create_task(command())
+        for number in range(160):
+            tasks.create_task(start(pacer, started, number))
+        while len(started) < 160:
+            await asyncio.sleep(0.001)
+        over.set()
+
+
 async def test_those_who_come_without_a_crowd_wait_for_nothing() -> None:
     pacer = IterationPacer(at_once=64, per_iteration=8)
     with pacer.urgent():

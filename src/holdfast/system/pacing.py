@@ -77,8 +77,13 @@ class IterationPacer:
             self._next = loop.call_soon(self._begin_iteration)
 
     def _reschedule(self) -> None:
-        if self._waiting:
-            if self._next is not None:
-                self._next.cancel()
-                self._next = None
-            self._schedule()
+        """Whether something is urgent has changed. A release that is due stays: else, with urgent
+        work in every iteration, none would ever happen."""
+        if not self._waiting:
+            return
+        if self._next is not None:
+            if asyncio.get_running_loop().time() >= self._released_at + _MAX_HOLD:
+                return
+            self._next.cancel()
+            self._next = None
+        self._schedule()

@@ -143,8 +143,10 @@ def cmd_background(context: RunningTurnContext, request: CommandRequest) -> Awai
         return send_reply(context.replies, request.row, f"Say what is to be done: {usage}")
     if request.session_id is not None:
         return _start_background(context, request, request.session_id)
-    # From this instant, so that a message which comes while this is prepared opens no second one.
     parent = SessionId(context.runtime.new_id("s"))
+    if request.route_target is not None:  # a reset is due, which the first message must tell
+        return _start_background(context, request, parent)
+    # From this instant, so that a message which comes while this is prepared opens no second one.
     settle_route = context.lanes.point_route(request.row.route, parent)
     return _start_background(context, request, parent, settle_route=settle_route)
 
@@ -154,7 +156,7 @@ async def _start_background(
     request: CommandRequest,
     parent: SessionId,
     *,
-    settle_route: Callable[[], None] = lambda: None,
+    settle_route: Callable[[], None] | None = None,
 ) -> None:
     row, settings = request.row, context.live_settings.current
     requester = delegation_requester(
@@ -165,11 +167,14 @@ async def _start_background(
         [task_message] = await DelegateService(
             context.subagents, requester, limits=settings.delegate
         ).prepare_background(call_id, [SubagentTask(text=request.argument)])
+        if request.session_id is None and settle_route is None:
+            settle_route = context.lanes.point_route(row.route, parent)
         await _commit_background(context, request, task_message, on_committed=settle_route)
     except ToolFailed as error:
         await send_reply(context.replies, row, f"Not begun: {error}.")
     finally:
-        settle_route()
+        if settle_route is not None:
+            settle_route()
 
 
 async def _commit_background(
@@ -177,7 +182,7 @@ async def _commit_background(
     request: CommandRequest,
     task_message: Inbound,
     *,
-    on_committed: Callable[[], None],
+    on_committed: Callable[[], None] | None,
 ) -> None:
     row, subagent = request.row, task_message.subagent
     assert subagent is not None, "it is the task of a subagent"
@@ -190,7 +195,8 @@ async def _commit_background(
 
     def started(outcome: CommandOutcome) -> None:
         assert outcome.background is not None, "the effect asked for it"
-        on_committed()
+        if on_committed is not None:
+            on_committed()
         context.feeds.session_changed(subagent.parent)
 
     text = _STARTED.format(title=subagent.title)

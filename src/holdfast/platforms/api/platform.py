@@ -8,6 +8,7 @@ from typing import TypeVar
 import msgspec
 from aiohttp import web
 
+from holdfast.core.commands import parse_command
 from holdfast.core.errors import SendRejected, StoreError
 from holdfast.core.messages.inbox import OPEN_STATES, InboxRow
 from holdfast.core.messages.outbox import Outbound, Receipt
@@ -32,6 +33,7 @@ from holdfast.platforms.api.requests import (
     MESSAGE_ID_HEADER,
     SESSION_HEADER,
     ApiConversation,
+    ChatRequest,
     parse_chat_request,
     parse_responses_request,
     to_attachments,
@@ -46,7 +48,6 @@ _MODEL_CARD = {"id": MODEL, "object": "model", "created": 0, "owned_by": "holdfa
 _LARGE_BODY = 256 * 1024  # a body that takes longer to read than the event loop should be held up
 _MAX_UNPACED = 64  # messages that are accepted in one iteration of the event loop
 _MAX_PACED = 16  # of those that wait, how many in each iteration
-_COMMAND_MARK = b'"/'  # a text that begins like a chat command; most others do not contain it
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 T = TypeVar("T")
@@ -126,17 +127,18 @@ class ApiPlatform:
             )
 
     async def _chat_completions(self, request: web.Request) -> web.StreamResponse:
-        body = await request.read()
-        if _COMMAND_MARK in body:
-            # A chat command, as it seems: the crowd waits for it, and not the other way round.
+        asked, parsed = await _parse_body(request, parse_chat_request)
+        if SESSION_HEADER in request.headers and parse_command(parsed.message.text) is not None:
+            # A crowd of messages waits for a chat command, and not the other way round.
             with self._pacer.urgent(), self._turn_starts.urgent():
-                return await self._complete_chat(request, body)
+                return await self._complete_chat(request, asked, parsed)
         if (place := self._pacer.enter()) is not None:
             await place
-        return await self._complete_chat(request, body)
+        return await self._complete_chat(request, asked, parsed)
 
-    async def _complete_chat(self, request: web.Request, body: bytes) -> web.StreamResponse:
-        asked, parsed = await _parse(body, parse_chat_request)
+    async def _complete_chat(
+        self, request: web.Request, asked: ChatRequest, parsed: ApiConversation
+    ) -> web.StreamResponse:
         row = await self._accept(request, parsed)
         if not asked.stream:
             ended = await self._processor.wait_for_answer(row)
@@ -149,7 +151,7 @@ class ApiPlatform:
         return await self._stream(request, row, chunks)
 
     async def _responses(self, request: web.Request) -> web.StreamResponse:
-        asked, parsed = await _parse(await request.read(), parse_responses_request)
+        asked, parsed = await _parse_body(request, parse_responses_request)
         if asked.previous_response_id:
             if SESSION_HEADER in request.headers:
                 raise bad_request(
@@ -223,7 +225,8 @@ class ApiPlatform:
         return self._active_processor
 
 
-async def _parse(body: bytes, parse: Callable[[bytes], T]) -> T:
+async def _parse_body(request: web.Request, parse: Callable[[bytes], T]) -> T:
+    body = await request.read()
     return parse(body) if len(body) < _LARGE_BODY else await asyncio.to_thread(parse, body)
 
 

@@ -9,8 +9,6 @@ from holdfast.core.sessions.reset import SessionReset
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.store.sqlite import rows
 
-_ACTIVITY_PRECISION = 60  # seconds by which the beginning of a turn may be later than `active_at`
-
 
 def open_session(
     cursor: apsw.Cursor,
@@ -20,22 +18,22 @@ def open_session(
     at: float,
     title: str = "",
     principal: PrincipalId | None = None,
+    precision: float = 0,
 ) -> None:
     """Creates the row if there is none; either way the session is active now.
 
     The first title it is given is its title, the first principal its owner. A row that says that
-    the session was active within the last minute is left as it is: the end of a turn writes the
-    exact time, and a beginning that changes nothing here writes two pages less.
+    the session was active at most `precision` seconds ago is left as it is.
     """
     cursor.execute(
         "INSERT INTO sessions (id, route, created_at, active_at, title, principal)"
         " VALUES (?1, ?2, ?3, ?3, ?4, ?5) ON CONFLICT (id) DO UPDATE SET"
         " active_at = excluded.active_at, title = iif(title = '', excluded.title, title),"
         " principal = coalesce(principal, excluded.principal)"
-        f" WHERE excluded.active_at NOT BETWEEN active_at AND active_at + {_ACTIVITY_PRECISION}"
+        " WHERE excluded.active_at NOT BETWEEN active_at AND active_at + ?6"
         " OR (title = '' AND excluded.title <> '')"
         " OR (principal IS NULL AND excluded.principal IS NOT NULL)",
-        (session_id, route, at, title, principal),
+        (session_id, route, at, title, principal, precision),
     )
 
 

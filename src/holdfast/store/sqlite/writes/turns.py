@@ -30,6 +30,10 @@ from holdfast.store.sqlite.writes import (
 )
 from holdfast.store.sqlite.writes.transcript import TurnPosition
 
+# Seconds by which the beginning of a turn may be later than the stored time of the last activity:
+# the end of the turn writes the exact time, and one that changes nothing writes two pages less.
+_ACTIVITY_PRECISION = 60.0
+
 
 def begin_turn(cursor: apsw.Cursor, begin: BeginTurn) -> None:
     position = TurnPosition(begin.session_id, begin.turn_id, begin.at)
@@ -41,6 +45,7 @@ def begin_turn(cursor: apsw.Cursor, begin: BeginTurn) -> None:
         at=begin.at,
         title=title,
         principal=begin.principal,
+        precision=_ACTIVITY_PRECISION,
     )
     if begin.reset is None:
         session_state.claim_route(cursor, begin.route, begin.session_id)
