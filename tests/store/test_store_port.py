@@ -214,6 +214,27 @@ async def test_a_turn_begins_with_session_route_messages_and_rows(
     assert (running.state, running.session_id, running.turn_id) == ("running", "s", "t")
 
 
+async def test_the_beginning_of_a_turn_records_activity_to_the_minute(
+    store: Store, chat: StoreChat
+) -> None:
+    """K2: the end of a turn records it exactly; a beginning soon after changes no row for it."""
+
+    async def active_at() -> float:
+        session = await store.read(GetSession(session_id=SESSION))
+        assert session is not None
+        return session.active_at
+
+    row = await chat.say()
+    await chat.begin_turn(row, at=2.0)
+    await store.write(chat.turn_end(row))
+    assert await active_at() == 3.0
+    for turn, began, expected in (("t2", 50.0, 3.0), ("t3", 64.0, 64.0), ("t4", 1.0, 1.0)):
+        row = await chat.say()
+        await chat.begin_turn(row, turn=turn, at=began)
+        assert await active_at() == expected, "a clock that was set back is followed"
+        await store.write(msgspec.structs.replace(chat.turn_end(row, turn=turn), at=0.5))
+
+
 async def test_the_first_prompt_of_a_session_is_kept(store: Store, chat: StoreChat) -> None:
     """A4: byte-identical across turns."""
     await chat.begin_turn(turn="t1", prompt="first")
