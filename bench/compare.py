@@ -1,7 +1,8 @@
 """Measures this checkout and another one in turn, in one run: `bench/compare.py OTHER_CHECKOUT`.
 
 Both meet the same noise of the machine, so that the ratio of their figures holds where the figures
-themselves do not. The other checkout needs its own virtual environment (`make test` creates it).
+themselves do not. A ratio is the median of the ratios of all rounds. The other checkout needs its
+own virtual environment (`make test` creates it).
 """
 
 import argparse
@@ -9,12 +10,13 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from measures import LoadResult, median_result, run_load
+from measures import LoadResult, run_load
 from processes import cpu_of, model
 from subjects import HOLDFAST, gateway
 
 ROUNDS = 7
 STARTS = 5
+Rounds = dict[str, list[float]]  # one figure of each program, round by round
 
 
 def main() -> None:
@@ -32,13 +34,14 @@ def main() -> None:
             **compare_starts(programs, Path(folder)),
         }
     print(f"{'':44} {'other':>9} {'this':>9}  ratio")
-    for name, (other, this) in figures.items():
-        print(f"{name:44} {other:9.2f} {this:9.2f}  {this / other:5.2f}")
+    for name, figure in figures.items():
+        other, this = figure["other"], figure["this"]
+        ratio = statistics.median(b / a for a, b in zip(other, this, strict=True))
+        medians = f"{statistics.median(other):9.2f} {statistics.median(this):9.2f}"
+        print(f"{name:44} {medians}  {ratio:5.2f}")
 
 
-def compare_turns(
-    programs: dict[str, Path], folder: Path, *, rounds: int
-) -> dict[str, tuple[float, float]]:
+def compare_turns(programs: dict[str, Path], folder: Path, *, rounds: int) -> dict[str, Rounds]:
     many: dict[str, list[LoadResult]] = {name: [] for name in programs}
     one: dict[str, list[LoadResult]] = {name: [] for name in programs}
     with (
@@ -54,34 +57,34 @@ def compare_turns(
             for name in order:
                 many[name].append(run_load(subjects[name], sessions=64, turns=20, at_a_time=64))
                 one[name].append(run_load(subjects[name], sessions=10, turns=20, at_a_time=1))
-    both = {name: (median_result(many[name]), median_result(one[name])) for name in programs}
-    (m1, s1), (m2, s2) = both["other"], both["this"]
     return {
-        "64 sessions: CPU per turn, ms": (m1.cpu_ms, m2.cpu_ms),
-        "64 sessions: turns per second": (m1.turns_per_second, m2.turns_per_second),
-        "64 sessions: p99, ms": (m1.p99, m2.p99),
-        "1 session: CPU per turn, ms": (s1.cpu_ms, s2.cpu_ms),
-        "1 session: p50, ms": (s1.p50, s2.p50),
+        "64 sessions: CPU per turn, ms": _figures(many, "cpu_ms"),
+        "64 sessions: turns per second": _figures(many, "turns_per_second"),
+        "64 sessions: p99, ms": _figures(many, "p99"),
+        "1 session: CPU per turn, ms": _figures(one, "cpu_ms"),
+        "1 session: p50, ms": _figures(one, "p50"),
     }
 
 
-def compare_starts(programs: dict[str, Path], folder: Path) -> dict[str, tuple[float, float]]:
-    cpu: dict[str, list[float]] = {name: [] for name in programs}
-    memory: dict[str, list[float]] = {name: [] for name in programs}
+def _figures(results: dict[str, list[LoadResult]], field: str) -> Rounds:
+    return {name: [getattr(result, field) for result in each] for name, each in results.items()}
+
+
+def compare_starts(programs: dict[str, Path], folder: Path) -> dict[str, Rounds]:
+    cpu: Rounds = {name: [] for name in programs}
+    memory: Rounds = {name: [] for name in programs}
+    version: Rounds = {name: [] for name in programs}
     with model(folder) as model_url:
         for _ in range(STARTS):
             for name, program in programs.items():
                 with gateway(folder, model_url=model_url, program=program) as subject:
                     cpu[name].append(subject.server.cpu_seconds())
                     memory[name].append(subject.server.rss_kb() / 1000)
-    version = {name: cpu_of([program, "--version"], times=10) for name, program in programs.items()}
+                version[name].append(cpu_of([program, "--version"], times=2))
     return {
-        "start: CPU until ready, s": (min(cpu["other"]), min(cpu["this"])),
-        "start: resident memory, MB": (
-            statistics.median(memory["other"]),
-            statistics.median(memory["this"]),
-        ),
-        "--version: CPU, ms": (version["other"], version["this"]),
+        "start: CPU until ready, s": cpu,
+        "start: resident memory, MB": memory,
+        "--version: CPU, ms": version,
     }
 
 
