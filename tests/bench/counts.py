@@ -69,8 +69,8 @@ def without_minute_statistics(statements: Sequence[str]) -> list[str]:
 
 class ScriptedAnswers(asyncio.Protocol):
     """One connection of a model server. Each answer, or half of one, is a single write, so that
-    it is read at once. "use a tool" asks for a call of `todo` first. "stream" is answered in two
-    halves, the second when `go_on` is set."""
+    it is read at once. "use a tool" and "stream a tool" ask for a call of `todo` first. "stream" is
+    answered in two halves, the second when `go_on` is called."""
 
     def __init__(self, model: "ScriptedModelServer") -> None:
         self._model = model
@@ -97,7 +97,7 @@ class ScriptedAnswers(asyncio.Protocol):
         if not isinstance(text, str):
             text = "".join(part["text"] for part in text)
         self._model.request_sizes[text] = len(body)
-        if text.startswith("use a tool") and messages[-1]["role"] == "user":
+        if text.startswith(("use a tool", "stream a tool")) and messages[-1]["role"] == "user":
             self._write(HEAD, _TOOL_CALL, TAIL.replace(b'"stop"', b'"tool_calls"'), end=True)
         elif text.startswith("stream"):
             self._write(HEAD, delta("echo: "), end=False)
@@ -210,6 +210,9 @@ async def counting_gateway(folder: Path, **settings: str) -> AsyncIterator[Count
                 "HOLDFAST_MODEL_PROVIDER": "openai",
                 "HOLDFAST_MODEL_NAME": "scripted",
                 "HOLDFAST_MODEL_API_KEY": "env:KEY",
+                # The same prompt on every machine, with the browser tool and without a sandbox.
+                "HOLDFAST_RUNNER_SANDBOX": "off",
+                "HOLDFAST_BROWSER_CHROMIUM": sys.executable,
                 **settings,
             },
             stdin=asyncio.subprocess.DEVNULL,
@@ -310,11 +313,16 @@ async def _measure_telegram(folder: Path, model: ScriptedModelServer, url: str) 
             HOLDFAST_PLATFORMS_TELEGRAM_ALLOW='["*"]',
         ) as gateway,
     ):
-        turns = []
-        for number in range(STREAMED_TURNS + 1):
-            await _streamed_turn(vendor, model, gateway, f"stream {number}")
-            turns.append(await gateway.report())
-    return _turn_counts({"telegram stream": turns[1:]})  # the first one does more
+        turns: dict[str, list[CountedTurn]] = {}
+        for name, text in (
+            ("telegram stream", "stream"),
+            ("telegram tool stream", "stream a tool"),
+        ):
+            turns[name] = []
+            for number in range(STREAMED_TURNS + 1):
+                await _streamed_turn(vendor, model, gateway, f"{text} {number}")
+                turns[name].append(await gateway.report())
+    return _turn_counts({name: each[1:] for name, each in turns.items()})  # the first does more
 
 
 async def _streamed_turn(

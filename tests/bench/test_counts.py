@@ -20,6 +20,13 @@ async def test_a_start_and_a_turn_cost_what_is_recorded(tmp_path: Path) -> None:
     assert not (text := problems(found, exact=exact, close=close)), text
 
 
+@pytest.mark.parametrize(("turn", "most"), [("telegram stream", 5), ("telegram tool stream", 8)])
+def test_a_streamed_reply_needs_few_transactions(turn: str, most: int) -> None:
+    """A recorded count may be raised with a reason, but not beyond this."""
+    exact, _ = expected_counts()
+    assert exact[f"{turn}: transactions"] <= most
+
+
 CLOSE = {"calls": 100}
 EXACT = {"hello: transactions": 3}
 

@@ -19,6 +19,7 @@ from holdfast.core.messages.inbox import InboxState
 from holdfast.core.messages.outbox import DeliveryKind, DeliveryState
 from holdfast.core.messages.transcript import Message
 from holdfast.core.turns.projection import project, projection_problems
+from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.testing.simulated.events import BotMessage, Ledger
 
 ANSWERED = frozenset({InboxState.ANSWERED, InboxState.MERGED})
@@ -42,6 +43,7 @@ class InboxRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     id: int
     state: InboxState
+    session_id: str | None
     turn_id: str | None
     merged_into: int | None
     reason: str
@@ -86,6 +88,9 @@ class StoreContents:
             self.outbox = {row.id: row for row in outbox}
             self.turns = {row["id"]: row for row in _rows(db, "turns")}
             self.transcripts = _transcripts(db)
+            self.open_sessions = {
+                row["id"] for row in _rows(db, "sessions") if row["ended_at"] is None
+            }
             self.unaudited = list(audit_checks.audit_violations(db))
 
     def answered_by(self, row: InboxRecord) -> InboxRecord:
@@ -229,6 +234,13 @@ def no_turn_is_open(contents: StoreContents) -> Iterator[str]:
             yield f"turn {turn['id']} is open for ever"
 
 
+def sessions_of_single_tasks_have_ended(contents: StoreContents) -> Iterator[str]:
+    """A11, J4: the session of a subagent, or of a run of a job, ends with its one message."""
+    for row in contents.inbox.values():
+        if row.platform == INTERNAL_PLATFORM and row.session_id in contents.open_sessions:
+            yield f"{row.text!r} ended as {row.state}, and its session {row.session_id} is open"
+
+
 def transcripts_are_valid_requests(contents: StoreContents) -> Iterator[str]:
     """H7: every transcript is valid for a provider, and so was every request."""
     if contents.refused_by_model:
@@ -251,6 +263,7 @@ INVARIANTS = (
     replies_arrive_in_order,
     effects_happen_once,
     no_turn_is_open,
+    sessions_of_single_tasks_have_ended,
     transcripts_are_valid_requests,
     tool_calls_are_audited_once,
 )

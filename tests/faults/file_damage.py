@@ -19,12 +19,13 @@ def damage_pages(path: Path, *pages: int, chance: random.Random) -> None:
 
 
 def read_rows(path: Path) -> Rows:
-    """All rows but those of `message_changes`, of which each file has its own."""
+    """All rows but those of tables of which each file has its own."""
     db = apsw.Connection(str(path))
     names = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
-    names.remove("message_changes")
     found = {
-        str(name): {repr(row) for row in db.execute(f'SELECT * FROM "{name}"')} for name in names
+        str(name): {repr(row) for row in db.execute(f'SELECT * FROM "{name}"')}
+        for name in names
+        if name not in ("message_changes", "usage_mark", "usage_counted", "usage_sums")
     }
     db.close()
     return found

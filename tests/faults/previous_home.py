@@ -83,7 +83,8 @@ class PreviousHome:
         return [message for message in self.transcript(chat) if message["type"] == "tool"]
 
 
-NEW_COLUMNS = ("inbox_ids", "listed")  # of this version; rows from before have nothing there
+# Of this version: rows from before have nothing there, or what follows from the others.
+NEW_COLUMNS = ("inbox_ids", "listed", "active_hour", "root_id")
 
 
 def _table(db: apsw.Cursor, name: str) -> Table:

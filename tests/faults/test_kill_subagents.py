@@ -79,6 +79,19 @@ async def test_killed_subagents_end_once_and_their_parent_gets_both_results(
     assert answers(contents) == ["both done"]
 
 
+async def test_the_session_of_a_subagent_ends_with_its_task(
+    process_harness: ProcessHarness,
+) -> None:
+    """A11: killed right after the commit that ends the task; the invariants look at the session."""
+    await process_harness.launch(P.END_COMMITTED)
+    await process_harness.people.say(delegation(subagent_task("a"), answer="done"))
+    await process_harness.wait_for_crash()
+    await process_harness.start()
+    contents = await check_invariants(process_harness)
+    assert process_harness.effects() == ["a"]
+    assert answers(contents) == ["done"]
+
+
 async def test_a_subagent_that_had_ended_is_not_run_again(process_harness: ProcessHarness) -> None:
     """H1, H2: its reply is in the log; the call finds it there, and waits for the other."""
     await process_harness.start()

@@ -146,7 +146,10 @@ class UpgradedRun:
 
 SCHEMA_SQL = "SELECT type, name, sql, user_version FROM sqlite_schema, pragma_user_version"
 # What this version has and that one did not: derived from other rows.
-NEW_TABLES = {"row_counts", "message_changes"}
+NEW_TABLES = {
+    *("row_counts", "counted", "message_changes"),
+    *("usage_mark", "usage_counted", "usage_sums"),
+}
 
 
 def schema_of_new_home(folder: Path) -> list[tuple[Any, ...]]:

@@ -36,11 +36,11 @@ from holdfast.core.ports.store_queries import (
     ListOpenTurns,
     ListUndelivered,
 )
+from holdfast.core.retry import MAX_COMMAND_RETRIES
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import BeginTurn, EndTurn
 from holdfast.gateway.agents.cache import AgentCache
-from holdfast.gateway.outbound.command_effects import RETRY_WAITS
 from holdfast.testing.scripted_model import ScriptedModel
 from holdfast.testing.simulated.events import Faults
 from holdfast.tools.registry import ToolRegistry
@@ -385,7 +385,7 @@ async def test_a_queued_message_that_could_not_be_dropped_is_answered(
     await refusing_harness.model.wait_for_request(1)
     waiting = await refusing_harness.accept("second", **queue)
     gateway = refusing_harness.gateway
-    refusing_harness.refusing_store.refused[CommandEffect] = 1 + len(RETRY_WAITS)
+    refusing_harness.refusing_store.refused[CommandEffect] = 1 + MAX_COMMAND_RETRIES
     refusing_harness.model.say("answered", "answered")
     if how == "stop":
         (lane,) = gateway.lanes

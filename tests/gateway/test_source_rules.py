@@ -1,4 +1,5 @@
-"""I1, K2: which modules call platforms or open the database."""
+"""Rules about the source (I1, K2, law 4): which modules call platforms, open the database or
+announce sessions, and how many parameters a constructor of the gateway has."""
 
 import ast
 from collections.abc import Iterator
@@ -16,6 +17,11 @@ PLATFORM_CALLS = {
     ("gateway/outbound/best_effort.py", "react"),
 }
 """All of these are called in the queue of a chat, behind the send gates."""
+SESSION_ANNOUNCERS = {
+    "gateway/live/feeds.py",  # at the commit of what has changed
+    "gateway/turns/lane.py",  # the state of a lane, which has no row
+    "gateway/approvals/service.py",  # approvals of a turn, in each session that shows them
+}
 
 
 def _files(*packages: str) -> Iterator[tuple[str, ast.AST]]:
@@ -35,6 +41,13 @@ def _platform_calls(tree: ast.AST) -> set[str]:
         and isinstance(call.func, ast.Attribute)
         and call.func.attr in ("send", "edit", "show_typing", "react", "delete_message")
     }
+
+
+def _announces_sessions(tree: ast.AST) -> bool:
+    """Whether it tells the readers of the live feeds that a session has changed or is gone."""
+    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    names = {call.attr for call in calls if isinstance(call, ast.Attribute)}
+    return bool(names & {"session_changed", "session_deleted"})
 
 
 def _imported(tree: ast.AST) -> set[str]:
@@ -64,8 +77,85 @@ def test_only_the_store_opens_databases_and_with_one_library() -> None:
     assert not [name for name, tree in _files() if "sqlite3" in _imported(tree)]
 
 
+MAX_PARAMETERS = 8
+MORE_PARAMETERS = {
+    "Gateway": 16,  # composes all components; what it gets was built by the service
+    # What an agent uses of a turn is spread over the gateway. Three are data of the turn.
+    "TurnContext": 11,
+}
+
+
+def _constructors(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """The classes with a constructor of their own, and how many parameters it has."""
+    for node in ast.walk(tree):
+        for each in node.body if isinstance(node, ast.ClassDef) else ():
+            if isinstance(each, ast.FunctionDef) and each.name == "__init__":
+                given = (*each.args.posonlyargs, *each.args.args, *each.args.kwonlyargs)
+                yield node.name, len(given) - 1
+
+
+def test_no_constructor_of_the_gateway_takes_more_than_a_few_parameters() -> None:
+    """Decision 57: what a class depends on can be read off its constructor."""
+    found = {
+        name: count
+        for _, tree in _files("gateway")
+        for name, count in _constructors(tree)
+        if count > MAX_PARAMETERS
+    }
+    assert found == MORE_PARAMETERS
+
+
+ASSIGNED_FROM_OUTSIDE = {
+    # Records of the same file.
+    ("gateway/agents/cache.py", "busy"),
+    ("gateway/agents/cache.py", "counted"),
+    ("gateway/inbound/inbound_policy.py", "at"),
+    ("gateway/inbound/inbound_policy.py", "count"),
+    ("gateway/inbound/inbound_policy.py", "notified"),
+    ("gateway/outbound/outbox.py", "first_since"),
+    ("gateway/outbound/outbox.py", "task"),
+    # What a cached agent is asked for between its turns.
+    ("gateway/turns/busy_notices.py", "busy_notice_at"),
+    ("gateway/turns/turn.py", "active_at"),
+    ("gateway/turns/turn_log.py", "active_at"),
+}
+
+
+def _foreign_assignments(tree: ast.AST) -> set[str]:
+    """The attributes that are assigned on anything but `self`."""
+    return {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and not (isinstance(node.value, ast.Name) and node.value.id == "self")
+    }
+
+
+def test_a_component_of_the_gateway_is_not_changed_from_outside() -> None:
+    """Decision 57: an attribute that another object assigns is a dependency that no constructor
+    shows."""
+    found = {
+        (name, attr) for name, tree in _files("gateway") for attr in _foreign_assignments(tree)
+    }
+    assert found == ASSIGNED_FROM_OUTSIDE
+
+
+def test_stored_changes_of_sessions_are_announced_by_their_commit() -> None:
+    """Law 4: a second announcement by the code that awaits the write would reach readers twice,
+    and none of them if that code was cancelled."""
+    found = {name for name, tree in _files() if _announces_sessions(tree)}
+    assert found == SESSION_ANNOUNCERS
+
+
 def test_the_source_check_finds_a_violation() -> None:
     """I1: the check itself can fail."""
     source = "async def x(p):\n  await p.platform.send(1)\n  import sqlite3\n"
     assert _platform_calls(ast.parse(source)) == {"send"}
     assert _imported(ast.parse(source)) == {"sqlite3"}
+    source = "class A:\n  def __init__(self, a, /, b, *, c=1): ...\nclass B:\n  x = 1\n"
+    assert list(_constructors(ast.parse(source))) == [("A", 3)]
+    source = "class A:\n  def f(self, b):\n    self.x = b.y = self.b.z = 1\n"
+    assert _foreign_assignments(ast.parse(source)) == {"y", "z"}
+    assert not _announces_sessions(ast.parse(source))
+    assert _announces_sessions(ast.parse("self._feeds.session_changed(x)"))

@@ -11,6 +11,7 @@ import pytest
 from tests.support.approvals import AlwaysDangerousJudge, HeldShell
 from tests.support.conversation_models import PerConversationModel
 from tests.support.gateway_harness import Call, GatewayHarness, Until
+from tests.support.store_file import open_read_only
 
 from holdfast.agent.delegate_tool import DelegateTool
 from holdfast.core.config.settings import DelegateSettings
@@ -25,6 +26,7 @@ from holdfast.core.messages.transcript import (
     ToolOutcome,
     UserMessage,
 )
+from holdfast.core.ports.command import Committed
 from holdfast.core.ports.store_queries import (
     GetSession,
     GetSubagent,
@@ -39,7 +41,7 @@ from holdfast.core.ports.store_queries import (
 from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.core.turns.subagent import SubagentKind
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.core.turns.turn import TurnRowState
+from holdfast.core.turns.turn import EndTurn, TurnRowState
 from holdfast.core.turns.turn_state import LaneState
 from holdfast.gateway.internal_platforms import SubagentPlatform
 from holdfast.testing.scripted_model import USAGE, ScriptedModel
@@ -407,6 +409,38 @@ async def test_the_background_command_answers_in_the_chat_when_it_is_done(
     await wait_for_idle_lanes(harness, until)
     harness.say("/background")
     assert "TEXT" in (await harness.texts(3))[2]
+
+
+async def test_the_session_of_a_subagent_ends_in_the_commit_that_ends_its_task(
+    harness: GatewayHarness, call: Call
+) -> None:
+    """A11: a crash after that commit leaves no session open."""
+    ended: list[object] = []
+
+    def look(event: Committed) -> None:
+        with open_read_only(harness.path) as cursor:
+            query = "SELECT ended_at IS NOT NULL FROM sessions WHERE id = ?"
+            ended.append(cursor.execute(query, (event.command.scope.session_id,)).get)
+
+    harness.store.events.on_committed(look, EndTurn)
+    model_for(harness, "count apples").say("seven apples")
+    harness.model.say([call("delegate", tasks("count apples"))], "7 in all")
+    assert (await harness.end_of(await harness.accept("fruit"))).text == "7 in all"
+    assert ended == [True, False]
+
+
+async def test_readers_hear_of_the_session_that_a_background_subagent_works_for(
+    harness: GatewayHarness,
+) -> None:
+    """Its commit opens that session, in a chat that had none."""
+    work = model_for(harness, "count to ten")
+    with harness.gateway.feeds.read_changes() as changes:
+        harness.say("/background count to ten")
+        await work.wait_for_request(1)
+        changed = set(changes.sessions)
+    sessions = await harness.store.read(ListSessions(limit=10))
+    (parent,) = (each.id for each in sessions if each.route.startswith("simulated:"))
+    assert parent in changed
 
 
 async def test_stop_names_background_work_and_stop_all_ends_it(

@@ -96,12 +96,22 @@ def undone_answers_are_not_sent_to_the_model(home: Home) -> Iterator[str]:
                 yield f"{message.text!r} was undone, and sent to the model again in {undone_in}"
 
 
+def sessions_of_single_tasks_end_with_them(home: Home) -> Iterator[str]:
+    """A11, J4: the session of a subagent, or of a run of a job, ends in the commit that ends its
+    one message."""
+    if home.current_run is None or not home.current_run.store.reader.open:
+        return
+    for session_id in home.current_run.store.look(_open_sessions_of_ended_tasks):
+        yield f"{session_id} is open, and its only message has ended"
+
+
 ALWAYS: Sequence[StepInvariant] = (
     approvals_end_once,
     dangerous_commands_need_approval,
     waiting_turns_hold_no_agent,
     each_session_runs_one_turn_at_a_time,
     undone_answers_are_not_sent_to_the_model,
+    sessions_of_single_tasks_end_with_them,
 )
 
 
@@ -147,6 +157,15 @@ AT_THE_END: Sequence[Invariant] = (every_approval_has_an_end, subagents_report_o
 
 def _delivers_reply(row: InboxRow, delivery_id: str) -> bool:
     return row.inbound.event_id == f"{INTERNAL_PLATFORM}:{delivery_id}"
+
+
+def _open_sessions_of_ended_tasks(cursor: apsw.Cursor) -> list[SessionId]:
+    found = cursor.execute(
+        "SELECT s.id FROM sessions s JOIN inbox i ON i.session_id = s.id"
+        " WHERE s.ended_at IS NULL AND i.ended_at IS NOT NULL AND i.platform = ?",
+        (INTERNAL_PLATFORM,),
+    )
+    return [SessionId(str(row[0])) for row in found]
 
 
 def _undone_answers(cursor: apsw.Cursor) -> list[tuple[str, SessionId]]:

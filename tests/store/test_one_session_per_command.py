@@ -72,7 +72,7 @@ from holdfast.testing.simulated.service import ChatService
 
 # Commands that may name several sessions. The commit of such a command needs the owners of all of
 # them: a store on several machines checks the epoch of each in the transaction.
-LEADING = {BeginTurn, c.OpenNewSession, CommandEffect}
+LEADING = {BeginTurn, c.OpenNewSession, CommandEffect, c.AddDeliveries, c.RecordReady}
 # Commands that remove old rows of every session. They name none, which is inherent: which rows are
 # old, only the commit knows. Each of those rows has ended and stands alone, and no owner changes
 # one after its end. So each machine may remove those that it stores, without a check of owners.
@@ -169,8 +169,9 @@ async def test_conversations_and_their_commands(
     tracking.check(
         *(c.AcceptMessage, BeginTurn, EndTurn, c.ResumeTurn, CommandEffect, ApprovalRequest),
         *(c.RecordReply, c.RecordCallsStarted, c.RecordCallResult, c.BeginAttempt),
-        *(c.SettleDelivery, c.DeleteSession),
+        *(c.SettleDelivery, c.DeleteSession, c.ForgetMessageChanges),
     )
+    assert all(write.command for store in tracking.stores for write in store.tracked)
 
 
 async def test_messages_that_meet_a_running_turn_and_a_suspended_session(
@@ -270,7 +271,7 @@ async def test_memory_and_subagents(
     await harness.store.write(
         NoteEdit(action="add", owner=owner, text="tea", max_chars=500, at=1.0)
     )
-    tracking.check(c.EnableMemory, c.ClaimMemoryTurn, c.ClaimMemoryEnd, NoteEdit, c.EndSession)
+    tracking.check(c.EnableMemory, c.ClaimMemoryTurn, c.ClaimMemoryEnd, NoteEdit)
 
 
 async def test_pairing(harness: GatewayHarness, tracking: Tracking) -> None:
@@ -371,6 +372,29 @@ async def test_commands_of_a_session(tmp_path: Path, tracking: Tracking) -> None
         for command in commands:
             await store.write(command)
     tracking.check(*map(type, commands))
+
+
+@pytest.mark.parametrize("command", [c.AddDeliveries, c.RecordReady])
+async def test_deliveries_of_several_sessions(
+    tmp_path: Path,
+    tracking: Tracking,
+    command: type[c.AddDeliveries] | type[c.RecordReady],
+) -> None:
+    """K2: a command that adds them names each session, in order; a delivery may have none."""
+    sessions = (SessionId("one"), None, SessionId("two"), SessionId("one"))
+    store = tracking.open(tmp_path / "state.db")
+    async with store:
+        chat = StoreChat(store)
+        deliveries = [
+            msgspec.structs.replace(chat.reply(None, id=f"d{n}", text="x"), session_id=session)
+            for n, session in enumerate(sessions)
+        ]
+        for some in (deliveries, deliveries[1:2], []):
+            new = [msgspec.structs.replace(each, id=f"{each.id}-{len(some)}") for each in some]
+            await store.write(command(deliveries=new, at=5.0))
+    tracking.check(command)
+    scopes = [write.command.scope for write in store.tracked if write.command is not None]
+    assert [scope.sessions for scope in scopes] == [("one", "two"), (), ()]
 
 
 async def test_a_message_of_an_operator_in_the_chat_of_a_user(

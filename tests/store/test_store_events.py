@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_commands import (
     BeginAttempt,
     OpenSession,
+    RecordAudit,
     RenameSession,
     SetMeta,
     SuspendSession,
@@ -178,6 +180,22 @@ async def test_a_subscriber_that_raises_stops_neither_the_others_nor_the_writer(
     assert await store.read(GetMeta(key="key")) == "x"
 
 
+async def test_the_log_names_a_failed_subscriber_that_has_arguments_bound(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its arguments are whole components, which say nothing."""
+
+    def fail(component: object, event: object) -> None:
+        raise ValueError("a bug")
+
+    store.events.on_committed(partial(fail, store))
+    with caplog.at_level(logging.ERROR):
+        await store.write(OPEN)
+    [logged] = [record.getMessage() for record in caplog.records if record.exc_info]
+    assert "fail failed after the commit" in logged
+    assert repr(store) not in logged
+
+
 async def test_a_command_whose_caller_was_cancelled_is_published(store: Store) -> None:
     """K2: cancelling the awaiter does not cancel the write, nor what follows from it."""
     recorder = Recorder(store)
@@ -264,6 +282,25 @@ async def test_a_command_has_its_audit_row_in_its_own_commit(
         assert row is not None and row.title == "new"
         assert await audit_rows(store) == 1
         assert [each.command for each in recorder.committed] == [RENAME]
+
+
+async def test_an_event_says_whether_the_audit_has_new_rows(store: Store) -> None:
+    """K2: also of commands that share a commit, and beside one that fails."""
+    await store.write(OPEN)
+    recorder = Recorder(store)
+    missing = RenameSession(session_id=SessionId("none"), title="x")
+    writes: list[asyncio.Future[Any]] = [
+        future_of(store.write(set_meta("before"))),
+        future_of(store.write(RENAME, audit=ENTRY)),
+        future_of(store.write(RENAME)),
+        future_of(store.write(missing, audit=ENTRY)),
+        future_of(store.write(SuspendSession(session_id=SESSION), audit=ENTRY)),
+        future_of(store.write(SuspendSession(session_id=SESSION), audit=ENTRY)),
+        future_of(store.write(RecordAudit(entry=ENTRY))),
+    ]
+    await asyncio.gather(*writes, return_exceptions=True)
+    assert [each.audited for each in recorder.committed] == [False, True, False, True, False, True]
+    assert await audit_rows(store) == 3
 
 
 async def test_a_command_that_changes_nothing_has_no_audit_row(store: Store) -> None:

@@ -51,6 +51,7 @@ from holdfast.core.ports.store_commands import (
     AddDeliveries,
     BeginAttempt,
     EndRunner,
+    OpenSession,
     RecordBusyDecision,
     RecordCallResult,
     RecordCallsStarted,
@@ -480,6 +481,24 @@ async def test_a_message_has_exactly_one_end(store: Store, chat: StoreChat) -> N
     (still_open,) = await store.read(ListOpenTurns())
     assert still_open.turn.id == "t2"
     assert await store.read(ListUndelivered()) == []
+
+
+async def test_a_session_ends_in_the_commit_that_ends_its_only_message(
+    store: Store, chat: StoreChat
+) -> None:
+    """A11, J4: with its turn, or by a command that ends the message while it waits."""
+    row = await chat.say()
+    await chat.begin_turn(row)
+    end = InboxEnd(inbox_id=row.row.id, state=InboxState.ANSWERED, ends_session=True)
+    await store.write(chat.turn_end(inbox_ends=(end,)))
+    session = await store.read(GetSession(session_id=SESSION))
+    assert session is not None and session.ended_at == 3.0
+    waiting, other = await chat.say(), SessionId("other")
+    await store.write(OpenSession(session_id=other, route=SessionKey("other"), at=4.0))
+    end = InboxEnd(inbox_id=waiting.row.id, state=InboxState.SUPERSEDED, ends_session=True)
+    await store.write(CommandEffect(inbox_ends=(end,), session_id=other, at=5.0))
+    session = await store.read(GetSession(session_id=other))
+    assert session is not None and session.ended_at == 5.0
 
 
 async def test_the_ledger_balances(store: Store, chat: StoreChat) -> None:

@@ -11,12 +11,13 @@ from tests.support.gateway_harness import GatewayHarness
 from holdfast.core.config.settings import PlatformSettings, Settings
 from holdfast.core.ops.status import AccountStatus
 from holdfast.core.ports.platform import Intake
+from holdfast.core.retry import RetryPolicy
 from holdfast.gateway.accounts.connection import BackoffSettings
 from holdfast.testing.simulated.events import SayRequest
 from holdfast.testing.simulated.platform import SimulatedPlatform
 from holdfast.testing.simulated.service import ChatService
 
-SHORT_BACKOFF = BackoffSettings(first_wait=0.02, max_wait=0.05, close_timeout=0.5)
+SHORT_BACKOFF = BackoffSettings(retry=RetryPolicy(first=0.02, longest=0.05), close_timeout=0.5)
 
 
 class TwoAccountsHarness(GatewayHarness):

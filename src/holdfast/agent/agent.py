@@ -183,6 +183,10 @@ class Agent:
         del self.messages[index]
         self.size -= _MESSAGE_OVERHEAD_BYTES + _message_bytes(message)
 
+    def mark_prompt_saved(self) -> None:
+        """Its prompt is stored, or its write is queued."""
+        self.prompt_saved = True
+
     def set_interrupt(self, interrupt: InterruptTurn | None) -> None:
         """Set how the turn that now uses this agent is stopped; None: no turn uses it."""
         self._interrupt = interrupt

@@ -23,15 +23,13 @@ from holdfast.core.messages.transcript import (
     UserMessage,
 )
 from holdfast.core.ports.sandbox import Sandbox
-from holdfast.core.retry import RetryPolicy
+from holdfast.core.retry import STEP_RETRY
 from holdfast.core.turns.model import AuxiliaryTask, Completed, FallbackUsed
 from holdfast.core.turns.subagent import Delegation
 from holdfast.core.turns.tool import ToolOutput
 from holdfast.core.turns.turn import Usage
 
 log = logging.getLogger(__name__)
-
-STEP_RETRY = RetryPolicy(first=0.5, longest=10.0)  # a step that the store does not take
 
 
 class PendingCall(msgspec.Struct, frozen=True, kw_only=True):

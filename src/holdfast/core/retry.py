@@ -1,4 +1,7 @@
-"""How long to wait before something that failed is tried again."""
+"""How long to wait before something that failed is tried again.
+
+The policies of the core, the models, the agent and the gateway are listed here.
+"""
 
 import msgspec
 
@@ -12,6 +15,34 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     factor: float = 2.0
     longest: float
 
-    def wait(self, failures: int) -> float:
-        """How long to wait after a failure that follows so many others."""
-        return min(self.first * self.factor ** min(failures, _MAX_EXPONENT), self.longest)
+    def wait(self, failures: int, *, jitter: float = 1.0) -> float:
+        """How long to wait after a failure that follows so many others. `jitter` changes each wait
+        but makes none longer than the longest."""
+        grown = self.first * self.factor ** min(failures, _MAX_EXPONENT)
+        return min(grown * jitter, self.longest)
+
+
+# The store refuses a write: of a step of a turn, of a lane or the end of its turn, of the state of
+# a delivery, of a command. Only the command fails at last, since its sender waits for the answer.
+STEP_RETRY = RetryPolicy(first=0.5, longest=10.0)
+LANE_RETRY = RetryPolicy(first=0.5, longest=30.0)
+DELIVERY_STATE_RETRY = RetryPolicy(first=1.0, factor=1.0, longest=1.0)
+COMMAND_RETRY, MAX_COMMAND_RETRIES = RetryPolicy(first=0.1, factor=5.0, longest=2.0), 3
+
+MODEL_RETRY = RetryPolicy(first=0.5, longest=30.0)  # a call of a model
+
+# A platform: an account that is not connected, and a chat that cannot be reached although its
+# account looks connected.
+CONNECTION_RETRY = RetryPolicy(first=1.0, longest=300.0)
+UNREACHABLE_RETRY = RetryPolicy(first=1.0, longest=60.0)
+# A message whose outcome is unknown, to a platform that accepts it only once. The first resend is
+# made without a wait.
+RESEND_RETRY = RetryPolicy(first=0.05, longest=60.0)
+# Attempts at the last edit of a message. An edit without an answer may be on a connection that is
+# dead and looks whole: it can be repeated without harm until that is noticed.
+MAX_REFUSED_EDITS, MAX_UNANSWERED_EDITS = 4, 7
+
+
+def edit_retry(interval: float) -> RetryPolicy:
+    """The waits between attempts at the last edit; `interval`: between edits that succeed."""
+    return RetryPolicy(first=2 * interval, longest=interval * 2**MAX_UNANSWERED_EDITS)

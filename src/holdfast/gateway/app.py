@@ -48,7 +48,7 @@ from holdfast.gateway.agents.cache import AgentCache, start_pacer
 from holdfast.gateway.agents.factory import AgentConfig, AgentFactory
 from holdfast.gateway.agents.memory import MemoryManager
 from holdfast.gateway.agents.session_agents import SessionAgents
-from holdfast.gateway.agents.titles import SessionTitles
+from holdfast.gateway.agents.titles import name_session
 from holdfast.gateway.approvals.gate import ApprovalGate
 from holdfast.gateway.approvals.service import APPROVAL_COMMANDS, ApprovalService
 from holdfast.gateway.commands.context import (
@@ -70,7 +70,7 @@ from holdfast.gateway.committed import (
     DELIVERING_COMMANDS,
     ENDING_COMMANDS,
 )
-from holdfast.gateway.inbound.attachments import AttachmentIntake
+from holdfast.gateway.inbound.attachments import attach_files
 from holdfast.gateway.inbound.inbound_policy import GroupPolicy, InboundPolicy
 from holdfast.gateway.inbound.intake import GatewayIntake
 from holdfast.gateway.inbound.pairing import (
@@ -81,17 +81,17 @@ from holdfast.gateway.inbound.pairing import (
 )
 from holdfast.gateway.inbound.router import Router
 from holdfast.gateway.internal_platforms import JobPlatform, SubagentPlatform
-from holdfast.gateway.jobs.executor import JobExecutor
+from holdfast.gateway.jobs.executor import JobExecutor, submit_run
 from holdfast.gateway.jobs.scheduler import JOB_COMMANDS, Scheduler, SleepTimer
 from holdfast.gateway.jobs.service import JobDestinations, JobService, RunningJobs
-from holdfast.gateway.lifecycle.drain import DRAIN, TurnDrainer
+from holdfast.gateway.lifecycle.drain import DRAIN, NewTurnDrainer, TurnDrainer
 from holdfast.gateway.lifecycle.notices import LifecycleNotices
 from holdfast.gateway.lifecycle.phases import Phase, run_phases
-from holdfast.gateway.lifecycle.recovery import Recovery, RunnerAdopter
+from holdfast.gateway.lifecycle.recovery import RunnerAdopter, recover
 from holdfast.gateway.lifecycle.task_group import SupervisedTaskGroup
 from holdfast.gateway.live.counters import Counters
 from holdfast.gateway.live.feeds import SessionFeeds
-from holdfast.gateway.live.message_ends import MessageEnds
+from holdfast.gateway.live.message_ends import publish_message_ends
 from holdfast.gateway.live.subscriptions import MessageSubscriptions, MessageWatcher
 from holdfast.gateway.live_settings import LiveSettings
 from holdfast.gateway.notify.home_channels import HomeChannels
@@ -104,10 +104,11 @@ from holdfast.gateway.outbound.operator_resend import OperatorResend
 from holdfast.gateway.outbound.outbox import OutboxWorker
 from holdfast.gateway.outbound.quiet_chats import QuietChats
 from holdfast.gateway.outbound.reactions import WaitingReactions
+from holdfast.gateway.outbound.sender import Sender
 from holdfast.gateway.outbound.stream_factory import StreamFactory
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.sessions.expiry import Expiry, Retention
-from holdfast.gateway.sessions.resolver import SessionStore
+from holdfast.gateway.sessions.resolver import SessionStore, has_work
 from holdfast.gateway.sessions.teardown import (
     ForceStop,
     SessionDeletion,
@@ -119,7 +120,7 @@ from holdfast.gateway.snapshot import gateway_snapshot
 from holdfast.gateway.subagents import Subagents, SubagentSupervisor
 from holdfast.gateway.tracing import MessageTracer
 from holdfast.gateway.turns.admission import Admission
-from holdfast.gateway.turns.busy_notices import BusyNotices
+from holdfast.gateway.turns.busy_notices import send_busy_notice
 from holdfast.gateway.turns.lane import Lane
 from holdfast.gateway.turns.lanes import TURN_COMMANDS, Lanes
 from holdfast.gateway.turns.turn_context import TurnContext
@@ -235,13 +236,19 @@ class Gateway:
         outgoing_files = OutgoingFiles(
             files.read if files else None, redact=redact, delete=files.drop if files else None
         )
+        delivery_sender = Sender(
+            self.platforms,
+            runtime,
+            writes=store,
+            redact=redact,
+            outgoing_files=outgoing_files,
+            delivery_waiters=self.delivery_waiters,
+            tracer=tracer,
+        )
         self.outbox = OutboxWorker(
             self.platforms,
-            writes=store,
+            delivery_sender,
             clock=clock,
-            redact=redact,
-            crash=runtime.crash,
-            outgoing_files=outgoing_files,
             delivery_waiters=self.delivery_waiters,
             tracer=tracer,
         )
@@ -262,8 +269,13 @@ class Gateway:
         self.reactions = WaitingReactions(
             self.platforms, self.outbox, quiet_chats=self.quiet_chats, clock=clock
         )
-        busy_notices = BusyNotices(
-            self.platforms, deliveries, writes=store, clock=clock, quiet_chats=self.quiet_chats
+        busy_notice = partial(
+            send_busy_notice,
+            platforms=self.platforms,
+            deliveries=deliveries,
+            writes=store,
+            clock=clock,
+            quiet_chats=self.quiet_chats,
         )
         self._effects = CommandEffects(store)
 
@@ -301,9 +313,6 @@ class Gateway:
             live_settings=live_settings,
             writes=store,
         )
-        titles = SessionTitles(
-            self.auxiliary, writes=store, feeds=self.feeds, redact=redact, tasks=tasks
-        )
         self.proactive_sender = ProactiveSender(
             store=store,
             clock=clock,
@@ -334,8 +343,6 @@ class Gateway:
         )
         new_context = partial(
             TurnContext,
-            store=store,
-            runtime=runtime,
             agents=agents,
             tools=TurnTools(
                 runners.sandbox,
@@ -353,8 +360,7 @@ class Gateway:
                 deliveries=deliveries,
                 redact=redact,
             ),
-            busy_notices=busy_notices,
-            redact=redact,
+            send_busy_notice=busy_notice,
             new_output=new_output,
         )
         self.turns = TurnFactory(
@@ -372,7 +378,7 @@ class Gateway:
             subagents=self.subagents,
             subscriptions=self.subscriptions,
             reactions=self.reactions,
-            busy_notices=busy_notices,
+            send_busy_notice=busy_notice,
         )
         new_lane = partial(
             Lane,
@@ -380,7 +386,13 @@ class Gateway:
             agents=agents,
             admission=admission,
             feeds=self.feeds,
-            titles=titles,
+            name_session=partial(
+                name_session,
+                auxiliary=self.auxiliary,
+                writes=store,
+                redact=redact,
+                tasks=tasks,
+            ),
         )
         self.lanes = Lanes(new_lane, agents=agents, new_id=runtime.new_id, tasks=tasks)
 
@@ -390,9 +402,7 @@ class Gateway:
             runtime,
             live_settings,
             self.lanes,
-            feeds=self.feeds,
-            subagents=self.subagents,
-            processes=runners.processes,
+            has_work=partial(has_work, self.subagents, runners.processes),
             close=self.teardown.close,
             tasks=tasks,
         )
@@ -407,7 +417,6 @@ class Gateway:
             self.lanes,
             stopper=self.stopper,
             teardown=self.teardown,
-            feeds=self.feeds,
             clock=clock,
         )
         self.expiry = Expiry(
@@ -424,7 +433,6 @@ class Gateway:
             ),
             teardown=self.teardown,
             cache=self.cache,
-            feeds=self.feeds,
         )
 
         # Work that runs besides the chats: subagents and jobs.
@@ -439,10 +447,9 @@ class Gateway:
         self.job_executor = JobExecutor(
             store,
             runtime,
-            live_settings,
             self.jobs.running,
+            partial(submit_run, store, runtime, live_settings, job_destinations),
             subscriptions=self.subscriptions,
-            destinations=job_destinations,
             stop_message=self.stopper.stop_message,
             close_session=self.teardown.close,
             tasks=tasks,
@@ -489,6 +496,21 @@ class Gateway:
             approvals=self.approvals,
             subscriptions=self.subscriptions,
         )
+        self._recover = partial(
+            recover,
+            store,
+            runtime,
+            live_settings,
+            router=self.router,
+            sessions=self.sessions,
+            lanes=self.lanes,
+            turns=self.turns,
+            outbox=self.outbox,
+            runners=runners,
+        )
+        self._new_drainer: NewTurnDrainer = partial(
+            TurnDrainer, lanes=self.lanes, progress=progress, detach=runners.detach
+        )
         groups = GroupPolicy(settings)
         self.document_reader = DocumentReader()
         self.intake = GatewayIntake(
@@ -507,12 +529,13 @@ class Gateway:
                 ),
                 clock=clock,
             ),
-            attachments=AttachmentIntake(
+            attach=partial(
+                attach_files,
                 self.sessions,
-                live_settings=live_settings,
-                document_reader=self.document_reader,
-                store_file=files.put if files else None,
-                redact=redact,
+                live_settings,
+                self.document_reader,
+                files.put if files else None,
+                redact,
             ),
             platforms=self.platforms,
             watcher=watcher,
@@ -600,7 +623,6 @@ class Gateway:
                 replies=replies,
                 store=store,
                 lanes=self.lanes,
-                feeds=self.feeds,
                 live_settings=self.live_settings,
                 close=self.teardown.close,
                 runtime=self.runtime,
@@ -621,7 +643,6 @@ class Gateway:
                 sessions=self.sessions,
                 subagents=self.subagents,
                 force_stop=self.force_stop,
-                feeds=self.feeds,
                 live_settings=self.live_settings,
                 runtime=self.runtime,
             ),
@@ -629,7 +650,7 @@ class Gateway:
 
     def _subscribe(self, events: StoreEvents) -> None:
         """Which components follow which commits, in this order."""
-        ends = MessageEnds(self.subscriptions, self.feeds, redact=self.redact)
+        publish_ends = partial(publish_message_ends, self.subscriptions, self.feeds, self.redact)
         if self.runtime.crash is not no_crash:
             events.on_committed(
                 partial(crash_after_commit, self.runtime.crash),
@@ -643,7 +664,7 @@ class Gateway:
         events.on_committed(self.approvals.on_committed, *APPROVAL_COMMANDS)
         events.on_failed(self.approvals.on_failed, ApprovalDecision, CommandEffect)
         events.on_committed(self.outbox.on_committed, *DELIVERING_COMMANDS)
-        events.on_committed(ends.on_committed, *ENDING_COMMANDS)
+        events.on_committed(publish_ends, *ENDING_COMMANDS)
         events.on_committed(self.reactions.on_committed, BeginTurn, *ENDING_COMMANDS)
         events.on_committed(self.feeds.on_committed)
         events.on_committed(self.proactive_sender.on_committed, ProactiveDelivery)
@@ -673,7 +694,7 @@ class Gateway:
             agent_config.settings, lease=agent_config.lease, model=agent_config.model.name
         )
         if self._tracer is not None:
-            self._tracer.model = agent_config.model
+            self._tracer.set_model(agent_config.model)
         self.live_settings.apply(agent_config.settings)
         self.feeds.gateway_changed()
 
@@ -756,18 +777,7 @@ class Gateway:
         await self.home_channels.load()
         await self.quiet_chats.load(self._store)
         await self.paired_users.load()
-        recovery = Recovery(
-            self._store,
-            self.runtime,
-            mode=self.settings.gateway.crash_recovery,
-            router=self.router,
-            sessions=self.sessions,
-            lanes=self.lanes,
-            turns=self.turns,
-            outbox=self.outbox,
-            runners=self._runners,
-        )
-        self.resumed = await recovery.run()
+        self.resumed = await self._recover()
         await self.subagent_supervisor.follow_recovered()
         await self.job_executor.follow_recovered()
         self.intake.open()
@@ -798,13 +808,8 @@ class Gateway:
         `urgent`: from the instant in which it is set, the stop waits for nothing. All but the drain
         take 19 seconds at most; the rest of the 25 are the process's.
         """
-        self._drainer = drainer = TurnDrainer(
-            self.lanes,
-            order,
-            settings=self.settings.gateway,
-            urgent=urgent,
-            progress=self._progress,
-            detach=self._runners.detach,
+        self._drainer = drainer = self._new_drainer(
+            order, settings=self.settings.gateway, urgent=urgent
         )
         longest = drainer.finish_timeout + drainer.park_timeout + 1
         notify = partial(self.lifecycle_notices.send_shutdown_notices, order)

@@ -4,7 +4,7 @@ ended. The subscribers of the store's events read it here."""
 from collections.abc import Iterable, Sequence
 
 from holdfast.core.messages.inbox import Accepted, InboxEnd, InboxState
-from holdfast.core.messages.outbox import NewDelivery, ProactiveDelivery
+from holdfast.core.messages.outbox import DeliveryRow, NewDelivery, ProactiveDelivery
 from holdfast.core.people.approval import ApprovalRequest
 from holdfast.core.people.pairing import PairingChange, RefusedMessage
 from holdfast.core.ports.command import Committed
@@ -13,6 +13,7 @@ from holdfast.core.ports.store_commands import (
     AddDeliveries,
     RecordReady,
     RecordSteer,
+    RequeueDelivery,
 )
 from holdfast.core.sessions.session import CommandEffect, CommandOutcome
 from holdfast.core.turns.turn import BeginTurn, EndTurn
@@ -28,6 +29,7 @@ DELIVERING_COMMANDS = (
     RefusedMessage,
     PairingChange,
     RecordReady,
+    RequeueDelivery,
 )
 ENDING_COMMANDS = (EndTurn, CommandEffect, RecordSteer)
 
@@ -60,6 +62,14 @@ def committed_deliveries(event: Committed) -> Sequence[NewDelivery]:
         case RecordReady(deliveries=deliveries):
             return deliveries
     return ()
+
+
+def requeued_delivery(event: Committed) -> DeliveryRow | None:
+    """The delivery that a commit has made pending again."""
+    requeued: DeliveryRow | None = None
+    if isinstance(event.command, RequeueDelivery):
+        requeued = event.result
+    return requeued
 
 
 def final_text(event: Committed) -> str:

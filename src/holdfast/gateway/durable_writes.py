@@ -6,9 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from holdfast.core.errors import StoreError
-from holdfast.core.retry import RetryPolicy
-
-STORE_RETRY = RetryPolicy(first=0.5, longest=30.0)  # what a lane must write
+from holdfast.core.retry import LANE_RETRY
 
 T = TypeVar("T")
 
@@ -43,7 +41,7 @@ class RetriedWrite:
                 if self._waiter is not None and not self._waiter.done():
                     self._waiter.set_result(None)
             self._sleeping = asyncio.get_running_loop().create_future()
-            await asyncio.wait([self._sleeping], timeout=STORE_RETRY.wait(failures))
+            await asyncio.wait([self._sleeping], timeout=LANE_RETRY.wait(failures))
             failures += 1
 
     def try_now(self) -> asyncio.Future[None]:

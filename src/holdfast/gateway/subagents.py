@@ -9,6 +9,7 @@ The report of a background subagent comes back as a delivery to an internal plat
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from enum import Enum, auto
 from typing import NamedTuple
 
 import msgspec
@@ -23,7 +24,7 @@ from holdfast.core.messages.transcript import AssistantMessage
 from holdfast.core.ports.command import Committed
 from holdfast.core.ports.runtime import Clock, IdFactory
 from holdfast.core.ports.store import Store
-from holdfast.core.ports.store_commands import AcceptMessage, EndSession
+from holdfast.core.ports.store_commands import AcceptMessage
 from holdfast.core.ports.store_queries import GetSession, ListRecords, ListRunningSubagents
 from holdfast.core.turns.subagent import (
     DELEGATE_TOOL,
@@ -52,6 +53,14 @@ _LAST_RECORDS = 20
 _END_STATES = {InboxState.ANSWERED: SubagentState.ANSWERED, InboxState.FAILED: SubagentState.FAILED}
 
 
+class SubagentStops(Enum):
+    """Which subagents this process stops. A stop of the gateway only ever restricts it."""
+
+    ALL = auto()  # also those whose turn has ended without their result
+    REQUESTED = auto()  # those that a person or the end of a session stops
+    NONE = auto()  # the next start stops them
+
+
 class Subagents:
     """Owns the list of running subagents; all else about them is in the store.
 
@@ -78,8 +87,7 @@ class Subagents:
         self.recovered = asyncio.Event()  # set once those of an earlier process are on the list
         self._live_settings = live_settings
         self._running: dict[InboxId, Subagent] = {}
-        self._detached = False
-        self._closed = False  # requests to stop are not carried out any more
+        self._stops = SubagentStops.ALL
 
     def session_key(self, source: Source) -> SessionKey:
         return route_of(source, self._live_settings.current.sessions)
@@ -120,11 +128,12 @@ class Subagents:
 
     def detach(self) -> None:
         """The gateway stops: from now on the end of a turn does not stop its subagents."""
-        self._detached = True
+        if self._stops is SubagentStops.ALL:
+            self._stops = SubagentStops.REQUESTED
 
     def abandon(self, subagent: Subagent) -> None:
         """Its result is not needed any more: have it stopped, and do not wait for that."""
-        if not self._detached:
+        if self._stops is SubagentStops.ALL:
             self._request_stop([subagent])
 
     async def stop_background(self, session_id: SessionId) -> list[Subagent]:
@@ -144,7 +153,7 @@ class Subagents:
 
     def _request_stop(self, subagents: Sequence[Subagent]) -> asyncio.Future[None]:
         stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if self._closed:
+        if self._stops is SubagentStops.NONE:
             stopped.set_result(None)  # the next start stops it
         else:
             self.stop_requests.put_nowait(StopSubagents(tuple(subagents), stopped))
@@ -152,7 +161,7 @@ class Subagents:
 
     def close(self) -> None:
         """No request to stop is carried out any more; no caller waits for one."""
-        self._closed = True
+        self._stops = SubagentStops.NONE
         while not self.stop_requests.empty():
             self.stop_requests.get_nowait().stopped.set_result(None)
 
@@ -246,12 +255,7 @@ class SubagentSupervisor:
             self._subagents.remove(inbox_id)
         if ended is None:
             return
-        store, clock = self._subagents.store, self._subagents.clock
-        try:
-            await store.write(EndSession(session_id=subagent.session_id, at=clock.now()))
-        except StoreError as error:
-            about = {"action": "subagent_failed", "session": subagent.session_id}
-            log.warning("Could not close the session of a subagent: %s", error, extra=about)
+        # The commit of that end has ended the session.
         await self._close_session(subagent.session_id)
 
 

@@ -77,6 +77,10 @@ class MessageTracer:
         self._new_id = new_id
         self._tried_since: dict[DeliveryId, float] = {}
 
+    def set_model(self, model: ModelChoice) -> None:
+        """The model that spans name from now on, where a reply names none."""
+        self.model = model
+
     def root_span(self, inbox_id: InboxId) -> SpanContext:
         return root_span_context(inbox_id, key=self._key)
 

@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from holdfast.core.retry import RetryPolicy
+from holdfast.core.retry import MODEL_RETRY, RetryPolicy
 from holdfast.core.turns.model import RETRYABLE_FAULTS, ModelEvent, ModelFailed, Retrying
 from holdfast.models import errors
 from holdfast.models.target import ModelTarget
@@ -174,7 +174,7 @@ class ModelRetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     together."""
 
     retries: int = 4
-    backoff: RetryPolicy = RetryPolicy(first=0.5, longest=30.0)
+    backoff: RetryPolicy = MODEL_RETRY
     max_retry_after: float = 60.0  # a provider that asks for a longer wait is not retried
 
     def delay(self, failed: ModelFailed, attempt: int, *, jitter: float) -> float | None:

@@ -214,7 +214,6 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
             timer=TimerfdTimer() if sys.platform == "linux" else None,
             progress=self.progress,
         )
-        store.on_audit_growth(gateway.feeds.audit_changed)
         return gateway, Reloader(
             config,
             gateway=gateway,

@@ -1,6 +1,7 @@
 """Publishes what was committed and what was not: the `StoreEvents` of every implementation."""
 
 import logging
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from holdfast.core.ports.command import (
@@ -49,9 +50,9 @@ class CommandEvents:
     def on_failed(self, subscriber: FailureSubscriber, *commands: type[Command[Any]]) -> None:
         self._failed.add(subscriber, commands)
 
-    def publish_committed(self, command: Command[Any], result: Any) -> None:
+    def publish_committed(self, command: Command[Any], result: Any, audited: bool) -> None:
         if subscribers := self._committed.for_type(type(command)):
-            event = Committed(command, result)
+            event = Committed(command, result, audited)
             for subscriber in subscribers:
                 try:
                     subscriber(event)
@@ -77,7 +78,8 @@ class CommandEvents:
 
 
 def _name(subscriber: Any) -> str:
-    name: str = getattr(subscriber, "__qualname__", repr(subscriber))
+    function = subscriber.func if isinstance(subscriber, partial) else subscriber
+    name: str = getattr(function, "__qualname__", repr(function))
     return name
 
 

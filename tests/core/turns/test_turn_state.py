@@ -9,6 +9,7 @@ from holdfast.core.errors import InvalidTransition
 from holdfast.core.turns.turn_state import (
     LANE_STATES,
     LANES_TRANSITIONS,
+    LEFT_STATES,
     TURN_TRANSITIONS,
     LanesState,
     LaneState,
@@ -23,8 +24,10 @@ UPDATE = "python -m tests.core.turns.test_turn_state"
 PATHS_TO_THE_END = [
     "starting running closing ended",
     "starting running waiting starting running closing ended",
-    "starting running waiting closing ended",  # /stop while it waits
-    "starting closing ended",  # no agent, or /stop before there is one
+    "starting running waiting stopping closing ended",  # /stop while it waits
+    "starting stopping closing ended",  # /stop before there is an agent
+    "starting closing ended",  # there is no agent for it
+    "waiting closing ended",  # its session was suspended meanwhile
     "starting running closing discarded",  # the store refused its beginning
     "starting running parking closing ended",  # it ends before the next step boundary
     "starting running marked closing ended",  # it ends before it is cut
@@ -32,6 +35,7 @@ PATHS_TO_THE_END = [
 PATHS_TO_THE_NEXT_PROCESS = [
     "starting running parking parked",
     "starting parked",
+    "starting unresumed",
     "starting running waiting parked",
     "starting running parking waiting parked",
     "starting running cut",
@@ -80,11 +84,12 @@ def test_a_turn_transition_that_is_not_in_the_table_is_refused(state: TurnState)
 
 def test_a_turn_that_ended_or_was_left_is_not_run_again() -> None:
     """H1, H6: whatever else the table allows."""
-    for state in (TurnState.ENDED, TurnState.DISCARDED, TurnState.PARKED, TurnState.CUT):
+    over = {TurnState.STOPPING, TurnState.CLOSING, TurnState.ENDED, TurnState.DISCARDED}
+    for state in over | LEFT_STATES:
         with pytest.raises(InvalidTransition):
             lifecycle(state).move(TurnState.RUNNING)
     with pytest.raises(InvalidTransition):
-        lifecycle(TurnState.CLOSING).move(TurnState.RUNNING)
+        lifecycle(TurnState.STOPPING).move(TurnState.STARTING)
     with pytest.raises(InvalidTransition):
         lifecycle(TurnState.CLOSING).move(TurnState.CLOSING)  # it ends once
 

@@ -12,7 +12,7 @@ from tests.support.stops import wait_for_open_turns
 
 from holdfast.core.config.settings import GatewaySettings
 from holdfast.core.crash_points import CrashPoint
-from holdfast.core.errors import IntakeClosed, NotAllowed
+from holdfast.core.errors import IntakeClosed, InvalidTransition, NotAllowed
 from holdfast.core.messages.inbox import Accepted, BusyMode, Inbound, InboxState
 from holdfast.core.messages.source import Source
 from holdfast.core.messages.transcript import AssistantMessage, UserMessage
@@ -310,3 +310,20 @@ async def test_messages_merged_into_one_turn_stay_merged_after_a_restart(
     assert (await harness.end_of(one)).text == "both"
     assert (await harness.end_of(two)).text == "both"
     assert await harness.ledger() == {"answered": 1, "merged": 1}
+
+
+async def test_the_intake_is_not_opened_again_by_a_start_that_the_stop_has_overtaken(
+    harness: GatewayHarness,
+) -> None:
+    """C1: a stop is never taken back."""
+    intake = harness.gateway.intake
+    intake.close()
+    intake.close()  # a second time changes nothing
+    with pytest.raises(InvalidTransition):
+        intake.open()
+    intake.close_to_subagents()
+    intake.close()
+    with pytest.raises(InvalidTransition):
+        intake.open()
+    with pytest.raises(IntakeClosed):
+        await harness.accept("hello")

@@ -23,6 +23,7 @@ from holdfast.core.turns.stop import StopKind
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.lifecycle.drain import DRAIN
 from holdfast.gateway.lifecycle.phases import Phase, run_phases
+from holdfast.gateway.subagents import SubagentStops
 
 NAMES = [
     "close intake",
@@ -245,7 +246,7 @@ async def test_a_startup_that_cannot_be_cancelled_does_not_block_the_stop(
     first = replace(phases_of(harness, StopKind.STOP)[0], seconds=0.05)
     assert first.name == "close intake"
     await run_phases([first], progress=harness.states.append)
-    assert gateway.subagents._detached
+    assert gateway.subagents._stops is SubagentStops.REQUESTED
     assert gateway._sessions_at_stop == {lane.session_id for lane in gateway.lanes} != set()
     released.set()
 

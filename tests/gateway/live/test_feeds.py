@@ -1,17 +1,37 @@
 """Session feeds: which events a reader gets and when, and the memory bound of a slow reader."""
 
 import asyncio
+from typing import Any
 
-from holdfast.core.ids import CallId, SessionId, TurnId
+import msgspec
+import pytest
+from tests.support.gateway_harness import Call, GatewayHarness, ManualClock, NoRunners, Until
+
+from holdfast.core.config.settings import SessionSettings
+from holdfast.core.errors import InvalidTransition
+from holdfast.core.ids import CallId, InboxId, SessionId, SessionKey, TurnId
 from holdfast.core.messages.events import TextStreamed, ToolProgressed, ToolStarted
+from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.messages.transcript import AssistantMessage
-from holdfast.core.ports.command import Committed
-from holdfast.core.ports.store_commands import RecordReply
+from holdfast.core.people.audit import AuditEntry, AuditKind
+from holdfast.core.ports.command import Command, Committed
+from holdfast.core.ports.store_commands import (
+    ExpireSession,
+    OpenNewSession,
+    OpenSession,
+    RecordReply,
+    RenameSession,
+    ReplaceSessionTitle,
+    SuspendSession,
+)
+from holdfast.core.sessions.reset import ResetMode
+from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import Usage
-from holdfast.gateway.live.feeds import News, PieceState, SessionFeeds
+from holdfast.gateway.live.feeds import News, PieceState, SessionFeed, SessionFeeds
 from holdfast.gateway.live.live_step import LiveStep
 
 SESSION, OTHER_SESSION = SessionId("here"), SessionId("elsewhere")
+ROUTE = SessionKey("route")
 
 
 def _reply_of(session_id: SessionId) -> Committed:
@@ -115,6 +135,129 @@ async def test_a_deleted_session_is_announced_and_ends_its_readers() -> None:
         assert feed.closed and changes.deleted == [SESSION] and not changes.sessions
 
 
+@pytest.mark.parametrize(
+    ("command", "changed", "unchanged"),
+    [
+        (OpenSession(session_id=SESSION, route=ROUTE, at=1.0), SESSION, OTHER_SESSION),
+        (
+            OpenNewSession(session_id=SESSION, route=ROUTE, principal=None, reset=None, at=1.0),
+            SESSION,
+            OTHER_SESSION,
+        ),
+        (ReplaceSessionTitle(session_id=SESSION, title="a", expected="b"), True, False),
+        (SuspendSession(session_id=SESSION), True, False),
+        (ExpireSession(session_id=SESSION, active_at=1.0, at=2.0), True, False),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Command) else "",
+)
+async def test_a_command_is_announced_if_its_result_says_that_it_changed_the_session(
+    command: Command[Any], changed: object, unchanged: object
+) -> None:
+    feeds = SessionFeeds()
+    with feeds.read_changes() as changes:
+        feeds.on_committed(Committed(command, unchanged))
+        assert not changes.wake.is_set() and not changes.sessions
+        feeds.on_committed(Committed(command, changed))
+        assert changes.wake.is_set() and changes.sessions == {SESSION}
+
+
+async def test_a_commit_that_adds_to_the_audit_is_announced_by_its_event(
+    harness: GatewayHarness,
+) -> None:
+    """Whatever command it is of, and only if it changed something."""
+    harness.model.say("yes")
+    await harness.end_of(await harness.accept("hello"))
+    session = await harness.only_session()
+    with harness.gateway.feeds.read_changes() as changes:
+        for _ in range(2):
+            await harness.store.write(SuspendSession(session_id=session))
+        assert not changes.take(News.AUDIT)
+        assert not await harness.gateway.sessions.suspend(session)
+        assert not changes.take(News.AUDIT)
+        entry = AuditEntry(kind=AuditKind.SESSION_RENAMED, actor="ann", at=1.0)
+        await harness.store.write(RenameSession(session_id=session, title="new"), audit=entry)
+        assert changes.take(News.AUDIT)
+
+
+async def test_a_deletion_is_announced_once(harness: GatewayHarness) -> None:
+    harness.model.say("yes")
+    await harness.end_of(await harness.accept("hello"))
+    session = await harness.only_session()
+    with harness.gateway.feeds.read_changes() as changes:
+        await harness.gateway.deletion.delete(session)
+        assert changes.deleted == [session]
+
+
+class SlowRunners(NoRunners):
+    """Runners whose end of a session is held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ending = asyncio.Event()
+        self.go = asyncio.Event()
+
+    async def end_session(self, session_id: SessionId) -> None:
+        self.ending.set()
+        await self.go.wait()
+
+
+async def test_an_expiry_is_announced_once_and_before_the_resources_are_released(
+    harness: GatewayHarness, until: Until
+) -> None:
+    """It is stored by then, and a holder of resources may need seconds to release them."""
+    await harness.stop()
+    harness.runners = runners = SlowRunners()
+    harness.clock = clock = ManualClock()
+    sessions = SessionSettings(reset=ResetMode.IDLE, idle_minutes=60)
+    harness.settings = msgspec.structs.replace(harness.settings, sessions=sessions)
+    await harness.start()
+    harness.model.say("yes")
+    await harness.end_of(await harness.accept("hello"))
+    await until(lambda: not len(harness.gateway.lanes))
+    session = await harness.only_session()
+    clock.at += 3600
+    with harness.gateway.feeds.read_changes() as changes:
+        expiry = asyncio.create_task(harness.gateway.expiry.run_once())
+        await runners.ending.wait()
+        assert changes.sessions == {session}
+        changes.sessions.clear()
+        runners.go.set()
+        await expiry
+        assert not changes.sessions
+
+
+async def test_readers_see_that_a_waiting_message_has_moved_to_another_session(
+    harness: GatewayHarness, call: Call, until: Until
+) -> None:
+    """The turn that it waited for runs on, in the session that was suspended."""
+    tool = harness.held_tools[ReplayClass.SAFE]
+    tool.go.clear()
+    harness.model.say([call("safe")], "first", "second")
+    first = await harness.accept("work")
+    await tool.wait_until_started(1)
+    second = await harness.accept("and then", busy_mode=BusyMode.QUEUE)
+    session = await harness.only_session()
+    lane = harness.gateway.lanes.get(session)
+    assert lane is not None
+    seen: list[list[InboxId]] = []
+
+    async def read(feed: SessionFeed) -> None:
+        while True:
+            seen.append([row.id for row in lane.waiting_messages])
+            await feed.wake.wait()
+            feed.wake.clear()
+
+    with harness.gateway.feeds.read_session(session) as feed:
+        reading = asyncio.create_task(read(feed))
+        await until(lambda: seen[-1:] == [[second.row.id]])
+        assert await harness.gateway.sessions.suspend(session)
+        await until(lambda: seen[-1:] == [[]])
+        reading.cancel()
+    tool.go.set()
+    await harness.end_of(first)
+    await harness.end_of(second)
+
+
 async def test_shutdown_listeners_end_when_the_gateway_stops() -> None:
     feeds = SessionFeeds()
     with feeds.listen_for_shutdown() as listener:
@@ -149,3 +292,12 @@ def test_only_the_end_of_a_long_output_is_kept() -> None:
         step.add(ToolProgressed(call, f"line {number}\n"))
     (running,) = step.calls
     assert running.output.endswith("line 19999\n") and len(running.output) <= 16 * 1024
+
+
+async def test_a_reader_without_the_whole_step_collects_no_pieces() -> None:
+    """They would follow on something that it does not have."""
+    feed = SessionFeed()
+    feed.mark_stale()
+    with pytest.raises(InvalidTransition):
+        feed._set_state(PieceState.PENDING)
+    assert feed.state is PieceState.STALE

@@ -1,5 +1,7 @@
 """I2: a delivery that ended without a receipt can be resent on request, and is marked."""
 
+import asyncio
+
 import pytest
 from tests.support.deliveries import (
     resend_delivery,
@@ -64,6 +66,23 @@ async def test_a_requeued_delivery_is_sent_by_the_successor(harness: GatewayHarn
     await harness.die()
     await harness.start()
     await wait_for_deliveries(harness, DeliveryState.SENT)
+
+
+async def test_a_requeued_delivery_is_sent_although_its_caller_was_cancelled(
+    harness: GatewayHarness,
+) -> None:
+    """I1: the commit makes it pending, so the outbox learns of it by the commit."""
+    harness.service.set_faults(Faults(refusals=1))
+    harness.model.say("hello")
+    harness.say("hi")
+    row = await wait_for_only_delivery(harness, DeliveryState.FAILED)
+    request = asyncio.create_task(resend_delivery(harness, row))
+    await asyncio.sleep(0)  # the write is queued
+    request.cancel()
+    await asyncio.wait({request})
+    assert request.cancelled()
+    await wait_for_deliveries(harness, DeliveryState.SENT)
+    assert [each.text for each in harness.service.ledger().sent] == ["hello"]
 
 
 async def test_a_sent_or_pending_delivery_is_not_resent(harness: GatewayHarness) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.support.approvals import RM, ApprovalHarness
 from tests.support.controlled_store import Commit, ControlledStore, Intercepted
 from tests.support.gateway_harness import Call, Until
+from tests.support.stops import open_turn
 
 from holdfast.core.config.settings import CrashRecovery, GatewaySettings
 from holdfast.core.errors import HoldfastError, StoreError
@@ -20,9 +21,10 @@ from holdfast.core.ports.command import Command, Query
 from holdfast.core.ports.store_queries import GetContext, GetTranscript
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.turns.model import Completed, FallbackUsed, ModelEvent, ModelRequest
+from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import BeginTurn, EndTurn, Usage
-from holdfast.core.turns.turn_state import LaneState
+from holdfast.core.turns.turn_state import LaneState, TurnState
 from holdfast.gateway.turns.lanes import Lanes
 from holdfast.testing.scripted_model import ScriptedClient, ScriptedModel
 from holdfast.testing.simulated.events import Faults
@@ -277,6 +279,46 @@ async def test_a_stop_while_a_waiting_turn_fails_is_answered_and_stops_nothing_e
     harness.model.unavailable = False
     harness.model.say("hello")
     assert (await harness.end_of(await harness.accept("hi"))).text == "hello"
+
+
+async def test_a_stopped_turn_is_closing_only_once_its_end_is_decided(
+    harness: RaceHarness, call: Call
+) -> None:
+    """F9: without an agent, its end needs the transcript."""
+    accepted = await harness.start_waiting_turn(call)
+    (lane,) = harness.gateway.lanes
+    turn = lane.turn
+    assert turn is not None
+    harness.store.read_gate.close()
+    await harness.accept("/stop")
+    await harness.store.read_gate.reached.wait()
+    assert (turn.state, turn.ending, turn.answering) == (
+        TurnState.STOPPING,
+        None,
+        accepted.row.id,
+    )
+    assert lane.state is LaneState.RUNNING
+    harness.store.read_gate.go.set()
+    assert (await harness.end_of(accepted)).state is InboxState.SUPERSEDED
+    assert turn.state is TurnState.ENDED
+
+
+async def test_a_turn_that_is_left_while_it_fails_stays_open(
+    harness: RaceHarness, call: Call
+) -> None:
+    """H6: if no agent can be built and the gateway stops in that instant, the turn is the next
+    process's."""
+    await harness.start_waiting_turn(call)
+    turn = harness.gateway.turns.restore(await open_turn(harness))
+    harness.store.read_gate.close()
+    failing = asyncio.create_task(turn.fail("there is no agent"))
+    await harness.store.read_gate.reached.wait()
+    left = turn.leave(TurnExitReason.SHUTDOWN_TIMEOUT)
+    assert left is not None
+    harness.store.read_gate.go.set()
+    await failing
+    await left
+    assert (turn.state, turn.ending) == (TurnState.PARKED, None)
 
 
 async def test_an_approval_that_fails_during_recovery_is_not_waited_for(

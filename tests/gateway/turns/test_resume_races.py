@@ -139,6 +139,8 @@ async def test_an_interrupted_turn_whose_new_prompt_is_being_saved_has_not_resum
     if is_confirmed:
         store.go.set()
     await stopping
+    assert lane.turn is not None and lane.turn.state is TurnState.UNRESUMED
+    assert harness.gateway.parked == 0
     await start_gateway(harness)
     request = await harness.model.wait_for_request(2)
     assert note_texts(request.messages) == [interruption_note("restart_timeout").text]
@@ -162,7 +164,7 @@ async def test_stop_ends_a_turn_whose_new_prompt_is_being_saved(
     harness.say("keep the drain open", chat="two")
     await never.wait_until_started(1)
     harness.say("/stop")
-    await until(lambda: lane.turn is not None and lane.turn.state is TurnState.CLOSING)
+    await until(lambda: lane.turn is not None and lane.turn.state is TurnState.STOPPING)
     stopping = asyncio.create_task(stop_gateway(harness, StopKind.RESTART))
     await until(lambda: lane.held)
     store.go.set()

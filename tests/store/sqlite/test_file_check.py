@@ -131,6 +131,21 @@ async def test_damage_inside_is_found_by_a_check(tmp_path: Path) -> None:
         assert await store.read(CheckIntegrity()) != []
 
 
+async def test_pages_that_belong_to_nothing_are_found_by_a_check(tmp_path: Path) -> None:
+    """K3: a schema with a view can make SQLite leave out that part of its check (decision 61)."""
+    path = await create_store(tmp_path / "state.db")
+    whole = path.read_bytes()
+    page = struct.unpack_from(">H", whole, 16)[0]
+    pages = len(whole) // page + 1  # of which the last one belongs to nothing
+    path.write_bytes(whole[:28] + pages.to_bytes(4, "big") + whole[32:] + bytes(page))
+    async with SqliteStore(path) as store:
+        [problem] = await store.read(CheckIntegrity())
+        assert f"Page {pages}: never used" in problem
+    db = apsw.Connection(str(path))
+    assert db.execute("SELECT name FROM sqlite_schema WHERE type = 'view'").fetchall() == []
+    db.close()
+
+
 async def test_a_wal_without_its_database_is_refused(tmp_path: Path) -> None:
     """K3: an empty store beside it would discard the messages in the WAL."""
     path = await create_store(tmp_path / "state.db")

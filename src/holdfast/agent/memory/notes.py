@@ -46,6 +46,10 @@ class Notes:
         self._redact = redact
         self._off: dict[OwnerId, bool] = {}  # of everyone who ever had a notebook
 
+    def set_max_chars(self, max_chars: int) -> None:
+        """The size of every notebook from now on; one that is larger keeps what it has."""
+        self.max_chars = max_chars
+
     async def start(self) -> None:
         self._off = await self.store.read(ListMemoryOwners())
 

@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.core.people.memory import MemoryHook, MemoryProvider
 from holdfast.core.ports.runtime import Clock
+from holdfast.core.retry import RetryPolicy
 
 log = logging.getLogger(__name__)
 
@@ -245,7 +246,8 @@ class ProviderGuard:
 
     def _pause(self) -> None:
         extra = max(0, self._failures - _MAX_FAILURES)
-        seconds = min(self._limits.pause * 2 ** min(extra, 20), self._limits.longest_pause)
+        limits = self._limits
+        seconds = RetryPolicy(first=limits.pause, longest=limits.longest_pause).wait(extra)
         self._paused_until = self._clock.monotonic() + seconds
         log.warning(
             "The memory provider %s is left alone for %g s.",

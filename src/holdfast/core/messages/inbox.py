@@ -9,7 +9,7 @@ from holdfast.core.jobs.job import RunRequest
 from holdfast.core.messages.source import Quote, Source
 from holdfast.core.messages.transcript import Image, Message
 from holdfast.core.sessions.reset import ResetReason
-from holdfast.core.turns.subagent import Subagent
+from holdfast.core.turns.subagent import INTERNAL_PLATFORM, Subagent
 
 
 class BusyMode(StrEnum):
@@ -124,6 +124,12 @@ class InboxRow(msgspec.Struct, frozen=True, kw_only=True):
     accepted_at: float
     ended_at: float | None = None
 
+    @property
+    def ends_session(self) -> bool:
+        """Whether its session ends with it: it is the task of a subagent, or the run of a job in a
+        session of its own, and no other message ever comes there."""
+        return self.inbound.source.platform == INTERNAL_PLATFORM
+
 
 class InboxSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A row as it is listed: the beginning of its words, and nothing that came with them."""
@@ -142,9 +148,11 @@ class InboxSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InboxEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of one row, written in the same commit as what brought it about."""
+    """The end of one row, written in the same commit as what brought it about. `ends_session`: so
+    is the end of its session."""
 
     inbox_id: InboxId
     state: InboxState
     reason: str = ""
     merged_into: InboxId | None = None
+    ends_session: bool = False

@@ -114,10 +114,11 @@ else:
 
 
 class Committed(msgspec.Struct, frozen=True, gc=False):
-    """A command that is durable, and its result."""
+    """A command that is durable, and its result. `audited`: the audit has new rows by it."""
 
     command: Command[Any]
     result: Any
+    audited: bool = False
 
 
 class WriteFailed(msgspec.Struct, frozen=True, gc=False):

@@ -266,15 +266,18 @@ class DeleteSession(SessionCommand[None], frozen=True, kw_only=True):
     """Delete all its rows, also those of the messages that it received."""
 
 
+class ForgetMessageChanges(SessionCommand[None], frozen=True, kw_only=True):
+    """Remove the id of a deleted session from the log of changed messages. Written once the search
+    index has no word of it: until then, a crash must not make the index miss the deletion."""
+
+
 class AddDeliveries(Command[None], frozen=True, kw_only=True):
     deliveries: Sequence[NewDelivery]
     at: float
 
     @property
     def scope(self) -> Scope:
-        sessions = {each.session_id for each in self.deliveries}
-        (session_id,) = sessions if len(sessions) == 1 else (None,)
-        return GATEWAY_SCOPE if session_id is None else session_scope(session_id)
+        return sessions_scope(*(each.session_id for each in self.deliveries))
 
 
 class BeginStream(Command[None], frozen=True, kw_only=True):
@@ -356,13 +359,18 @@ class RecordStop(GatewayCommand[None], frozen=True, kw_only=True):
     row: StopRow
 
 
-class RecordReady(GatewayCommand[None], frozen=True, kw_only=True):
+class RecordReady(Command[None], frozen=True, kw_only=True):
     """A successor is ready: one commit closes every open stop and queues these deliveries.
     `resumed`: the turns that it continues."""
 
     deliveries: Sequence[NewDelivery]
     at: float
     resumed: int = 0
+
+    @property
+    def scope(self) -> Scope:
+        """The sessions of its deliveries; the rows of stops belong to none."""
+        return sessions_scope(*(each.session_id for each in self.deliveries))
 
 
 class PruneStops(GatewayCommand[None], frozen=True, kw_only=True):

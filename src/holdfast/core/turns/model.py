@@ -59,6 +59,10 @@ class FallbackUsed(msgspec.Struct, frozen=True, tag="fell_back", gc=False):
     why: str
     model: str
 
+    def followed_by(self, later: "FallbackUsed") -> "FallbackUsed":
+        """The later model has taken over from this one: the first failure is why."""
+        return FallbackUsed(self.why, later.model)
+
 
 class Completed(msgspec.Struct, frozen=True, tag="completed"):
     """The last event of every stream that did not raise."""

@@ -15,7 +15,10 @@ class TurnState(StrEnum):
     PARKING = "parking"  # its agent runs, up to the next step boundary
     MARKED = "marked"  # its agent runs, but its row says that this process interrupts it
     PARKED = "parked"  # left at a step boundary: the next process resumes it without a note
+    # Left before an agent ran it here: its row is unchanged, and says how it was left earlier.
+    UNRESUMED = "unresumed"
     CUT = "cut"  # left in the middle of a step: the next process resumes it with a note
+    STOPPING = "stopping"  # stopped while no agent ran it: its end is not decided yet
     CLOSING = "closing"  # its end is decided, but not durable
     ENDED = "ended"
     DISCARDED = "discarded"  # the store refused its beginning: its messages begin another turn
@@ -23,21 +26,23 @@ class TurnState(StrEnum):
 
 _T = TurnState
 TURN_TRANSITIONS: Mapping[TurnState, frozenset[TurnState]] = {
-    _T.STARTING: frozenset({_T.RUNNING, _T.PARKED, _T.CLOSING}),
+    _T.STARTING: frozenset({_T.RUNNING, _T.PARKED, _T.UNRESUMED, _T.STOPPING, _T.CLOSING}),
     _T.RUNNING: frozenset({_T.WAITING, _T.PARKING, _T.MARKED, _T.CUT, _T.CLOSING}),
-    _T.WAITING: frozenset({_T.STARTING, _T.PARKED, _T.CLOSING}),
+    _T.WAITING: frozenset({_T.STARTING, _T.PARKED, _T.STOPPING, _T.CLOSING}),
     _T.PARKING: frozenset({_T.WAITING, _T.PARKED, _T.MARKED, _T.CUT, _T.CLOSING}),
     # To waiting: it had asked before it was marked, so its row says that it is parked.
     _T.MARKED: frozenset({_T.WAITING, _T.CUT, _T.CLOSING}),
     _T.PARKED: frozenset(),
+    _T.UNRESUMED: frozenset(),
     _T.CUT: frozenset(),
+    _T.STOPPING: frozenset({_T.CLOSING}),
     _T.CLOSING: frozenset({_T.ENDED, _T.DISCARDED}),
     _T.ENDED: frozenset(),
     _T.DISCARDED: frozenset(),
 }
 AGENT_STATES = frozenset({_T.RUNNING, _T.PARKING, _T.MARKED})
 """An agent runs the turn and may write."""
-LEFT_STATES = frozenset({_T.PARKED, _T.CUT})
+LEFT_STATES = frozenset({_T.PARKED, _T.UNRESUMED, _T.CUT})
 """The turn is the next process's."""
 
 
@@ -58,7 +63,9 @@ LANE_STATES: Mapping[TurnState, LaneState] = {
     _T.PARKING: LaneState.RUNNING,
     _T.MARKED: LaneState.RUNNING,
     _T.PARKED: LaneState.PARKED,
+    _T.UNRESUMED: LaneState.PARKED,
     _T.CUT: LaneState.PARKED,
+    _T.STOPPING: LaneState.RUNNING,
     _T.CLOSING: LaneState.RUNNING,
     _T.ENDED: LaneState.IDLE,
     _T.DISCARDED: LaneState.IDLE,

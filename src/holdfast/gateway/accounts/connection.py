@@ -11,6 +11,7 @@ import msgspec
 from holdfast.core.errors import AccountDisconnected, ConnectError
 from holdfast.core.ports.platform import Intake, Platform
 from holdfast.core.ports.runtime import Clock
+from holdfast.core.retry import CONNECTION_RETRY, RetryPolicy
 from holdfast.gateway.accounts.registry import PlatformRegistry
 
 
@@ -18,8 +19,7 @@ class BackoffSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The times of an account's connection, in seconds."""
 
     connect_timeout: float = 30.0
-    first_wait: float = 1.0  # pause after the first failure; it doubles with each
-    max_wait: float = 300.0
+    retry: RetryPolicy = CONNECTION_RETRY
     stable_after: float = 60.0  # a connection that held for so long counts as a success
     close_timeout: float = 5.0  # before closing is cancelled
 
@@ -36,10 +36,9 @@ class ConnectionBackoff:
 
     def next_wait(self) -> float:
         """The seconds to wait after one more failure."""
-        # Counted up to a point only: two to the power of many failures is no float any more.
-        doubled: float = self._settings.first_wait * 2 ** min(self.failures, 32)
+        wait = self._settings.retry.wait(self.failures, jitter=0.75 + self._random() / 2)
         self.failures += 1
-        return min(doubled * (0.75 + self._random() / 2), self._settings.max_wait)
+        return wait
 
     def record_connection(self, seconds: float) -> None:
         """A connection has ended that held for so long. One that breaks as soon as it is open does

@@ -73,7 +73,7 @@ class MemoryManager:
     def apply_settings(self, settings: Settings) -> None:
         """How much is kept, and how long the next message waits for what is known, from now on;
         who remembers is settled by a start."""
-        self.notes.max_chars = settings.memory.max_chars
+        self.notes.set_max_chars(settings.memory.max_chars)
         for provider in self._providers:
             provider.set_prefetch_timeout(seconds=settings.memory.prefetch_timeout)
 

@@ -113,4 +113,4 @@ class SessionAgents:
                 fingerprint=agent.prompt_fingerprint,
             )
         )
-        agent.prompt_saved = True
+        agent.mark_prompt_saved()

@@ -88,7 +88,7 @@ async def _reply_restarting(context: AdminContext, row: InboxRow, order: StopOrd
         expires_at=plain.at + NOTICE_EXPIRES_AFTER if sent else None,
     )
     await context.replies.effects.commit(msgspec.structs.replace(plain, deliveries=(notice,)))
-    context.lifecycle_notices.answered_order = order
+    context.lifecycle_notices.mark_answered(order)
 
 
 def _turns(running: int) -> str:

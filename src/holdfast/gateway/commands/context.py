@@ -22,7 +22,6 @@ from holdfast.gateway.approvals.service import ApprovalService
 from holdfast.gateway.inbound.pairing import PairingService
 from holdfast.gateway.jobs.service import JobService
 from holdfast.gateway.lifecycle.notices import LifecycleNotices
-from holdfast.gateway.live.feeds import SessionFeeds
 from holdfast.gateway.live.subscriptions import MessageSubscriptions
 from holdfast.gateway.live_settings import LiveSettings
 from holdfast.gateway.notify.home_channels import HomeChannels
@@ -59,7 +58,6 @@ class SessionContext(msgspec.Struct, frozen=True, kw_only=True):
     replies: ReplyContext
     store: Store
     lanes: Lanes
-    feeds: SessionFeeds
     live_settings: LiveSettings
     close: CloseSession
     runtime: Runtime
@@ -87,7 +85,6 @@ class RunningTurnContext(msgspec.Struct, frozen=True, kw_only=True):
     sessions: SessionStore
     subagents: Subagents
     force_stop: ForceStop
-    feeds: SessionFeeds
     live_settings: LiveSettings
     runtime: Runtime
 

@@ -155,7 +155,7 @@ class CommandDispatcher:
         )
         at, session_id = self._replies.clock.now(), request.session_id
         effect = CommandEffect(inbox_ends=(end,), session_id=session_id, at=at)
-        await self._replies.effects.commit(effect, retry_waits=())
+        await self._replies.effects.commit(effect, retries=0)
 
     def _unknown(self, name: str) -> str:
         there = [each for each, spec in self._specs.items() if spec.name in self._commands]

@@ -219,7 +219,6 @@ def _move_waiting(
     lanes = context.lanes
     for row in lanes.take_waiting(left, request.row.route) if left else ():
         lanes.admit(row, known=to)
-    context.feeds.session_changed(to)
 
 
 def cmd_fork(context: SessionContext, request: CommandRequest) -> Awaitable[None]:

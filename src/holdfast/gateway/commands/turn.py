@@ -197,7 +197,6 @@ async def _commit_background(
         assert outcome.background is not None, "the effect asked for it"
         if on_committed is not None:
             on_committed()
-        context.feeds.session_changed(subagent.parent)
 
     text = _STARTED.format(title=subagent.title)
     effect = prepare_effect(context.replies, row, text, background=background)

@@ -71,79 +71,70 @@ class StoredAttachment(msgspec.Struct, frozen=True, kw_only=True):
     image: Image | None = None
 
 
-class AttachmentIntake:
-    """Has no state. `store_file` None: this gateway does not store files."""
+async def attach_files(
+    sessions: SessionStore,
+    live_settings: LiveSettings,
+    document_reader: DocumentReader,
+    store_file: StoreFile | None,
+    redact: Redaction,
+    inbound: Inbound,
+    attached: Sequence[Attachment],
+) -> Inbound:
+    """The message, with a line that names its files, its pictures, and what its documents say.
+    The files are kept before the message is: one that is accepted never names what is not
+    there. `store_file` None: this gateway does not store files. Redacted are the reasons why a
+    platform could not fetch a file, and what a document says."""
+    source = inbound.source
+    account = live_settings.current.account(source.platform, source.account) or PlatformSettings()
+    fetched: list[FetchedAttachment] = []
+    for each in attached[:MAX_FILES]:
+        room = MAX_TOTAL_BYTES - sum(len(one.data) for one in fetched)
+        if store_file is None:
+            fetched.append(FetchedAttachment(name=each.name, missing="this gateway keeps no files"))
+        else:
+            fetched.append(await _fetch(each, account, room=room))
+    found = await document_reader.read(fetched, limit=account.file_chars)
+    # Asked for last: what is fetched takes its time, and a /new meanwhile would leave the
+    # files behind in the session before.
+    session = await sessions.get_or_create_session(source)
+    stored = [await _store(session.id, one, store_file) for one in fetched]
+    lines = redact(_attachment_lines(stored, left_out=len(attached) - len(stored)))
+    text = f"{inbound.text}\n\n{lines}" if inbound.text.strip() else lines
+    images = [one.image for one in stored if one.image is not None][:MAX_IMAGES]
+    paths = (one.path for one in stored)
+    return msgspec.structs.replace(
+        inbound,
+        text=text,
+        images=(*inbound.images, *images),
+        documents=redact(render_documents(zip(paths, found, strict=True))),
+    )
 
-    def __init__(
-        self,
-        sessions: SessionStore,
-        *,
-        live_settings: LiveSettings,
-        document_reader: DocumentReader,
-        store_file: StoreFile | None,
-        redact: Redaction,
-    ) -> None:
-        self._sessions = sessions
-        self._live_settings = live_settings
-        self._document_reader = document_reader
-        self._redact = redact  # why a platform could not fetch a file, and what a document says
-        self._store_file = store_file
 
-    async def attach(self, inbound: Inbound, attached: Sequence[Attachment]) -> Inbound:
-        """The message, with a line that names its files, its pictures, and what its documents say.
-        The files are kept before the message is: one that is accepted never names what is not
-        there."""
-        account = self._account_settings(inbound)
-        fetched: list[FetchedAttachment] = []
-        for each in attached[:MAX_FILES]:
-            room = MAX_TOTAL_BYTES - sum(len(one.data) for one in fetched)
-            fetched.append(await self._fetch(each, account, room=room))
-        found = await self._document_reader.read(fetched, limit=account.file_chars)
-        # Asked for last: what is fetched takes its time, and a /new meanwhile would leave the
-        # files behind in the session before.
-        session = await self._sessions.get_or_create_session(inbound.source)
-        stored = [await self._store(session.id, one) for one in fetched]
-        lines = self._redact(_attachment_lines(stored, left_out=len(attached) - len(stored)))
-        text = f"{inbound.text}\n\n{lines}" if inbound.text.strip() else lines
-        images = [one.image for one in stored if one.image is not None][:MAX_IMAGES]
-        paths = (one.path for one in stored)
-        return msgspec.structs.replace(
-            inbound,
-            text=text,
-            images=(*inbound.images, *images),
-            documents=self._redact(render_documents(zip(paths, found, strict=True))),
-        )
+async def _fetch(one: Attachment, account: PlatformSettings, *, room: int) -> FetchedAttachment:
+    if not await is_accepted_type(one.name, account.files):
+        return FetchedAttachment(name=one.name, missing="files of this kind are not taken here")
+    too_large = f"it is larger than {MAX_TOTAL_BYTES // 2**20} MB"
+    if one.size is not None and one.size > room:
+        return FetchedAttachment(name=one.name, missing=too_large)
+    try:
+        data = await one.fetch()
+    except AttachmentUnavailable as error:
+        return _missing(one.name, error)
+    if len(data) > room:
+        return FetchedAttachment(name=one.name, missing=too_large)
+    return FetchedAttachment(name=one.name, data=data)
 
-    def _account_settings(self, inbound: Inbound) -> PlatformSettings:
-        source, settings = inbound.source, self._live_settings.current
-        return settings.account(source.platform, source.account) or PlatformSettings()
 
-    async def _fetch(
-        self, one: Attachment, account: PlatformSettings, *, room: int
-    ) -> FetchedAttachment:
-        if self._store_file is None:
-            return FetchedAttachment(name=one.name, missing="this gateway keeps no files")
-        if not await is_accepted_type(one.name, account.files):
-            return FetchedAttachment(name=one.name, missing="files of this kind are not taken here")
-        too_large = f"it is larger than {MAX_TOTAL_BYTES // 2**20} MB"
-        if one.size is not None and one.size > room:
-            return FetchedAttachment(name=one.name, missing=too_large)
-        try:
-            data = await one.fetch()
-        except AttachmentUnavailable as error:
-            return _missing(one.name, error)
-        if len(data) > room:
-            return FetchedAttachment(name=one.name, missing=too_large)
-        return FetchedAttachment(name=one.name, data=data)
-
-    async def _store(self, session_id: SessionId, one: FetchedAttachment) -> StoredAttachment:
-        if one.missing or self._store_file is None:
-            return StoredAttachment(name=one.name, missing=one.missing)
-        try:
-            path = await asyncio.to_thread(self._store_file, session_id, one.name, one.data)
-        except AttachmentUnavailable as error:
-            return StoredAttachment(name=one.name, missing=_missing(one.name, error).missing)
-        return StoredAttachment(name=one.name, path=path, image=detect_image(one.data))
+async def _store(
+    session_id: SessionId, one: FetchedAttachment, store_file: StoreFile | None
+) -> StoredAttachment:
+    if one.missing or store_file is None:
+        return StoredAttachment(name=one.name, missing=one.missing)
+    try:
+        path = await asyncio.to_thread(store_file, session_id, one.name, one.data)
+    except AttachmentUnavailable as error:
+        return StoredAttachment(name=one.name, missing=_missing(one.name, error).missing)
+    return StoredAttachment(name=one.name, path=path, image=detect_image(one.data))
 
 
 def _missing(name: str, error: AttachmentUnavailable) -> FetchedAttachment:

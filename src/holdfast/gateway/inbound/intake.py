@@ -1,11 +1,12 @@
 """The one entry for messages: checks, stores and acknowledges them, then routes them."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from enum import Enum, auto
 
 from holdfast.core.config.settings import route_of
 from holdfast.core.crash_points import CrashPoint
-from holdfast.core.errors import ConnectError, IntakeClosed
+from holdfast.core.errors import ConnectError, IntakeClosed, InvalidTransition
 from holdfast.core.ids import InboxId, PrincipalId, SessionId
 from holdfast.core.messages.events import MessageEnded, TurnEvent
 from holdfast.core.messages.inbox import Accepted, Inbound
@@ -17,12 +18,30 @@ from holdfast.core.ports.store_commands import AcceptMessage
 from holdfast.core.ports.store_queries import GetCursor
 from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.committed import accepted_message
-from holdfast.gateway.inbound.attachments import AttachmentIntake
 from holdfast.gateway.inbound.inbound_policy import InboundPolicy
 from holdfast.gateway.live.subscriptions import MessageWatcher
 from holdfast.gateway.live_settings import LiveSettings
 
 Admit = Callable[[Accepted], None]
+Attach = Callable[[Inbound, Sequence[Attachment]], Awaitable[Inbound]]
+"""Returns the message with its files, which it has stored."""
+
+
+class IntakeState(Enum):
+    """Which messages are let in."""
+
+    STARTING = auto()  # only those of subagents, whose turns are resumed
+    OPEN = auto()  # all
+    DRAINING = auto()  # only those of subagents, whose turns may still finish
+    CLOSED = auto()  # none
+
+
+INTAKE_TRANSITIONS: Mapping[IntakeState, frozenset[IntakeState]] = {
+    IntakeState.STARTING: frozenset({IntakeState.OPEN, IntakeState.DRAINING, IntakeState.CLOSED}),
+    IntakeState.OPEN: frozenset({IntakeState.DRAINING, IntakeState.CLOSED}),
+    IntakeState.DRAINING: frozenset({IntakeState.CLOSED}),
+    IntakeState.CLOSED: frozenset(),
+}
 
 
 class GatewayIntake:
@@ -39,7 +58,7 @@ class GatewayIntake:
         live_settings: LiveSettings,
         *,
         policy: InboundPolicy,
-        attachments: AttachmentIntake,
+        attach: Attach,
         platforms: PlatformRegistry,
         watcher: MessageWatcher,
         admit: Admit,
@@ -50,28 +69,36 @@ class GatewayIntake:
         self._platforms = platforms
         self._watcher = watcher
         self._policy = policy
-        self._attachments = attachments
+        self._attach = attach
         self._admit = admit
-        self._open = self._closed_to_subagents = False
+        self._state = IntakeState.STARTING
 
     def open(self) -> None:
-        self._open = True
+        """Raises `InvalidTransition` where the stop has begun: it is never taken back."""
+        self._move(IntakeState.OPEN)
 
     def close(self) -> None:
         """From now on nothing is accepted: the platforms keep it. What is on its way into the
         log is acknowledged once it is there, and is the next start's to run. Only the subagents
         of turns that may still finish are let in, until `close_to_subagents`."""
-        self._open = False
+        if self._state in (IntakeState.STARTING, IntakeState.OPEN):
+            self._move(IntakeState.DRAINING)
 
     def close_to_subagents(self) -> None:
-        self._open, self._closed_to_subagents = False, True
+        if self._state is not IntakeState.CLOSED:
+            self._move(IntakeState.CLOSED)
+
+    def _move(self, to: IntakeState) -> None:
+        if to not in INTAKE_TRANSITIONS[self._state]:
+            raise InvalidTransition(f"the intake cannot go from {self._state} to {to}")
+        self._state = to
 
     async def accept(self, inbound: Inbound, attachments: Sequence[Attachment] = ()) -> Accepted:
-        if not self._open:
+        if self._state is not IntakeState.OPEN:
             raise IntakeClosed("the gateway is not taking messages now; try again in a moment")
         principal = await self._policy.check(inbound)
         if attachments:
-            inbound = await self._attachments.attach(inbound, attachments)
+            inbound = await self._attach(inbound, attachments)
         accepted = await self.accept_authorised(inbound, principal)
         if not accepted.duplicate:
             self._policy.record_accepted(inbound.source)
@@ -81,7 +108,7 @@ class GatewayIntake:
         """Accept what the operator of the gateway says to a session in a chat of others. It goes to
         the session of that chat, and the answer to the chat; it is audited in the one that was
         addressed."""
-        if not self._open:
+        if self._state is not IntakeState.OPEN:
             raise IntakeClosed("the gateway is not taking messages now; try again in a moment")
         principal = self._policy.check_operator(inbound)
         return await self.accept_authorised(inbound, principal, spoken_into=into)
@@ -108,7 +135,9 @@ class GatewayIntake:
         if accepted is None:
             return
         from_subagent = accepted.row.inbound.subagent is not None
-        if self._open or (from_subagent and not self._closed_to_subagents):
+        if self._state is IntakeState.OPEN or (
+            from_subagent and self._state is not IntakeState.CLOSED
+        ):
             self._admit(accepted)
 
     async def cursor(self, platform: str, account: str, name: str) -> str | None:

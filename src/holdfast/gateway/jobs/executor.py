@@ -8,11 +8,10 @@ from typing import Protocol
 from holdfast.core.config.settings import route_of
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.errors import StoreError
-from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey
+from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.jobs.job import (
     JOBS_ACCOUNT,
     SILENT_REPLY,
-    Job,
     JobId,
     RunRequest,
     RunSession,
@@ -20,10 +19,11 @@ from holdfast.core.jobs.job import (
 )
 from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.inbox import Accepted, BusyMode, Inbound, InboxRow
+from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import Source
 from holdfast.core.ports.runtime import Runtime
 from holdfast.core.ports.store import Store
-from holdfast.core.ports.store_commands import AcceptMessage, EndSession
+from holdfast.core.ports.store_commands import AcceptMessage
 from holdfast.core.ports.store_queries import GetRouteSession, ListRunningRuns
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.approvals.prompt import format_duration
@@ -45,6 +45,10 @@ SILENT_HINT = f" Where there is nothing worth telling, reply with {SILENT_REPLY}
 OVERDUE_REASON = "it was stopped, because it took longer than {limit}"
 
 
+SubmitRun = Callable[[WaitingRun], Awaitable[Accepted]]
+"""Accepts a run as a message."""
+
+
 class StopMessage(Protocol):
     """`gateway/sessions/teardown.py` `SessionStopper.stop_message`."""
 
@@ -60,23 +64,21 @@ class JobExecutor:
         self,
         store: Store,
         runtime: Runtime,
-        live_settings: LiveSettings,
         running: RunningJobs,
+        submit: SubmitRun,
         *,
         subscriptions: MessageSubscriptions,
-        destinations: JobDestinations,
         stop_message: StopMessage,
         close_session: Callable[[SessionId], Awaitable[None]],
         tasks: asyncio.TaskGroup,
     ) -> None:
         self._store = store
         self._runtime = runtime
-        self._live_settings = live_settings
+        self._submit = submit
         self._subscriptions = subscriptions
         self._stop_message = stop_message
         self.running = running
         self.run_ended = asyncio.Event()  # a place is free
-        self._destinations = destinations
         self._close = close_session
         self._tasks = tasks
 
@@ -107,8 +109,7 @@ class JobExecutor:
     async def start(self, waiting: WaitingRun) -> None:
         """Returns when it is in the inbox, and so on its way to a lane. Raises `StoreError`
         where that cannot be, or where somebody has stopped it meanwhile."""
-        inbound = await self._build_message(waiting)
-        accepted = await self._submit(inbound, waiting.job.principal)
+        accepted = await self._submit(waiting)
         self._runtime.crash(CrashPoint.RUN_BEGUN)
         log.info(
             "Job %d runs.",
@@ -116,20 +117,6 @@ class JobExecutor:
             extra={"action": "job_run_started", "job": waiting.job.id, "run": waiting.id},
         )
         self._follow(accepted.row)
-
-    def _route(self, source: Source) -> SessionKey:
-        return route_of(source, self._live_settings.current.sessions)
-
-    async def _submit(self, inbound: Inbound, principal: PrincipalId) -> Accepted:
-        """Its commit gives it to the router, like every other message."""
-        return await self._store.write(
-            AcceptMessage(
-                inbound=inbound,
-                route=self._route(inbound.source),
-                principal=principal,
-                at=self._runtime.clock.now(),
-            )
-        )
 
     async def stop(self, job_id: JobId, why: str = "") -> bool:
         """End what runs of a job, as /stop does; False: nothing does. With a reason it has
@@ -156,7 +143,7 @@ class JobExecutor:
         self.run_ended.set()
         own = ended is not None and row.inbound.source.platform == INTERNAL_PLATFORM
         if ended is not None and own and ended.session_id is not None:
-            await self._close_session(ended.session_id)
+            await self._close(ended.session_id)  # the commit of that end has ended the session
 
     async def _wait_for_end(self, run: RunRequest, ending: EndFuture) -> MessageEnded | None:
         """None: the gateway stops before it."""
@@ -173,48 +160,61 @@ class JobExecutor:
         except StoreError as error:
             log.error("A late run goes on: %s", error, extra={"action": "job_run_overdue"})
 
-    async def _close_session(self, session_id: SessionId) -> None:
-        """Nobody comes back to the session of a run."""
-        try:
-            await self._store.write(EndSession(session_id=session_id, at=self._runtime.clock.now()))
-        except StoreError as error:
-            log.warning(
-                "A run's session stays open: %s", error, extra={"action": "job_run_session_open"}
-            )
-        await self._close(session_id)
 
-    async def _build_message(self, waiting: WaitingRun) -> Inbound:
-        job, spec = waiting.job, waiting.job.spec
-        here = spec.runs_in is RunSession.HERE
-        more = SILENT_HINT if spec.silent else ""
-        note = DUE_NOTE.format(number=job.id, name=spec.name, more=more)
-        event_id = f"{INTERNAL_PLATFORM}:job.{waiting.id}"
-        return Inbound(
-            source=spec.source if here else _own_source(waiting),
-            event_id=event_id,
-            message_id=event_id,
-            text=f"{note}\n\n{spec.text}" if here else spec.text,
-            busy_mode=BusyMode.QUEUE,
-            mergeable=False,
-            commands=False,
-            lasting=here,
-            instructions="" if here else f"{RUN_INSTRUCTIONS}{more}",
-            note=here,
-            run=RunRequest(
-                id=waiting.id,
-                job_id=job.id,
-                name=spec.name,
-                due_at=waiting.due_at,
-                address=self._destinations.address_of(spec),
-                silent=spec.silent,
-                limit=spec.limit,
-                asked_in=None if here else await self._asked_in(job),
-            ),
+async def submit_run(
+    store: Store,
+    runtime: Runtime,
+    live_settings: LiveSettings,
+    destinations: JobDestinations,
+    waiting: WaitingRun,
+) -> Accepted:
+    """Accept a run as a message. Its commit gives it to the router, like every other message."""
+    spec, sessions = waiting.job.spec, live_settings.current.sessions
+    asked_in = None
+    if spec.runs_in is not RunSession.HERE:
+        # Its people can answer what it asks in the conversation that they have there.
+        asked_in = await store.read(GetRouteSession(key=route_of(spec.source, sessions)))
+    inbound = _run_message(waiting, address=destinations.address_of(spec), asked_in=asked_in)
+    return await store.write(
+        AcceptMessage(
+            inbound=inbound,
+            route=route_of(inbound.source, sessions),
+            principal=waiting.job.principal,
+            at=runtime.clock.now(),
         )
+    )
 
-    async def _asked_in(self, job: Job) -> SessionId | None:
-        """Its people can answer what it asks in the conversation that they have there."""
-        return await self._store.read(GetRouteSession(key=self._route(job.spec.source)))
+
+def _run_message(
+    waiting: WaitingRun, *, address: Address | None, asked_in: SessionId | None
+) -> Inbound:
+    job, spec = waiting.job, waiting.job.spec
+    here = spec.runs_in is RunSession.HERE
+    more = SILENT_HINT if spec.silent else ""
+    note = DUE_NOTE.format(number=job.id, name=spec.name, more=more)
+    event_id = f"{INTERNAL_PLATFORM}:job.{waiting.id}"
+    return Inbound(
+        source=spec.source if here else _own_source(waiting),
+        event_id=event_id,
+        message_id=event_id,
+        text=f"{note}\n\n{spec.text}" if here else spec.text,
+        busy_mode=BusyMode.QUEUE,
+        mergeable=False,
+        commands=False,
+        lasting=here,
+        instructions="" if here else f"{RUN_INSTRUCTIONS}{more}",
+        note=here,
+        run=RunRequest(
+            id=waiting.id,
+            job_id=job.id,
+            name=spec.name,
+            due_at=waiting.due_at,
+            address=address,
+            silent=spec.silent,
+            limit=spec.limit,
+            asked_in=asked_in,
+        ),
+    )
 
 
 def _own_source(waiting: WaitingRun) -> Source:

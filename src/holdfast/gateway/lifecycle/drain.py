@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from holdfast.core.config.settings import GatewaySettings
 from holdfast.core.turns.stop import StopOrder
@@ -16,6 +17,14 @@ DRAIN = "drain"  # the one phase whose length the operator configures
 _DETACH_TIMEOUT = 1.0  # seconds: runners that are not detached end with their turns
 
 
+class NewTurnDrainer(Protocol):
+    """Makes the drainer of a stop (`TurnDrainer`)."""
+
+    def __call__(
+        self, order: StopOrder, *, settings: GatewaySettings, urgent: asyncio.Event
+    ) -> "TurnDrainer": ...
+
+
 class TurnDrainer:
     """Lets the running turns finish, parks them at a step boundary, or marks and cuts them. Owns
     the counts of parked and interrupted turns.
@@ -26,11 +35,11 @@ class TurnDrainer:
 
     def __init__(
         self,
-        lanes: Lanes,
         order: StopOrder,
         *,
         settings: GatewaySettings,
         urgent: asyncio.Event,
+        lanes: Lanes,
         progress: Callable[[str], None],
         detach: Callable[[], Awaitable[None]],
     ) -> None:

@@ -60,9 +60,8 @@ class LifecycleNotices:
         self._lanes = lanes
         self._home_channels = home_channels
         self._answering: dict[StopOrder, asyncio.Event] = {}
-        self.answered_order: StopOrder | None = (
-            None  # whose asker was told by the answer to the command
-        )
+        # The order whose sender was told by the answer to the command.
+        self._answered_order: StopOrder | None = None
 
     @contextmanager
     def answering(self, order: StopOrder) -> Iterator[None]:
@@ -74,6 +73,10 @@ class LifecycleNotices:
         finally:
             del self._answering[order]
             answered.set()
+
+    def mark_answered(self, order: StopOrder) -> None:
+        """The answer to the command says already what the shutdown notice would say."""
+        self._answered_order = order
 
     @property
     def running_turns(self) -> int:
@@ -107,7 +110,7 @@ class LifecycleNotices:
         if order.address is None:
             for home in self._home_channels.all():
                 notices.setdefault(_chat_thread(home.address), (home.address, goes))
-        elif order == self.answered_order:
+        elif order == self._answered_order:
             notices.pop(_chat_thread(order.address), None)
         return [(address, text) for address, text in notices.values() if self._is_notified(address)]
 

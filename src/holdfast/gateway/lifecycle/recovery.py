@@ -9,7 +9,7 @@ from holdfast.core.crash_points import CrashPoint
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import Accepted, InboxRow
 from holdfast.core.ports.runtime import Runtime
-from holdfast.core.ports.store import Store
+from holdfast.core.ports.store import Store, StoreReader
 from holdfast.core.ports.store_commands import EndRunner
 from holdfast.core.ports.store_queries import (
     GetRouteTarget,
@@ -24,9 +24,11 @@ from holdfast.core.sessions.session import RunnerRow
 from holdfast.core.turns.stop import StopKind
 from holdfast.core.turns.turn import OpenTurn
 from holdfast.gateway.inbound.router import Router
+from holdfast.gateway.live_settings import LiveSettings
 from holdfast.gateway.outbound.outbox import OutboxWorker
 from holdfast.gateway.sessions.resolver import SessionStore
 from holdfast.gateway.turns.lanes import Lanes
+from holdfast.gateway.turns.turn import Turn
 from holdfast.gateway.turns.turn_factory import TurnFactory
 
 log = logging.getLogger(__name__)
@@ -48,145 +50,130 @@ class RunnerAdopter(Protocol):
     ) -> list[SessionId]: ...
 
 
-class Recovery:
-    """Runs once, before intake opens. Keeps nothing."""
-
-    def __init__(
-        self,
-        store: Store,
-        runtime: Runtime,
-        *,
-        mode: CrashRecovery,
-        router: Router,
-        sessions: SessionStore,
-        lanes: Lanes,
-        turns: TurnFactory,
-        outbox: OutboxWorker,
-        runners: RunnerAdopter,
-    ) -> None:
-        self._store = store
-        self._runtime = runtime
-        self._mode = mode
-        self._router = router
-        self._sessions = sessions
-        self._lanes = lanes
-        self._turns = turns
-        self._outbox = outbox
-        self._runners = runners
-
-    async def run(self) -> int:
-        """Deliveries go out first, then cut turns go on, then what no turn has taken: the order
-        they were promised in. How many turns go on."""
-        store = self._store
-        undelivered, open_turns = (
-            await store.read(ListUndelivered()),
-            await store.read(ListOpenTurns()),
+async def recover(
+    store: Store,
+    runtime: Runtime,
+    live_settings: LiveSettings,
+    *,
+    router: Router,
+    sessions: SessionStore,
+    lanes: Lanes,
+    turns: TurnFactory,
+    outbox: OutboxWorker,
+    runners: RunnerAdopter,
+) -> int:
+    """Runs once, before intake opens. Deliveries go out first, then cut turns go on, then what no
+    turn has taken: the order they were promised in. How many turns go on."""
+    mode = live_settings.current.gateway.crash_recovery
+    undelivered, open_turns = (
+        await store.read(ListUndelivered()),
+        await store.read(ListOpenTurns()),
+    )
+    queued = await store.read(ListQueuedMessages())
+    runtime.crash(CrashPoint.RECOVERY_READ)
+    left = {one.turn.session_id for one in open_turns if await _session_has_ended(one, store)}
+    given_up = {
+        one.turn.session_id: ""
+        if one.turn.session_id in left
+        else await _give_up_reason(one, store, mode)
+        for one in open_turns
+    }
+    # What runs for a turn that is given up goes before its end is told, and for good.
+    await _adopt_runners(runners, store, given_up, left)
+    for open_turn in open_turns:
+        router.open_subscriptions(open_turn)
+        if not given_up[open_turn.turn.session_id]:
+            lanes.resume(open_turn, left=open_turn.turn.session_id in left)
+    # With every lane there, and none of them run yet: a question that cannot be delivered
+    # finds the turn that waits for it, and what was owed first goes out first.
+    outbox.recover(undelivered)
+    for open_turn in open_turns:
+        if why := given_up[open_turn.turn.session_id]:
+            await _give_up_turn(turns.restore(open_turn), why)
+    if mode is CrashRecovery.SUSPEND:
+        await _suspend_recent_sessions(sessions, store)
+    for row in queued:
+        router.route_recovered(await _recovered_message(row, store))
+    if undelivered or open_turns or queued:
+        log.info(
+            "Recovered %d cut turns, %d queued messages and %d deliveries.",
+            len(open_turns),
+            len(queued),
+            len(undelivered),
+            extra={"action": "recovered"},
         )
-        queued = await store.read(ListQueuedMessages())
-        self._runtime.crash(CrashPoint.RECOVERY_READ)
-        left = {one.turn.session_id for one in open_turns if await self._session_has_ended(one)}
-        given_up = {
-            one.turn.session_id: ""
-            if one.turn.session_id in left
-            else await self._give_up_reason(one)
-            for one in open_turns
-        }
-        # What runs for a turn that is given up goes before its end is told, and for good.
-        await self._adopt_runners(given_up, left)
-        for open_turn in open_turns:
-            self._router.open_subscriptions(open_turn)
-            if not given_up[open_turn.turn.session_id]:
-                self._lanes.resume(open_turn, left=open_turn.turn.session_id in left)
-        # With every lane there, and none of them run yet: a question that cannot be delivered
-        # finds the turn that waits for it, and what was owed first goes out first.
-        self._outbox.recover(undelivered)
-        for open_turn in open_turns:
-            if why := given_up[open_turn.turn.session_id]:
-                await self._give_up_turn(open_turn, why)
-        await self._suspend_recent_sessions()
-        for row in queued:
-            await self._readmit(row)
-        if undelivered or open_turns or queued:
-            log.info(
-                "Recovered %d cut turns, %d queued messages and %d deliveries.",
-                len(open_turns),
-                len(queued),
-                len(undelivered),
-                extra={"action": "recovered"},
-            )
-        return sum(not why for why in given_up.values())
+    return sum(not why for why in given_up.values())
 
-    async def _session_has_ended(self, open_turn: OpenTurn) -> bool:
-        """Whether a /new, whose commit came before the end of the turn it stopped, has ended the
-        session: then the turn is to end, and nothing is said there any more."""
-        session = await self._store.read(GetSession(session_id=open_turn.turn.session_id))
-        return session is not None and session.ended_at is not None
 
-    async def _give_up_reason(self, open_turn: OpenTurn) -> str:
-        """Why a turn is not gone on with; "": it is. One that waits or is parked was not cut."""
-        session = await self._store.read(GetSession(session_id=open_turn.turn.session_id))
-        if session is not None and session.suspended:
-            return SUSPENDED_REASON
-        if not open_turn.was_interrupted:
-            return ""
-        crashed = open_turn.exit_reason is None
-        if crashed and self._suspends_after_crash:
-            return NOT_RESUMED_REASON
-        # What a process marked when it went it has counted too.
-        cuts = (session.interruptions if session else 0) + crashed
-        return STUCK_REASON.format(cuts=cuts) if cuts >= MAX_CUTS else ""
+async def _session_has_ended(open_turn: OpenTurn, store: StoreReader) -> bool:
+    """Whether a /new, whose commit came before the end of the turn it stopped, has ended the
+    session: then the turn is to end, and nothing is said there any more."""
+    session = await store.read(GetSession(session_id=open_turn.turn.session_id))
+    return session is not None and session.ended_at is not None
 
-    @property
-    def _suspends_after_crash(self) -> bool:
-        return self._mode is CrashRecovery.SUSPEND
 
-    async def _suspend_recent_sessions(self) -> None:
-        """F8, where it is set up so. A process that has said that it stops, and that it has
-        stopped, has died no unclean death."""
-        if not self._suspends_after_crash:
-            return
-        stops = await self._store.read(ListOpenStops())
-        if any(one.stopped_at and one.order.kind is not StopKind.CRASH for one in stops):
-            return
-        if suspended := await self._sessions.suspend_recently_active():
-            log.warning(
-                "%d sessions begin afresh, since the last process died.",
-                suspended,
-                extra={"action": "suspended"},
-            )
+async def _give_up_reason(open_turn: OpenTurn, store: StoreReader, mode: CrashRecovery) -> str:
+    """Why a turn is not gone on with; "": it is. One that waits or is parked was not cut."""
+    session = await store.read(GetSession(session_id=open_turn.turn.session_id))
+    if session is not None and session.suspended:
+        return SUSPENDED_REASON
+    if not open_turn.was_interrupted:
+        return ""
+    crashed = open_turn.exit_reason is None
+    if crashed and mode is CrashRecovery.SUSPEND:
+        return NOT_RESUMED_REASON
+    # What a process marked when it went it has counted too.
+    cuts = (session.interruptions if session else 0) + crashed
+    return STUCK_REASON.format(cuts=cuts) if cuts >= MAX_CUTS else ""
 
-    async def _adopt_runners(
-        self, given_up: Mapping[SessionId, str], left: Collection[SessionId]
-    ) -> None:
-        """A runner is needed by a turn that goes on, and by a session that can be gone on with."""
-        store = self._store
-        known = await store.read(ListRunners())
-        resumed = {session_id for session_id, why in given_up.items() if not why}
-        needed = resumed.difference(left)
-        for runner in known:
-            session = await store.read(GetSession(session_id=runner.session_id))
-            open_to_more = session and session.ended_at is None and not session.suspended
-            if open_to_more and runner.session_id not in given_up:
-                needed.add(runner.session_id)
-        adopted = await self._runners.adopt(known, needed=needed)
-        for runner in known:
-            if runner.session_id not in adopted:
-                await store.write(EndRunner(session_id=runner.session_id))
 
-    async def _give_up_turn(self, open_turn: OpenTurn, text: str) -> None:
-        turn = self._turns.restore(open_turn)
-        await turn.fail(text, suspend=True)
-        await turn.close_once()
+async def _suspend_recent_sessions(sessions: SessionStore, store: StoreReader) -> None:
+    """F8, where it is set up so. A process that has said that it stops, and that it has
+    stopped, has died no unclean death."""
+    stops = await store.read(ListOpenStops())
+    if any(one.stopped_at and one.order.kind is not StopKind.CRASH for one in stops):
+        return
+    if suspended := await sessions.suspend_recently_active():
         log.warning(
-            "Session %s was suspended: %s",
-            turn.session_id,
-            text,
-            extra={"action": "suspended", "session": turn.session_id},
+            "%d sessions begin afresh, since the last process died.",
+            suspended,
+            extra={"action": "suspended"},
         )
 
-    async def _readmit(self, row: InboxRow) -> None:
-        pointed = await self._store.read(GetRouteTarget(key=row.route))
-        known = pointed.session_id if pointed is not None and pointed.can_continue else None
-        self._router.route_recovered(
-            Accepted(row=row, duplicate=False, route_session=known, route_target=pointed)
-        )
+
+async def _adopt_runners(
+    runners: RunnerAdopter,
+    store: Store,
+    given_up: Mapping[SessionId, str],
+    left: Collection[SessionId],
+) -> None:
+    """A runner is needed by a turn that goes on, and by a session that can be gone on with."""
+    known = await store.read(ListRunners())
+    resumed = {session_id for session_id, why in given_up.items() if not why}
+    needed = resumed.difference(left)
+    for runner in known:
+        session = await store.read(GetSession(session_id=runner.session_id))
+        open_to_more = session and session.ended_at is None and not session.suspended
+        if open_to_more and runner.session_id not in given_up:
+            needed.add(runner.session_id)
+    adopted = await runners.adopt(known, needed=needed)
+    for runner in known:
+        if runner.session_id not in adopted:
+            await store.write(EndRunner(session_id=runner.session_id))
+
+
+async def _give_up_turn(turn: Turn, text: str) -> None:
+    await turn.fail(text, suspend=True)
+    await turn.close_once()
+    log.warning(
+        "Session %s was suspended: %s",
+        turn.session_id,
+        text,
+        extra={"action": "suspended", "session": turn.session_id},
+    )
+
+
+async def _recovered_message(row: InboxRow, store: StoreReader) -> Accepted:
+    pointed = await store.read(GetRouteTarget(key=row.route))
+    known = pointed.session_id if pointed is not None and pointed.can_continue else None
+    return Accepted(row=row, duplicate=False, route_session=known, route_target=pointed)

@@ -7,6 +7,7 @@ from enum import Enum, Flag, auto
 from itertools import chain
 from typing import TypeVar
 
+from holdfast.core.errors import InvalidTransition
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.events import MessageEnded, TurnEvent
 from holdfast.core.ports.command import Committed
@@ -21,8 +22,8 @@ from holdfast.core.ports.store_commands import (
     ReplaceSessionTitle,
     SuspendSession,
 )
-from holdfast.core.sessions.session import CommandEffect
-from holdfast.core.turns.turn import BeginTurn
+from holdfast.core.sessions.session import CommandEffect, CommandOutcome
+from holdfast.core.turns.turn import BeginTurn, EndTurn
 
 _MAX_PENDING = 512  # pieces; a reader that is further behind gets the whole step instead
 _MIN_INTERVAL = 0.02  # seconds between two batches of pieces: no eye sees more, and each one costs
@@ -133,7 +134,8 @@ class SessionFeed(Subscription):
         self.pieces.clear()
 
     def _set_state(self, to: PieceState) -> None:
-        assert to is self.state or to in PIECE_TRANSITIONS[self.state], f"{self.state} → {to}"
+        if to is not self.state and to not in PIECE_TRANSITIONS[self.state]:
+            raise InvalidTransition(f"a reader cannot go from {self.state} to {to}")
         self.state = to
 
 
@@ -148,10 +150,10 @@ class GatewayChanges(Subscription):
         self.deleted: list[SessionId] = []
 
 
-# These change the session itself: its state, its title, where its route points. A `False` result
-# means that nothing was changed.
+# These change the session itself: its state, its title, where its route points.
 _SESSION_CHANGES = (
     BeginTurn,
+    EndTurn,
     RenameSession,
     ReplaceSessionTitle,
     SuspendSession,
@@ -181,21 +183,25 @@ class SessionFeeds:
                 feed.add(piece)
 
     def on_committed(self, event: Committed) -> None:
-        """Tell the readers of a session that more of it, or something else about it, is stored."""
+        """Tell the readers of a session that more of it, or something else about it, is stored,
+        and those of the gateway that the audit has more rows."""
         if not self._feeds and not self._changes:
             return
+        if event.audited:
+            self.audit_changed()
         command = event.command
         session_id = command.scope.session_id
         if isinstance(command, CommandEffect):
             forked = None if command.fork is None else command.fork.session_id
-            for each in (session_id, command.new_session, command.resume, forked):
+            parent = _parent_of_background(event.result)
+            for each in (session_id, command.new_session, command.resume, forked, parent):
                 if each is not None:
                     self.session_changed(each)
         elif session_id is None:
             return
         elif isinstance(command, DeleteSession):
             self.session_deleted(session_id)
-        elif isinstance(command, _SESSION_CHANGES) and event.result is not False:
+        elif isinstance(command, _SESSION_CHANGES) and _has_changed(event):
             self.session_changed(session_id)
         for feed in self._feeds.get(session_id, ()) if session_id is not None else ():
             feed.tell(News.RECORDS)
@@ -282,3 +288,20 @@ class SessionFeeds:
         if self._closed:
             subscription.tell(News.CLOSED)
         return subscription
+
+
+def _has_changed(event: Committed) -> bool:
+    """Whether a command of `_SESSION_CHANGES` has changed the session itself."""
+    if isinstance(event.command, EndTurn):
+        return any(end.ends_session for end in event.command.inbox_ends)
+    if isinstance(event.command, OpenSession | OpenNewSession):
+        # Where the route pointed to another session by then, that one continues as it is.
+        return bool(event.result == event.command.session_id)
+    return event.result is not False
+
+
+def _parent_of_background(outcome: CommandOutcome) -> SessionId | None:
+    """The session that a background subagent works for, which its commit may have opened."""
+    accepted = outcome.background
+    subagent = None if accepted is None else accepted.row.inbound.subagent
+    return None if subagent is None else subagent.parent

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from enum import Enum, auto
 from typing import Protocol
 
 from holdfast.core.errors import NotConnected, SendError, SendRejected, StoreError, Throttled
@@ -62,6 +63,14 @@ class TypingIndicator:
             log.debug("Could not show the typing indicator: %s", error, extra=about)
 
 
+class ReactionState(Enum):
+    """What is known of a reaction."""
+
+    UNTRIED = auto()  # it may be set, in one attempt
+    SET = auto()  # or may be
+    NOT_SET = auto()  # removed, refused or skipped: it is not set again
+
+
 class Reaction:
     """One 👀 reaction: its desired state and its last known state. Not persisted. Set with one
     attempt, removed with at most two."""
@@ -79,19 +88,25 @@ class Reaction:
         self.address = address
         self.desired = True
         self._message_id = message_id
-        self._is_set = is_set
+        self._state = ReactionState.SET if is_set else ReactionState.UNTRIED
         self._on_error = on_error
-        self._untried = not is_set
         self._removals_left = 2
 
     @property
     def due(self) -> bool:
         """Whether there is anything to do: a reaction that was never set need not be removed."""
-        return self._untried if self.desired else self._is_set and self._removals_left > 0
+        if self.desired:
+            return self._state is ReactionState.UNTRIED
+        return self._state is ReactionState.SET and self._removals_left > 0
+
+    def withdraw(self) -> None:
+        """It should not be set any more, and is to be removed if it is."""
+        self.desired = False
 
     def skip(self) -> None:
         """Do not set it any more, unless that has begun."""
-        self._untried = False
+        if self._state is ReactionState.UNTRIED:
+            self._state = ReactionState.NOT_SET
 
     async def apply(self, platform: Platform, send_gate: SendGate) -> None:
         """Set or remove it, whichever is desired now, in one call. Raises no `SendError`."""
@@ -99,20 +114,23 @@ class Reaction:
             return
         if not isinstance(platform, SupportsReactions):
             return
-        before, self._is_set = self._is_set, self.desired  # if the outcome is unknown, it was done
-        emoji, self._untried = WAITING_REACTION if self.desired else None, False
-        self._removals_left -= emoji is None
+        emoji = WAITING_REACTION if self.desired else None
+        done, refused = ReactionState.SET, ReactionState.NOT_SET
+        if emoji is None:
+            done, refused = refused, done
+            self._removals_left -= 1
+        self._state = done  # also if the outcome is unknown
         try:
             async with asyncio.timeout(_REACTION_TIMEOUT):
                 with PlatformErrorBoundary(platform):
                     await platform.react(self.address, self._message_id, emoji)
         except Throttled as error:
-            self._is_set = before
+            self._state = refused
             if error.whole_account:  # else the limit is about reactions, and does not hold replies
                 send_gate.record_blocked(error)
             self._report(error, error.retry_after)
         except (NotConnected, SendRejected) as error:
-            self._is_set = before and isinstance(error, NotConnected)
+            self._state = refused if isinstance(error, NotConnected) else ReactionState.NOT_SET
             self._report(error)
         except (SendError, StoreError, TimeoutError) as error:
             self._report(error, _REACTION_COOL_DOWN)

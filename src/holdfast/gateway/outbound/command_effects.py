@@ -2,16 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from holdfast.core.errors import StoreError
 from holdfast.core.ports.command import Committed, WriteFailed
 from holdfast.core.ports.store import StoreWriter
+from holdfast.core.retry import COMMAND_RETRY, MAX_COMMAND_RETRIES
 from holdfast.core.sessions.session import CommandEffect, CommandOutcome
 
 log = logging.getLogger(__name__)
-
-RETRY_WAITS = (0.1, 0.5, 2.0)  # seconds; a disk that is full or busy is often not so a moment later
 
 OnCommitted = Callable[[CommandOutcome], None]
 
@@ -29,18 +28,20 @@ class CommandEffects:
         self,
         effect: CommandEffect,
         *,
-        retry_waits: Sequence[float] = RETRY_WAITS,
+        retries: int = MAX_COMMAND_RETRIES,
         on_committed: OnCommitted | None = None,
     ) -> CommandOutcome:
-        """Commit what a command decided, and try again after each of these waits. The commit calls
-        `on_committed`, even if the caller was cancelled meanwhile.
+        """Commit what a command decided, and try again so often: a disk that is full or busy is
+        often not so a moment later. The commit calls `on_committed`, even if the caller was
+        cancelled meanwhile.
 
         Raises `StoreError` if every attempt failed: then nothing has happened.
         """
-        for wait in retry_waits:
+        for failures in range(retries):
             try:
                 return await self._commit_once(effect, on_committed)
             except StoreError as error:
+                wait = COMMAND_RETRY.wait(failures)
                 log.error(
                     "A command waits for the store: %s; retrying in %s s",
                     error,

@@ -43,7 +43,6 @@ class OperatorResend:
         )
         if requeued is None:
             raise NotResent("somebody was quicker: it is on its way.")
-        self._outbox.recover([requeued])
         return requeued
 
     def refusal(self, row: DeliveryRow) -> str | None:

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 
-from holdfast.core.crash_points import CrashHook
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import (
     Address,
@@ -22,9 +21,8 @@ from holdfast.core.messages.outbox import (
 from holdfast.core.ports.command import Committed
 from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.runtime import Clock
-from holdfast.core.ports.store import StoreWriter
 from holdfast.gateway.accounts.registry import PlatformRegistry
-from holdfast.gateway.committed import committed_deliveries, final_text
+from holdfast.gateway.committed import committed_deliveries, final_text, requeued_delivery
 from holdfast.gateway.outbound.best_effort import BestEffortOutput, Reaction
 from holdfast.gateway.outbound.delivery import (
     DeliveryWaiters,
@@ -32,11 +30,9 @@ from holdfast.gateway.outbound.delivery import (
     queued_delivery,
     recovered_delivery,
 )
-from holdfast.gateway.outbound.files import OutgoingFiles
 from holdfast.gateway.outbound.rate_limit import AccountConnectivity, RateGate, SendGate
 from holdfast.gateway.outbound.reply_stream import ReplyStream
 from holdfast.gateway.outbound.sender import Sender
-from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.tracing import MessageTracer
 
 ChatKey = tuple[str, str, str]  # platform, account, chat
@@ -121,29 +117,17 @@ class OutboxWorker:
     def __init__(
         self,
         platforms: PlatformRegistry,
+        sender: Sender,
         *,
-        writes: StoreWriter,
         clock: Clock,
-        redact: Redaction,
-        crash: CrashHook,
-        outgoing_files: OutgoingFiles,
-        delivery_waiters: DeliveryWaiters | None = None,
+        delivery_waiters: DeliveryWaiters,
         tracer: MessageTracer | None = None,
     ) -> None:
         self._tracer = tracer
         self._platforms = platforms
+        self._sender = sender
         self._clock = clock
-        self._receipts = delivery_waiters or DeliveryWaiters()
-        self._sender = Sender(
-            platforms,
-            writes=writes,
-            clock=clock,
-            redact=redact,
-            crash=crash,
-            outgoing_files=outgoing_files,
-            delivery_waiters=self._receipts,
-            tracer=tracer,
-        )
+        self._receipts = delivery_waiters
         self._streams: dict[DeliveryId, ReplyStream] = {}  # shown, and not yet pending
         self._queues = ChatQueues()
         self._connectivity = AccountConnectivity(platforms, clock=clock)
@@ -163,7 +147,9 @@ class OutboxWorker:
         return self._queues.oldest_since
 
     def on_committed(self, event: Committed) -> None:
-        """Send the deliveries that a commit has added."""
+        """Send the deliveries that a commit has added, or has made pending again."""
+        if (requeued := requeued_delivery(event)) is not None:
+            self.recover([requeued])
         self.enqueue_committed(committed_deliveries(event), final_text(event))
 
     def enqueue_committed(self, deliveries: Iterable[NewDelivery], final: str = "") -> None:

@@ -8,8 +8,8 @@ from holdfast.core.errors import NotConnected, Throttled
 from holdfast.core.messages.outbox import Address
 from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.runtime import Clock
+from holdfast.core.retry import UNREACHABLE_RETRY
 from holdfast.gateway.accounts.registry import PlatformRegistry
-from holdfast.gateway.outbound.retry import UNREACHABLE
 
 
 class RateGate:
@@ -76,7 +76,7 @@ class SendGate:
         self._on_unreachable()
         if not self._connected.is_set():
             return  # `wait` returns when it is connected again
-        self._chat.hold(UNREACHABLE.wait(self._failures))
+        self._chat.hold(UNREACHABLE_RETRY.wait(self._failures))
         self._failures += 1
 
 

@@ -67,7 +67,7 @@ class WaitingReactions:
     def remove(self, inbox_id: InboxId) -> None:
         """The message does not wait any more, for whatever reason."""
         if (reaction := self._reactions.pop(inbox_id, None)) is not None:
-            reaction.desired = False
+            reaction.withdraw()
             if reaction.due:
                 self._outbox.enqueue_reaction(reaction)
 

@@ -16,7 +16,7 @@ from typing import Self
 
 import msgspec
 
-from holdfast.core.crash_points import CrashHook, CrashPoint
+from holdfast.core.crash_points import CrashPoint
 from holdfast.core.errors import (
     NotConnected,
     OutcomeUnknown,
@@ -47,7 +47,7 @@ from holdfast.core.ports.platform import (
     SupportsLookup,
     SupportsRendering,
 )
-from holdfast.core.ports.runtime import Clock
+from holdfast.core.ports.runtime import Runtime
 from holdfast.core.ports.store import StoreWriter
 from holdfast.core.ports.store_commands import (
     BeginAttempt,
@@ -56,18 +56,18 @@ from holdfast.core.ports.store_commands import (
     SettleDelivery,
     SettlePart,
 )
+from holdfast.core.retry import (
+    DELIVERY_STATE_RETRY,
+    MAX_REFUSED_EDITS,
+    MAX_UNANSWERED_EDITS,
+    RESEND_RETRY,
+    edit_retry,
+)
 from holdfast.core.text.splitting import split_message
 from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.outbound.delivery import DeliveryWaiters, QueuedDelivery
 from holdfast.gateway.outbound.files import OutgoingFiles
 from holdfast.gateway.outbound.rate_limit import SendGate
-from holdfast.gateway.outbound.retry import (
-    MAX_REFUSED_EDITS,
-    MAX_UNANSWERED_EDITS,
-    RESEND,
-    STORE_RETRY,
-    edit_retry,
-)
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.tracing import MessageTracer
 
@@ -155,11 +155,10 @@ class Sender:
     def __init__(
         self,
         platforms: PlatformRegistry,
+        runtime: Runtime,
         *,
         writes: StoreWriter,
-        clock: Clock,
         redact: Redaction,
-        crash: CrashHook,
         outgoing_files: OutgoingFiles,
         delivery_waiters: DeliveryWaiters,
         tracer: MessageTracer | None = None,
@@ -167,9 +166,9 @@ class Sender:
         self._tracer = tracer
         self._platforms = platforms
         self._writes = writes
-        self._clock = clock
+        self._clock = runtime.clock
+        self._crash = runtime.crash
         self._redact = redact
-        self._crash = crash
         self._outgoing_files = outgoing_files
         self._delivery_waiters = delivery_waiters
         # Files may be large: each account has at most one in memory, until it is sent.
@@ -260,7 +259,7 @@ class Sender:
                 if part.platform_message_id is None:
                     if part.outcome_unknown:  # only the first resend is made at once
                         unknown_outcomes += 1
-                        send_gate.hold(RESEND.wait(unknown_outcomes))
+                        send_gate.hold(RESEND_RETRY.wait(unknown_outcomes))
                     part = part_after_error(part, error, final=True)
                     delivery = msgspec.structs.replace(
                         delivery, outcome_unknown=part.outcome_unknown
@@ -602,7 +601,7 @@ async def _write_until_stored(
 
 
 async def _wait_for_store(error: StoreError, delivery: QueuedDelivery | None) -> None:
-    wait = STORE_RETRY.wait(0)
+    wait = DELIVERY_STATE_RETRY.wait(0)
     session_id = None if delivery is None else delivery.session_id
     about = {"action": "outbox_waiting_for_store", "session": session_id}
     log.error(

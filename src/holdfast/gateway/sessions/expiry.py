@@ -27,7 +27,6 @@ from holdfast.core.ports.store_commands import (
 from holdfast.core.ports.store_queries import GetMeta, ListExpiringSessions, ListUnusedSessions
 from holdfast.core.sessions.reset import ExpiringSession, expires_at
 from holdfast.gateway.agents.cache import AgentCache
-from holdfast.gateway.live.feeds import SessionFeeds
 from holdfast.gateway.live_settings import LiveSettings
 from holdfast.gateway.sessions.resolver import SessionStore
 from holdfast.gateway.sessions.teardown import SessionTeardown
@@ -167,7 +166,6 @@ class Expiry:
         retention: Retention,
         teardown: SessionTeardown,
         cache: AgentCache,
-        feeds: SessionFeeds,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -176,7 +174,6 @@ class Expiry:
         self._retention = retention
         self._teardown = teardown
         self._cache = cache
-        self._feeds = feeds
         self._wake_at = inf
         self._woken = asyncio.Event()
         self._closed = False
@@ -268,7 +265,6 @@ class Expiry:
         if not ended:
             return False
         await self._teardown.close(session_id)
-        self._feeds.session_changed(session_id)
         log.info(
             "Session %s has expired.",
             session_id,

@@ -35,7 +35,6 @@ from holdfast.core.sessions.reset import (
 )
 from holdfast.core.sessions.session import ProcessRow, SessionRow
 from holdfast.gateway.access import principal_of
-from holdfast.gateway.live.feeds import SessionFeeds
 from holdfast.gateway.live_settings import LiveSettings
 from holdfast.gateway.subagents import Subagents
 from holdfast.gateway.turns.lane import LanePause
@@ -50,6 +49,24 @@ _PROCESS_LIST_TIMEOUT = (
 
 ListProcesses = Callable[[SessionId], Awaitable[Sequence[ProcessRow]]]
 CloseSession = Callable[[SessionId], Coroutine[Any, Any, None]]
+
+
+async def has_work(subagents: Subagents, processes: ListProcesses, session_id: SessionId) -> bool:
+    """Whether a background subagent or a process of the session runs."""
+    if subagents.in_background(session_id):
+        return True
+    try:
+        async with asyncio.timeout(_PROCESS_LIST_TIMEOUT):
+            return any(row.ended_at is None for row in await processes(session_id))
+    except (HoldfastError, TimeoutError, OSError) as error:
+        # What may still run is not ended on a guess.
+        log.warning(
+            "Keeping session %s: could not check for running processes: %s",
+            session_id,
+            error,
+            extra={"action": "reset_deferred", "session": session_id},
+        )
+        return True
 
 
 class SessionStore:
@@ -67,19 +84,15 @@ class SessionStore:
         live_settings: LiveSettings,
         lanes: Lanes,
         *,
-        feeds: SessionFeeds,
-        subagents: Subagents,
-        processes: ListProcesses,
+        has_work: Callable[[SessionId], Awaitable[bool]],
         close: CloseSession,
         tasks: asyncio.TaskGroup,
     ) -> None:
         self._store = store
         self._runtime = runtime
         self._lanes = lanes
-        self._feeds = feeds
-        self._subagents = subagents
+        self._has_work = has_work
         self.apply_settings(live_settings.current)
-        self._processes = processes
         self._close = close
         self._tasks = tasks
         self._lookups: dict[SessionKey, asyncio.Task[SessionRow | HoldfastError]] = {}
@@ -179,23 +192,6 @@ class SessionStore:
         """Whether a turn, a background subagent or a process of the session runs."""
         return self._lanes.get(session_id) is not None or await self._has_work(session_id)
 
-    async def _has_work(self, session_id: SessionId) -> bool:
-        """Whether a background subagent or a process of the session runs."""
-        if self._subagents.in_background(session_id):
-            return True
-        try:
-            async with asyncio.timeout(_PROCESS_LIST_TIMEOUT):
-                return any(row.ended_at is None for row in await self._processes(session_id))
-        except (HoldfastError, TimeoutError, OSError) as error:
-            # What may still run is not ended on a guess.
-            log.warning(
-                "Keeping session %s: could not check for running processes: %s",
-                session_id,
-                error,
-                extra={"action": "reset_deferred", "session": session_id},
-            )
-            return True
-
     def _close_previous(self, reset: SessionReset) -> None:
         self._tasks.create_task(self._close(reset.previous), name=f"leave {reset.previous}")
 
@@ -252,7 +248,6 @@ class SessionStore:
             self._close_previous(reset)
         row = await self._store.read(GetSession(session_id=opened))
         assert row is not None, "it was opened by the line above"
-        self._feeds.session_changed(opened)
         return row
 
     def _owner(self, source: Source) -> PrincipalId | None:
@@ -288,8 +283,6 @@ class SessionStore:
             ListRecentlyActiveSessions(since=self._runtime.clock.now() - within)
         )
         suspended = [one for one in found if await store.write(SuspendSession(session_id=one))]
-        for session_id in suspended:
-            self._feeds.session_changed(session_id)
         return len(suspended)
 
     async def suspend(self, session_id: SessionId, *, by: str = GATEWAY_ACTOR) -> bool:
@@ -305,7 +298,6 @@ class SessionStore:
             pointed = await self._store.read(GetRouteTarget(key=route))
             for row in self._lanes.take_waiting(session_id, route):
                 self.admit(row, known=None, route_target=pointed)
-        self._feeds.session_changed(session_id)
         return True
 
     async def suspend_session(self, key: SessionKey) -> bool:
@@ -318,7 +310,6 @@ class SessionStore:
         pointed = await self._store.read(GetRouteTarget(key=key))
         for row in self._lanes.take_waiting(session_id, key):
             self.admit(row, known=None, route_target=pointed)
-        self._feeds.session_changed(session_id)
         return True
 
 

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId, SessionId
-from holdfast.core.messages.inbox import InboxEnd, InboxState
+from holdfast.core.messages.inbox import InboxState
 from holdfast.core.people.audit import GATEWAY_ACTOR, AuditEntry, AuditKind
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import Store, StoreReader
@@ -19,10 +19,9 @@ from holdfast.core.ports.store_queries import (
 )
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.gateway.agents.cache import AgentCache
-from holdfast.gateway.live.feeds import SessionFeeds
 from holdfast.gateway.live.subscriptions import MessageSubscriptions
 from holdfast.gateway.outbound.command_effects import CommandEffects
-from holdfast.gateway.turns.endings import STOPPED_BY_USER, superseded_ends
+from holdfast.gateway.turns.endings import STOPPED_BY_USER, message_end, superseded_ends
 from holdfast.gateway.turns.lane import Lane
 from holdfast.gateway.turns.lanes import Lanes
 
@@ -132,7 +131,7 @@ class SessionStopper:
             at = self._clock.now()
             try:
                 effect = CommandEffect(inbox_ends=ends, by=by, session_id=session_id, at=at)
-                await self._effects.commit(effect, retry_waits=())  # the caller can retry
+                await self._effects.commit(effect, retries=0)  # the caller can retry
             except StoreError:
                 self._lanes.readmit(waiting, session_id)
                 raise
@@ -158,12 +157,12 @@ class SessionStopper:
         for row in waiting:
             if row.id != inbox_id:
                 lane.admit(row)
-        end = InboxEnd(inbox_id=inbox_id, state=InboxState.SUPERSEDED, reason=why)
-        effect = CommandEffect(inbox_ends=(end,), session_id=lane.session_id, at=self._clock.now())
+        dropped = [row for row in waiting if row.id == inbox_id]
+        ends = tuple(message_end(row, InboxState.SUPERSEDED, why) for row in dropped)
+        effect = CommandEffect(inbox_ends=ends, session_id=lane.session_id, at=self._clock.now())
         try:
-            await self._effects.commit(effect, retry_waits=())
+            await self._effects.commit(effect, retries=0)
         except StoreError:
-            dropped = [row for row in waiting if row.id == inbox_id]
             self._lanes.readmit(dropped, lane.session_id)
             raise
 
@@ -178,14 +177,12 @@ class SessionDeletion:
         *,
         stopper: SessionStopper,
         teardown: SessionTeardown,
-        feeds: SessionFeeds,
         clock: Clock,
     ) -> None:
         self._store = store
         self._lanes = lanes
         self._stopper = stopper
         self._teardown = teardown
-        self._feeds = feeds
         self._clock = clock
 
     async def delete(self, session_id: SessionId, *, by: str = GATEWAY_ACTOR) -> None:
@@ -212,7 +209,6 @@ class SessionDeletion:
         act = AuditEntry(kind=kind, actor=by, at=at, session_id=session_id, subject=session_id)
         await self._store.write(DeleteSession(session_id=session_id), audit=act)
         await self._store.unindex_session(session_id)
-        self._feeds.session_deleted(session_id)
 
 
 class ForceStop:

@@ -29,7 +29,7 @@ from holdfast.gateway.live_settings import LiveSettings
 from holdfast.gateway.outbound.delivery import reply_address
 from holdfast.gateway.outbound.reactions import WaitingReactions
 from holdfast.gateway.subagents import Subagents
-from holdfast.gateway.turns.busy_notices import BusyNotices
+from holdfast.gateway.turns.busy_notices import SendBusyNotice
 from holdfast.gateway.turns.turn import Turn
 
 log = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ class Admission:
         subagents: Subagents,
         subscriptions: MessageSubscriptions,
         reactions: WaitingReactions,
-        busy_notices: BusyNotices,
+        send_busy_notice: SendBusyNotice,
     ) -> None:
         self.reactions = reactions
         self._writes = writes
@@ -109,7 +109,7 @@ class Admission:
         self._platforms = platforms
         self._subagents = subagents
         self._subscriptions = subscriptions
-        self._busy_notices = busy_notices
+        self._send_busy_notice = send_busy_notice
 
     def new_mailbox(self) -> Mailbox:
         return Mailbox(self._platforms)
@@ -128,7 +128,7 @@ class Admission:
             turn.context.steers.append(row)
         if (text := busy_notice(decision)) and not row.inbound.note:
             agent = turn.context.agent
-            self._busy_notices.send(row, text, agent=agent, turn_id=turn.turn_id)
+            self._send_busy_notice(row, text, agent=agent, turn_id=turn.turn_id)
         return None if decision.mode is BusyMode.STEER else row
 
     def interrupts(self, turn: Turn, row: InboxRow) -> bool:

@@ -15,9 +15,13 @@ from holdfast.gateway.outbound.stream_factory import stream_leftover
 STOPPED_BY_USER = "stopped by its user"  # stored, and compared with stored reasons
 
 
+def message_end(row: InboxRow, state: InboxState, reason: str = "") -> InboxEnd:
+    return InboxEnd(inbox_id=row.id, state=state, reason=reason, ends_session=row.ends_session)
+
+
 def superseded_ends(rows: Iterable[InboxRow]) -> Iterator[InboxEnd]:
     for row in rows:
-        yield InboxEnd(inbox_id=row.id, state=InboxState.SUPERSEDED, reason=STOPPED_BY_USER)
+        yield message_end(row, InboxState.SUPERSEDED, STOPPED_BY_USER)
 
 
 def merged_ends(rows: Iterable[InboxRow], *, into: InboxId) -> Iterator[InboxEnd]:
@@ -28,14 +32,14 @@ def merged_ends(rows: Iterable[InboxRow], *, into: InboxId) -> Iterator[InboxEnd
 def answered_ends(rows: Sequence[InboxRow]) -> Iterator[InboxEnd]:
     """The last message is answered; those that ran with it share that answer."""
     yield from merged_ends(rows[:-1], into=rows[-1].id)
-    yield InboxEnd(inbox_id=rows[-1].id, state=InboxState.ANSWERED)
+    yield message_end(rows[-1], InboxState.ANSWERED)
 
 
 def failed_ends(rows: Sequence[InboxRow], why: str) -> Iterator[InboxEnd]:
     """The sender of the last message is told why; those that ran with it share that answer."""
     for row in rows[-1:]:
         yield from merged_ends(rows[:-1], into=row.id)
-        yield InboxEnd(inbox_id=row.id, state=InboxState.FAILED, reason=why)
+        yield message_end(row, InboxState.FAILED, why)
 
 
 async def without_ended_messages(end: EndTurn, reads: StoreReader) -> EndTurn:

@@ -5,7 +5,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId, SessionId, SessionKey
@@ -13,6 +14,7 @@ from holdfast.core.messages.events import TurnStarted
 from holdfast.core.messages.inbox import InboxEnd, InboxRow
 from holdfast.core.messages.outbox import NewDelivery
 from holdfast.core.messages.transcript import NoteMessage
+from holdfast.core.retry import LANE_RETRY
 from holdfast.core.sessions.reset import SessionReset
 from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.subagent import SubagentKind
@@ -25,8 +27,7 @@ from holdfast.core.turns.turn_state import (
     TurnState,
 )
 from holdfast.gateway.agents.session_agents import AgentLease, SessionAgents
-from holdfast.gateway.agents.titles import SessionTitles
-from holdfast.gateway.durable_writes import STORE_RETRY
+from holdfast.gateway.agents.titles import NameSession
 from holdfast.gateway.live.feeds import SessionFeeds
 from holdfast.gateway.turns.admission import Admission
 from holdfast.gateway.turns.turn import Turn
@@ -61,13 +62,28 @@ class _NoAgent(Exception):
     """No agent could be built; the text says why, for the person who waits."""
 
 
+class LaneOwner(Protocol):
+    """What a lane uses of the owner of all lanes (`Lanes`)."""
+
+    @property
+    def state(self) -> LanesState: ...
+    @property
+    def changed(self) -> asyncio.Event:
+        """Set when a lane has changed its state."""
+        ...
+
+    def remove(self, lane: "Lane") -> None:
+        """The lane has nothing left to do."""
+        ...
+
+
 class Lane:
     """Owns one session's mailbox and its one open turn, and runs its turns in order, in a task of
     its own, until there is nothing left to answer.
 
-    Only the loop sets and clears `turn`. `admit`, `stop` and the methods with which a gateway stops
-    are synchronous: what they decide is decided, and on its way to the store, before anything else
-    can happen.
+    Only `restore` and the loop set `turn`, and only the loop clears it. `admit`, `stop` and the
+    methods with which a gateway stops are synchronous: what they decide is decided, and on its way
+    to the store, before anything else can happen.
     """
 
     def __init__(
@@ -75,48 +91,60 @@ class Lane:
         session_id: SessionId,
         *,
         fresh: bool,
-        lanes_state: Callable[[], LanesState],
-        on_change: Callable[[], None],
-        open_turn: OpenTurn | None,
+        owner: LaneOwner,
         turns: TurnFactory,
         agents: SessionAgents,
         admission: Admission,
         feeds: SessionFeeds,
-        titles: SessionTitles,
+        name_session: NameSession,
     ) -> None:
         self.session_id = session_id
         self.routes: set[SessionKey] = set()  # those that brought it work
-        self.task: asyncio.Task[None] | None = None  # runs the loop
-        self.pause: LanePause | None = None  # set by a command that needs the session for itself
-        # Why the session is fresh, until a turn has announced it.
-        self.pending_reset: SessionReset | None = None
-        # How the last turn was interrupted, until a turn has the note.
-        self.pending_note: NoteMessage | None = None
+        self.task: asyncio.Task[None] | None = None  # runs the loop, once it is started
+        self.turn: Turn | None = None  # the open turn
         self.mailbox = admission.new_mailbox()
+        self._pause: LanePause | None = None  # for a command that needs the session for itself
+        # Why the session is fresh, until a turn has announced it.
+        self._pending_reset: SessionReset | None = None
+        # How the last turn was interrupted, until a turn has the note.
+        self._pending_note: NoteMessage | None = None
         self._fresh = fresh  # the store has nothing of the session yet
-        self._lanes_state = lanes_state
-        self._on_change = on_change
+        self._owner = owner
         self._turns = turns
         self._agents = agents
         self._admission = admission
         self._feeds = feeds
-        self._titles = titles
-        # The open turn: one that an earlier process did not end comes before everything else.
-        self.turn: Turn | None = None
-        if open_turn is not None:
-            self.turn = turns.restore(open_turn, on_shown_change=self._notify)
+        self._name_session = name_session
+
+    def restore(self, open_turn: OpenTurn) -> None:
+        """Take a turn that an earlier process did not end: it comes before everything else."""
+        self.turn = self._turns.restore(open_turn, on_shown_change=self._notify)
+
+    def start(self, tasks: asyncio.TaskGroup) -> None:
+        """Run the loop in a task of its own. It begins at the next await, so that what is done to
+        the lane before that comes first."""
+        self.task = tasks.create_task(self._run_until_done(), name=f"lane {self.session_id}")
+
+    async def _run_until_done(self) -> None:
+        try:
+            await self.run()
+        finally:
+            # No await since `run` found nothing to do: no message can reach a lane that is gone.
+            if self._pause is not None:
+                self._pause.release()
+            self._owner.remove(self)
 
     @property
     def state(self) -> LaneState:
         """What the lane does, as it is shown."""
         if self.turn is not None:
             return LANE_STATES[self.turn.state]
-        return LaneState.STARTING if self.mailbox and self.pause is None else LaneState.IDLE
+        return LaneState.STARTING if self.mailbox and self._pause is None else LaneState.IDLE
 
     @property
     def held(self) -> bool:
         """The gateway stops, and no turn begins here any more."""
-        match self._lanes_state():
+        match self._owner.state:
             case LanesState.OPEN:
                 return False
             case LanesState.DRAINING:
@@ -167,8 +195,28 @@ class Lane:
         steers = () if self.turn is None else self.turn.steers
         return (*steers, *self.mailbox)
 
-    def admit(self, row: InboxRow) -> None:
-        """Take an accepted message: to run next, or to act on the turn that is running."""
+    @property
+    def can_pause(self) -> bool:
+        """No turn runs or is about to, and no command has paused it."""
+        return not self.busy and self._pause is None
+
+    def pause(self) -> LanePause:
+        """From this instant no turn begins until the pause is released."""
+        self._pause = LanePause()
+        return self._pause
+
+    def admit(
+        self,
+        row: InboxRow,
+        *,
+        reset: SessionReset | None = None,
+        pending_note: NoteMessage | None = None,
+    ) -> None:
+        """Take an accepted message: to run next, or to act on the turn that is running. `reset`:
+        why the session is fresh; `pending_note`: how it was interrupted; both go into its next
+        turn."""
+        self._pending_reset = reset or self._pending_reset
+        self._pending_note = pending_note or self._pending_note
         self._feeds.live_step_replaced(self.session_id)  # what waits has changed
         turn = self.running_turn
         queued = row if turn is None else self._admission.admit(turn, row)
@@ -189,7 +237,10 @@ class Lane:
         """Remove and return the messages that no turn has taken. The caller ends them: a message
         that ended while it was still here would block everything behind it."""
         steers = [] if self.turn is None else self.turn.take_steers()
-        return [*steers, *self.mailbox.take_all()]
+        dropped = [*steers, *self.mailbox.take_all()]
+        if dropped:
+            self._feeds.live_step_replaced(self.session_id)  # what waits has changed
+        return dropped
 
     def park(self) -> None:
         """Park the running turn at its next step boundary, or at once if it is at one."""
@@ -211,17 +262,17 @@ class Lane:
     def _notify(self) -> None:
         """Tell the feeds, and a stop that waits for this lane, that the state has changed. Readers
         do not learn that their turn is cut: for them it continues in the next process."""
-        if self._lanes_state() is not LanesState.CLOSED:
+        if self._owner.state is not LanesState.CLOSED:
             self._feeds.session_changed(self.session_id)
-        self._on_change()
+        self._owner.changed.set()
 
     async def run(self) -> None:
         """Answer until nothing is left to answer. A store failure delays, but loses nothing."""
         failures = 0
         while self._has_more:
-            if self.pause is not None:
-                await self.pause.wait_for_release()
-                self.pause = None
+            if self._pause is not None:
+                await self._pause.wait_for_release()
+                self._pause = None
                 continue
             try:
                 await self._do_next()
@@ -233,7 +284,7 @@ class Lane:
                     error,
                     extra={"action": "lane_waiting_for_store", "session": self.session_id},
                 )
-                await asyncio.sleep(STORE_RETRY.wait(failures))
+                await asyncio.sleep(LANE_RETRY.wait(failures))
                 failures += 1
 
     @property
@@ -241,7 +292,7 @@ class Lane:
         """While the gateway stops, no message is taken from the mailbox."""
         if self.turn is not None:
             return True
-        return not self.held and bool(self.pause or self.mailbox)
+        return not self.held and bool(self._pause or self.mailbox)
 
     async def _do_next(self) -> None:
         """Do what the state of the turn asks for; without a turn, begin the next one."""
@@ -261,7 +312,7 @@ class Lane:
                 await self._resume(turn)
             case TurnState.WAITING:
                 await self._wait(turn)
-            case TurnState.CLOSING:
+            case TurnState.STOPPING | TurnState.CLOSING:
                 await self._close(turn)
             case _:
                 assert turn.state in LEFT_STATES, "an agent runs it only in `_run`"
@@ -307,9 +358,9 @@ class Lane:
                     self.mailbox.take_next(),
                     settings=lease.settings,
                     on_shown_change=self._notify,
-                    reset=self.pending_reset,
+                    reset=self._pending_reset,
                     recalled=None if recalled is None else (first.id, recalled),
-                    interruption=self.pending_note,
+                    interruption=self._pending_note,
                 )
                 await self._run(turn)
         except _NoAgent as error:
@@ -372,7 +423,7 @@ class Lane:
             if turn.state in (TurnState.CLOSING, TurnState.ENDED):
                 await self._close(turn)
             elif turn.state is TurnState.WAITING:
-                self.pending_reset = self.pending_note = None
+                self._pending_reset = self._pending_note = None
         finally:
             # Too late to steer: they run next. Not sooner, since one that was on its way to the
             # store when the turn ended may have come back.
@@ -384,22 +435,20 @@ class Lane:
     async def _close(self, turn: Turn) -> None:
         """Returns once the end of the turn is durable, or the turn is discarded."""
         if await turn.has_begun():
-            self.pending_reset = self.pending_note = None
-        if turn.state is TurnState.CLOSING:
+            self._pending_reset = self._pending_note = None
+        if turn.state in (TurnState.STOPPING, TurnState.CLOSING):
             await turn.close()
         if turn.state is TurnState.ENDED:
-            self._name_session(turn)
+            self._name_after(turn)
 
-    def _name_session(self, turn: Turn) -> None:
+    def _name_after(self, turn: Turn) -> None:
         """What was answered may give the session its title."""
         inbound = turn.rows[0].inbound if turn.rows else None
         if turn.answer is None or inbound is None:
             return
         if inbound.lasting and inbound.subagent is None:
             agent = turn.context.agent
-            self._titles.on_turn_answered(
-                self.session_id, agent.messages, covered=agent.window.skipped
-            )
+            self._name_session(self.session_id, agent.messages, covered=agent.window.skipped)
 
     def _is_next(self, row: InboxRow) -> bool:
         return bool(self.mailbox) and self.mailbox[0] is row

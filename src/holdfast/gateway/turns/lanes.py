@@ -22,7 +22,7 @@ from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.turn import BeginTurn, EndTurn, OpenTurn
 from holdfast.core.turns.turn_state import LanesState, LaneState, lanes_transition
 from holdfast.gateway.agents.session_agents import SessionAgents
-from holdfast.gateway.turns.lane import Lane, LanePause
+from holdfast.gateway.turns.lane import Lane, LaneOwner, LanePause
 from holdfast.gateway.turns.turn import Turn
 
 TURN_COMMANDS = (
@@ -45,9 +45,7 @@ class NewLane(Protocol):
         session_id: SessionId,
         *,
         fresh: bool,
-        lanes_state: Callable[[], LanesState],
-        on_change: Callable[[], None],
-        open_turn: OpenTurn | None,
+        owner: LaneOwner,
     ) -> Lane: ...
 
 
@@ -72,7 +70,7 @@ class Lanes:
         self._tasks = tasks
         self._lanes: dict[SessionId, Lane] = {}
         self._routes: dict[SessionKey, SessionId] = {}
-        self._state = LanesState.OPEN
+        self.state = LanesState.OPEN  # each change is one of `LANES_TRANSITIONS`
         self.changed = asyncio.Event()  # a lane has changed its state
         self._on_closed: list[Callable[[], None]] = []
 
@@ -163,22 +161,17 @@ class Lanes:
         if session_id is None:
             session_id = SessionId(self._new_id("s"))
         lane = self._lanes.get(session_id) or self._open_lane(session_id, fresh=fresh)
-        lane.pending_reset = reset or lane.pending_reset
-        lane.pending_note = pending_note or lane.pending_note
         self._hold_route(row.route, lane)
-        lane.admit(row)
+        lane.admit(row, reset=reset, pending_note=pending_note)
 
     def pause_lane(self, session_id: SessionId) -> LanePause | None:
         """From this instant no turn of the session begins until the pause is released; messages
         wait. None: a turn runs or is about to, or another command has paused the session."""
         lane = self._lanes.get(session_id)
-        if self._state is LanesState.CLOSED or (
-            lane is not None and (lane.busy or lane.pause is not None)
-        ):
+        if self.state is LanesState.CLOSED or (lane is not None and not lane.can_pause):
             return None
         lane = lane or self._open_lane(session_id, fresh=False)
-        lane.pause = LanePause()
-        return lane.pause
+        return lane.pause()
 
     def take_waiting(self, session_id: SessionId, route: SessionKey) -> list[InboxRow]:
         """Take the waiting messages of that route, which the caller admits elsewhere. The route no
@@ -203,7 +196,8 @@ class Lanes:
     def resume(self, open_turn: OpenTurn, *, left: bool = False) -> None:
         """Resume a turn that was cut. `left`: its routes point to another session by now, so the
         turn is only ended."""
-        lane = self._open_lane(open_turn.turn.session_id, fresh=False, open_turn=open_turn)
+        lane = self._open_lane(open_turn.turn.session_id, fresh=False)
+        lane.restore(open_turn)
         if left:
             lane.stop([], [])
             return
@@ -221,12 +215,12 @@ class Lanes:
         subagents that a running turn waits for."""
         if not allow_subagents:
             self._hold_all()
-        elif self._state is LanesState.OPEN:
-            self._state = lanes_transition(self._state, LanesState.DRAINING)
+        elif self.state is LanesState.OPEN:
+            self.state = lanes_transition(self.state, LanesState.DRAINING)
 
     def _hold_all(self) -> None:
-        if self._state in (LanesState.OPEN, LanesState.DRAINING):
-            self._state = lanes_transition(self._state, LanesState.HELD)
+        if self.state in (LanesState.OPEN, LanesState.DRAINING):
+            self.state = lanes_transition(self.state, LanesState.HELD)
 
     def park(self) -> None:
         """Park every running turn at its next step boundary. A subagent that has not begun does
@@ -248,8 +242,8 @@ class Lanes:
         return sum(lane.cut(reason, detached=detached) for lane in self)
 
     def _close(self) -> None:
-        if self._state is not LanesState.CLOSED:
-            self._state = lanes_transition(self._state, LanesState.CLOSED)
+        if self.state is not LanesState.CLOSED:
+            self.state = lanes_transition(self.state, LanesState.CLOSED)
 
     async def close(self) -> None:
         """End every lane; everything unfinished is in the store."""
@@ -260,37 +254,24 @@ class Lanes:
         await asyncio.gather(*running, return_exceptions=True)
 
     def _accepts(self, row: InboxRow) -> bool:
-        if self._state is LanesState.DRAINING:
+        if self.state is LanesState.DRAINING:
             return row.inbound.subagent is not None
-        return self._state is LanesState.OPEN
+        return self.state is LanesState.OPEN
 
-    def _open_lane(
-        self, session_id: SessionId, *, fresh: bool, open_turn: OpenTurn | None = None
-    ) -> Lane:
-        lane = self._lanes[session_id] = self._new_lane(
-            session_id,
-            fresh=fresh,
-            lanes_state=lambda: self._state,
-            on_change=self.changed.set,
-            open_turn=open_turn,
-        )
-        lane.task = self._tasks.create_task(self._run_lane(lane), name=f"lane {session_id}")
+    def _open_lane(self, session_id: SessionId, *, fresh: bool) -> Lane:
+        lane = self._lanes[session_id] = self._new_lane(session_id, fresh=fresh, owner=self)
+        lane.start(self._tasks)
         return lane
 
-    async def _run_lane(self, lane: Lane) -> None:
-        try:
-            await lane.run()
-        finally:
-            # No await since `run` found nothing to do: no message can reach a lane that is gone.
-            del self._lanes[lane.session_id]
-            if lane.pause is not None:
-                lane.pause.release()
-            for route in lane.routes:
-                if self._routes.get(route) == lane.session_id:
-                    del self._routes[route]
-            self.changed.set()
-            for subscriber in self._on_closed:
-                subscriber()
+    def remove(self, lane: Lane) -> None:
+        """Called by a lane that has nothing left to do."""
+        del self._lanes[lane.session_id]
+        for route in lane.routes:
+            if self._routes.get(route) == lane.session_id:
+                del self._routes[route]
+        self.changed.set()
+        for subscriber in self._on_closed:
+            subscriber()
 
     def _holds_route(self, session_id: SessionId, route: SessionKey) -> bool:
         lane = self._lanes.get(session_id)

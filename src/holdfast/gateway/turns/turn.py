@@ -56,6 +56,7 @@ from holdfast.gateway.turns.transcript_notes import (
     results_of_cancelled_calls,
 )
 from holdfast.gateway.turns.turn_context import TurnContext
+from holdfast.gateway.turns.turn_log import TurnLog
 
 log = logging.getLogger(__name__)
 
@@ -86,11 +87,10 @@ class NewTurnContext(Protocol):
         record: OpenTurn,
         agent: Agent,
         *,
-        lifecycle: TurnLifecycle,
+        log: TurnLog,
         settings: Settings,
         approvals: PendingApprovals,
         resumed: bool,
-        fallback: FallbackUsed | None,
     ) -> TurnContext: ...
 
 
@@ -164,8 +164,7 @@ class Turn:
     @property
     def is_parked(self) -> bool:
         """It is at a step boundary, and its row says so or will."""
-        parked = self.state is TurnState.PARKED and self._exit_write is not None
-        return parked or self.state is TurnState.WAITING
+        return self.state in (TurnState.PARKED, TurnState.WAITING)
 
     @property
     def started_at(self) -> float:
@@ -175,8 +174,8 @@ class Turn:
     def answering(self) -> InboxId | None:
         """The message whose end is the end of this turn. None: the end is decided already, or is
         another process's."""
-        undecided = self.state is TurnState.CLOSING and self.ending is None
-        return self.rows[-1].id if self.rows and (self.is_open or undecided) else None
+        undecided = self.is_open or self.state is TurnState.STOPPING
+        return self.rows[-1].id if self.rows and undecided else None
 
     @property
     def has_agent(self) -> bool:
@@ -223,7 +222,11 @@ class Turn:
 
     @property
     def fallback(self) -> FallbackUsed | None:
-        return self._fallback if self._context is None else self._context.fallback
+        """The model that has answered instead of the first one, and why."""
+        latest = None if self._context is None else self._context.fallback
+        if self._fallback is None or latest is None:
+            return self._fallback or latest
+        return self._fallback.followed_by(latest)
 
     @property
     def answer(self) -> str | None:
@@ -293,11 +296,16 @@ class Turn:
         self._context = self._new_context(
             self.record,
             agent,
-            lifecycle=self._lifecycle,
+            log=TurnLog(
+                self.record,
+                agent,
+                lifecycle=self._lifecycle,
+                writes=self._store,
+                runtime=self._runtime,
+            ),
             settings=settings,
             approvals=self.approvals,
             resumed=resumed,
-            fallback=self._fallback,
         )
         self._lifecycle.move(TurnState.RUNNING)
         return self._context
@@ -379,7 +387,7 @@ class Turn:
             stream=context.output.started_stream,
             owned_by_this_process=True,
         )
-        self._fallback = context.fallback
+        self._fallback = self.fallback
         self._resume_write = None
         self._lifecycle.move(TurnState.WAITING)
 
@@ -411,10 +419,11 @@ class Turn:
             if all_calls_detachable(self.context.agent, self.context.log.started_calls):
                 self._stop_at_boundary()
         elif self.state in (TurnState.STARTING, TurnState.WAITING):
-            # The row of a turn that was not resumed yet says already how it was left.
             if self.record.is_waiting or self._resume_write is not None:
                 self._write_exit(TurnExitReason.PARKED)
-            self._lifecycle.move(TurnState.PARKED)
+                self._lifecycle.move(TurnState.PARKED)
+            else:
+                self._lifecycle.move(TurnState.UNRESUMED)
 
     def leave(self, reason: TurnExitReason) -> asyncio.Future[None] | None:
         """The gateway stops: mark a running turn, which may still end until it is cut, and park one
@@ -482,8 +491,8 @@ class Turn:
         if self.is_running:
             self.end(self._stopped_end())
             self.cancel()
-        elif self.state is not TurnState.CLOSING:
-            self._lifecycle.move(TurnState.CLOSING)  # `close` reads the transcript and ends it
+        elif self.state is not TurnState.STOPPING:
+            self._lifecycle.move(TurnState.STOPPING)  # `close` reads the transcript and ends it
             self.approvals.withdraw(at=self._runtime.clock.now())
             self.approvals.wake()
         return True
@@ -501,11 +510,12 @@ class Turn:
         self.cancel()
 
     async def fail(self, why: str, *, suspend: bool = False) -> None:
-        """End it without an agent, for this reason, unless it was stopped meanwhile. `suspend`: its
-        session is suspended in the same commit. Raises `StoreError`: nothing is decided yet."""
+        """End it without an agent, for this reason, unless it was stopped or left meanwhile.
+        `suspend`: its session is suspended in the same commit. Raises `StoreError`: nothing is
+        decided yet."""
         if not self._is_new:
             await self._read_transcript()
-        if self.state is not TurnState.CLOSING:
+        if self.is_open:
             self._suspends_session = suspend
             self.end(self._failed_end(why, text=why))
 
@@ -515,8 +525,7 @@ class Turn:
         The end of a turn with an agent is on its way to the store when this returns, and what the
         agent writes after it is refused. That of a turn without one is written by `close`.
         """
-        if self.state is not TurnState.CLOSING or self.ending is not None:
-            self._lifecycle.move(TurnState.CLOSING)
+        self._lifecycle.move(TurnState.CLOSING)
         context = self._context
         if context is not None and context.output.stream is not None:
             end = context.output.with_stream_end(end)
@@ -552,7 +561,7 @@ class Turn:
     async def close_once(self) -> None:
         """As `close`, with one attempt: raises `StoreError` where the store does not take the end,
         which is written again by the next attempt."""
-        if self.ending is None:
+        if self.state is TurnState.STOPPING:
             await self._read_transcript()
             self.end(self._stopped_end())
         assert self.ending is not None, "`end` sets it"

@@ -22,20 +22,17 @@ from holdfast.core.messages.transcript import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.ports.runtime import Runtime
 from holdfast.core.ports.sandbox import Sandbox
-from holdfast.core.ports.store import StoreWriter
 from holdfast.core.turns.model import AuxiliaryTask, Completed, FallbackUsed
 from holdfast.core.turns.projection import open_calls
 from holdfast.core.turns.subagent import Delegation
 from holdfast.core.turns.tool import ToolOutput
 from holdfast.core.turns.turn import OpenTurn, Usage
-from holdfast.core.turns.turn_state import TurnLifecycle, TurnState
+from holdfast.core.turns.turn_state import TurnState
 from holdfast.gateway.agents.session_agents import SessionAgents
 from holdfast.gateway.approvals.gate import ApprovalGate, AskingTurn
 from holdfast.gateway.approvals.pending import PendingApprovals
-from holdfast.gateway.redaction import Redaction
-from holdfast.gateway.turns.busy_notices import BusyNotices
+from holdfast.gateway.turns.busy_notices import SendBusyNotice
 from holdfast.gateway.turns.transcript_notes import user_message
 from holdfast.gateway.turns.turn_log import TurnLog
 from holdfast.gateway.turns.turn_output import TurnOutput
@@ -53,12 +50,12 @@ class SteerQueue(deque[InboxRow]):
     owns those that it has taken and no model request has contained yet."""
 
     def __init__(
-        self, log: TurnLog, agent: Agent, *, busy_notices: BusyNotices, into: InboxId
+        self, log: TurnLog, agent: Agent, *, send_busy_notice: SendBusyNotice, into: InboxId
     ) -> None:
         super().__init__()
         self._log = log
         self._agent = agent
-        self._busy_notices = busy_notices
+        self._send_busy_notice = send_busy_notice
         self._into = into  # the message whose answer is theirs too
         self._written: dict[InboxId, InboxRow] = {}  # on their way to the store
         self._unconfirmed: list[InboxRow] = []
@@ -77,7 +74,7 @@ class SteerQueue(deque[InboxRow]):
         """Tell the senders of steers that the model has them: a request contains them now."""
         rows, self._unconfirmed = self._unconfirmed, []
         for row in rows:
-            self._busy_notices.send(
+            self._send_busy_notice(
                 row, STEERED_NOTICE, agent=self._agent, turn_id=self._log.turn_id
             )
 
@@ -97,38 +94,33 @@ class TurnContext:
         record: OpenTurn,
         agent: Agent,
         *,
-        lifecycle: TurnLifecycle,
+        log: TurnLog,
         settings: Settings,
         approvals: PendingApprovals,
         resumed: bool,
-        fallback: FallbackUsed | None,
-        store: StoreWriter,
-        runtime: Runtime,
         agents: SessionAgents,
         tools: TurnTools,
         gate: ApprovalGate,
-        busy_notices: BusyNotices,
-        redact: Redaction,
+        send_busy_notice: SendBusyNotice,
         new_output: NewTurnOutput,
     ) -> None:
         self.agent = agent
         self.resumed = resumed  # an agent has run it before
         self.compacting = False
-        self.fallback = fallback  # the model that has taken over, and why
-        self.redact = redact
-        self.crash_hook = runtime.crash
-        self.log = TurnLog(record, agent, lifecycle=lifecycle, writes=store, runtime=runtime)
+        self.fallback: FallbackUsed | None = None  # the model that has taken over, and why
+        self.log = log
+        self.crash_hook = log.crash_hook
         self.unresolved_calls = record.started_calls
         self.earlier_replies = record.model_steps
         self._rows = record.rows
-        self._lifecycle = lifecycle
         self._settings = settings  # those that held when the turn began
         self._agents = agents
         self._tools = tools
         self._gate = gate
         last = self._rows[-1]
-        self.steers = SteerQueue(self.log, agent, busy_notices=busy_notices, into=last.id)
+        self.steers = SteerQueue(log, agent, send_busy_notice=send_busy_notice, into=last.id)
         self.output = new_output(record, resumed=resumed)
+        self.redact = self.output.redact
         if resumed:
             self._trace_approvals(approvals)
         self._approvals = approvals
@@ -146,7 +138,7 @@ class TurnContext:
     def parking(self) -> bool:
         """The agent stops at the next step boundary. A marked turn does too: a step that began
         now would be cut."""
-        return self._lifecycle.state in (TurnState.PARKING, TurnState.MARKED)
+        return self.log.lifecycle.state in (TurnState.PARKING, TurnState.MARKED)
 
     @property
     def session_id(self) -> SessionId:
@@ -255,9 +247,7 @@ class TurnContext:
     def model_fell_back(self, fallback: FallbackUsed) -> None:
         """A5: this agent answers to the end of the turn; the next is built anew, and asks the
         first model again."""
-        self.fallback = (
-            fallback if self.fallback is None else FallbackUsed(self.fallback.why, fallback.model)
-        )
+        self.fallback = fallback if self.fallback is None else self.fallback.followed_by(fallback)
         self._agents.drop(self.session_id)
 
     def may_run(self, call: PendingCall) -> bool:
@@ -291,5 +281,5 @@ class TurnContext:
         """Raises where the gateway has marked the turn: it is about to be cut, and is counted as
         interrupted. A question after that mark would make it a waiting turn that was not cut."""
         self.log.check_open()
-        if self._lifecycle.state is TurnState.MARKED:
+        if self.log.lifecycle.state is TurnState.MARKED:
             raise Parked

@@ -85,7 +85,7 @@ class TurnFactory:
             at=at,
         )
         turn.begin(agent, begin, settings=settings)
-        agent.prompt_saved = True
+        agent.mark_prompt_saved()
         for row in rows[:-1]:
             self._subscriptions.merge(row.id, into=rows[-1].id)
         return turn

@@ -60,16 +60,17 @@ class TurnLog:
         # Before the last reply, note or compaction; no two of these are on their way at a time.
         self._counted_before = self.usage, self.replies
         self._agent = agent
-        self._lifecycle = lifecycle
+        self.crash_hook = runtime.crash
+        self.lifecycle = lifecycle
         self._writes = writes
-        self._runtime = runtime
+        self._clock = runtime.clock
 
     @property
     def session_id(self) -> SessionId:
         return self._agent.session_id
 
     def check_open(self) -> None:
-        if self._lifecycle.state not in AGENT_STATES:
+        if self.lifecycle.state not in AGENT_STATES:
             raise TurnClosed(f"turn {self.turn_id} has ended")
 
     def begin(self, begin: BeginTurn) -> Awaitable[None]:
@@ -80,7 +81,7 @@ class TurnLog:
         durable = self._write(begin)
         for message in begin.messages:
             self._agent.append(message)
-        self._runtime.crash(CrashPoint.TURN_BEGUN)
+        self.crash_hook(CrashPoint.TURN_BEGUN)
         return durable
 
     def record_reply(
@@ -102,7 +103,7 @@ class TurnLog:
                 usage=usage,
                 started=started,
                 allowed=allowed_by,
-                at=self._runtime.clock.now(),
+                at=self._clock.now(),
             )
         )
 
@@ -114,7 +115,7 @@ class TurnLog:
                 session_id=self.session_id,
                 message=message,
                 usage=usage,
-                at=self._runtime.clock.now(),
+                at=self._clock.now(),
             )
         )
 
@@ -126,7 +127,7 @@ class TurnLog:
                 session_id=self.session_id,
                 message=message,
                 usage=usage,
-                at=self._runtime.clock.now(),
+                at=self._clock.now(),
             )
         )
 
@@ -141,7 +142,7 @@ class TurnLog:
                 inbox_id=inbox_id,
                 into=into,
                 message=message,
-                at=self._runtime.clock.now(),
+                at=self._clock.now(),
             )
         )
 
@@ -156,7 +157,7 @@ class TurnLog:
                 session_id=self.session_id,
                 call_ids=call_ids,
                 allowed=allowed_by,
-                at=self._runtime.clock.now(),
+                at=self._clock.now(),
             )
         )
 
@@ -168,7 +169,7 @@ class TurnLog:
                 turn_id=self.turn_id,
                 session_id=self.session_id,
                 message=message,
-                at=self._runtime.clock.now(),
+                at=self._clock.now(),
             )
         )
 
@@ -198,6 +199,6 @@ class TurnLog:
         self.usage, self.replies = self.usage + usage, self.replies + replies
 
     def _write(self, command: Command[None]) -> Awaitable[None]:
-        self._agent.active_at = self._runtime.clock.now()
+        self._agent.active_at = self._clock.now()
         self.has_steps = self.has_steps or not isinstance(command, BeginTurn)
         return self._writes.write(command)

@@ -35,6 +35,7 @@ class TurnOutput:
         clock: Clock,
         tracer: MessageTracer | None,
     ) -> None:
+        self.redact = redact
         self.live = LiveStep(now=clock.now)
         self.first_text_at: float | None = None
         self._session_id: SessionId = record.turn.session_id

@@ -49,10 +49,11 @@ def _orphan_route(db: apsw.Connection, session_id: str) -> str:
 
 
 _DERIVED_TABLES = frozenset(
-    {"row_counts", "message_changes"}
+    {"row_counts", "counted", "message_changes", "usage_mark", "usage_counted", "usage_sums"}
 )  # written by triggers with the other rows
 _NOT_ESTIMATED = frozenset({"sqlite_schema", "sqlite_sequence", *_DERIVED_TABLES})
 _FIRST_WITH_LISTS = 21  # the schema in which turns list their messages
+_FIRST_WITH_SUMS = 23  # the schema in which the usage of sessions is counted
 _NOTHING_LOST = "nothing is known to be lost"
 
 
@@ -139,6 +140,7 @@ def _fill_database(new: Path, trees: TreeWalker, version: int) -> Counter[str]:
             _restore_sequences(db, trees.sequences)
             recovered["sessions"] += restore_orphan_sessions(db)
             _unlist_messages(db)
+            _count_usage(db)
             trees.missing_rows["messages"] = _count_missing_messages(db)
     finally:
         db.close()
@@ -180,6 +182,16 @@ def _unlist_messages(db: apsw.Connection) -> None:
             "UPDATE inbox SET listed = NULL WHERE listed AND turn_id NOT IN (SELECT id FROM turns)"
         )
         db.execute("DELETE FROM parts WHERE delivery_id NOT IN (SELECT id FROM outbox)")
+
+
+def _count_usage(db: apsw.Connection) -> None:
+    """Anew: what was counted on the way may have been inserted before its session."""
+    if db.pragma("user_version") >= _FIRST_WITH_SUMS:
+        db.execute(
+            "DELETE FROM usage_counted; DELETE FROM usage_sums;"
+            "UPDATE usage_mark SET turn = '', session = '';"
+            "UPDATE counted SET last = last WHERE name = 'inbox'"
+        )
 
 
 def _restore_sequences(db: apsw.Connection, sequences: Mapping[str, int]) -> None:

@@ -282,11 +282,11 @@ class SearchIndex:
 
     def _describe(self, cursor: apsw.Cursor) -> SearchIndexStatus:
         self._catch_up(until=time.monotonic() + _SEARCH_WAIT_SECONDS)
-        messages = cursor.execute("SELECT count(*) FROM entries").get
+        messages = index_file.count_entries(cursor)
         size = sum(
             path.stat().st_size for path in index_file.index_files(self._path) if path.exists()
         )
-        return SearchIndexStatus(messages=int(messages), behind=len(self._pending), bytes=size)
+        return SearchIndexStatus(messages=messages, behind=len(self._pending), bytes=size)
 
     def _discard(self) -> None:
         self._close()

@@ -101,6 +101,7 @@ def _open_file(path: Path) -> apsw.Connection:
         db.pragma("secure_delete", 1)
         db.pragma("cache_size", -_CACHE_KB)
         db.pragma("temp_store", "memory")
+        db.register_fts5_function("row_count", lambda words, *_: words.row_count)
         _create_schema(db)
     except BaseException:
         db.close()
@@ -241,6 +242,11 @@ def _index_message(
             separate_words(searchable.tool_text),
         ),
     )
+
+
+def count_entries(cursor: apsw.Cursor) -> int:
+    """The words of each entry are a row of FTS5, which keeps the number of its rows."""
+    return int(str(cursor.execute("SELECT row_count(words) FROM words LIMIT 1").get or 0))
 
 
 def delete_session(cursor: apsw.Cursor, session_id: SessionId) -> None:

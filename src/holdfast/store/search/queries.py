@@ -198,7 +198,8 @@ def _found_record(
     cursor: apsw.Cursor, session_id: SessionId, seq: Any, terms: list[SearchTerm]
 ) -> SearchMatch | None:
     row = cursor.execute(
-        f"SELECT {rows.RECORD_COLUMNS} FROM state.standing WHERE session_id = ? AND seq = ?",
+        f"SELECT {rows.RECORD_COLUMNS} FROM {rows.messages_not_undone('state')}"
+        " WHERE session_id = ? AND seq = ?",
         (session_id, seq),
     ).fetchone()
     session = sessions.session(cursor, session_id)

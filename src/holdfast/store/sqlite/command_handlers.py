@@ -257,7 +257,7 @@ COMMAND_HANDLERS: Mapping[type[Command[Any]], Handler] = dict(
         ),
         _handle(
             c.EndSession,
-            lambda cursor, x: session_history.end_session(cursor, session_id=x.session_id, at=x.at),
+            lambda cursor, x: session_state.end_session(cursor, session_id=x.session_id, at=x.at),
         ),
         _handle(
             c.ExpireSession,
@@ -272,6 +272,10 @@ COMMAND_HANDLERS: Mapping[type[Command[Any]], Handler] = dict(
         _handle(
             c.DeleteSession,
             lambda cursor, x: session_history.delete_session(cursor, session_id=x.session_id),
+        ),
+        _handle(
+            c.ForgetMessageChanges,
+            lambda cursor, x: session_history.forget_changes(cursor, session_id=x.session_id),
         ),
         # The outbox.
         _handle(

@@ -120,6 +120,16 @@ def decode_message(body: str) -> Message:
 RECORD_COLUMNS = "seq, turn_id, body, created_at"
 
 
+def messages_not_undone(schema: str = "main") -> str:
+    """The conversation as it is now: what a model is shown and what a fork copies. It is a subquery
+    and not a view, because SQLite does not look for lost pages in a file that lists a view first in
+    its schema (decision 61)."""
+    return (
+        f"(SELECT m.* FROM {schema}.messages m WHERE NOT EXISTS (SELECT 1 FROM {schema}.undone u"
+        " WHERE u.session_id = m.session_id AND m.seq BETWEEN u.from_seq AND u.to_seq))"
+    )
+
+
 UNDONE_COLUMN = (
     "EXISTS (SELECT 1 FROM undone u WHERE u.session_id = m.session_id"
     " AND m.seq BETWEEN u.from_seq AND u.to_seq)"

@@ -17,6 +17,7 @@ from holdfast.core.ops.backup import CopyProgress
 from holdfast.core.ops.status import StoreStatus
 from holdfast.core.ports import store_queries as q
 from holdfast.core.ports.command import Query
+from holdfast.core.ports.store_commands import ForgetMessageChanges
 from holdfast.core.sessions.search import SearchIndexStatus, SearchQuery
 from holdfast.store.search.index import MESSAGE_COMMANDS, SearchIndex
 from holdfast.store.sqlite.command_handlers import SqliteStoreWriter
@@ -26,7 +27,6 @@ from holdfast.store.sqlite.query_handlers import QUERY_HANDLERS, SqliteStoreRead
 from holdfast.store.sqlite.reader import ReaderThread
 from holdfast.store.sqlite.reads import audit as audit_reads
 from holdfast.store.sqlite.writer import WriterThread
-from holdfast.store.sqlite.writes import session_history
 
 R = TypeVar("R")
 
@@ -95,10 +95,8 @@ class SqliteStore(SqliteStoreWriter, SqliteStoreReader):
         return await self._index.rebuild()
 
     async def unindex_session(self, session_id: SessionId) -> None:
-        """Its id leaves the log of changes only then: until the index has no word of it, a crash
-        must not make the index miss the deletion."""
         await self._index.delete_session(session_id)
-        await self._submit(partial(session_history.forget_changes, session_id=session_id))
+        await self.write(ForgetMessageChanges(session_id=session_id))
 
     async def erase_deleted(self) -> None:
         await self._writer.truncate_wal()
@@ -118,10 +116,6 @@ class SqliteStore(SqliteStoreWriter, SqliteStoreReader):
         if problems:
             self._writer.refuse_writes(problems[0])
         return problems
-
-    def on_audit_growth(self, listener: Callable[[], None]) -> None:
-        """`listener` is called in this event loop whenever the audit has new rows."""
-        self._writer.audit_growth.set_listener(listener)
 
     @property
     def unclean(self) -> bool:
@@ -153,4 +147,4 @@ def _reads_whole_table(query: Query[Any]) -> bool:
     """Whether it takes long in a large store."""
     if isinstance(query, q.ListAudit):
         return audit_reads.needs_full_scan(query.where)
-    return isinstance(query, q.ListExpiringSessions | q.GetVisibleUsage)
+    return isinstance(query, q.ListExpiringSessions)

@@ -24,6 +24,7 @@ class StoreRequest(msgspec.Struct):
     command: Command[Any] | None = None  # of a write
     events: CommandEvents | None = None  # told about the command once it has ended
     result: Any = None
+    audited: bool = False  # it has added rows to the audit
     error: Exception | None = None
 
     def settle(self) -> None:
@@ -34,7 +35,7 @@ class StoreRequest(msgspec.Struct):
             if not future.done():  # else its caller was cancelled, which does not affect the work
                 future.set_result(self.result)
             if events is not None and self.command is not None:
-                events.publish_committed(self.command, self.result)
+                events.publish_committed(self.command, self.result, self.audited)
             return
         if not future.done():
             future.set_exception(self.error)

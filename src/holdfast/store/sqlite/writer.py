@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import apsw
 
@@ -18,7 +18,6 @@ from holdfast.core.ops.status import StoreStatus
 from holdfast.core.ports.command import Command
 from holdfast.store.events import CommandEvents
 from holdfast.store.sqlite import errors
-from holdfast.store.sqlite.change_tracking import AuditGrowthTracker
 from holdfast.store.sqlite.checkpoint import WalCheckpointer, truncate_wal
 from holdfast.store.sqlite.connection import Redact, no_redaction, open_writer
 from holdfast.store.sqlite.file_check import has_wal
@@ -37,6 +36,13 @@ T = TypeVar("T")
 
 _MAX_BATCH = 512  # requests in one transaction
 _MAX_DEFERRAL = 1.0  # seconds until a deferred write is committed on its own
+
+# A trigger on the table, not code in each write: every write is noticed, also future ones. A
+# temporary trigger belongs to this connection and does not change the file.
+_AUDIT_TRIGGER = """
+CREATE TEMP TRIGGER audit_grown AFTER INSERT ON main.audit
+BEGIN SELECT holdfast_audit_grew(new.seq); END;
+"""
 
 
 class WriterStatistics:
@@ -102,7 +108,7 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
         self._vfs = vfs
         self._crash = crash
         self.redact = redact  # applied to the texts of audit rows
-        self.audit_growth = AuditGrowthTracker()
+        self._audit_grew = False  # since the current request began; the thread's own
         self.events = CommandEvents()
         self._queue: SimpleQueue[StoreRequest | None] = SimpleQueue()
         self._deferred: list[DeferredRequest] = []  # taken from the queue; the thread's own
@@ -175,7 +181,8 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
         self.unclean = has_wal(self._path)
         db = open_writer(self._path, vfs=self._vfs, redact=lambda text: self.redact(text))
         try:
-            self.audit_growth.install(db)
+            db.create_scalar_function("holdfast_audit_grew", self._note_audit_growth, 1)
+            db.execute(_AUDIT_TRIGGER)
             self._statistics.schema = db.pragma("user_version")
             ready()
             self._serve(db)
@@ -282,7 +289,6 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
         else:
             self._statistics.commit_succeeded(begun)
             self._crash(CrashPoint.AFTER_COMMIT)
-            self.audit_growth.after_commit()
 
     def _write(self, cursor: apsw.Cursor, requests: list[StoreRequest]) -> None:
         """Without savepoints at first: they are an eighth of the cost of a turn in this thread, and
@@ -290,7 +296,9 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
         cursor.execute("BEGIN IMMEDIATE")
         try:
             for request in requests:
+                self._audit_grew = False
                 request.result = request.work(cursor)
+                request.audited = self._audit_grew
         except Exception:
             if not cursor.connection.in_transaction:
                 raise  # SQLite has rolled back the whole transaction: all requests of it fail
@@ -301,14 +309,19 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
 
     def _run(self, cursor: apsw.Cursor, request: StoreRequest) -> None:
         cursor.execute("SAVEPOINT request")
+        self._audit_grew = False
         try:
             request.result = request.work(cursor)
+            request.audited = self._audit_grew
         except Exception as error:
             if not cursor.connection.in_transaction:
                 raise  # SQLite has rolled back the whole transaction: all requests of it fail
             self._fail([request], error)
             cursor.execute("ROLLBACK TO request")
         cursor.execute("RELEASE request")
+
+    def _note_audit_growth(self, *seq: Any) -> None:
+        self._audit_grew = True
 
     def _fail(self, requests: list[StoreRequest], error: Exception) -> None:
         """Each request without an error gets one of its own to raise."""

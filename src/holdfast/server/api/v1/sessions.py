@@ -183,8 +183,6 @@ async def open_session(context: ApiContext, call: ApiCall[NoQuery, NewSession]) 
     fresh = SessionId(context.runtime.new_id("s"))
     route, at = build_session_key(source), context.runtime.clock.now()
     session_id = await context.store.write(OpenSession(session_id=fresh, route=route, at=at))
-    if session_id == fresh:
-        context.gateway.feeds.session_changed(fresh)
     return context.respond(
         await context.load_session_view(session_id), status=201 if session_id == fresh else 200
     )
@@ -221,7 +219,6 @@ async def change_session(
         words={"title": title},
     )
     await context.store.write(RenameSession(session_id=row.id, title=title), audit=act)
-    context.gateway.feeds.session_changed(row.id)
     return context.respond(await context.load_session_view(row.id))
 
 

@@ -99,7 +99,6 @@ async def import_session(context: ApiContext, call: ApiCall[NoQuery, None]) -> w
         at=at,
     )
     await context.store.write(ImportSession(imported=imported), audit=act)
-    context.gateway.feeds.session_changed(session_id)
     return context.respond(await context.load_session_view(session_id), status=201)
 
 

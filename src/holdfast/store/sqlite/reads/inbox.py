@@ -31,13 +31,16 @@ def list_messages(
     cursor: apsw.Cursor, *, state: InboxState | None, offset: int, limit: int
 ) -> list[InboxSummary]:
     """By the two partial indexes: of the open ones there are few, of the ended ones only those of
-    one state are asked for."""
+    one state are asked for. Answered ones are in neither: they are nearly all there are, and found
+    by walking back."""
     if state is None or state in OPEN_STATES:
         which = f"{OPEN_ROWS} AND (?1 IS NULL OR state = ?1) ORDER BY id DESC"
+    elif state is InboxState.ANSWERED:
+        which = "inbox WHERE state = ?1 ORDER BY id DESC"
     else:
         which = (
             "inbox INDEXED BY inbox_ended WHERE state = ?1 AND ended_at IS NOT NULL"
-            " ORDER BY ended_at DESC, id DESC"
+            " AND state <> 'answered' ORDER BY ended_at DESC, id DESC"
         )
     found = cursor.execute(
         f"SELECT {_SUMMARY_COLUMNS} FROM {which} LIMIT ?2 OFFSET ?3", (state, limit, offset)
@@ -55,12 +58,15 @@ def inbox_row(cursor: apsw.Cursor, inbox_id: InboxId) -> InboxRow | None:
 
 
 def inbox_counts(cursor: apsw.Cursor) -> Mapping[InboxState, int]:
-    """Every state has a figure. The open ones are counted on their partial index; of the ended ones
-    the store keeps the numbers, also of those that were pruned."""
+    """Every state has a figure. The open ones are counted on their partial index. Of the ended ones
+    the store keeps the numbers, except for about a thousand of the last, also of those that were
+    pruned."""
     counts = dict.fromkeys(InboxState, 0)
     for state, count in cursor.execute(
         f"SELECT state, count(*) FROM {OPEN_ROWS} GROUP BY state"
         " UNION ALL SELECT state, count FROM row_counts WHERE name = 'inbox'"
+        " UNION ALL SELECT state, count(*) FROM inbox WHERE ended_at IS NOT NULL"
+        " AND id > (SELECT last FROM counted WHERE name = 'inbox') GROUP BY state"
         " UNION ALL SELECT state, count FROM pruned"
     ):
         counts[InboxState(state)] += count

@@ -30,7 +30,13 @@ def deliveries_for_message(cursor: apsw.Cursor, inbox_id: InboxId) -> list[Deliv
         return []
     if row.state is InboxState.MERGED:
         return _select(cursor, "turn_id = ? AND kind = 'reply'", row.turn_id)
-    return _select(cursor, "inbox_id = ?", row.id)
+    # Found by the turn, or else by the message: only deliveries without a turn are in its index.
+    return _select(
+        cursor,
+        "turn_id = ?1 AND inbox_id = ?2 OR turn_id IS NULL AND inbox_id = ?2",
+        row.turn_id,
+        row.id,
+    )
 
 
 def _select(cursor: apsw.Cursor, which: str, *bindings: Any) -> list[DeliveryRow]:
@@ -97,11 +103,14 @@ def started_delivery(cursor: apsw.Cursor, turn_id: TurnId) -> StartedDelivery | 
 
 
 def outbox_counts(cursor: apsw.Cursor) -> Mapping[DeliveryState, int]:
-    """The store keeps the number of those that were sent; the others are few."""
+    """The store keeps the number of those that were sent, except for about a thousand of the last;
+    the others are few."""
     counts = dict.fromkeys(DeliveryState, 0)
     for state, count in cursor.execute(
         f"SELECT state, count(*) FROM {_NOT_SENT} GROUP BY state"
         " UNION ALL SELECT state, count FROM row_counts WHERE name = 'outbox'"
+        " UNION ALL SELECT state, count(*) FROM outbox WHERE state = 'sent'"
+        " AND seq > (SELECT last FROM counted WHERE name = 'outbox') GROUP BY state"
     ):
-        counts[DeliveryState(state)] = count
+        counts[DeliveryState(state)] += count
     return counts

@@ -23,9 +23,10 @@ _PRECEDING_STEPS = 64  # steps before a reply that are searched for the last fin
 _MAX_DELIVERIES = 20  # of one turn
 _FAR_FUTURE = 9e15  # after every time
 # By the start of a body: long tool outputs are skipped without parsing them.
-_LAST_TEXT_QUERY = """SELECT substr(body, 10, 1), substr(json_extract(body, '$.text'), 1, ?2) FROM
-    (SELECT seq, body FROM standing WHERE session_id = ?1 ORDER BY seq DESC LIMIT ?3)
-    WHERE (body GLOB '{"type":"user"*' OR body GLOB '{"type":"assistant"*')
+_LAST_TEXT_QUERY = f"""SELECT substr(body, 10, 1), substr(json_extract(body, '$.text'), 1, ?2) FROM
+    (SELECT seq, body FROM {rows.messages_not_undone()}
+    WHERE session_id = ?1 ORDER BY seq DESC LIMIT ?3)
+    WHERE (body GLOB '{{"type":"user"*' OR body GLOB '{{"type":"assistant"*')
     AND json_extract(body, '$.text') <> '' ORDER BY seq DESC LIMIT 1"""
 _ROLES = {"u": "user", "a": "assistant"}
 _STEP_USAGE = ", ".join(f"p.{column}" for column in rows.USAGE_COLUMNS.split(", "))

@@ -32,6 +32,8 @@ from holdfast.store.sqlite.writes import inbox, transcript
 
 _MAX_SEQ = 2**62  # past every seq
 _HAS_ENDED = "ended_at IS NOT NULL"  # as the index `sessions_active` has it
+_FIRST_HOUR = -(2**62)  # before every hour
+_FEW_PAGES = 100  # of the list: so many sessions are sooner sorted than looked for among all
 
 
 def session(cursor: apsw.Cursor, session_id: SessionId) -> SessionRow | None:
@@ -54,10 +56,11 @@ def sessions(
     where, bindings = _list_conditions(
         q=q, platform=platform, include_subagents=include_subagents, among=among
     )
+    few = bool(among.suspended) or (platform != "" and _has_few_sessions(cursor, platform, limit))
     # Only the conditions that are asked for are in the query, and open and ended sessions are read
     # apart: so the index gives a page without a look at the other sessions. It is cut before the
     # prompts are fetched.
-    halves = _halves(among, searched=bool(q or among.user))
+    halves = _halves(among, searched=bool(q or among.user or few))
     page = " UNION ALL ".join(
         f"SELECT * FROM (SELECT * FROM sessions WHERE {' AND '.join((half, *where))}"
         " ORDER BY active_at DESC, id LIMIT ?)"
@@ -73,8 +76,8 @@ def sessions(
 
 def _halves(among: SessionFilter, *, searched: bool) -> tuple[str, ...]:
     """Conditions that select the open and the ended sessions, each in the order of the index. Given
-    ids are found by their key; and one title or user among all is found sooner in the table, which
-    is read in its own order."""
+    ids are found by their key, and suspended sessions or the few of a platform by an index of
+    theirs; one title or user among all is found sooner in the table, read in its own order."""
     if among.include is not None or searched:
         return ("true" if among.ended is None else f"+({_HAS_ENDED}) = {among.ended:d}",)
     return tuple(
@@ -98,8 +101,7 @@ def _list_conditions(
     if q:
         add("title LIKE ? ESCAPE '!'", _like_pattern(q))
     if platform:
-        prefix = f"{quote(platform, safe='')}:"
-        add("substr(route, 1, length(?)) = ?", prefix, prefix)
+        add("route >= ? AND route < ?", *_route_range(platform))
     if not include_subagents:
         add(f"route NOT GLOB '{INTERNAL_PLATFORM}:*'")
     if among.user:
@@ -111,8 +113,24 @@ def _list_conditions(
         encoded = msgspec.json.encode(among.exclude).decode()
         add("id NOT IN (SELECT value FROM json_each(?))", encoded)
     if among.suspended is not None:
-        add("suspended = ?", among.suspended)
+        add(f"suspended = {among.suspended:d}")  # literally, as the index of suspended ones has it
     return where, bindings
+
+
+def _route_range(platform: str) -> tuple[str, str]:
+    """Where the routes of a platform begin, and where those of the next one may."""
+    name = quote(platform, safe="")
+    return f"{name}:", f"{name};"  # ";" is the character after ":"
+
+
+def _has_few_sessions(cursor: apsw.Cursor, platform: str, limit: int) -> bool:
+    """So few that all of them are read and sorted: they may be older than most other sessions."""
+    most = _FEW_PAGES * limit
+    found = cursor.execute(
+        "SELECT count(*) FROM (SELECT 1 FROM sessions WHERE route >= ? AND route < ? LIMIT ?)",
+        (*_route_range(platform), most),
+    ).get
+    return int(str(found)) < most
 
 
 def _like_pattern(text: str) -> str:
@@ -128,7 +146,8 @@ def route(cursor: apsw.Cursor, key: SessionKey) -> SessionId | None:
 
 def transcript_records(cursor: apsw.Cursor, session_id: SessionId) -> list[TranscriptRecord]:
     found = cursor.execute(
-        f"SELECT {rows.RECORD_COLUMNS} FROM standing WHERE session_id = ? ORDER BY seq",
+        f"SELECT {rows.RECORD_COLUMNS} FROM {rows.messages_not_undone()}"
+        " WHERE session_id = ? ORDER BY seq",
         (session_id,),
     )
     return [rows.decode_record(row) for row in found]
@@ -146,7 +165,7 @@ def context(cursor: apsw.Cursor, session_id: SessionId) -> tuple[int, list[Trans
         return 0, transcript_records(cursor, session_id)
     covers: int = found[0]
     listed = cursor.execute(
-        f"SELECT {rows.RECORD_COLUMNS} FROM standing WHERE session_id = ?"
+        f"SELECT {rows.RECORD_COLUMNS} FROM {rows.messages_not_undone()} WHERE session_id = ?"
         " ORDER BY seq LIMIT -1 OFFSET ?",
         (session_id, covers),
     )
@@ -244,57 +263,54 @@ def meta(cursor: apsw.Cursor, key: str) -> str | None:
 
 
 # Subagent sessions are not conversations with a person.
-_IN_REACH = (
-    "(s.route = ?1 OR s.principal = ?2 OR s.id = (SELECT session_id FROM routes WHERE key = ?1))"
-    " AND NOT EXISTS (SELECT 1 FROM children c WHERE c.session_id = s.id)"
-)
+_NO_SUBAGENT = "NOT EXISTS (SELECT 1 FROM children c WHERE c.session_id = s.id)"
+_CURRENT = "(SELECT session_id FROM routes WHERE key = ?1)"
+_IN_REACH = f"(s.route = ?1 OR s.principal = ?2 OR s.id = {_CURRENT}) AND {_NO_SUBAGENT}"
 _USAGE_TOTALS = ", ".join(
     f"coalesce(sum({column}), 0)" for column in rows.USAGE_COLUMNS.split(", ")
 )
 
 
-# The sessions that were active last, whoever has them; ?4 is how many.
-_LAST_ACTIVE = (
-    "(SELECT * FROM ("
-    + " UNION ALL ".join(
-        f"SELECT * FROM (SELECT * FROM sessions WHERE ({_HAS_ENDED}) = {ended}"
-        " ORDER BY active_at DESC, id LIMIT ?4)"
-        for ended in (0, 1)
-    )
-    + ") ORDER BY active_at DESC, id LIMIT ?4)"
+def _in_last_hours(condition: str) -> str:
+    """The ids of the last ?3 sessions, and of others that were active in the same hour as the last
+    of those: an index has the sessions of a person or a route in the order of hours."""
+    listed = f"FROM sessions s WHERE {condition} AND {_NO_SUBAGENT}"
+    hour = f"SELECT s.active_hour {listed} ORDER BY s.active_hour DESC LIMIT 1 OFFSET ?3 - 1"
+    return f"SELECT s.id {listed} AND s.active_hour >= coalesce(({hour}), {_FIRST_HOUR})"
+
+
+_OF_LAST_HOURS = (
+    f"{_in_last_hours('s.route = ?1')} UNION ALL {_in_last_hours('s.principal = ?2')}"
+    f" UNION ALL SELECT s.id FROM sessions s WHERE s.id = {_CURRENT} AND {_NO_SUBAGENT}"
 )
-_FEW = 200  # sessions of a person or a route, which are all read
-_WALKS = (1, 10)  # how many sessions are walked through, in multiples of the limit
+# The ?4 sessions that were active last, whoever has them.
+_LAST_ACTIVE = " UNION ALL ".join(
+    f"SELECT * FROM (SELECT * FROM sessions WHERE ({_HAS_ENDED}) = {ended}"
+    " ORDER BY active_at DESC, id LIMIT ?4)"
+    for ended in (0, 1)
+)
+_MANY = 10  # sessions in an hour, in multiples of the limit
 
 
 def visible_sessions(
     cursor: apsw.Cursor, *, route: SessionKey, principal: PrincipalId | None, limit: int
 ) -> list[SessionRow]:
-    """A person with many sessions is likely to have enough of those that were active last, so they
-    are looked for there first. An index by person and activity would be kept up by every turn."""
-    if _has_many_sessions(cursor, route=route, principal=principal):
-        for walk in _WALKS:
-            last = (route, principal, limit, walk * limit)
-            if len(found := _visible_among(cursor, _LAST_ACTIVE, last)) == limit:
-                return found
-    return _visible_among(cursor, "sessions", (route, principal, limit))
+    """From the sessions of the last hours. A person who has very many of those is likely to have
+    enough among the last of all people, which an index has in their exact order."""
+    reach, many = (route, principal, limit), _MANY * limit
+    count = cursor.execute(f"SELECT count(*) FROM ({_OF_LAST_HOURS} LIMIT ?4)", (*reach, many)).get
+    if count == many:
+        last = f"(SELECT * FROM ({_LAST_ACTIVE}) ORDER BY active_at DESC, id LIMIT ?4) s"
+        found = _visible_among(cursor, f"{last} WHERE {_IN_REACH}", (*reach, many))
+        if len(found) == limit:
+            return found
+    return _visible_among(cursor, f"sessions s WHERE s.id IN ({_OF_LAST_HOURS})", reach)
 
 
-def _has_many_sessions(
-    cursor: apsw.Cursor, *, route: SessionKey, principal: PrincipalId | None
-) -> bool:
-    counts = cursor.execute(
-        "SELECT count(*) FROM (SELECT 1 FROM sessions WHERE route = ?1 LIMIT ?3) UNION ALL"
-        " SELECT count(*) FROM (SELECT 1 FROM sessions WHERE principal = ?2 LIMIT ?3)",
-        (route, principal, _FEW),
-    )
-    return any(count == _FEW for (count,) in counts)
-
-
-def _visible_among(cursor: apsw.Cursor, table: str, bindings: tuple[Any, ...]) -> list[SessionRow]:
+def _visible_among(cursor: apsw.Cursor, source: str, bindings: tuple[Any, ...]) -> list[SessionRow]:
     found = cursor.execute(
-        f"SELECT {rows.SESSION_COLUMNS} FROM (SELECT * FROM {table} s WHERE {_IN_REACH}"
-        " ORDER BY active_at DESC, id DESC LIMIT ?3) s ORDER BY active_at DESC, id DESC",
+        f"SELECT {rows.SESSION_COLUMNS} FROM (SELECT s.* FROM {source}"
+        " ORDER BY s.active_at DESC, s.id DESC LIMIT ?3) s ORDER BY active_at DESC, id DESC",
         bindings,
     )
     return [rows.decode_session(row) for row in found]
@@ -316,8 +332,7 @@ def visible_session(
 
 def last_turn(cursor: apsw.Cursor, session_id: SessionId) -> TurnRow | None:
     row = cursor.execute(
-        f"SELECT {rows.TURN_COLUMNS} FROM turns WHERE session_id = ?"
-        " ORDER BY started_at DESC, id DESC LIMIT 1",
+        f"SELECT {rows.TURN_COLUMNS} FROM turns WHERE session_id = ? ORDER BY id DESC LIMIT 1",
         (session_id,),
     ).fetchone()
     return None if row is None else rows.decode_turn(row)
@@ -327,11 +342,11 @@ def last_source(cursor: apsw.Cursor, session_id: SessionId) -> Source | None:
     """From the deliveries of its last turns: there is no index from a session to its messages.
     Messages of subagents and jobs have no person as their source."""
     found = cursor.execute(
-        "SELECT json_extract(i.body, '$.source') FROM (SELECT id, started_at FROM turns"
-        " WHERE session_id = ? ORDER BY started_at DESC LIMIT 50) t"
+        "SELECT json_extract(i.body, '$.source') FROM (SELECT id FROM turns"
+        " WHERE session_id = ? ORDER BY id DESC LIMIT 50) t"
         " JOIN outbox o ON o.turn_id = t.id JOIN inbox i ON i.id = o.inbox_id"
         f" WHERE i.platform <> '{INTERNAL_PLATFORM}'"
-        " ORDER BY t.started_at DESC, o.seq DESC LIMIT 1",
+        " ORDER BY t.id DESC, o.seq DESC LIMIT 1",
         (session_id,),
     ).fetchone()
     return None if found is None else msgspec.json.decode(str(found[0]), type=Source)
@@ -339,35 +354,54 @@ def last_source(cursor: apsw.Cursor, session_id: SessionId) -> Source | None:
 
 def session_usage(cursor: apsw.Cursor, session_id: SessionId) -> Usage:
     """Of its turns that have ended, and of what was done beside them."""
-    return _usage_total(cursor, "turns", session_id) + auxiliary_total(cursor, session_id)
+    return _usage_total(cursor, f"({_SESSION_USAGE}) WHERE session_id = ?1", session_id)
 
 
 def auxiliary_total(cursor: apsw.Cursor, session_id: SessionId) -> Usage:
-    return _usage_total(cursor, "auxiliary", session_id)
+    return _usage_total(cursor, "auxiliary WHERE session_id = ?1", session_id)
 
 
-def _usage_total(cursor: apsw.Cursor, table: str, session_id: SessionId) -> Usage:
-    (total,) = cursor.execute(
-        f"SELECT {_USAGE_TOTALS} FROM {table} WHERE session_id = ?", (session_id,)
-    ).fetchall()
+def _usage_total(cursor: apsw.Cursor, source: str, *bindings: str | None) -> Usage:
+    (total,) = cursor.execute(f"SELECT {_USAGE_TOTALS} FROM {source}", bindings).fetchall()
     return rows.decode_usage(total)
+
+
+# Of turns and sessions after the mark (see migration 23).
+_UNCOUNTED_ROWS = (
+    f"SELECT session_id, {rows.USAGE_COLUMNS} FROM turns WHERE id > (SELECT turn FROM usage_mark)"
+    f" UNION ALL SELECT session_id, {rows.USAGE_COLUMNS} FROM auxiliary"
+    " WHERE session_id > (SELECT session FROM usage_mark)"
+)
+_SESSION_USAGE = (
+    f"SELECT session_id, {rows.USAGE_COLUMNS} FROM usage_counted UNION ALL {_UNCOUNTED_ROWS}"
+)
+# Usage that the store has not counted yet, with the conversation that it belongs to as `s`.
+_UNCOUNTED = (
+    f"SELECT {', '.join(f'u.{column}' for column in rows.USAGE_COLUMNS.split(', '))}"
+    f" FROM ({_UNCOUNTED_ROWS}) u LEFT JOIN children c ON c.session_id = u.session_id"
+    " JOIN sessions s ON s.id = coalesce(c.root_id, u.session_id)"
+)
+# The chat's current session, if it is another person's, at another chat.
+_ELSEWHERE = (
+    f"(SELECT s.id FROM sessions s WHERE s.id = {_CURRENT} AND s.route <> ?1"
+    f" AND (s.principal = ?2) IS NOT TRUE AND {_NO_SUBAGENT})"
+)
+_VISIBLE_USAGE = " UNION ALL ".join(
+    (
+        f"SELECT {rows.USAGE_COLUMNS} FROM usage_sums WHERE place = '' AND principal = ?2",
+        f"SELECT {rows.USAGE_COLUMNS} FROM usage_sums WHERE place = ?1 AND principal IS NOT ?2",
+        f"SELECT {rows.USAGE_COLUMNS} FROM usage_sums WHERE place = {_ELSEWHERE}",
+        f"SELECT {rows.USAGE_COLUMNS} FROM usage_counted WHERE session_id = {_ELSEWHERE}",
+        f"{_UNCOUNTED} WHERE s.route = ?1 OR s.principal = ?2 OR s.id = {_CURRENT}",
+    )
+)
 
 
 def visible_usage(
     cursor: apsw.Cursor, *, route: SessionKey, principal: PrincipalId | None
 ) -> Usage:
     """Of the sessions they reach, and of the subagents that worked for those."""
-    whole = Usage()
-    for table in ("turns", "auxiliary"):
-        (total,) = cursor.execute(
-            f"SELECT {_USAGE_TOTALS} FROM {table}"
-            f" WHERE session_id IN (WITH RECURSIVE mine (id) AS (SELECT s.id FROM sessions s"
-            f" WHERE {_IN_REACH} UNION SELECT c.session_id FROM children c JOIN mine"
-            " ON c.parent_id = mine.id) SELECT id FROM mine)",
-            (route, principal),
-        ).fetchall()
-        whole = whole + rows.decode_usage(total)
-    return whole
+    return _usage_total(cursor, f"({_VISIBLE_USAGE})", route, principal)
 
 
 def expiring_sessions(
@@ -411,9 +445,12 @@ def sessions_unused_since(cursor: apsw.Cursor, *, before: float, limit: int) -> 
     return [SessionId(str(row[0])) for row in found]
 
 
+_ROOT = "coalesce((SELECT root_id FROM children WHERE session_id = ?1), ?1)"
 _SUBAGENTS_BELOW = (
-    "WITH RECURSIVE below (id) AS (SELECT session_id FROM children WHERE parent_id = ?"
-    " UNION SELECT c.session_id FROM children c JOIN below ON c.parent_id = below.id)"
+    "WITH RECURSIVE below (id) AS"
+    f" (SELECT session_id FROM children WHERE root_id = {_ROOT} AND parent_id = ?1"
+    " UNION SELECT c.session_id FROM below CROSS JOIN children c"
+    f" ON c.root_id = {_ROOT} AND c.parent_id = below.id)"
 )
 
 
@@ -434,15 +471,17 @@ def subagents_below(cursor: apsw.Cursor, session_id: SessionId) -> list[Subagent
 
 
 def subagents_usage(cursor: apsw.Cursor, session_id: SessionId) -> Usage:
-    """Of their turns that have ended, and of what was done beside those."""
-    whole = Usage()
-    for table in ("turns", "auxiliary"):
-        (total,) = cursor.execute(
-            f"{_SUBAGENTS_BELOW} SELECT {_USAGE_TOTALS} FROM {table} WHERE session_id IN below",
-            (session_id,),
-        ).fetchall()
-        whole = whole + rows.decode_usage(total)
-    return whole
+    """Of their turns that have ended, and of what was done beside those. The store has sums for
+    conversations; the subagents of a subagent are few."""
+    above = cursor.execute("SELECT 1 FROM children WHERE session_id = ?", (session_id,)).fetchone()
+    if above is None:
+        source = (
+            f"(SELECT {rows.USAGE_COLUMNS} FROM usage_sums WHERE place = ?1"
+            f" UNION ALL {_UNCOUNTED} WHERE +c.root_id = ?1)"
+        )
+    else:
+        source = f"({_SESSION_USAGE}) WHERE session_id IN ({_SUBAGENTS_BELOW} SELECT id FROM below)"
+    return _usage_total(cursor, source, session_id)
 
 
 def running_subagents(cursor: apsw.Cursor) -> list[tuple[InboxRow, bool]]:

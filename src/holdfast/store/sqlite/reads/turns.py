@@ -7,7 +7,7 @@ import apsw
 import msgspec
 
 from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, TurnId
-from holdfast.core.messages.inbox import END_STATES, InboxState
+from holdfast.core.messages.inbox import InboxState
 from holdfast.core.messages.transcript import CallRecovery, ToolOutcome, summarise_arguments
 from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.timeline import (
@@ -21,13 +21,12 @@ from holdfast.core.turns.timeline import (
 )
 from holdfast.core.turns.turn import StepKind, TurnRow, TurnRowState, Usage
 from holdfast.store.sqlite import rows
-from holdfast.store.sqlite.reads import approvals, inbox, outbox
+from holdfast.store.sqlite.reads import approvals, outbox
 from holdfast.store.sqlite.rows import Row
 from holdfast.store.sqlite.writes import gateway_stops, transcript
 
 _FAR_FUTURE = 9e15  # past every time
 _MAX_ARGUMENTS = 20_000  # characters of a call that are looked at to tell what it is about
-_END_STATES = ", ".join(f"'{state.value}'" for state in sorted(END_STATES))
 # Of its message only what names it: the words themselves are in the transcript.
 _STEP_COLUMNS = (
     "p.seq, p.kind, p.started_at, p.finished_at, p.message_seq, p.call_id,"
@@ -40,11 +39,11 @@ _STEP_COLUMNS = (
 def turns_of_session(
     cursor: apsw.Cursor, *, session_id: SessionId, limit: int, before: TurnId | None
 ) -> list[TurnOutline]:
+    """The last first, by their ids, as an index has them."""
     found = cursor.execute(
-        f"SELECT {rows.TURN_COLUMNS}, left_as FROM turns WHERE session_id = ?1 AND (?2 IS NULL OR"
-        " (started_at, id) < (SELECT t.started_at, t.id FROM turns t WHERE t.id = ?2))"
-        " ORDER BY started_at DESC, id DESC LIMIT ?3",
-        (session_id, before, limit),
+        f"SELECT {rows.TURN_COLUMNS}, left_as FROM turns WHERE session_id = ?"
+        f"{'' if before is None else ' AND id < ?'} ORDER BY id DESC LIMIT ?",
+        (session_id, limit) if before is None else (session_id, before, limit),
     ).fetchall()
     return [_summary(cursor, row) for row in found]
 
@@ -194,9 +193,8 @@ def _decode_step_summary(row: Row) -> StepSummary:
 
 def _neighbour(cursor: apsw.Cursor, turn: TurnRow, side: str, order: str) -> TurnId | None:
     found = cursor.execute(
-        f"SELECT id FROM turns WHERE session_id = ? AND (started_at, id) {side} (?, ?)"
-        f" ORDER BY started_at {order}, id {order} LIMIT 1",
-        (turn.session_id, turn.started_at, turn.id),
+        f"SELECT id FROM turns WHERE session_id = ? AND id {side} ? ORDER BY id {order} LIMIT 1",
+        (turn.session_id, turn.id),
     ).fetchone()
     return None if found is None else TurnId(found[0])
 
@@ -211,24 +209,16 @@ def _last_activity(cursor: apsw.Cursor, turn: TurnRow, seq: int) -> float:
 
 
 def _turn_inputs(cursor: apsw.Cursor, turn: TurnRow) -> tuple[TurnInput, ...]:
-    """Found by their ends, which the turn's own writes have given them: no index knows the turn
-    of a message, and none is to be kept up with every message for this alone."""
-    columns = "id, principal, state, accepted_at, ended_at"
-    if turn.ended_at is None:
-        which = f"SELECT {columns} FROM {inbox.OPEN_ROWS} AND turn_id = ?1"
-    else:
-        which = (
-            f"SELECT {columns} FROM inbox INDEXED BY inbox_ended WHERE ended_at = ?2"
-            f" AND state IN ({_END_STATES}) AND turn_id = ?1 AND ended_at IS NOT NULL"
-        )
-    steered = (
-        f"SELECT {columns} FROM inbox INDEXED BY inbox_ended WHERE state = 'merged'"
-        " AND ended_at IN (SELECT started_at FROM steps WHERE turn_id = ?1 AND kind = 'steer')"
-        " AND turn_id = ?1 AND ended_at IS NOT NULL"
-    )
+    """From the list in its row. Turns that began before there was a list are few: their messages
+    are among those of the session that no turn lists."""
     found = cursor.execute(
-        f"{which} UNION {steered} ORDER BY id LIMIT ?3",
-        (turn.id, turn.ended_at, MAX_TIMELINE_ITEMS),
+        "WITH taken AS (SELECT value AS id FROM turns, json_each(turns.inbox_ids)"
+        " WHERE turns.id = ?1 UNION SELECT i.id FROM turns t JOIN inbox i INDEXED BY inbox_unlisted"
+        " ON i.session_id = t.session_id AND i.listed IS NULL"
+        " WHERE t.id = ?1 AND t.inbox_ids IS NULL)"
+        " SELECT i.id, principal, state, accepted_at, ended_at FROM taken JOIN inbox i"
+        " ON i.id = taken.id WHERE turn_id = ?1 ORDER BY i.id LIMIT ?2",
+        (turn.id, MAX_TIMELINE_ITEMS),
     )
     return tuple(
         TurnInput(

@@ -118,6 +118,8 @@ def end_row(
     )
     if not cursor.connection.changes():
         raise _not_open_error(end.inbox_id)
+    if end.ends_session and session_id is not None:
+        session_state.end_session(cursor, session_id=session_id, at=at)
 
 
 def supersede_queued(

@@ -47,12 +47,6 @@ def replace_session_title(
     return cursor.connection.changes() > 0
 
 
-def end_session(cursor: apsw.Cursor, *, session_id: SessionId, at: float) -> None:
-    cursor.execute(
-        "UPDATE sessions SET ended_at = ? WHERE id = ? AND ended_at IS NULL", (at, session_id)
-    )
-
-
 def import_session(cursor: apsw.Cursor, *, imported: ImportedSession) -> None:
     """Its turns stay where they were: a record names none."""
     session_id, at = imported.id, imported.at
@@ -77,7 +71,7 @@ def delete_session(cursor: apsw.Cursor, *, session_id: SessionId) -> None:
     without_turn = "turn_id IS NULL AND inbox_id IS NULL AND session_id"
     for column, bindings in (
         ("turn_id", found),
-        ("inbox_id", asked),
+        ("turn_id IS NULL AND inbox_id", asked),
         (without_turn, [(session_id,)]),
     ):
         deletion = f"DELETE FROM outbox WHERE {column} = ? AND {_SETTLED} RETURNING id"
@@ -134,7 +128,8 @@ def fork_session(cursor: apsw.Cursor, fork: ForkEffect, *, route: SessionKey, at
     pair = (fork.session_id, fork.of)
     cursor.execute(
         "INSERT INTO messages (session_id, seq, created_at, body)"
-        " SELECT ?1, seq, created_at, body FROM standing WHERE session_id = ?2",
+        f" SELECT ?1, seq, created_at, body FROM {rows.messages_not_undone()}"
+        " WHERE session_id = ?2",
         pair,
     )
     for table, columns in (("prompts", "text, shape"), ("compactions", "seq, covers")):
@@ -196,8 +191,8 @@ def require_messages(cursor: apsw.Cursor, session_id: SessionId, *, messages: in
     """A summary is of messages that stand: one that was being made while they were taken back
     would hide what is said next."""
     fewer = cursor.execute(
-        "SELECT 1 FROM (SELECT count(*) AS standing FROM standing WHERE session_id = ?)"
-        " WHERE standing < ?",
+        f"SELECT 1 FROM (SELECT count(*) AS number FROM {rows.messages_not_undone()}"
+        " WHERE session_id = ?) WHERE number < ?",
         (session_id, messages),
     ).fetchone()
     if fewer is not None:

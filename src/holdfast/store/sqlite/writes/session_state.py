@@ -26,8 +26,9 @@ def open_session(
     the session was active at most `precision` seconds ago is left as it is.
     """
     cursor.execute(
-        "INSERT INTO sessions (id, route, created_at, active_at, title, principal)"
-        " VALUES (?1, ?2, ?3, ?3, ?4, ?5) ON CONFLICT (id) DO UPDATE SET"
+        "INSERT INTO sessions (id, route, created_at, active_at, title, principal, active_hour)"
+        " VALUES (?1, ?2, ?3, ?3, ?4, ?5, CAST(?3 / 3600 AS INTEGER))"
+        " ON CONFLICT (id) DO UPDATE SET"
         " active_at = excluded.active_at, title = iif(title = '', excluded.title, title),"
         " principal = coalesce(principal, excluded.principal)"
         " WHERE excluded.active_at NOT BETWEEN active_at AND active_at + ?6"
@@ -48,6 +49,12 @@ def save_prompt(
             " WHERE excluded.shape <> '' AND shape <> excluded.shape",
             (session_id, prompt, shape),
         )
+
+
+def end_session(cursor: apsw.Cursor, *, session_id: SessionId, at: float) -> None:
+    cursor.execute(
+        "UPDATE sessions SET ended_at = ? WHERE id = ? AND ended_at IS NULL", (at, session_id)
+    )
 
 
 def claim_route(cursor: apsw.Cursor, route: SessionKey, session_id: SessionId) -> None:
