@@ -7,6 +7,7 @@ import apsw
 
 PAGE = 4096
 Rows = dict[str, set[str]]
+_OWN_TABLES = {"message_changes", "usage_mark", "usage_counted", "usage_sums", "model_usage"}
 
 
 def damage_pages(path: Path, *pages: int, chance: random.Random) -> None:
@@ -25,7 +26,7 @@ def read_rows(path: Path) -> Rows:
     found = {
         str(name): {repr(row) for row in db.execute(f'SELECT * FROM "{name}"')}
         for name in names
-        if name not in ("message_changes", "usage_mark", "usage_counted", "usage_sums")
+        if name not in _OWN_TABLES
     }
     db.close()
     return found

@@ -148,7 +148,7 @@ SCHEMA_SQL = "SELECT type, name, sql, user_version FROM sqlite_schema, pragma_us
 # What this version has and that one did not: derived from other rows.
 NEW_TABLES = {
     *("row_counts", "counted", "message_changes"),
-    *("usage_mark", "usage_counted", "usage_sums"),
+    *("usage_mark", "usage_counted", "usage_sums", "added_usage", "summed_usage", "model_usage"),
 }
 
 

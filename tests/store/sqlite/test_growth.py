@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import apsw
 import pytest
@@ -16,6 +17,7 @@ from holdfast.core.messages.inbox import InboxState
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.sessions.reset import ResetMode, ResetPolicies, ResetPolicy, ResetRule
 from holdfast.core.sessions.session import SessionFilter
+from holdfast.core.turns.turn import Usage
 from holdfast.store.search.index_file import (
     changes_since,
     count_entries,
@@ -26,8 +28,8 @@ from holdfast.store.search.index_file import (
 )
 from holdfast.store.sqlite.connection import open_reader, open_writer
 from holdfast.store.sqlite.file_check import SEARCH_FILE
-from holdfast.store.sqlite.reads import inbox, outbox, sessions, turns
-from holdfast.store.sqlite.writes import session_history, session_state
+from holdfast.store.sqlite.reads import inbox, outbox, session_stats, sessions, turns
+from holdfast.store.sqlite.writes import session_history, session_state, transcript
 from holdfast.system.paths import Paths
 
 SMALL, LARGE = 300, 3000
@@ -161,6 +163,38 @@ def test_a_read_does_not_cost_more_in_a_store_of_ten_times_the_size(
 ) -> None:
     small, large = (count_steps(path, read) for path in stores)
     assert large <= small * 1.3 + 10, f"{small} steps became {large}"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({}, id="of an old platform"),
+        pytest.param({"q": "session"}, id="and with a title"),
+        pytest.param({"among": SessionFilter(ended=True)}, id="and ended"),
+        pytest.param({"among": SessionFilter(suspended=True)}, id="and suspended"),
+        pytest.param({"among": SessionFilter(after=(1e12, SessionId("")))}, id="from a place on"),
+    ],
+)
+def test_a_page_of_a_platform_does_not_cost_more_if_others_were_active_later(
+    peopled: Sequence[Path], tmp_path: Path, change: dict[str, Any]
+) -> None:
+    """Also if the platform has many pages."""
+    steps = []
+    for number, path in enumerate(peopled):
+        shutil.copy(path, copy := tmp_path / f"{number}.db")
+        db = open_writer(copy, vfs=None)
+        db.execute(
+            "UPDATE sessions SET route = 'irc:default:dm:old:', title = 'A session'"
+            " WHERE principal = 'early'"
+        )
+        db.close()
+        steps.append(
+            count_steps(
+                copy,
+                lambda c: sessions.sessions(c, **{**LIST, "limit": 2, "platform": "irc"} | change),
+            )
+        )
+    assert steps[1] <= steps[0] * 1.3 + 10, f"{steps[0]} steps became {steps[1]}"
 
 
 @pytest.mark.parametrize(
@@ -349,6 +383,49 @@ def test_the_sessions_of_a_person_are_those_that_a_full_scan_would_list(
     ).fetchall()
     assert [row.id for row in found] == [session_id for (session_id,) in expected]
     db.close()
+
+
+def test_the_price_of_a_session_is_not_summed_from_all_its_steps_each_time(
+    tmp_path: Path,
+) -> None:
+    steps = []
+    for size in (SMALL, LARGE):
+        db = open_writer(path := tmp_path / f"{size}.db", vfs=None)
+        db.execute(
+            "INSERT INTO sessions (id, route, created_at, active_at) VALUES ('s', 'r', 1, 1)"
+        )
+        db.execute(
+            "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers"
+            " WHERE n < ?) INSERT INTO messages (session_id, seq, turn_id, created_at, body)"
+            " SELECT 's', n, 't' || (n / 9), 1.0, json_object('model', 'm') FROM numbers",
+            (size,),
+        )
+        db.execute(
+            "INSERT INTO steps (session_id, turn_id, seq, kind, message_seq, started_at,"
+            " output_tokens) SELECT 's', turn_id, seq, 'model', seq, 1.0, 1 FROM messages"
+        )
+        transcript.count_model_usage(db.cursor(), SessionId("s"))
+        # A turn that goes on with another model.
+        db.execute(
+            "INSERT INTO messages (session_id, seq, turn_id, created_at, body)"
+            " SELECT 's', ?1 + 1, turn_id, 1.0, '{}' FROM messages WHERE seq = ?1",
+            (size,),
+        )
+        db.execute(
+            "INSERT INTO steps (session_id, turn_id, seq, kind, message_seq, started_at,"
+            " input_tokens) SELECT 's', turn_id, seq, 'model', seq, 1.0, 5 FROM messages"
+            " WHERE seq = ?",
+            (size + 1,),
+        )
+        db.close()
+        steps.append(count_steps(path, partial(_check_price, size=size)))
+    assert steps[1] <= steps[0] * 1.3 + 10, f"{steps[0]} steps became {steps[1]}"
+
+
+def _check_price(cursor: apsw.Cursor, *, size: int) -> None:
+    used = session_stats.session_usage_by_model(cursor, SessionId("s"))
+    assert used.uncounted == 1
+    assert used.by_model == {"m": Usage(output_tokens=size), "": Usage(input_tokens=5)}
 
 
 def test_the_hour_of_the_last_activity_follows_it(tmp_path: Path) -> None:

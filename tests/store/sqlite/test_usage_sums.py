@@ -13,13 +13,13 @@ from tests.faults.backup_homes import write_turns
 from holdfast.core.ids import CallId, PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import Source
-from holdfast.core.messages.transcript import UserMessage
+from holdfast.core.messages.transcript import AssistantMessage, CompactionMessage, UserMessage
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.turns.subagent import Subagent, SubagentKind
-from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnRowState, Usage
+from holdfast.core.turns.turn import BeginTurn, EndTurn, StepKind, TurnRowState, Usage
 from holdfast.store.recovery.recover import recover_database
 from holdfast.store.sqlite.connection import open_writer
-from holdfast.store.sqlite.reads import sessions
+from holdfast.store.sqlite.reads import session_stats, sessions
 from holdfast.store.sqlite.rows import USAGE_COLUMNS
 from holdfast.store.sqlite.schema import apply_migration, load_migrations
 from holdfast.store.sqlite.writes import (
@@ -303,3 +303,54 @@ def test_usage_of_an_older_store_is_counted_when_it_is_migrated(tmp_path: Path) 
     check_usage(db.cursor())
     assert db.execute("SELECT count(*) FROM usage_counted").get == 4
     db.close()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_usage_by_model_is_that_of_all_steps_wherever_it_was_stored(
+    cursor: apsw.Cursor, seed: int
+) -> None:
+    """In the middle of a turn, too, and though a tool that began before ends after it."""
+    random, session_id = Random(seed), SessionId("s")
+    cursor.execute(
+        "INSERT INTO sessions (id, route, created_at, active_at) VALUES ('s', 'r', 1, 1)"
+    )
+    position = transcript.TurnPosition(session_id, TurnId("t0"), 1.0)
+    expected: dict[str, Usage] = {}
+
+    def reply() -> None:
+        used, model = Usage(input_tokens=random.randrange(9)), random.choice(["", "big", "small"])
+        message = AssistantMessage(text="so", model=model)
+        seq = transcript.append_message(cursor, message, position)
+        transcript.add_step(cursor, StepKind.MODEL, position, message_seq=seq, usage=used)
+        expected[model] = expected.get(model, Usage()) + used
+
+    def compact() -> None:
+        used, message = (
+            Usage(output_tokens=random.randrange(9)),
+            CompactionMessage(text="", covers=1),
+        )
+        transcript.add_compaction_in_turn(cursor, position=position, message=message, usage=used)
+        expected[""] = expected.get("", Usage()) + used
+
+    def start_tool() -> None:
+        transcript.start_step(cursor, CallId("call"), position, allowed=None)
+
+    def finish_tool() -> None:
+        seq = transcript.append_message(cursor, UserMessage(text="done"), position)
+        transcript.finish_step(cursor, CallId("call"), position, message_seq=seq)
+
+    def begin_turn() -> None:
+        nonlocal position
+        position = position._replace(turn_id=TurnId(f"t{random.getrandbits(32)}"))
+
+    def store() -> None:
+        transcript.count_model_usage(cursor, session_id)
+        assert session_stats.session_usage_by_model(cursor, session_id).uncounted == 0
+
+    for _ in range(120):
+        random.choice([reply, reply, compact, start_tool, finish_tool, begin_turn, store])()
+        found = session_stats.session_usage_by_model(cursor, session_id).by_model
+        assert found == {model: used for model, used in expected.items() if used != Usage()}
+    session_history.delete_session(cursor, session_id=session_id)
+    store()
+    assert cursor.execute("SELECT * FROM model_usage").fetchall() == []

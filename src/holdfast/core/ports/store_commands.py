@@ -176,6 +176,11 @@ class AddAuxiliaryUsage(SessionCommand[None], frozen=True, kw_only=True):
     usage: Usage
 
 
+class CountModelUsage(SessionCommand[None], frozen=True, kw_only=True):
+    """Store the usage by model up to the last message, so that `GetSessionUsageByModel` reads only
+    what is later."""
+
+
 class OpenSession(SessionCommand[SessionId], frozen=True, kw_only=True):
     """The session that the route points to, or the new one where there is none."""
 

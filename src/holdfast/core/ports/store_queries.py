@@ -54,6 +54,7 @@ from holdfast.core.turns.model import AuxiliaryTask
 from holdfast.core.turns.stop import HomeChannel, StopRow
 from holdfast.core.turns.subagent import Subagent
 from holdfast.core.turns.timeline import (
+    ModelUsage,
     SessionPreview,
     TranscriptStats,
     TurnDetails,
@@ -123,8 +124,8 @@ class ListSessionPreviews(Query[list[SessionPreview]], frozen=True, kw_only=True
     session_ids: Sequence[SessionId]
 
 
-class GetSessionUsageByModel(Query[Mapping[str, Usage]], frozen=True, kw_only=True):
-    """The usage of its turns by model, from all their steps; "": auxiliary calls."""
+class GetSessionUsageByModel(Query[ModelUsage], frozen=True, kw_only=True):
+    """The usage of all its turns by model: of an open one, of its steps so far."""
 
     session_id: SessionId
 

@@ -92,6 +92,13 @@ class SessionPreview(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage
 
 
+class ModelUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session has used, by model. `""`: the model is unknown, as of auxiliary calls."""
+
+    by_model: Mapping[str, Usage]
+    uncounted: int = 0  # messages that were read for it, because no stored sum covers them
+
+
 class ReplyStats(msgspec.Struct, frozen=True, kw_only=True):
     """A model's reply: its record, time and usage. It began when everything before it was done and
     a process was running."""

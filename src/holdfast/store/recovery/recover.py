@@ -48,9 +48,13 @@ def _orphan_route(db: apsw.Connection, session_id: str) -> str:
     return str(build_session_key(Source(platform="api", chat_id=session_id, user_id=session_id)))
 
 
+# Written by triggers with the other rows, or when they are asked for.
 _DERIVED_TABLES = frozenset(
-    {"row_counts", "counted", "message_changes", "usage_mark", "usage_counted", "usage_sums"}
-)  # written by triggers with the other rows
+    {
+        *("row_counts", "counted", "message_changes"),
+        *("usage_mark", "usage_counted", "usage_sums", "model_usage"),
+    }
+)
 _NOT_ESTIMATED = frozenset({"sqlite_schema", "sqlite_sequence", *_DERIVED_TABLES})
 _FIRST_WITH_LISTS = 21  # the schema in which turns list their messages
 _FIRST_WITH_SUMS = 23  # the schema in which the usage of sessions is counted

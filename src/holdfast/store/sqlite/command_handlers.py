@@ -183,6 +183,10 @@ COMMAND_HANDLERS: Mapping[type[Command[Any]], Handler] = dict(
                 cursor, session_id=x.session_id, errand=x.task, usage=x.usage
             ),
         ),
+        _handle(
+            c.CountModelUsage,
+            lambda cursor, x: transcript.count_model_usage(cursor, x.session_id),
+        ),
         # Approvals, people and what people order.
         _handle(ApprovalRequest, lambda cursor, x: approvals.request_approvals(cursor, ask=x)),
         _handle(ApprovalDecision, lambda cursor, x: approvals.decide_approvals(cursor, decision=x)),

@@ -95,7 +95,7 @@ def _session_previews(cursor: Cursor, query: q.ListSessionPreviews) -> Any:
 def _session_usage_by_model(cursor: Cursor, query: q.GetSessionUsageByModel) -> Any:
     from holdfast.store.sqlite.reads import session_stats  # noqa: PLC0415 - as above
 
-    return session_stats.session_usage_by_model(cursor, session_id=query.session_id)
+    return session_stats.session_usage_by_model(cursor, query.session_id)
 
 
 def _transcript_stats(cursor: Cursor, query: q.GetTranscriptStats) -> Any:

@@ -2,8 +2,11 @@
 
 from typing import Any
 
+import pytest
 from tests.server.api.v1_helpers import SUDO_COMMAND, pending_approval
 from tests.support.v1_client import V1
+
+from holdfast.store.sqlite.connection import open_reader
 
 LONG_OUTPUT = """[tool terminal {"command": "seq 1 4000"}] [then] [text **counted**]"""
 
@@ -100,3 +103,26 @@ async def test_usage_of_a_range_is_that_of_its_replies_and_turns(v1: V1) -> None
         "GET", f"/sessions/{session}/stats", params={"first": 1, "last": 900}
     )
     assert (status, error["param"]) == (400, "last")
+
+
+async def test_the_cost_of_a_long_session_is_stored_when_it_is_asked_for(v1: V1) -> None:
+    """And is the same as before, also after more turns."""
+    price = {"input": 1e6, "output": 0}  # of a million tokens
+    await v1.ask("PATCH", "/config", json={"set": {"prices.scripted": price}})
+    session = await v1.open()
+    for number in range(101):
+        await v1.end(await v1.say(session, f"[text {number}]", f"m{number}"))
+
+    async def cost_and_tokens() -> tuple[float, int]:
+        (row,) = (await v1.get("/sessions", ids=session, summary="true"))["sessions"]
+        return row["summary"]["cost"], row["summary"]["usage"]["input_tokens"]
+
+    first, again = await cost_and_tokens(), await cost_and_tokens()
+    assert first == again and first[0] == pytest.approx(first[1])
+    db = open_reader(v1.gateway.paths.db, vfs=None)
+    assert db.execute("SELECT model, through FROM model_usage").fetchall() == [("scripted", 202)]
+    db.close()
+    await v1.end(await v1.say(session, "[text more]", "last"))
+    cost, tokens = await cost_and_tokens()
+    assert tokens > first[1] and cost == pytest.approx(tokens)
+    await v1.ask("PATCH", "/config", json={"unset": ["prices.scripted"]})

@@ -1,12 +1,16 @@
 """Transcript statistics over HTTP: usage and cost of a range of records, session summaries."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import msgspec
 from aiohttp import web
 
+from holdfast.core.errors import StoreError
+from holdfast.core.ids import SessionId
 from holdfast.core.messages.outbox import DeliveryKind, DeliveryRow, DeliveryState
+from holdfast.core.ports.store_commands import CountModelUsage
 from holdfast.core.ports.store_queries import (
     GetSessionUsageByModel,
     GetTranscriptStats,
@@ -22,6 +26,10 @@ from holdfast.server.api.context import ApiContext
 from holdfast.server.api.endpoint import ApiCall, Endpoint
 from holdfast.server.api.errors import bad_request
 from holdfast.server.api.views.sessions import SessionSummaryView, SessionView
+
+log = logging.getLogger(__name__)
+
+_MAX_UNCOUNTED = 200  # messages of a session that are read each time its price is shown
 
 
 def usage_cost(usage_by_model: Mapping[str, Usage], prices: Prices) -> float | None:
@@ -151,11 +159,24 @@ async def _summary_view(
         last_text=summary.last_text,
         last_role=summary.last_role,
         usage=summary.usage,
-        cost=usage_cost(await context.store.read(GetSessionUsageByModel(session_id=row.id)), prices)
-        if prices
-        else None,
+        cost=await _session_cost(context, row.id, prices) if prices else None,
         queued=len(lane.waiting_messages) if lane else 0,
     )
+
+
+async def _session_cost(context: ApiContext, session_id: SessionId, prices: Prices) -> float | None:
+    used = await context.store.read(GetSessionUsageByModel(session_id=session_id))
+    if used.uncounted > _MAX_UNCOUNTED:
+        try:
+            await context.store.write(CountModelUsage(session_id=session_id))
+        except StoreError as error:  # the price is known all the same
+            log.warning(
+                "Could not store the usage by model of session %s: %s",
+                session_id,
+                error,
+                extra={"action": "model_usage", "session": session_id},
+            )
+    return usage_cost(used.by_model, prices)
 
 
 def _reply_stats(reply: ReplyStats, prices: Prices) -> ReplyStatsView:

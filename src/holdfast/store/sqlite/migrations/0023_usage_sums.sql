@@ -16,6 +16,9 @@ DROP INDEX sessions_principal;
 CREATE INDEX sessions_principal ON sessions (principal, active_hour) WHERE principal IS NOT NULL;
 DROP INDEX sessions_route;
 CREATE INDEX sessions_route ON sessions (route, active_hour);
+-- A route begins with its platform and a colon.
+CREATE INDEX sessions_platform
+ON sessions (substr(route, 1, instr(route, ':')), (ended_at IS NOT NULL), active_hour);
 
 -- The conversation that a subagent works for, directly or through other subagents.
 ALTER TABLE children ADD COLUMN root_id TEXT;
@@ -165,6 +168,19 @@ UPDATE usage_counted SET principal = NEW.principal, route = NEW.route WHERE sess
     UNION ALL SELECT session_id FROM children WHERE root_id = NEW.id); END;
 
 UPDATE counted SET last = last WHERE name = 'inbox'; -- counts what there is
+
+-- What the turns of a session have used, by model, up to the message `through`. The rows of a
+-- session are written when its price is asked for and many later messages would have to be read.
+CREATE TABLE model_usage (
+    session_id       TEXT NOT NULL,
+    model            TEXT NOT NULL, -- '': unknown
+    through          INTEGER NOT NULL, -- the same in all rows of a session
+    input_tokens     INTEGER NOT NULL,
+    output_tokens    INTEGER NOT NULL,
+    cached_tokens    INTEGER NOT NULL,
+    reasoning_tokens INTEGER NOT NULL,
+    PRIMARY KEY (session_id, model)
+) STRICT, WITHOUT ROWID;
 
 -- Its SQL is in rows.py now.
 DROP VIEW standing;

@@ -9,13 +9,19 @@ from collections.abc import Mapping, Sequence
 import apsw
 
 from holdfast.core.ids import SessionId, TurnId
-from holdfast.core.turns.timeline import ReplyStats, SessionPreview, TranscriptStats, TurnOutline
+from holdfast.core.turns.timeline import (
+    ModelUsage,
+    ReplyStats,
+    SessionPreview,
+    TranscriptStats,
+    TurnOutline,
+)
 from holdfast.core.turns.turn import TurnRow, Usage
 from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.reads import outbox, sessions
 from holdfast.store.sqlite.reads import turns as turn_reads
 from holdfast.store.sqlite.rows import Row
-from holdfast.store.sqlite.writes import gateway_stops
+from holdfast.store.sqlite.writes import gateway_stops, transcript
 
 _LAST_RECORDS = 16  # records at the end of a transcript that are searched for its last text
 _PREVIEW = 240  # characters of that text
@@ -41,17 +47,12 @@ def session_summaries(
     return [_session_summary(cursor, session_id) for session_id in session_ids]
 
 
-def session_usage_by_model(cursor: apsw.Cursor, *, session_id: SessionId) -> Mapping[str, Usage]:
-    """By model; "": unknown. Of an open turn, its steps so far."""
-    found = cursor.execute(
-        f"SELECT json_extract(m.body, '$.model'), {_USAGE_TOTALS} FROM turns t JOIN steps p"
-        " ON p.turn_id = t.id LEFT JOIN messages m ON m.session_id = p.session_id"
-        " AND m.seq = p.message_seq AND p.kind = 'model' WHERE t.session_id = ? GROUP BY 1",
-        (session_id,),
-    ).fetchall()
-    used = {str(row[0] or ""): rows.decode_usage(row[1:]) for row in found if any(row[1:])}
+def session_usage_by_model(cursor: apsw.Cursor, session_id: SessionId) -> ModelUsage:
+    found = transcript.model_usage(cursor, session_id)
     beside = sessions.auxiliary_total(cursor, session_id)
-    return used if beside == Usage() else {**used, "": used.get("", Usage()) + beside}
+    if beside != Usage():
+        found.by_model[""] = found.by_model.get("", Usage()) + beside
+    return ModelUsage(by_model=found.by_model, uncounted=found.through - found.stored)
 
 
 def transcript_stats(

@@ -33,7 +33,8 @@ from holdfast.store.sqlite.writes import inbox, transcript
 _MAX_SEQ = 2**62  # past every seq
 _HAS_ENDED = "ended_at IS NOT NULL"  # as the index `sessions_active` has it
 _FIRST_HOUR = -(2**62)  # before every hour
-_FEW_PAGES = 100  # of the list: so many sessions are sooner sorted than looked for among all
+_PLATFORM = "substr(route, 1, instr(route, ':'))"  # as the index `sessions_platform` has it
+_BY_PLATFORM = " INDEXED BY sessions_platform"
 
 
 def session(cursor: apsw.Cursor, session_id: SessionId) -> SessionRow | None:
@@ -56,33 +57,52 @@ def sessions(
     where, bindings = _list_conditions(
         q=q, platform=platform, include_subagents=include_subagents, among=among
     )
-    few = bool(among.suspended) or (platform != "" and _has_few_sessions(cursor, platform, limit))
     # Only the conditions that are asked for are in the query, and open and ended sessions are read
-    # apart: so the index gives a page without a look at the other sessions. It is cut before the
+    # apart: so an index gives a page without a look at the other sessions. It is cut before the
     # prompts are fetched.
-    halves = _halves(among, searched=bool(q or among.user or few))
-    page = " UNION ALL ".join(
-        f"SELECT * FROM (SELECT * FROM sessions WHERE {' AND '.join((half, *where))}"
-        " ORDER BY active_at DESC, id LIMIT ?)"
-        for half in halves
-    )
+    by_platform = platform != "" and among.include is None and not among.suspended
+    pages, values = [], []
+    for half in _halves(among, searched=bool(q or among.user), by_platform=by_platform):
+        conditions, bound = [half, *where], list(bindings)
+        if by_platform:
+            hour = _last_hour(cursor, conditions, bound, count=limit + offset)
+            conditions.append("active_hour >= ?")
+            bound.append(hour)
+        pages.append(
+            f"SELECT * FROM (SELECT * FROM sessions{_BY_PLATFORM if by_platform else ''}"
+            f" WHERE {' AND '.join(conditions)} ORDER BY active_at DESC, id LIMIT ?)"
+        )
+        values += [*bound, limit + offset]
     listed = cursor.execute(
-        f"SELECT {rows.SESSION_COLUMNS} FROM (SELECT * FROM ({page}) ORDER BY active_at DESC, id"
-        " LIMIT ? OFFSET ?) s ORDER BY active_at DESC, id",
-        (*(*bindings, limit + offset) * len(halves), limit, offset),
+        f"SELECT {rows.SESSION_COLUMNS} FROM (SELECT * FROM ({' UNION ALL '.join(pages)})"
+        " ORDER BY active_at DESC, id LIMIT ? OFFSET ?) s ORDER BY active_at DESC, id",
+        (*values, limit, offset),
     )
     return [rows.decode_session(row) for row in listed]
 
 
-def _halves(among: SessionFilter, *, searched: bool) -> tuple[str, ...]:
-    """Conditions that select the open and the ended sessions, each in the order of the index. Given
-    ids are found by their key, and suspended sessions or the few of a platform by an index of
-    theirs; one title or user among all is found sooner in the table, read in its own order."""
-    if among.include is not None or searched:
+def _halves(among: SessionFilter, *, searched: bool, by_platform: bool) -> tuple[str, ...]:
+    """Conditions that select the open and the ended sessions, each in the order of an index. Given
+    ids are found by their key, and suspended sessions by an index of theirs; one title or user
+    among all is found sooner in the table, read in its own order."""
+    if among.include is not None or among.suspended or (searched and not by_platform):
         return ("true" if among.ended is None else f"+({_HAS_ENDED}) = {among.ended:d}",)
     return tuple(
         f"({_HAS_ENDED}) = {ended:d}" for ended in (False, True) if among.ended in (None, ended)
     )
+
+
+def _last_hour(
+    cursor: apsw.Cursor, conditions: list[str], bindings: list[Any], *, count: int
+) -> int:
+    """The hour in which the last of so many sessions of a platform was active. An index has them in
+    the order of hours, so that only those of that hour and later ones are sorted."""
+    hour = cursor.execute(
+        f"SELECT active_hour FROM sessions{_BY_PLATFORM} WHERE {' AND '.join(conditions)}"
+        " ORDER BY active_hour DESC LIMIT 1 OFFSET ?",
+        (*bindings, count - 1),
+    ).get
+    return _FIRST_HOUR if hour is None else int(str(hour))
 
 
 def _list_conditions(
@@ -98,10 +118,13 @@ def _list_conditions(
     if among.after is not None:
         at, session_id = among.after
         add("active_at <= ? AND (active_at < ? OR id > ?)", at, at, session_id)
+        if platform:
+            add("active_hour <= CAST(? / 3600 AS INTEGER)", at)
     if q:
         add("title LIKE ? ESCAPE '!'", _like_pattern(q))
     if platform:
-        add("route >= ? AND route < ?", *_route_range(platform))
+        index = "+" if among.suspended else ""  # "+": the index of suspended sessions is read
+        add(f"{index}{_PLATFORM} = ?", f"{quote(platform, safe='')}:")
     if not include_subagents:
         add(f"route NOT GLOB '{INTERNAL_PLATFORM}:*'")
     if among.user:
@@ -115,22 +138,6 @@ def _list_conditions(
     if among.suspended is not None:
         add(f"suspended = {among.suspended:d}")  # literally, as the index of suspended ones has it
     return where, bindings
-
-
-def _route_range(platform: str) -> tuple[str, str]:
-    """Where the routes of a platform begin, and where those of the next one may."""
-    name = quote(platform, safe="")
-    return f"{name}:", f"{name};"  # ";" is the character after ":"
-
-
-def _has_few_sessions(cursor: apsw.Cursor, platform: str, limit: int) -> bool:
-    """So few that all of them are read and sorted: they may be older than most other sessions."""
-    most = _FEW_PAGES * limit
-    found = cursor.execute(
-        "SELECT count(*) FROM (SELECT 1 FROM sessions WHERE route >= ? AND route < ? LIMIT ?)",
-        (*_route_range(platform), most),
-    ).get
-    return int(str(found)) < most
 
 
 def _like_pattern(text: str) -> str:

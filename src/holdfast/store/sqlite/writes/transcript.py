@@ -153,6 +153,60 @@ def add_auxiliary_usage(
     )
 
 
+class _CountedUsage(NamedTuple):
+    """What a session has used by model, and how far: up to the message `through`, of which those
+    after `stored` were read for it."""
+
+    stored: int
+    through: int
+    by_model: dict[str, Usage]
+
+
+_USAGE_SUMS = ", ".join(
+    f"coalesce(sum(p.{column}), 0)" for column in rows.USAGE_COLUMNS.split(", ")
+)
+# The turns that have messages after ?2 are found first: one may have many steps.
+_LATER_USAGE = (
+    f"SELECT coalesce(json_extract(m.body, '$.model'), ''), {_USAGE_SUMS} FROM"
+    " (SELECT DISTINCT turn_id FROM messages WHERE session_id = ?1 AND seq > ?2) t"
+    " CROSS JOIN steps p ON p.turn_id = t.turn_id AND p.message_seq > ?2"
+    " LEFT JOIN messages m ON m.session_id = ?1 AND m.seq = p.message_seq AND p.kind = 'model'"
+    " GROUP BY 1"
+)
+
+
+def model_usage(cursor: apsw.Cursor, session_id: SessionId) -> _CountedUsage:
+    """Of the turns of a session, from what is stored and from the steps after that."""
+    counted = cursor.execute(
+        f"SELECT through, model, {rows.USAGE_COLUMNS} FROM model_usage WHERE session_id = ?",
+        (session_id,),
+    ).fetchall()
+    stored = int(str(counted[0][0])) if counted else 0
+    by_model = {str(row[1]): rows.decode_usage(row[2:]) for row in counted}
+    for model, *used in cursor.execute(_LATER_USAGE, (session_id, stored)).fetchall():
+        by_model[str(model)] = by_model.get(str(model), _NO_USAGE) + rows.decode_usage(tuple(used))
+    through = next_seq(cursor, session_id) - 1
+    by_model = {model: usage for model, usage in by_model.items() if usage != _NO_USAGE}
+    return _CountedUsage(stored, through, by_model)
+
+
+def count_model_usage(cursor: apsw.Cursor, session_id: SessionId) -> None:
+    """Store it. A message that is stored has all its usage, also in a turn that is open. A session
+    that was deleted meanwhile has no messages, and gets no rows."""
+    _, through, by_model = model_usage(cursor, session_id)
+    if not through:
+        return
+    cursor.execute("DELETE FROM model_usage WHERE session_id = ?", (session_id,))
+    cursor.executemany(
+        f"INSERT INTO model_usage (session_id, through, model, {rows.USAGE_COLUMNS})"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [
+            (session_id, through, model, *rows.usage_columns(usage))
+            for model, usage in (by_model or {"": _NO_USAGE}).items()
+        ],
+    )
+
+
 def _set_latest_compaction(
     cursor: apsw.Cursor, session_id: SessionId, *, seq: int, covers: int
 ) -> None:
