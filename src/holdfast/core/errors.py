@@ -1,8 +1,31 @@
 """Errors that a person reads: what happened, where, and what to do about it."""
 
+from holdfast.core.text.translation import _
+
 
 class HoldfastError(Exception):
-    """Every error of ours; its text is written for whoever will read it."""
+    """Base class of our errors. The message is written for the person who reads it.
+
+    Its values are passed by name, so that the message can be translated:
+
+        raise ConfigError("{file}: unknown key {key!r}.", file=path, key=key)
+
+    `str(error)` is English, for logs; `for_person` is in the language of the current context.
+    """
+
+    def __init__(self, message: str, /, **values: object) -> None:
+        super().__init__(message.format_map(values) if values else message)
+        self._template = message
+        self._values = values
+
+    def for_person(self) -> str:
+        """The message in the language of the current context; errors among its values, too."""
+        translated = _(self._template)
+        values = {
+            name: value.for_person() if isinstance(value, HoldfastError) else value
+            for name, value in self._values.items()
+        }
+        return translated.format_map(values) if values else translated
 
 
 class StoreError(HoldfastError):
@@ -43,8 +66,10 @@ class Throttled(SendError):
     """The platform asks to wait; nothing was taken. `whole_account`: with whatever is sent there,
     and not in this chat alone."""
 
-    def __init__(self, message: str, *, retry_after: float, whole_account: bool = False) -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str, *, retry_after: float, whole_account: bool = False, **values: object
+    ) -> None:
+        super().__init__(message, **values)
         self.retry_after = retry_after
         self.whole_account = whole_account
 
@@ -66,8 +91,8 @@ class ConnectRefused(ConnectError):
     """Trying again changes nothing: a person has to mend something first. The text says what is
     wrong; `remedy` what to do about it."""
 
-    def __init__(self, message: str, *, remedy: str = "") -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, remedy: str = "", **values: object) -> None:
+        super().__init__(message, **values)
         self.remedy = remedy
 
 
@@ -75,8 +100,8 @@ class AccountInUse(ConnectError):
     """Somebody else is connected with the same credentials; `holder` says who, where that is
     known, and is shown behind the text. It is tried again: whoever holds it may go."""
 
-    def __init__(self, message: str, *, holder: str = "") -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, holder: str = "", **values: object) -> None:
+        super().__init__(message, **values)
         self.holder = holder
 
 

@@ -108,8 +108,9 @@ class ModelFailed(ModelError):
         fault: ModelFault,
         status: int | None = None,
         retry_after: float | None = None,
+        **values: object,
     ) -> None:
-        super().__init__(message)
+        super().__init__(message, **values)
         self.fault = fault
         self.status = status
         self.retry_after = retry_after
@@ -125,8 +126,10 @@ class AuxiliaryFailed(ModelError):
     """No answer came of it; whoever asked goes on without. `again`: it may be tried again.
     `usage`: what it took all the same."""
 
-    def __init__(self, message: str, *, retryable: bool = True, usage: Usage = NO_USAGE) -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str, *, retryable: bool = True, usage: Usage = NO_USAGE, **values: object
+    ) -> None:
+        super().__init__(message, **values)
         self.retryable = retryable
         self.usage = usage
 

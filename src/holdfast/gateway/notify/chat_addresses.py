@@ -17,8 +17,8 @@ class NoSuchChat(HoldfastError):
     """Nothing can be sent to what was named; the text says what could be. `param`: which part of
     it is wrong."""
 
-    def __init__(self, message: str, *, param: str = "to") -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, param: str = "to", **values: object) -> None:
+        super().__init__(message, **values)
         self.param = param
 
 

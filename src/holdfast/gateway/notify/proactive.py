@@ -36,8 +36,8 @@ class Undeliverable(SendRejected):
     """It cannot be brought to that chat, now or later; the text says why, `param` what of it is in
     the way."""
 
-    def __init__(self, message: str, *, param: str) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, param: str, **values: object) -> None:
+        super().__init__(message, **values)
         self.param = param
 
 

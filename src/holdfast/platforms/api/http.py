@@ -55,8 +55,9 @@ class OpenAiError(Exception):
         code: str,
         param: str | None = None,
         retry: RetryAdvice = RetryAdvice.YES,
+        **values: object,
     ) -> None:
-        super().__init__(message)
+        super().__init__(message, **values)
         self.status = status
         self.message = message
         self.code = code

@@ -160,8 +160,8 @@ class SmtpLoginRefused(NotConnected):
     """The password is not accepted, or there is no token: nothing can be sent until a person fixes
     it. `remedy` says how, if that is known."""
 
-    def __init__(self, message: str, *, remedy: str = "") -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, remedy: str = "", **values: object) -> None:
+        super().__init__(message, **values)
         self.remedy = remedy
 
 

@@ -72,8 +72,8 @@ class UnreadableResponse(OutcomeUnknown):
 class MissingScope(SendRejected):
     """The app lacks the OAuth scope `needed`."""
 
-    def __init__(self, message: str, *, needed: str) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, needed: str, **values: object) -> None:
+        super().__init__(message, **values)
         self.needed = needed
 
 

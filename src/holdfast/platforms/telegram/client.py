@@ -33,8 +33,8 @@ class TelegramBadToken(NotConnected):
 class TelegramConflict(NotConnected):
     """Somebody else receives the updates of this bot; `holder` says who, where that is known."""
 
-    def __init__(self, message: str, *, holder: str = "") -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, holder: str = "", **values: object) -> None:
+        super().__init__(message, **values)
         self.holder = holder
 
 
@@ -53,8 +53,8 @@ class TelegramNotModified(SendRejected):
 class TelegramChatMigrated(SendRejected):
     """The chat has another id now."""
 
-    def __init__(self, message: str, *, chat_id: int) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, chat_id: int, **values: object) -> None:
+        super().__init__(message, **values)
         self.chat_id = chat_id
 
 

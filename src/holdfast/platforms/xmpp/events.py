@@ -187,8 +187,8 @@ def _offset(text: str | None) -> int:
 class StanzaRejected(SendRejected):
     """The server, or the entity that was asked, answered with an error."""
 
-    def __init__(self, message: str, *, error: StanzaError) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, error: StanzaError, **values: object) -> None:
+        super().__init__(message, **values)
         self.error = error
 
     @property

@@ -19,8 +19,10 @@ class ErrorResponse(msgspec.Struct, frozen=True, kw_only=True):
 class EndpointError(Exception):
     """A request that gets an error instead of an answer."""
 
-    def __init__(self, status: int, message: str, *, code: str, param: str | None = None) -> None:
-        super().__init__(message)
+    def __init__(
+        self, status: int, message: str, *, code: str, param: str | None = None, **values: object
+    ) -> None:
+        super().__init__(message, **values)
         self.status = status
         self.headers: dict[str, str] = {}
         if status == 401:

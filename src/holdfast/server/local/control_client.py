@@ -54,8 +54,8 @@ CONTROL_TIMEOUT = 15.0
 class GatewayRefused(HoldfastError):
     """The gateway answered, and said no; `reason` is what it said."""
 
-    def __init__(self, message: str, *, status: int, reason: str = "") -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, status: int, reason: str = "", **values: object) -> None:
+        super().__init__(message, **values)
         self.status = status
         self.reason = reason or message
 
