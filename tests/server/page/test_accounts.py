@@ -1,6 +1,7 @@
 """Accounts on the page: one that is refused, and how to set one up."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.server.page.visitor import Visit
@@ -26,6 +27,46 @@ def test_a_refused_account_is_reported_on_the_page_until_it_connects(
     client = ControlClient(gateway.paths)
     assert client.post("/platforms/simulated/default/resume")["connected"]
     alert.wait_for(state="hidden")
+
+
+def test_an_answer_that_is_older_than_an_event_does_not_bring_a_refused_account_back(
+    gateway: SpawnedGateway, vendor: SimulatedVendor, visit: Visit
+) -> None:
+    """The page asks for the status when its stream opens; the account connects meanwhile."""
+    vendor.set_faults(connect_refused="the token is revoked")
+    client = ControlClient(gateway.paths)
+    client.post("/platforms/simulated/default/pause")
+    client.post("/platforms/simulated/default/resume")
+    visitor = visit(gateway)
+    address = visitor.page.url
+    visitor.page.goto("about:blank")
+    held: list[Any] = []
+    answered = 0
+
+    def hold_the_second(route: Any) -> None:
+        nonlocal answered
+        answered += 1
+        if answered == 1:
+            route.continue_()
+        else:
+            held.append((route, route.fetch()))
+
+    visitor.page.route("**/api/v1/status", hold_the_second)
+    visitor.page.goto(address)
+    alert = visitor.page.get_by_role("alert")
+    alert.get_by_text("simulated:default is refused for good: the token is revoked.").wait_for()
+    while not held:
+        visitor.page.wait_for_timeout(20)
+    vendor.set_faults()
+    assert client.post("/platforms/simulated/default/resume")["connected"]
+    alert.wait_for(state="hidden")
+    [(route, older)] = held
+    with visitor.page.expect_response("**/api/v1/status"):
+        route.fulfill(response=older)
+    visitor.page.evaluate(
+        "new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn, 50)))"
+    )
+    assert alert.count() == 0
 
 
 def test_a_page_without_accounts_shows_how_to_set_one_up(

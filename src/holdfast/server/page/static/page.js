@@ -9,6 +9,7 @@ import { decoded, parseAddress, VIEWS } from "./views.js";
 
 export class Page extends Observable {
   #states = new Map(); // stream → "connecting" | "open" | "waiting"
+  #gatewayEvent = null; // the last one
   #composers = new Set();
   #sessionListeners = new Set(); // listeners for changed and deleted sessions
 
@@ -242,11 +243,16 @@ export class Page extends Observable {
   }
 
   /** The phase of a stop, a scheduled restart, or blocked accounts. */
-  #gatewayChanged({ state, phase, turns, pending_restart, blocked_accounts }) {
+  #gatewayChanged(event) {
     this.changes.notify({ soon: true });
+    this.#gatewayEvent = event;
     if (!this.status) return;
-    this.status = { ...this.status, state, phase, pending_restart, blocked_accounts, turns: { ...this.status.turns, running: turns } };
+    this.#applyGatewayEvent(event);
     this.changed();
+  }
+
+  #applyGatewayEvent({ state, phase, turns, pending_restart, blocked_accounts }) {
+    this.status = { ...this.status, state, phase, pending_restart, blocked_accounts, turns: { ...this.status.turns, running: turns } };
   }
 
   #connection(stream, state, failure) {
@@ -269,9 +275,12 @@ export class Page extends Observable {
   async #loadStatus() {
     try {
       if (!this.role) this.#applyRole(await api.whoami());
+      const before = this.#gatewayEvent;
       this.status = await api.status();
       const blocked = this.status.problems.filter(({ code }) => code === "account_blocked");
       this.status.blocked_accounts = blocked.map(({ what }) => what);
+      // An event that came while the request was under way may be newer than its answer.
+      if (this.#gatewayEvent !== before) this.#applyGatewayEvent(this.#gatewayEvent);
       if (!this.commands.length) this.commands = await api.commands();
       this.changed();
     } catch (failure) {
