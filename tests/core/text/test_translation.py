@@ -1,6 +1,7 @@
 """Texts for people are in the language of the context, and errors are in English in logs."""
 
 import asyncio
+from typing import ClassVar
 
 import pytest
 
@@ -17,7 +18,10 @@ from holdfast.core.text.translation import (
 
 class German:
     language = "de"
-    texts = {"Nothing waits.": "Nichts wartet.", "{file} is not readable.": "{file} ist unlesbar."}
+    texts: ClassVar = {
+        "Nothing waits.": "Nichts wartet.",
+        "{file} is not readable.": "{file} ist unlesbar.",
+    }
 
     def gettext(self, message: str, /) -> str:
         return self.texts.get(message, message)

@@ -56,7 +56,7 @@ def _n(singular: str, plural: str, n: int) -> str:
     return _current.get().ngettext(singular, plural, n)
 
 
-def N_(message: str) -> str:  # noqa: N802 - the name that gettext's tools know
+def N_(message: str) -> str:
     """Marks a text for the catalogue that is translated where it is shown, by `_(constant)`."""
     return message
 
