@@ -78,6 +78,13 @@ def test_a_wrong_value_says_what_was_found_and_what_is_allowed(
     assert allowed in message
 
 
+def test_an_unknown_language_names_those_there_are(refusal: Refusal) -> None:
+    message = refusal('[gateway]\nlanguage = "xx-YY"\n')
+    assert "line 2: gateway.language is not a language Holdfast has" in message
+    assert 'found:    "xx-YY"' in message
+    assert 'allowed:  "en", ' in message and '"en-XA", or "" for English' in message
+
+
 def test_a_fallback_without_its_provider_is_found_in_its_own_table(refusal: Refusal) -> None:
     toml = '[[model.fallbacks]]\nprovider = "demo"\n\n[[model.fallbacks]]\nname = "x"\n'
     message = refusal(toml)

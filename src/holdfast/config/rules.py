@@ -90,6 +90,7 @@ def check_rules(raw: RawConfig, settings: Settings) -> list[str]:
     for index, proxy in enumerate(settings.gateway.trusted_proxy):
         _check_network(raw, ("gateway", "trusted_proxy", index), proxy)
     _check_host(raw, ("gateway", "host"), settings.gateway.host)
+    _check_language(raw, ("gateway", "language"), settings.gateway.language)
     _check_sessions(raw, settings.sessions)
     _check_zone(raw, ("jobs", "time_zone"), settings.jobs.time_zone)
     _check_people_and_chats(raw, settings)
@@ -167,6 +168,26 @@ def _check_zone(raw: RawConfig, path: KeyPath, name: str) -> None:
             value=name,
             allowed='a name such as "Europe/Berlin" or "UTC", or "" for the machine\'s own',
         ) from None
+
+
+def _check_language(raw: RawConfig, path: KeyPath, language: str) -> None:
+    if not language:
+        return
+    from holdfast.system.languages import (  # noqa: PLC0415 - most gateways speak English
+        available_languages,
+        match_language,
+    )
+
+    if match_language(language) is not None:
+        return
+    names = available_languages()
+    raise raw.error(
+        path,
+        "is not a language Holdfast has",
+        value=language,
+        allowed=", ".join(f'"{name}"' for name in names) + ', or "" for English',
+        nearest=closest_match(language, names),
+    )
 
 
 def _check_home(raw: RawConfig, path: KeyPath, home: str) -> None:

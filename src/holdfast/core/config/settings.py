@@ -66,6 +66,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     crash_recovery: CrashRecovery = CrashRecovery.RESUME
     supervisor: SupervisorChoice = SupervisorChoice.AUTO
     watch: bool = True  # a change of holdfast.toml or .env is taken over as soon as it is there
+    language: str = ""  # of the bot where the platform names none; "": English
 
 
 class Provider(StrEnum):
