@@ -8,17 +8,10 @@ import msgspec
 
 from holdfast.cli.common.connection import api_client_for
 from holdfast.cli.common.options import chosen_home, home_option
-from holdfast.cli.common.output import (
-    format_duration,
-    format_time,
-    json_option,
-    one_line,
-    print_json,
-    print_table,
-    sanitize,
-)
+from holdfast.cli.common.output import json_option, one_line, print_json, print_table, sanitize
 from holdfast.core.errors import HoldfastError
 from holdfast.core.people.approval import ApprovalScope, ApprovalState
+from holdfast.core.text.locale_format import format_duration, format_time
 from holdfast.server.api.client import ApiClient
 from holdfast.server.api.views.sessions import (
     ApprovalDecisionParams,

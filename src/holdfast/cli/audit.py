@@ -16,7 +16,6 @@ from holdfast.cli.common.connection import api_client_for, find_session
 from holdfast.cli.common.options import chosen_home, complete_session, home_option
 from holdfast.cli.common.output import (
     display_width,
-    format_time,
     json_option,
     open_output,
     print_json,
@@ -27,6 +26,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.jobs.parser import parse_duration
 from holdfast.core.jobs.schedule import InvalidSchedule
 from holdfast.core.people.audit import AuditRow, audit_kinds, csv_header, format_csv_row
+from holdfast.core.text.locale_format import format_time
 from holdfast.server.api.client import ApiClient
 from holdfast.server.api.views.audit import (
     AuditPage,

@@ -15,9 +15,6 @@ import msgspec
 from holdfast import __version__
 from holdfast.cli.common.options import chosen_home, home_option
 from holdfast.cli.common.output import (
-    format_duration,
-    format_size,
-    format_time,
     json_option,
     print_json,
     print_table,
@@ -28,6 +25,7 @@ from holdfast.config import ConfigError, load_settings
 from holdfast.core.config.settings import BackupSettings
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ops.backup import BackupManifest, InvalidBackup
+from holdfast.core.text.locale_format import format_duration, format_size, format_time
 from holdfast.server.local.control_client import ControlClient, GatewayDown, GatewayRefused
 from holdfast.store.backup import archive, create, directory
 from holdfast.store.backup.create import DATABASE, copy_closed_database

@@ -10,8 +10,6 @@ import msgspec
 from holdfast.cli.common.connection import api_client_for
 from holdfast.cli.common.options import chosen_home, complete_job, home_option
 from holdfast.cli.common.output import (
-    format_duration,
-    format_time,
     json_option,
     one_line,
     print_fields,
@@ -20,6 +18,7 @@ from holdfast.cli.common.output import (
     sanitize,
 )
 from holdfast.core.errors import HoldfastError
+from holdfast.core.text.locale_format import format_duration, format_time
 from holdfast.server.api.client import ApiClient
 from holdfast.server.api.views.jobs import JobList, JobPausePatch, JobRunView, JobView
 from holdfast.server.api.views.sessions import StopResult

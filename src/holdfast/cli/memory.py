@@ -8,16 +8,10 @@ import msgspec
 
 from holdfast.cli.common.connection import api_client_for
 from holdfast.cli.common.options import chosen_home, home_option
-from holdfast.cli.common.output import (
-    confirm,
-    format_time,
-    json_option,
-    print_json,
-    print_table,
-    sanitize,
-)
+from holdfast.cli.common.output import confirm, json_option, print_json, print_table, sanitize
 from holdfast.core.errors import HoldfastError
 from holdfast.core.people.memory import NoteTopic
+from holdfast.core.text.locale_format import format_time
 from holdfast.server.api.client import ApiClient
 from holdfast.server.api.views.memory import NewNote, NotebookList, NotebookView, NoteView
 from holdfast.server.local.control_client import GatewayDown, GatewayStoreUnavailable

@@ -7,14 +7,8 @@ import click
 import msgspec
 
 from holdfast.cli.common.options import chosen_home, home_option
-from holdfast.cli.common.output import (
-    format_duration,
-    format_time,
-    json_option,
-    print_json,
-    print_table,
-    sanitize,
-)
+from holdfast.cli.common.output import json_option, print_json, print_table, sanitize
+from holdfast.core.text.locale_format import format_duration, format_time
 from holdfast.server.api.views.pairing import PairedUserView, PairingRequestView, PairingView
 from holdfast.server.local.control_client import ControlClient
 from holdfast.system.paths import Paths

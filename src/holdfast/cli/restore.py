@@ -13,8 +13,6 @@ from holdfast.cli.backup import backup_dir, backup_json
 from holdfast.cli.common.options import chosen_home, home_flag, home_option
 from holdfast.cli.common.output import (
     confirm,
-    format_duration,
-    format_time,
     json_option,
     print_json,
     progress_bar,
@@ -24,6 +22,7 @@ from holdfast.config import prepare_home
 from holdfast.core.config.versions import ENV_FILE
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ops.backup import BackupManifest
+from holdfast.core.text.locale_format import format_duration, format_time
 from holdfast.store.backup import archive, directory
 from holdfast.store.backup import restore as stored
 from holdfast.store.backup.create import DATABASE

@@ -9,7 +9,8 @@ import msgspec
 
 from holdfast.cli.common.connection import api_client_for, find_session
 from holdfast.cli.common.options import chosen_home, complete_session, home_option
-from holdfast.cli.common.output import format_time, json_option, print_json, sanitize
+from holdfast.cli.common.output import json_option, print_json, sanitize
+from holdfast.core.text.locale_format import format_time
 from holdfast.server.api.views.gateway import SearchHitView, SearchIndexView
 from holdfast.server.local.control_client import GatewayDown, GatewayStoreUnavailable
 

@@ -12,7 +12,6 @@ from holdfast.cli.common.connection import api_client_for, find_session
 from holdfast.cli.common.options import chosen_home, complete_session, home_option
 from holdfast.cli.common.output import (
     confirm,
-    format_time,
     json_option,
     open_output,
     print_fields,
@@ -22,6 +21,7 @@ from holdfast.cli.common.output import (
 )
 from holdfast.core.errors import HoldfastError
 from holdfast.core.messages.transcript import AssistantMessage, ToolMessage
+from holdfast.core.text.locale_format import format_time
 from holdfast.server.api.client import ApiClient
 from holdfast.server.api.views.sessions import (
     RecordView,

@@ -1,6 +1,6 @@
 """Prints results: JSON for programs, tables and progress bars for people, text safe for a terminal.
 
-Imports click and the standard library only: `root` and `status` depend on it.
+Imports click and translation only: `root` and `status` depend on it.
 """
 
 import io
@@ -9,8 +9,7 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
-from typing import Any, BinaryIO, TextIO
+from typing import BinaryIO, TextIO
 
 import click
 
@@ -117,57 +116,6 @@ def print_fields(fields: Sequence[tuple[str, str]]) -> None:
     longest = max(len(name) for name, _ in fields)
     for name, value in fields:
         click.echo(f"  {click.style(name.ljust(longest), dim=True)}  {value}")
-
-
-def format_time(seconds: float | None) -> str:
-    """Date and time in the local time zone."""
-    if seconds is None:
-        return ""
-    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def format_duration(seconds: float) -> str:
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.1f} s"
-
-
-def format_size(bytes_: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if bytes_ < 1000 or unit == "GB":
-            return f"{bytes_:.0f} {unit}" if unit == "B" else f"{bytes_:.1f} {unit}"
-        bytes_ /= 1000
-    raise AssertionError("the last unit has no limit")
-
-
-def format_count(number: float) -> str:
-    """A rounded count."""
-    for unit in ("", " k", " M"):
-        if number < 1000 or unit == " M":
-            return f"{number:.0f}" if not unit else f"{number:.1f}{unit}"
-        number /= 1000
-    raise AssertionError("the last unit has no limit")
-
-
-def format_value(value: Any) -> str:
-    """A value on one line. In a table, empty values are left out, and `name` comes first."""
-    if isinstance(value, dict):
-        return _format_dict(value)
-    if isinstance(value, list):
-        return ", ".join(format_value(item) for item in value) or "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def _format_dict(table: dict[str, Any]) -> str:
-    filled = {name: item for name, item in table.items() if item not in (0, None, "")}
-    name = filled.pop("name", None)
-    rest = ", ".join(f"{key} {format_value(item)}" for key, item in filled.items())
-    if name is None:
-        return rest or "none"
-    return f"{name} ({rest})" if rest else str(name)
 
 
 # It must not move the cursor, set a title or answer for the user.

@@ -15,7 +15,7 @@ import msgspec
 from holdfast.cli.common.config_files import print_diff_lines, print_file_diff
 from holdfast.cli.common.offline import query_store
 from holdfast.cli.common.options import home_flag
-from holdfast.cli.common.output import confirm, format_time, print_json, print_table, sanitize
+from holdfast.cli.common.output import confirm, print_json, print_table, sanitize
 from holdfast.config import ConfigError, load, prepare_home
 from holdfast.config.document import read_text
 from holdfast.config.editor import (
@@ -35,6 +35,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_queries import GetConfiguration, ListConfigurations
 from holdfast.core.secrets import mask_passwords
+from holdfast.core.text.locale_format import format_time
 from holdfast.server.api.views.config import (
     ConfigChangeResult,
     ConfigVersionDetail,

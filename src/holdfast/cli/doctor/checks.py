@@ -17,7 +17,6 @@ from pathlib import Path
 import apsw
 
 from holdfast.cli.backup import configured_backup_dir, load_backup_settings
-from holdfast.cli.common.output import format_duration
 from holdfast.cli.doctor.data_checks import check_config, check_database, check_model
 from holdfast.cli.doctor.finding import (
     ExaminedHome,
@@ -34,6 +33,7 @@ from holdfast.core.config.settings import (
     SandboxMode,
 )
 from holdfast.core.errors import RunnerError
+from holdfast.core.text.locale_format import format_duration
 from holdfast.runner.bubblewrap import BUBBLEWRAP_HINT, make_plan
 from holdfast.server.local.control_client import GatewayDown, read_status
 from holdfast.service.supervisors.backend import SupervisorBackend

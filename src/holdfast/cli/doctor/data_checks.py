@@ -12,7 +12,7 @@ import msgspec
 from holdfast.cli.backup import backup_dir, staging_dir_beside
 from holdfast.cli.common.connection import api_client_for
 from holdfast.cli.common.offline import query_store
-from holdfast.cli.common.output import format_duration, sanitize
+from holdfast.cli.common.output import sanitize
 from holdfast.cli.doctor.finding import ExaminedHome, FindingLevel, HealthFinding, ok_finding
 from holdfast.cli.restore import LOCK_PURPOSE, recover_under_lock, restore_under_lock
 from holdfast.config import ConfigError, load
@@ -20,6 +20,7 @@ from holdfast.core.errors import HoldfastError, StoreDamaged, StoreError
 from holdfast.core.ops.backup import InvalidBackup
 from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_queries import GetSearchStatus
+from holdfast.core.text.locale_format import format_duration
 from holdfast.server.api.views.gateway import SearchIndexView, StoreView, search_index_view
 from holdfast.store.backup import create, directory
 from holdfast.store.backup.directory import StoredBackup

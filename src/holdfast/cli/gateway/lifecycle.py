@@ -17,11 +17,12 @@ import click
 
 from holdfast.cli import logs
 from holdfast.cli.common.options import chosen_home
-from holdfast.cli.common.output import format_duration, print_json
+from holdfast.cli.common.output import print_json
 from holdfast.cli.status import command as status_module
 from holdfast.config import prepare_home
 from holdfast.config.home import process_environment
 from holdfast.core.errors import HoldfastError
+from holdfast.core.text.locale_format import format_duration
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.server.local.control_client import (
     ControlClient,

@@ -11,14 +11,7 @@ import click
 import msgspec
 
 from holdfast.cli.common.options import chosen_home, home_option
-from holdfast.cli.common.output import (
-    format_count,
-    format_duration,
-    format_size,
-    format_time,
-    json_option,
-    sanitize,
-)
+from holdfast.cli.common.output import json_option, sanitize
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ops.account import AccountState
 from holdfast.core.ops.status import (
@@ -33,6 +26,7 @@ from holdfast.core.ops.status import (
     StoreStatus,
     TurnStatus,
 )
+from holdfast.core.text.locale_format import format_count, format_duration, format_size, format_time
 from holdfast.core.turns.stop import StopKind, StopRow
 from holdfast.server.local.status_client import GatewayDown, read_status_report
 from holdfast.system import exit_codes

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.cli.common.output import format_duration, format_time
+from holdfast.core.text.locale_format import format_duration, format_time
 from holdfast.core.turns.stop import StopKind, StopRow
 from holdfast.server.local.status_client import GatewayDown
 from holdfast.store.sqlite.writes.gateway_stops import read_last_stop

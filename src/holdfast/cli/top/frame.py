@@ -13,13 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.cli.common.output import (
-    display_width,
-    format_duration,
-    format_time,
-    sanitize,
-    truncate,
-)
+from holdfast.cli.common.output import display_width, sanitize, truncate
 from holdfast.cli.status.command import (
     StatusRow,
     describe_down,
@@ -39,6 +33,7 @@ from holdfast.core.ops.status import (
     StatusReport,
     TurnStatus,
 )
+from holdfast.core.text.locale_format import format_duration, format_time
 from holdfast.server.local.status_client import GatewayDown, read_status_report
 from holdfast.system import exit_codes
 from holdfast.system.paths import Paths
