@@ -26,9 +26,10 @@ from holdfast.core.config.settings import (
     PlatformSettings,
     Settings,
 )
+from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import PrincipalId, SessionId, SessionKey
 from holdfast.core.jobs.job import JobChange, JobChangeKind, RunPlan
-from holdfast.core.messages.inbox import BusyMode, Inbound
+from holdfast.core.messages.inbox import BusyMode, Inbound, InboxState
 from holdfast.core.messages.outbox import (
     DeliveryState,
     ProactiveDelivery,
@@ -52,6 +53,7 @@ from holdfast.core.people.pairing import PairingChange, RefusedMessage
 from holdfast.core.ports import store_commands as c
 from holdfast.core.ports.command import Command
 from holdfast.core.ports.store_queries import (
+    GetInboxRow,
     ListApprovals,
     ListAudit,
     ListJobs,
@@ -66,7 +68,7 @@ from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnRowState, Usage
 from holdfast.gateway.approvals.service import ApprovalResponse
 from holdfast.store.search.index import MESSAGE_COMMANDS
-from holdfast.testing.scripted_model import ManualReply
+from holdfast.testing.scripted_model import ManualReply, ScriptedClient, ScriptedModel
 from holdfast.testing.simulated.events import Faults
 from holdfast.testing.simulated.service import ChatService
 
@@ -172,6 +174,46 @@ async def test_conversations_and_their_commands(
         *(c.SettleDelivery, c.DeleteSession, c.ForgetMessageChanges),
     )
     assert all(write.command for store in tracking.stores for write in store.tracked)
+
+
+async def test_the_notice_of_a_stop_that_suspends_its_session(
+    harness: GatewayHarness, tracking: Tracking
+) -> None:
+    """K2: it is a commit of its own, and names the session by its delivery alone."""
+    await harness.start()
+    harness.say("work")
+    await harness.model.wait_for_request(1)
+    harness.say("/stop")
+    await harness.sent(1)
+    harness.say("/stop")
+    assert "set aside" in (await harness.texts(3))[2]
+    tracking.check(CommandEffect, c.SuspendSession)
+
+
+async def test_the_end_of_a_turn_that_has_not_begun(
+    harness: GatewayHarness, tracking: Tracking
+) -> None:
+    """K2: its messages end in the session that it would have run in, as those of other turns."""
+    harness.model = model = LeasedOnceModel()
+    await harness.start()
+    model.say("hello")
+    session = (await harness.end_of(await harness.accept("hi"))).session_id
+    harness.gateway.cache.clear()
+    accepted = await harness.accept("again")
+    ended = await harness.end_of(accepted)
+    assert (ended.state, ended.session_id) == (InboxState.FAILED, session)
+    row = await harness.store.read(GetInboxRow(inbox_id=accepted.row.id))
+    assert row is not None and row.session_id == session
+    tracking.check(CommandEffect)
+
+
+class LeasedOnceModel(ScriptedModel):
+    """A model of which only the first agent gets a client."""
+
+    def lease(self, override: str | None = None) -> ScriptedClient:
+        if self.requests:
+            raise HoldfastError("the model is away")
+        return super().lease(override)
 
 
 async def test_messages_that_meet_a_running_turn_and_a_suspended_session(

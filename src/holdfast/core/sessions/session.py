@@ -212,7 +212,8 @@ class CommandEffect(Command["CommandOutcome"], frozen=True, kw_only=True):
     @property
     def scope(self) -> Scope:
         """The session that it acts on; in a chat without one, the one that it opens or resumes.
-        Also those that it leads its chat from or to, copies, or starts for a subagent.
+        Also those that it leads its chat from or to, copies, or starts for a subagent, and those
+        of its deliveries.
 
         With `new_session` it also ends a session that its route points to only since the command
         was given, which no caller can name. The row of that route is part of the commit."""
@@ -223,6 +224,7 @@ class CommandEffect(Command["CommandOutcome"], frozen=True, kw_only=True):
             self.reset.previous if self.reset is not None else None,
             *((self.fork.session_id, self.fork.of) if self.fork is not None else ()),
             *(self.background.sessions if self.background is not None else ()),
+            *(each.session_id for each in self.deliveries),
         )
 
 

@@ -587,7 +587,12 @@ class Turn:
         end = await without_ended_messages(decided, self._store)
         if end.inbox_ends:
             await self._store.write(
-                CommandEffect(inbox_ends=end.inbox_ends, deliveries=end.deliveries, at=end.at)
+                CommandEffect(
+                    inbox_ends=end.inbox_ends,
+                    deliveries=end.deliveries,
+                    session_id=self.session_id,
+                    at=end.at,
+                )
             )
         self._lifecycle.move(TurnState.ENDED)
 
