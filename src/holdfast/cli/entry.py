@@ -1,4 +1,5 @@
-"""Entry point of `holdfast`: checks the Python version, answers --version, loads the rest.
+"""Entry point of `holdfast`: checks the Python version, answers --version, chooses the language,
+loads the rest.
 
 This file must compile on old Pythons and must not import click: --version has a budget of 80 ms.
 """
@@ -14,6 +15,10 @@ def main() -> None:
 
         print("holdfast " + __version__)
         return
-    from holdfast.cli.root import run  # noqa: PLC0415 - click alone costs more than the rest
+    # Imported here: click alone costs more than all that is above.
+    from holdfast.cli.common.language import choose_language  # noqa: PLC0415
+
+    choose_language(sys.argv[1:])
+    from holdfast.cli.root import run  # noqa: PLC0415 - its commands are texts in that language
 
     run()

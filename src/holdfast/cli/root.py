@@ -1,7 +1,7 @@
 """The root command: the list of all commands, loaded lazily, and the exit code of an error.
 
-Only click may be imported here: every command and every start of the gateway passes through this
-file.
+Import nothing heavier than click here: every command and every start of the gateway passes through
+this file.
 """
 
 import sys
@@ -13,6 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from holdfast import __version__
+from holdfast.cli.common.language import translate_command
 from holdfast.cli.common.options import home_option
 from holdfast.cli.common.output import (
     find_undecodable,
@@ -21,6 +22,7 @@ from holdfast.cli.common.output import (
     replace_unencodable,
 )
 from holdfast.core.errors import HoldfastError
+from holdfast.core.text.translation import N_, _
 
 
 class LazyCommand(NamedTuple):
@@ -32,7 +34,7 @@ class LazyCommand(NamedTuple):
 
 
 class LazyGroup(click.Group):
-    """A group that imports each of its commands only when it is called."""
+    """A group that imports each of its commands only when it is called, and translates its help."""
 
     def __init__(self, *args: Any, lazy: Mapping[str, LazyCommand], **options: Any) -> None:
         super().__init__(*args, **options)
@@ -44,10 +46,10 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._commands:
             return None
-        module, _, name = self._commands[cmd_name].module.partition(":")
+        module, _colon, name = self._commands[cmd_name].module.partition(":")
         command = vars(import_module(module))[name or "command"]
         assert isinstance(command, click.Command)
-        return command
+        return translate_command(command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -59,7 +61,7 @@ class LazyGroup(click.Group):
             import difflib  # noqa: PLC0415 - only for an error
 
             for near in difflib.get_close_matches(args[0], self._commands, n=1):
-                message = f"{error.message} Did you mean {near!r}?"
+                message = _("{error} Did you mean {name!r}?").format(error=error.message, name=near)
                 raise click.UsageError(message, ctx=error.ctx) from None
             raise
 
@@ -68,67 +70,77 @@ class LazyGroup(click.Group):
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
         return [
-            CompletionItem(name, help=lazy.summary)
+            CompletionItem(name, help=_(lazy.summary))
             for name, lazy in self._commands.items()
             if name.startswith(incomplete)
         ]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, lazy.summary) for name, lazy in self._commands.items()])
+        with formatter.section(_("Commands")):
+            formatter.write_dl([(name, _(lazy.summary)) for name, lazy in self._commands.items()])
 
 
 COMMANDS = {
-    "run": LazyCommand("holdfast.cli.gateway.run", "Start the gateway in the foreground."),
+    "run": LazyCommand("holdfast.cli.gateway.run", N_("Start the gateway in the foreground.")),
     "gateway": LazyCommand(
-        "holdfast.cli.gateway.command", "Start, stop, restart or install the gateway."
+        "holdfast.cli.gateway.command", N_("Start, stop, restart or install the gateway.")
     ),
-    "chat": LazyCommand("holdfast.cli.chat.app", "Talk to the agent in this terminal."),
-    "ask": LazyCommand("holdfast.cli.ask", "Ask one thing and print the answer, for scripts."),
-    "send": LazyCommand("holdfast.cli.send", "Send a message or a file to a chat."),
+    "chat": LazyCommand("holdfast.cli.chat.app", N_("Talk to the agent in this terminal.")),
+    "ask": LazyCommand("holdfast.cli.ask", N_("Ask one thing and print the answer, for scripts.")),
+    "send": LazyCommand("holdfast.cli.send", N_("Send a message or a file to a chat.")),
     "link": LazyCommand(
-        "holdfast.cli.tokens:link_command", "Print a link that opens the page, logged in."
+        "holdfast.cli.tokens:link_command", N_("Print a link that opens the page, logged in.")
     ),
-    "setup": LazyCommand("holdfast.cli.setup", "Choose a model, test it, and write it down."),
-    "status": LazyCommand("holdfast.cli.status.command", "Show the status of the running gateway."),
-    "top": LazyCommand("holdfast.cli.top.command", "Watch the gateway at work, live."),
+    "setup": LazyCommand("holdfast.cli.setup", N_("Choose a model, test it, and write it down.")),
+    "status": LazyCommand(
+        "holdfast.cli.status.command", N_("Show the status of the running gateway.")
+    ),
+    "top": LazyCommand("holdfast.cli.top.command", N_("Watch the gateway at work, live.")),
     "sessions": LazyCommand(
-        "holdfast.cli.sessions", "List, read, follow, export or delete conversations."
+        "holdfast.cli.sessions", N_("List, read, follow, export or delete conversations.")
     ),
-    "search": LazyCommand("holdfast.cli.search", "Search all conversations."),
-    "memory": LazyCommand("holdfast.cli.memory", "Show or change what is remembered about people."),
-    "jobs": LazyCommand("holdfast.cli.jobs", "Have agents do something later, or regularly."),
+    "search": LazyCommand("holdfast.cli.search", N_("Search all conversations.")),
+    "memory": LazyCommand(
+        "holdfast.cli.memory", N_("Show or change what is remembered about people.")
+    ),
+    "jobs": LazyCommand("holdfast.cli.jobs", N_("Have agents do something later, or regularly.")),
     "platforms": LazyCommand(
         "holdfast.cli.platforms.command",
-        "Add, show, check, pause or resume accounts of chat platforms.",
+        N_("Add, show, check, pause or resume accounts of chat platforms."),
     ),
     "approvals": LazyCommand(
-        "holdfast.cli.approvals", "List dangerous commands that wait for approval; answer them."
+        "holdfast.cli.approvals", N_("List dangerous commands that wait for approval; answer them.")
     ),
-    "pairing": LazyCommand("holdfast.cli.pairing", "Pair users who wrote to a bot; revoke them."),
-    "logs": LazyCommand("holdfast.cli.logs", "Read the gateway's log."),
-    "audit": LazyCommand("holdfast.cli.audit", "See who asked, who allowed it, and what was done."),
-    "models": LazyCommand("holdfast.cli.models", "List the models, or check whether they work."),
+    "pairing": LazyCommand(
+        "holdfast.cli.pairing", N_("Pair users who wrote to a bot; revoke them.")
+    ),
+    "logs": LazyCommand("holdfast.cli.logs", N_("Read the gateway's log.")),
+    "audit": LazyCommand(
+        "holdfast.cli.audit", N_("See who asked, who allowed it, and what was done.")
+    ),
+    "models": LazyCommand(
+        "holdfast.cli.models", N_("List the models, or check whether they work.")
+    ),
     "backup": LazyCommand(
-        "holdfast.cli.backup", "Back up a home, running or not; list and verify."
+        "holdfast.cli.backup", N_("Back up a home, running or not; list and verify.")
     ),
     "restore": LazyCommand(
-        "holdfast.cli.restore", "Restore a backup, or recover a damaged database."
+        "holdfast.cli.restore", N_("Restore a backup, or recover a damaged database.")
     ),
     "doctor": LazyCommand(
-        "holdfast.cli.doctor.command", "Find problems, and fix what can be fixed."
+        "holdfast.cli.doctor.command", N_("Find problems, and fix what can be fixed.")
     ),
     "config": LazyCommand(
-        "holdfast.cli.config.command", "Show the configuration, change it, and go back."
+        "holdfast.cli.config.command", N_("Show the configuration, change it, and go back.")
     ),
     "judge": LazyCommand(
-        "holdfast.cli.judge", "Classify a shell command as the approval policy would."
+        "holdfast.cli.judge", N_("Classify a shell command as the approval policy would.")
     ),
-    "token": LazyCommand("holdfast.cli.tokens", "Print the API token; create read-only ones."),
+    "token": LazyCommand("holdfast.cli.tokens", N_("Print the API token; create read-only ones.")),
     "completion": LazyCommand(
-        "holdfast.cli.root:completion_command", "Print a completion script for your shell."
+        "holdfast.cli.root:completion_command", N_("Print a completion script for your shell.")
     ),
-    "version": LazyCommand("holdfast.cli.root:version_command", "Print the version."),
+    "version": LazyCommand("holdfast.cli.root:version_command", N_("Print the version.")),
 }
 
 
@@ -149,16 +161,18 @@ def cli() -> None:
     `holdfast config show` lists them all.
     """
     if (word := find_undecodable(sys.argv[1:])) is not None:
-        raise click.UsageError(f"'{word}' is not valid in the encoding of this shell: use UTF-8.")
+        raise click.UsageError(
+            _("'{word}' is not valid in the encoding of this shell: use UTF-8.").format(word=word)
+        )
 
 
 def run() -> None:
     """Runs the command line; a `HoldfastError` is printed and sets the exit code."""
     replace_unencodable()
     try:
-        cli.main(prog_name="holdfast")
+        translate_command(cli).main(prog_name="holdfast")
     except HoldfastError as error:
-        click.echo(f"{click.style('error:', fg='red')} {error}", err=True)
+        click.echo(f"{click.style(_('error:'), fg='red')} {error.for_person()}", err=True)
         from holdfast.config.home import process_environment  # noqa: PLC0415 - as in exit_code
         from holdfast.system.exit_codes import launchd_exit_code  # noqa: PLC0415 - as above
 

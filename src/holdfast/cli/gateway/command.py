@@ -12,37 +12,44 @@ from holdfast.cli.common.options import chosen_home, home_option
 from holdfast.cli.common.output import json_option, print_json
 from holdfast.cli.root import LazyCommand, LazyGroup, exit_code
 from holdfast.core.errors import HoldfastError
+from holdfast.core.text.translation import N_
 
 COMMANDS = {
-    "run": LazyCommand("holdfast.cli.gateway.run", "Start the gateway in the foreground."),
+    "run": LazyCommand("holdfast.cli.gateway.run", N_("Start the gateway in the foreground.")),
     "install": LazyCommand(
-        "holdfast.cli.gateway.command:install_command", "Have systemd or launchd keep it running."
+        "holdfast.cli.gateway.command:install_command",
+        N_("Have systemd or launchd keep it running."),
     ),
     "uninstall": LazyCommand(
         "holdfast.cli.gateway.command:uninstall_command",
-        "Remove the installed unit; the data stay.",
+        N_("Remove the installed unit; the data stay."),
     ),
     "start": LazyCommand(
-        "holdfast.cli.gateway.command:start_command", "Start the service that was installed."
+        "holdfast.cli.gateway.command:start_command", N_("Start the service that was installed.")
     ),
     "stop": LazyCommand(
-        "holdfast.cli.gateway.command:stop_command", "Stop it; it stays down until it is started."
+        "holdfast.cli.gateway.command:stop_command",
+        N_("Stop it; it stays down until it is started."),
     ),
     "restart": LazyCommand(
         "holdfast.cli.gateway.command:restart_command",
-        "Restart it; running turns continue afterwards.",
+        N_("Restart it; running turns continue afterwards."),
     ),
     "boot": LazyCommand(
         "holdfast.cli.gateway.command:boot_command",
-        "Keep it running, as the first process of a container.",
+        N_("Keep it running, as the first process of a container."),
     ),
     "check": LazyCommand(
-        "holdfast.cli.gateway.command:check_command", "Check whether a gateway could start here."
+        "holdfast.cli.gateway.command:check_command",
+        N_("Check whether a gateway could start here."),
     ),
     "status": LazyCommand(
-        "holdfast.cli.gateway.lifecycle:status_command", "Show the status of the running gateway."
+        "holdfast.cli.gateway.lifecycle:status_command",
+        N_("Show the status of the running gateway."),
     ),
-    "logs": LazyCommand("holdfast.cli.gateway.lifecycle:logs_command", "Read the gateway's log."),
+    "logs": LazyCommand(
+        "holdfast.cli.gateway.lifecycle:logs_command", N_("Read the gateway's log.")
+    ),
 }
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.common.options import chosen_home, home_option
+from holdfast.core.text.translation import use_catalogue
+from holdfast.system.languages import catalogue_for
 
 if TYPE_CHECKING:
     import socket
@@ -67,7 +69,9 @@ def command(port: int | None, replace: bool, unattended: bool, standby_fd: int |
         _wait_for_go_signal(config, lock, standby_fd)
     if replace:
         sockets = [*sockets, *_take_over(config, lock)]
-    code = run(config, LaunchOptions(lock=lock, sockets=sockets, unattended=unattended))
+    # The gateway does not answer in the language of the shell that started it.
+    with use_catalogue(catalogue_for(config.settings.gateway.language)):
+        code = run(config, LaunchOptions(lock=lock, sockets=sockets, unattended=unattended))
     exit_codes.exit_now(launchd_exit_code(code, config.environ))
 
 

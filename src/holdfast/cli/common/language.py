@@ -1,0 +1,89 @@
+"""The language of the command line: chooses it, and translates help and click's own texts.
+
+English loads no catalogue.
+"""
+
+import gettext
+from collections.abc import Sequence
+from copy import copy
+from inspect import cleandoc
+from typing import TypeVar
+
+import click
+
+from holdfast.config.language import preferred_language
+from holdfast.core.text.translation import ENGLISH, _, _n, current_language, set_catalogue
+from holdfast.system.languages import catalogue_for
+
+_Command = TypeVar("_Command", bound=click.Command)
+
+
+def choose_language(arguments: Sequence[str]) -> None:
+    """Sets the language for the whole process: `gateway.language` of the home, else the locale."""
+    catalogue = catalogue_for(preferred_language(_home_option(arguments)))
+    if catalogue is ENGLISH:
+        return
+    set_catalogue(catalogue)
+    # click looks up its own texts (`Usage:`, errors of options) by `gettext.gettext`, which calls
+    # these two.
+    vars(gettext).update(
+        dgettext=lambda _domain, message: _(message),
+        dngettext=lambda _domain, singular, plural, n: _n(singular, plural, n),
+    )
+
+
+def _home_option(arguments: Sequence[str]) -> str | None:
+    """The value of --home; click parses the arguments later, and not before a command is loaded."""
+    for index, argument in enumerate(arguments):
+        if argument == "--home":
+            return next(iter(arguments[index + 1 :]), None)
+        if argument.startswith("--home="):
+            return argument.removeprefix("--home=")
+    return None
+
+
+def translate_command(command: _Command) -> _Command:
+    """A copy of a command with its help in the current language; in English, the command itself."""
+    if current_language() == ENGLISH.language:
+        return command
+    translated = copy(command)
+    translated.help = command.help and translate_help(command.help)
+    translated.short_help = command.short_help and _(command.short_help)
+    translated.epilog = command.epilog and translate_help(command.epilog)
+    translated.params = [_translate_parameter(each) for each in command.params]
+    if isinstance(translated, click.Group):
+        translated.commands = {
+            name: translate_command(each) for name, each in translated.commands.items()
+        }
+    return translated
+
+
+def _translate_parameter(parameter: click.Parameter) -> click.Parameter:
+    if not isinstance(parameter, click.Option | click.Argument) or not parameter.help:
+        return parameter
+    translated = copy(parameter)
+    translated.help = _(parameter.help)
+    return translated
+
+
+def translate_help(text: str) -> str:
+    """A help text, each paragraph of which is a text of the catalogue."""
+    return "\n\n".join(f"{start}{_(paragraph)}" for start, paragraph in split_help(text))
+
+
+def split_help(text: str) -> list[tuple[str, str]]:
+    """The paragraphs of a help text, each with what must not be translated before it.
+
+    A paragraph that click wraps is one line here, so that it stays the same text when only its
+    line breaks in the source change.
+    """
+    paragraphs = []
+    for paragraph in cleandoc(text).split("\n\n"):
+        if paragraph.startswith(_KEEP_LINES):
+            paragraphs.append((_KEEP_LINES, paragraph.removeprefix(_KEEP_LINES)))
+        else:
+            paragraphs.append(("", " ".join(paragraph.split())))
+    return paragraphs
+
+
+_KEEP_LINES = "\b\n"  # click does not wrap a paragraph that begins so

@@ -1,0 +1,80 @@
+"""The command line answers in the configured language, else in that of the shell."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support.command_line import Cli
+
+from holdfast.cli.common.language import translate_command
+from holdfast.cli.root import cli as root
+from holdfast.config.language import preferred_language
+
+SHELL = {"LC_ALL": "en_XA.UTF-8"}  # the pseudo-locale, which shows texts as ⟦…⟧
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    path = tmp_path / "home"
+    path.mkdir(mode=0o700)
+    return path
+
+
+def test_help_is_translated_where_it_is_shown(cli: Cli) -> None:
+    shown = cli("jobs", "--help", **SHELL).stdout
+    assert "⟦Have agents do something later, or regularly, and see the results.⟧" in shown
+    assert "⟦Have TEXT done at WHEN.⟧" in shown, "the help of a command of a group"
+    assert "  ⟦Where the gateway keeps its data." in shown, "the help of an option"
+    assert '\n    holdfast jobs add "in 2 hours" ' in shown, "examples keep their lines"
+    assert "⟦Have agents" in cli("--help", **SHELL).stdout, "the summary in the list of commands"
+
+
+def test_the_texts_of_click_are_translated(cli: Cli) -> None:
+    assert "⟦Usage:⟧ holdfast jobs" in cli("jobs", "--help", **SHELL).stdout
+    refused = cli("jobs", "edit", **SHELL).stderr
+    assert "⟦Try 'holdfast jobs edit --help' for help.⟧" in refused
+    assert "⟦Missing argument⟧ 'N'" in refused
+    assert "Did you mean 'jobs'?⟧" in cli("jbs", **SHELL).stderr
+
+
+def test_an_error_is_translated(cli: Cli) -> None:
+    assert cli("--home", "/dev/null", "status", **SHELL).stderr.startswith("⟦error:⟧ ")
+
+
+def test_the_configured_language_goes_before_that_of_the_shell(cli: Cli, home: Path) -> None:
+    (home / "holdfast.toml").write_text('[gateway]\nlanguage = "en-XA"\n')
+    assert "⟦Usage:⟧" in cli("--help").stdout
+    assert "⟦Usage:⟧" in cli("jobs", "--help", "--home", str(home), HOLDFAST_HOME="/none").stdout
+    (home / "holdfast.toml").write_text('[gateway]\nlanguage = "en"\n')
+    assert "⟦" not in cli("--help", **SHELL).stdout
+
+
+def test_the_language_of_the_shell_is_in_the_variables_of_posix(home: Path) -> None:
+    def found(**environ: str) -> str:
+        return preferred_language(str(home), environ)
+
+    assert found() == ""
+    assert found(LANG="de_DE.UTF-8") == "de_DE.UTF-8"
+    assert found(LANG="de", LC_MESSAGES="fr") == "fr"
+    assert found(LANG="de", LC_MESSAGES="fr", LC_ALL="pt_BR") == "pt_BR"
+    assert found(LANG="de", LC_ALL="") == "de"
+    assert found(LANG="de", HOLDFAST_GATEWAY_LANGUAGE="it") == "it"
+
+
+@pytest.mark.parametrize("text", ["[gateway\nlanguage", "language = 1", 'gateway = "language"'])
+def test_an_unusable_configuration_has_no_language(home: Path, text: str) -> None:
+    """The command that loads it reports what is wrong with it."""
+    (home / "holdfast.toml").write_text(text)
+    assert preferred_language(str(home), {"LANG": "de"}) == "de"
+
+
+def test_english_loads_no_catalogue_and_copies_no_command() -> None:
+    assert translate_command(root) is root
+    code = (
+        "import sys; from holdfast.cli.common.language import choose_language;"
+        "choose_language([]); import holdfast.cli.root;"
+        "print([m for m in ('babel', 'tomllib', 'msgspec') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout == "[]\n"
