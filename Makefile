@@ -19,7 +19,7 @@ WORKERS ?= 3
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n $(WORKERS) --max-worker-restart=0
 ARGS ?=
 
-.PHONY: help run test check lint types format bench growth counts soak mutants clean
+.PHONY: help run test check lint types format catalogue bench growth counts soak mutants clean
 
 help:  ## list what can be done
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -47,6 +47,9 @@ types: $(DEV_STAMP)
 format: $(DEV_STAMP)  ## put the code in the form that check wants
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+catalogue: $(DEV_STAMP)  ## collect the texts to translate, and compile the translations
+	@$(BIN)/python scripts/catalogue.py $(ARGS)
 
 bench: $(DEV_STAMP)  ## measure against the floor, in a table
 	@$(BIN)/python bench/run.py $(ARGS)
