@@ -1,5 +1,6 @@
 """Rules about the source (I1, K2, law 4): which modules call platforms, open the database or
-announce sessions, and how many parameters a constructor of the gateway has."""
+announce sessions, how many parameters a constructor of the gateway has, and that it follows commits
+by subscribing."""
 
 import ast
 from collections.abc import Iterator
@@ -148,6 +149,21 @@ def test_stored_changes_of_sessions_are_announced_by_their_commit() -> None:
     assert found == SESSION_ANNOUNCERS
 
 
+def _done_callbacks(tree: ast.AST) -> int:
+    """How often a callback is added to a future or a task."""
+    return sum(
+        isinstance(node, ast.Attribute) and node.attr == "add_done_callback"
+        for node in ast.walk(tree)
+    )
+
+
+def test_nothing_in_the_gateway_follows_a_write_by_a_callback() -> None:
+    """Law 4, decision 54: what follows from a commit subscribes to it. A callback on the future of
+    a write, or on a task that awaits one, is not called in commit order, and each has to check for
+    errors. What follows from the end of a task is in the coroutine that it runs."""
+    assert not [name for name, tree in _files("gateway") if _done_callbacks(tree)]
+
+
 def test_the_source_check_finds_a_violation() -> None:
     """I1: the check itself can fail."""
     source = "async def x(p):\n  await p.platform.send(1)\n  import sqlite3\n"
@@ -157,5 +173,7 @@ def test_the_source_check_finds_a_violation() -> None:
     assert list(_constructors(ast.parse(source))) == [("A", 3)]
     source = "class A:\n  def f(self, b):\n    self.x = b.y = self.b.z = 1\n"
     assert _foreign_assignments(ast.parse(source)) == {"y", "z"}
+    assert _done_callbacks(ast.parse("x.y = store.write(z)\nx.y.add_done_callback(f)\n")) == 1
+    assert _done_callbacks(ast.parse("create_task(w()).add_done_callback(f)\n")) == 1
     assert not _announces_sessions(ast.parse(source))
     assert _announces_sessions(ast.parse("self._feeds.session_changed(x)"))

@@ -30,6 +30,7 @@ from holdfast.core.ports.store_commands import (
     LeaveTurn,
     RecordBusyDecision,
     RecordSteer,
+    SettleDelivery,
 )
 from holdfast.core.sessions.session import BackgroundStart, CommandEffect, ProcessRow
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, TurnExitReason
@@ -236,7 +237,7 @@ class Gateway:
         outgoing_files = OutgoingFiles(
             files.read if files else None, redact=redact, delete=files.drop if files else None
         )
-        delivery_sender = Sender(
+        self._delivery_sender = Sender(
             self.platforms,
             runtime,
             writes=store,
@@ -247,7 +248,7 @@ class Gateway:
         )
         self.outbox = OutboxWorker(
             self.platforms,
-            delivery_sender,
+            self._delivery_sender,
             clock=clock,
             delivery_waiters=self.delivery_waiters,
             tracer=tracer,
@@ -664,6 +665,8 @@ class Gateway:
         events.on_committed(self.approvals.on_committed, *APPROVAL_COMMANDS)
         events.on_failed(self.approvals.on_failed, ApprovalDecision, CommandEffect)
         events.on_committed(self.outbox.on_committed, *DELIVERING_COMMANDS)
+        events.on_committed(self._delivery_sender.on_committed, SettleDelivery)
+        events.on_failed(self._delivery_sender.on_failed, SettleDelivery)
         events.on_committed(publish_ends, *ENDING_COMMANDS)
         events.on_committed(self.reactions.on_committed, BeginTurn, *ENDING_COMMANDS)
         events.on_committed(self.feeds.on_committed)

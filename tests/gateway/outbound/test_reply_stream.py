@@ -30,7 +30,7 @@ from holdfast.core.messages.outbox import (
     Receipt,
 )
 from holdfast.core.ports.command import Command
-from holdfast.core.ports.store_commands import BeginStream
+from holdfast.core.ports.store_commands import BeginStream, SettleDelivery
 from holdfast.core.ports.store_queries import CountOutbox, ListDeliveriesForMessage, ListUndelivered
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.model import ModelFailed, ModelFault
@@ -794,6 +794,41 @@ async def test_a_reply_whose_stream_cannot_be_recorded_is_sent_when_it_is_whole(
     await wait_for_deliveries(harness, DeliveryState.SENT)
     (sent,) = harness.service.ledger().sent
     assert (sent.text, sent.outgoing.maybe_repeated) == ("Once upon a time", False)
+
+
+class ForgetfulStore(ControlledStore):
+    """A store that refuses the first end of a delivery."""
+
+    refused = 0
+
+    def intercept(self, command: Command[Any], commit: Commit) -> Intercepted:
+        if isinstance(command, SettleDelivery) and not self.refused:
+            self.refused += 1
+            return StoreError("the disk is full")
+        return None
+
+
+async def test_the_end_of_a_stream_that_cannot_be_recorded_is_retried_without_an_edit(
+    harness: GatewayHarness,
+) -> None:
+    """I2: nothing waits for that write; a waiter is still notified of the one that succeeds."""
+    harness.open_store = ForgetfulStore
+    await restart_with_edits(harness, edit_interval=0.3)  # the second text is shown by the end
+    reply = ManualReply()
+    harness.model.say(reply)
+    harness.say("tell me")
+    reply.say("Once upon")
+    await wait_until_shown(harness, "Once upon")
+    reply.say(" a time")
+    reply.end()
+    await wait_until_shown(harness, "Once upon a time")
+    (answer,) = await harness.store.read(ListDeliveriesForMessage(inbox_id=InboxId(1)))
+    waiters = harness.gateway.delivery_waiters
+    ended = await waiters.wait_for_end(answer.id, reads=harness.store, wait=30)
+    assert ended is not None and ended.state is DeliveryState.SENT
+    assert isinstance(harness.store, ForgetfulStore) and harness.store.refused == 1
+    edits = [each.text for each in harness.service.ledger().edits]
+    assert edits.count("Once upon a time") == 1
 
 
 def test_a_muted_stream_is_never_opened_again() -> None:

@@ -146,12 +146,11 @@ class Accounts:
             platform, self._deps, paused=key in self._paused
         )
         name = f"account {platform.name}:{platform.account}"
-        task = self._deps.tasks.create_task(supervisor.run(), name=name)
-        self._tasks[key] = task
-        task.add_done_callback(lambda _: self._on_supervisor_ended(key, supervisor))
+        self._tasks[key] = self._deps.tasks.create_task(self._run(key, supervisor), name=name)
 
-    def _on_supervisor_ended(self, key: tuple[str, str], supervisor: AccountSupervisor) -> None:
+    async def _run(self, key: tuple[str, str], supervisor: AccountSupervisor) -> None:
         """While the gateway stops, ended ones stay listed, so that their status can be seen."""
+        await supervisor.run()
         if not self._closed and self._supervisors.get(key) is supervisor:
             del self._supervisors[key], self._tasks[key]
             self._deps.platforms.unregister(supervisor.platform)

@@ -221,7 +221,7 @@ class OutboxWorker:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._sender.close()
+        self._sender.close()
         self._queues.clear()
 
     def stream(self, delivery_id: DeliveryId) -> ReplyStream | None:

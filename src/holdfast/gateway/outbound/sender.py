@@ -25,7 +25,7 @@ from holdfast.core.errors import (
     StoreError,
     Throttled,
 )
-from holdfast.core.ids import DeliveryId
+from holdfast.core.ids import DeliveryId, SessionId
 from holdfast.core.messages.outbox import (
     Address,
     Button,
@@ -40,7 +40,7 @@ from holdfast.core.messages.outbox import (
     StartedDelivery,
     part_delivery_id,
 )
-from holdfast.core.ports.command import Scope
+from holdfast.core.ports.command import Committed, Scope, WriteFailed
 from holdfast.core.ports.platform import (
     Platform,
     SupportsEditing,
@@ -149,8 +149,8 @@ class OutgoingPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sender:
-    """Brings deliveries to their end. Owns a lock per account for sending files, and the ends of
-    deliveries that are being written; what is known of an attempt is in the store."""
+    """Brings deliveries to their end. Owns a lock per account for sending files, and which ends are
+    written without waiting for them; what is known of an attempt is in the store."""
 
     def __init__(
         self,
@@ -173,13 +173,33 @@ class Sender:
         self._delivery_waiters = delivery_waiters
         # Files may be large: each account has at most one in memory, until it is sent.
         self._file_locks: dict[tuple[str, str], asyncio.Lock] = {}
-        self._deferred: set[asyncio.Task[None]] = set()
+        # The ends that nothing waits for: queued, or refused by the store and retried then.
+        self._deferred: dict[DeliveryId, asyncio.TimerHandle | None] = {}
 
-    async def close(self) -> None:
-        """Stop waiting for writes that are queued: closing the store commits them."""
-        for task in self._deferred:
-            task.cancel()
-        await asyncio.gather(*self._deferred, return_exceptions=True)
+    def close(self) -> None:
+        """Retry nothing any more. Ends that are queued are committed when the store is closed."""
+        for retry in self._deferred.values():
+            if retry is not None:
+                retry.cancel()
+        self._deferred.clear()
+
+    def on_committed(self, event: Committed) -> None:
+        """The stored state of a delivery has changed."""
+        assert isinstance(event.command, SettleDelivery), "it subscribes to nothing else"
+        delivery_id = event.command.delivery_id
+        self._delivery_waiters.notify(delivery_id)
+        if delivery_id in self._deferred:
+            del self._deferred[delivery_id]
+            self._crash(CrashPoint.EDIT_COMMITTED)
+
+    def on_failed(self, event: WriteFailed) -> None:
+        """Retry an end that nothing waits for."""
+        end = event.command
+        assert isinstance(end, SettleDelivery), "it subscribes to nothing else"
+        if end.delivery_id in self._deferred:
+            wait = _log_refused_write(event.error, end.scope.session_id)
+            loop = asyncio.get_running_loop()
+            self._deferred[end.delivery_id] = loop.call_later(wait, self._write_deferred, end)
 
     async def deliver(
         self, delivery: QueuedDelivery, send_gate: SendGate, *, started: StartedDelivery | None
@@ -433,65 +453,44 @@ class Sender:
         self, outgoing: OutgoingPart, part: DeliveryPart, end: DeliveryOutcome
     ) -> None:
         """Queue the end of the delivery, and do not wait for it: the next delivery of the chat may
-        be what it is committed with."""
+        be what it is committed with. What follows is in `on_committed` and `on_failed`."""
         delivery = outgoing.delivery
         assert delivery is not None, "a delivery whose text still grows does not end"
         if self._tracer is not None:
             self._tracer.record_attempt(delivery, end.state)
-        queued = self._submit_end(delivery, end, part=part, deferred=True)
+        self._write_deferred(self._end_command(delivery, end, part))
 
-        async def wait() -> None:
-            await self._write_end(delivery, end, part=part, queued=queued)
-            self._crash(CrashPoint.EDIT_COMMITTED)
-
-        task = asyncio.create_task(wait(), name=f"end {delivery.id}")
-        self._deferred.add(task)
-        task.add_done_callback(self._deferred.discard)
+    def _write_deferred(self, end: SettleDelivery) -> None:
+        self._writes.write(end, deferred=True)
+        self._deferred[end.delivery_id] = None
 
     async def _fail(self, delivery: QueuedDelivery, why: str) -> None:
         await self._write_end(delivery, DeliveryOutcome(state=DeliveryState.FAILED, error=why))
 
     async def _write_end(
-        self,
-        delivery: QueuedDelivery,
-        end: DeliveryOutcome,
-        *,
-        part: DeliveryPart | None = None,
-        queued: Awaitable[None] | None = None,
+        self, delivery: QueuedDelivery, end: DeliveryOutcome, *, part: DeliveryPart | None = None
     ) -> None:
         """The outcome of an attempt, or the end of the delivery. Retried until the store takes it:
-        trying the delivery again instead would send what the platform already has. `queued`: the
-        first write, where it is queued already."""
-        if self._tracer is not None and queued is None:
+        trying the delivery again instead would send what the platform already has."""
+        if self._tracer is not None:
             self._tracer.record_attempt(delivery, end.state)
-        try:
-            await (queued or self._submit_end(delivery, end, part=part))
-        except StoreError as error:
-            await _wait_for_store(error, delivery)
-            await _write_until_stored(lambda: self._submit_end(delivery, end, part=part), delivery)
-        self._delivery_waiters.notify(delivery.id)
+        await _write_until_stored(
+            lambda: self._writes.write(self._end_command(delivery, end, part)), delivery
+        )
         if delivery.file is not None and end.state in (DeliveryState.SENT, DeliveryState.FAILED):
             await self._outgoing_files.discard(delivery.file)
 
-    def _submit_end(
-        self,
-        delivery: QueuedDelivery,
-        end: DeliveryOutcome,
-        *,
-        part: DeliveryPart | None,
-        deferred: bool = False,
-    ) -> Awaitable[None]:
-        return self._writes.write(
-            SettleDelivery(
-                delivery_id=delivery.id,
-                scope=delivery.scope,
-                state=end.state,
-                at=self._clock.now(),
-                platform_message_id=end.message_id,
-                error=end.error and self._redact(end.error),
-                part=part,
-            ),
-            deferred=deferred,
+    def _end_command(
+        self, delivery: QueuedDelivery, end: DeliveryOutcome, part: DeliveryPart | None
+    ) -> SettleDelivery:
+        return SettleDelivery(
+            delivery_id=delivery.id,
+            scope=delivery.scope,
+            state=end.state,
+            at=self._clock.now(),
+            platform_message_id=end.message_id,
+            error=end.error and self._redact(end.error),
+            part=part,
         )
 
     def ended_with_turn(self, delivery: QueuedDelivery) -> None:
@@ -601,10 +600,15 @@ async def _write_until_stored(
 
 
 async def _wait_for_store(error: StoreError, delivery: QueuedDelivery | None) -> None:
-    wait = DELIVERY_STATE_RETRY.wait(0)
     session_id = None if delivery is None else delivery.session_id
+    await asyncio.sleep(_log_refused_write(error, session_id))
+
+
+def _log_refused_write(error: Exception, session_id: SessionId | None) -> float:
+    """Returns how long to wait before the write is tried again."""
+    wait = DELIVERY_STATE_RETRY.wait(0)
     about = {"action": "outbox_waiting_for_store", "session": session_id}
     log.error(
         "Could not record the state of a delivery: %s; retrying in %s s", error, wait, extra=about
     )
-    await asyncio.sleep(wait)
+    return wait

@@ -204,7 +204,6 @@ class SessionStore:
             finding = self._lookups[key] = self._tasks.create_task(
                 self._find_or_error(key, source), name=f"session of {key}"
             )
-            finding.add_done_callback(lambda _: self._lookups.pop(key))
         found = await asyncio.shield(finding)
         if isinstance(found, HoldfastError):
             raise found
@@ -216,6 +215,8 @@ class SessionStore:
             return await self._find_or_open(key, source)
         except HoldfastError as error:
             return error
+        finally:
+            del self._lookups[key]
 
     async def _find_or_open(self, key: SessionKey, source: Source) -> SessionRow:
         store, now = self._store, self._runtime.clock.now()

@@ -334,7 +334,7 @@ class Turn:
 
     async def _run_agent(self) -> EndTurn:
         try:
-            return self._answered_end(await self._start_agent())
+            return self._answered_end(await self._complete())
         except asyncio.CancelledError:
             if _is_being_cancelled() or (self.is_running and not self.interrupt_reason):
                 raise
@@ -349,17 +349,21 @@ class Turn:
             why = f"an internal error ({type(error).__name__}); the log has the details"
         return self._failed_end(why, text=f"This could not be answered: {why}")
 
-    def _start_agent(self) -> asyncio.Task[Completed]:
+    async def _complete(self) -> Completed:
+        """Run the agent in a task of its own, which `cancel` can stop."""
         context = self.context
-        agent = context.agent
+        agent, indicator = context.agent, context.output.typing_indicator()
         running = run_turn(agent, context)
-        self._task = task = asyncio.create_task(running, name=f"turn {self.turn_id}")
-        if indicator := context.output.typing_indicator():
-            indicator.start()
-            task.add_done_callback(lambda _: indicator.stop())
+        self._task = asyncio.create_task(running, name=f"turn {self.turn_id}")
         agent.set_interrupt(self.interrupt)
-        task.add_done_callback(lambda _: agent.set_interrupt(None))
-        return task
+        if indicator is not None:
+            indicator.start()
+        try:
+            return await self._task
+        finally:
+            agent.set_interrupt(None)
+            if indicator is not None:
+                indicator.stop()
 
     def interrupt(self, reason: str) -> None:
         """Stop the agent: the turn ends as failed, and its user is told this reason."""
