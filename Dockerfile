@@ -1,21 +1,21 @@
-# Holdfast in a container: `docker compose up -d` builds and runs it. docs/services.md says the rest.
+# Image of Holdfast. Build and run it with `docker compose up -d`; see docs/services.md.
 
 ARG PYTHON=3.13
 
 FROM python:${PYTHON}-slim-bookworm AS build
 RUN pip install --no-cache-dir --disable-pip-version-check uv
 WORKDIR /src
-# What the lock file names, before the code: a change of the code installs nothing anew.
+# Dependencies first, so that a change of the code does not install them again.
 COPY pyproject.toml uv.lock ./
 ENV UV_PROJECT_ENVIRONMENT=/opt/holdfast UV_LINK_MODE=copy UV_PYTHON_DOWNLOADS=never
-RUN uv sync --frozen --no-dev --extra fast --no-install-project
+RUN uv sync --frozen --no-dev --no-install-project
 COPY README.md LICENSE ./
 COPY src ./src
-RUN uv sync --frozen --no-dev --extra fast --no-editable \
+RUN uv sync --frozen --no-dev --no-editable \
     && /opt/holdfast/bin/python -m compileall -q /opt/holdfast/lib
 
 FROM python:${PYTHON}-slim-bookworm
-# bubblewrap confines the agents' commands; the others are what those commands usually need.
+# bubblewrap confines the commands of agents; the other packages are common tools for them.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends bubblewrap ca-certificates curl git procps \
     && rm -rf /var/lib/apt/lists/*
@@ -30,13 +30,13 @@ ENV PATH=/opt/holdfast/bin:/usr/local/bin:/usr/bin:/bin \
     HOLDFAST_GATEWAY_HOST=0.0.0.0 \
     PYTHONDONTWRITEBYTECODE=1
 
-# By number, so that whoever forbids root can see that it is none.
+# A numeric user lets Kubernetes verify that it is not root (runAsNonRoot).
 USER 10001:10001
 WORKDIR /data
 VOLUME /data
 EXPOSE 8787
 
-# The boot is the first process: it reaps, passes signals on, and keeps one gateway running.
+# PID 1 reaps processes, forwards signals and keeps one gateway running.
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["holdfast"]
 CMD ["gateway", "boot"]

@@ -1,8 +1,8 @@
 """Runs a tiny bot on the simulated chat platform: Ann may talk to it, Mallory may not.
 
-The pretend vendor is a process of its own, as a real one would be; the gateway polls it for
-messages and sends its replies there. What Mallory writes is read by nobody: she is given a code,
-with which whoever runs the gateway could let her in. Nothing leaves this machine:
+The simulated vendor is a process of its own, as a real one would be. The gateway polls it for
+messages and sends its replies there. Mallory's message is not read: she gets a pairing code, with
+which the operator could let her in. Nothing leaves this machine:
 
     .venv/bin/python examples/bot.py "run date" "edit a file"
 """
@@ -31,14 +31,14 @@ provider = "demo"
 [platforms.simulated]
 base_url = "{vendor}"
 allow = ["ann"]
-busy_mode = "queue"      # each message gets an answer of its own
+busy_mode = "queue"      # each message gets its own answer
 """
 SAID = ("run date", "edit a file")
 
 
 @asynccontextmanager
 async def running(*program: str, home: str = "") -> AsyncIterator[str]:
-    """A process of ours while the context is open; yields the first line it prints."""
+    """Run a Python module as a process, and yield the first line that it prints."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -63,7 +63,7 @@ async def converse(people: PeopleClient, texts: list[str]) -> None:
     for text in texts:
         print(f"ann: {text}")
         await people.say(text, chat="home", user="ann")
-    ledger = await people.ledger(sent=len(texts) + 1, wait=60)  # Mallory is given a code
+    ledger = await people.ledger(sent=len(texts) + 1, wait=60)  # Mallory gets a code
     for sent in ledger.sent:
         print(f"bot, in {sent.outgoing.chat_id}: {sent.outgoing.text}")
 
@@ -82,7 +82,9 @@ async def run(texts: list[str], *, home: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("text", nargs="*", default=SAID, help="what Ann says, one after the other")
+    parser.add_argument(
+        "text", nargs="*", default=SAID, help="messages from Ann, one after another"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="holdfast-") as home:
         asyncio.run(run(list(options.text), home=home))

@@ -1,6 +1,6 @@
-"""Echoes what people say on the simulated chat service: a whole bot, without a gateway.
+"""Echoes every message of the simulated chat service: a complete bot, without a gateway.
 
-It loses nothing, and marks what it may have said twice. In two terminals:
+It loses nothing, and marks replies that it may have sent twice. In two terminals:
 
     .venv/bin/python -m holdfast.testing.simulated --port 9099
     .venv/bin/python examples/echo.py http://127.0.0.1:9099
@@ -21,7 +21,7 @@ def call(url: str, body: dict[str, Any] | None = None) -> Any:
 
 
 def send(base_url: str, message: dict[str, Any]) -> None:
-    """Until it is known what became of it: sent, refused, or sent twice and marked."""
+    """Retry until the message was sent, was refused, or was sent twice and marked."""
     while True:
         try:
             call(f"{base_url}/send", message)
@@ -30,14 +30,14 @@ def send(base_url: str, message: dict[str, Any]) -> None:
             if refused.code not in (429, 503):
                 return  # refused for good
             time.sleep(float(refused.headers.get("Retry-After", "0.2")))
-        except OSError:  # no receipt: it may have arrived
+        except OSError:  # no receipt: the message may have arrived
             if message.get("maybe_repeated"):
                 return
             message["maybe_repeated"] = True
 
 
 def echo(base_url: str) -> None:
-    echoed = set[int]()  # what is given twice is answered once
+    echoed = set[int]()  # an update that arrives twice is answered once
     while True:
         try:
             for update in call(f"{base_url}/updates?wait=5"):
@@ -47,12 +47,12 @@ def echo(base_url: str) -> None:
                     send(base_url, reply | {"text": update["text"]})
                     echoed.add(number)
                 call(f"{base_url}/ack", {"up_to": number})
-        except OSError:  # the line is gone: what was not acknowledged is given again
+        except OSError:  # disconnected: unacknowledged updates arrive again
             time.sleep(0.2)
 
 
 if __name__ == "__main__":
     formatter = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
-    parser.add_argument("base_url", help="where the service listens, as it printed it")
+    parser.add_argument("base_url", help="address of the service, as it printed it")
     echo(parser.parse_args().base_url)

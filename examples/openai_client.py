@@ -1,6 +1,6 @@
-"""Talks to a running gateway with the official OpenAI client: a session that is kept, streamed.
+"""Talks to a running gateway with the official OpenAI client, streamed, in one session.
 
-It needs `pip install openai` (in this repo, `make test` has put it into .venv), and then:
+Install the client with `pip install openai` (`make test` installs it into .venv), and then run:
 
     export OPENAI_BASE_URL=http://127.0.0.1:8787/v1 OPENAI_API_KEY=$(holdfast token)
     python examples/openai_client.py
@@ -15,13 +15,13 @@ SAID = ("run export GREETING=hello", "run echo $GREETING again")
 
 
 def stream(client: OpenAI, text: str, *, session: str) -> None:
-    """Print the answer as it grows. Only the new message is sent: the gateway has the history."""
+    """Print the answer as it streams. Only the new message is sent: the gateway has the history."""
     chunks = client.chat.completions.create(
         model="holdfast",
         messages=[{"role": "user", "content": text}],
         stream=True,
-        # With an id of its own, a request that fails on the way can be repeated without asking
-        # twice; the client repeats by itself.
+        # With a message id, a failed request can be repeated without asking twice. The client
+        # retries automatically.
         extra_headers={"X-Holdfast-Session": session, "X-Holdfast-Message-Id": str(uuid.uuid4())},
     )
     print(f"> {text}")
@@ -33,8 +33,8 @@ def stream(client: OpenAI, text: str, *, session: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("text", nargs="*", default=SAID, help="what to say, one after the other")
-    parser.add_argument("--session", default="openai-client", help="which conversation")
+    parser.add_argument("text", nargs="*", default=SAID, help="messages to send, one after another")
+    parser.add_argument("--session", default="openai-client", help="name of the conversation")
     options = parser.parse_args()
     with OpenAI() as client:  # reads OPENAI_BASE_URL and OPENAI_API_KEY
         for text in options.text:

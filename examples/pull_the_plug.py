@@ -1,6 +1,6 @@
-"""Kills a gateway with SIGKILL in the middle of a job, starts it again, and shows the answer, once.
+"""Kills a gateway with SIGKILL in the middle of a job, starts it again, and prints the one answer.
 
-It uses a home of its own, which it removes, and needs no key:
+It needs no API key. Its home is temporary and is removed at the end:
 
     .venv/bin/python examples/pull_the_plug.py
 """
@@ -50,7 +50,7 @@ class Gateway:
         assert self._process.stdout is not None
         greeting = self._process.stdout.readline()
         if "listens on" not in greeting:
-            sys.exit(f"the gateway did not start:\n{self._log.read_text()}")
+            sys.exit(f"The gateway did not start:\n{self._log.read_text()}")
         self.url = greeting.split()[-1]
         return self._process.pid
 
@@ -62,7 +62,7 @@ class Gateway:
             self._process.stdout.close()
 
     def ask(self, text: str) -> str:
-        """Both askers give the message the same id, so it is one message."""
+        """Ask under a fixed message id, so that asking twice is one message."""
         request = urllib.request.Request(
             f"{self.url}/v1/chat/completions",
             data=json.dumps({"messages": [{"role": "user", "content": text}]}).encode(),
@@ -85,27 +85,27 @@ class Gateway:
         return subprocess.run(shown, env=self._environ, stdout=-1, check=True).stdout.decode()
 
 
-def ask_and_be_cut(gateway: Gateway, text: str) -> None:
+def ask_until_cut_off(gateway: Gateway, text: str) -> None:
     try:
         gateway.ask(text)
     except (OSError, urllib.error.URLError) as error:
-        tell(f"whoever asked was cut off: {error}")
+        tell(f"the request was cut off: {error}")
 
 
 def demonstrate(gateway: Gateway, options: argparse.Namespace) -> None:
     pid = gateway.start()
-    tell(f"a gateway runs as process {pid}; asking it: {options.ask}")
-    asking = threading.Thread(target=ask_and_be_cut, args=(gateway, options.ask))
+    tell(f"gateway runs as process {pid}; asking: {options.ask}")
+    asking = threading.Thread(target=ask_until_cut_off, args=(gateway, options.ask))
     asking.start()
     time.sleep(options.after)
     tell(f"kill -9 {pid}")
     gateway.end(signal.SIGKILL)
     asking.join()
     time.sleep(options.down)
-    tell(f"a new gateway runs as process {gateway.start()}; the job goes on by itself")
+    tell(f"new gateway runs as process {gateway.start()} and continues the job")
     tell("asking for the same message, by its id …")
     answer = gateway.ask(options.ask)
-    tell("the answer:")
+    tell("answer:")
     print(f"\n{answer}\n")
     if options.transcript:
         print(gateway.transcript())
@@ -114,9 +114,13 @@ def demonstrate(gateway: Gateway, options: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--ask", default="long job", help="what to ask (default: long job)")
-    parser.add_argument("--after", type=float, default=5, help="seconds until the kill")
-    parser.add_argument("--down", type=float, default=2, help="seconds without a gateway")
-    parser.add_argument("--transcript", action="store_true", help="also show how it went")
+    parser.add_argument(
+        "--after", type=float, default=5, help="seconds until the kill (default: 5)"
+    )
+    parser.add_argument(
+        "--down", type=float, default=2, help="seconds without a gateway (default: 2)"
+    )
+    parser.add_argument("--transcript", action="store_true", help="also print the transcript")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="holdfast-") as home:
         gateway = Gateway(home)

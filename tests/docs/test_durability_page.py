@@ -30,3 +30,10 @@ def test_the_figures_of_the_page_are_those_of_the_tests(page: Pages) -> None:
     assert f"{len(VENDORS) * CHAINS * RUNS_PER_CHAIN} in `make test`" in text
     assert f"{SOAK_TESTS * SOAK_CHAINS * SOAK_RUNS_PER_CHAIN:,} in `make soak`" in text
     assert f"all {len(list(all_pairs()))} pairs" in text
+
+
+def test_the_figures_of_the_readme_are_those_of_the_tests(page: Pages) -> None:
+    text = page("README.md").text
+    assert f"{len(CrashPoint)} crash points" in text
+    assert f"{SOAK_TESTS * SOAK_CHAINS * SOAK_RUNS_PER_CHAIN:,} random schedules" in text
+    assert len([*(ROOT / "tests/mutants").glob("*.patch")]) > 100

@@ -79,10 +79,10 @@ def test_killing_the_gateway_loses_nothing_and_repeats_nothing(
         output = ""
         for line in showing.stdout:
             output += line
-            if "a new gateway runs" in line:
+            if "new gateway runs" in line:
                 release_command(tmp_path)
     assert showing.returncode == 0, output
-    answer, transcript = output.split("the answer:")[1].split("\n  session", 1)
+    answer, transcript = output.split("] answer:")[1].split("\n  session", 1)
     assert answer.count("ran") == 1
     assert "note ·" in transcript
 
