@@ -1,6 +1,6 @@
 """How long to wait before something that failed is tried again.
 
-The policies of the core, the models, the agent and the gateway are listed here.
+All policies of the core, the models, the agent and the gateway are listed here.
 """
 
 import msgspec
@@ -41,6 +41,14 @@ RESEND_RETRY = RetryPolicy(first=0.05, longest=60.0)
 # Attempts at the last edit of a message. An edit without an answer may be on a connection that is
 # dead and looks whole: it can be repeated without harm until that is noticed.
 MAX_REFUSED_EDITS, MAX_UNANSWERED_EDITS = 4, 7
+# A reaction that was not removed in time; its account gets no other one meanwhile.
+REACTION_RETRY, MAX_REACTION_REMOVALS = RetryPolicy(first=60.0, factor=1.0, longest=60.0), 2
+
+# Background tasks that the store has failed, and sessions that were in use when they expired.
+SCHEDULER_RETRY = RetryPolicy(first=30.0, factor=1.0, longest=30.0)
+EXPIRY_RETRY = RetryPolicy(first=60.0, factor=1.0, longest=60.0)
+
+MEMORY_PROVIDER_RETRY = RetryPolicy(first=60.0, longest=3600.0)  # one that fails again and again
 
 
 def edit_retry(interval: float) -> RetryPolicy:

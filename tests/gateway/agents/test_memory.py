@@ -338,7 +338,7 @@ async def test_a_failing_provider_is_skipped_for_a_while_and_retried(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock, provider = SettableClock(), RecordingMemoryProvider()
-    guarded = ProviderGuard(provider, clock=clock, limits=ProviderLimits(pause=60))
+    guarded = ProviderGuard(provider, clock=clock, limits=ProviderLimits())
     await guarded.initialise()
 
     async def fetch() -> str:

@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.core.people.memory import MemoryHook, MemoryProvider
 from holdfast.core.ports.runtime import Clock
-from holdfast.core.retry import RetryPolicy
+from holdfast.core.retry import MEMORY_PROVIDER_RETRY, RetryPolicy
 
 log = logging.getLogger(__name__)
 
@@ -98,8 +98,7 @@ class ProviderLimits(msgspec.Struct, frozen=True, kw_only=True):
     on_pre_compact: float = 5
     shutdown: float = 1
     final_drain: float = 2  # for queued tasks when the gateway stops
-    pause: float = 60  # after `_MAX_FAILURES` failures, doubled with each further one
-    longest_pause: float = 3600
+    pauses: RetryPolicy = MEMORY_PROVIDER_RETRY  # after `_MAX_FAILURES` failures, and each further
 
 
 DEFAULT_LIMITS = ProviderLimits()
@@ -246,8 +245,7 @@ class ProviderGuard:
 
     def _pause(self) -> None:
         extra = max(0, self._failures - _MAX_FAILURES)
-        limits = self._limits
-        seconds = RetryPolicy(first=limits.pause, longest=limits.longest_pause).wait(extra)
+        seconds = self._limits.pauses.wait(extra)
         self._paused_until = self._clock.monotonic() + seconds
         log.warning(
             "The memory provider %s is left alone for %g s.",

@@ -33,6 +33,7 @@ from holdfast.core.ports.store_queries import (
     ListDueJobs,
     ListWaitingRuns,
 )
+from holdfast.core.retry import SCHEDULER_RETRY
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.gateway.jobs.executor import JobExecutor
 from holdfast.gateway.jobs.time_zones import zone_of
@@ -41,7 +42,6 @@ from holdfast.gateway.live_settings import LiveSettings
 log = logging.getLogger(__name__)
 
 _MAX_JOBS_PER_RUN = 50  # jobs of one look; there may be thousands after a long pause
-_RETRY_AFTER = 30.0  # seconds until a store that failed is asked again
 _MAX_SLEEP = 86400.0
 _NOT_ALLOWED = "the person whose job it is may not talk to the agent any more"
 
@@ -93,7 +93,7 @@ class Scheduler:
                 log.error(
                     "The scheduler tries again: %s", error, extra={"action": "scheduler_failed"}
                 )
-                self.next_due = self._runtime.clock.now() + _RETRY_AFTER
+                self.next_due = self._runtime.clock.now() + SCHEDULER_RETRY.wait(0)
             await self._sleep()
 
     def close(self) -> None:

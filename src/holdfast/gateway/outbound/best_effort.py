@@ -10,6 +10,7 @@ from holdfast.core.errors import NotConnected, SendError, SendRejected, StoreErr
 from holdfast.core.messages.outbox import Address
 from holdfast.core.ports.capabilities import WAITING_REACTION
 from holdfast.core.ports.platform import Platform, SupportsReactions, SupportsTyping
+from holdfast.core.retry import MAX_REACTION_REMOVALS, REACTION_RETRY
 from holdfast.gateway.outbound.rate_limit import SendGate
 from holdfast.gateway.outbound.sender import PlatformErrorBoundary, Sender
 
@@ -19,7 +20,6 @@ log = logging.getLogger(__name__)
 _TYPING_INTERVAL = 4.0  # seconds: platforms show it for five or more
 _TYPING_TIMEOUT = 2.0  # seconds that a finished reply waits for it at most
 _REACTION_TIMEOUT = 2.0  # seconds that a new delivery waits for it at most
-_REACTION_COOL_DOWN = 60.0  # seconds without reactions, for an account that took longer
 
 
 class BestEffortOutput(Protocol):
@@ -90,7 +90,7 @@ class Reaction:
         self._message_id = message_id
         self._state = ReactionState.SET if is_set else ReactionState.UNTRIED
         self._on_error = on_error
-        self._removals_left = 2
+        self._removals_left = MAX_REACTION_REMOVALS
 
     @property
     def due(self) -> bool:
@@ -133,7 +133,7 @@ class Reaction:
             self._state = refused if isinstance(error, NotConnected) else ReactionState.NOT_SET
             self._report(error)
         except (SendError, StoreError, TimeoutError) as error:
-            self._report(error, _REACTION_COOL_DOWN)
+            self._report(error, REACTION_RETRY.wait(0))
 
     def _report(self, error: Exception, cool_down: float = 0.0) -> None:
         about = {"action": "reaction_failed"}

@@ -25,6 +25,7 @@ from holdfast.core.ports.store_commands import (
     SetMeta,
 )
 from holdfast.core.ports.store_queries import GetMeta, ListExpiringSessions, ListUnusedSessions
+from holdfast.core.retry import EXPIRY_RETRY
 from holdfast.core.sessions.reset import ExpiringSession, expires_at
 from holdfast.gateway.agents.cache import AgentCache
 from holdfast.gateway.live_settings import LiveSettings
@@ -41,7 +42,6 @@ _MAX_GAP = 2 * _DAY  # between two runs; after a longer one the clock is not tru
 _MAX_DELETED_PER_RUN = 20  # sessions: each has files and processes to end
 _MAX_EXPIRED_PER_RUN = 50  # sessions; there may be thousands after a long pause
 _READ_LIMIT = 1000  # sessions read per run: some may be in use for any length of time
-_RETRY_AFTER = 60.0  # seconds until a session that could not be ended is tried again
 _MIN_SLEEP = 1.0  # seconds between two runs
 _MAX_SLEEP = 86400.0  # seconds: a clock that was set is noticed within a day
 
@@ -188,7 +188,7 @@ class Expiry:
                 log.warning(
                     "Expiry tries again later: %s", error, extra={"action": "expiry_failed"}
                 )
-                self._wake_at = self._clock.now() + _RETRY_AFTER
+                self._wake_at = self._clock.now() + EXPIRY_RETRY.wait(0)
             await self._sleep()
 
     def close(self) -> None:
@@ -241,17 +241,18 @@ class Expiry:
                 limit=_READ_LIMIT,
             )
         )
+        again = now + EXPIRY_RETRY.wait(0)
         spared = ended = 0
         for each in found:
             if each.expires_at > now:
-                return min(each.expires_at, now + _RETRY_AFTER) if spared else each.expires_at
+                return min(each.expires_at, again) if spared else each.expires_at
             if ended == _MAX_EXPIRED_PER_RUN:
                 return now
             if await self._end_session(each, now):
                 ended += 1
             else:
                 spared += 1
-        return now + _RETRY_AFTER if spared else None
+        return again if spared else None
 
     async def _end_session(self, expiring: ExpiringSession, now: float) -> bool:
         """False: it is in use, and lives on. It is ended in the store first and once: whoever
