@@ -1,7 +1,7 @@
 """The HTTP listener: listening sockets, trusted proxies, security headers, health and metrics.
 
-Every request passes `HttpListener._guard` first: Host, forwarded headers, restart, rate limit of
-wrong tokens.
+Every request passes `HttpListener._guard` first: language, Host, forwarded headers, restart, rate
+limit of wrong tokens.
 """
 
 import asyncio
@@ -17,9 +17,11 @@ from aiohttp import hdrs, web
 
 from holdfast.core.config.settings import GatewaySettings, Settings
 from holdfast.core.errors import HoldfastError, StoreError
+from holdfast.core.text.translation import use_catalogue
 from holdfast.platforms.api.http import bearer_token
 from holdfast.server.auth.login import BrowserLogin
 from holdfast.server.auth.rate_limit import retry_after_header
+from holdfast.server.languages import request_catalogue
 from holdfast.server.metrics import CONTENT_TYPE, Metrics
 from holdfast.system import sockets
 from holdfast.system.sockets import bound_address
@@ -297,10 +299,11 @@ class HttpListener:
         self._apply(settings)
 
     def apply_settings(self, settings: Settings) -> None:
-        """Apply the allowed host names and the trusted proxies from now on."""
+        """Apply the language, the allowed host names and the trusted proxies from now on."""
         self._apply(settings.gateway)
 
     def _apply(self, settings: GatewaySettings) -> None:
+        self._language = settings.language
         self._proxies = TrustedProxies(settings.trusted_proxy)
         names = ("localhost", "127.0.0.1", "::1", settings.host, *settings.allowed_hosts)
         self._hosts = {name.strip("[]").lower() for name in names}
@@ -371,6 +374,10 @@ class HttpListener:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        with use_catalogue(request_catalogue(request, self._language)):
+            return await self._handle(request, handler)
+
+    async def _handle(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         # Another site can make a browser call us under its own name (DNS rebinding). Browsers
         # always send a Host; a probe without one is not a browser, and is allowed.
         host = request.headers.get("Host")

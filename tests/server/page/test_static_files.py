@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 from aiohttp import ClientSession, test_utils, web
 
+from holdfast.core.text.translation import EnglishCatalogue, use_catalogue
 from holdfast.server.page import static_files
 
 
@@ -55,6 +57,28 @@ async def test_files_of_the_page_are_cached_for_good_by_version(http: ClientSess
     for path in (f"/page/{version}", f"/page/{version}/", f"/page/{version}/{version}/app.js"):
         async with http.get(path) as answer:
             assert answer.status == 404
+
+
+async def test_a_translation_is_cached_for_good_by_version_and_language(tmp_path: Path) -> None:
+    class Portuguese(EnglishCatalogue):
+        language = "pt-BR"
+
+    (tmp_path / "pt_BR").mkdir()
+    (tmp_path / "pt_BR" / "page.json").write_text('{"language": "pt-BR"}')
+    application = web.Application()
+    application.add_routes(static_files.routes(locale=tmp_path))
+    with use_catalogue(Portuguese()):
+        async with (
+            test_utils.TestServer(application) as server,
+            ClientSession(base_url=server.make_url("/")) as session,
+        ):
+            async with session.get("/") as answer:
+                found = re.search(r"/page/(~\w+)/", await answer.text())
+            assert found is not None
+            async with session.get(f"/page/{found[1]}/catalogue.json") as answer:
+                assert await answer.json() == {"language": "pt-BR"}
+                assert "immutable" in answer.headers["Cache-Control"]
+                assert answer.headers["Vary"] == "Accept-Language"
 
 
 async def test_nothing_but_the_page_is_served(http: ClientSession) -> None:

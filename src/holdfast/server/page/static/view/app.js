@@ -1,5 +1,6 @@
 // The whole page: the sidebar, the conversation or a view, and the announcements for screen readers.
 import { useObservable } from "../observable.js";
+import { _ } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { Board } from "./board.js";
 import { Chat } from "./chat.js";
@@ -17,7 +18,7 @@ export function App({ page }) {
   if (page.loggedOut) return html`<${Login} />`;
   const covered = narrow && page.drawer;
   return html`
-    <a class="skip" href="#message" onClick=${toMiddle}>${page.view ? "Skip to the view" : "Skip to the message field"}</a>
+    <a class="skip" href="#message" onClick=${toMiddle}>${page.view ? _("Skip to the view") : _("Skip to the message field")}</a>
     <div class=${page.panel ? "frame with-panel" : "frame"}>
       <${Sidebar} page=${page} narrow=${narrow} />
       ${covered && html`<div class="backdrop" onClick=${() => page.set({ drawer: false })}></div>`}
