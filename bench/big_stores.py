@@ -129,7 +129,8 @@ def fill_history(home: Path, *, messages: int, compacted: bool) -> None:
                 (covers,),
             )
             db.execute(
-                "INSERT INTO compactions SELECT session_id, max(seq), ?1 FROM messages", (covers,)
+                "INSERT INTO compactions SELECT session_id, max(seq), ?1, ?1 FROM messages",
+                (covers,),
             )
     for path in index_files(home / SEARCH_FILE):
         path.unlink(missing_ok=True)

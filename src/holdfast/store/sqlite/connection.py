@@ -21,6 +21,18 @@ _WAL_LIMIT = 64 * 1024 * 1024
 Redact = Callable[[str], str]
 
 
+def _stop_memory_statistics() -> None:
+    """Without them, SQLite takes no lock and counts nothing for each piece of memory. They can only
+    be switched off while no connection is open."""
+    if not apsw.connections():
+        apsw.shutdown()
+        apsw.config(apsw.SQLITE_CONFIG_MEMSTATUS, False)
+        apsw.initialize()
+
+
+_stop_memory_statistics()
+
+
 def no_redaction(text: str) -> str:
     """For connections without known secrets."""
     return text

@@ -163,18 +163,18 @@ def transcript_records(cursor: apsw.Cursor, session_id: SessionId) -> list[Trans
 def context(cursor: apsw.Cursor, session_id: SessionId) -> tuple[int, list[TranscriptRecord]]:
     # Only where the record is still there: an /undo may have taken it with its turn.
     found = cursor.execute(
-        "SELECT c.covers FROM compactions c JOIN messages m USING (session_id, seq)"
+        "SELECT c.covers, c.covered_seq FROM compactions c JOIN messages m USING (session_id, seq)"
         " WHERE c.session_id = ? AND json_extract(m.body, '$.type') = 'compaction'"
         " AND json_extract(m.body, '$.covers') = c.covers",
         (session_id,),
     ).fetchone()
     if found is None:
         return 0, transcript_records(cursor, session_id)
-    covers: int = found[0]
+    covers, covered_seq = found
     listed = cursor.execute(
-        f"SELECT {rows.RECORD_COLUMNS} FROM {rows.messages_not_undone()} WHERE session_id = ?"
-        " ORDER BY seq LIMIT -1 OFFSET ?",
-        (session_id, covers),
+        f"SELECT {rows.RECORD_COLUMNS} FROM {rows.messages_not_undone()}"
+        " WHERE session_id = ? AND seq > ? ORDER BY seq",
+        (session_id, covered_seq),
     )
     return covers, [rows.decode_record(row) for row in listed]
 

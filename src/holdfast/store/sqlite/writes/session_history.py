@@ -132,7 +132,7 @@ def fork_session(cursor: apsw.Cursor, fork: ForkEffect, *, route: SessionKey, at
         " WHERE session_id = ?2",
         pair,
     )
-    for table, columns in (("prompts", "text, shape"), ("compactions", "seq, covers")):
+    for table, columns in (("prompts", "text, shape"), ("compactions", "seq, covers, covered_seq")):
         cursor.execute(
             f"INSERT INTO {table} (session_id, {columns})"
             f" SELECT ?1, {columns} FROM {table} WHERE session_id = ?2",

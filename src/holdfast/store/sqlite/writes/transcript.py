@@ -210,8 +210,22 @@ def count_model_usage(cursor: apsw.Cursor, session_id: SessionId) -> None:
 def _set_latest_compaction(
     cursor: apsw.Cursor, session_id: SessionId, *, seq: int, covers: int
 ) -> None:
+    """Found from where the compaction before ends: an /undo that takes back a message which that
+    one covers takes the compaction, too."""
+    before = cursor.execute(
+        "SELECT covers, covered_seq FROM compactions WHERE session_id = ? AND covers <= ?",
+        (session_id, covers),
+    ).fetchone()
+    already_covered, covered_seq = before or (0, 0)
+    if covers > already_covered:
+        covered_seq = cursor.execute(
+            f"SELECT seq FROM {rows.messages_not_undone()} WHERE session_id = ? AND seq > ?"
+            " ORDER BY seq LIMIT 1 OFFSET ?",
+            (session_id, covered_seq, covers - already_covered - 1),
+        ).get
     cursor.execute(
-        "INSERT INTO compactions (session_id, seq, covers) VALUES (?, ?, ?)"
-        " ON CONFLICT (session_id) DO UPDATE SET seq = excluded.seq, covers = excluded.covers",
-        (session_id, seq, covers),
+        "INSERT INTO compactions (session_id, seq, covers, covered_seq) VALUES (?1, ?2, ?3, ?4)"
+        " ON CONFLICT (session_id) DO UPDATE SET seq = excluded.seq, covers = excluded.covers,"
+        " covered_seq = excluded.covered_seq",
+        (session_id, seq, covers, seq if covered_seq is None else covered_seq),
     )
