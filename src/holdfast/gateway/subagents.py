@@ -3,7 +3,7 @@
 A subagent that a call waits for ends with the turn of that call; a background subagent ends with
 the session it works for. A stopping gateway ends neither: they are resumed by the next process.
 The report of a background subagent comes back as a delivery to an internal platform
-(`accounts/internal_platforms.py`).
+(`gateway/internal_platforms.py`).
 """
 
 import asyncio
