@@ -33,7 +33,7 @@ def test_standard_input_is_appended(shared_gateway: CliGateway, cli: Cli) -> Non
 def test_asking_nothing_is_a_usage_error(shared_gateway: CliGateway, cli: Cli) -> None:
     refused = cli("ask", stdin="", **shared_gateway.environ)
     assert refused.returncode == exit_codes.USAGE
-    assert "Nothing was asked" in refused.stderr
+    assert "The question is empty" in refused.stderr
 
 
 def test_a_named_session_remembers_and_a_fresh_one_does_not(
@@ -71,7 +71,7 @@ def test_without_a_reply_in_time_the_exit_code_is_that_of_timeout_and_the_turn_c
     late = cli("ask", "--timeout", "0.5", "--json", *asked, **shared_gateway.environ)
     assert late.returncode == 124
     answer = json.loads(late.stdout)
-    assert "The work continues" in answer["reason"]
+    assert "the agent keeps working" in answer["reason"]
     release(Paths(shared_gateway.home), answer["session"])
     assert cli("ask", *asked, **shared_gateway.environ).stdout == "at last\n"
     assert (

@@ -23,16 +23,16 @@ def test_words_are_found_through_the_gateway(shared_gateway: CliGateway, cli: Cl
     )
     assert "capstan" in narrowed.stdout
     assert cli("search", "--platform", "api", "capstan", **shared_gateway.environ).stdout == (
-        "Nothing was found.\n"
+        "No message found.\n"
     )
     again = cli("search", "--rebuild", "capstan", **shared_gateway.environ)
-    assert "made anew" in again.stdout and "capstan" in again.stdout
+    assert "Search index rebuilt" in again.stdout and "capstan" in again.stdout
 
 
 def test_words_are_found_with_no_gateway(cli: Cli, tmp_path: Path) -> None:
     """K1: with no gateway running the CLI takes the lock itself."""
     paths = Paths(tmp_path / "home")
-    assert cli("search", "late").stdout == "Nothing was found.\n"
+    assert cli("search", "late").stdout == "No message found.\n"
     paths.home.mkdir(mode=0o700)
     asyncio.run(store_answered_turn(paths))
     assert "It is late." in cli("search", "late").stdout

@@ -24,6 +24,8 @@ from holdfast.cli.common.options import chosen_home, complete_session, home_opti
 from holdfast.cli.common.output import json_option, print_json, sanitize
 from holdfast.core.errors import HoldfastError
 from holdfast.core.messages.inbox import OPEN_STATES, BusyMode, InboxState
+from holdfast.core.text.locale_format import format_number
+from holdfast.core.text.translation import N_, _
 from holdfast.server.api.client import ApiClient, ReceivedEvent, SessionFollower, StreamLost
 from holdfast.server.api.views.sessions import (
     AcceptedView,
@@ -53,13 +55,18 @@ from holdfast.system import exit_codes
     "files",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, readable=True),
-    help="Attach a file; it is put into the agent's workspace, under uploads/. Can be repeated.",
+    help="Attach a file; it is stored in the agent's workspace, under uploads/. Can be repeated.",
 )
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds to wait.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Wait at most this long.  [default: no limit]",
+)
 @click.option(
     "--message-id",
     metavar="ID",
-    help="An id for this question: with the same id, it is asked once.",
+    help="An id for the question: questions with the same id are asked once.",
 )
 def command(
     as_json: bool,
@@ -69,14 +76,14 @@ def command(
     timeout: float | None,
     message_id: str | None,
 ) -> None:
-    """Ask one thing, wait, and print only the answer.
+    """Ask one question, wait, and print only the answer.
 
-    Standard input is appended to the question. Progress goes to standard error, if that is a
-    terminal. If the gateway restarts meanwhile, this waits for it, up to a minute.
+    Standard input is appended to the question. Progress is shown on standard error if that is a
+    terminal. If the gateway restarts meanwhile, the command waits for it, up to a minute.
 
     \b
-    Exits with 0 answered, 1 failed, refused or stopped, 2 wrong usage, 3 no gateway,
-    124 no answer in time (the work continues).
+    Exit codes: 0 answered; 1 failed, refused or stopped; 2 wrong usage; 3 no gateway is running;
+    124 no answer in time (the agent keeps working).
 
     \b
     Examples:
@@ -101,7 +108,11 @@ def _read_question(arguments: tuple[str, ...]) -> str:
     piped = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read().strip()
     text = "\n\n".join(part for part in (" ".join(arguments), piped) if part.strip())
     if not text:
-        raise click.UsageError('Nothing was asked. Try: holdfast ask "What can you do?"')
+        raise click.UsageError(
+            _("The question is empty. Try: {command}").format(
+                command='holdfast ask "What can you do?"'
+            )
+        )
     return text
 
 
@@ -110,7 +121,7 @@ class StepsOnlyScreen(Screen):
 
     def stream(self, piece: str) -> None:
         if piece:
-            self.print_transient("answering …")
+            self.print_transient(_("answering …"))
 
 
 class ProgressTracker:
@@ -153,7 +164,7 @@ def show_progress(
                 if isinstance(item.body, EndedEvent):
                     tracker.mark_ended(item.body.id)
             elif isinstance(item, StreamLost):
-                screen.print_transient("reconnecting …")
+                screen.print_transient(_("reconnecting …"))
 
     after = records[-1].seq if records else 0
     # Assigned before its thread starts, which may call `show` at once.
@@ -182,11 +193,11 @@ class PendingApprovalNotifier:
 
 
 def _approval_notice(approval: ApprovalView) -> str:
-    return (
-        f"Waiting for approval: {sanitize(approval.command)}\n"
-        f"  {sanitize(approval.reason)}\n"
-        f"  `holdfast approvals approve {approval.id}` allows it; `deny` does not."
-    )
+    return _(
+        "Waiting for approval: {command}\n"
+        "  {reason}\n"
+        "  Allow it with `holdfast approvals approve {id}`, or refuse it with `deny`."
+    ).format(command=sanitize(approval.command), reason=sanitize(approval.reason), id=approval.id)
 
 
 EXIT_TIMED_OUT = 124  # as timeout(1) has it
@@ -266,7 +277,7 @@ def print_answer(result: AskResult, *, as_json: bool) -> int:
     elif view is not None and is_answered(view):
         click.echo(sanitize(view.text) if sys.stdout.isatty() else view.text)
     else:
-        click.echo(f"{click.style('error:', fg='red')} {_failure_text(result)}", err=True)
+        click.echo(f"{click.style(_('error:'), fg='red')} {_failure_text(result)}", err=True)
     if view is None:
         return EXIT_TIMED_OUT
     return exit_codes.OK if is_answered(view) else exit_codes.FAILED
@@ -284,7 +295,7 @@ def _result_json(result: AskResult) -> dict[str, object]:
     return {
         "state": "timeout" if view is None else view.state,
         "answer": view.text if view is not None and is_answered(view) else None,
-        "reason": _failure_text(result) if view is None else view.reason,
+        "reason": _TIMED_OUT.format(**_ids(result)) if view is None else view.reason,
         "session": result.session_id,
         "message_id": result.message_id,
         "usage": None if view is None else msgspec.to_builtins(view.usage),
@@ -294,12 +305,23 @@ def _result_json(result: AskResult) -> dict[str, object]:
 def _failure_text(result: AskResult) -> str:
     view = result.view
     if view is not None:
-        return view.text or view.reason or f"the question is {view.state}"
-    return (
-        "No answer in time. The work continues: `holdfast sessions follow "
-        f"{result.session_id}` shows it, and asking the same again with --session "
-        f"{result.session_id} --message-id {result.message_id} waits for it."
-    )
+        return (
+            view.text
+            or view.reason
+            or _("The question has the state {state}.").format(state=view.state)
+        )
+    return _(_TIMED_OUT).format(**_ids(result))
+
+
+_TIMED_OUT = N_(
+    "No answer in time; the agent keeps working. Watch it with `holdfast sessions follow "
+    "{session}`, or wait for the answer: ask again with --session {session} --message-id "
+    "{message_id}."
+)
+
+
+def _ids(result: AskResult) -> dict[str, str]:
+    return {"session": result.session_id, "message_id": result.message_id}
 
 
 def _resolve_session(api: ApiClient, name: str | None) -> str:
@@ -344,8 +366,10 @@ def _read_attachments(files: tuple[str, ...]) -> list[AttachmentUpload]:
     size = sum(path.stat().st_size for path in paths)
     if size > _MAX_ATTACHMENT_BYTES:
         raise HoldfastError(
-            f"The files have {size / 1e6:.0f} MB together; the limit is "
-            f"{_MAX_ATTACHMENT_BYTES // 1_000_000} MB."
+            "The files are too large: they have {size} MB together, the limit is {limit} MB. "
+            "Attach fewer or smaller files.",
+            size=format_number(size / 1e6),
+            limit=_MAX_ATTACHMENT_BYTES // 1_000_000,
         )
     return [
         AttachmentUpload(

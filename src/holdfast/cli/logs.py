@@ -16,6 +16,7 @@ import click
 from holdfast.cli.common.options import chosen_home, home_option
 from holdfast.cli.common.output import sanitize
 from holdfast.core.errors import HoldfastError
+from holdfast.core.text.translation import _
 from holdfast.system.paths import Paths
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -23,15 +24,26 @@ LEVELS = ("debug", "info", "warning", "error")
 
 @click.command("logs")
 @home_option
-@click.option("-f", "--follow", is_flag=True, help="Go on with what is written from now on.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing new lines, until Ctrl-C.")
 @click.option(
-    "-n", "--lines", type=click.IntRange(0), default=50, show_default=True, help="How many."
+    "-n",
+    "--lines",
+    type=click.IntRange(0),
+    default=50,
+    show_default=True,
+    help="Print the last this many lines.",
 )
-@click.option("--level", type=click.Choice(LEVELS), default="debug", help="This and what is worse.")
-@click.option("--session", metavar="ID", help="Only what concerns this session.")
-@click.option("--json", "as_json", is_flag=True, help="The lines as they are written.")
+@click.option(
+    "--level",
+    type=click.Choice(LEVELS),
+    default="debug",
+    show_default=True,
+    help="Print this level and more severe ones.",
+)
+@click.option("--session", metavar="ID", help="Print only lines about this session.")
+@click.option("--json", "as_json", is_flag=True, help="Print the lines as they are in the file.")
 def command(follow: bool, lines: int, level: str, session: str | None, as_json: bool) -> None:
-    """Read the gateway's log; no gateway has to run for that.
+    """Read the gateway's log, also while no gateway is running.
 
     \b
     Examples:
@@ -51,8 +63,10 @@ def command(follow: bool, lines: int, level: str, session: str | None, as_json: 
 
 def _explain_empty(path: Path) -> str:
     if not path.exists():
-        return f"There is no log in {path.parent} yet: no gateway has run in this home."
-    return "Nothing in the log is like that."
+        return _("There is no log in {folder} yet: no gateway has run in this home.").format(
+            folder=path.parent
+        )
+    return _("No line of the log matches.")
 
 
 _POLL_SECONDS = 0.25
@@ -61,7 +75,7 @@ _BLOCK_SIZE = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A line as it is written, and what it says; one that is not JSON says only itself."""
+    """A line of the file and its fields; a line that is not JSON has no fields."""
 
     text: str
     fields: dict[str, Any]
@@ -84,8 +98,8 @@ class LogFileFilter:
 
 
 class LogFileReader:
-    """Owns the open file of a log: `last` is what was written before this was made, `following`
-    what is written after, without a line between them or in both."""
+    """Owns the open log file. `last_lines` has what was written before the reader was created,
+    `follow` what is written after: no line is missing or in both."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -93,7 +107,7 @@ class LogFileReader:
         self._end = self._file.seek(0, os.SEEK_END) if self._file else 0
 
     def last_lines(self, number: int, log_filter: LogFileFilter) -> list[LogLine]:
-        """The newest lines that are wanted, oldest of them first."""
+        """The newest lines that match, the oldest of them first."""
         found: list[LogLine] = []
         for line in self._read_backwards() if number else ():
             if log_filter.matches(line):
@@ -103,16 +117,16 @@ class LogFileReader:
         return found[::-1]
 
     def follow(self, log_filter: LogFileFilter) -> Iterator[LogLine]:
-        """Without end.
+        """Yields new lines; never ends.
 
-        It looks four times a second: the standard library has no way to be told of a write, and
-        a command that a person watches costs less by looking than by one more dependency.
+        Polls four times a second: the standard library cannot watch a file, and polling by a
+        command that a person watches costs less than one more dependency.
         """
         if self._file is not None:
             self._file.seek(self._end)
         rest = b""
         while True:
-            # Before it is read: a file that was moved aside gets no more lines.
+            # Checked before reading: a rotated file gets no more lines.
             rotated = self._file is None or _is_rotated(self._path, self._file)
             written = self._file.read() if self._file is not None else b""
             *lines, rest = (rest + written).split(b"\n")
@@ -123,7 +137,7 @@ class LogFileReader:
                 time.sleep(_POLL_SECONDS)
 
     def _read_backwards(self) -> Iterator[LogLine]:
-        """Every line, the newest first, then those of the files that were rotated away."""
+        """Every line, newest first; after the log itself, the rotated files."""
         if self._file is not None:
             yield from map(_parse_line, filter(None, _lines_backwards(self._file, self._end)))
         for number in count(1):
@@ -136,12 +150,12 @@ class LogFileReader:
 
 
 def _is_rotated(path: Path, file: BinaryIO) -> bool:
-    """Whether what is read is not the log any more: moved aside, or begun anew."""
+    """Whether the open file is no longer the log: it was renamed or truncated."""
     here = os.fstat(file.fileno())
     try:
         there = path.stat()
     except FileNotFoundError:
-        return False  # between two names: the next look knows
+        return False  # in the middle of a rotation: the next poll decides
     return here.st_ino != there.st_ino or there.st_size < file.tell()
 
 
@@ -159,7 +173,7 @@ def _open(path: Path) -> BinaryIO | None:
         return None
     except PermissionError:
         raise HoldfastError(
-            f"{path} may not be read by this user; ask as the user who runs the gateway."
+            "No permission to read {file}. Run this as the user who runs the gateway.", file=path
         ) from None
 
 

@@ -11,6 +11,7 @@ from holdfast.cli.common.connection import api_client_for, find_session
 from holdfast.cli.common.options import chosen_home, complete_session, home_option
 from holdfast.cli.common.output import json_option, print_json, sanitize
 from holdfast.core.text.locale_format import format_time
+from holdfast.core.text.translation import _, _n
 from holdfast.server.api.views.gateway import SearchHitView, SearchIndexView
 from holdfast.server.local.control_client import GatewayDown, GatewayStoreUnavailable
 
@@ -19,11 +20,24 @@ from holdfast.server.local.control_client import GatewayDown, GatewayStoreUnavai
 @home_option
 @json_option
 @click.argument("words", nargs=-1)
-@click.option("--limit", type=click.IntRange(1, 200), default=20, show_default=True)
-@click.option("--session", help="Only in this one.", shell_complete=complete_session)
-@click.option("--platform", default="", help="Only on this platform.")
-@click.option("--days", type=click.FloatRange(0), default=0, help="Only in the last so many days.")
-@click.option("--rebuild", is_flag=True, help="Make the index anew first.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 200),
+    default=20,
+    show_default=True,
+    help="Print at most this many messages.",
+)
+@click.option(
+    "--session",
+    metavar="NAME-OR-ID",
+    help="Search only this session.",
+    shell_complete=complete_session,
+)
+@click.option("--platform", default="", help="Search only this platform.")
+@click.option(
+    "--days", type=click.FloatRange(0), default=0, help="Search only the last this many days."
+)
+@click.option("--rebuild", is_flag=True, help="Rebuild the search index first.")
 def command(
     words: tuple[str, ...],
     limit: int,
@@ -33,11 +47,11 @@ def command(
     rebuild: bool,
     as_json: bool,
 ) -> None:
-    """Find WORDS in all that was ever said.
+    """Find the messages that contain all of WORDS.
 
-    All of them must be there; the beginning of one is enough. "Quoted words" stand together, and
-    a leading minus (after `--`) excludes. The running gateway is asked; with none running, the
-    store is read under its lock.
+    The beginning of a word is enough. "Quoted words" must follow each other; a minus before a
+    word excludes it (put `--` before the first such word). If no gateway is running, the database
+    is searched directly.
 
     \b
     Examples:
@@ -45,9 +59,8 @@ def command(
       holdfast search --days 7 '"disk full"'
       holdfast search -- disk -backup
     """
-
     if not words and not rebuild:
-        raise click.UsageError("Say what to look for, or --rebuild.")
+        raise click.UsageError(_("Nothing to search for: give WORDS, --rebuild, or both."))
     home = chosen_home()
     if rebuild:
         rebuild_index(home, as_json=as_json and not words)
@@ -58,7 +71,7 @@ def command(
         print_results(home, asked, as_json=as_json)
 
 
-_REBUILD_TIMEOUT = 600.0  # seconds at the most: a long history is read from its beginning
+_REBUILD_TIMEOUT = 600.0  # seconds: every message ever stored is read
 _DAY = 86400.0
 
 
@@ -76,9 +89,9 @@ def print_results(home: Path, request: SearchRequest, *, as_json: bool) -> None:
         print_json({"found": msgspec.to_builtins(found)})
         return
     if not found:
-        click.echo("Nothing was found.")
+        click.echo(_("No message found."))
     for each in found:
-        title = sanitize(each.session.title or "untitled")
+        title = sanitize(each.session.title or _("untitled"))
         click.echo(click.style(f"{each.session.id} · {title} · {format_time(each.at)}", bold=True))
         click.echo(f"  {each.role}: {_highlight(each.parts)}")
 
@@ -96,7 +109,13 @@ def rebuild_index(home: Path, *, as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(state))
     else:
-        click.echo(f"The search index was made anew: {state.messages} messages.")
+        click.echo(
+            _n(
+                "Search index rebuilt: {n} message.",
+                "Search index rebuilt: {n} messages.",
+                state.messages,
+            ).format(n=state.messages)
+        )
 
 
 def _fetch_results(home: Path, request: SearchRequest) -> list[SearchHitView]:

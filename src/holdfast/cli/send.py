@@ -13,6 +13,8 @@ from holdfast.cli.common.options import chosen_home, home_option
 from holdfast.cli.common.output import json_option, print_json, sanitize
 from holdfast.core.errors import HoldfastError
 from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.text.locale_format import format_number
+from holdfast.core.text.translation import _
 from holdfast.gateway.outbound.files import MAX_FILE_BYTES
 from holdfast.server.api.client import ApiClient
 from holdfast.server.api.views.deliveries import DeliveryView, OutgoingFileView, SendParams
@@ -29,32 +31,37 @@ from holdfast.server.api.views.deliveries import DeliveryView, OutgoingFileView,
     type=click.Path(exists=True, dir_okay=False, readable=True),
     help="Send this file, with TEXT as its caption.",
 )
-@click.option("--account", default="", help="Which account of the platform sends it.")
-@click.option("--thread", default="", help="The thread, or topic, of the chat.")
+@click.option("--account", default="", help="The account of the platform that sends it.")
+@click.option("--thread", default="", help="The thread (topic) of the chat.")
 @click.option(
     "--wait",
     type=click.FloatRange(0, 600),
     is_flag=False,
     flag_value=60.0,
     metavar="[SECONDS]",
-    help="Wait until the platform has it; exits with 1 if it never will.  [default: 60]",
+    help="Wait until the platform confirms it; exits with 1 if it does not.  [default: 60]",
 )
-@click.option("--key", default="", help="Sent once for each KEY, however often it is asked for.")
+@click.option(
+    "--key",
+    default="",
+    help="An idempotency key: messages with the same KEY are sent once.",
+)
 def command(as_json: bool, to: str, text: str | None, **given: object) -> None:
-    """Send TEXT to a chat, as the agent would; - reads it from the standard input.
+    """Send TEXT to a chat as the agent; "-" reads TEXT from standard input.
 
     \b
       holdfast send telegram:12345 "The backup is through."
       holdfast send slack:C0123ABCDEF --file report.pdf --wait
       df -h | holdfast send discord:1234567890 -
 
-    The running gateway sends it, in order with all else that is said there, and tells the agent of
-    that chat what was said. It is durable once this returns: the id that is printed names it.
+    The running gateway sends the message in order with the chat's other messages, and adds it to
+    the transcript that the agent of the chat sees. When this command returns, the message is
+    stored and survives a restart; the printed id identifies the delivery.
     """
     send_message(api_client_for(chosen_home()), to, text, given, as_json=as_json)
 
 
-_UPLOAD_TIMEOUT = 60.0  # seconds that the disk may take with so much
+_UPLOAD_TIMEOUT = 60.0  # seconds that the gateway may take to store the file
 
 
 def send_message(
@@ -63,7 +70,7 @@ def send_message(
     words = _replace_surrogates(_read_stdin() if text == "-" else text or "")
     path = given["path"]
     if not words.strip() and path is None:
-        raise click.UsageError("There is nothing to send: give TEXT, --file, or both.")
+        raise click.UsageError(_("Nothing to send: give TEXT, --file, or both."))
     params = SendParams(
         to=_replace_surrogates(to),
         text=words,
@@ -94,8 +101,11 @@ def _upload_file(api: ApiClient, path: Path) -> str:
     size = path.stat().st_size
     if size > MAX_FILE_BYTES:
         raise HoldfastError(
-            f"{path} has {size / 2**20:.0f} MB; the limit is {MAX_FILE_BYTES // 2**20} MB. Put it "
-            "on a server and send the address."
+            "{file} is too large: it has {size} MiB, the limit is {limit} MiB. Upload it to a "
+            "server and send its address.",
+            file=path,
+            size=format_number(size / 2**20),
+            limit=MAX_FILE_BYTES // 2**20,
         )
     target = f"/outgoing?{urlencode({'name': path.name})}"
     answer = api.request(
@@ -118,12 +128,17 @@ def _print_delivery(delivery: DeliveryView, *, waited: bool, as_json: bool) -> N
 
 
 def _delivery_text(delivery: DeliveryView, *, waited: bool) -> str:
-    name, chat, why = delivery.id, sanitize(delivery.to), sanitize(delivery.error)
-    if delivery.state is DeliveryState.SENT:
-        return f"Sent to {chat}: {name}."
-    if delivery.state is DeliveryState.FAILED:
-        return f"Not sent to {chat}: {name}. {why}"
-    if delivery.state is DeliveryState.UNKNOWN:
-        return f"Outcome unknown for {chat}: {name}. {why}"
-    late = f" It has not arrived yet. {why}".rstrip() if waited else ""
-    return f"Queued for {chat}: {name}.{late}"
+    match delivery.state:
+        case DeliveryState.SENT:
+            text = _("Sent to {chat}: {id}.")
+        case DeliveryState.FAILED:
+            text = _("Not sent to {chat}: {id}. {error}")
+        case DeliveryState.UNKNOWN:
+            text = _("Delivery to {chat} is unconfirmed, it may have arrived: {id}. {error}")
+        case _ if waited:
+            text = _("Queued for {chat}: {id}. It has not been sent yet. {error}")
+        case _:
+            text = _("Queued for {chat}: {id}.")
+    return text.format(
+        chat=sanitize(delivery.to), id=delivery.id, error=sanitize(delivery.error)
+    ).rstrip()

@@ -22,6 +22,7 @@ from holdfast.cli.common.output import (
 from holdfast.core.errors import HoldfastError
 from holdfast.core.messages.transcript import AssistantMessage, ToolMessage
 from holdfast.core.text.locale_format import format_time
+from holdfast.core.text.translation import _, _n
 from holdfast.server.api.client import ApiClient
 from holdfast.server.api.views.sessions import (
     RecordView,
@@ -41,8 +42,8 @@ _NAME_OR_ID = "NAME-OR-ID"
 def command() -> None:
     """List, read, follow, export, import or delete conversations.
 
-    A session is named by its id, by the beginning of its id, or by the name it was given with
-    --session. Without a running gateway, `list` and `show` read the store.
+    Name a session by its id, by the beginning of its id, or by the name that it got by --session.
+    If no gateway is running, `list` and `show` read the database directly.
 
     \b
     Examples:
@@ -56,11 +57,17 @@ def command() -> None:
 @command.command("list")
 @home_option
 @json_option
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
-@click.option("--offset", type=click.IntRange(0), default=0, help="Skip that many.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 1000),
+    default=50,
+    show_default=True,
+    help="List at most this many.",
+)
+@click.option("--offset", type=click.IntRange(0), default=0, help="Skip this many.")
 @click.option("--subagents", is_flag=True, help="Include sessions of subagents.")
 def list_sessions(as_json: bool, limit: int, offset: int, subagents: bool) -> None:
-    """List conversations, the most recently active first."""
+    """List conversations, most recently active first."""
     print_sessions(chosen_home(), limit=limit, offset=offset, subagents=subagents, as_json=as_json)
 
 
@@ -76,9 +83,9 @@ def show_session(as_json: bool, name: str) -> None:
 @command.command("follow")
 @home_option
 @click.argument("name", metavar=_NAME_OR_ID, shell_complete=complete_session)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per event, as it comes.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per event.")
 def follow_session(name: str, as_json: bool) -> None:
-    """Watch a conversation live, until Ctrl-C. Changes nothing."""
+    """Watch a conversation live, read-only, until Ctrl-C."""
     from holdfast.cli.chat.app import follow  # noqa: PLC0415 - the chat is needed here only
 
     follow(api_client_for(chosen_home()), name, as_json=as_json)
@@ -87,18 +94,23 @@ def follow_session(name: str, as_json: bool) -> None:
 @command.command("export")
 @home_option
 @click.argument("name", metavar=_NAME_OR_ID, shell_complete=complete_session)
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write it there (new, 0600).")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False),
+    help="Write to this new file (mode 0600).  [default: standard output]",
+)
 def export_session(name: str, output: str | None) -> None:
-    """Write a conversation as JSON Lines: the session, then its records."""
+    """Export a conversation as JSON Lines: first the session, then its records."""
     export_transcript(api_client_for(chosen_home()), name, output=output)
 
 
-@command.command("import", short_help="Import what `export` wrote, as a new session.")
+@command.command("import", short_help="Import an exported conversation as a new session.")
 @home_option
 @json_option
 @click.argument("file", type=click.File("rb"), default="-")
 def import_session(as_json: bool, file: BinaryIO) -> None:
-    """Import what `export` wrote, from a FILE or standard input, as a new session."""
+    """Import an exported conversation as a new session, from FILE or standard input."""
     import_transcript(api_client_for(chosen_home()), file.read(), as_json=as_json)
 
 
@@ -107,9 +119,9 @@ def import_session(as_json: bool, file: BinaryIO) -> None:
 @click.argument(
     "names", metavar=f"{_NAME_OR_ID}...", nargs=-1, required=True, shell_complete=complete_session
 )
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 def delete_sessions(names: tuple[str, ...], yes: bool) -> None:
-    """Delete conversations for good, with their files and processes."""
+    """Delete conversations permanently, with their files and processes."""
     delete_by_name(api_client_for(chosen_home()), names, yes=yes)
 
 
@@ -121,10 +133,17 @@ def print_sessions(home: Path, *, limit: int, offset: int, subagents: bool, as_j
     if as_json:
         print_json(msgspec.to_builtins(listed))
     elif not listed.sessions:
-        click.echo("No sessions." if offset == 0 else "No more sessions.")
+        click.echo(_("No sessions.") if offset == 0 else _("No more sessions."))
     else:
         # The title comes before the chat, because names of chats are long.
-        headers = ("SESSION", "ACTIVE", "STATE", "TITLE", "MESSAGES", "CHAT")
+        headers = (
+            _("SESSION"),
+            _("ACTIVE"),
+            _("STATE"),
+            _("TITLE"),
+            _("MESSAGES"),
+            _("CHAT"),
+        )
         print_table(headers, [*map(_session_row, listed.sessions)])
 
 
@@ -136,11 +155,11 @@ def print_session(home: Path, name: str, *, as_json: bool) -> None:
     session = detail.session
     print_fields(
         [
-            ("session", session.id),
-            ("chat", _chat_address(session)),
-            ("opened", format_time(session.created_at)),
-            ("active", format_time(session.active_at)),
-            ("turns", _turn_counts(detail.turns)),
+            (_("session"), session.id),
+            (_("chat"), _chat_address(session)),
+            (_("created"), format_time(session.created_at)),
+            (_("active"), format_time(session.active_at)),
+            (_("turns"), _turn_counts(detail.turns)),
         ]
     )
     for record in detail.records:
@@ -187,7 +206,7 @@ def _session_row(session: SessionView) -> tuple[str, ...]:
     return (
         session.id,
         format_time(session.active_at),
-        session.state if session.current else "closed",
+        session.state if session.current else _("closed"),
         sanitize(session.title),
         str(session.messages),
         _chat_address(session),
@@ -201,7 +220,7 @@ def _chat_address(session: SessionView) -> str:
 def _turn_counts(turns: list[TurnView]) -> str:
     states = [turn.state for turn in turns]
     counted = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
-    return counted or "none"
+    return counted or _("none")
 
 
 def _print_record(record: RecordView) -> None:
@@ -224,24 +243,40 @@ def export_transcript(api: ApiClient, name: str, *, output: str | None) -> None:
         for piece in api.stream_bytes(f"/sessions/{quote(session.id, safe='')}/export"):
             file.write(piece)
     if output is not None:
-        click.echo(f"{session.id} is in {output}.", err=True)
+        click.echo(
+            _("Exported {session} to {file}.").format(session=session.id, file=output), err=True
+        )
 
 
 def import_transcript(api: ApiClient, lines: bytes, *, as_json: bool) -> None:
     if not lines.strip():
-        raise HoldfastError("There is nothing to import; `holdfast sessions export` writes it.")
+        raise HoldfastError(
+            "The input is empty. Import a file that `holdfast sessions export` wrote."
+        )
     answer = api.request("POST", "/sessions/import", lines, content_type=_JSON_LINES)
     session = msgspec.json.decode(answer, type=SessionView)
     if as_json:
         print_json(msgspec.to_builtins(session))
     else:
-        click.echo(f"{session.id}: {session.messages} messages, {session.title!r}")
+        click.echo(
+            _n(
+                "Imported {session}: {n} message, {title!r}.",
+                "Imported {session}: {n} messages, {title!r}.",
+                session.messages,
+            ).format(session=session.id, n=session.messages, title=session.title)
+        )
 
 
 def delete_by_name(api: ApiClient, names: tuple[str, ...], *, yes: bool) -> None:
     sessions = [find_session(api, name) for name in names]
     for session in sessions:
         if not yes:
-            confirm(f"Delete {session.id} ({session.messages} messages, {session.title!r})?")
+            confirm(
+                _n(
+                    "Delete {session} ({n} message, {title!r})?",
+                    "Delete {session} ({n} messages, {title!r})?",
+                    session.messages,
+                ).format(session=session.id, n=session.messages, title=session.title)
+            )
         api.request("DELETE", f"/sessions/{quote(session.id, safe='')}")
-        click.echo(f"{session.id} is deleted.")
+        click.echo(_("Deleted {session}.").format(session=session.id))

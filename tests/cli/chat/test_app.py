@@ -115,7 +115,7 @@ def test_a_message_typed_while_the_gateway_is_down_is_sent_once_it_is_back(
     gateway.kill()
     terminal.wait_for_text("reconnecting …")
     terminal.type_line("[text heard you]")
-    terminal.wait_for_text("It is sent as soon as the gateway is back.")
+    terminal.wait_for_text("The message will be sent when the gateway is back.")
     gateway.start()
     terminal.wait_for_text("\nheard you")
     terminal.wait_for_text("> ")
@@ -136,7 +136,7 @@ def test_a_chat_continues_its_session_and_joins_a_running_turn(
     terminal.wait_for_text("\nalpha beta")
     terminal.type_keys(CTRL_D)
     assert terminal.wait_for_exit() == 0
-    assert "The work goes on" in terminal.text
+    assert "The agent keeps working" in terminal.text
 
     again = open_terminal("chat", "--session", "c7", **shared_gateway.environ)
     again.wait_for_text("> [text first answer]")

@@ -108,7 +108,7 @@ async def test_the_owner_sends_texts_and_files_from_the_command_line(
         (("telegram", "x"), "'telegram' names no chat"),
         (("icq:1", "x"), "Nothing can be sent to a platform 'icq': to these it can: telegram."),
         ((chat, "x", "--account", "work"), "telegram has no account 'work'"),
-        ((chat, "--wait"), "There is nothing to send"),
+        ((chat, "--wait"), "Nothing to send"),
         ((chat, "bye", "--key", "k1"), "key 'k1' was used for another message"),
         ((chat, "x" * 501, "--file", str(plan)), "under a file there is room for 500"),
     ]

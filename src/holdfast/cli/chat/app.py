@@ -1,4 +1,4 @@
-"""`holdfast chat` and `holdfast sessions follow`: typed messages out, events of a session in.
+"""`holdfast chat` and `holdfast sessions follow`: send typed messages, show the session's events.
 
 A message is sent once, also across restarts of the gateway.
 """
@@ -28,6 +28,7 @@ from holdfast.core.commands import parse_command_word, text_for_agent
 from holdfast.core.errors import HoldfastError
 from holdfast.core.messages.inbox import OPEN_STATES, BusyMode
 from holdfast.core.messages.transcript import UserMessage
+from holdfast.core.text.translation import _, _n
 from holdfast.server.api.client import (
     ApiClient,
     FollowEnded,
@@ -60,24 +61,28 @@ HISTORY_FILE = "chat_history"
     show_default=True,
     callback=require_name,
     shell_complete=complete_session,
-    help="The conversation: a name of your choice, or an id of `holdfast sessions list`.",
+    help="The conversation: a name of your choice, or an id from `holdfast sessions list`.",
 )
 @click.option(
-    "--new", is_flag=True, help="Start a new conversation under that name; the old one is kept."
+    "--new",
+    is_flag=True,
+    help="Start a new conversation with this name; the old conversation is kept.",
 )
 @click.option(
-    "--mode", type=click.Choice(BUSY_MODES), help="What a message does while a reply is running."
+    "--mode",
+    type=click.Choice(BUSY_MODES),
+    help="What a message does that you send while a reply is running.",
 )
 def command(name: str, new: bool, mode: str | None) -> None:
-    """Talk to the agent; continues where you left off.
+    """Talk to the agent, and continue where you left off.
 
     \b
     Ctrl-C   stops the running reply; at the prompt, clears the line
-    Ctrl-D   leaves; the work continues, and `holdfast chat` comes back to it
+    Ctrl-D   leaves the chat; the agent keeps working, and `holdfast chat` returns to it
     Tab      completes /commands; the arrow keys recall earlier messages
-    \\        at the end of a line continues in the next; \"\"\" begins and ends a block
+    \\        at the end of a line continues on the next; \"\"\" begins and ends a block
 
-    A message that you type while a reply is running is sent at once and handled by --mode.
+    A message that you type while a reply is running is sent at once; --mode says what it does.
 
     \b
     Examples:
@@ -91,7 +96,7 @@ def command(name: str, new: bool, mode: str | None) -> None:
 
 @dataclass(kw_only=True)
 class TypedMessage:
-    """A typed message; `id` is its id in the gateway, once it was accepted."""
+    """A typed message. `id` is its id in the gateway; None: not accepted yet."""
 
     message: NewMessage
     id: int | None = None
@@ -103,7 +108,7 @@ class TypedMessage:
 
 
 class ChatOutbox:
-    """Owns the typed messages that have not ended. `new_id` makes the ids by which a message
+    """Owns the typed messages that have not ended. `new_id` makes idempotency keys: a message
     that is sent twice is accepted once."""
 
     def __init__(self, api: ApiClient, *, mode: BusyMode | None, new_id: Callable[[], str]) -> None:
@@ -135,7 +140,7 @@ class ChatOutbox:
         self._open = [sent for sent in self._open if sent.id is not None]
 
     def take_ended(self) -> Iterator[tuple[TypedMessage, MessageView]]:
-        """The messages that have ended meanwhile, each once, with its result."""
+        """The messages that have ended since the last call, each with its result."""
         for sent in tuple(self._open):
             if sent.id is None:
                 continue
@@ -256,25 +261,27 @@ class ChatLoop:
         if not self._connected:
             return False
         if not (self._outbox.has_open or self._conversation.running):
-            self._screen.print_line("Ctrl-D leaves.", dim=True)
+            self._screen.print_line(_("Ctrl-D leaves the chat."), dim=True)
             return True
         try:
             self._api.stop(self._session_id)
         except (GatewayDown, GatewayRefused) as error:
-            self._screen.print_line(str(error), fg="red")
+            self._screen.print_line(error.for_person(), fg="red")
         return True
 
     def _send_unsent(self) -> None:
         try:
             self._outbox.send(self._session_id)
         except GatewayDown:
-            self._screen.print_line("It is sent as soon as the gateway is back.", dim=True)
+            self._screen.print_line(
+                _("The message will be sent when the gateway is back."), dim=True
+            )
         except GatewayRefused as refused:
             # Another session may have replaced this one: then it is sent there.
             self._stale = refused.status == _HTTP_CONFLICT and self._is_replaced()
             if not self._stale:
                 self._outbox.drop_unsent()
-                self._screen.print_line(str(refused), fg="red")
+                self._screen.print_line(refused.for_person(), fg="red")
 
     def _is_replaced(self) -> bool:
         try:
@@ -286,8 +293,8 @@ class ChatLoop:
         match item:
             case FollowEnded(error):
                 raise error
-            case StreamLost(why):
-                self._show_connection_lost(why)
+            case StreamLost(error):
+                self._show_connection_lost(error)
             case _:
                 self._conversation.handle_event(item)
                 if item.kind == "live" and not self._caught_up:
@@ -301,20 +308,20 @@ class ChatLoop:
             self._conversation.show_end(message, of_command=sent.is_command)
             self._stale = self._stale or sent.is_command
 
-    def _show_connection_lost(self, reason: str) -> None:
+    def _show_connection_lost(self, error: GatewayDown) -> None:
         self._caught_up = False
         if self._connected:
             self._connected, self._lost_at = False, self._now()
-            self._screen.print_line(f"reconnecting … ({reason})", fg="yellow")
+            self._screen.print_line(_reconnecting_text(error), fg="yellow")
         elif self._max_downtime is not None and self._now() - self._lost_at > self._max_downtime:
-            raise GatewayDown(reason)
+            raise error
 
     def _handle_reconnected(self) -> None:
-        """An end is sent once: those that were missed are requested."""
+        """The end of a message is reported once: the missed ones are requested."""
         self._caught_up = True
         if not self._connected:
             self._connected = True
-            self._screen.print_line("connected again", fg="green")
+            self._screen.print_line(_("connected again"), fg="green")
         if self._outbox.unsent:
             self._send_unsent()
         self._show_ended()
@@ -327,9 +334,12 @@ def open_conversation(
     shown = _latest_records(detail.records, questions)
     left_out = detail.session.messages - len(shown)
     if shown and left_out > 0:
-        screen.print_line(
-            f"… {left_out} earlier: holdfast sessions show {detail.session.id}", dim=True
+        text = _n(
+            "… {n} earlier message: holdfast sessions show {session}",
+            "… {n} earlier messages: holdfast sessions show {session}",
+            left_out,
         )
+        screen.print_line(text.format(n=left_out, session=detail.session.id), dim=True)
     conversation = ConversationView(screen)
     for record in shown:
         conversation.show_record(record)
@@ -359,7 +369,8 @@ def run_chat(api: ApiClient, *, name: str, new: bool, mode: str | None, history:
     outbox = ChatOutbox(api, mode=BusyMode(mode) if mode else None, new_id=new_message_id)
     with _open_keyboard(api, screen, history=history) as keyboard:
         if sys.stdin.isatty():
-            screen.print_line(f"{name} · Ctrl-D leaves · /help", dim=True)
+            hint = _("{session} · Ctrl-D leaves the chat · /help")
+            screen.print_line(hint.format(session=name), dim=True)
         chat = ChatLoop(
             api,
             reopen=reopen,
@@ -378,7 +389,10 @@ def start_new_session(api: ApiClient, session: SessionView) -> None:
         return
     sent = api.send_message(session.id, NewMessage(text="/new", message_id=new_message_id()))
     if api.read_message(sent.id, wait=_NEW_SESSION_TIMEOUT).state in OPEN_STATES:
-        raise HoldfastError("The gateway did not start a new conversation in time; try again.")
+        raise HoldfastError(
+            "The gateway did not start a new conversation within {seconds} s. Try again.",
+            seconds=f"{_NEW_SESSION_TIMEOUT:.0f}",
+        )
 
 
 def new_message_id() -> str:
@@ -404,9 +418,13 @@ def _open_keyboard(api: ApiClient, screen: Screen, *, history: Path) -> Keyboard
 
 def _report_unfinished(outbox: ChatOutbox) -> None:
     if outbox.unsent:
-        raise HoldfastError(f"Not sent, because the gateway is away: {outbox.unsent[-1]!r}")
+        raise HoldfastError(
+            "Not sent, because the gateway is down: {message!r}. Send it again when the gateway "
+            "is running.",
+            message=outbox.unsent[-1],
+        )
     if outbox.has_open and sys.stdin.isatty():
-        click.echo("The work goes on; `holdfast chat` comes back to it.")
+        click.echo(_("The agent keeps working; `holdfast chat` returns to it."))
 
 
 def follow(api: ApiClient, name: str, *, as_json: bool) -> None:
@@ -443,13 +461,17 @@ def _show_live(api: ApiClient, session_id: str) -> None:
                 match item:
                     case FollowEnded(error):
                         raise error
-                    case StreamLost(why) if connected:
+                    case StreamLost(error) if connected:
                         connected = False
-                        screen.print_line(f"reconnecting … ({why})", fg="yellow")
+                        screen.print_line(_reconnecting_text(error), fg="yellow")
                     case ReceivedEvent():
                         connected = True
                         conversation.handle_event(item)
 
 
+def _reconnecting_text(error: GatewayDown) -> str:
+    return _("reconnecting … ({reason})").format(reason=error.for_person())
+
+
 def _ignore_wake() -> None:
-    """Without input, waits for the next event."""
+    """There is no input: `take` waits for the next event."""

@@ -12,6 +12,7 @@ from holdfast.core.messages.transcript import (
     ToolMessage,
     UserMessage,
 )
+from holdfast.core.text.translation import N_, _
 from holdfast.core.turns.turn_state import LaneState
 from holdfast.server.api.client import ReceivedEvent
 from holdfast.server.api.views.sessions import (
@@ -26,9 +27,9 @@ from holdfast.server.api.views.sessions import (
     VoidEvent,
 )
 
-_RETRY_NOTE = "↻ the model was asked again:"
-_COMPACTION_NOTE = "· what was said before is summarised for the model"
-_OUTPUT_TAIL = 2000  # characters of a running call's output that are kept, for its last line
+_RETRY_NOTE = N_("↻ the model was asked again:")
+_COMPACTION_NOTE = N_("· the conversation up to here was summarised for the model")
+_OUTPUT_TAIL = 2000  # characters kept of a running call's output, to show its last line
 
 
 class _ToolCall(msgspec.Struct):
@@ -37,33 +38,33 @@ class _ToolCall(msgspec.Struct):
 
 
 class ConversationView:
-    """Owns what of one session is on the screen, and how far its log has been seen.
+    """Owns which part of a session is on the screen.
 
-    A model that is asked again, after a fault or a restart, often says the same: what is on the
-    screen already is not printed again as long as the new text agrees with it.
+    A model that is asked again, after a fault or a restart, often repeats its text: what is on
+    the screen is not printed again as long as the new text is the same.
     """
 
     def __init__(self, screen: Screen, *, after: int = 0) -> None:
         self._screen = screen
         self._seq = after
-        self._printed = ""  # of the present step, what is on the screen
-        self._text = ""  # of the present step, what has been said
-        self._turn: str | None = None  # the turn whose step that is
+        self._printed = ""  # text of the current step that is on the screen
+        self._text = ""  # text of the current step that was received
+        self._turn: str | None = None  # the turn of the current step
         self._seen_turn: str | None = None  # the turn of the last record
-        self._done_turn: str | None = None  # the last turn that said its final word
+        self._done_turn: str | None = None  # the last turn whose final answer was recorded
         self._calls: dict[str, _ToolCall] = {}
         self._last_record_at = 0.0  # when the last record was written
-        self._typed_texts: list[str] = []  # what was typed here and has not come back as a record
-        self.pending_approvals: set[str] = set()  # approvals that are waited for, and on the screen
+        self._typed_texts: list[str] = []  # typed here, and not received as a record yet
+        self.pending_approvals: set[str] = set()  # shown, and not answered yet
         self.running = False
         self.current = True
 
     def add_typed(self, text: str) -> None:
-        """This text stands on the screen already, because it was typed there."""
+        """Remembers a text that was typed here, so that its record is not shown again."""
         self._typed_texts.append(text)
 
     def handle_event(self, event: ReceivedEvent) -> None:
-        """Show what is new in an event."""
+        """Shows what is new in an event."""
         match event.body:
             case RecordView():
                 self.show_record(event.body)
@@ -71,7 +72,7 @@ class ConversationView:
                 self._text += event.body.text
                 self._print_if_current()
             case TextEvent():
-                self._screen.print_transient("thinking …")
+                self._screen.print_transient(_("thinking …"))
             case ToolEvent():
                 self._show_progress(event.body)
             case VoidEvent():
@@ -99,19 +100,19 @@ class ConversationView:
             case NoteMessage() as note:
                 self._screen.print_line(f"· {note.summary}", dim=True)
             case CompactionMessage():
-                self._screen.print_line(_COMPACTION_NOTE, dim=True)
+                self._screen.print_line(_(_COMPACTION_NOTE), dim=True)
         self._last_record_at = record.at
         self._print_if_current()
 
     def show_end(self, message: MessageView, *, of_command: bool) -> None:
-        """How a message of ours ended, where no record says it: commands leave none."""
+        """Shows how a message ended, if no record shows it: commands leave no record."""
         match message.state:
             case InboxState.FAILED | InboxState.REFUSED:
                 self._finish_step("")
                 self._screen.print_line(message.text or message.reason, fg="red")
             case InboxState.SUPERSEDED:
                 self._finish_step("")
-                self._screen.print_line(f"■ {message.reason or 'stopped'}", fg="yellow")
+                self._screen.print_line(f"■ {message.reason or _('stopped')}", fg="yellow")
             case InboxState.ANSWERED if of_command:
                 self._screen.stream(message.text)
                 self._screen.end_stream()
@@ -148,7 +149,7 @@ class ConversationView:
         self.running = live is not None and not live.idle
         self._show_approvals(live.approvals if live else [])
         if live is None or live.idle:
-            return  # its last words may be on their way to the log: what is shown stays shown
+            return  # the end of its text may not be recorded yet: keep what is shown
         if live.turn_id != self._turn:
             self._finish_step("")
             self._turn = live.turn_id
@@ -170,7 +171,7 @@ class ConversationView:
         self.pending_approvals = {approval.id for approval in approvals}
 
     def _print_if_current(self) -> None:
-        # A model may answer before the question is written down; it is shown after it.
+        # Text may arrive before the record of its question; it is shown after the question.
         if self._turn == self._seen_turn:
             self._print_text()
 
@@ -178,19 +179,19 @@ class ConversationView:
         if self._text.startswith(self._printed):
             self._screen.stream(self._text[len(self._printed) :])
         elif self._printed.startswith(self._text):
-            return  # so far it says again what is there
+            return  # so far, it repeats what is on the screen
         else:
-            self._screen.print_line(_RETRY_NOTE, dim=True)
+            self._screen.print_line(_(_RETRY_NOTE), dim=True)
             self._screen.stream(self._text)
         self._printed = self._text
 
     def _finish_step(self, text: str) -> None:
-        """The step is over, and `text` is all it said; "" where nothing was committed."""
+        """Ends the step, whose whole text is `text`; "" if nothing of it was recorded."""
         if text and text.rstrip() != self._printed.rstrip():
             self._text = text
             if self._printed.startswith(text):
                 self._printed, self._text = "", text
-                self._screen.print_line(_RETRY_NOTE, dim=True)
+                self._screen.print_line(_(_RETRY_NOTE), dim=True)
             self._print_text()
         self._screen.end_stream()
         self._text = self._printed = ""

@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from contextvars import copy_context
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -220,9 +221,9 @@ class ReceivedEvent(msgspec.Struct, frozen=True):
 
 
 class StreamLost(msgspec.Struct, frozen=True):
-    """The connection was lost and is being made again; `reason` is for people."""
+    """The connection was lost; the follower reconnects."""
 
-    reason: str
+    error: GatewayDown
 
 
 class FollowEnded(msgspec.Struct, frozen=True):
@@ -261,7 +262,10 @@ class SessionFollower:
         self._received: queue.SimpleQueue[FollowerItem] = queue.SimpleQueue()
         self._closed = threading.Event()
         self._connection: http.client.HTTPConnection | None = None
-        self._thread = threading.Thread(target=self._follow, name=f"follow {session_id}")
+        # In a copy of the context: `wake` may show texts in the language of the caller.
+        self._thread = threading.Thread(
+            target=copy_context().run, args=(self._follow,), name=f"follow {session_id}"
+        )
         self._thread.daemon = True  # a stuck connection must not keep the program
 
     def __enter__(self) -> Self:
@@ -297,9 +301,9 @@ class SessionFollower:
                 for event in self._events():
                     waits = iter(_RETRY_DELAYS)
                     self._put(event)
-                self._put(StreamLost("the gateway ended the stream"))
+                self._put(StreamLost(GatewayDown("the gateway ended the stream")))
             except GatewayDown as down:
-                self._put(StreamLost(str(down)))
+                self._put(StreamLost(down))
             except GatewayRefused as refused:
                 self._put(FollowEnded(refused))
                 return
@@ -316,7 +320,8 @@ class SessionFollower:
                 yield event
         except (OSError, http.client.HTTPException) as error:
             raise GatewayDown(
-                f"the connection to the gateway was lost: {describe_connection_error(error)}"
+                "the connection to the gateway was lost: {reason}",
+                reason=describe_connection_error(error),
             ) from None
         finally:
             connection.close()
