@@ -5,13 +5,14 @@ A health check pays for these imports: no asyncio, no http, no settings.
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
 
 import click
 import msgspec
 
 from holdfast.cli.common.options import chosen_home, home_option
-from holdfast.cli.common.output import json_option, sanitize
+from holdfast.cli.common.output import display_width, json_option, sanitize
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ops.account import AccountState
 from holdfast.core.ops.status import (
@@ -26,8 +27,17 @@ from holdfast.core.ops.status import (
     StoreStatus,
     TurnStatus,
 )
-from holdfast.core.text.locale_format import format_count, format_duration, format_size, format_time
-from holdfast.core.turns.stop import StopKind, StopRow
+from holdfast.core.text.locale_format import (
+    format_count,
+    format_duration,
+    format_money,
+    format_number,
+    format_percent,
+    format_size,
+    format_time,
+)
+from holdfast.core.text.translation import N_, _, _n
+from holdfast.core.turns.stop import HomeChannel, StopKind, StopRow
 from holdfast.server.local.status_client import GatewayDown, read_status_report
 from holdfast.system import exit_codes
 from holdfast.system.paths import Paths
@@ -37,75 +47,95 @@ def account_text(platform: AccountStatus, *, now: float) -> str:
     """Its state, its last contact, why it is not connected, and when the next attempt is."""
     parts = [_account_state(platform, now)]
     if platform.last_ok_at is not None and platform.state is not AccountState.PAUSED:
-        parts.append(f"last contact {_positive_duration(now - platform.last_ok_at)} ago")
+        ago = _elapsed(platform.last_ok_at, now)
+        parts.append(_("last contact {duration} ago").format(duration=ago))
     if platform.next_attempt_at is not None:
-        parts.append(f"next attempt in {_positive_duration(platform.next_attempt_at - now)}")
+        left = _elapsed(now, platform.next_attempt_at)
+        parts.append(_("next attempt in {duration}").format(duration=left))
     text = ", ".join(parts)
     return f"{text}: {platform.error}" if platform.error else text
 
 
 def _account_state(platform: AccountStatus, now: float) -> str:
     if platform.connected(now):
-        return "connected"
+        return _("connected")
     match platform.state:
         case AccountState.CONNECTED:
             if platform.error:
-                return "not connected"
-            return "not verified yet" if platform.last_ok_at is None else "not responding"
+                return _("not connected")
+            return _("not verified yet") if platform.last_ok_at is None else _("not responding")
         case AccountState.NEW:
-            return "not tried yet"
+            return _("not tried yet")
         case AccountState.BLOCKED:
-            return "blocked: credentials refused"
+            return _("blocked: credentials refused")
+        case AccountState.PAUSED:
+            return _("paused")
+        case AccountState.RETRYING:
+            return _("retrying")
     return str(platform.state)
 
 
-def _positive_duration(seconds: float) -> str:
-    return format_duration(max(0.0, seconds))
-
-
 _BACKLOG_TEXTS = {
-    "until_acked": "keeps unread messages",
-    "history_since": "history is fetched",
-    "none": "messages sent while offline are lost",
+    "until_acked": N_("keeps unread messages"),
+    "history_since": N_("missed messages are fetched from the history"),
+    "none": N_("messages sent while offline are lost"),
 }
 
 
-StatusRow = tuple[str, str]  # name ("": continues the row before) and sanitized text
+class Row(StrEnum):
+    """The rows of the status, in order. The value is the name that is shown."""
+
+    HOME = N_("home")
+    ADDRESS = N_("address")
+    SUPERVISOR = N_("supervisor")
+    MODEL = N_("model")
+    TURNS = N_("turns")
+    LAST_HOUR = N_("last hour")
+    LATENCY = N_("latency")
+    TOKENS = N_("tokens")
+    OUTBOX = N_("outbox")
+    JOBS = N_("jobs")
+    PLATFORMS = N_("platforms")
+    HOME_CHATS = N_("home chats")
+    AGENTS = N_("agents")
+    SANDBOX = N_("sandbox")
+    MESSAGES = N_("messages")
+    EVENT_LOOP = N_("event loop")
+    STORE = N_("store")
+    BACKUP = N_("backup")
+    MACHINE = N_("machine")
+
+
+StatusRow = tuple[Row, str]  # with sanitized text
 
 
 def status_rows(document: StatusReport, *, now: float) -> Iterator[StatusRow]:
+    """The rows that have a text; a row with several lines comes several times."""
     snapshot = document.snapshot
-    yield from _row("home", document.home)
-    yield from _row("address", snapshot.address)
-    yield from _row("supervisor", snapshot.supervisor)
-    yield from _row("model", _model(snapshot.model))
-    yield from _row("turns", _turns(snapshot, now))
-    yield from _row("last hour", _last_hour(snapshot.last_hour))
-    yield from _row("latency", _latency(snapshot.last_hour))
-    yield from _row("tokens", _tokens(snapshot.last_hour))
-    yield from _row("outbox", _outbox(snapshot, now))
-    if snapshot.next_job is not None:
-        due = format_duration(max(0.0, snapshot.next_job - now))
-        yield from _row("jobs", f"the next is due in {due}")
-    for index, platform in enumerate(snapshot.platforms):
-        yield from _row("platforms" if index == 0 else "", platform_text(platform, now))
-    for index, home in enumerate(snapshot.home_channels):
-        address = home.address
-        chat = f"{address.platform}:{address.account} in chat {address.chat_id}"
-        yield from _row("home chats" if index == 0 else "", chat)
-    yield from _row("agents", _agents(snapshot))
-    yield from _row("sandbox", _sandbox(snapshot))
-    yield from _row("messages", _message_counts(snapshot))
-    yield from _row("event loop", _event_loop(document))
-    yield from _row("store", _store(snapshot.store, document.machine))
-    if snapshot.turns:
-        yield from _row("backup", _backup(snapshot.last_backup, now))
-    yield from _row("machine", _machine(document.machine))
-
-
-def _row(name: str, value: str) -> Iterator[StatusRow]:
-    if value:
-        yield name, sanitize(value)
+    rows: Iterable[tuple[Row, Iterable[str]]] = (
+        (Row.HOME, [document.home]),
+        (Row.ADDRESS, [snapshot.address]),
+        (Row.SUPERVISOR, [snapshot.supervisor]),
+        (Row.MODEL, [_model(snapshot.model)]),
+        (Row.TURNS, [_turns(snapshot, now)]),
+        (Row.LAST_HOUR, [_last_hour(snapshot.last_hour)]),
+        (Row.LATENCY, [_latency(snapshot.last_hour)]),
+        (Row.TOKENS, [_tokens(snapshot.last_hour)]),
+        (Row.OUTBOX, [_outbox(snapshot, now)]),
+        (Row.JOBS, [_next_job(snapshot, now)]),
+        (Row.PLATFORMS, (platform_text(each, now) for each in snapshot.platforms)),
+        (Row.HOME_CHATS, map(_home_chat, snapshot.home_channels)),
+        (Row.AGENTS, [_agents(snapshot)]),
+        (Row.SANDBOX, [_sandbox(snapshot)]),
+        (Row.MESSAGES, [_message_counts(snapshot)]),
+        (Row.EVENT_LOOP, [_event_loop(document)]),
+        (Row.STORE, [_store(snapshot.store, document.machine)]),
+        (Row.BACKUP, [_backup(snapshot.last_backup, now) if snapshot.turns else ""]),
+        (Row.MACHINE, [_machine(document.machine)]),
+    )
+    for row, texts in rows:
+        for text in filter(None, texts):
+            yield row, sanitize(text)
 
 
 def _model(model: dict[str, str]) -> str:
@@ -120,57 +150,84 @@ def _turns(snapshot: GatewaySnapshot, now: float) -> str:
     if not snapshot.turns:
         return ""
     parts = [f"{n} {state}" for state, n in snapshot.turns.items() if n and state != "idle"]
-    parts += [f"{n} {kind} subagents" for kind, n in snapshot.subagents.items() if n]
-    parts += [f"{snapshot.runs} of them for jobs"] if snapshot.runs else []
-    if snapshot.queued:
-        oldest = (
-            "" if snapshot.queued_since is None else f" for {_elapsed(snapshot.queued_since, now)}"
-        )
-        parts.append(f"{snapshot.queued} queued{oldest}")
-    return ", ".join(parts) or "none"
+    parts += [
+        _n("{n} {state} subagent", "{n} {state} subagents", n).format(n=n, state=state)
+        for state, n in snapshot.subagents.items()
+        if n
+    ]
+    if snapshot.runs:
+        parts.append(_("{n} of them for jobs").format(n=snapshot.runs))
+    if snapshot.queued and snapshot.queued_since is None:
+        parts.append(_("{n} queued").format(n=snapshot.queued))
+    elif snapshot.queued:
+        waited = _elapsed(snapshot.queued_since or now, now)
+        parts.append(_("{n} queued for {duration}").format(n=snapshot.queued, duration=waited))
+    return ", ".join(parts) or _("none")
 
 
 def _last_hour(hour: HourStats) -> str:
     if not any(hour.turns):
         return ""
-    failed = f", {hour.failed} failed" if hour.failed else ""
-    minute = hour.turns[-2] if len(hour.turns) > 1 else 0
-    turns = "1 turn" if sum(hour.turns) == 1 else f"{sum(hour.turns)} turns"
-    return f"{turns} in the last hour{failed}; {minute} in the last whole minute"
+    turns, minute = sum(hour.turns), hour.turns[-2] if len(hour.turns) > 1 else 0
+    parts = [_n("{n} turn in the last hour", "{n} turns in the last hour", turns).format(n=turns)]
+    if hour.failed:
+        parts.append(_("{n} failed").format(n=hour.failed))
+    last = _("{n} in the last full minute").format(n=minute)
+    return f"{', '.join(parts)}; {last}"
 
 
 def _latency(hour: HourStats) -> str:
-    parts = [
-        f"{what} {format_duration(mean)} (worst {format_duration(worst)})"
-        for what, mean, worst in (
-            ("first token", hour.first_token_mean, hour.first_token_worst),
-            ("answer", hour.duration_mean, hour.duration_worst),
+    return ", ".join(
+        text.format(mean=format_duration(mean), worst=format_duration(worst))
+        for text, mean, worst in (
+            (
+                _("first token {mean} (slowest {worst})"),
+                hour.first_token_mean,
+                hour.first_token_worst,
+            ),
+            (_("answer {mean} (slowest {worst})"), hour.duration_mean, hour.duration_worst),
         )
         if mean is not None
-    ]
-    return ", ".join(parts)
+    )
 
 
 def _tokens(hour: HourStats) -> str:
     if not (hour.input_tokens or hour.output_tokens):
         return ""
-    cached = f" ({hour.cached_tokens / max(1, hour.input_tokens):.0%} cached)"
-    cost = "" if hour.cost is None else f", cost {hour.cost:.2f}"
-    used = f"{format_count(hour.input_tokens)} in{cached}"
-    return f"{used}, {format_count(hour.output_tokens)} out{cost}"
+    text = _("{input} in ({cached} cached), {output} out").format(
+        input=format_count(hour.input_tokens),
+        cached=format_percent(hour.cached_tokens / max(1, hour.input_tokens)),
+        output=format_count(hour.output_tokens),
+    )
+    if hour.cost is None:
+        return text
+    return f"{text}, {_('cost {amount}').format(amount=format_money(hour.cost))}"
 
 
 def _outbox(snapshot: GatewaySnapshot, now: float) -> str:
     if snapshot.outbox_since is None:
-        return "empty" if snapshot.turns else ""
-    return f"{snapshot.outbox} pending, oldest {_elapsed(snapshot.outbox_since, now)}"
+        return _("empty") if snapshot.turns else ""
+    age = _elapsed(snapshot.outbox_since, now)
+    return _("{n} pending, the oldest for {duration}").format(n=snapshot.outbox, duration=age)
+
+
+def _next_job(snapshot: GatewaySnapshot, now: float) -> str:
+    if snapshot.next_job is None:
+        return ""
+    return _("next due in {duration}").format(duration=_elapsed(now, snapshot.next_job))
+
+
+def _home_chat(home: HomeChannel) -> str:
+    account = f"{home.address.platform}:{home.address.account}"
+    return _("{account} in chat {chat}").format(account=account, chat=home.address.chat_id)
 
 
 def platform_text(platform: AccountStatus, now: float) -> str:
     name = f"{platform.name}:{platform.account}"
     if platform.built_in and platform.connected(now):
-        return f"{name} built in"
-    backlog = _BACKLOG_TEXTS.get(platform.backlog, platform.backlog)
+        return _("{account} built in").format(account=name)
+    known = _BACKLOG_TEXTS.get(platform.backlog)
+    backlog = platform.backlog if known is None else _(known)
     return f"{name} {account_text(platform, now=now)}; {backlog}"
 
 
@@ -178,68 +235,85 @@ def _agents(snapshot: GatewaySnapshot) -> str:
     agents = snapshot.agents
     if not agents.max_agents:
         return ""
-    return (
-        f"{agents.cached} of {agents.max_agents} cached, {agents.mid_turn} mid-turn, "
-        f"{format_size(agents.bytes)}; {agents.hits} hits, {agents.misses} misses"
+    return _(
+        "{cached} of {max} cached, {busy} mid-turn, {size}; {hits} cache hits, {misses} misses"
+    ).format(
+        cached=agents.cached,
+        max=agents.max_agents,
+        busy=agents.mid_turn,
+        size=format_size(agents.bytes),
+        hits=format_number(agents.hits),
+        misses=format_number(agents.misses),
     )
 
 
 def _sandbox(snapshot: GatewaySnapshot) -> str:
-    confinement = {
-        True: "confined",
-        False: f"NOT confined: {snapshot.why_unsandboxed or 'the sandbox is off'}",
-        None: "not tried yet",
-    }
-    runners = "1 runner" if snapshot.runners == 1 else f"{snapshot.runners} runners"
-    return f"{runners}, {confinement[snapshot.sandboxed]}" if snapshot.turns else ""
+    if not snapshot.turns:
+        return ""
+    runners = _n("{n} runner", "{n} runners", snapshot.runners).format(n=snapshot.runners)
+    if snapshot.sandboxed is None:
+        return f"{runners}, {_('sandbox not used yet')}"
+    if snapshot.sandboxed:
+        return f"{runners}, {_('sandboxed')}"
+    reason = snapshot.why_unsandboxed or _("the sandbox is off")
+    return f"{runners}, {_('NOT sandboxed: {reason}').format(reason=reason)}"
 
 
 def _message_counts(snapshot: GatewaySnapshot) -> str:
     counts = dict(snapshot.inbox_counts)
     accepted = counts.pop("accepted", 0)
     ends = ", ".join(f"{n} {state}" for state, n in counts.items() if n)
-    return f"{accepted} accepted: {ends}" if ends else ""
+    return _("{n} accepted: {states}").format(n=accepted, states=ends) if ends else ""
 
 
 def _event_loop(document: StatusReport) -> str:
     loop = document.loop
     if loop is None:
         return ""
-    return (
-        f"last turn {format_duration(loop.age)} ago; at worst {loop.worst_minute:.2f} s late in "
-        f"the last minute, {loop.worst:.2f} s ever"
+    return _(
+        "last ran {duration} ago; largest delay {minute} s in the last minute, {ever} s since start"
+    ).format(
+        duration=format_duration(loop.age),
+        minute=format_number(loop.worst_minute, 2),
+        ever=format_number(loop.worst, 2),
     )
 
 
 def _store(store: StoreStatus, machine: MachineStatus) -> str:
     if not store.schema:
         return ""
-    size = f"{format_size(machine.database)}, WAL {format_size(machine.wal)}, schema {store.schema}"
-    if store.committed_ago is None:
-        return f"{size}; nothing was written yet"
-    return (
-        f"{size}; last commit {format_duration(store.committed_ago)} ago, in "
-        f"{store.commit_seconds * 1000:.0f} ms (slowest {store.slowest * 1000:.0f} ms)"
+    size = _("{database}, WAL {wal}, schema {schema}").format(
+        database=format_size(machine.database), wal=format_size(machine.wal), schema=store.schema
     )
+    if store.committed_ago is None:
+        return f"{size}; {_('nothing written yet')}"
+    commit = _("last commit {duration} ago, in {took} ms (slowest {slowest} ms)").format(
+        duration=format_duration(store.committed_ago),
+        took=format_number(store.commit_seconds * 1000),
+        slowest=format_number(store.slowest * 1000),
+    )
+    return f"{size}; {commit}"
 
 
 def _backup(backup: BackupStatus, now: float) -> str:
     if backup.made_at is None:
-        return "none yet" if backup.next_at is not None else "none, backups are off"
-    return (
-        f"{format_size(backup.bytes)}, verified {_elapsed(backup.made_at, now)} ago ({backup.name})"
+        return _("none yet") if backup.next_at is not None else _("none, backups are off")
+    return _("{size}, verified {duration} ago ({name})").format(
+        size=format_size(backup.bytes), duration=_elapsed(backup.made_at, now), name=backup.name
     )
 
 
 def _machine(machine: MachineStatus) -> str:
     parts = []
     if machine.disk_free is not None and machine.disk_size:
-        share = 100 * machine.disk_free / machine.disk_size
-        parts.append(f"{format_size(machine.disk_free)} of disk free ({share:.0f} %)")
+        share = format_percent(machine.disk_free / machine.disk_size)
+        free = format_size(machine.disk_free)
+        parts.append(_("{size} of disk free ({share})").format(size=free, share=share))
     if machine.memory is not None:
-        parts.append(f"{format_size(machine.memory)} of memory used")
+        parts.append(_("{size} of memory used").format(size=format_size(machine.memory)))
     if machine.files is not None:
-        parts.append(f"{machine.files} files open")
+        n = machine.files
+        parts.append(_n("{n} open file", "{n} open files", n).format(n=n))
     return ", ".join(parts)
 
 
@@ -248,7 +322,6 @@ def _elapsed(at: float, now: float) -> str:
 
 
 _STATE_COLOURS = {"running": "green", "hanging": "red"}
-_NAME_WIDTH = 10  # columns of a row's name
 _MAX_TURNS = 20  # `--json` has more
 _ID_LENGTH = 15  # characters of a session id; enough to be unique
 
@@ -259,7 +332,7 @@ def format_status(document: StatusReport, *, now: float) -> str:
             _headline_text(document),
             *(line for problem in document.problems for line in _problem_lines(problem)),
             *(click.style(line, bold=True) for line in transition_lines(document.snapshot, now)),
-            *(_format_row(name, value) for name, value in status_rows(document, now=now)),
+            *_field_lines(status_rows(document, now=now)),
             *_turn_lines(document.snapshot, now),
             *_restart_lines(document.snapshot.restarts),
         ]
@@ -268,13 +341,23 @@ def format_status(document: StatusReport, *, now: float) -> str:
 
 def _headline_text(document: StatusReport) -> str:
     state = click.style(document.state, fg=_STATE_COLOURS.get(document.state, "yellow"), bold=True)
-    age = (
-        f", last update {format_duration(document.snapshot_age)} ago"
-        if document.snapshot_age > 1
-        else ""
+    return headline_text(document).format(state=state)
+
+
+def headline_text(document: StatusReport) -> str:
+    """With `{state}` where the state belongs, which has a colour."""
+    text = _("holdfast {version} is {state} (process {pid}, up {uptime})")
+    if document.snapshot_age > 1:
+        text = _(
+            "holdfast {version} is {state}, last update {age} ago (process {pid}, up {uptime})"
+        )
+    return text.format(
+        version=document.version,
+        state="{state}",
+        age=format_duration(document.snapshot_age),
+        pid=document.pid,
+        uptime=format_duration(document.uptime),
     )
-    up = format_duration(document.uptime)
-    return f"holdfast {document.version} is {state}{age} (process {document.pid}, up {up})"
 
 
 def _problem_lines(problem: Problem) -> Iterator[str]:
@@ -284,25 +367,35 @@ def _problem_lines(problem: Problem) -> Iterator[str]:
         yield f"  {sanitize(problem.remedy)}"
 
 
-def _format_row(name: str, value: str) -> str:
-    return f"  {click.style(name.ljust(_NAME_WIDTH), dim=True)}  {value}"
+def _field_lines(rows: Iterable[StatusRow]) -> Iterator[str]:
+    before = None
+    for row, text in rows:
+        name = "" if row is before else _(row)
+        before = row
+        yield f"  {click.style(pad_row_name(name), dim=True)}  {text}"
+
+
+def pad_row_name(name: str) -> str:
+    width = max(display_width(_(row)) for row in Row)
+    return name + " " * (width - display_width(name))
 
 
 def transition_lines(snapshot: GatewaySnapshot, now: float) -> Iterator[str]:
     """The phase of a start or stop, and who requested it."""
     if snapshot.phase:
-        for_ = format_duration(max(0.0, now - snapshot.phase_since))
-        yield f"  {sanitize(snapshot.phase)} for {for_}"
-    if snapshot.order is not None:
-        order = snapshot.order
-        yield f"  {_requested_by(order.kind, order.by)} {format_time(order.at)}"
-    if snapshot.pending_restart is not None:
-        request = _requested_by(snapshot.pending_restart.kind, snapshot.pending_restart.by)
-        yield f"  {request} {format_time(snapshot.pending_restart.at)}; scheduled for when idle"
-
-
-def _requested_by(kind: str, by: str) -> str:
-    return f"{kind}, requested by {by} at"
+        took = _elapsed(snapshot.phase_since, now)
+        text = _("{phase} for {duration}").format(phase=sanitize(snapshot.phase), duration=took)
+        yield f"  {text}"
+    if (order := snapshot.order) is not None:
+        text = _("{kind}, requested by {who} at {time}").format(
+            kind=order.kind, who=order.by, time=format_time(order.at)
+        )
+        yield f"  {text}"
+    if (order := snapshot.pending_restart) is not None:
+        text = _("{kind}, requested by {who} at {time}; it waits until no turn runs").format(
+            kind=order.kind, who=order.by, time=format_time(order.at)
+        )
+        yield f"  {text}"
 
 
 def _turn_lines(snapshot: GatewaySnapshot, now: float) -> Iterator[str]:
@@ -312,12 +405,25 @@ def _turn_lines(snapshot: GatewaySnapshot, now: float) -> Iterator[str]:
     yield ""
     yield from _dim_header(format_turn_table(listed, now))
     if more := snapshot.more_turns + len(snapshot.open_turns) - len(listed):
-        yield f"  … and {more} more"
+        yield f"  {more_text(more)}"
+
+
+def more_text(number: int) -> str:
+    """The last line of a list that is not shown in full."""
+    return _("… and {n} more").format(n=number)
 
 
 def format_turn_table(turns: Sequence[TurnStatus], now: float) -> list[str]:
     """A header line, then one line for each turn."""
-    headers = ("SESSION", "TURN", "AGE", "STEP", "TOOL", "WAITING", "WHERE")
+    headers = (
+        _("SESSION"),
+        _("TURN"),
+        _("AGE"),
+        _("STEP"),
+        _("TOOL"),
+        _("WAITING"),
+        _("WHERE"),
+    )
     return _align_columns(headers, [_turn_row(turn, now) for turn in turns])
 
 
@@ -336,7 +442,14 @@ def _turn_row(turn: TurnStatus, now: float) -> tuple[str, ...]:
 def _restart_lines(stops: Sequence[StopRow]) -> Iterator[str]:
     if stops:
         yield ""
-        headers = ("STOPPED", "REASON", "BY", "PARKED", "INTERRUPTED", "DOWNTIME")
+        headers = (
+            _("STOPPED"),
+            _("REASON"),
+            _("BY"),
+            _("PARKED"),
+            _("INTERRUPTED"),
+            _("DOWNTIME"),
+        )
         yield from _dim_header(_align_columns(headers, [_stop_row(stop) for stop in stops]))
 
 
@@ -395,8 +508,9 @@ def parse_status(raw: bytes) -> StatusReport:
         return msgspec.json.decode(raw, type=StatusReport)
     except msgspec.MsgspecError as error:
         raise HoldfastError(
-            f"The gateway is of another version: its answer cannot be read ({error}). "
-            "Restart it, or use the program of its version."
+            "The gateway has another version than this program: its answer cannot be read "
+            "({reason}). Restart the gateway, or use the program of its version.",
+            reason=error,
         ) from None
 
 
@@ -416,11 +530,10 @@ _CLEAR_SCREEN = "\x1b[H\x1b[2J"
 @click.option("-w", "--watch", is_flag=True, help="Refresh every second, until Ctrl-C.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing; only set the exit code.")
 def command(as_json: bool, watch: bool, quiet: bool) -> None:
-    """Show the status of the running gateway.
+    """Show the status of the running gateway, problems first.
 
-    Uses a socket that answers even while the gateway starts, drains or hangs. Problems come
-    first. Exits with 0 when the gateway is healthy, 1 when it hangs or cannot do its work, 3 when
-    none is running.
+    Uses a socket that answers even while the gateway starts, drains or hangs. Exits with 0 when
+    the gateway is healthy, 1 when it hangs or cannot do its work, 3 when none is running.
 
     \b
     Examples:
@@ -443,8 +556,7 @@ def _watch(paths: Paths, *, as_json: bool) -> None:
     clear = _CLEAR_SCREEN if sys.stdout.isatty() and not as_json else ""
     try:
         while True:
-            text, _ = render_status(paths, as_json=as_json)
-            click.echo(clear + text)
+            click.echo(clear + render_status(paths, as_json=as_json)[0])
             time.sleep(_REFRESH_SECONDS)
     except KeyboardInterrupt:
         return

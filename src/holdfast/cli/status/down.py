@@ -13,25 +13,27 @@ from typing import Any
 import msgspec
 
 from holdfast.core.text.locale_format import format_duration, format_time
+from holdfast.core.text.translation import N_, _
 from holdfast.core.turns.stop import StopKind, StopRow
 from holdfast.server.local.status_client import GatewayDown
 from holdfast.store.sqlite.writes.gateway_stops import read_last_stop
 from holdfast.system.lock import LockHolder, read_holder
 from holdfast.system.paths import Paths
 
-_RESUME_NOTE = "They continue at the next start."
 _STOP_REASONS = {
-    StopKind.STOP: "It was told to stop, and stays down until it is started",
-    StopKind.SIGNAL: "A signal ended it",
-    StopKind.RESTART: "Restarting; the new process is not ready yet",
-    StopKind.REPLACE: "Replaced by a new process, which is not ready yet",
-    StopKind.CRASH: "It crashed",
+    StopKind.STOP: N_("It was stopped by request of {who}, and stays down until you start it."),
+    StopKind.SIGNAL: N_("It was ended by a signal (requested by {who})."),
+    StopKind.RESTART: N_("It is restarting by request of {who}; the new process is not ready yet."),
+    StopKind.REPLACE: N_(
+        "It was replaced by a new process, which is not ready yet (requested by {who})."
+    ),
+    StopKind.CRASH: N_("It crashed."),
 }
 
 
 class ShutdownKind(StrEnum):
     NEVER = "never_ran"
-    REQUESTED = "requested"  # it stopped by itself and recorded why
+    REQUESTED = "requested"  # it stopped regularly and recorded why
     CRASH = "crash"  # killed, or the machine failed
     UNKNOWN = "unknown"
 
@@ -50,7 +52,9 @@ def format_down(paths: Paths, down: GatewayDown, *, as_json: bool, indent: int) 
     ended = None if holder is not None else read_last_shutdown(paths)
     if as_json:
         return json.dumps(_down_json(paths, holder, ended), indent=indent or None)
-    return "\n".join([str(down), *_holder_text(holder), *_shutdown_text(ended, now=time.time())])
+    return "\n".join(
+        [down.for_person(), *_holder_text(holder), *_shutdown_text(ended, now=time.time())]
+    )
 
 
 def read_last_shutdown(paths: Paths) -> LastShutdown:
@@ -59,7 +63,7 @@ def read_last_shutdown(paths: Paths) -> LastShutdown:
         return LastShutdown(how=ShutdownKind.NEVER)
     dead = _read_stale_lock(paths.lock)
     if dead is not None:
-        # A process that stops by itself clears the lock file.
+        # A process that stops regularly clears the lock file.
         return LastShutdown(how=ShutdownKind.CRASH, at=_last_activity(paths), pid=dead.pid)
     stop = read_last_stop(paths.db)
     if stop is None or stop.ready_at is not None:
@@ -84,36 +88,37 @@ def _last_activity(paths: Paths) -> float | None:
 
 def _holder_text(holder: LockHolder | None) -> Iterator[str]:
     if holder is not None:
-        yield (
-            f"Process {holder.pid} ({holder.purpose}) has held this home since "
-            f"{format_time(holder.since)}; it may be starting."
-        )
+        text = _("Process {pid} ({purpose}) has held this home since {time}; it may be starting.")
+        yield text.format(pid=holder.pid, purpose=holder.purpose, time=format_time(holder.since))
 
 
 def _shutdown_text(shutdown: LastShutdown | None, *, now: float) -> Iterator[str]:
     if shutdown is None or shutdown.at is None:
         return
-    since = f"{format_time(shutdown.at)} ({format_duration(max(0.0, now - shutdown.at))} ago)"
+    when = {
+        "time": format_time(shutdown.at),
+        "age": format_duration(max(0.0, now - shutdown.at)),
+    }
     if shutdown.how is ShutdownKind.CRASH:
-        yield (
-            f"Process {shutdown.pid} was killed or cut off; its last activity was {since}. "
-            "Accepted messages are not lost: they continue at the next start."
-        )
+        yield _(
+            "Process {pid} was killed, or the machine failed; its last activity was at {time} "
+            "({age} ago). Accepted messages are not lost: they continue at the next start."
+        ).format(pid=shutdown.pid, **when)
     elif shutdown.stop is None:
-        yield f"Its last activity was {since}."
+        yield _("The last activity was at {time} ({age} ago).").format(**when)
     else:
-        yield f"Down since {since}. {_stop_reason(shutdown.stop)}."
+        down = _("Down since {time} ({age} ago).").format(**when)
+        reason = _(_STOP_REASONS[shutdown.stop.order.kind]).format(who=shutdown.stop.order.by)
+        yield f"{down} {reason}"
         yield from _interrupted_turns_text(shutdown.stop)
 
 
-def _stop_reason(stop: StopRow) -> str:
-    return f"{_STOP_REASONS[stop.order.kind]} (requested by {stop.order.by})"
-
-
 def _interrupted_turns_text(stop: StopRow) -> Iterator[str]:
-    left = [("parked", stop.parked), ("interrupted", stop.interrupted)]
-    if counts := " and ".join(f"{n} {what}" for what, n in left if n):
-        yield f"Open turns: {counts}. {_RESUME_NOTE}"
+    if stop.parked or stop.interrupted:
+        yield _(
+            "Open turns: {parked} parked, {interrupted} interrupted. They continue at the next "
+            "start."
+        ).format(parked=stop.parked, interrupted=stop.interrupted)
 
 
 def _down_json(

@@ -163,7 +163,7 @@ def _problem_lines(document: StatusReport) -> Iterator[TerminalLine]:
 
 
 def _select_rows(rows: Iterable[StatusRow], names: Sequence[str]) -> list[TerminalLine]:
-    values = dict(rows)
+    values = {str(row): text for row, text in rows}
     return [_styled_row(name, TerminalSpan(values[name])) for name in names if name in values]
 
 
