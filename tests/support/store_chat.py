@@ -49,6 +49,7 @@ class StoreChat:
                 messages=tuple(UserMessage(text=row.row.inbound.text) for row in rows),
                 prompt=more.pop("prompt", "be kind"),
                 at=more.pop("at", 2.0),
+                **more,
             )
         )
 
