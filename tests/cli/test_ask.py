@@ -142,4 +142,4 @@ def test_an_invalid_timeout_is_a_usage_error(cli: Cli, timeout: str) -> None:
 def test_a_session_without_a_name_is_a_usage_error(cli: Cli, command: list[str]) -> None:
     refused = cli(*command, "--session", "")
     assert refused.returncode == exit_codes.USAGE
-    assert "Invalid value for '--session': the name is empty" in refused.stderr
+    assert "Invalid value for '--session': The name is empty" in refused.stderr

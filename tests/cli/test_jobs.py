@@ -30,7 +30,7 @@ def test_jobs_are_made_listed_run_and_removed(shared_gateway: CliGateway, cli: C
     assert "sent to" in jobs("show", number)
     assert jobs("pause", number) == f"Job {number} is paused.\n"
     assert "paused" in jobs("list")
-    assert jobs("resume", number).startswith(f"Job {number} is due ")
+    assert jobs("resume", number).startswith(f"Job {number} is resumed. Next: ")
     changed = jobs("edit", number, "--when", "every weekday at 8", "--silent", "--missed", "skip")
     assert changed.startswith(f"Job {number} is changed: every weekday at 8 (0 8 * * 1-5, {zone})")
     job = json.loads(jobs("edit", number, "--name", "greeting", "--not-silent", "--json"))
@@ -44,7 +44,7 @@ def test_jobs_are_made_listed_run_and_removed(shared_gateway: CliGateway, cli: C
     assert jobs("rm", number) == f"Job {number} is removed.\n"
     gone = cli("jobs", "show", number, **shared_gateway.environ)
     assert gone.returncode == exit_codes.FAILED
-    assert gone.stderr == f"error: There is no job {number}; `holdfast jobs list` lists all.\n"
+    assert gone.stderr == f"error: There is no job {number}. `holdfast jobs list` lists all jobs.\n"
 
 
 def time_zone_far_from_nine(zone: str) -> bool:

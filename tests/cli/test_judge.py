@@ -24,4 +24,4 @@ def test_the_command_prints_json_for_programs() -> None:
 
 def test_a_harmless_command_has_no_reason() -> None:
     ended = CliRunner().invoke(cli, ["judge", "ls -la"])
-    assert ended.output.strip() == "level  harmless: runs without a question"
+    assert ended.output.strip() == "level  harmless: runs without approval"

@@ -23,11 +23,11 @@ def home(tmp_path: Path) -> Path:
 
 def test_help_is_translated_where_it_is_shown(cli: Cli) -> None:
     shown = cli("jobs", "--help", **SHELL).stdout
-    assert "⟦Have agents do something later, or regularly, and see the results.⟧" in shown
-    assert "⟦Have TEXT done at WHEN.⟧" in shown, "the help of a command of a group"
+    assert "⟦Schedule tasks for agents, once or regularly, and see the results.⟧" in shown
+    assert "⟦Schedule TEXT as a task for WHEN.⟧" in shown, "the help of a command of a group"
     assert "  ⟦Where the gateway keeps its data." in shown, "the help of an option"
     assert '\n    holdfast jobs add "in 2 hours" ' in shown, "examples keep their lines"
-    assert "⟦Have agents" in cli("--help", **SHELL).stdout, "the summary in the list of commands"
+    assert "⟦Schedule tasks" in cli("--help", **SHELL).stdout, "the list of commands"
 
 
 def test_the_texts_of_click_are_translated(cli: Cli) -> None:

@@ -36,7 +36,7 @@ def test_an_unknown_note_is_refused(shared_gateway: CliGateway, cli: Cli) -> Non
     for args in (("edit", "77", "x"), ("forget", "77")):
         refused = cli("memory", *args, "--owner", "person:owner", **shared_gateway.environ)
         assert refused.returncode == exit_codes.FAILED
-        assert "person:owner has no note 77; `holdfast memory show`" in refused.stderr
+        assert "person:owner has no note 77. `holdfast memory show`" in refused.stderr
 
 
 def test_if_one_of_several_notes_is_unknown_none_is_deleted(

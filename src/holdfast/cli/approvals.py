@@ -12,6 +12,7 @@ from holdfast.cli.common.output import json_option, one_line, print_json, print_
 from holdfast.core.errors import HoldfastError
 from holdfast.core.people.approval import ApprovalScope, ApprovalState
 from holdfast.core.text.locale_format import format_duration, format_time
+from holdfast.core.text.translation import _
 from holdfast.server.api.client import ApiClient
 from holdfast.server.api.views.sessions import (
     ApprovalDecisionParams,
@@ -29,8 +30,8 @@ _approval_argument = click.argument("approval", metavar="[ID]", required=False)
 def command() -> None:
     """List dangerous commands that wait for approval, and answer them.
 
-    An approval is named by its id or the beginning of it; where only one is pending, it need not
-    be named. Needs a running gateway.
+    Name an approval by its id or the beginning of it. If only one is pending, you can leave the id
+    out. Needs a running gateway.
 
     \b
     Examples:
@@ -59,7 +60,7 @@ def list_approvals(as_json: bool, everything: bool, limit: int) -> None:
     type=click.Choice(["once", "session", "always"]),
     default="once",
     show_default=True,
-    help="Also similar commands: in its conversation, or always.",
+    help="Also approve similar commands: in the same conversation, or always.",
 )
 def approve(approval: str | None, scope: str) -> None:
     """Approve a command."""
@@ -81,7 +82,7 @@ def deny(approval: str | None, why: str) -> None:
 @home_option
 @json_option
 def rules(as_json: bool) -> None:
-    """Standing approval rules."""
+    """List the standing approval rules."""
     print_rules(api_client_for(chosen_home()), as_json=as_json)
 
 
@@ -104,10 +105,12 @@ def print_approvals(api: ApiClient, *, everything: bool, limit: int, as_json: bo
     if as_json:
         print_json(msgspec.to_builtins(approvals))
     elif not approvals:
-        click.echo("There were no approvals yet." if everything else "Nothing waits for approval.")
+        click.echo(
+            _("There were no approvals yet.") if everything else _("No command waits for approval.")
+        )
     else:
         print_table(
-            ["ID", "STATE", "FOR", "COMMAND", "WHY"],
+            [_("ID"), _("STATE"), _("FOR"), _("COMMAND"), _("WHY")],
             [
                 [
                     each.id,
@@ -135,10 +138,10 @@ def print_rules(api: ApiClient, *, as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(rules))
     elif not rules:
-        click.echo("No standing rules: every dangerous command needs approval.")
+        click.echo(_("No standing rules: every dangerous command needs approval."))
     else:
         print_table(
-            ["ID", "RULE", "SCOPE", "FOR", "SINCE"],
+            [_("ID"), _("RULE"), _("SCOPE"), _("FOR"), _("SINCE")],
             [
                 [each.id, each.rule, each.scope, each.principal, format_time(each.created_at)]
                 for each in rules
@@ -153,18 +156,25 @@ def delete_rule(api: ApiClient, rule_id: str) -> None:
         if refused.status != _NOT_FOUND:
             raise
         raise HoldfastError(
-            f"There is no rule {rule_id!r}; `holdfast approvals rules` has them all."
+            "There is no rule {rule!r}. `holdfast approvals rules` lists all rules.",
+            rule=rule_id,
         ) from None
-    click.echo("Revoked: such commands need approval again.")
+    click.echo(_("The rule is revoked: such commands need approval again."))
 
 
 def approval_prompt(approval: ApprovalView, *, is_only: bool) -> str:
-    """The question, for a chat in the terminal."""
+    """The question to the user of a chat in the terminal."""
     command = "\n".join(f"  {line}" for line in approval.command.splitlines())
     left = format_duration(max(0.0, approval.deadline - time.time()))
-    plain = "yes, no, session or always" if approval.rule else "yes or no"
-    how = plain if is_only else f"/approve {approval.number} or /deny {approval.number}"
-    return f"? May this run? {approval.reason}\n{command}\n  {how} · {left} left"
+    if not is_only:
+        how = _("/approve {number} or /deny {number}").format(number=approval.number)
+    elif approval.rule:
+        how = _("yes, no, session or always")
+    else:
+        how = _("yes or no")
+    return _("? May this run? {reason}\n{command}\n  {how} · {time} left").format(
+        reason=approval.reason, command=command, how=how, time=left
+    )
 
 
 def _find_approval(api: ApiClient, id_prefix: str | None) -> ApprovalView:
@@ -173,22 +183,33 @@ def _find_approval(api: ApiClient, id_prefix: str | None) -> ApprovalView:
             "/approvals", list[ApprovalView], {"pending": "true", "limit": _MAX_APPROVALS}
         )
         if not pending:
-            raise HoldfastError("Nothing waits for approval.")
+            raise HoldfastError("No command waits for approval.")
         if len(pending) > 1:
             raise HoldfastError(
-                f"{len(pending)} wait for approval; choose one: `holdfast approvals list` shows "
-                "their ids."
+                "{n} commands wait for approval. Choose one by its id: `holdfast approvals list` "
+                "shows the ids.",
+                n=len(pending),
             )
         return pending[0]
     known = api.get("/approvals", list[ApprovalView], {"limit": _MAX_APPROVALS})
     found = [each for each in known if each.id.startswith(id_prefix)]
-    if len(found) != 1:
-        how_many = f"the beginning of {len(found)} approvals" if found else "no approval"
-        raise HoldfastError(f"{id_prefix} is {how_many}; `holdfast approvals list --all` has them.")
+    if not found:
+        raise HoldfastError(
+            "There is no approval {id}. `holdfast approvals list --all` lists all approvals.",
+            id=id_prefix,
+        )
+    if len(found) > 1:
+        raise HoldfastError(
+            "{n} approvals have an id that begins with {id}. Type more of the id; "
+            "`holdfast approvals list --all` shows the ids.",
+            n=len(found),
+            id=id_prefix,
+        )
     return found[0]
 
 
 def _state_text(approval: ApprovalView) -> str:
     if approval.state is not ApprovalState.PENDING:
         return approval.state
-    return f"pending, {format_duration(max(0.0, approval.deadline - time.time()))} left"
+    left = format_duration(max(0.0, approval.deadline - time.time()))
+    return _("pending, {time} left").format(time=left)

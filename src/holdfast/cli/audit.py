@@ -27,6 +27,7 @@ from holdfast.core.jobs.parser import parse_duration
 from holdfast.core.jobs.schedule import InvalidSchedule
 from holdfast.core.people.audit import AuditRow, audit_kinds, csv_header, format_csv_row
 from holdfast.core.text.locale_format import format_time
+from holdfast.core.text.translation import _
 from holdfast.server.api.client import ApiClient
 from holdfast.server.api.views.audit import (
     AuditPage,
@@ -176,7 +177,7 @@ def _detail_text(row: AuditView) -> str:
     """The text first, then how it was allowed."""
     text = next((str(row.detail[name]) for name in _TEXT_FIELDS if row.detail.get(name)), "")
     text = (
-        "(deleted with its session)"
+        _("(deleted with its session)")
         if row.texts_deleted
         else truncate(_single_line(text), _MAX_DETAIL_WIDTH)
     )
@@ -186,7 +187,10 @@ def _detail_text(row: AuditView) -> str:
 def _permission_text(row: AuditView) -> str:
     how, by, scope = (str(row.detail.get(name) or "") for name in ("allowed", "by", "scope"))
     return " ".join(
-        filter(None, (how, f"by {by}" if how and by else "", f"({scope})" if scope else ""))
+        filter(
+            None,
+            (how, _("by {by}").format(by=by) if how and by else "", f"({scope})" if scope else ""),
+        )
     )
 
 
@@ -253,13 +257,23 @@ def _print_verification(found: AuditVerificationView) -> None:
     for each in found.broken:
         click.echo(click.style(f"{each}.", fg="red"))
     if found.broken:
-        click.echo(f"Of {found.rows:,} rows, these were changed or are missing.")
+        click.echo(
+            _("Of {rows:,} rows, these were changed or are missing.").format(rows=found.rows)
+        )
         return
     deleted_note = (
-        f"; {found.texts_deleted:,} texts deleted with their session" if found.texts_deleted else ""
+        _("; {texts_deleted:,} texts deleted with their session").format(
+            texts_deleted=found.texts_deleted
+        )
+        if found.texts_deleted
+        else ""
     )
-    click.echo(f"{found.rows:,} rows verified, from {found.first} to {found.last}{deleted_note}.")
-    click.echo(f"The last hash is {found.head or 'empty'}.")
+    click.echo(
+        _("{rows:,} rows verified, from {first} to {last}{deleted_note}.").format(
+            rows=found.rows, first=found.first, last=found.last, deleted_note=deleted_note
+        )
+    )
+    click.echo(_("The last hash is {value}.").format(value=found.head or "empty"))
 
 
 def _resolve_session(home: Path, query: AuditQueryParams) -> AuditQueryParams:
@@ -293,7 +307,7 @@ def _last_seq(home: Path) -> int:
 def follow_rows(api: ApiClient, query: AuditQueryParams, last: int) -> Generator[list[AuditView]]:
     """New rows after `last`, each time the gateway reports some."""
     query = {name: value for name, value in query.items() if name != "since"}
-    for _ in _audit_changes(api):
+    for _change in _audit_changes(api):
         while rows := _fetch_after(api, query, last):
             last = rows[-1].seq
             yield rows
@@ -327,21 +341,25 @@ def _print_rows(rows: list[AuditView], widths: ColumnWidths, *, as_json: bool) -
 
 def _empty_text(query: AuditQueryParams) -> str:
     if query:
-        return "No row matches."
-    return "The audit log is empty."
+        return _("No row matches.")
+    return _("The audit log is empty.")
 
 
 def _unknown_kind_text(kind: str) -> str:
     near = difflib.get_close_matches(kind, audit_kinds(), n=1)
-    hint = f" Did you mean {near[0]}?" if near else ""
-    return f"There is no kind {kind!r}.{hint} There are: {', '.join(audit_kinds())}."
+    hint = _(" Did you mean {near}?").format(near=near[0]) if near else ""
+    return _("There is no kind {kind!r}.{hint} There are: {audit_kinds}.").format(
+        kind=kind, hint=hint, audit_kinds=", ".join(audit_kinds())
+    )
 
 
 def _parse_since(since: str) -> int:
     try:
         return parse_duration(since)
     except InvalidSchedule:
-        message = f"--since: {since!r} is not a duration; write 20m, 2h or '3 days'."
+        message = _("--since: {since!r} is not a duration; write 20m, 2h or '3 days'.").format(
+            since=since
+        )
         raise click.UsageError(message) from None
 
 
@@ -349,7 +367,7 @@ def export_audit(home: Path, *, as_format: str, output: str | None) -> None:
     with open_output(output) as file:
         _write_export(home, as_format, file)
     if output is not None:
-        click.echo(f"The audit is in {output}.", err=True)
+        click.echo(_("The audit is in {output}.").format(output=output), err=True)
 
 
 def _write_export(home: Path, as_format: str, file: BinaryIO) -> None:

@@ -26,6 +26,7 @@ from holdfast.core.config.settings import BackupSettings
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ops.backup import BackupManifest, InvalidBackup
 from holdfast.core.text.locale_format import format_duration, format_size, format_time
+from holdfast.core.text.translation import _
 from holdfast.server.local.control_client import ControlClient, GatewayDown, GatewayRefused
 from holdfast.store.backup import archive, create, directory
 from holdfast.store.backup.create import DATABASE, copy_closed_database
@@ -135,7 +136,7 @@ def load_backup_settings(home: Path) -> BackupSettings:
         return load_settings(home).backup
     except ConfigError:
         click.echo(
-            "The configuration cannot be read; the default backup settings are used.", err=True
+            _("The configuration cannot be read; the default backup settings are used."), err=True
         )
         return BackupSettings()
 
@@ -188,23 +189,29 @@ def create_backup(home: Path, request: CreateBackupOptions, *, as_json: bool) ->
     if as_json:
         print_json(backup_json(path, manifest) | {"removed": [str(each) for each in removed]})
         return
-    click.echo(f"{path}: {manifest.describe()}, {format_size(path.stat().st_size)}, verified.")
+    click.echo(
+        _("{path}: {describe}, {st_size}, verified.").format(
+            path=path, describe=manifest.describe(), st_size=format_size(path.stat().st_size)
+        )
+    )
     if not request.secrets:
-        click.echo("Keys and tokens are not in it (--include-secrets).")
+        click.echo(_("Keys and tokens are not in it (--include-secrets)."))
     if removed:
-        click.echo(f"{len(removed)} older backups were removed.")
+        click.echo(_("{removed} older backups were removed.").format(removed=len(removed)))
 
 
 def make_backup(home: Path, request: CreateBackupOptions) -> Path:
     """Creates a backup and verifies it."""
     database = Paths(home).db
     if home.is_dir() and not os.access(home, os.R_OK | os.X_OK):
-        raise HoldfastError(f"{home} cannot be read by this user; run this as its owner.")
+        raise HoldfastError("{home} cannot be read by this user; run this as its owner.", home=home)
     if (home / PLAN_FILE).exists():
         with HomeLock(home, purpose=_LOCK_PURPOSE):
             finish_restore(home)
     if not database.exists():
-        raise HoldfastError(f"Nothing was stored in {home} yet: there is nothing to back up.")
+        raise HoldfastError(
+            "Nothing was stored in {home} yet: there is nothing to back up.", home=home
+        )
     folder, file = _destination(home, request.to)
     with directory.staging_folder(folder) as staging:
         needed = database.stat().st_size
@@ -217,7 +224,7 @@ def make_backup(home: Path, request: CreateBackupOptions) -> Path:
             secrets=request.secrets,
             to=file,
         )
-        with progress_bar("Packing, verifying", 2 * needed) as advance:
+        with progress_bar(_("Packing, verifying"), 2 * needed) as advance:
             return create.create_backup(home, staging / DATABASE, folder, spec, progress=advance)
 
 
@@ -230,11 +237,12 @@ def _destination(home: Path, to: str | None) -> tuple[Path, Path | None]:
         return path, None
     if not path.name.endswith(_ARCHIVE_SUFFIXES):
         raise HoldfastError(
-            f"{path} is neither a folder nor the name of a backup (FILE.tar.gz). For a new folder, "
-            f"write {path}/"
+            "{path} is neither a folder nor the name of a backup (FILE.tar.gz). For a new "
+            "folder, write {path}/",
+            path=path,
         )
     if path.exists():
-        raise HoldfastError(f"{path} already exists; remove it or choose another name.")
+        raise HoldfastError("{path} already exists; remove it or choose another name.", path=path)
     return path.parent, path
 
 
@@ -257,7 +265,7 @@ def _copy_live(home: Path, to: Path, *, scheduled: bool) -> None:
             if "of" in last:
                 reached(last["done"], last["of"])
     if "error" in last:
-        raise HoldfastError(f"The gateway could not copy its store: {last['error']}")
+        raise HoldfastError("The gateway could not copy its store: {error}", error=last["error"])
     if "copied" not in last:
         raise HoldfastError("The gateway went away while it copied its store; try again.")
 
@@ -277,12 +285,14 @@ def print_backups(home: Path, *, folder: str | None, as_json: bool) -> None:
         return
     if not found:
         click.echo(
-            f"There are no backups in {directory_path}; `holdfast backup create` creates one."
+            _(
+                "There are no backups in {directory_path}; `holdfast backup create` creates one."
+            ).format(directory_path=directory_path)
         )
         return
     now = time.time()
     print_table(
-        ("NAME", "CREATED", "AGE", "SIZE", "CONTENTS", "VERSION"),
+        (_("NAME"), _("CREATED"), _("AGE"), _("SIZE"), _("CONTENTS"), _("VERSION")),
         [_backup_row(b, now) for b in found],
     )
 
@@ -298,7 +308,9 @@ def verify_backups(home: Path, names: tuple[str, ...], *, every: bool, as_json: 
     if as_json:
         print_json({"verified": results})
     elif not results:
-        click.echo(f"There are no backups in {directory_path}.")
+        click.echo(
+            _("There are no backups in {directory_path}.").format(directory_path=directory_path)
+        )
     sys.exit(exit_codes.OK if all(each["good"] for each in results) else exit_codes.FAILED)
 
 
@@ -317,9 +329,17 @@ def prune_backups(home: Path, *, keep: int | None, dry_run: bool, as_json: bool)
         print_json({"removed": [str(path) for path in removed], "dry_run": dry_run})
         return
     for path in removed:
-        click.echo(f"{path.name} {'would be' if dry_run else 'is'} removed.")
+        click.echo(
+            _("{name} {value} removed.").format(
+                name=path.name, value="would be" if dry_run else "is"
+            )
+        )
     if not removed:
-        click.echo(f"There are no more than {keep} backups in {directory_path}; none is removed.")
+        click.echo(
+            _("There are no more than {keep} backups in {directory_path}; none is removed.").format(
+                keep=keep, directory_path=directory_path
+            )
+        )
 
 
 def _listed_backup_json(backup: StoredBackup) -> dict[str, Any]:
@@ -341,7 +361,7 @@ def _backup_row(backup: StoredBackup, now: float) -> tuple[str, ...]:
             format_time(backup.made_at),
             age,
             format_size(backup.bytes),
-            "no backup, or damaged",
+            _("no backup, or damaged"),
             "",
         )
     manifest = backup.manifest
@@ -368,7 +388,7 @@ def _verify_backup(path: Path, *, as_json: bool) -> dict[str, Any]:
         length = archive.read_manifest(path).database_bytes
         with (
             staging_dir_beside(path) as staging,
-            progress_bar(f"Verifying {path.name[9:24]}", length) as advance,
+            progress_bar(_("Verifying {name}").format(name=path.name[9:24]), length) as advance,
         ):
             manifest = create.verify_backup(path, staging, progress=advance)
     except InvalidBackup as error:
@@ -377,5 +397,9 @@ def _verify_backup(path: Path, *, as_json: bool) -> dict[str, Any]:
         return {"path": str(path), "good": False, "problem": str(error)}
     if not as_json:
         good = click.style("good", fg="green")
-        click.echo(f"{good}  {path.name}: {manifest.describe()}, schema {manifest.schema}")
+        click.echo(
+            _("{good}  {name}: {describe}, schema {schema}").format(
+                good=good, name=path.name, describe=manifest.describe(), schema=manifest.schema
+            )
+        )
     return {"good": True, **backup_json(path, manifest)}

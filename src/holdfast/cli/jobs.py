@@ -19,6 +19,7 @@ from holdfast.cli.common.output import (
 )
 from holdfast.core.errors import HoldfastError
 from holdfast.core.text.locale_format import format_duration, format_time
+from holdfast.core.text.translation import _
 from holdfast.server.api.client import ApiClient
 from holdfast.server.api.views.jobs import JobList, JobPausePatch, JobRunView, JobView
 from holdfast.server.api.views.sessions import StopResult
@@ -38,11 +39,12 @@ _OVERLAP = click.Choice(["skip", "queue", "replace"])
 @click.group("jobs")
 @home_option
 def command() -> None:
-    """Have agents do something later, or regularly, and see the results.
+    """Schedule tasks for agents, once or regularly, and see the results.
 
     \b
+    Examples:
       holdfast jobs add "every weekday at 9" "Summarise the news"
-      holdfast jobs add "in 2 hours" "Look whether the backup is through" --to telegram:12345
+      holdfast jobs add "in 2 hours" "Check whether the backup is done" --to telegram:12345
       holdfast jobs edit 1 --when "every weekday at 8"
       holdfast jobs history 1
 
@@ -50,7 +52,7 @@ def command() -> None:
     """
 
 
-@command.command("add", short_help="Have TEXT done at WHEN.")
+@command.command("add", short_help="Schedule TEXT as a task for WHEN.")
 @home_option
 @json_option
 @click.argument("when")
@@ -63,24 +65,28 @@ def command() -> None:
     metavar="TARGET",
     help="Where the answer goes: home, nowhere or PLATFORM:CHAT.  [default: home, if there is one]",
 )
-@click.option("--silent", is_flag=True, help="Send nothing where there is nothing to report.")
+@click.option("--silent", is_flag=True, help="Send nothing if there is nothing to report.")
 @click.option(
     "--missed",
     type=_MISSED,
     default="once",
     show_default=True,
-    help="What happens to times at which no gateway ran.",
+    help="What to do about runs that were due while no gateway ran.",
 )
 @click.option(
     "--overlap",
     type=_OVERLAP,
     default="skip",
     show_default=True,
-    help="What happens to a run that is due while another runs.",
+    help="What to do about a run that is due while another one runs.",
 )
 @click.option("--limit", type=click.FloatRange(0), help="Seconds that a run may take; 0: no limit.")
 def add(as_json: bool, **given: object) -> None:
-    """Have TEXT done at WHEN: "every weekday at 9", "in 2 hours", "2026-12-01 09:00", cron."""
+    """Schedule TEXT as a task for an agent.
+
+    WHEN is, for example, "every weekday at 9", "in 2 hours" or "2026-12-01 09:00", or a cron
+    expression.
+    """
     create_job(api_client_for(chosen_home()), given, as_json=as_json)
 
 
@@ -96,11 +102,13 @@ def add(as_json: bool, **given: object) -> None:
     "--to", metavar="TARGET", help="Where the answer goes: home, nowhere or PLATFORM:CHAT."
 )
 @click.option(
-    "--silent/--not-silent", default=None, help="Send nothing where there is nothing to report."
+    "--silent/--not-silent", default=None, help="Send nothing if there is nothing to report."
 )
-@click.option("--missed", type=_MISSED, help="What happens to times at which no gateway ran.")
 @click.option(
-    "--overlap", type=_OVERLAP, help="What happens to a run that is due while another runs."
+    "--missed", type=_MISSED, help="What to do about runs that were due while no gateway ran."
+)
+@click.option(
+    "--overlap", type=_OVERLAP, help="What to do about a run that is due while another one runs."
 )
 @click.option("--limit", type=click.FloatRange(0), help="Seconds that a run may take; 0: no limit.")
 def edit(number: int, as_json: bool, **given: object) -> None:
@@ -155,7 +163,7 @@ def run(number: int, as_json: bool) -> None:
 @home_option
 @_job_argument
 def stop(number: int) -> None:
-    """Stop the running run of a job, and drop those that wait."""
+    """Stop the current run of a job, and drop the runs that wait."""
     stop_job(api_client_for(chosen_home()), number)
 
 
@@ -195,9 +203,17 @@ def create_job(api: ApiClient, options: Mapping[str, object], *, as_json: bool) 
     if as_json:
         print_json(msgspec.to_builtins(job))
         return
-    click.echo(f"Job {job.id}: {_schedule_text(job)}. Next: {format_time(job.next_due)}.")
+    click.echo(
+        _("Job {number}: {schedule}. Next: {time}.").format(
+            number=job.id, schedule=_schedule_text(job), time=format_time(job.next_due)
+        )
+    )
     if job.to == "nowhere":
-        click.echo(f"The result is not sent anywhere: `holdfast jobs history {job.id}` shows it.")
+        click.echo(
+            _("The result is not sent anywhere: `holdfast jobs history {number}` shows it.").format(
+                number=job.id
+            )
+        )
 
 
 def print_jobs(home: Path, *, as_json: bool) -> None:
@@ -205,10 +221,10 @@ def print_jobs(home: Path, *, as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(jobs))
     elif not jobs:
-        click.echo('There are no jobs. `holdfast jobs add "every weekday at 9" TEXT` adds one.')
+        click.echo(_('There are no jobs. `holdfast jobs add "every weekday at 9" TEXT` adds one.'))
     else:
         print_table(
-            ["N", "NAME", "WHEN", "NEXT", "TO", "OWNER"],
+            [_("N"), _("NAME"), _("WHEN"), _("NEXT"), _("TO"), _("OWNER")],
             [
                 [
                     str(job.id),
@@ -228,19 +244,23 @@ def print_job(home: Path, number: int, *, as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(job))
         return
-    click.echo(click.style(f"Job {job.id}: {sanitize(job.name)}", bold=True))
+    click.echo(
+        click.style(
+            _("Job {number}: {name}").format(number=job.id, name=sanitize(job.name)), bold=True
+        )
+    )
     print_fields(
         [
-            ("when", _schedule_text(job)),
-            ("next", _next_run_text(job)),
-            ("task", sanitize(job.text)),
-            ("sent to", f"{job.to}{', unless there is nothing to report' if job.silent else ''}"),
-            ("session", job.session),
-            ("missed", job.missed),
-            ("overlap", job.overlap),
-            ("limit", format_duration(job.limit) if job.limit else "none"),
-            ("owner", sanitize(job.owner)),
-            ("created", format_time(job.made_at)),
+            (_("when"), _schedule_text(job)),
+            (_("next"), _next_run_text(job)),
+            (_("task"), sanitize(job.text)),
+            (_("sent to"), _target_text(job)),
+            (_("session"), job.session),
+            (_("missed"), job.missed),
+            (_("overlap"), job.overlap),
+            (_("limit"), format_duration(job.limit) if job.limit else _("none")),
+            (_("owner"), sanitize(job.owner)),
+            (_("created"), format_time(job.made_at)),
         ]
     )
 
@@ -250,10 +270,10 @@ def print_runs(home: Path, number: int, *, limit: int, as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(runs))
     elif not runs:
-        click.echo(f"Job {number} has not run yet.")
+        click.echo(_("Job {number} has not run yet.").format(number=number))
     else:
         print_table(
-            ["DUE", "STATE", "ENDED", "SESSION", "RESULT"],
+            [_("DUE"), _("STATE"), _("ENDED"), _("SESSION"), _("RESULT")],
             [
                 [
                     format_time(run.due_at),
@@ -273,28 +293,40 @@ def run_job(api: ApiClient, number: int, *, as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(run))
     else:
-        click.echo(f"Job {number} runs now: `holdfast jobs history {number}` shows the result.")
+        click.echo(
+            _("Job {number} runs now: `holdfast jobs history {number}` shows the result.").format(
+                number=number
+            )
+        )
 
 
 def stop_job(api: ApiClient, number: int) -> None:
     with _explain_missing_job(number):
         stopped = api.post(f"/jobs/{number}/stop", {}, StopResult).stopped
-    click.echo(f"Stopped: job {number}." if stopped else f"Job {number} is not running.")
+    click.echo(
+        _("Job {number} is stopped.").format(number=number)
+        if stopped
+        else _("Job {number} is not running.").format(number=number)
+    )
 
 
 def set_paused(api: ApiClient, number: int, *, paused: bool) -> None:
     body = msgspec.json.encode(JobPausePatch(paused=paused))
     with _explain_missing_job(number):
         job = msgspec.json.decode(api.request("PATCH", f"/jobs/{number}", body), type=JobView)
-    click.echo(f"Job {number} is {'paused' if paused else f'due {format_time(job.next_due)}'}.")
+    if paused:
+        click.echo(_("Job {number} is paused.").format(number=number))
+    else:
+        due = format_time(job.next_due)
+        click.echo(_("Job {number} is resumed. Next: {time}.").format(number=number, time=due))
 
 
 def edit_job(api: ApiClient, number: int, options: Mapping[str, object], *, as_json: bool) -> None:
     changes = {name: value for name, value in options.items() if value is not None}
     if not changes:
-        raise click.UsageError("No change given, e.g. --when or --text.")
+        raise click.UsageError(_("No change given. Give at least one, such as --when or --text."))
     if "zone" in changes and "when" not in changes:
-        raise click.UsageError("--zone applies to --when: give both.")
+        raise click.UsageError(_("--zone applies to --when: give both."))
     _require_nonempty(changes, when="--when", text="--text", to="--to")
     with _explain_missing_job(number):
         if "when" in changes:  # or a job in another zone would change to the zone of the gateway
@@ -304,19 +336,23 @@ def edit_job(api: ApiClient, number: int, options: Mapping[str, object], *, as_j
     if as_json:
         print_json(msgspec.to_builtins(job))
         return
-    click.echo(f"Job {job.id} is changed: {_schedule_text(job)}. Next: {_next_run_text(job)}.")
+    click.echo(
+        _("Job {number} is changed: {schedule}. Next: {time}.").format(
+            number=job.id, schedule=_schedule_text(job), time=_next_run_text(job)
+        )
+    )
 
 
 def delete_job(api: ApiClient, number: int) -> None:
     with _explain_missing_job(number):
         api.request("DELETE", f"/jobs/{number}")
-    click.echo(f"Job {number} is removed.")
+    click.echo(_("Job {number} is removed.").format(number=number))
 
 
 def _require_nonempty(options: Mapping[str, object], **labels: str) -> None:
     for name, label in labels.items():
         if name in options and not str(options[name]).strip():
-            raise click.UsageError(f"{label} is empty.")
+            raise click.UsageError(_("{option} is empty.").format(option=label))
 
 
 @contextmanager
@@ -327,7 +363,9 @@ def _explain_missing_job(number: int) -> Iterator[None]:
     except GatewayRefused as refused:
         if refused.status != _NOT_FOUND:
             raise
-        raise HoldfastError(f"There is no job {number}; `holdfast jobs list` lists all.") from None
+        raise HoldfastError(
+            "There is no job {number}. `holdfast jobs list` lists all jobs.", number=number
+        ) from None
 
 
 def _fetch_jobs(home: Path) -> list[JobView]:
@@ -379,12 +417,18 @@ def _fetch_all_pages(api: ApiClient) -> list[JobView]:
 def _schedule_text(job: JobView) -> str:
     if not job.cron:
         return sanitize(job.when)
-    return f"{sanitize(job.when)} ({job.cron}, {job.zone or 'local time'})"
+    return f"{sanitize(job.when)} ({job.cron}, {job.zone or _('local time')})"
 
 
 def _next_run_text(job: JobView) -> str:
     if job.running:
-        return "running"
+        return _("running")
     if job.paused:
-        return "paused"
-    return format_time(job.next_due) if job.next_due is not None else "finished"
+        return _("paused")
+    return format_time(job.next_due) if job.next_due is not None else _("finished")
+
+
+def _target_text(job: JobView) -> str:
+    if job.silent:
+        return _("{target}, unless there is nothing to report").format(target=job.to)
+    return job.to

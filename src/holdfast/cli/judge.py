@@ -4,6 +4,7 @@ import click
 
 from holdfast.cli.common.output import json_option, print_fields, print_json
 from holdfast.core.people.approval import CommandRisk, CommandVerdict
+from holdfast.core.text.translation import N_, _
 
 _COLOURS = {
     CommandRisk.HARMLESS: "green",
@@ -11,9 +12,9 @@ _COLOURS = {
     CommandRisk.FORBIDDEN: "red",
 }
 _MEANINGS = {
-    CommandRisk.HARMLESS: "runs without a question",
-    CommandRisk.DANGEROUS: "a person is asked first",
-    CommandRisk.FORBIDDEN: "refused",
+    CommandRisk.HARMLESS: N_("runs without approval"),
+    CommandRisk.DANGEROUS: N_("needs approval"),
+    CommandRisk.FORBIDDEN: N_("is refused"),
 }
 
 
@@ -21,13 +22,13 @@ _MEANINGS = {
 @click.argument("shell_command", metavar="COMMAND")
 @json_option
 def command(shell_command: str, as_json: bool) -> None:
-    """Say what is thought of a shell command, without running it.
+    """Classify a shell command as the approval policy would, without running it.
 
     \b
-    holdfast judge 'rm -rf build'
+    Example:
+      holdfast judge 'rm -rf build'
     """
-    # The grammar is of no use to any other command.
-    from holdfast.tools.shell.judge import ShellJudge  # noqa: PLC0415 - see above
+    from holdfast.tools.shell.judge import ShellJudge  # noqa: PLC0415 - it loads a grammar
 
     judgement = ShellJudge().judge(shell_command)
     if as_json:
@@ -47,7 +48,11 @@ def _json_fields(judgement: CommandVerdict) -> dict[str, str]:
 
 def _display_fields(judgement: CommandVerdict) -> list[tuple[str, str]]:
     level = click.style(judgement.level.value, fg=_COLOURS[judgement.level])
-    facts = [("level", f"{level}: {_MEANINGS[judgement.level]}")]
+    facts = [(_("level"), f"{level}: {_(_MEANINGS[judgement.level])}")]
     if judgement.rule:
-        facts += [("rule", judgement.rule), ("why", judgement.why), ("part", judgement.part)]
+        facts += [
+            (_("rule"), judgement.rule),
+            (_("why"), _(judgement.why)),
+            (_("part"), judgement.part),
+        ]
     return facts

@@ -12,6 +12,7 @@ from holdfast.cli.common.output import confirm, json_option, print_json, print_t
 from holdfast.core.errors import HoldfastError
 from holdfast.core.people.memory import NoteTopic
 from holdfast.core.text.locale_format import format_time
+from holdfast.core.text.translation import _, _n
 from holdfast.server.api.client import ApiClient
 from holdfast.server.api.views.memory import NewNote, NotebookList, NotebookView, NoteView
 from holdfast.server.local.control_client import GatewayDown, GatewayStoreUnavailable
@@ -26,11 +27,10 @@ _owner_option = click.option(
 @click.group("memory")
 @home_option
 def command() -> None:
-    """Show, add, edit or forget what is remembered.
+    """Show, add, edit or forget notes about people and chats.
 
     Notes belong to a user (person:PLATFORM:ACCOUNT:ID; the user of the page, the API or this
-    command line is person:owner) or to a shared chat. Without a running gateway, `show` reads
-    the store.
+    command line is person:owner) or to a shared chat. `show` also works without a running gateway.
 
     \b
     Examples:
@@ -104,7 +104,7 @@ def print_notebooks(home: Path, *, owner: str | None, as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(notebooks))
     elif not notebooks:
-        click.echo("There are no notes.")
+        click.echo(_("There are no notes."))
     for notebook in () if as_json else notebooks:
         _print_notebook(notebook)
 
@@ -112,7 +112,7 @@ def print_notebooks(home: Path, *, owner: str | None, as_json: bool) -> None:
 def add_note(api: ApiClient, *, owner: str | None, text: str, about: str) -> None:
     note = NewNote(owner=owner or OPERATOR_NOTEBOOK, text=text, topic=NoteTopic(about))
     notebook = api.post("/memory", note, NotebookView)
-    click.echo(f"Noted. {_usage_text(notebook)}")
+    click.echo(_("The note is added; {usage}.").format(usage=_usage_text(notebook)))
 
 
 def edit_note(api: ApiClient, *, owner: str | None, number: int, text: str | None) -> None:
@@ -120,11 +120,12 @@ def edit_note(api: ApiClient, *, owner: str | None, number: int, text: str | Non
     note = _find_note(notebook, number)
     new_text = click.edit(note.text) if text is None else text
     if new_text is None or not new_text.strip() or new_text.strip() == note.text:
-        click.echo("Nothing was changed.")
+        click.echo(_("Nothing was changed."))
         return
     changed = NewNote(owner=notebook.owner, id=number, text=new_text.strip(), topic=note.topic)
+    notebook = api.post("/memory", changed, NotebookView)
     click.echo(
-        f"Note {number} is changed. {_usage_text(api.post('/memory', changed, NotebookView))}"
+        _("Note {number} is changed; {usage}.").format(number=number, usage=_usage_text(notebook))
     )
 
 
@@ -134,23 +135,28 @@ def forget_notes(api: ApiClient, *, owner: str | None, numbers: tuple[int, ...])
         _find_note(notebook, number)  # raises before any note is forgotten
     for number in numbers:
         api.request("DELETE", f"/memory?{urlencode({'owner': notebook.owner, 'id': number})}")
-        click.echo(f"Note {number} is forgotten.")
+        click.echo(_("Note {number} is forgotten.").format(number=number))
 
 
 def forget_all_notes(api: ApiClient, *, owner: str | None, yes: bool) -> None:
     notebook = _find_notebook(api, owner)
     if not yes:
-        notes = "the only note" if len(notebook.notes) == 1 else f"all {len(notebook.notes)} notes"
-        confirm(f"Forget {notes} of {notebook.owner}?")
+        n = len(notebook.notes)
+        question = _n("Forget the only note of {owner}?", "Forget all {n} notes of {owner}?", n)
+        confirm(question.format(n=n, owner=notebook.owner))
     api.request("DELETE", f"/memory?{urlencode({'owner': notebook.owner})}")
-    click.echo(f"All notes of {notebook.owner} are forgotten.")
+    click.echo(_("All notes of {owner} are forgotten.").format(owner=notebook.owner))
 
 
 def _find_note(notebook: NotebookView, number: int) -> NoteView:
     for note in notebook.notes:
         if note.id == number:
             return note
-    raise HoldfastError(f"{notebook.owner} has no note {number}; `holdfast memory show` lists all.")
+    raise HoldfastError(
+        "{owner} has no note {number}. `holdfast memory show` lists all notes.",
+        owner=notebook.owner,
+        number=number,
+    )
 
 
 def _find_notebook(api: ApiClient, owner: str | None) -> NotebookView:
@@ -162,7 +168,9 @@ def _find_notebook(api: ApiClient, owner: str | None) -> NotebookView:
         return notebooks[0]
     if not notebooks:
         raise HoldfastError("There are no notes to change.")
-    raise HoldfastError("Several owners have notes: choose one with --owner (`memory show`).")
+    raise HoldfastError(
+        "Several owners have notes. Choose one with --owner; `holdfast memory show` lists them."
+    )
 
 
 def _fetch_notebooks(home: Path) -> list[NotebookView]:
@@ -187,11 +195,14 @@ def _fetch_all_pages(api: ApiClient) -> list[NotebookView]:
 
 
 def _print_notebook(notebook: NotebookView) -> None:
-    off = ", memory is off" if notebook.off else ""
-    title = f"{sanitize(notebook.owner)} ({_usage_text(notebook)}{off})"
-    click.echo(click.style(title, bold=True))
+    usage = _usage_text(notebook)
+    if notebook.off:
+        usage = _("{usage}, memory is off").format(usage=usage)
+    click.echo(click.style(f"{sanitize(notebook.owner)} ({usage})", bold=True))
     if notebook.notes:
-        print_table(("N", "ABOUT", "CHANGED", "NOTE"), [*map(_note_row, notebook.notes)])
+        print_table(
+            (_("N"), _("ABOUT"), _("CHANGED"), _("NOTE")), [*map(_note_row, notebook.notes)]
+        )
 
 
 def _note_row(note: NoteView) -> tuple[str, ...]:
@@ -199,4 +210,6 @@ def _note_row(note: NoteView) -> tuple[str, ...]:
 
 
 def _usage_text(notebook: NotebookView) -> str:
-    return f"{notebook.used} of {notebook.max_chars} characters used"
+    return _("{used} of {max_chars} characters used").format(
+        used=notebook.used, max_chars=notebook.max_chars
+    )

@@ -17,6 +17,7 @@ from holdfast.config import Config, load
 from holdfast.core.config.settings import Provider
 from holdfast.core.errors import ModelError
 from holdfast.core.messages.transcript import UserMessage
+from holdfast.core.text.translation import _
 from holdfast.core.turns.model import Completed, ModelRequest, TextDelta
 from holdfast.models.fallback import model_targets
 from holdfast.models.model_check import ModelCheckResult, check_model
@@ -31,9 +32,9 @@ _MAX_MODEL_NAMES = 12  # some servers have hundreds
 @click.group("models")
 @home_option
 def command() -> None:
-    """List the models that are set up, or check whether they work.
+    """List the configured models, or check whether they work.
 
-    Calls them with the keys of the configuration; no gateway needs to run. Keys are never shown.
+    Uses the keys of the configuration; no gateway needs to run. Keys are never shown.
 
     \b
     Examples:
@@ -42,7 +43,7 @@ def command() -> None:
     """
 
 
-@command.command("list", short_help="The model that answers, and its fallbacks.")
+@command.command("list", short_help="Show the model that answers, and its fallbacks.")
 @home_option
 @json_option
 def list_models(as_json: bool) -> None:
@@ -52,7 +53,7 @@ def list_models(as_json: bool) -> None:
         print_json({"models": [each.as_dict() for each in found]})
         return
     rows = [(each.role, each.provider, each.name, each.api_mode, each.base_url) for each in found]
-    print_table(("ROLE", "PROVIDER", "NAME", "MODE", "ADDRESS"), rows)
+    print_table((_("ROLE"), _("PROVIDER"), _("NAME"), _("MODE"), _("ADDRESS")), rows)
     for each in found:
         click.echo(f"\n{click.style(each.name, bold=True)}: {each.why}")
         if each.offers != (each.name,):
@@ -64,16 +65,25 @@ def list_models(as_json: bool) -> None:
 @json_option
 @click.argument("name", required=False)
 def check_models(as_json: bool, name: str | None) -> None:
-    """Call the models: reachable? streams? uses tools? how fast?
+    """Call the models: are they reachable, do they stream and use tools, how fast are they?
 
-    With NAME, that one model: one of those listed, or another of the first one's provider. Makes
-    two short calls to each, which a provider may charge for. Exits with 1 if one does not answer.
+    With NAME, only this model is called: one of the list, or another model of the first one's
+    provider. Makes two short calls to each model, which a provider may charge for. Exits with 1 if
+    a model does not answer.
     """
     found = asyncio.run(probe_models(chosen_home(), name))
     if as_json:
         print_json({"models": [each.as_dict() for each in found]})
     else:
-        headers = ("MODEL", "PROVIDER", "REACHABLE", "STREAMS", "TOOLS", "FIRST TOKEN", "TOKENS/S")
+        headers = (
+            _("MODEL"),
+            _("PROVIDER"),
+            _("REACHABLE"),
+            _("STREAMS"),
+            _("TOOLS"),
+            _("FIRST TOKEN"),
+            _("TOKENS/S"),
+        )
         print_table(headers, [_check_row(each) for each in found])
         for each in found:
             if each.checkup.problem:
@@ -83,10 +93,12 @@ def check_models(as_json: bool, name: str | None) -> None:
 
 def _offers_text(model: "ListedModel") -> str:
     if model.problem:
-        return f"its models cannot be listed: {model.problem}"
+        return _("Its server's models could not be listed: {reason}").format(reason=model.problem)
     names = ", ".join(model.offers[:_MAX_MODEL_NAMES])
     more = len(model.offers) - _MAX_MODEL_NAMES
-    return f"its server has {names}{f' and {more} more' if more > 0 else ''}"
+    if more > 0:
+        return _("Its server offers {names} and {n} more.").format(names=names, n=more)
+    return _("Its server offers {names}.").format(names=names)
 
 
 def _check_row(model: "CheckedModel") -> tuple[str, ...]:
@@ -98,13 +110,13 @@ def _check_row(model: "CheckedModel") -> tuple[str, ...]:
         _yes_no(found.reachable),
         _yes_no(found.streams),
         _yes_no(found.tools),
-        "-" if first is None else f"{first:.0f} ms",
+        "-" if first is None else _("{ms:.0f} ms").format(ms=first),
         "-" if speed is None else f"{speed:.0f}",
     )
 
 
 def _yes_no(found: bool | None) -> str:
-    return "-" if found is None else "yes" if found else "no"
+    return "-" if found is None else _("yes") if found else _("no")
 
 
 class ListedModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,7 +149,7 @@ class CheckedModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def describe_models(home: Path) -> list[ListedModel]:
-    """Every model of this home, with the models that its server offers."""
+    """The models of this home, each with the models that its server offers."""
     config = load(home)
     chosen = await _choose_model(config)
     async with ModelPool() as pool:
@@ -168,12 +180,12 @@ async def _describe_model(
         api_mode=target.api_mode,
         base_url=target.base_url,
         key=target.key_reference,
-        why="used when the models before it fail" if index else chosen.choice.why,
+        why=_("used when the models before it fail") if index else _(chosen.choice.why),
     )
     try:
         return msgspec.structs.replace(found, offers=await pool.list_models(target))
     except ModelError as error:
-        return msgspec.structs.replace(found, problem=str(error))
+        return msgspec.structs.replace(found, problem=error.for_person())
 
 
 async def _probe_model(pool: ModelPool, target: ModelTarget) -> CheckedModel:

@@ -9,6 +9,7 @@ import msgspec
 from holdfast.cli.common.options import chosen_home, home_option
 from holdfast.cli.common.output import json_option, print_json, print_table, sanitize
 from holdfast.core.text.locale_format import format_duration, format_time
+from holdfast.core.text.translation import _
 from holdfast.server.api.views.pairing import PairedUserView, PairingRequestView, PairingView
 from holdfast.server.local.control_client import ControlClient
 from holdfast.system.paths import Paths
@@ -19,7 +20,7 @@ from holdfast.system.paths import Paths
 def command() -> None:
     """Pair users who wrote to a bot and are not in its allow list.
 
-    They get a code in their chat and tell it to you. The code proves who you approve; a display
+    They get a code in their chat and send it to you. The code proves who you approve; a display
     name does not. Needs a running gateway.
 
     \b
@@ -54,7 +55,7 @@ def approve(as_json: bool, code: tuple[str, ...]) -> None:
 def deny(as_json: bool, user: str) -> None:
     """Deny a request. The user is not notified, and gets no other code for an hour.
 
-    USER is PLATFORM:ACCOUNT:USER, or the user id alone where that is unique.
+    USER is PLATFORM:ACCOUNT:USER, or the user id alone if it is unique.
     """
     _decide("deny", {"who": user}, as_json=as_json)
 
@@ -66,7 +67,7 @@ def deny(as_json: bool, user: str) -> None:
 def revoke(as_json: bool, user: str) -> None:
     """Revoke the access of a paired user.
 
-    USER is PLATFORM:ACCOUNT:USER, or the user id alone where that is unique.
+    USER is PLATFORM:ACCOUNT:USER, or the user id alone if it is unique.
     """
     _decide("revoke", {"who": user}, as_json=as_json)
 
@@ -76,14 +77,6 @@ def _decide(verb: str, body: dict[str, str], *, as_json: bool) -> None:
     print_decision(decision, as_json=as_json)
 
 
-_NO_REQUESTS = (
-    "No pairing requests. A user who writes to a bot privately and is not in its allow list gets "
-    "a code."
-)
-_REQUEST_HEADERS = ["REQUEST FROM", "NAME", "SINCE", "EXPIRES IN"]
-_PAIRED_HEADERS = ["PAIRED USER", "NAME", "SINCE", "APPROVED BY"]
-
-
 def print_pairing(document: Any, *, as_json: bool) -> None:
     if as_json:
         print_json(document)
@@ -91,14 +84,29 @@ def print_pairing(document: Any, *, as_json: bool) -> None:
     pairing = msgspec.convert(document, PairingView)
     if pairing.locked_until is not None:
         left = format_duration(max(0.0, pairing.locked_until - time.time()))
-        click.echo(f"No code is accepted for {left}: there were too many wrong ones.")
+        click.echo(
+            _("No code is accepted for {time}, because there were too many wrong ones.").format(
+                time=left
+            )
+        )
     if pairing.requests:
-        print_table(_REQUEST_HEADERS, [_request_row(each) for each in pairing.requests])
-        click.echo("Ask the user for the code, then run `holdfast pairing approve CODE`.")
+        print_table(
+            [_("REQUEST FROM"), _("NAME"), _("SINCE"), _("EXPIRES IN")],
+            [_request_row(each) for each in pairing.requests],
+        )
+        click.echo(_("Ask the user for the code, then run `holdfast pairing approve CODE`."))
     else:
-        click.echo(_NO_REQUESTS)
+        click.echo(
+            _(
+                "No pairing requests. A user who writes to a bot privately and is not in its allow "
+                "list gets a code."
+            )
+        )
     if pairing.users:
-        print_table(_PAIRED_HEADERS, [_paired_row(each) for each in pairing.users])
+        print_table(
+            [_("PAIRED USER"), _("NAME"), _("SINCE"), _("APPROVED BY")],
+            [_paired_row(each) for each in pairing.users],
+        )
 
 
 def _request_row(request: PairingRequestView) -> list[str]:

@@ -23,6 +23,7 @@ from holdfast.core.config.versions import ENV_FILE
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ops.backup import BackupManifest
 from holdfast.core.text.locale_format import format_duration, format_time
+from holdfast.core.text.translation import _
 from holdfast.store.backup import archive, directory
 from holdfast.store.backup import restore as stored
 from holdfast.store.backup.create import DATABASE
@@ -54,7 +55,7 @@ def command(as_json: bool, name: str | None, recover: bool, everything: bool, ye
       holdfast restore --recover
     """
     if recover == (name is not None):
-        raise click.UsageError("Name a backup (`latest` is the newest), or use --recover.")
+        raise click.UsageError(_("Name a backup (`latest` is the newest), or use --recover."))
     home = chosen_home()
     if name is None:
         recover_home_database(home, yes=yes, as_json=as_json)
@@ -92,18 +93,23 @@ def restore_under_lock(home: Path, backup: Path, *, everything: bool = False) ->
 def recover_home_database(home: Path, *, yes: bool, as_json: bool) -> None:
     database = Paths(home).db
     if not database.exists():
-        raise HoldfastError(f"There is no {database}; `holdfast backup list` shows the backups.")
+        raise HoldfastError(
+            "There is no {database}; `holdfast backup list` shows the backups.", database=database
+        )
     with HomeLock(home, purpose=LOCK_PURPOSE):
         if not yes:
             confirm(
-                f"Recover what is readable of {database} into a new file, and move this one aside?"
+                _(
+                    "Recover what is readable of {database} into a new file, and move this one "
+                    "aside?"
+                ).format(database=database)
             )
         saved, moved_to = recover_under_lock(home)
     if as_json:
         print_json(msgspec.to_builtins(saved) | {"previous_files": [moved_to]})
         return
     click.echo(f"{saved.summary()}.")
-    click.echo(f"The damaged file is {home / moved_to}.")
+    click.echo(_("The damaged file is {home}.").format(home=home / moved_to))
 
 
 def recover_under_lock(home: Path) -> tuple[RecoveryResult, str]:
@@ -118,25 +124,36 @@ def recover_under_lock(home: Path) -> tuple[RecoveryResult, str]:
 def _confirm_restore(home: Path, backup: Path, manifest: BackupManifest) -> None:
     age = format_duration(max(0.0, time.time() - manifest.made_at))
     there = Paths(home).db.exists()
-    moved_note = f" What is in {home} now is moved aside." if there else ""
-    question = (
-        f"Restore {backup.name}, {age} old ({manifest.describe()})?{moved_note} "
-        "Messages since then are not in it."
-    )
+    moved_note = _(" What is in {home} now is moved aside.").format(home=home) if there else ""
+    question = _(
+        "Restore {name}, {age} old ({describe})?{moved_note} Messages since then are not in it."
+    ).format(name=backup.name, age=age, describe=manifest.describe(), moved_note=moved_note)
     confirm(question)
 
 
 def _print_restored(home: Path, restored: RestoreResult) -> None:
     manifest = restored.manifest
-    click.echo(f"{home} is restored to {format_time(manifest.made_at)}: {manifest.describe()}.")
+    click.echo(
+        _("{home} is restored to {made_at}: {describe}.").format(
+            home=home, made_at=format_time(manifest.made_at), describe=manifest.describe()
+        )
+    )
     if manifest.last_active is not None:
-        click.echo(f"The last conversation in it was used at {format_time(manifest.last_active)}.")
+        click.echo(
+            _("The last conversation in it was used at {last_active}.").format(
+                last_active=format_time(manifest.last_active)
+            )
+        )
     for name in restored.previous_files:
-        click.echo(f"Moved aside: {home / name}")
+        click.echo(_("Moved aside: {home}").format(home=home / name))
     if restored.placed:
-        click.echo(f"Other files restored: {restored.placed}.")
+        click.echo(_("Other files restored: {placed}.").format(placed=restored.placed))
     if restored.left:
-        click.echo(f"Other files that exist and were not replaced (use --all): {restored.left}.")
+        click.echo(
+            _("Other files that exist and were not replaced (use --all): {left}.").format(
+                left=restored.left
+            )
+        )
     if not manifest.secrets and not (home / ENV_FILE).exists():
-        click.echo("Keys are not in the backup: set them in the environment or .env again.")
-    click.echo(f"Start it:  holdfast run{home_flag(home)}")
+        click.echo(_("Keys are not in the backup: set them in the environment or .env again."))
+    click.echo(_("Start it:  holdfast run{home_flag}").format(home_flag=home_flag(home)))

@@ -89,30 +89,30 @@ COMMANDS = {
     "ask": LazyCommand("holdfast.cli.ask", N_("Ask one thing and print the answer, for scripts.")),
     "send": LazyCommand("holdfast.cli.send", N_("Send a message or a file to a chat.")),
     "link": LazyCommand(
-        "holdfast.cli.tokens:link_command", N_("Print a link that opens the page, logged in.")
+        "holdfast.cli.tokens:link_command", N_("Print a link that opens the page and logs you in.")
     ),
-    "setup": LazyCommand("holdfast.cli.setup", N_("Choose a model, test it, and write it down.")),
+    "setup": LazyCommand("holdfast.cli.setup", N_("Choose a model, test it, and save the choice.")),
     "status": LazyCommand(
         "holdfast.cli.status.command", N_("Show the status of the running gateway.")
     ),
-    "top": LazyCommand("holdfast.cli.top.command", N_("Watch the gateway at work, live.")),
+    "top": LazyCommand("holdfast.cli.top.command", N_("Watch the gateway live.")),
     "sessions": LazyCommand(
         "holdfast.cli.sessions", N_("List, read, follow, export or delete conversations.")
     ),
     "search": LazyCommand("holdfast.cli.search", N_("Search all conversations.")),
     "memory": LazyCommand(
-        "holdfast.cli.memory", N_("Show or change what is remembered about people.")
+        "holdfast.cli.memory", N_("Show or change notes about people and chats.")
     ),
-    "jobs": LazyCommand("holdfast.cli.jobs", N_("Have agents do something later, or regularly.")),
+    "jobs": LazyCommand("holdfast.cli.jobs", N_("Schedule tasks for agents, once or regularly.")),
     "platforms": LazyCommand(
         "holdfast.cli.platforms.command",
         N_("Add, show, check, pause or resume accounts of chat platforms."),
     ),
     "approvals": LazyCommand(
-        "holdfast.cli.approvals", N_("List dangerous commands that wait for approval; answer them.")
+        "holdfast.cli.approvals", N_("List and answer dangerous commands that wait for approval.")
     ),
     "pairing": LazyCommand(
-        "holdfast.cli.pairing", N_("Pair users who wrote to a bot; revoke them.")
+        "holdfast.cli.pairing", N_("Pair users who wrote to a bot, or revoke their access.")
     ),
     "logs": LazyCommand("holdfast.cli.logs", N_("Read the gateway's log.")),
     "audit": LazyCommand(
@@ -121,9 +121,7 @@ COMMANDS = {
     "models": LazyCommand(
         "holdfast.cli.models", N_("List the models, or check whether they work.")
     ),
-    "backup": LazyCommand(
-        "holdfast.cli.backup", N_("Back up a home, running or not; list and verify.")
-    ),
+    "backup": LazyCommand("holdfast.cli.backup", N_("Create, list and verify backups.")),
     "restore": LazyCommand(
         "holdfast.cli.restore", N_("Restore a backup, or recover a damaged database.")
     ),
@@ -131,7 +129,7 @@ COMMANDS = {
         "holdfast.cli.doctor.command", N_("Find problems, and fix what can be fixed.")
     ),
     "config": LazyCommand(
-        "holdfast.cli.config.command", N_("Show the configuration, change it, and go back.")
+        "holdfast.cli.config.command", N_("Show, change or roll back the configuration.")
     ),
     "judge": LazyCommand(
         "holdfast.cli.judge", N_("Classify a shell command as the approval policy would.")
@@ -148,10 +146,10 @@ COMMANDS = {
 @home_option
 @click.version_option(__version__, message="holdfast %(version)s")
 def cli() -> None:
-    """Holdfast: the gateway between chat platforms and agents that never lets go.
+    """Holdfast: a durable gateway between chat platforms and AI agents.
 
     \b
-    Start it, look at it, talk to it:
+    Start it, check it, talk to it:
       holdfast run
       holdfast status
       holdfast chat
@@ -207,7 +205,7 @@ def version_command(as_json: bool) -> None:
 
         print_json({"holdfast": __version__, "python": platform.python_version()})
     else:
-        click.echo(f"holdfast {__version__}")
+        click.echo(_("holdfast {version}").format(version=__version__))
 
 
 SHELLS = ("bash", "zsh", "fish")

@@ -21,6 +21,7 @@ from holdfast.core.config.settings import KEY_VARIABLES, ModelSettings, Provider
 from holdfast.core.config.versions import CONFIG_FILE, ENV_FILE
 from holdfast.core.errors import HoldfastError, ModelError
 from holdfast.core.secrets import Secret
+from holdfast.core.text.translation import _
 from holdfast.models.target import ModelTarget, make_target
 from holdfast.system.lock import is_gateway_running
 
@@ -67,7 +68,7 @@ def command(
     elif sys.stdin.isatty():
         install_model(home, choose_interactively(home, options), test=not no_test, ask=True)
     else:
-        raise click.UsageError("There is no terminal to ask at: give at least --provider.")
+        raise click.UsageError(_("There is no terminal to ask at: give at least --provider."))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,11 +158,16 @@ def choose_from_options(options: ModelOptions) -> ModelSetup:
     variable = options.key_from_env or offer.key_variable
     key = os.environ.get(variable, "").strip() if variable else ""
     if options.key_from_env and not key:
-        raise HoldfastError(f"--key-from-env: {variable} is not set in this shell.")
+        raise HoldfastError(
+            "--key-from-env: {variable} is not set in this shell.", variable=variable
+        )
     if offer.key_page and not key and not options.base_url:
         raise HoldfastError(
-            f"{offer.title} needs a key: make one at {offer.key_page}, put it into {variable}, "
-            f"and say --key-from-env {variable}."
+            "{title} needs a key: make one at {key_page}, put it into {variable}, and say "
+            "--key-from-env {variable}.",
+            title=offer.title,
+            key_page=offer.key_page,
+            variable=variable,
         )
     return ModelSetup(
         provider_info=offer,
@@ -173,18 +179,20 @@ def choose_from_options(options: ModelOptions) -> ModelSetup:
 
 
 def choose_interactively(home: Path, options: ModelOptions) -> ModelSetup:
-    click.echo("Which model should answer?\n")
+    click.echo(_("Which model should answer?\n"))
     for number, offer in enumerate(PROVIDERS, start=1):
         click.echo(f"  {number}  {offer.title}")
-    offer = click.prompt("\nNumber", default="1", value_proc=_parse_provider)
+    offer = click.prompt(_("\nNumber"), default="1", value_proc=_parse_provider)
     base_url = options.base_url or ""
     if offer.default_base_url and not base_url:
-        base_url = click.prompt("Address of the server", default=offer.default_base_url)
+        base_url = click.prompt(_("Address of the server"), default=offer.default_base_url)
     variable, key = _ask_api_key(home, offer) if offer.key_page else ("", None)
     choice = ModelSetup(provider_info=offer, base_url=base_url, key=key, variable=variable)
     usual = choice.target.name
     name = (
-        options.name or click.prompt("Model", default=usual) if offer.key_page or base_url else ""
+        options.name or click.prompt(_("Model"), default=usual)
+        if offer.key_page or base_url
+        else ""
     )
     return ModelSetup(provider_info=offer, name=name, base_url=base_url, key=key, variable=variable)
 
@@ -195,7 +203,11 @@ def _parse_provider(text: str) -> ProviderInfo:
     for number, offer in enumerate(PROVIDERS, start=1):
         if text in (str(number), offer.provider.value):
             return offer
-    raise click.UsageError(f"{text!r} is none of these: say a number from 1 to {len(PROVIDERS)}.")
+    raise click.UsageError(
+        _("{text!r} is none of these: say a number from 1 to {providers}.").format(
+            text=text, providers=len(PROVIDERS)
+        )
+    )
 
 
 def _ask_api_key(home: Path, provider_info: ProviderInfo) -> tuple[str, Secret]:
@@ -204,13 +216,18 @@ def _ask_api_key(home: Path, provider_info: ProviderInfo) -> tuple[str, Secret]:
         provider_info.key_variable
     )
     if known and click.confirm(
-        f"{provider_info.key_variable} holds a key already; use that?", default=True
+        _("{key_variable} holds a key already; use that?").format(
+            key_variable=provider_info.key_variable
+        ),
+        default=True,
     ):
         return provider_info.key_variable, Secret(known.strip())
     click.echo(
-        f"\nMake a key here and copy it: {click.style(provider_info.key_page, underline=True)}"
+        _("\nMake a key here and copy it: {key_page}").format(
+            key_page=click.style(provider_info.key_page, underline=True)
+        )
     )
-    key = click.prompt("Paste it (it is not shown)", hide_input=True).strip()
+    key = click.prompt(_("Paste it (it is not shown)"), hide_input=True).strip()
     variable = provider_info.key_variable
     if os.environ.get(variable, key) != key:
         # The environment goes before .env, and would hide the new key behind the old.
@@ -231,16 +248,28 @@ def install_model(home: Path, choice: ModelSetup, *, test: bool, ask: bool) -> N
     config = load(home)
     if config.settings.model.provider is not choice.provider_info.provider:
         where = config.origins.get("model.provider", "somewhere")
-        raise HoldfastError(f"{where} sets another provider, and goes before {CONFIG_FILE}.")
-    click.echo(f"{target.name} ({choice.provider_info.provider}) is set up.")
+        raise HoldfastError(
+            "{where} sets another provider, and goes before {config_file}.",
+            where=where,
+            config_file=CONFIG_FILE,
+        )
+    click.echo(
+        _("{name} ({provider}) is set up.").format(
+            name=target.name, provider=choice.provider_info.provider
+        )
+    )
     if is_gateway_running(home):
         _reload_gateway(home)
     else:
-        click.echo(f"Start it:  holdfast run{home_flag(home)}")
+        click.echo(_("Start it:  holdfast run{home_flag}").format(home_flag=home_flag(home)))
     if any(name not in LOCAL_PLATFORMS for name in config.settings.platforms):
-        click.echo("People who write to your bot get a code:  holdfast pairing approve CODE")
+        click.echo(_("People who write to your bot get a code:  holdfast pairing approve CODE"))
     else:
-        click.echo(f"To connect a chat platform:  holdfast platforms add telegram{home_flag(home)}")
+        click.echo(
+            _("To connect a chat platform:  holdfast platforms add telegram{home_flag}").format(
+                home_flag=home_flag(home)
+            )
+        )
 
 
 def _reload_gateway(home: Path) -> None:
@@ -253,18 +282,22 @@ def _reload_gateway(home: Path) -> None:
 def _test_choice(choice: ModelSetup, *, ask: bool) -> None:
     from holdfast.cli.models import try_model  # noqa: PLC0415 - brings the whole of HTTP
 
-    click.echo(f"Asking {choice.target.name} to say hello …")
+    click.echo(_("Asking {name} to say hello …").format(name=choice.target.name))
     try:
         reply = try_model(choice.target)
     except ModelError as error:
         if not ask:
             raise HoldfastError(
-                f"The model does not answer, and nothing was written: {error}"
+                "The model does not answer, and nothing was written: {error}", error=error
             ) from None
         click.echo(click.style(str(error), fg="red"))
-        click.confirm("Write it down all the same?", default=False, abort=True)
+        click.confirm(_("Write it down all the same?"), default=False, abort=True)
         return
-    click.echo(f"It answers, after {reply.first_token_seconds:.1f} s: {reply.text[:200]}")
+    click.echo(
+        _("It answers, after {first_token_seconds:.1f} s: {text}").format(
+            first_token_seconds=reply.first_token_seconds, text=reply.text[:200]
+        )
+    )
 
 
 def _write_config(home: Path, choice: ModelSetup, *, ask: bool) -> None:
@@ -273,11 +306,15 @@ def _write_config(home: Path, choice: ModelSetup, *, ask: bool) -> None:
     after = _patch_config(path, before, choice)
     changes = print_file_diff(path, before, after)
     if ask:
-        click.confirm("Write this?", default=True, abort=True)
+        click.confirm(_("Write this?"), default=True, abort=True)
     if choice.key is not None and set_env_variable(
         home / ENV_FILE, choice.variable, choice.key.reveal()
     ):
-        click.echo(f"The key is in {home / ENV_FILE} (mode 0600), as {choice.variable}.")
+        click.echo(
+            _("The key is in {home} (mode 0600), as {variable}.").format(
+                home=home / ENV_FILE, variable=choice.variable
+            )
+        )
     if changes:
         write_atomically(path, after, mode=mode_of(path))
 
@@ -296,4 +333,9 @@ def _patch_config(path: Path, before: str, choice: ModelSetup) -> str:
     except UnpatchableToml as error:
         lines = [f'{key} = "{value}"' for key, value in values.items() if value]
         snippet = "\n".join(["[model]", *lines])
-        raise HoldfastError(f"{path}: {error}. Write this there yourself:\n\n{snippet}") from None
+        raise HoldfastError(
+            "{path}: {error}. Write this there yourself:\n\n{snippet}",
+            path=path,
+            error=error,
+            snippet=snippet,
+        ) from None

@@ -1,12 +1,12 @@
 """`holdfast token` and `holdfast link`: API tokens of owner and viewers, and login links."""
 
-from datetime import datetime
-
 import click
 
 from holdfast.cli.common.options import chosen_home, complete_viewer, home_option
 from holdfast.cli.common.output import json_option, print_json, print_table
 from holdfast.config import load, prepare_home
+from holdfast.core.text.locale_format import format_time
+from holdfast.core.text.translation import _
 from holdfast.server.local.control_client import ControlClient
 from holdfast.system.paths import Paths
 from holdfast.system.tokens import api_token
@@ -17,14 +17,14 @@ from holdfast.system.tokens import api_token
 @json_option
 @click.pass_context
 def command(context: click.Context, as_json: bool) -> None:
-    """Print the bearer token of the API; it is made if there is none yet.
+    """Print the bearer token of the API; it is created if there is none yet.
 
     \b
     Example:
       export OPENAI_BASE_URL=http://127.0.0.1:8787/v1 OPENAI_API_KEY=$(holdfast token)
 
-    That one is the owner's. A viewer's token, for the page, /api/v1 and /metrics, sees everything
-    and changes nothing; it is kept as a digest, and shown once:
+    This is the owner's token. A viewer's token, for the page, /api/v1 and /metrics, can read
+    everything and change nothing. It is stored as a digest and shown only once:
 
     \b
       holdfast token add --role viewer ann
@@ -46,12 +46,12 @@ def command(context: click.Context, as_json: bool) -> None:
 @command.command("add")
 @home_option
 @json_option
-@click.option("--role", type=click.Choice(["viewer"]), required=True, help="What it is good for.")
+@click.option("--role", type=click.Choice(["viewer"]), required=True, help="What the token allows.")
 @click.argument("name")
 def add(as_json: bool, role: str, name: str) -> None:
-    """Make a token for somebody, and print it: it cannot be shown again.
+    """Create a viewer's token and print it; it cannot be shown again.
 
-    NAME is what you call it by, to revoke it. The running gateway is asked.
+    NAME identifies the token when you revoke it. Needs a running gateway.
     """
     made = _post("/tokens", {"name": name})
     if as_json:
@@ -64,19 +64,18 @@ def add(as_json: bool, role: str, name: str) -> None:
 @home_option
 @json_option
 def list_tokens(as_json: bool) -> None:
-    """Show the tokens that were made: names and roles, never the tokens."""
+    """List the created tokens: names and roles, never the tokens themselves."""
     listed = ControlClient(Paths(chosen_home())).get("/tokens")
     if as_json:
         print_json(listed)
         return
     if not listed["tokens"]:
-        click.echo("There is none but the owner's, which `holdfast token` prints.")
+        click.echo(_("The only token is the owner's, which `holdfast token` prints."))
         return
     rows = [
-        (token["name"], token["role"], _created_text(token["made_at"]))
-        for token in listed["tokens"]
+        (token["name"], token["role"], format_time(token["made_at"])) for token in listed["tokens"]
     ]
-    print_table(("NAME", "ROLE", "SINCE"), rows)
+    print_table((_("NAME"), _("ROLE"), _("SINCE")), rows)
 
 
 @command.command("revoke")
@@ -84,16 +83,12 @@ def list_tokens(as_json: bool) -> None:
 @json_option
 @click.argument("name", shell_complete=complete_viewer)
 def revoke(as_json: bool, name: str) -> None:
-    """End a token, with every login that came of it, at once."""
+    """Revoke a token at once, with every login that was made with it."""
     revoked = _post("/tokens/revoke", {"name": name})
     if as_json:
         print_json(revoked)
     else:
-        click.echo(f"The token {name} is worth nothing any more.")
-
-
-def _created_text(made_at: float) -> str:
-    return f"{datetime.fromtimestamp(made_at).astimezone():%Y-%m-%d %H:%M}"
+        click.echo(_("The token {name} is revoked.").format(name=name))
 
 
 def _post(path: str, body: dict[str, str]) -> dict[str, str]:
@@ -109,7 +104,7 @@ def _post(path: str, body: dict[str, str]) -> dict[str, str]:
     default="",
     metavar="NAME",
     shell_complete=complete_viewer,
-    help="As who has the token NAME, to look.",
+    help="Log in as the viewer with the token NAME.",
 )
 @click.option("--open", "open_it", is_flag=True, help="Open it in a browser, if there is one.")
 def link_command(as_json: bool, viewer: str, open_it: bool) -> None:
@@ -125,12 +120,12 @@ def link_command(as_json: bool, viewer: str, open_it: bool) -> None:
         print_json({"link": link})
     else:
         click.echo(link)
-    # Its own word for a failure, and not click.launch: that one says nothing.
+    # Not click.launch, which does not report a failure.
     if open_it and not _open_browser(link):
-        click.echo("No browser was found; open the link yourself.", err=True)
+        click.echo(_("No browser was found. Open the link yourself."), err=True)
 
 
 def _open_browser(link: str) -> bool:
-    import webbrowser  # noqa: PLC0415 - starts by looking for every browser there is
+    import webbrowser  # noqa: PLC0415 - it searches for every browser when it is imported
 
     return webbrowser.open(link)

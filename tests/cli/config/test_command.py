@@ -26,7 +26,7 @@ def test_keys_are_set_without_a_gateway_and_say_when_they_take_effect(cli: Cli, 
     assert done.returncode == 0, done.stderr
     assert "agent.max_steps: 90 → 40\n  takes effect at the next turn" in done.stdout
     assert "gateway.watch: true, as before; only holdfast.toml changes" in done.stdout
-    assert "No gateway is running: it applies from the next start." in done.stdout
+    assert "No gateway is running: the change applies from the next start." in done.stdout
     file = home / "holdfast.toml"
     agent, model, gateway = "[agent]\nmax_steps = 40\n", '[model]\nprovider = "demo"\n', "[gateway]"
     assert file.read_text() == f"{agent}\n{model}\n{gateway}\nwatch = true\n"
@@ -48,7 +48,7 @@ def test_a_configuration_that_a_start_would_refuse_is_not_written(cli: Cli, home
     overridden = cli("config", "set", "gateway.port", "80", HOLDFAST_GATEWAY_PORT="7000")
     assert "HOLDFAST_GATEWAY_PORT takes precedence over holdfast.toml" in overridden.stdout
     none = cli("config", "history")
-    assert "No configuration was active yet" in none.stdout
+    assert "No configuration is saved yet" in none.stdout
 
 
 def test_tab_completes_keys_and_then_their_values() -> None:
@@ -69,7 +69,7 @@ def test_a_running_gateway_applies_a_change_and_its_history_outlives_it(
         "config", "set", "agent.max_steps", "40", "runner.output_kb", "64", **gateway.environ
     )
     assert done.returncode == 0, done.stderr
-    assert re.search(r"Applied by the gateway as configuration \d+\.", done.stdout)
+    assert re.search(r"The gateway has applied configuration \d+\.", done.stdout)
     assert "Restart required for: runner.output_kb" in done.stdout
     shown = cli("config", "show", **gateway.environ).stdout
     assert re.search(r"runner\.output_kb .* 64 +\(restart required; running with 32\)", shown)
@@ -106,7 +106,7 @@ def test_a_running_gateway_applies_a_change_and_its_history_outlives_it(
     assert re.search(r"^1 .* start *$", history, re.MULTILINE)
     check_rollback_refused(open_terminal, file, number, "was changed by somebody else just now")
     again = cli("config", "rollback", str(newest["number"]), "--yes", **gateway.environ)
-    assert "it applies from the next start" in again.stdout
+    assert "applies from the next start" in again.stdout
     assert "max_steps = 40" in file.read_text()
 
 
@@ -136,7 +136,7 @@ def check_rollback_refused(
 ) -> None:
     """A rollback that was confirmed for one change is refused if the file changed meanwhile."""
     terminal = open_terminal("config", "rollback", number)
-    terminal.wait_for_text(f"Put configuration {number} back?")
+    terminal.wait_for_text(f"Restore configuration {number}?")
     file.write_text(f"{file.read_text()}# by somebody else\n")
     terminal.type_line("y")
     terminal.wait_for_text(why)

@@ -17,7 +17,9 @@ def api_client_for(home: Path, *, timeout: float = CALL_TIMEOUT) -> ApiClient:
     """A client of the gateway of a home. Raises `GatewayDown` if none runs."""
     holder = read_holder(home)
     if holder is None or holder.purpose != "gateway":
-        raise GatewayDown(f"No gateway is running for {home}. Start it with `holdfast run`.")
+        raise GatewayDown(
+            "No gateway is running for {home}. Start it with `holdfast run`.", home=home
+        )
     from holdfast.config import load  # noqa: PLC0415 - only for a running gateway
     from holdfast.system.tokens import api_token  # noqa: PLC0415 - as above
 
@@ -50,14 +52,14 @@ def find_session(api: ApiClient, given: str) -> SessionView:
 
 
 def match_session(given: str, sessions: list[SessionView]) -> SessionView:
-    """The session with this name, or with an id that begins so."""
+    """The session with this name, or whose id begins with it."""
     named = [session for session in sessions if session.chat == given]
     if named:
         return next((session for session in named if session.current), named[0])
     matches = [session for session in sessions if session.id.startswith(given)]
     if len(matches) == 1:
         return matches[0]
-    raise HoldfastError(_unknown_session_text(given, sessions, matches=len(matches)))
+    raise _unknown_session(given, sessions, matches=len(matches))
 
 
 def fetch_session_names() -> dict[str, str]:
@@ -71,13 +73,22 @@ def fetch_session_names() -> dict[str, str]:
     return ids | {session.chat: session.title for session in sessions if session.current}
 
 
-def _unknown_session_text(given: str, sessions: list[SessionView], *, matches: int) -> str:
+def _unknown_session(given: str, sessions: list[SessionView], *, matches: int) -> HoldfastError:
     if matches:
-        return f"{given} is the beginning of {matches} session ids; write more of it."
+        return HoldfastError(
+            "{n} session ids begin with {id}. Type more of the id.", n=matches, id=given
+        )
     names = {session.chat for session in sessions}
-    near = difflib.get_close_matches(given, names, n=1)
-    hint = f" Did you mean {near[0]}?" if near else ""
-    return f"There is no session {given}.{hint} `holdfast sessions list` lists all."
+    for near in difflib.get_close_matches(given, names, n=1):
+        return HoldfastError(
+            "There is no session {name}. Did you mean {near}? `holdfast sessions list` lists all "
+            "sessions.",
+            name=given,
+            near=near,
+        )
+    return HoldfastError(
+        "There is no session {name}. `holdfast sessions list` lists all sessions.", name=given
+    )
 
 
 _JOB_LIMIT = 500  # the oldest

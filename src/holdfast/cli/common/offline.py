@@ -84,7 +84,7 @@ def _exists(path: Path) -> bool:
         return path.exists()
     except PermissionError:
         raise HoldfastError(
-            f"{path} may not be read by this user; ask as the user who runs the gateway."
+            "{path} may not be read by this user; ask as the user who runs the gateway.", path=path
         ) from None
 
 
@@ -107,7 +107,9 @@ def read_stored_session(home: Path, name: str) -> SessionDetail:
         home, lambda store: _read_session_detail(store, name), purpose=_SESSIONS_PURPOSE
     )
     if detail is None:
-        raise HoldfastError(f"There is no session {name}; `holdfast sessions list` has all.")
+        raise HoldfastError(
+            "There is no session {name}; `holdfast sessions list` has all.", name=name
+        )
     return detail
 
 
@@ -212,7 +214,9 @@ def read_stored_job_runs(home: Path, number: int, limit: int) -> list[JobRunView
 def _read_known_job(home: Path, number: int, read: Callable[[Store], Awaitable[T | None]]) -> T:
     found = query_store(home, read, purpose=_JOBS_PURPOSE)
     if found is None:
-        raise HoldfastError(f"There is no job {number}; `holdfast jobs list` has all.")
+        raise HoldfastError(
+            "There is no job {number}; `holdfast jobs list` has all.", number=number
+        )
     return found
 
 

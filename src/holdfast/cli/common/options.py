@@ -9,6 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.text.translation import _
 
 _HOME_KEY = "holdfast.home"
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -55,7 +56,7 @@ _COMPLETION_TIMEOUT = 1.0  # seconds
 def require_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     """Refuses an empty name: an empty variable of a script is a mistake."""
     if value is not None and not value.strip():
-        raise click.BadParameter("the name is empty.", ctx=ctx, param=param)
+        raise click.BadParameter(_("The name is empty."), ctx=ctx, param=param)
     return value
 
 

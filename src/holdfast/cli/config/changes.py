@@ -36,6 +36,7 @@ from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_queries import GetConfiguration, ListConfigurations
 from holdfast.core.secrets import mask_passwords
 from holdfast.core.text.locale_format import format_time
+from holdfast.core.text.translation import _
 from holdfast.server.api.views.config import (
     ConfigChangeResult,
     ConfigVersionDetail,
@@ -60,7 +61,7 @@ def print_history(home: Path, *, limit: int, as_json: bool) -> None:
         print_json(msgspec.to_builtins(listed))
         return
     if not listed.versions:
-        click.echo("No configuration was active yet: the first start of a gateway saves one.")
+        click.echo(_("No configuration is saved yet: the first start of a gateway saves one."))
         return
     rows = [
         (
@@ -71,9 +72,9 @@ def print_history(home: Path, *, limit: int, as_json: bool) -> None:
         )
         for each in listed.versions
     ]
-    print_table(("NUMBER", "SINCE", "BY", "CHANGED"), rows)
+    print_table((_("NUMBER"), _("SINCE"), _("BY"), _("CHANGED")), rows)
     if listed.more:
-        click.echo(f"There are earlier ones: `-n {limit * 5}` shows more.")
+        click.echo(_("There are earlier configurations: `-n {n}` shows more.").format(n=limit * 5))
 
 
 def print_diff(home: Path, number: int, other: int | None, *, as_json: bool) -> None:
@@ -90,11 +91,13 @@ def print_diff(home: Path, number: int, other: int | None, *, as_json: bool) -> 
         changed = list(changed_keys(before, after))
         print_json({"from": number, "to": other, "changed": changed, "diff": changes})
         return
-    there = f"{path} as it is now" if other is None else f"configuration {other}"
-    if not changes:
-        click.echo(f"Configuration {number} and {there} do not differ.")
-        return
-    click.echo(f"From configuration {number} to {there}:")
+    if other is None:
+        same = _("Configuration {number} and the current {file} do not differ.")
+        title = _("From configuration {number} to the current {file}:")
+    else:
+        same = _("Configurations {number} and {other} do not differ.")
+        title = _("From configuration {number} to configuration {other}:")
+    click.echo((title if changes else same).format(number=number, other=other, file=path))
     print_diff_lines(changes)
 
 
@@ -113,7 +116,9 @@ def get_config_version(home: Path, number: int) -> ConfigVersionDetail:
         found = None
     if found is None:
         raise HoldfastError(
-            f"There is no configuration {number}; `holdfast config history` lists all."
+            "There is no configuration {number}. `holdfast config history` lists all "
+            "configurations.",
+            number=number,
         )
     return found
 
@@ -157,11 +162,9 @@ def _changed_by(version: ConfigVersionView) -> str:
 def _list_keys(keys: list[str]) -> str:
     named = ", ".join(map(sanitize, keys[:_MAX_KEYS_LISTED]))
     rest = len(keys) - _MAX_KEYS_LISTED
-    return f"{named} and {rest} more" if rest > 0 else named
+    return _("{names} and {n} more").format(names=named, n=rest) if rest > 0 else named
 
 
-# Errors name a line of the file as it would have been.
-_NOT_WRITTEN = f"Nothing was written: {CONFIG_FILE} is as it was."
 _CHANGE_TIMEOUT = 60.0  # seconds; changed accounts are reconnected before it answers
 
 
@@ -186,9 +189,11 @@ def roll_back(home: Path, number: int, *, yes: bool, as_json: bool) -> None:
     path = home / CONFIG_FILE
     current = read_text(path) or ""
     if not as_json and not print_file_diff(path, current, migrate_text(version.text)):
-        click.echo(f"{path} is as it was in configuration {number}.")
+        click.echo(
+            _("{file} is the same as in configuration {number}.").format(file=path, number=number)
+        )
     if not yes:
-        confirm(f"Put configuration {number} back?")
+        confirm(_("Restore configuration {number}?").format(number=number))
     if is_gateway_running(home):
         body = {"to": number, "revision": revision_of(current)}
         _print_change(home, _request_change(home, "/config/rollback", body), as_json=as_json)
@@ -209,7 +214,7 @@ def _request_change(home: Path, path: str, body: Mapping[str, Any]) -> ConfigCha
         return msgspec.convert(client.post(path, body), ConfigChangeResult)
     except GatewayRefused as refused:
         if refused.status == 422:  # the same error as for a file that is read here
-            raise ConfigError(f"{refused.reason}\n{_NOT_WRITTEN}") from None
+            raise _not_written(refused.reason) from None
         raise
 
 
@@ -219,11 +224,18 @@ def _write_change(home: Path, edit: Callable[..., ConfigEdit], *, as_json: bool)
     except FileChangedMeanwhile:  # its text says what happened to the file
         raise
     except ConfigError as error:
-        raise ConfigError(f"{error}\n{_NOT_WRITTEN}") from None
+        raise _not_written(error) from None
     done.write()
     warnings = [*done.config.warnings]
     result = ConfigChangeResult(number=0, changes=list(done.changes), warnings=warnings)
     _print_change(home, result, as_json=as_json)
+
+
+def _not_written(reason: object) -> ConfigError:
+    """`reason` names a line of the file as it would have been."""
+    return ConfigError(
+        "{reason}\nNothing was written: {file} is unchanged.", reason=reason, file=CONFIG_FILE
+    )
 
 
 def _print_change(home: Path, changed: ConfigChangeResult, *, as_json: bool) -> None:
@@ -231,36 +243,53 @@ def _print_change(home: Path, changed: ConfigChangeResult, *, as_json: bool) -> 
         print_json(msgspec.to_builtins(changed))
         return
     for warning in changed.warnings:
-        click.echo(f"{click.style('warning:', fg='yellow')} {warning}", err=True)
+        click.echo(f"{click.style(_('warning:'), fg='yellow')} {warning}", err=True)
     for each in changed.changes:
         click.echo(_change_text(each))
         if each.overridden_by:
-            click.echo(f"  {each.overridden_by} takes precedence over {CONFIG_FILE}: no effect")
+            effect = _("{variable} takes precedence over {file}: no effect").format(
+                variable=each.overridden_by, file=CONFIG_FILE
+            )
         else:
-            click.echo(f"  takes effect {ChangeEffect(each.effect).description}")
+            effect = _("takes effect {when}").format(when=_(ChangeEffect(each.effect).description))
+        click.echo(f"  {effect}")
     _print_summary(home, changed)
 
 
 def _print_summary(home: Path, changed: ConfigChangeResult) -> None:
     if not changed.changes:
-        click.echo(f"Nothing changes: {home / CONFIG_FILE} already says so.")
+        click.echo(
+            _("Nothing changed: {file} already has these values.").format(file=home / CONFIG_FILE)
+        )
     elif not changed.number and any(not each.overridden_by for each in changed.changes):
-        click.echo("No gateway is running: it applies from the next start.")
+        click.echo(_("No gateway is running: the change applies from the next start."))
     elif changed.number:
-        click.echo(f"Applied by the gateway as configuration {changed.number}.")
+        click.echo(
+            _("The gateway has applied configuration {number}.").format(number=changed.number)
+        )
         if changed.accounts:
-            click.echo(f"Accounts reconnected, added or removed: {', '.join(changed.accounts)}.")
+            click.echo(
+                _("Accounts reconnected, added or removed: {accounts}.").format(
+                    accounts=", ".join(changed.accounts)
+                )
+            )
     if changed.pending_restart:
-        restart = f"holdfast gateway restart{home_flag(home)}"
-        click.echo(f"Restart required for: {', '.join(changed.pending_restart)}  ({restart})")
+        click.echo(
+            _("Restart required for: {keys}  ({command})").format(
+                keys=", ".join(changed.pending_restart),
+                command=f"holdfast gateway restart{home_flag(home)}",
+            )
+        )
 
 
 def _change_text(change: KeyChange) -> str:
     if change.old == change.new:  # the default was added to the file or removed from it
-        return f"{change.key}: {_value_text(change.new)}, as before; only {CONFIG_FILE} changes"
+        return _("{key}: {value}, as before; only {file} changes").format(
+            key=change.key, value=_value_text(change.new), file=CONFIG_FILE
+        )
     return f"{change.key}: {_value_text(change.old)} → {_value_text(change.new)}"
 
 
 def _value_text(value: Any) -> str:
-    text = "unset" if value is None else json.dumps(value, ensure_ascii=False)
+    text = _("unset") if value is None else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 200 else f"{text[:199]}…"

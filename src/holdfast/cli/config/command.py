@@ -16,12 +16,13 @@ from msgspec import inspect
 
 from holdfast.cli.common.options import chosen_home, complete_config_version, home_flag, home_option
 from holdfast.cli.common.output import json_option, print_json, print_table
-from holdfast.config import Config, ConfigError, EffectiveKey, json_schema, list_keys, load
+from holdfast.config import ConfigError, EffectiveKey, json_schema, list_keys, load
 from holdfast.config.keys import find_key, platform_keys, section_keys
 from holdfast.config.platforms import PLATFORMS, plugin_names
 from holdfast.core.config.changes import change_effect
 from holdfast.core.config.versions import CONFIG_FILE, ReloadResult
 from holdfast.core.errors import HoldfastError
+from holdfast.core.text.translation import _
 from holdfast.server.api.views.config import ConfigKeyView, ConfigView
 from holdfast.server.local.control_client import ControlClient, GatewayRefused
 from holdfast.system import exit_codes
@@ -41,7 +42,7 @@ def command() -> None:
       holdfast config rollback 3
 
     Settings come from holdfast.toml and .env in the home, and from HOLDFAST_… variables, which
-    win. A secret is written as a reference: "env:NAME" or "file:path".
+    take precedence. A secret is written as a reference: "env:NAME" or "file:path".
     """
 
 
@@ -72,25 +73,29 @@ def check(as_json: bool) -> None:
     except ConfigError as error:
         if not as_json:
             raise
-        print_json({"ok": False, "error": str(error)})
+        print_json({"ok": False, "error": error.for_person()})
         sys.exit(exit_codes.CONFIG_EXIT)
     if as_json:
         print_json({"ok": True, "warnings": list(config.warnings)})
         return
     for warning in config.warnings:
-        click.echo(f"{click.style('warning:', fg='yellow')} {warning}", err=True)
-    click.echo(f"The configuration of {config.home} is valid{_no_file_note(config)}.")
+        click.echo(f"{click.style(_('warning:'), fg='yellow')} {warning}", err=True)
+    if (config.home / CONFIG_FILE).exists():
+        text = _("The configuration of {home} is valid.")
+    else:
+        text = _("The configuration of {home} is valid (there is no {file}: defaults apply).")
+    click.echo(text.format(home=config.home, file=CONFIG_FILE))
 
 
 @command.command("show")
 @home_option
 @json_option
 def show_settings(as_json: bool) -> None:
-    """Show every key, who set it, and its value.
+    """Show every key, its value, and where the value was set.
 
-    Also shows when a change of the key takes effect. Secrets are shown as references. Where the
-    running gateway uses another value (until a restart, or by a variable or option of its own),
-    that value is shown too.
+    Also shows when a change of the key takes effect. Secrets are shown as references. If the
+    running gateway uses another value (until a restart, or because of a variable or option of its
+    own), that value is shown too.
     """
     print_keys(chosen_home(), as_json=as_json)
 
@@ -116,16 +121,18 @@ def set_keys(words: tuple[str, ...], unset: tuple[str, ...], as_json: bool) -> N
       holdfast config set 'prices."gpt-4.1".input' 2 'prices."gpt-4.1".output' 8
       holdfast config set --unset gateway.busy_mode
 
-    A value is TOML, or a plain word. Nothing is written that a start would refuse (exit code 78);
-    comments and order stay. A running gateway applies it at once, as far as the key allows.
-    A secret is never written out: write "env:NAME" or "file:path".
+    A value is TOML, or a plain word. A change that a start would refuse is not written (exit code
+    78); comments and order are kept. A running gateway applies the change at once, as far as the
+    key allows. Never write a secret itself: write "env:NAME" or "file:path".
     """
     from holdfast.cli.config import changes  # noqa: PLC0415 - not for --help
 
     if len(words) % 2:
-        raise click.UsageError(f"{words[-1]} has no value: write KEY VALUE, or --unset KEY.")
+        raise click.UsageError(
+            _("{key} has no value. Write KEY VALUE, or --unset KEY.").format(key=words[-1])
+        )
     if not words and not unset:
-        raise click.UsageError("No change given: write KEY VALUE, or --unset KEY.")
+        raise click.UsageError(_("No change given. Write KEY VALUE, or --unset KEY."))
     changes.set_keys(chosen_home(), words, unset, as_json=as_json)
 
 
@@ -135,9 +142,9 @@ def set_keys(words: tuple[str, ...], unset: tuple[str, ...], as_json: bool) -> N
 def reload_config(as_json: bool) -> None:
     """Make the running gateway read its configuration again.
 
-    It does so by itself when holdfast.toml or .env changes. Use this to see the result, or after a
-    change of a file that a setting refers to, such as a secret. If something is wrong, the last
-    good configuration stays active, and this exits with 78.
+    It does so automatically when holdfast.toml or .env changes. Use this command to see the result,
+    or after a change of a file that a setting refers to, such as a secret. If something is wrong,
+    the last good configuration stays active, and this command exits with 78.
     """
     reload_running(chosen_home(), as_json=as_json)
 
@@ -149,10 +156,10 @@ def reload_config(as_json: bool) -> None:
     "-n", "limit", type=click.IntRange(1, 1000), default=20, help="How many.  [default: 20]"
 )
 def history(limit: int, as_json: bool) -> None:
-    """List the configurations that were active.
+    """List the configurations that were active, the newest first.
 
-    The newest first: its number, since when, who set it, and which keys it changed. The one that
-    the running gateway uses is marked with *.
+    Shows the number of each, since when it was active, who set it, and which keys it changed. The
+    configuration that the running gateway uses is marked with *.
     """
     from holdfast.cli.config.changes import print_history  # noqa: PLC0415 - not for --help
 
@@ -167,10 +174,10 @@ def history(limit: int, as_json: bool) -> None:
     "other", type=click.IntRange(min=1), required=False, shell_complete=complete_config_version
 )
 def diff(number: int, other: int | None, as_json: bool) -> None:
-    """Show what differs between two configurations.
+    """Show the difference between two configurations.
 
     \b
-      holdfast config diff 3      from configuration 3 to the file as it is now
+      holdfast config diff 3      from configuration 3 to the current file
       holdfast config diff 3 5    from configuration 3 to configuration 5
     """
     from holdfast.cli.config.changes import print_diff  # noqa: PLC0415 - not for --help
@@ -184,11 +191,11 @@ def diff(number: int, other: int | None, as_json: bool) -> None:
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.argument("number", type=click.IntRange(min=1), shell_complete=complete_config_version)
 def rollback(number: int, yes: bool, as_json: bool) -> None:
-    """Put the holdfast.toml of an earlier configuration back.
+    """Restore the holdfast.toml of an earlier configuration.
 
-    It is checked first, with renamed keys under their new names, and gets a new number: the
-    history stays complete, and this can be undone the same way. If the file was changed after
-    you were shown the difference, nothing is done.
+    The configuration is checked first, renamed keys get their new names, and it gets a new number:
+    the history stays complete, and you can undo a rollback the same way. If the file changes after
+    you were shown the difference, nothing is written.
     """
     from holdfast.cli.config.changes import roll_back  # noqa: PLC0415 - not for --help
 
@@ -197,13 +204,8 @@ def rollback(number: int, yes: bool, as_json: bool) -> None:
 
 @command.command("schema")
 def print_schema() -> None:
-    """The JSON Schema of holdfast.toml, for editors and programs."""
+    """Print the JSON Schema of holdfast.toml, for editors and programs."""
     print_json(json_schema())
-
-
-def _no_file_note(config: Config) -> str:
-    there = (config.home / CONFIG_FILE).exists()
-    return "" if there else f" (there is no {CONFIG_FILE}: defaults apply)"
 
 
 _READ_TIMEOUT = 3.0  # seconds; without an answer, the values of the file are shown
@@ -216,10 +218,15 @@ def print_keys(home: Path, *, as_json: bool) -> None:
         print_json({each.key: _key_json(each, running.get(each.key)) for each in keys})
         return
     rows = [
-        (each.key, change_effect(each.key), each.origin, _value_text(each, running.get(each.key)))
+        (
+            each.key,
+            _(change_effect(each.key)),
+            each.origin,
+            _value_text(each, running.get(each.key)),
+        )
         for each in keys
     ]
-    print_table(("KEY", "TAKES EFFECT", "SET BY", "VALUE"), rows)
+    print_table((_("KEY"), _("TAKES EFFECT"), _("SET BY"), _("VALUE")), rows)
 
 
 def _key_json(key: EffectiveKey, running: ConfigKeyView | None) -> dict[str, Any]:
@@ -234,9 +241,13 @@ def _value_text(key: EffectiveKey, running: ConfigKeyView | None) -> str:
     if running is None:
         return value
     if running.pending_restart:
-        return f"{value}  (restart required; running with {_to_json(running.live_value)})"
+        return _("{value}  (restart required; running with {live})").format(
+            value=value, live=_to_json(running.live_value)
+        )
     if _differs(key, running):
-        return f"{value}  (the running gateway has {_to_json(running.value)}: {running.origin})"
+        return _("{value}  (the running gateway has {live}: {origin})").format(
+            value=value, live=_to_json(running.value), origin=running.origin
+        )
     return value
 
 
@@ -283,13 +294,17 @@ def _request_reload(home: Path) -> ReloadResult:
         return msgspec.convert(client.post("/config/reload", {}), ReloadResult)
     except GatewayRefused as refused:
         if refused.status == 422:  # the same error as for a file that is read here
-            note = "Nothing has changed: the last good configuration stays active."
-            raise ConfigError(f"{refused.reason}\n{note}") from None
+            raise ConfigError(
+                "{reason}\nNothing has changed: the last good configuration stays active.",
+                reason=refused.reason,
+            ) from None
         raise
 
 
 def _print_not_running(home: Path, *, as_json: bool) -> None:
-    note = f"No gateway is running in {home}: the configuration applies from its next start."
+    note = _(
+        "No gateway is running in {home}: the configuration applies from its next start."
+    ).format(home=home)
     if as_json:
         print_json({"error": note})
     else:
@@ -298,18 +313,30 @@ def _print_not_running(home: Path, *, as_json: bool) -> None:
 
 def _print_reloaded(home: Path, reloaded: ReloadResult) -> None:
     for warning in reloaded.warnings:
-        click.echo(f"{click.style('warning:', fg='yellow')} {warning}", err=True)
+        click.echo(f"{click.style(_('warning:'), fg='yellow')} {warning}", err=True)
     if reloaded.changed:
-        click.echo(f"Configuration {reloaded.number} is active. Changed:")
+        click.echo(_("Configuration {number} is active. Changed:").format(number=reloaded.number))
         for key in reloaded.changed:
             click.echo(f"  {key}")
     else:
-        click.echo(f"Nothing has changed: configuration {reloaded.number} stays active.")
+        click.echo(
+            _("Nothing has changed: configuration {number} stays active.").format(
+                number=reloaded.number
+            )
+        )
     if reloaded.accounts:
-        click.echo(f"Accounts reconnected, added or removed: {', '.join(reloaded.accounts)}.")
+        click.echo(
+            _("Accounts reconnected, added or removed: {accounts}.").format(
+                accounts=", ".join(reloaded.accounts)
+            )
+        )
     if reloaded.pending_restart:
-        restart = f"holdfast gateway restart{home_flag(home)}"
-        click.echo(f"Restart required for: {', '.join(reloaded.pending_restart)}  ({restart})")
+        click.echo(
+            _("Restart required for: {keys}  ({command})").format(
+                keys=", ".join(reloaded.pending_restart),
+                command=f"holdfast gateway restart{home_flag(home)}",
+            )
+        )
 
 
 def complete_words(words: Sequence[str], incomplete: str) -> list[str]:

@@ -34,6 +34,7 @@ from holdfast.core.config.settings import (
 )
 from holdfast.core.errors import RunnerError
 from holdfast.core.text.locale_format import format_duration
+from holdfast.core.text.translation import _
 from holdfast.runner.bubblewrap import BUBBLEWRAP_HINT, make_plan
 from holdfast.server.local.control_client import GatewayDown, read_status
 from holdfast.service.supervisors.backend import SupervisorBackend
@@ -54,12 +55,12 @@ def check_home(examined: ExaminedHome) -> Iterable[HealthFinding]:
     if not os.access(home, os.W_OK | os.X_OK):
         yield HealthFinding(
             level=FindingLevel.PROBLEM,
-            what=f"{home} cannot be written by this user.",
-            why="The gateway stores everything there.",
-            remedy="Run this as the user who runs the gateway, or name another --home.",
+            what=_("{home} cannot be written by this user.").format(home=home),
+            why=_("The gateway stores everything there."),
+            remedy=_("Run this as the user who runs the gateway, or name another --home."),
         )
         return
-    yield ok_finding(f"{home} exists and can be written.")
+    yield ok_finding(_("{home} exists and can be written.").format(home=home))
 
 
 def check_permissions(examined: ExaminedHome) -> Iterable[HealthFinding]:
@@ -68,13 +69,17 @@ def check_permissions(examined: ExaminedHome) -> Iterable[HealthFinding]:
     for path in open_to_others:
         yield HealthFinding(
             level=FindingLevel.PROBLEM,
-            what=f"{path} can be read by other users (mode {_mode(path):04o}).",
-            why="It holds keys or conversations.",
-            remedy=f"chmod {'700' if path.is_dir() else '600'} {path}",
+            what=_("{path} can be read by other users (mode {mode:04o}).").format(
+                path=path, mode=_mode(path)
+            ),
+            why=_("It holds keys or conversations."),
+            remedy=_("chmod {value} {path}").format(
+                value="700" if path.is_dir() else "600", path=path
+            ),
             fix=partial(_restrict_mode, path),
         )
     if not open_to_others:
-        yield ok_finding("Private files are readable by their owner only.")
+        yield ok_finding(_("Private files are readable by their owner only."))
 
 
 def _private_paths(examined: ExaminedHome) -> Iterator[Path]:
@@ -95,15 +100,15 @@ def _mode(path: Path) -> int:
 
 def _restrict_mode(path: Path) -> str:
     path.chmod(0o700 if path.is_dir() else 0o600)
-    return f"{path} is readable by its owner only now."
+    return _("{path} is readable by its owner only now.").format(path=path)
 
 
 def check_lock(examined: ExaminedHome) -> Iterable[HealthFinding]:
     holder = read_holder(examined.home)
     if holder is None:
-        yield ok_finding("No gateway is running.")
+        yield ok_finding(_("No gateway is running."))
         return
-    who = f"process {holder.pid} ({holder.purpose})"
+    who = _("process {pid} ({purpose})").format(pid=holder.pid, purpose=holder.purpose)
     try:
         state = read_status(examined.paths)["state"]
     except GatewayDown:
@@ -111,19 +116,25 @@ def check_lock(examined: ExaminedHome) -> Iterable[HealthFinding]:
     if holder.purpose == "gateway" and state in ("hanging", "silent"):
         yield HealthFinding(
             level=FindingLevel.PROBLEM,
-            what=f"The gateway, {who}, holds the home and is {state}.",
-            why="No message is answered, and no other gateway can start.",
-            remedy=f"`holdfast logs` may say why; `kill {holder.pid}` ends it, and nothing "
-            "that was accepted is lost.",
+            what=_("The gateway, {who}, holds the home and is {state}.").format(
+                who=who, state=state
+            ),
+            why=_("No message is answered, and no other gateway can start."),
+            remedy=_(
+                "`holdfast logs` may say why; `kill {pid}` ends it, and nothing that was "
+                "accepted is lost."
+            ).format(pid=holder.pid),
         )
     else:
-        yield ok_finding(f"The home is held by {who}, which is {state}.")
+        yield ok_finding(
+            _("The home is held by {who}, which is {state}.").format(who=who, state=state)
+        )
 
 
 def check_leftovers(examined: ExaminedHome) -> Iterable[HealthFinding]:
     """Files that a killed process leaves. They do not prevent a start, but they are confusing."""
     if examined.running:
-        yield ok_finding("Sockets are in use.")
+        yield ok_finding(_("Sockets are in use."))
         return
     paths = examined.paths
     sockets = [paths.status_socket, paths.control_socket, paths.lock]
@@ -132,13 +143,13 @@ def check_leftovers(examined: ExaminedHome) -> Iterable[HealthFinding]:
     for path in stale:
         yield HealthFinding(
             level=FindingLevel.WARNING,
-            what=f"{path} was left by a process that has ended.",
-            why="It does no harm, but it looks as if a gateway were running.",
-            remedy=f"rm {path}",
+            what=_("{path} was left by a process that has ended.").format(path=path),
+            why=_("It does no harm, but it looks as if a gateway were running."),
+            remedy=_("rm {path}").format(path=path),
             fix=partial(_remove_leftover, examined.home, path),
         )
     if not stale:
-        yield ok_finding("No leftover files.")
+        yield ok_finding(_("No leftover files."))
 
 
 def _remove_leftover(home: Path, path: Path) -> str:
@@ -147,21 +158,21 @@ def _remove_leftover(home: Path, path: Path) -> str:
         with HomeLock(home, purpose="holdfast doctor"):
             path.unlink(missing_ok=True)
     except HomeInUse:
-        return f"{path} is in use again and was not removed."
-    return f"{path} is removed."
+        return _("{path} is in use again and was not removed.").format(path=path)
+    return _("{path} is removed.").format(path=path)
 
 
 def check_disk(examined: ExaminedHome) -> Iterable[HealthFinding]:
     free = shutil.disk_usage(examined.home).free
-    text = f"{free / 1e9:.1f} GB are free where {examined.home} is."
+    text = _("{free:.1f} GB are free where {home} is.").format(free=free / 1e9, home=examined.home)
     if free >= _LOW_DISK_BYTES:
         yield ok_finding(text)
         return
     yield HealthFinding(
         level=FindingLevel.PROBLEM if free < _FULL_DISK_BYTES else FindingLevel.WARNING,
         what=text,
-        why="On a full disk messages are refused until there is space.",
-        remedy="Free some space; `[retention]` in holdfast.toml says how long old data is kept.",
+        why=_("On a full disk messages are refused until there is space."),
+        remedy=_("Free some space; `[retention]` in holdfast.toml says how long old data is kept."),
     )
 
 
@@ -169,9 +180,13 @@ _MIN_PYTHON = (3, 11)
 
 
 def check_versions(examined: ExaminedHome) -> Iterable[HealthFinding]:
-    versions = (
-        f"Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, "
-        f"{platform.system()} {platform.release()}."
+    versions = _(
+        "Python {python_version}, SQLite {sqlite_lib_version}, {system} {release}."
+    ).format(
+        python_version=platform.python_version(),
+        sqlite_lib_version=apsw.sqlite_lib_version(),
+        system=platform.system(),
+        release=platform.release(),
     )
     if sys.version_info >= _MIN_PYTHON:
         yield ok_finding(versions)
@@ -179,8 +194,8 @@ def check_versions(examined: ExaminedHome) -> Iterable[HealthFinding]:
     yield HealthFinding(
         level=FindingLevel.PROBLEM,
         what=versions,
-        why="Holdfast needs Python 3.11 or later.",
-        remedy="Install it with a newer Python.",
+        why=_("Holdfast needs Python 3.11 or later."),
+        remedy=_("Install it with a newer Python."),
     )
 
 
@@ -193,20 +208,24 @@ def check_sandbox(examined: ExaminedHome) -> Iterable[HealthFinding]:
     except RunnerError as error:
         yield HealthFinding(
             level=FindingLevel.PROBLEM,
-            what=f"No command can be run: {error}",
-            why="Agents that use a terminal cannot work, and the gateway does not start.",
-            remedy=f"To have a sandbox: {BUBBLEWRAP_HINT}.",
+            what=_("No command can be run: {error}").format(error=error),
+            why=_("Agents that use a terminal cannot work, and the gateway does not start."),
+            remedy=_("To have a sandbox: {bubblewrap_hint}.").format(
+                bubblewrap_hint=BUBBLEWRAP_HINT
+            ),
         )
         return
     if plan.sandboxed:
-        yield ok_finding("Commands are sandboxed: bubblewrap was tested and works.")
+        yield ok_finding(_("Commands are sandboxed: bubblewrap was tested and works."))
         return
     off = settings.sandbox is SandboxMode.OFF
     yield HealthFinding(
         level=FindingLevel.WARNING if off else FindingLevel.PROBLEM,
-        what=f"Commands run without a sandbox: {plan.why_unsandboxed}.",
-        why="They can read and change whatever the gateway can, its keys included.",
-        remedy='Set runner.sandbox to "auto".' if off else f"{BUBBLEWRAP_HINT.capitalize()}.",
+        what=_("Commands run without a sandbox: {why_unsandboxed}.").format(
+            why_unsandboxed=plan.why_unsandboxed
+        ),
+        why=_("They can read and change whatever the gateway can, its keys included."),
+        remedy=_('Set runner.sandbox to "auto".') if off else f"{BUBBLEWRAP_HINT.capitalize()}.",
     )
 
 
@@ -215,7 +234,7 @@ def check_units(examined: ExaminedHome) -> Iterable[HealthFinding]:
     where = supervisor_backends(environ, user_id=os.getuid())
     service = where.find_unit(examined.home, default_home=default_home(environ))
     if service is None:
-        yield ok_finding("No unit is installed.")
+        yield ok_finding(_("No unit is installed."))
         return
     yield from _compare_unit(service, examined)
 
@@ -238,7 +257,7 @@ def _compare_unit(service: SupervisorBackend, examined: ExaminedHome) -> Iterabl
         )
         for each in service.problems(unit)
     ]
-    yield from found or [ok_finding(f"{service.file} fits the configuration.")]
+    yield from found or [ok_finding(_("{file} fits the configuration.").format(file=service.file))]
 
 
 _HOUR = 3600.0
@@ -253,8 +272,14 @@ def check_backups(examined: ExaminedHome) -> Iterable[HealthFinding]:
         yield _missing_backup(examined, settings)
         return
     age = max(0.0, time.time() - valid[0].made_at)
-    newest = f"newest of {len(valid)} backups" if len(valid) > 1 else "only backup"
-    text = f"The {newest} in {folder} is {format_duration(age)} old."
+    newest = (
+        _("newest of {valid} backups").format(valid=len(valid))
+        if len(valid) > 1
+        else _("only backup")
+    )
+    text = _("The {newest} in {folder} is {age} old.").format(
+        newest=newest, folder=folder, age=format_duration(age)
+    )
     if settings.every_hours and age > _LATE_PERIODS * settings.every_hours * _HOUR:
         yield _late_backup(text)
     else:
@@ -263,12 +288,12 @@ def check_backups(examined: ExaminedHome) -> Iterable[HealthFinding]:
 
 def _missing_backup(examined: ExaminedHome, settings: BackupSettings) -> HealthFinding:
     if settings.every_hours or not examined.paths.db.exists():
-        return ok_finding("There is no backup yet; the gateway makes one by itself.")
+        return ok_finding(_("There is no backup yet; the gateway makes one by itself."))
     return HealthFinding(
         level=FindingLevel.WARNING,
-        what="There is no backup, and `backup.every_hours` is 0.",
-        why="A disk that fails takes every conversation with it.",
-        remedy="holdfast backup create, or set `backup.every_hours`.",
+        what=_("There is no backup, and `backup.every_hours` is 0."),
+        why=_("A disk that fails takes every conversation with it."),
+        remedy=_("holdfast backup create, or set `backup.every_hours`."),
     )
 
 
@@ -276,8 +301,8 @@ def _late_backup(what: str) -> HealthFinding:
     return HealthFinding(
         level=FindingLevel.WARNING,
         what=what,
-        why="Newer messages exist only in the database.",
-        remedy="holdfast backup create; `holdfast logs` may say why the gateway makes none.",
+        why=_("Newer messages exist only in the database."),
+        remedy=_("holdfast backup create; `holdfast logs` may say why the gateway makes none."),
     )
 
 

@@ -13,6 +13,7 @@ from holdfast.cli.common.output import json_option, print_json, sanitize
 from holdfast.cli.doctor.finding import ExaminedHome, FindingLevel, HealthCheck, HealthFinding
 from holdfast.config import Config, ConfigError, load
 from holdfast.core.errors import HoldfastError
+from holdfast.core.text.translation import _
 from holdfast.system import exit_codes
 from holdfast.system.lock import HolderUnreadable, is_gateway_running
 
@@ -83,7 +84,11 @@ def _select_checks(skip: frozenset[str]) -> dict[str, HealthCheck]:
 
     if unknown := sorted(skip - CHECKS.keys()):
         listed = ", ".join(CHECKS)
-        raise click.UsageError(f"There is no check {unknown[0]!r}; there are: {listed}.")
+        raise click.UsageError(
+            _("There is no check {unknown!r}; there are: {listed}.").format(
+                unknown=unknown[0], listed=listed
+            )
+        )
     return {name: check for name, check in CHECKS.items() if name not in skip}
 
 
@@ -112,9 +117,9 @@ def _run_check(check: HealthCheck, examined: ExaminedHome) -> Iterator[HealthFin
     except (HoldfastError, OSError) as error:
         yield HealthFinding(
             level=FindingLevel.PROBLEM,
-            what=f"This could not be checked: {error}",
-            why="It may hide another problem.",
-            remedy="Run this as the user who runs the gateway.",
+            what=_("This could not be checked: {error}").format(error=error),
+            why=_("It may hide another problem."),
+            remedy=_("Run this as the user who runs the gateway."),
         )
 
 
@@ -124,7 +129,7 @@ def _apply_fix(finding: HealthFinding) -> str | None:
     try:
         return finding.fix()
     except (HoldfastError, OSError) as error:
-        click.echo(f"  It could not be fixed: {error}", err=True)
+        click.echo(_("  It could not be fixed: {error}").format(error=error), err=True)
         return None
 
 
@@ -150,9 +155,13 @@ def _print_summary(
 ) -> None:
     fixable = sum(each["fixable"] for each in findings)
     if left:
-        problems = "is a problem" if len(left) == 1 else "are problems"
-        click.echo(f"\n{len(left)} of {len(findings)} findings {problems}.")
+        problems = _("is a problem") if len(left) == 1 else _("are problems")
+        click.echo(
+            _("\n{left} of {findings} findings {problems}.").format(
+                left=len(left), findings=len(findings), problems=problems
+            )
+        )
     else:
-        click.echo("\nNo problems found.")
+        click.echo(_("\nNo problems found."))
     if fixable and not fix:
-        click.echo(f"`holdfast doctor --fix` fixes {fixable} of them.")
+        click.echo(_("`holdfast doctor --fix` fixes {fixable} of them.").format(fixable=fixable))

@@ -21,6 +21,7 @@ from holdfast.core.ops.backup import InvalidBackup
 from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_queries import GetSearchStatus
 from holdfast.core.text.locale_format import format_duration
+from holdfast.core.text.translation import _
 from holdfast.server.api.views.gateway import SearchIndexView, StoreView, search_index_view
 from holdfast.store.backup import create, directory
 from holdfast.store.backup.directory import StoredBackup
@@ -80,22 +81,29 @@ def rebuild_search_index(examined: ExaminedHome) -> str:
 
 
 def _rebuilt_text(messages: int) -> str:
-    return f"The search index was rebuilt: {messages} messages."
+    return _("The search index was rebuilt: {messages} messages.").format(messages=messages)
 
 
 def damaged_database(examined: ExaminedHome, what: str) -> HealthFinding:
     """A fix needs a decision of the user; it moves the damaged file aside."""
     good = newest_valid_backup(backup_dir(examined.home))
-    stop = "Stop the gateway, then " if examined.running else ""
-    offers = ["`holdfast restore --recover` (what is readable)"]
+    stop = _("Stop the gateway, then ") if examined.running else ""
+    offers = [_("`holdfast restore --recover` (what is readable)")]
     if good is not None:
-        offers.insert(0, f"`holdfast restore {good.name}` ({_describe_backup(good)})")
+        offers.insert(
+            0,
+            _("`holdfast restore {name}` ({describe_backup})").format(
+                name=good.name, describe_backup=_describe_backup(good)
+            ),
+        )
     can_ask = not examined.running and sys.stdin.isatty()
     return HealthFinding(
         level=FindingLevel.PROBLEM,
         what=what,
-        why="Nothing can be written to it, so no message is accepted.",
-        remedy=f"{stop}{', or '.join(offers)}. Each moves this file aside and deletes nothing.",
+        why=_("Nothing can be written to it, so no message is accepted."),
+        remedy=_("{stop}{offers}. Each moves this file aside and deletes nothing.").format(
+            stop=stop, offers=", or ".join(offers)
+        ),
         fix=_interactive_fix(examined.home, what, good) if can_ask else None,
     )
 
@@ -115,18 +123,24 @@ def newest_valid_backup(folder: Path) -> StoredBackup | None:
 def _describe_backup(backup: StoredBackup) -> str:
     assert backup.manifest is not None, "it was verified"
     age = format_duration(max(0.0, time.time() - backup.made_at))
-    return f"{age} old, {backup.manifest.describe()}"
+    return _("{age} old, {describe}").format(age=age, describe=backup.manifest.describe())
 
 
 def _interactive_fix(home: Path, what: str, backup: StoredBackup | None) -> Callable[[], str]:
     def choose_fix() -> str:
-        click.echo(f"\n    {sanitize(what)}\n    There is more than one way to fix it:")
+        click.echo(
+            _("\n    {what}\n    There is more than one way to fix it:").format(what=sanitize(what))
+        )
         if backup is not None:
-            click.echo(f"      restore  the newest good backup ({_describe_backup(backup)})")
-        click.echo("      recover  recover what is readable, and count what is lost")
-        click.echo("      leave    do nothing now")
+            click.echo(
+                _("      restore  the newest good backup ({describe_backup})").format(
+                    describe_backup=_describe_backup(backup)
+                )
+            )
+        click.echo(_("      recover  recover what is readable, and count what is lost"))
+        click.echo(_("      leave    do nothing now"))
         choices = [*(["restore"] if backup is not None else []), "recover", "leave"]
-        chosen = click.prompt("    Which", type=click.Choice(choices), default="leave")
+        chosen = click.prompt(_("    Which"), type=click.Choice(choices), default="leave")
         if chosen == "leave":
             raise HoldfastError("it was left as it is.")
         with HomeLock(home, purpose=LOCK_PURPOSE):
@@ -139,12 +153,14 @@ def _restore_backup(home: Path, backup: StoredBackup | None) -> str:
     assert backup is not None, "it was offered"
     restored = restore_under_lock(home, backup.path)
     moved = ", ".join(restored.previous_files)
-    return f"{restored.manifest.describe()} are back; moved aside: {moved}"
+    return _("{describe} are back; moved aside: {moved}").format(
+        describe=restored.manifest.describe(), moved=moved
+    )
 
 
 def _recover_database(home: Path) -> str:
     saved, aside = recover_under_lock(home)
-    return f"{saved.summary()}; moved aside: {aside}"
+    return _("{summary}; moved aside: {aside}").format(summary=saved.summary(), aside=aside)
 
 
 _MAX_PROBLEMS_LISTED = 3
@@ -157,24 +173,24 @@ def check_config(examined: ExaminedHome) -> Iterable[HealthFinding]:
         yield HealthFinding(
             level=FindingLevel.PROBLEM,
             what=str(error),
-            why="The gateway does not start with it; a running one keeps the old one.",
-            remedy="Correct it, then run `holdfast config check`.",
+            why=_("The gateway does not start with it; a running one keeps the old one."),
+            remedy=_("Correct it, then run `holdfast config check`."),
         )
         return
     for warning in config.warnings:
         yield HealthFinding(
             level=FindingLevel.WARNING,
             what=str(warning),
-            why="It is probably not what you meant.",
-            remedy="`holdfast config show` lists the values and where they come from.",
+            why=_("It is probably not what you meant."),
+            remedy=_("`holdfast config show` lists the values and where they come from."),
         )
     if not config.warnings:
-        yield ok_finding("The configuration is valid.")
+        yield ok_finding(_("The configuration is valid."))
 
 
 def check_database(examined: ExaminedHome) -> Iterable[HealthFinding]:
     if not (examined.paths.db.exists() or has_wal(examined.paths.db)):
-        yield ok_finding("Nothing was stored yet.")
+        yield ok_finding(_("Nothing was stored yet."))
         return
     try:
         found = inspect_database(examined)
@@ -185,8 +201,8 @@ def check_database(examined: ExaminedHome) -> Iterable[HealthFinding]:
         yield HealthFinding(
             level=FindingLevel.PROBLEM,
             what=str(error),
-            why="The gateway does not start, or accepts nothing, until it can be used.",
-            remedy="The message says what to do; nothing was changed.",
+            why=_("The gateway does not start, or accepts nothing, until it can be used."),
+            remedy=_("The message says what to do; nothing was changed."),
         )
         return
     yield _file_finding(examined, found)
@@ -196,25 +212,31 @@ def check_database(examined: ExaminedHome) -> Iterable[HealthFinding]:
 
 def _file_finding(examined: ExaminedHome, report: DatabaseReport) -> HealthFinding:
     if not report.problems:
-        older = " It is of an older version; the next start migrates it."
-        sound = "The database is sound: every page of it was read."
+        older = _(" It is of an older version; the next start migrates it.")
+        sound = _("The database is sound: every page of it was read.")
         return ok_finding(sound + (older if report.behind else ""))
     first, more = (
         report.problems[:_MAX_PROBLEMS_LISTED],
         len(report.problems[_MAX_PROBLEMS_LISTED:]),
     )
-    listed = "; ".join(first) + (f"; and {more} more" if more else "")
-    return damaged_database(examined, f"{examined.paths.db} is damaged: {listed}")
+    listed = "; ".join(first) + (_("; and {more} more").format(more=more) if more else "")
+    return damaged_database(
+        examined, _("{db} is damaged: {listed}").format(db=examined.paths.db, listed=listed)
+    )
 
 
 def _search_finding(examined: ExaminedHome, report: DatabaseReport) -> HealthFinding:
     if not report.search_problem:
-        return ok_finding(f"The search index has {report.search.messages} messages.")
+        return ok_finding(
+            _("The search index has {messages} messages.").format(messages=report.search.messages)
+        )
     return HealthFinding(
         level=FindingLevel.WARNING,
-        what=f"The search does not work: {report.search_problem}",
-        why="Nothing is lost, but no message is found.",
-        remedy="holdfast search --rebuild",
+        what=_("The search does not work: {search_problem}").format(
+            search_problem=report.search_problem
+        ),
+        why=_("Nothing is lost, but no message is found."),
+        remedy=_("holdfast search --rebuild"),
         fix=lambda: rebuild_search_index(examined),
     )
 
@@ -232,7 +254,9 @@ def check_model(examined: ExaminedHome) -> Iterable[HealthFinding]:
         return
     for index, each in enumerate(found):
         if each.checkup.reachable:
-            yield ok_finding(f"{each.name} ({each.provider}) answers.")
+            yield ok_finding(
+                _("{name} ({provider}) answers.").format(name=each.name, provider=each.provider)
+            )
         else:
             problem = f"{each.name} ({each.provider}): {each.checkup.problem}"
             yield _unusable_model(problem, first=index == 0)
@@ -242,6 +266,8 @@ def _unusable_model(what: str, *, first: bool) -> HealthFinding:
     return HealthFinding(
         level=FindingLevel.PROBLEM if first else FindingLevel.WARNING,
         what=what,
-        why="No message can be answered by it." if first else "It cannot be used as a fallback.",
-        remedy="`holdfast setup` chooses and tests a model; `holdfast models check` calls it.",
+        why=_("No message can be answered by it.")
+        if first
+        else _("It cannot be used as a fallback."),
+        remedy=_("`holdfast setup` chooses and tests a model; `holdfast models check` calls it."),
     )

@@ -12,32 +12,32 @@ from holdfast.cli.common.options import chosen_home, home_option
 from holdfast.cli.common.output import json_option, print_json
 from holdfast.cli.root import LazyCommand, LazyGroup, exit_code
 from holdfast.core.errors import HoldfastError
-from holdfast.core.text.translation import N_
+from holdfast.core.text.translation import N_, _
 
 COMMANDS = {
     "run": LazyCommand("holdfast.cli.gateway.run", N_("Start the gateway in the foreground.")),
     "install": LazyCommand(
         "holdfast.cli.gateway.command:install_command",
-        N_("Have systemd or launchd keep it running."),
+        N_("Install a unit of systemd or launchd that keeps it running."),
     ),
     "uninstall": LazyCommand(
         "holdfast.cli.gateway.command:uninstall_command",
-        N_("Remove the installed unit; the data stay."),
+        N_("Remove the installed unit; the data are kept."),
     ),
     "start": LazyCommand(
-        "holdfast.cli.gateway.command:start_command", N_("Start the service that was installed.")
+        "holdfast.cli.gateway.command:start_command", N_("Start the installed service.")
     ),
     "stop": LazyCommand(
         "holdfast.cli.gateway.command:stop_command",
-        N_("Stop it; it stays down until it is started."),
+        N_("Stop the gateway; it stays down until it is started."),
     ),
     "restart": LazyCommand(
         "holdfast.cli.gateway.command:restart_command",
-        N_("Restart it; running turns continue afterwards."),
+        N_("Restart the gateway; running turns continue afterwards."),
     ),
     "boot": LazyCommand(
         "holdfast.cli.gateway.command:boot_command",
-        N_("Keep it running, as the first process of a container."),
+        N_("Keep a gateway running, as the first process of a container."),
     ),
     "check": LazyCommand(
         "holdfast.cli.gateway.command:check_command",
@@ -71,9 +71,9 @@ def command() -> None:
 def boot_command() -> None:
     """Keep a gateway running, as the first process of a container.
 
-    Starts it unless it was stopped, restarts it when it ends (with growing delays, if it fails),
-    and forwards signals to it. Once it is stopped, or its configuration is wrong, this waits for
-    `holdfast gateway start`. It ends with the container.
+    Starts the gateway unless it was stopped, restarts it when it ends (with growing delays, if it
+    fails), and forwards signals to it. Once the gateway is stopped, or its configuration is wrong,
+    this process waits for `holdfast gateway start`. It ends with the container.
     """
     from holdfast.cli.gateway.lifecycle import boot  # noqa: PLC0415 - not needed for --help
 
@@ -88,21 +88,21 @@ def boot_command() -> None:
 def check_command(as_json: bool, port: int | None, schema: int) -> None:
     """Check whether a gateway could start here; nothing is started or changed.
 
-    Tests what is on disk: the configuration, the code and all its imports, the version of
-    the store, the model, memory providers, and the sandbox where one is required. Exits with 0 if
-    it would start, 78 if the configuration is wrong, and 1 if anything else is.
+    Checks what is on disk: the configuration, the code and all its imports, the version of
+    the store, the model, the memory providers, and the sandbox if one is required. Exits with 0 if
+    a gateway would start, 78 if the configuration is wrong, and 1 if anything else is wrong.
     """
     try:
         _check_can_start(port, schema)
     except HoldfastError as error:
         if not as_json:
             raise
-        print_json({"ok": False, "error": str(error)})
+        print_json({"ok": False, "error": error.for_person()})
         sys.exit(exit_code(error))
     if as_json:
         print_json({"ok": True})
     else:
-        click.echo(f"A gateway would start in {chosen_home()}.")
+        click.echo(_("A gateway would start in {home}.").format(home=chosen_home()))
 
 
 def _check_can_start(port: int | None, schema: int) -> None:
@@ -117,7 +117,9 @@ def _check_can_start(port: int | None, schema: int) -> None:
         raise
     except Exception as error:  # the edge of the process: code on disk may not even import
         raise HoldfastError(
-            f"{type(error).__name__}: {error}. The installation is broken: install it again."
+            "The installation is broken: {type}: {error}. Install Holdfast again.",
+            type=type(error).__name__,
+            error=error,
         ) from error
 
 
@@ -125,7 +127,7 @@ def _check_can_start(port: int | None, schema: int) -> None:
 @home_option
 @json_option
 @click.option("--now", is_flag=True, help="Do not wait for running turns.")
-@click.option("--when-idle", is_flag=True, help="Restart as soon as no turn runs.")
+@click.option("--when-idle", is_flag=True, help="Restart as soon as no turn is running.")
 @click.option("--timeout", type=float, default=120.0, show_default=True, help="Seconds to wait.")
 def restart_command(as_json: bool, now: bool, when_idle: bool, timeout: float) -> None:
     """Restart the gateway; running turns continue in the new process.
@@ -137,7 +139,7 @@ def restart_command(as_json: bool, now: bool, when_idle: bool, timeout: float) -
     from holdfast.cli.gateway.lifecycle import restart  # noqa: PLC0415 - not needed for --help
 
     if now and when_idle:
-        raise click.UsageError("--now and --when-idle contradict each other")
+        raise click.UsageError(_("--now and --when-idle exclude each other. Give one of them."))
     mode = "now" if now else "when_idle" if when_idle else None
     restart(chosen_home(), mode=mode, timeout=timeout, as_json=as_json)
 

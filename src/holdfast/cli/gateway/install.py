@@ -22,6 +22,7 @@ from holdfast.config import ConfigError, load, prepare_home
 from holdfast.config.files import write_atomically
 from holdfast.config.home import process_environment
 from holdfast.core.errors import HoldfastError
+from holdfast.core.text.translation import _
 from holdfast.service.supervisors.backend import SupervisorBackend, run_or_raise
 from holdfast.service.supervisors.installed_units import SYSTEM_HOME, default_home, needed_unit
 from holdfast.service.supervisors.unit import Unit, UnitScope
@@ -56,7 +57,10 @@ def plan_install(options: InstallOptions, home: Path) -> InstallPlan:
         installed.file.stem if installed is not None and installed.scope is scope else ""
     )
     if options.run_as and scope is UnitScope.USER:
-        raise HoldfastError("--run-as is for a system unit: a user unit runs as its user.")
+        raise HoldfastError(
+            "--run-as applies to a system unit only: a user unit runs as its user. Add --system, "
+            "or leave out --run-as."
+        )
     if scope is UnitScope.SYSTEM and options.run_as and home == default_home(process_environment()):
         home = SYSTEM_HOME
     user, group = _resolve_user(options.run_as, home) if scope is UnitScope.SYSTEM else ("", "")
@@ -82,10 +86,11 @@ def _resolve_user(run_as: str | None, home: Path) -> tuple[str, str]:
         else:
             return "", ""
     except KeyError:
-        who = run_as or f"number {home.stat().st_uid}"
         raise HoldfastError(
-            f"There is no user {who}. Create one (Debian, Ubuntu: useradd --system "
-            f"{run_as or 'holdfast'}) or name another with --run-as."
+            "There is no user {user}. Create one (Debian, Ubuntu: useradd --system {name}) "
+            "or name another with --run-as.",
+            user=run_as or home.stat().st_uid,
+            name=run_as or "holdfast",
         ) from None
     if entry.pw_uid == 0:
         return "", ""
@@ -102,9 +107,9 @@ def install_hints(planned: InstallPlan) -> Iterator[str]:
     yield from _environment_hints(unit.home, environ)
     yield from _linger_hints(planned, environ)
     if unit.scope is UnitScope.SYSTEM and not unit.user:
-        yield "It will run as root. `--run-as USER` gives it fewer rights."
+        yield _("The gateway will run as root. `--run-as USER` gives it fewer rights.")
     home = "" if unit.home == default_home(environ) else f" --home {shlex.quote(str(unit.home))}"
-    yield f"Start it:  holdfast gateway start{home}"
+    yield _("Start it:  {command}").format(command=f"holdfast gateway start{home}")
 
 
 def _environment_hints(home: Path, environ: Mapping[str, str]) -> Iterator[str]:
@@ -114,12 +119,17 @@ def _environment_hints(home: Path, environ: Mapping[str, str]) -> Iterator[str]:
     try:
         there = load(home, service_environ)
     except ConfigError as error:
-        yield f"The service would not start, as it does not see this shell's variables: {error}"
+        yield _(
+            "The service would not start, because it does not get the variables of this shell: "
+            "{error}"
+        ).format(error=error.for_person())
         return
     if there.signature != here.signature:
         set_here = [origin for origin in here.origins.values() if origin.startswith("environment")]
-        names = ", ".join(sorted(set(set_here))) or "variables of this shell"
-        yield f"The service will not see {names}: put what it needs into {home / '.env'}."
+        names = ", ".join(sorted(set(set_here))) or _("the variables of this shell")
+        yield _("The service does not get {names}. Put what it needs into {file}.").format(
+            names=names, file=home / ".env"
+        )
 
 
 def _linger_hints(planned: InstallPlan, environ: Mapping[str, str]) -> Iterator[str]:
@@ -130,12 +140,15 @@ def _linger_hints(planned: InstallPlan, environ: Mapping[str, str]) -> Iterator[
     if unit.scope is UnitScope.SYSTEM and not unit.user:
         return
     if who and not (_LINGER_DIR / who).exists():
-        why = (
-            "so that commands of agents outlive a restart"
-            if unit.scope is UnitScope.SYSTEM
-            else "so that it runs also while you are not logged in"
-        )
-        yield f"Once, {why}:  loginctl enable-linger {shlex.quote(who)}"
+        command = f"loginctl enable-linger {shlex.quote(who)}"
+        if unit.scope is UnitScope.SYSTEM:
+            text = _("Run this once, so that commands of agents outlive a restart:  {command}")
+        else:
+            text = _(
+                "Run this once, so that the gateway also runs while you are not logged in:  "
+                "{command}"
+            )
+        yield text.format(command=command)
 
 
 def install_service(options: InstallOptions) -> None:
@@ -144,7 +157,7 @@ def install_service(options: InstallOptions) -> None:
     content = service.render(unit).decode()
     before = service.file.read_text(encoding="utf-8") if service.file.is_file() else None
     if before == content:
-        click.echo(f"{service.file} is up to date; nothing was changed.")
+        click.echo(_("{file} is up to date; nothing was changed.").format(file=service.file))
         return
     _refuse_second_unit(planned)
     _print_unit(service.file, before, content, whole=options.dry_run)
@@ -153,13 +166,14 @@ def install_service(options: InstallOptions) -> None:
         return
     if before is not None and not options.force:
         raise HoldfastError(
-            f"{service.file} exists and differs; nothing was changed. `holdfast gateway install "
-            "--force` overwrites it."
+            "{file} exists and differs; nothing was changed. `holdfast gateway install "
+            "--force` overwrites it.",
+            file=service.file,
         )
     _require_supervisor(planned)
     _prepare_home_dirs(planned)
     _write_unit(service, content)
-    click.echo(f"{service.file} is installed.")
+    click.echo(_("{file} is installed.").format(file=service.file))
     for hint in install_hints(planned):
         click.echo(hint)
 
@@ -170,7 +184,9 @@ def uninstall_service(home: Path, *, dry_run: bool) -> None:
         raise ServiceNotInstalled(home)
     if not service.is_ours():
         raise HoldfastError(
-            f"{service.file} was not written by `holdfast gateway install`, and is not removed."
+            "{file} was not written by `holdfast gateway install`, so it is not removed. Remove it "
+            "yourself.",
+            file=service.file,
         )
     if dry_run:
         _print_commands(
@@ -185,21 +201,27 @@ def uninstall_service(home: Path, *, dry_run: bool) -> None:
     _run_commands(service.commands_before_removal())
     service.file.unlink()
     _run_commands(service.commands_after_removal())
-    click.echo(f"{service.file} is removed. {home} stays as it is.")
+    click.echo(_("{file} is removed. {home} is kept.").format(file=service.file, home=home))
 
 
 def _refuse_second_unit(planned: InstallPlan) -> None:
-    """One home has one unit, and one unit one home: two would compete for the lock."""
+    """A home has one unit, and a unit one home: two units would compete for the lock."""
     service, unit = planned.service, planned.unit
     other = find_service(unit.home)
     if other is not None and other.file != service.file:
         raise HoldfastError(
-            f"A unit for this home is already installed: {other.file}. Remove it with `holdfast "
-            f"gateway uninstall`, or update it with `--name {other.file.stem}`."
+            "A unit for this home is already installed: {file}. Remove it with `holdfast "
+            "gateway uninstall`, or update it with `--name {name}`.",
+            file=other.file,
+            name=other.file.stem,
         )
     theirs = service.home()
     if theirs is not None and theirs != unit.home:
-        raise HoldfastError(f"{service.file} is for {theirs}. Choose another name with --name.")
+        raise HoldfastError(
+            "{file} is the unit of {home}. Choose another name with --name.",
+            file=service.file,
+            home=theirs,
+        )
 
 
 def _print_unit(file: Path, before: str | None, content: str, *, whole: bool) -> None:
@@ -225,7 +247,9 @@ def _require_supervisor(planned: InstallPlan) -> None:
             "0 or 78. --dry-run shows the unit anyway."
         )
     if planned.service.scope is UnitScope.SYSTEM and os.geteuid():
-        raise HoldfastError("A system unit is installed by root: sudo holdfast gateway install …")
+        raise HoldfastError(
+            "Only root can install a system unit. Run `sudo holdfast gateway install …`."
+        )
     planned.service.check_available()
 
 
@@ -247,7 +271,11 @@ def _write_unit(service: SupervisorBackend, content: str) -> None:
     try:
         service.file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise HoldfastError(f"{service.file.parent} cannot be created: {error.strerror}") from None
+        raise HoldfastError(
+            "{folder} could not be created: {reason}. Check its owner and mode.",
+            folder=service.file.parent,
+            reason=error.strerror,
+        ) from None
     write_atomically(service.file, content, mode=0o644)
     _run_commands(service.commands_after_install())
 

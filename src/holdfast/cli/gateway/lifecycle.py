@@ -23,6 +23,7 @@ from holdfast.config import prepare_home
 from holdfast.config.home import process_environment
 from holdfast.core.errors import HoldfastError
 from holdfast.core.text.locale_format import format_duration
+from holdfast.core.text.translation import _, _n
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.server.local.control_client import (
     ControlClient,
@@ -88,11 +89,16 @@ def stop_gateway(home: Path, *, now: bool, timeout: float, as_json: bool) -> Non
     watch = _ProgressWatch(timeout, quiet=as_json)
     if cancel_pending_start(home):
         _print_result(
-            as_json, watch, f"The gateway of {home} is no longer going to start.", {"stopped": None}
+            as_json,
+            watch,
+            _("The pending start of the gateway of {home} is cancelled.").format(home=home),
+            {"stopped": None},
         )
         return
     pid = _stop_until_gone(home, watch, now=now)
-    _print_result(as_json, watch, f"The gateway of {home} has stopped.", {"stopped": pid})
+    _print_result(
+        as_json, watch, _("The gateway of {home} has stopped.").format(home=home), {"stopped": pid}
+    )
 
 
 def _stop_until_gone(home: Path, watch: "_ProgressWatch", *, now: bool) -> int:
@@ -133,7 +139,12 @@ def restart_gateway(home: Path, *, mode: str | None, timeout: float, as_json: bo
         watch.wait_until_gone(fd, holder)
     pid = watch.wait_until_ready(Paths(home), holder)
     facts = {"restarted": holder.pid, "pid": pid}
-    _print_result(as_json, watch, f"The gateway of {home} is back, as process {pid}.", facts)
+    _print_result(
+        as_json,
+        watch,
+        _("The gateway of {home} has restarted as process {pid}.").format(home=home, pid=pid),
+        facts,
+    )
 
 
 class _ProgressWatch:
@@ -163,9 +174,11 @@ class _ProgressWatch:
     def wait_until_gone(self, fd: int, holder: LockHolder) -> None:
         if not has_ended(fd, timeout=self.remaining):
             raise GatewayTimedOut(
-                f"Process {holder.pid} has not ended within {self.timeout:g} s; it is still "
-                "stopping. `holdfast status` shows its phase. If it hangs, use "
-                f"`kill -9 {holder.pid}`: no accepted message is lost."
+                "Process {pid} has not ended within {timeout:g} s; it is still stopping. "
+                "`holdfast status` shows its phase. If it hangs, use `kill -9 {pid}`: no "
+                "accepted message is lost.",
+                pid=holder.pid,
+                timeout=self.timeout,
             )
 
     def wait_until_ready(self, paths: Paths, previous: LockHolder) -> int:
@@ -177,8 +190,10 @@ class _ProgressWatch:
                     return int(status["pid"])
             time.sleep(_POLL_SECONDS)
         raise GatewayTimedOut(
-            f"Process {previous.pid} has ended, and no successor accepted messages within "
-            f"{self.timeout:g} s. `holdfast logs` says why; `holdfast run` starts one."
+            "Process {pid} has ended, but no successor accepted messages within {timeout:g} s. "
+            "`holdfast logs` shows why; `holdfast run` starts a gateway.",
+            pid=previous.pid,
+            timeout=self.timeout,
         )
 
     def _print_phase(self, phase: str) -> None:
@@ -217,7 +232,9 @@ def _open_holder(home: Path) -> Iterator[tuple[LockHolder, int]]:
     holder = read_holder(home)
     fd = open_pidfd(holder.pid, expected_start=holder.start_time) if holder is not None else None
     if holder is None or fd is None or holder.purpose != "gateway":
-        raise GatewayDown(f"No gateway is running for {home}; `holdfast run` starts one.")
+        raise GatewayDown(
+            "No gateway is running for {home}. Start it with `holdfast run`.", home=home
+        )
     try:
         yield holder, fd
     finally:
@@ -232,7 +249,7 @@ def _is_restarting(home: Path) -> bool:
 
 def _report_refusal(refused: GatewayRefused, *, as_json: bool) -> None:
     if not as_json:
-        raise HoldfastError(f"Not restarted: {refused.reason}") from None
+        raise HoldfastError("Not restarted: {reason}", reason=refused.reason) from None
     print_json({"restarted": None, "error": refused.reason})
     sys.exit(exit_codes.FAILED)
 
@@ -243,7 +260,8 @@ def _print_result(
     if as_json:
         print_json({**fields, "seconds": round(watch.elapsed, 3)})
     else:
-        click.echo(f"{sentence} It took {format_duration(watch.elapsed)}.")
+        took = _("It took {time}.").format(time=format_duration(watch.elapsed))
+        click.echo(f"{sentence} {took}")
 
 
 def find_supervisors() -> SupervisorBackends:
@@ -258,11 +276,16 @@ def find_service(home: Path) -> SupervisorBackend | None:
 def print_service_state(service: SupervisorBackend, state: UnitStatus) -> None:
     """Prints one line about the unit."""
     colour = "red" if state.failed else "green" if state.pid else "yellow"
-    more = [f"process {state.pid}"] if state.pid else []
-    more += [f"restarted {state.restarts} times"] if state.restarts else []
-    more += [] if state.enabled else ["not started at boot"]
-    details = f" ({', '.join(more)})" if more else ""
-    click.echo(f"{service.name} is {click.style(state.state, fg=colour)}{details}")
+    more = [_("process {pid}").format(pid=state.pid)] if state.pid else []
+    if state.restarts:
+        more += [
+            _n("restarted {n} time", "restarted {n} times", state.restarts).format(n=state.restarts)
+        ]
+    more += [] if state.enabled else [_("not started at boot")]
+    text = _("{service} is {state}").format(
+        service=service.name, state=click.style(state.state, fg=colour)
+    )
+    click.echo(f"{text} ({', '.join(more)})" if more else text)
 
 
 class ServiceNotInstalled(HoldfastError):
@@ -270,8 +293,9 @@ class ServiceNotInstalled(HoldfastError):
 
     def __init__(self, home: Path) -> None:
         super().__init__(
-            f"No service is installed for {home}. `holdfast gateway install` installs one; "
-            "`holdfast run` starts the gateway in this terminal."
+            "No service is installed for {home}. `holdfast gateway install` installs one; "
+            "`holdfast run` starts the gateway in this terminal.",
+            home=home,
         )
 
 
@@ -292,7 +316,10 @@ def _ask_boot_process(home: Path) -> bool:
     answer = ask_container_supervisor(Paths(home), "start")
     if answer is not None:
         click.echo(
-            f"The boot process of the container: {answer}; `holdfast status` says when it is ready."
+            _(
+                "Answer of the container's boot process: {answer}. `holdfast status` shows when "
+                "the gateway is ready."
+            ).format(answer=answer)
         )
     return answer is not None
 
@@ -306,7 +333,10 @@ def stop(home: Path, *, now: bool, timeout: float, as_json: bool) -> None:
     except GatewayDown:
         if service is None or not service.status().active:
             raise
-        click.echo(f"No gateway was running; {service.name} is told not to start it.", err=True)
+        click.echo(
+            _("No gateway was running; {service} will not start it.").format(service=service.name),
+            err=True,
+        )
     if service is not None and service.status().active:
         service.stop()
 
@@ -320,7 +350,10 @@ def restart(home: Path, *, mode: str | None, timeout: float, as_json: bool) -> N
         if service is None and not _ask_boot_process(home):
             raise
         if service is not None:
-            click.echo(f"No gateway was running; {service.name} is started.", err=True)
+            click.echo(
+                _("No gateway was running; {service} is started.").format(service=service.name),
+                err=True,
+            )
             service.restart()
 
 
@@ -359,7 +392,7 @@ def boot(home: Path, *, command: Sequence[str] = (), backoff: RestartBackoff | N
 
 
 def _print_boot_message(text: str) -> None:
-    click.echo(f"boot: {text}", err=True)
+    click.echo(f"boot: {text}", err=True)  # the log of the container
 
 
 _MACHINE_OPTIONS = ("as_json", "quiet", "watch")
@@ -377,9 +410,9 @@ def _print_supervisor_state(home: Path) -> None:
         if service is not None:
             print_service_state(service, service.status())
         elif (boot := ask_container_supervisor(Paths(home), "state")) is not None:
-            click.echo(f"the boot process of the container: {boot}")
+            click.echo(_("Boot process of the container: {state}").format(state=boot))
     except HoldfastError as error:
-        click.echo(str(error), err=True)  # the gateway may still answer
+        click.echo(error.for_person(), err=True)  # the gateway may still answer
 
 
 # The options are those of `holdfast status`.
@@ -394,7 +427,12 @@ status_command = click.Command(
 def _show_logs(**options: Any) -> None:
     service = find_service(chosen_home()) if sys.stderr.isatty() else None
     if service is not None:
-        click.echo(f"Its output before it has a log:  {service.log_command()}", err=True)
+        click.echo(
+            _("Output of the service before the log begins:  {command}").format(
+                command=service.log_command()
+            ),
+            err=True,
+        )
     click.get_current_context().invoke(logs.command, **options)
 
 

@@ -101,7 +101,7 @@ def _take_over(config: "Config", lock: "HomeLock") -> "list[socket.socket]":
     try:
         return Takeover(config, lock=lock, report=_print_progress).take_over()
     except RestartDelegated as delegated:
-        click.echo(str(delegated))
+        click.echo(delegated.for_person())
         sys.exit(0)
 
 

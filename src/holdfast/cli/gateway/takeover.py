@@ -21,6 +21,7 @@ from holdfast.agent.memory.providers import check_providers
 from holdfast.config import Config
 from holdfast.core.config.settings import GatewaySettings, Provider, SandboxMode
 from holdfast.core.errors import HoldfastError
+from holdfast.core.text.translation import _
 from holdfast.models.fallback import model_targets
 from holdfast.runner.bubblewrap import make_plan
 from holdfast.server.local.control_client import ControlClient, GatewayDown
@@ -45,15 +46,18 @@ class CannotStart(HoldfastError):
 def check_can_start(config: Config, *, schema: int = 0) -> None:
     """Raises what a start would raise. Nothing is written, locked or connected to.
 
-    `schema` is the version of the store's tables as the gateway that runs knows it: what it wrote
-    last may still stand in the log beside the file, where only SQLite would find it.
+    `schema` is the schema version that the running gateway knows: its last migration may still be
+    in the WAL beside the file, where only SQLite would find it.
     """
-    import_module("holdfast.service.main")  # and with it all that a start imports
+    import_module("holdfast.service.main")  # and with it everything that a start imports
     known = len(load_migrations())
     if schema > known:
         raise CannotStart(
-            f"the store of {config.home} has schema version {schema}, and this installation knows "
-            f"versions up to {known}. Install the Holdfast that wrote it, or a newer one."
+            "The store of {home} has schema version {schema}, but this installation only knows "
+            "versions up to {known}. Install the Holdfast that wrote the store, or a newer one.",
+            home=config.home,
+            schema=schema,
+            known=known,
         )
     check_header(Paths(config.home).db, known=known, vfs=None)
     settings = config.settings
@@ -66,7 +70,7 @@ def check_can_start(config: Config, *, schema: int = 0) -> None:
 
 
 class LockWait:
-    """Owns the thread that waits. It cannot be called back: who gives up ends the process."""
+    """Owns the thread that waits for the lock. Only the end of the process cancels it."""
 
     def __init__(self, lock: HomeLock) -> None:
         self._lock = lock
@@ -82,7 +86,7 @@ class LockWait:
         self._wake_socket.close()
 
     def wait(self, *, timeout: float) -> bool:
-        """True once the lock is ours; False if it is not by then."""
+        """True: the lock is ours; False: it was not free within the timeout."""
         poll = select.poll()
         poll.register(self._wake_socket, select.POLLIN)
         if not poll.poll(max(0.0, timeout) * 1000):
@@ -101,8 +105,8 @@ class LockWait:
             self._done_socket.close()
 
 
-RESPONSE_TIMEOUT = 10.0  # the live one, when it is asked to hand over
-_CLEANUP_SECONDS = 30.0  # seconds of a stop besides waiting for turns
+RESPONSE_TIMEOUT = 10.0  # seconds; of the running gateway, when it is asked to hand over
+_CLEANUP_SECONDS = 30.0  # seconds that a stop takes besides waiting for turns
 _MIN_STOP_TIMEOUT = 90.0
 
 ReportProgress = Callable[[str], None]
@@ -110,7 +114,7 @@ HandoverFuture = Future[tuple[HandoverNote, list[socket.socket]]]
 
 
 class RestartDelegated(HoldfastError):
-    """A supervisor keeps that gateway, and has been asked to restart it instead."""
+    """A supervisor runs that gateway, and has been asked to restart it instead."""
 
 
 class Takeover:
@@ -147,7 +151,7 @@ class Takeover:
             holder = in_use.holder
         check_can_start(self._config)  # before the running gateway is asked to stop
         sockets = self._take_over_from(holder)
-        self._report("this process has taken over")
+        self._report(_("This process has taken over."))
         return sockets
 
     def _take_over_from(self, holder: LockHolder | None) -> list[socket.socket]:
@@ -158,20 +162,20 @@ class Takeover:
                     raise HomeInUse(self._home, read_holder(self._home))
             return []
         sockets: list[socket.socket] = []
-        why, timeout = "its stop took too long", self._stop_timeout
+        why, timeout = _("Its stop took too long."), self._stop_timeout
         try:
             sockets = self._receive_sockets(holder)
         except (GatewayDown, HandoverFailed) as error:
-            why, timeout = str(error), self._response_timeout  # it may be stopping already
-        # Not before it was asked: where a supervisor starts another, the lock is that one's.
+            why, timeout = error.for_person(), self._response_timeout  # it may be stopping already
+        # Not before it was asked: if a supervisor starts another gateway, that one gets the lock.
         with LockWait(self._lock) as waiting:
             if not waiting.wait(timeout=timeout):
                 self._force(holder, waiting, reason=why)
         return sockets
 
     def _receive_sockets(self, holder: LockHolder) -> list[socket.socket]:
-        """Ask the live one for its sockets, and follow its stop as far as it tells of it."""
-        self._report(f"asking process {holder.pid} to hand over")
+        """Asks the running gateway for its sockets, and follows the phases of its stop."""
+        self._report(_("Asking process {pid} to hand over …").format(pid=holder.pid))
         with HandoverReceiver(self._paths) as receiver, ThreadPoolExecutor(1) as waiting:
             given: HandoverFuture = waiting.submit(
                 receiver.receive, sender_pid=holder.pid, timeout=self._response_timeout
@@ -184,9 +188,9 @@ class Takeover:
             return given.result()[1]
 
     def _request_handover(self, socket_path: str) -> None:
-        """Returns when it has handed over, and has told what it tells of its stop."""
+        """Returns when it has handed over and has reported the phases of its stop."""
         client = ControlClient(self._paths, timeout=self._response_timeout)
-        # A phase may last longer than we listen; what counts is the lock, which is waited for.
+        # A phase may last longer than this waits; the caller waits for the lock, which decides.
         with suppress(TimeoutError):
             for line in client.follow("/handover", {"to": socket_path}):
                 if supervisor := line.get("supervisor"):
@@ -194,17 +198,23 @@ class Takeover:
                 self._report(str(line["phase"]))
 
     def _delegate(self, client: ControlClient, supervisor: str) -> None:
-        self._report(f"{supervisor} keeps this gateway: it is asked to restart, and stays there")
+        self._report(
+            _("{supervisor} runs this gateway and is asked to restart it.").format(
+                supervisor=supervisor
+            )
+        )
         with suppress(TimeoutError):
             for line in client.follow("/restart", {}):
                 self._report(str(line["phase"]))
         raise RestartDelegated(
-            f"The gateway of {self._home} is kept by {supervisor}, which restarts it; this "
-            "process is not needed. `holdfast gateway status` says how it is."
+            "{supervisor} runs the gateway of {home} and restarts it; this process is not needed. "
+            "`holdfast gateway status` shows its state.",
+            home=self._home,
+            supervisor=supervisor,
         )
 
     def _force(self, holder: LockHolder, waiting: LockWait, *, reason: str) -> None:
-        """Signal it, once it is proven who it is."""
+        """Signals the holder, once its identity is proven."""
         self._report(reason)
         fd = verify_holder(self._home, holder)
         if fd is not None:

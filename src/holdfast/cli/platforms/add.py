@@ -49,6 +49,7 @@ from holdfast.core.ports.platform_plugin import (
     SetupQuestion,
 )
 from holdfast.core.secrets import Secret
+from holdfast.core.text.translation import _
 from holdfast.system.clock import IdGenerator, SystemClock
 from holdfast.system.lock import is_gateway_running
 from holdfast.system.paths import Paths
@@ -216,7 +217,12 @@ def _patch_tables(path: Path, before: str, table: str, values: Mapping[str, Toml
         snippet = "\n\n".join(
             patch_table("", name, each).rstrip() for name, each in tables.items() if each
         )
-        raise HoldfastError(f"{path}: {error}. Write this there yourself:\n\n{snippet}") from None
+        raise HoldfastError(
+            "{path}: {error}. Write this there yourself:\n\n{snippet}",
+            path=path,
+            error=error,
+            snippet=snippet,
+        ) from None
     return text
 
 
@@ -264,7 +270,9 @@ def add_account(
     `prompter` None: there is no terminal, and no question is asked."""
     plugin = _find_plugin(options.platform)
     if not is_account_name(options.account):
-        raise HoldfastError(f'--account {options.account}: say letters, digits, "_" and "-".')
+        raise HoldfastError(
+            '--account {account}: say letters, digits, "_" and "-".', account=options.account
+        )
     if prompter is not None and plugin.setup_guide:
         click.echo(wrap_text(plugin.setup_guide))
     known_settings = KnownSettings(
@@ -279,11 +287,11 @@ def add_account(
     draft = draft_account(home, plugin, options.account, answers, environ=environ)
     identity = _test_account(draft, prompter) if options.test and plugin.check is not None else None
     if identity is not None and not options.as_json:
-        click.echo(f"It is {identity.name}.")
+        click.echo(_("It is {name}.").format(name=identity.name))
         for grant in identity.missing_grants:
-            click.echo(click.style(f"It is missing {grant}.", fg="yellow"))
+            click.echo(click.style(_("It is missing {grant}.").format(grant=grant), fg="yellow"))
     shown = not options.as_json and print_file_diff(home / CONFIG_FILE, draft.before, draft.after)
-    if shown and prompter is not None and not prompter.confirm("Write this?"):
+    if shown and prompter is not None and not prompter.confirm(_("Write this?")):
         raise click.Abort
     return AddedAccount(draft=draft, identity=identity, owners=owners, changed=draft.write())
 
@@ -306,9 +314,13 @@ def print_added(added: AddedAccount, *, as_json: bool) -> None:
         )
         return
     for variable in draft.variables:
-        click.echo(f"{variable} is in {home / ENV_FILE}, for you alone (mode 0600).")
+        click.echo(
+            _("{variable} is in {home}, for you alone (mode 0600).").format(
+                variable=variable, home=home / ENV_FILE
+            )
+        )
     if not added.changed:
-        click.echo("Already set up; nothing was changed.")
+        click.echo(_("Already set up; nothing was changed."))
 
 
 def _find_plugin(name: str) -> PlatformPlugin[Any]:
@@ -316,11 +328,16 @@ def _find_plugin(name: str) -> PlatformPlugin[Any]:
     if plugin is None:
         names = plugin_names()
         near = closest_match(name, names)
-        hint = f" Did you mean {near}?" if near else ""
-        raise HoldfastError(f"There is no platform {name!r}.{hint} There are: {', '.join(names)}.")
+        hint = _(" Did you mean {near}?").format(near=near) if near else ""
+        raise HoldfastError(
+            "There is no platform {name!r}.{hint} There are: {names}.",
+            name=name,
+            hint=hint,
+            names=", ".join(names),
+        )
     if plugin.open is None:
         raise HoldfastError(
-            f"{name} needs no account: it is built in. `holdfast run` prints its address."
+            "{name} needs no account: it is built in. `holdfast run` prints its address.", name=name
         )
     return plugin
 
@@ -340,7 +357,9 @@ def _collect_answers(
 def _first_secret_key(plugin: PlatformPlugin[Any]) -> str:
     secret = next((each.key for each in plugin.setup_questions if each.secret), None)
     if secret is None:
-        raise HoldfastError(f"{plugin.name} asks for no secret that --key-from-env could be.")
+        raise HoldfastError(
+            "{name} asks for no secret that --key-from-env could be.", name=plugin.name
+        )
     return secret
 
 
@@ -355,9 +374,11 @@ def _ask_owners(
         return options.owners
     question = SetupQuestion(
         key="allow",
-        label="Your user id there",
-        help=f"With {plugin.user_id_help} you are allowed right away. Without it, the account "
-        "answers your first message with a code.",
+        label=_("Your user id there"),
+        help=_(
+            "With {user_id_help} you are allowed right away. Without it, the account "
+            "answers your first message with a code."
+        ).format(user_id_help=plugin.user_id_help),
         optional=True,
     )
     answer = prompter.ask(question, default="", hidden=False)
@@ -382,9 +403,11 @@ def _test_account(draft: AccountDraft, prompter: Prompter | None) -> AccountIden
         remedy = f" {error.remedy}." if isinstance(error, ConnectRefused) and error.remedy else ""
         reason = f"{str(error) or type(error).__name__}.{remedy}"
     if prompter is None:
-        raise HoldfastError(f"The account does not work, and nothing was written: {reason}")
+        raise HoldfastError(
+            "The account does not work, and nothing was written: {reason}", reason=reason
+        )
     click.echo(click.style(reason, fg="red"))
-    if not prompter.confirm("Write it anyway?", default=False):
+    if not prompter.confirm(_("Write it anyway?"), default=False):
         raise click.Abort
     return None
 
@@ -407,7 +430,9 @@ def connect_account(home: Path, added: AddedAccount, *, prompter: Prompter | Non
     """A running gateway applies the new configuration. At a terminal, the account is then checked
     and its owner paired by a code; otherwise the next steps are printed."""
     if not is_gateway_running(home):
-        click.echo(f"Start the gateway:  holdfast run{home_flag(home)}")
+        click.echo(
+            _("Start the gateway:  holdfast run{home_flag}").format(home_flag=home_flag(home))
+        )
         _print_next_steps(home, added)
         return
     # Imported here: only a running gateway needs it, and `platforms.command` imports this module.
@@ -435,16 +460,22 @@ def _pair_owner(home: Path, added: AddedAccount, prompter: Prompter) -> None:
 
 def _print_next_steps(home: Path, added: AddedAccount) -> None:
     option = home_flag(home)
-    click.echo(f"Check the connection:  holdfast platforms check {_account_name(added)}{option}")
+    click.echo(
+        _("Check the connection:  holdfast platforms check {account_name}{option}").format(
+            account_name=_account_name(added), option=option
+        )
+    )
     click.echo(_contact_text(added))
     if not added.owners:
-        click.echo("It answers your first message with a code. Approve it:")
-        click.echo(f"  holdfast pairing approve CODE{option}")
+        click.echo(_("It answers your first message with a code. Approve it:"))
+        click.echo(_("  holdfast pairing approve CODE{option}").format(option=option))
 
 
 def _contact_text(added: AddedAccount) -> str:
     known = added.identity
-    return f"Write to {known.chat_link or known.name if known is not None else 'it'}."
+    return _("Write to {value}.").format(
+        value=known.chat_link or known.name if known is not None else "it"
+    )
 
 
 def _account_name(added: AddedAccount) -> str:

@@ -19,6 +19,7 @@ from holdfast.config.platforms import PluginUnusable, find_plugin, plugin_names,
 from holdfast.core.config.settings import DEFAULT_ACCOUNT
 from holdfast.core.ops.account import AccountState
 from holdfast.core.ops.status import AccountStatus
+from holdfast.core.text.translation import _
 from holdfast.server.api.views.gateway import AccountList, AccountView
 from holdfast.server.local.control_client import ControlClient, GatewayDown
 from holdfast.system import exit_codes
@@ -116,7 +117,7 @@ def add(
 def _parse_setting(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not (key and equals):
-        raise click.UsageError(f"--set {text}: write KEY=VALUE.")
+        raise click.UsageError(_("--set {text}: write KEY=VALUE.").format(text=text))
     return key, value
 
 
@@ -219,7 +220,11 @@ def change_account(home: Path, account: str, action: str, *, as_json: bool) -> N
     if as_json:
         print_json(msgspec.to_builtins(view))
     else:
-        click.echo(f"{_account_name(view)} is {sanitize(_state_text(view))}.")
+        click.echo(
+            _("{account_name} is {state}.").format(
+                account_name=_account_name(view), state=sanitize(_state_text(view))
+            )
+        )
         _print_remedy(view)
         _print_reload_hint([view])
     if action == "resume" and not view.connected:
@@ -243,13 +248,15 @@ def _print_account_table(accounts: Sequence[AccountView]) -> None:
         [_account_name(each), sanitize(each.backlog), sanitize(_state_text(each, with_error=False))]
         for each in accounts
     ]
-    print_table(["ACCOUNT", "BACKLOG", "STATE"], rows)
+    print_table([_("ACCOUNT"), _("BACKLOG"), _("STATE")], rows)
     for each in accounts:  # below the table, where a terminal does not truncate a reason
         if each.error:
             click.echo(f"{click.style(_account_name(each), bold=True)}: {sanitize(each.error)}")
         for grant in each.missing_grants:
             click.echo(
-                f"{click.style(_account_name(each), bold=True)} is missing {sanitize(grant)}."
+                _("{account_name} is missing {grant}.").format(
+                    account_name=click.style(_account_name(each), bold=True), grant=sanitize(grant)
+                )
             )
         _print_remedy(each)
     _print_reload_hint(accounts)
@@ -274,7 +281,7 @@ def _print_remedy(view: AccountView) -> None:
 
 def _state_text(view: AccountView, *, with_error: bool = True) -> str:
     if view.built_in and view.connected:
-        return "built in"
+        return _("built in")
     given = msgspec.structs.asdict(view) | ({} if with_error else {"error": ""})
     facts = {name: given[name] for name in AccountStatus.__struct_fields__ if name in given}
     return account_text(AccountStatus(**facts), now=time.time())
@@ -294,7 +301,7 @@ def _print_configured(home: Path, *, as_json: bool) -> None:
         return
     click.echo(_GATEWAY_DOWN, err=True)
     rows = [[f"{each['name']}:{each['account']}", _configured_state(each)] for each in found]
-    print_table(["ACCOUNT", "STATE"], rows)
+    print_table([_("ACCOUNT"), _("STATE")], rows)
     _print_shadowed_plugins()
 
 
@@ -304,14 +311,16 @@ def _configured_state(account: dict[str, Any]) -> str:
     try:
         find_plugin(account["name"])
     except PluginUnusable as error:
-        return f"enabled, and cannot be used: {sanitize(str(error))}"
+        return _("enabled, and cannot be used: {error}").format(error=sanitize(str(error)))
     return "enabled"
 
 
 def _print_shadowed_plugins() -> None:
     for name, package in shadowed_plugins().items():
         click.echo(
-            f"{name}: package {sanitize(package)} also provides a platform named {name}; "
-            "Holdfast's own is used, the other needs another name.",
+            _(
+                "{name}: package {package} also provides a platform named {name}; Holdfast's "
+                "own is used, the other needs another name."
+            ).format(name=name, package=sanitize(package)),
             err=True,
         )

@@ -18,6 +18,7 @@ from holdfast.core.config.settings import DEFAULT_ACCOUNT, is_secret_key
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ports.platform_plugin import PlatformPlugin, SetupQuestion
 from holdfast.core.secrets import Secret
+from holdfast.core.text.translation import _
 
 
 class Prompter(Protocol):
@@ -37,10 +38,14 @@ class TerminalPrompter:
         if question.help:
             click.echo(f"\n{wrap_text(question.help)}")
         empty = question.optional or question.generated
-        label = f"{question.label} (it is not shown)" if hidden else question.label
+        label = (
+            _("{label} (it is not shown)").format(label=question.label)
+            if hidden
+            else question.label
+        )
         return str(
             click.prompt(
-                f"{label}, or nothing" if empty and not default else label,
+                _("{label}, or nothing").format(label=label) if empty and not default else label,
                 default=default if default or empty else None,
                 show_default=bool(default),
                 hide_input=hidden,
@@ -121,8 +126,9 @@ class AccountQuestionnaire:
         reference = _SECRET_REFERENCE.fullmatch(text)
         if reference is None:
             raise HoldfastError(
-                f"--set {key}: other users can read a secret on the command line. Put it into a "
-                f"variable or a file, and write --set {key}=env:NAME or --set {key}=file:PATH."
+                "--set {key}: other users can read a secret on the command line. Put it into a "
+                "variable or a file, and write --set {key}=env:NAME or --set {key}=file:PATH.",
+                key=key,
             )
         if (name := reference[1]) is not None:
             self._read_variable(key, name)
@@ -133,7 +139,9 @@ class AccountQuestionnaire:
         if value:
             self._answers.secrets[name] = Secret(value)
         elif not self._known.dotenv.get(name):
-            raise HoldfastError(f"--set {key}: {name} is not set, in this shell or in .env.")
+            raise HoldfastError(
+                "--set {key}: {name} is not set, in this shell or in .env.", key=key, name=name
+            )
 
     def _ask_secret(self, question: SetupQuestion) -> None:
         key = question.key
@@ -143,7 +151,9 @@ class AccountQuestionnaire:
             return
         variable = (current[1] if current else None) or self._variable_name(question)
         value = "" if current else self._existing_secret(variable)
-        value = value or self._prompt(question, hint=f"--set {key}=env:{variable}")
+        value = value or self._prompt(
+            question, hint=_("--set {key}=env:{variable}").format(key=key, variable=variable)
+        )
         if not value and question.generated:
             value = secrets.token_urlsafe(_GENERATED_SECRET_BYTES)
         if not value:
@@ -160,11 +170,15 @@ class AccountQuestionnaire:
     def _wants_new_secret(self, question: SetupQuestion, current: str) -> bool:
         if self._prompter is None:
             return False
-        return not self._prompter.confirm(f"{question.label} is already {current}; keep it?")
+        return not self._prompter.confirm(
+            _("{label} is already {current}; keep it?").format(
+                label=question.label, current=current
+            )
+        )
 
     def _existing_secret(self, variable: str) -> str:
         value = self._known.environ.get(variable) or self._known.dotenv.get(variable) or ""
-        text = f"{variable} already has a value; use it?"
+        text = _("{variable} already has a value; use it?").format(variable=variable)
         if value and (self._prompter is None or self._prompter.confirm(text)):
             return value.strip()
         return ""
@@ -175,7 +189,9 @@ class AccountQuestionnaire:
             return
         default = self._default_text(question) if current is None else _value_text(current)
         if self._prompter is None:
-            text = default or self._prompt(question, hint=f"--set {question.key}=…")
+            text = default or self._prompt(
+                question, hint=_("--set {key}=…").format(key=question.key)
+            )
             if text:
                 self._set_value(question.key, self._parse(question.key, text))
             return
@@ -196,7 +212,9 @@ class AccountQuestionnaire:
         if question.optional or question.generated:
             return ""
         raise click.UsageError(
-            f"{question.label} is missing, and there is no terminal to ask at: use {hint}."
+            _("{label} is missing, and there is no terminal to ask at: use {hint}.").format(
+                label=question.label, hint=hint
+            )
             + (f" {question.help}" if question.help else "")
         )
 
@@ -206,7 +224,9 @@ class AccountQuestionnaire:
             value: TomlValue = text if node is None else parse_value(unwrap_optional(node)[0], text)
         except ValueError:
             assert node is not None, "a text may be anything"
-            raise HoldfastError(f"{key} = {text!r} is not {describe(node)}.") from None
+            raise HoldfastError(
+                "{key} = {text!r} is not {describe}.", key=key, text=text, describe=describe(node)
+            ) from None
         return value
 
     def _set_value(self, key: str, value: TomlValue) -> None:

@@ -7,14 +7,15 @@ from typing import Any
 import msgspec
 
 from holdfast.core.config.settings import PlatformSettings, Settings
+from holdfast.core.text.translation import N_
 
 
 class ChangeEffect(StrEnum):
     """What it takes for a changed key to take effect."""
 
-    NEXT_TURN = "next turn"  # nothing: a running turn keeps the values that it began with
-    ACCOUNT = "its account"  # its account, and no other, is reconnected automatically
-    RESTART = "restart"  # until then the old value stays in force
+    NEXT_TURN = N_("next turn")  # nothing: a running turn keeps the values that it began with
+    ACCOUNT = N_("its account")  # its account, and no other, is reconnected automatically
+    RESTART = N_("restart")  # until then the old value stays in force
 
     @property
     def description(self) -> str:
@@ -22,9 +23,9 @@ class ChangeEffect(StrEnum):
 
 
 _DESCRIPTIONS: Mapping[ChangeEffect, str] = {
-    ChangeEffect.NEXT_TURN: "at the next turn",
-    ChangeEffect.ACCOUNT: "at once, its account is connected anew",
-    ChangeEffect.RESTART: "after a restart",
+    ChangeEffect.NEXT_TURN: N_("at the next turn"),
+    ChangeEffect.ACCOUNT: N_("at once; its account is reconnected"),
+    ChangeEffect.RESTART: N_("after a restart"),
 }
 
 # Whole sections first, then single keys. A process sets these up once: its sockets, sandboxes and
