@@ -615,7 +615,7 @@ async def test_the_number_of_background_subagents_is_limited(
     assert (begun.outcome, refused.outcome) == (ToolOutcome.OK, ToolOutcome.ERROR)
     assert "1 are allowed" in refused.text
     reply = await harness.end_of(await harness.accept("/background three"))
-    assert reply.text.startswith("Not begun: ")
+    assert reply.text.startswith("Not started: ")
 
 
 async def test_a_result_after_new_names_its_earlier_conversation(

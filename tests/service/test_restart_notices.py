@@ -69,13 +69,13 @@ async def test_each_affected_chat_is_notified_of_a_restart_once(
         first = summarise(await wait_for_sent(process_harness, 4))
         working = [text for chat, text, _ in first if chat == "work"]
         assert working == [
-            "The gateway is restarting. What I am working on here is interrupted; I will try to "
+            "The gateway is restarting. My current work here is interrupted; I will try to "
             "resume it in a moment.",
             "there it is",
         ]
         assert [(text, reply) for chat, text, reply in first if chat == "hall"] == [
             ("The gateway is restarting.", None),
-            ("The gateway is back; 1 conversation goes on.", None),
+            ("The gateway is back. 1 conversation continues.", None),
         ]
         asked = await process_harness.people.say("/restart", chat="ops")
         await process_harness.wait_for_exit(RESTART)

@@ -52,6 +52,7 @@ from holdfast.gateway.agents.session_agents import SessionAgents
 from holdfast.gateway.agents.titles import name_session
 from holdfast.gateway.approvals.gate import ApprovalGate
 from holdfast.gateway.approvals.service import APPROVAL_COMMANDS, ApprovalService
+from holdfast.gateway.chat_languages import ChatLanguages
 from holdfast.gateway.commands.context import (
     AdminContext,
     ApprovalContext,
@@ -218,6 +219,7 @@ class Gateway:
         self._runners = runners
         self._browsers = browsers
         self.live_settings = live_settings = LiveSettings(settings)
+        languages = ChatLanguages(live_settings)
         self.task_group = SupervisedTaskGroup()
         tasks = self.task_group.tasks
 
@@ -277,6 +279,7 @@ class Gateway:
             writes=store,
             clock=clock,
             quiet_chats=self.quiet_chats,
+            languages=languages,
         )
         self._effects = CommandEffects(store)
 
@@ -284,7 +287,7 @@ class Gateway:
         self.paired_users = PairedUsers(store)
         self.access = AccessPolicy(settings, paired=self.paired_users)
         self.denied_access = DeniedAccessAudit(store, clock=clock)
-        self.pairing = PairingService(store, runtime, self.paired_users)
+        self.pairing = PairingService(store, runtime, self.paired_users, languages=languages)
         self.home_channels = HomeChannels(live_settings, self.platforms, reads=store)
         send_policy = SendPolicy(self.platforms, self.access, self.home_channels)
 
@@ -360,6 +363,7 @@ class Gateway:
                 send_policy=send_policy,
                 deliveries=deliveries,
                 redact=redact,
+                languages=languages,
             ),
             send_busy_notice=busy_notice,
             new_output=new_output,
@@ -370,6 +374,7 @@ class Gateway:
             agents=agents,
             deliveries=deliveries,
             subscriptions=self.subscriptions,
+            languages=languages,
             new_context=new_context,
         )
         admission = Admission(
@@ -476,6 +481,7 @@ class Gateway:
             home_channels=self.home_channels,
             platforms=self.platforms,
             quiet_chats=self.quiet_chats,
+            languages=languages,
         )
         self.reply_context = ReplyContext(
             effects=self._effects,
@@ -489,6 +495,7 @@ class Gateway:
             access=self.access,
             tasks=tasks,
             turn_starts=turn_starts,
+            languages=languages,
             load=partial(load_commands, self._command_contexts(lifecycle)),
         )
         self.router = Router(
@@ -528,6 +535,7 @@ class Gateway:
                     self.paired_users,
                     denied_access=self.denied_access,
                 ),
+                languages=languages,
                 clock=clock,
             ),
             attach=partial(

@@ -27,6 +27,7 @@ from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import TurnRowState
 from holdfast.gateway.access import AccessPolicy
 from holdfast.gateway.agents.cache import start_pacer
+from holdfast.gateway.chat_languages import ChatLanguages
 from holdfast.gateway.commands.context import allowed_commands
 from holdfast.gateway.commands.dispatcher import CommandDispatcher
 from holdfast.gateway.commands.reply import send_reply
@@ -294,6 +295,7 @@ async def test_operator_commands_are_refused_to_everyone_else(
         access=access,
         tasks=gateway.task_group.tasks,
         turn_starts=start_pacer(),
+        languages=ChatLanguages(gateway.live_settings),
         load=lambda: {"reload": cmd_reload},
         specs=[spec],
     )

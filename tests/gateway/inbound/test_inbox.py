@@ -59,7 +59,7 @@ async def test_an_unknown_sender_is_refused(harness: GatewayHarness) -> None:
     harness.say("hi", user="ann")
     harness.model.say("hello ann")
     replies = {each.outgoing.chat_id: each.text for each in await harness.sent(2)}
-    assert replies["home"] == "hello ann" and "I do not know you" in replies["mallory"]
+    assert replies["home"] == "hello ann" and "You don't have access yet" in replies["mallory"]
     assert await harness.ledger() == {"answered": 1, "refused": 1}
 
 

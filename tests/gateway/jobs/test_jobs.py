@@ -304,7 +304,7 @@ async def test_a_run_that_takes_too_long_is_stopped_and_reported(
     advance(harness, MINUTE)
     await harness.model.wait_for_request(1)
     [run] = await finished_runs(harness, until, 1)
-    assert run.state is RunState.FAILED and "longer than 1 seconds" in run.reason
+    assert run.state is RunState.FAILED and "longer than 1 second" in run.reason
     assert (await harness.texts(2))[-1].startswith("Job 1 (look): ")
 
 

@@ -330,7 +330,7 @@ async def test_restart_in_a_chat_is_answered_by_the_notice(harness: NoticeHarnes
     await harness.start()
     (back,) = (await harness.sent(4))[3:]
     assert destinations([back]) == [("ops", "t", request)]
-    assert back.outgoing.text == "The gateway is back; 2 conversations go on."
+    assert back.outgoing.text == "The gateway is back. 2 conversations continue."
     assert (await harness.ledger())["answered"] == 2
 
 
@@ -455,7 +455,7 @@ async def test_the_home_channel_gets_one_notice_for_a_crash_loop(
     harness.clock = clock = ManualClock()
     harness.configure(home="hall")
     await harness.start()
-    crash = "The gateway was interrupted and is back; 1 conversation goes on."
+    crash = "The gateway was interrupted and is back. 1 conversation continues."
 
     def crash_notices() -> int:
         return sum(sent.outgoing.text == crash for sent in sent_messages(harness))

@@ -402,7 +402,7 @@ async def test_a_turn_interrupted_by_a_crash_fails_if_configured(
     await wait_for_open_turns(harness)
     await harness.die()
     await harness.start()
-    [notice] = [text for text in await harness.texts(1) if "set up not to go on" in text]
+    [notice] = [text for text in await harness.texts(1) if "configured not to resume" in text]
     assert notice
     assert await harness.ledger() == {"failed": 1}
 
@@ -417,7 +417,7 @@ async def test_a_turn_of_a_suspended_session_is_not_resumed(
     assert await harness.gateway.sessions.suspend_session(KEY)
     await harness.die()
     await harness.start()
-    assert any("set aside" in text for text in await harness.texts(1))
+    assert any("conversation was suspended" in text for text in await harness.texts(1))
     assert await harness.ledger() == {"failed": 1}
     assert len(harness.model.requests) == 1
     assert await harness.store.read(ListOpenTurns()) == []

@@ -12,6 +12,7 @@ from holdfast.core.ids import PrincipalId, SessionKey
 from holdfast.core.messages.inbox import BusyMode, Inbound, InboxRow
 from holdfast.core.ports.capabilities import Capabilities
 from holdfast.core.text.splitting import message_length
+from holdfast.core.text.translation import N_
 
 NOTICE_INTERVAL = 30.0  # seconds between two notices that a session is busy
 _NEAR_LIMIT = 0.95  # clients split a long paste at a word, a little before their limit
@@ -104,30 +105,33 @@ def _is_near_limit(inbound: Inbound, capabilities: Capabilities) -> bool:
     return message_length(inbound.text, capabilities.length_unit) >= limit * _NEAR_LIMIT
 
 
-STEERED_NOTICE = "Noted: I am taking this into account."
+STEERED_NOTICE = N_("Noted: I am taking this into account.")
 _NOTICES: Mapping[tuple[BusyMode, AdmissionReason], str] = {
-    (BusyMode.INTERRUPT, AdmissionReason.REQUESTED): "I stopped what I was doing and turn to this.",
+    (BusyMode.INTERRUPT, AdmissionReason.REQUESTED): N_(
+        "I stopped what I was doing and turn to this."
+    ),
     (
         BusyMode.QUEUE,
         AdmissionReason.REQUESTED,
-    ): "I am still busy. This is next in line; /stop ends what runs.",
+    ): N_("I am still busy. This is next in line; /stop ends what runs."),
     (
         BusyMode.QUEUE,
         AdmissionReason.OTHER_PERSONS_TURN,
-    ): "I am answering somebody else. You are next in line.",
+    ): N_("I am answering somebody else. You are next in line."),
     (
         BusyMode.QUEUE,
         AdmissionReason.SUBAGENTS,
-    ): "Helpers are still working on the last message. This is next in line; /stop ends them.",
+    ): N_("Helpers are still working on the last message. This is next in line; /stop ends them."),
     (
         BusyMode.QUEUE,
         AdmissionReason.COMPACTING,
-    ): "I am summing up our conversation so far. This is next in line.",
+    ): N_("I am summing up our conversation so far. This is next in line."),
 }
 
 
 def busy_notice(decision: BusyDecision) -> str | None:
-    """What the sender is told; None: nothing yet. A steer is told of when the model has it."""
+    """The untranslated text for the sender; None: no notice yet. The sender of a steer is told when
+    the model has it."""
     return _NOTICES.get((decision.mode, decision.reason))
 
 

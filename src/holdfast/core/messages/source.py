@@ -48,6 +48,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     thread_id: str | None = None
     user_id: str
     user_name: str | None = None
+    language: str = ""  # that the platform says its user reads: "de", "pt-BR"; "": unknown
     message_id: str | None = None
     author: Author = Author.PERSON
 

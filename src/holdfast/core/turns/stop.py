@@ -50,6 +50,7 @@ class StopOrder(msgspec.Struct, frozen=True, kw_only=True):
     principal: PrincipalId | None = None
     # The chat it was asked in, with the very message in `reply_to`; None: outside of any chat.
     address: Address | None = None
+    language: str = ""  # of the person who asked for it there; "": unknown
     now: bool = False  # no turn is waited for, not even to a step boundary
 
     @property

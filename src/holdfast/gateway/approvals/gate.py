@@ -23,9 +23,11 @@ from holdfast.core.people.approval import (
 from holdfast.core.ports.runtime import Runtime
 from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_queries import ListApprovalRules
+from holdfast.core.text.translation import use_catalogue
 from holdfast.core.turns.tool import ToolOutput
 from holdfast.gateway.approvals.pending import PendingApprovals
 from holdfast.gateway.approvals.prompt import approval_buttons, approval_text, escape_unprintable
+from holdfast.gateway.chat_languages import ChatLanguages
 from holdfast.gateway.notify.send_policy import SendPolicy
 from holdfast.gateway.outbound.delivery import DeliveryFactory
 from holdfast.gateway.redaction import Redaction
@@ -101,6 +103,7 @@ class ApprovalGate:
         send_policy: SendPolicy,
         deliveries: DeliveryFactory,
         redact: Redaction,
+        languages: ChatLanguages,
     ) -> None:
         self._store = store
         self._runtime = runtime
@@ -108,6 +111,7 @@ class ApprovalGate:
         self._send_policy = send_policy
         self._deliveries = deliveries
         self._redact = redact
+        self._languages = languages
 
     async def check(
         self, turn: AskingTurn, call: PendingCall, later_calls: Sequence[PendingCall]
@@ -186,14 +190,15 @@ class ApprovalGate:
             self._approval(turn, number, call, verdict, asked_by=message.id, at=at)
             for number, (call, verdict) in enumerate(calls, len(turn.approvals) + 1)
         )
-        message = msgspec.structs.replace(
-            message,
-            text=approval_text(approvals, at=at),
-            turn_id=turn.turn_id,
-            inbox_id=None,  # it answers nothing
-            expires_at=at + turn.settings.timeout,
-            buttons=approval_buttons(approvals),
-        )
+        with use_catalogue(self._languages.of_message(turn.row)):
+            message = msgspec.structs.replace(
+                message,
+                text=approval_text(approvals, at=at),
+                turn_id=turn.turn_id,
+                inbox_id=None,  # it answers nothing
+                expires_at=at + turn.settings.timeout,
+                buttons=approval_buttons(approvals),
+            )
         return ApprovalRequest(
             session_id=turn.session_id,
             turn_id=turn.turn_id,

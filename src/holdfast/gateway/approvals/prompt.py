@@ -5,48 +5,61 @@ from collections.abc import Sequence
 
 from holdfast.core.messages.outbox import Button
 from holdfast.core.people.approval import Approval, ApprovalScope
+from holdfast.core.text.locale_format import format_long_duration
+from holdfast.core.text.translation import _, _n
 
 _MAX_COMMAND = 1200  # characters of a command; the page shows all of it
-_HOURS, _MINUTES = 2 * 3600, 120
 
 
 def approval_text(approvals: Sequence[Approval], *, at: float) -> str:
-    """What is asked together, in one message."""
-    wait = format_duration(approvals[0].deadline - at)
+    """One message that asks about all of them, in the language of the context."""
+    wait = _("I wait for {duration}.").format(
+        duration=format_long_duration(approvals[0].deadline - at)
+    )
     if len(approvals) == 1:
         (only,) = approvals
-        return f"May this run? {_command_block(only)}\n\n{_how_to_answer(only)} I wait for {wait}."
+        question = _("May this run?")
+        return f"{question} {_command_block(only)}\n\n{_how_to_answer(only)} {wait}"
+    question = _("May these run?")
     asked = "\n\n".join(f"{each.number}. {_command_block(each)}" for each in approvals)
     first = approvals[0].number
-    return (
-        f"May these run?\n\n{asked}\n\nAnswer each by its number, as /approve {first} or "
-        f"/deny {first}, or all of them with /approve all or /deny all. I wait for {wait}."
+    how = _(
+        "Answer each by its number, for example {approve} or {deny}, or all of them with "
+        "{approve_all} or {deny_all}."
+    ).format(
+        approve=f"/approve {first}",
+        deny=f"/deny {first}",
+        approve_all="/approve all",
+        deny_all="/deny all",
     )
+    return f"{question}\n\n{asked}\n\n{how} {wait}"
 
 
 def approval_buttons(approvals: Sequence[Approval]) -> tuple[Button, ...]:
-    """The same as buttons. They name the row, so that a late click finds what it meant."""
+    """The same as buttons. They name the approval, so that a late click finds what it meant."""
     if len(approvals) > 1:
         return tuple(
             Button(label=f"{each.number}: {label}", value=f"/{verb} {each.id}")
             for each in approvals
-            for label, verb in (("Yes", "approve"), ("No", "deny"))
+            for label, verb in ((_("Yes"), "approve"), (_("No"), "deny"))
         )
     (only,) = approvals
     rule_buttons = (
-        Button(label="In this conversation", value=f"/approve {only.id} {ApprovalScope.SESSION}"),
-        Button(label="Always", value=f"/approve {only.id} {ApprovalScope.ALWAYS}"),
+        Button(
+            label=_("In this conversation"), value=f"/approve {only.id} {ApprovalScope.SESSION}"
+        ),
+        Button(label=_("Always"), value=f"/approve {only.id} {ApprovalScope.ALWAYS}"),
     )
     return (
-        Button(label="Yes, once", value=f"/approve {only.id}"),
+        Button(label=_("Yes, once"), value=f"/approve {only.id}"),
         *(rule_buttons if only.rule else ()),
-        Button(label="No", value=f"/deny {only.id}"),
+        Button(label=_("No"), value=f"/deny {only.id}"),
     )
 
 
 def escape_unprintable(command: str) -> str:
-    """The command with all that nobody would see spelt out: what is said yes to must be what is
-    read, whatever turns the direction of a line, moves a cursor or takes no room."""
+    """The command with its invisible characters spelt out: what a person approves must be what they
+    read, also where a character changes the text direction, moves a cursor or has no width."""
     return "".join(
         c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode()
         for c in command
@@ -59,31 +72,26 @@ def command_summary(approval: Approval) -> str:
     return command if len(command) <= 80 else f"{command[:79]}…"
 
 
-def format_duration(seconds: float) -> str:
-    """A time to wait, as one would say it."""
-    for unit, least, length in (("hours", _HOURS, 3600), ("minutes", _MINUTES, 60)):
-        if seconds >= least:
-            return f"{round(seconds / length)} {unit}"
-    return f"{max(1, round(seconds))} seconds"
-
-
 def _fence(command: str) -> str:
-    """Longer than any in the command, so that no word of it can stand outside."""
+    """Longer than any in the command, so that the command cannot end it."""
     return "`" * max(3, 1 + max(map(len, re.findall("`+", command)), default=0))
 
 
 def _command_block(approval: Approval) -> str:
     command = approval.command
     fence = _fence(command)
-    if len(command) > _MAX_COMMAND:
-        command = f"{command[:_MAX_COMMAND]}\n[{len(command) - _MAX_COMMAND} characters more]"
-    return f"{approval.why or 'It may do harm.'}\n\n{fence}\n{command}\n{fence}"
+    if (more := len(command) - _MAX_COMMAND) > 0:
+        rest = _n("[{n} more character]", "[{n} more characters]", more).format(n=more)
+        command = f"{command[:_MAX_COMMAND]}\n{rest}"
+    why = _(approval.why) if approval.why else _("It may do harm.")
+    return f"{why}\n\n{fence}\n{command}\n{fence}"
 
 
 def _how_to_answer(approval: Approval) -> str:
+    words = {"yes": "yes", "no": "no", "session": "session", "always": "always"}
     if not approval.rule:
-        return "Answer yes or no."
-    return (
-        "Answer yes or no; session or always also allow what is like it, in this conversation "
-        "or from now on."
-    )
+        return _("Answer {yes} or {no}.").format(**words)
+    return _(
+        "Answer {yes} or {no}. Answer {session} to also allow similar commands in this "
+        "conversation, or {always} to allow them from now on."
+    ).format(**words)

@@ -12,8 +12,8 @@ from holdfast.core.ids import PrincipalId
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.outbox import Address, DeliveryKind, DeliveryState
 from holdfast.core.ports.runtime import Lifecycle
+from holdfast.core.text.locale_format import format_long_duration
 from holdfast.core.turns.stop import HomeChannel, StopKind, StopOrder, StopRequester
-from holdfast.gateway.approvals.prompt import format_duration
 from holdfast.gateway.commands.context import AdminContext
 from holdfast.gateway.commands.reply import prepare_effect, send_reply
 from holdfast.gateway.inbound.pairing import (
@@ -61,6 +61,7 @@ async def _restart(
         at=context.clock.now(),
         principal=row.principal,
         address=msgspec.structs.replace(reply_address(row), reply_to=row.inbound.message_id),
+        language=row.inbound.source.language,
         now=when is _RestartWhen.NOW,
     )
     with notices.answering(order):
@@ -140,7 +141,7 @@ async def _decide(
 def _pairing_list(context: AdminContext) -> str:
     now = context.clock.now()
     lines = [
-        f"{person_with_name(each)} waits, for {format_duration(each.expires_at - now)} more."
+        f"{person_with_name(each)} waits, for {format_long_duration(each.expires_at - now)} more."
         for each in context.pairing.pending()
     ]
     lines = [*lines, _HOW] if lines else [_NO_PENDING_REQUESTS]

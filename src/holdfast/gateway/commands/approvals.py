@@ -7,8 +7,9 @@ from holdfast.core.errors import StoreError
 from holdfast.core.ids import ApprovalId
 from holdfast.core.people.approval import Approval, ApprovalDecision, ApprovalRule, ApprovalScope
 from holdfast.core.ports.store_queries import GetApproval, ListApprovalRules
+from holdfast.core.text.locale_format import format_long_duration
 from holdfast.gateway.access import principal_of
-from holdfast.gateway.approvals.prompt import command_summary, format_duration
+from holdfast.gateway.approvals.prompt import command_summary
 from holdfast.gateway.approvals.service import ApprovalResponse, late_answer_text, principal_name
 from holdfast.gateway.commands.context import ApprovalContext
 from holdfast.gateway.commands.reply import prepare_effect, send_reply
@@ -153,7 +154,7 @@ async def cmd_approvals(context: ApprovalContext, request: CommandRequest) -> No
 async def _list_approvals(context: ApprovalContext, request: CommandRequest) -> None:
     now = context.clock.now()
     lines = [
-        f"Waits ({each.number}), for {format_duration(each.deadline - now)} more: "
+        f"Waits ({each.number}), for {format_long_duration(each.deadline - now)} more: "
         + command_summary(each)
         for each in context.approvals.pending_in(request.session_id)
     ] or [NOTHING_PENDING]

@@ -21,7 +21,9 @@ from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.inbox import Accepted, InboxEnd, InboxState
 from holdfast.core.sessions.session import CommandEffect
+from holdfast.core.text.translation import use_catalogue
 from holdfast.gateway.access import AccessPolicy, principal_of
+from holdfast.gateway.chat_languages import ChatLanguages
 from holdfast.gateway.commands.context import Command, CommandContexts, ReplyContext, command_action
 from holdfast.gateway.commands.reply import refuse, send_reply
 from holdfast.gateway.turns.lanes import Lanes
@@ -49,6 +51,7 @@ class CommandDispatcher:
         access: AccessPolicy,
         tasks: asyncio.TaskGroup,
         turn_starts: IterationPacer,
+        languages: ChatLanguages,
         load: Callable[[], Mapping[str, Command]],
         specs: Sequence[CommandSpec] = COMMANDS,
     ) -> None:
@@ -57,6 +60,7 @@ class CommandDispatcher:
         self._access = access
         self._tasks = tasks
         self._turn_starts = turn_starts  # they make way for commands
+        self._languages = languages
         self._load = load
         self._listed = specs
         self._specs = index_commands(specs)
@@ -98,8 +102,9 @@ class CommandDispatcher:
             route_target=accepted.route_target,
             running=tuple(self._running),
         )
-        effect = self._begin(name, request)
-        self._tasks.create_task(self._finish(effect, request), name=f"command {name}")
+        with use_catalogue(self._languages.of_message(row)):
+            effect = self._begin(name, request)
+            self._tasks.create_task(self._finish(effect, request), name=f"command {name}")
 
     def _begin(self, name: str, request: CommandRequest) -> Awaitable[None]:
         spec = self._specs.get(name)

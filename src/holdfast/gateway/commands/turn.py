@@ -15,6 +15,7 @@ from holdfast.core.sessions.session import (
     CommandOutcome,
     SessionOpening,
 )
+from holdfast.core.text.translation import _, _n
 from holdfast.core.turns.subagent import Subagent, SubagentKind, SubagentTask
 from holdfast.core.turns.tool import ToolFailed
 from holdfast.gateway.commands.context import RunningTurnContext
@@ -27,22 +28,19 @@ from holdfast.gateway.turns.transcript_notes import session_owner
 log = logging.getLogger(__name__)
 
 
-_STARTED = "Working on it in the background: {title}\nYou hear of it here when it is done."
-
-
 def cmd_stop(context: RunningTurnContext, request: CommandRequest) -> Awaitable[None]:
     """End the running turn for good, without the agent's help."""
     session_id, everything = request.session_id, request.argument.lower() == "all"
     running = context.subagents.in_background(session_id) if session_id else []
     remark = _background_text(running, everything=everything)
-    idle = "" if everything and running else "Nothing is running. "
+    idle = [] if everything and running else [_("Nothing is running.")]
     check = (
         context.force_stop.before_stop(session_id, at=request.row.accepted_at)
         if session_id
         else None
     )
     turn_stopped = _stop_turn(
-        context, request, done=f"Stopped. {remark}".strip(), idle=f"{idle}{remark}".strip()
+        context, request, done=" ".join([_("Stopped."), *remark]), idle=" ".join([*idle, *remark])
     )
 
     async def finish() -> None:
@@ -92,7 +90,7 @@ async def _check_stopped(context: RunningTurnContext, check: CheckStopped, row: 
     delivery_factory = context.replies.delivery_factory
     try:
         if await check() and not delivery_factory.is_fetched(row):
-            notice = delivery_factory.notice(row, SUSPENDED_NOTICE, session_id=row.session_id)
+            notice = delivery_factory.notice(row, _(SUSPENDED_NOTICE), session_id=row.session_id)
             at = context.runtime.clock.now()
             effect = CommandEffect(inbox_ends=(), deliveries=(notice,), at=at)
             await context.replies.effects.commit(effect)
@@ -101,14 +99,18 @@ async def _check_stopped(context: RunningTurnContext, check: CheckStopped, row: 
         log.error("Could not check whether /stop took effect: %s", error, extra=about)
 
 
-def _background_text(subagents: Sequence[Subagent], *, everything: bool) -> str:
-    """What was stopped in the background too, or continues there."""
+def _background_text(subagents: Sequence[Subagent], *, everything: bool) -> list[str]:
+    """A sentence about the work that was stopped in the background too, or continues there."""
     if not subagents:
-        return ""
-    listed = "; ".join(subagent.title for subagent in subagents)
+        return []
+    titles = "; ".join(subagent.title for subagent in subagents)
     if everything:
-        return f"Stopped in the background: {listed}."
-    return f"In the background there still is: {listed}. /stop all ends that too."
+        return [_("Stopped in the background: {titles}.").format(titles=titles)]
+    return [
+        _("Still working in the background: {titles}. Send {command} to stop that too.").format(
+            titles=titles, command="/stop all"
+        )
+    ]
 
 
 def cmd_queue(context: RunningTurnContext, request: CommandRequest) -> Awaitable[None]:
@@ -140,7 +142,8 @@ def cmd_background(context: RunningTurnContext, request: CommandRequest) -> Awai
     with the reply, and so is the session it works for, where the chat has none."""
     if not request.argument:
         usage = COMMANDS_BY_NAME["background"].usage
-        return send_reply(context.replies, request.row, f"Say what is to be done: {usage}")
+        text = _("Say what to do: {usage}").format(usage=usage)
+        return send_reply(context.replies, request.row, text)
     if request.session_id is not None:
         return _start_background(context, request, request.session_id)
     parent = SessionId(context.runtime.new_id("s"))
@@ -170,11 +173,26 @@ async def _start_background(
         if request.session_id is None and settle_route is None:
             settle_route = context.lanes.point_route(row.route, parent)
         await _commit_background(context, request, task_message, on_committed=settle_route)
-    except ToolFailed as error:
-        await send_reply(context.replies, row, f"Not begun: {error}.")
+    except ToolFailed:  # for one reason: there are too many, and its text is for a model
+        await send_reply(context.replies, row, _too_many_text(context, parent))
     finally:
         if settle_route is not None:
             settle_route()
+
+
+def _too_many_text(context: RunningTurnContext, parent: SessionId) -> str:
+    running = len(context.subagents.in_background(parent))
+    return _n(
+        "Not started: {n} task is already running in the background here, and {limit} may. Wait "
+        "until it is done, or send {command} to stop everything.",
+        "Not started: {n} tasks are already running in the background here, and {limit} may. Wait "
+        "until one is done, or send {command} to stop everything.",
+        running,
+    ).format(
+        n=running,
+        limit=context.live_settings.current.delegate.max_background,
+        command="/stop all",
+    )
 
 
 async def _commit_background(
@@ -198,7 +216,9 @@ async def _commit_background(
         if on_committed is not None:
             on_committed()
 
-    text = _STARTED.format(title=subagent.title)
+    text = _(
+        "Working on it in the background: {title}\nYou will get the result here when it is done."
+    ).format(title=subagent.title)
     effect = prepare_effect(context.replies, row, text, background=background)
     await context.replies.effects.commit(effect, on_committed=started)
 

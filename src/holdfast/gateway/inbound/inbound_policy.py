@@ -15,7 +15,9 @@ from holdfast.core.ids import PrincipalId
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import Author, ChatType, Source
 from holdfast.core.ports.runtime import Clock
+from holdfast.core.text.translation import _, use_catalogue
 from holdfast.gateway.access import AccessPolicy, Action, Principal, principal_of
+from holdfast.gateway.chat_languages import ChatLanguages
 from holdfast.gateway.inbound.pairing import PairingRequests
 
 MAX_IN_A_ROW = 50  # messages of one person that are answered while no other person writes
@@ -24,12 +26,15 @@ _ANY_BOT = ""  # all bots count as one speaker
 _MAX_CHATS = 10_000  # chats with a count; the one that is silent longest is evicted
 
 _DEFAULT_CHAT = ChatSettings()
-_LOOP_NOTICE = (
-    f"I have answered {MAX_IN_A_ROW} messages in a row here with nobody else speaking, and stop "
-    "now: it may be a program that answers me. I go on when somebody else speaks, or after "
-    f"{LOOP_RESET_AFTER / 60:.0f} minutes of silence."
-)
 _LOOP_REASON = "so many in a row that it may be a program"
+
+
+def _loop_notice() -> str:
+    return _(
+        "I have answered {answered} messages in a row from one sender here, so I stop: it may be "
+        "a program that answers me. I will answer again when someone else writes, or after "
+        "{minutes} minutes of silence."
+    ).format(answered=MAX_IN_A_ROW, minutes=f"{LOOP_RESET_AFTER / 60:.0f}")
 
 
 class LoopDetected(NotAddressed):
@@ -142,9 +147,11 @@ class InboundPolicy:
         groups: GroupPolicy,
         pairing_requests: PairingRequests,
         *,
+        languages: ChatLanguages,
         clock: Clock,
     ) -> None:
         self._access = access
+        self._languages = languages
         self._groups = groups
         self._pairing_requests = pairing_requests
         self._clock = clock
@@ -153,11 +160,13 @@ class InboundPolicy:
         """Who it is that talks. Raises `NotAllowed`: whatever its writer was to hear of it is
         durable by then, and the message is to be acknowledged."""
         source = inbound.source
+        self._languages.record(source)
         principal = principal_of(source)
         if _needs_group_check(source):
             await self._check_group(inbound, principal)
         if not self._access.allows(principal, Action.TALK, source):
-            await self._pairing_requests.handle_unknown_sender(inbound)
+            with use_catalogue(self._languages.of_source(source)):
+                await self._pairing_requests.handle_unknown_sender(inbound)
             self._access.authorise(principal, Action.TALK, source)
         return principal.id
 
@@ -180,8 +189,10 @@ class InboundPolicy:
             self._groups.check(inbound, now=self._clock.now())
         except LoopDetected:
             if self._access.allows(principal, Action.TALK, inbound.source):
+                with use_catalogue(self._languages.of_source(inbound.source)):
+                    notice = _loop_notice()
                 await self._pairing_requests.refuse_with_notice(
-                    inbound, _LOOP_NOTICE, reason=_LOOP_REASON
+                    inbound, notice, reason=_LOOP_REASON
                 )
                 self._groups.record_loop_notice(inbound.source, now=self._clock.now())
             raise

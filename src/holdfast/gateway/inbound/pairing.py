@@ -42,7 +42,9 @@ from holdfast.core.ports.runtime import Runtime
 from holdfast.core.ports.store import StoreReader, StoreWriter
 from holdfast.core.ports.store_queries import GetPairings
 from holdfast.core.sessions.session import CommandEffect
+from holdfast.core.text.translation import N_, _, use_catalogue
 from holdfast.gateway.access import DeniedAccessAudit, principal_of
+from holdfast.gateway.chat_languages import ChatLanguages
 from holdfast.gateway.jobs.service import source_address
 from holdfast.gateway.live_settings import LiveSettings
 
@@ -51,14 +53,14 @@ _SALT_BYTES = 16
 # about 10 ms and 4 MB, there are about 10^12 codes, and a code expires within an hour.
 _SCRYPT_COST = {"n": 1 << 12, "r": 8, "p": 1}
 
-CODE_TEXT = (
-    "I do not know you yet, so nobody has read what you wrote. Your pairing code is {code}, for an "
-    "hour: tell it to whoever runs this gateway. They let you in with\n\n"
+CODE_TEXT = N_(
+    "You don't have access yet; your message was not read. Your pairing code is {code}. It is "
+    "valid for one hour. Ask the owner of this gateway to approve it with\n\n"
     "    holdfast pairing approve {code}\n\n"
-    "and you will hear of it here."
+    "You will get a message here when it is approved."
 )
 _CODE_SENT_REASON = "not known here: a pairing code was sent instead of an answer"
-WELCOME_TEXT = "You are let in: write what you need. /help shows what the gateway itself can do."
+WELCOME_TEXT = N_("You have access now. Write what you need, or send /help to see the commands.")
 
 RandomBytes = Callable[[int], bytes]
 """Returns so many unpredictable bytes."""
@@ -261,7 +263,7 @@ class PairingRequests:
             asked_at=now,
             expires_at=now + CODE_LIFETIME,
         )
-        text = CODE_TEXT.format(code=format_code(code))
+        text = _(CODE_TEXT).format(code=format_code(code))
         notice = self._notice(
             request.address, text, DeliveryKind.CODE, expires_at=request.expires_at
         )
@@ -329,8 +331,16 @@ class PairingService:
     """Approves, denies and revokes, one at a time: two wrong codes tried at once count as two.
     Requests and users are in `PairedUsers`."""
 
-    def __init__(self, writes: StoreWriter, runtime: Runtime, paired_users: PairedUsers) -> None:
+    def __init__(
+        self,
+        writes: StoreWriter,
+        runtime: Runtime,
+        paired_users: PairedUsers,
+        *,
+        languages: ChatLanguages,
+    ) -> None:
         self._writes = writes
+        self._languages = languages
         self._runtime = runtime
         self._deciding = asyncio.Lock()
         self.paired_users = paired_users
@@ -435,11 +445,13 @@ class PairingService:
             since=now,
             let_in_by=by,
         )
+        with use_catalogue(self._languages.of_chat(request.address)):
+            welcome = _(WELCOME_TEXT)
         notice = NewDelivery(
             id=DeliveryId(self._runtime.new_id("dlv")),
             address=request.address,
             kind=DeliveryKind.NOTICE,
-            text=WELCOME_TEXT,
+            text=welcome,
         )
         change = PairingChange(kind=PairingKind.APPROVE, user=person, deliveries=(notice,), at=now)
         return PairingDecision(

@@ -25,8 +25,8 @@ from holdfast.core.ports.runtime import Runtime
 from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_commands import AcceptMessage
 from holdfast.core.ports.store_queries import GetRouteSession, ListRunningRuns
+from holdfast.core.text.locale_format import format_long_duration
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
-from holdfast.gateway.approvals.prompt import format_duration
 from holdfast.gateway.jobs.service import JobDestinations, RunningJobs, StopRun
 from holdfast.gateway.live.subscriptions import EndFuture, MessageSubscriptions
 from holdfast.gateway.live_settings import LiveSettings
@@ -156,7 +156,9 @@ class JobExecutor:
 
     async def _stop_overdue(self, run: RunRequest) -> None:
         try:
-            await self.stop(run.job_id, OVERDUE_REASON.format(limit=format_duration(run.limit)))
+            await self.stop(
+                run.job_id, OVERDUE_REASON.format(limit=format_long_duration(run.limit))
+            )
         except StoreError as error:
             log.error("A late run goes on: %s", error, extra={"action": "job_run_overdue"})
 
@@ -229,4 +231,5 @@ def _own_source(waiting: WaitingRun) -> Source:
         thread_id=made.thread_id,
         user_id=waiting.job.principal,
         user_name=made.user_name,
+        language=made.language,
     )

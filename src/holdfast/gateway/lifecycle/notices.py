@@ -12,8 +12,10 @@ from holdfast.core.ports.runtime import Runtime
 from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_commands import AddDeliveries, RecordReady
 from holdfast.core.ports.store_queries import ListLastStops, ListOpenStops
+from holdfast.core.text.translation import _, _n, use_catalogue
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRow
 from holdfast.gateway.accounts.registry import PlatformRegistry
+from holdfast.gateway.chat_languages import ChatLanguages
 from holdfast.gateway.live_settings import LiveSettings
 from holdfast.gateway.notify.home_channels import HomeChannels
 from holdfast.gateway.outbound.quiet_chats import QuietChats
@@ -24,12 +26,6 @@ NOTICE_EXPIRES_AFTER = (
 )
 MIN_CRASH_INTERVAL = 600.0  # seconds between two that home channels hear of
 _STOPS_READ = 1000  # stops among which the last crash that was told is looked for
-
-_STOPPING = {True: "The gateway is restarting.", False: "The gateway is shutting down."}
-_INTERRUPTED = {
-    True: "What I am working on here is interrupted; I will try to resume it in a moment.",
-    False: "What I am working on here is interrupted; I will try to resume it when it is back.",
-}
 
 ChatThread = tuple[str, str, str, str | None]  # a chat and thread, whoever speaks there
 
@@ -51,12 +47,14 @@ class LifecycleNotices:
         home_channels: HomeChannels,
         platforms: PlatformRegistry,
         quiet_chats: QuietChats,
+        languages: ChatLanguages,
     ) -> None:
         self._store = store
         self._runtime = runtime
         self._live_settings = live_settings
         self._platforms = platforms
         self._quiet_chats = quiet_chats
+        self._languages = languages
         self._lanes = lanes
         self._home_channels = home_channels
         self._answering: dict[StopOrder, asyncio.Event] = {}
@@ -102,14 +100,17 @@ class LifecycleNotices:
         await self._write(notices, at=at)
 
     def _shutdown_texts(self, order: StopOrder) -> list[tuple[Address, str]]:
-        goes = _STOPPING[order.kind.restarts]
-        working = f"{goes} {_INTERRUPTED[order.kind.restarts]}"
         notices: dict[ChatThread, tuple[Address, str]] = {}
-        for address in self._chats_with_turns():
-            notices.setdefault(_chat_thread(address), (address, working))
+        for row in self._messages_at_work():
+            address = _address_of(row)
+            with use_catalogue(self._languages.of_message(row)):
+                text = _stopping_text(order, interrupts=True)
+            notices.setdefault(_chat_thread(address), (address, text))
         if order.address is None:
             for home in self._home_channels.all():
-                notices.setdefault(_chat_thread(home.address), (home.address, goes))
+                with use_catalogue(self._languages.of_chat(home.address)):
+                    text = _stopping_text(order, interrupts=False)
+                notices.setdefault(_chat_thread(home.address), (home.address, text))
         elif order == self._answered_order:
             notices.pop(_chat_thread(order.address), None)
         return [(address, text) for address, text in notices.values() if self._is_notified(address)]
@@ -128,10 +129,16 @@ class LifecycleNotices:
         notices: dict[ChatThread, tuple[Address, str]] = {}
         for row in rows:
             if row.order.address is not None and row.order.kind.restarts:
-                notices[_chat_thread(row.order.address)] = row.order.address, _back_text(row)
+                with use_catalogue(
+                    self._languages.of_chat(row.order.address, known=row.order.language)
+                ):
+                    text = _back_text(row)
+                notices[_chat_thread(row.order.address)] = row.order.address, text
         for row in await self._stops_for_home_channels(rows):
             for home in self._home_channels.all():
-                notices.setdefault(_chat_thread(home.address), (home.address, _back_text(row)))
+                with use_catalogue(self._languages.of_chat(home.address)):
+                    text = _back_text(row)
+                notices.setdefault(_chat_thread(home.address), (home.address, text))
         return tuple(
             self._notice(address, text, kind=DeliveryKind.NOTICE)
             for address, text in notices.values()
@@ -150,11 +157,11 @@ class LifecycleNotices:
             return [row for row in outside if row.order.kind is not StopKind.CRASH]
         return outside
 
-    def _chats_with_turns(self) -> Iterator[Address]:
-        """Where the people are for whom a turn runs."""
+    def _messages_at_work(self) -> Iterator[InboxRow]:
+        """The message that each running turn answers."""
         for lane in self._lanes:
             if lane.running_turn is not None:
-                yield _address_of(lane.running_turn.rows[-1])
+                yield lane.running_turn.rows[-1]
 
     def _is_notified(self, address: Address) -> bool:
         """Whether people there are told by message: not where they come and look by themselves,
@@ -185,13 +192,36 @@ class LifecycleNotices:
             await self._store.write(AddDeliveries(deliveries=notices, at=at))
 
 
+def _stopping_text(order: StopOrder, *, interrupts: bool) -> str:
+    """`interrupts`: a turn of the chat is interrupted."""
+    match order.kind.restarts, interrupts:
+        case True, True:
+            return _(
+                "The gateway is restarting. My current work here is interrupted; I will try to "
+                "resume it in a moment."
+            )
+        case True, False:
+            return _("The gateway is restarting.")
+        case False, True:
+            return _(
+                "The gateway is shutting down. My current work here is interrupted; I will try to "
+                "resume it when the gateway is back."
+            )
+    return _("The gateway is shutting down.")
+
+
 def _back_text(row: StopRow) -> str:
-    crashed = row.order.kind is StopKind.CRASH
-    text = "The gateway was interrupted and is back" if crashed else "The gateway is back"
     left = row.parked + row.interrupted
+    if row.order.kind is StopKind.CRASH:
+        text = _("The gateway was interrupted and is back.")
+    else:
+        text = _("The gateway is back.")
     if not left:
-        return f"{text}."
-    return f"{text}; {left} conversation{' goes' if left == 1 else 's go'} on."
+        return text
+    continues = _n("{n} conversation continues.", "{n} conversations continue.", left).format(
+        n=left
+    )
+    return f"{text} {continues}"
 
 
 def _crash_was_notified(row: StopRow) -> bool:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from holdfast.core.config.settings import CrashRecovery
 from holdfast.core.crash_points import CrashPoint
+from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import Accepted, InboxRow
 from holdfast.core.ports.runtime import Runtime
@@ -21,6 +22,7 @@ from holdfast.core.ports.store_queries import (
     ListUndelivered,
 )
 from holdfast.core.sessions.session import RunnerRow
+from holdfast.core.text.translation import use_catalogue
 from holdfast.core.turns.stop import StopKind
 from holdfast.core.turns.turn import OpenTurn
 from holdfast.gateway.inbound.router import Router
@@ -28,18 +30,16 @@ from holdfast.gateway.live_settings import LiveSettings
 from holdfast.gateway.outbound.outbox import OutboxWorker
 from holdfast.gateway.sessions.resolver import SessionStore
 from holdfast.gateway.turns.lanes import Lanes
-from holdfast.gateway.turns.turn import Turn
 from holdfast.gateway.turns.turn_factory import TurnFactory
 
 log = logging.getLogger(__name__)
 
 MAX_CUTS = 3  # the first run and two resumes
-# What follows from it is told when it is so, with the next message.
-STUCK_REASON = "This was interrupted {cuts} times and is given up."
-NOT_RESUMED_REASON = (
-    "The gateway stopped in the middle of this, and is set up not to go on with it."
-)
-SUSPENDED_REASON = "This was not finished before its conversation was set aside."
+
+
+class TurnGivenUp(HoldfastError):
+    """Why a turn of an earlier process is not resumed. People read it in their chat; that their
+    conversation starts afresh they are told with their next message."""
 
 
 class RunnerAdopter(Protocol):
@@ -73,7 +73,7 @@ async def recover(
     runtime.crash(CrashPoint.RECOVERY_READ)
     left = {one.turn.session_id for one in open_turns if await _session_has_ended(one, store)}
     given_up = {
-        one.turn.session_id: ""
+        one.turn.session_id: None
         if one.turn.session_id in left
         else await _give_up_reason(one, store, mode)
         for one in open_turns
@@ -82,14 +82,14 @@ async def recover(
     await _adopt_runners(runners, store, given_up, left)
     for open_turn in open_turns:
         router.open_subscriptions(open_turn)
-        if not given_up[open_turn.turn.session_id]:
+        if given_up[open_turn.turn.session_id] is None:
             lanes.resume(open_turn, left=open_turn.turn.session_id in left)
     # With every lane there, and none of them run yet: a question that cannot be delivered
     # finds the turn that waits for it, and what was owed first goes out first.
     outbox.recover(undelivered)
     for open_turn in open_turns:
         if why := given_up[open_turn.turn.session_id]:
-            await _give_up_turn(turns.restore(open_turn), why)
+            await _give_up_turn(turns, open_turn, why)
     if mode is CrashRecovery.SUSPEND:
         await _suspend_recent_sessions(sessions, store)
     for row in queued:
@@ -102,7 +102,7 @@ async def recover(
             len(undelivered),
             extra={"action": "recovered"},
         )
-    return sum(not why for why in given_up.values())
+    return sum(why is None for why in given_up.values())
 
 
 async def _session_has_ended(open_turn: OpenTurn, store: StoreReader) -> bool:
@@ -112,19 +112,30 @@ async def _session_has_ended(open_turn: OpenTurn, store: StoreReader) -> bool:
     return session is not None and session.ended_at is not None
 
 
-async def _give_up_reason(open_turn: OpenTurn, store: StoreReader, mode: CrashRecovery) -> str:
-    """Why a turn is not gone on with; "": it is. One that waits or is parked was not cut."""
+async def _give_up_reason(
+    open_turn: OpenTurn, store: StoreReader, mode: CrashRecovery
+) -> TurnGivenUp | None:
+    """Why a turn is not resumed; None: it is. One that waits or is parked was not interrupted."""
     session = await store.read(GetSession(session_id=open_turn.turn.session_id))
     if session is not None and session.suspended:
-        return SUSPENDED_REASON
+        return TurnGivenUp("This was not finished before its conversation was suspended.")
     if not open_turn.was_interrupted:
-        return ""
+        return None
     crashed = open_turn.exit_reason is None
     if crashed and mode is CrashRecovery.SUSPEND:
-        return NOT_RESUMED_REASON
+        return TurnGivenUp(
+            "The gateway stopped while I was working on this, and it is configured not to resume "
+            "such work. Send your message again to start over."
+        )
     # What a process marked when it went it has counted too.
     cuts = (session.interruptions if session else 0) + crashed
-    return STUCK_REASON.format(cuts=cuts) if cuts >= MAX_CUTS else ""
+    if cuts < MAX_CUTS:
+        return None
+    return TurnGivenUp(
+        "This was interrupted {cuts} times, so I have given it up. Send your message again to "
+        "start over.",
+        cuts=cuts,
+    )
 
 
 async def _suspend_recent_sessions(sessions: SessionStore, store: StoreReader) -> None:
@@ -144,12 +155,12 @@ async def _suspend_recent_sessions(sessions: SessionStore, store: StoreReader) -
 async def _adopt_runners(
     runners: RunnerAdopter,
     store: Store,
-    given_up: Mapping[SessionId, str],
+    given_up: Mapping[SessionId, TurnGivenUp | None],
     left: Collection[SessionId],
 ) -> None:
     """A runner is needed by a turn that goes on, and by a session that can be gone on with."""
     known = await store.read(ListRunners())
-    resumed = {session_id for session_id, why in given_up.items() if not why}
+    resumed = {session_id for session_id, why in given_up.items() if why is None}
     needed = resumed.difference(left)
     for runner in known:
         session = await store.read(GetSession(session_id=runner.session_id))
@@ -162,13 +173,17 @@ async def _adopt_runners(
             await store.write(EndRunner(session_id=runner.session_id))
 
 
-async def _give_up_turn(turn: Turn, text: str) -> None:
-    await turn.fail(text, suspend=True)
+async def _give_up_turn(turns: TurnFactory, open_turn: OpenTurn, why: TurnGivenUp) -> None:
+    turn, text = turns.restore(open_turn), str(why)
+    if open_turn.rows:
+        with use_catalogue(turns.language_of(open_turn.rows[-1])):
+            text = why.for_person()
+    await turn.fail(str(why), text=text, suspend=True)
     await turn.close_once()
     log.warning(
         "Session %s was suspended: %s",
         turn.session_id,
-        text,
+        why,
         extra={"action": "suspended", "session": turn.session_id},
     )
 

@@ -9,7 +9,9 @@ from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import StoreWriter
 from holdfast.core.ports.store_commands import AddDeliveries
+from holdfast.core.text.translation import _, use_catalogue
 from holdfast.gateway.accounts.registry import PlatformRegistry
+from holdfast.gateway.chat_languages import ChatLanguages
 from holdfast.gateway.outbound.delivery import DeliveryFactory, reply_address
 from holdfast.gateway.outbound.quiet_chats import QuietChats
 
@@ -33,6 +35,7 @@ def send_busy_notice(
     writes: StoreWriter,
     clock: Clock,
     quiet_chats: QuietChats,
+    languages: ChatLanguages,
 ) -> None:
     """Tell the sender of `row`, unless its session was told something a moment ago, or its
     platform shows by itself what waits. The agent remembers when its session was last told."""
@@ -45,7 +48,13 @@ def send_busy_notice(
     if not is_notice_due(agent.busy_notice_at, now=now):
         return
     agent.busy_notice_at = now
+    with use_catalogue(languages.of_message(row)):
+        translated = _(text)
     notice = deliveries.notice(
-        row, text, session_id=agent.session_id, turn_id=turn_id, expires_at=now + _EXPIRES_AFTER
+        row,
+        translated,
+        session_id=agent.session_id,
+        turn_id=turn_id,
+        expires_at=now + _EXPIRES_AFTER,
     )
     writes.write(AddDeliveries(deliveries=(notice,), at=now))

@@ -16,6 +16,7 @@ from holdfast.core.messages.outbox import NewDelivery
 from holdfast.core.messages.transcript import NoteMessage
 from holdfast.core.retry import LANE_RETRY
 from holdfast.core.sessions.reset import SessionReset
+from holdfast.core.text.translation import set_catalogue
 from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.subagent import SubagentKind
 from holdfast.core.turns.turn import OpenTurn
@@ -296,6 +297,9 @@ class Lane:
 
     async def _do_next(self) -> None:
         """Do what the state of the turn asks for; without a turn, begin the next one."""
+        rows: Sequence[InboxRow] = self.mailbox if self.turn is None else self.turn.rows
+        if rows:  # this task is the lane's own, and tells the people of this turn about it
+            set_catalogue(self._turns.language_of(rows[0 if self.turn is None else -1]))
         try:
             if self.turn is None:
                 self._notify()

@@ -23,6 +23,7 @@ from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_commands import ContinueTurn, LeaveTurn, RecordSteer, ResumeTurn
 from holdfast.core.ports.store_queries import GetTranscript
 from holdfast.core.sessions.session import CommandEffect
+from holdfast.core.text.translation import ENGLISH, use_catalogue
 from holdfast.core.turns.model import Completed, FallbackUsed
 from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.turn import (
@@ -354,7 +355,8 @@ class Turn:
         context = self.context
         agent, indicator = context.agent, context.output.typing_indicator()
         running = run_turn(agent, context)
-        self._task = asyncio.create_task(running, name=f"turn {self.turn_id}")
+        with use_catalogue(ENGLISH):  # what the model reads does not depend on who reads the reply
+            self._task = asyncio.create_task(running, name=f"turn {self.turn_id}")
         agent.set_interrupt(self.interrupt)
         if indicator is not None:
             indicator.start()
@@ -513,15 +515,15 @@ class Turn:
         )
         self.cancel()
 
-    async def fail(self, why: str, *, suspend: bool = False) -> None:
+    async def fail(self, why: str, *, text: str = "", suspend: bool = False) -> None:
         """End it without an agent, for this reason, unless it was stopped or left meanwhile.
-        `suspend`: its session is suspended in the same commit. Raises `StoreError`: nothing is
-        decided yet."""
+        `text`: the reason in the language of its people. `suspend`: its session is suspended in the
+        same commit. Raises `StoreError`: nothing is decided yet."""
         if not self._is_new:
             await self._read_transcript()
         if self.is_open:
             self._suspends_session = suspend
-            self.end(self._failed_end(why, text=why))
+            self.end(self._failed_end(why, text=text or why))
 
     def end(self, end: EndTurn) -> None:
         """Close the turn with this end. Every end of a turn passes here, whatever its reason.

@@ -12,8 +12,10 @@ from holdfast.core.people.audit import requesters_of
 from holdfast.core.ports.runtime import Runtime
 from holdfast.core.ports.store import Store
 from holdfast.core.sessions.reset import SessionReset
+from holdfast.core.text.translation import Catalogue
 from holdfast.core.turns.turn import BeginTurn, OpenTurn
 from holdfast.gateway.agents.session_agents import SessionAgents
+from holdfast.gateway.chat_languages import ChatLanguages
 from holdfast.gateway.live.subscriptions import MessageSubscriptions
 from holdfast.gateway.outbound.delivery import DeliveryFactory
 from holdfast.gateway.turns.transcript_notes import (
@@ -39,6 +41,7 @@ class TurnFactory:
         agents: SessionAgents,
         deliveries: DeliveryFactory,
         subscriptions: MessageSubscriptions,
+        languages: ChatLanguages,
         new_context: NewTurnContext,
     ) -> None:
         self._store = store
@@ -46,7 +49,12 @@ class TurnFactory:
         self._agents = agents
         self._deliveries = deliveries
         self._subscriptions = subscriptions
+        self._languages = languages
         self._new_context = new_context
+
+    def language_of(self, row: InboxRow) -> Catalogue:
+        """For all that people are told of a turn that answers this message."""
+        return self._languages.of_message(row)
 
     def restore(
         self, record: OpenTurn, *, on_shown_change: Callable[[], None] = lambda: None

@@ -141,6 +141,7 @@ class Interaction(msgspec.Struct, frozen=True):
     user: DiscordUser | None = None
     data: InteractionData = InteractionData()
     message: DiscordMessage | None = None
+    locale: str = ""  # that the user has chosen in their client
 
 
 class DiscordFrame(msgspec.Struct, frozen=True):
@@ -302,6 +303,7 @@ class DiscordParser:
             thread_id=location.thread_id,
             user_id=by.id,
             user_name=nick or by.name,
+            language=event.locale if isinstance(event, Interaction) else "",
             author=author,
         )
 

@@ -24,6 +24,7 @@ class TelegramUser(msgspec.Struct, frozen=True):
     first_name: str = ""
     last_name: str = ""
     username: str = ""
+    language_code: str = ""
     can_read_all_group_messages: bool = False  # of ourselves only: privacy mode is off
 
 
@@ -236,6 +237,7 @@ class TelegramParser:
             thread_id=None if topic is None else str(topic),
             user_id=str(by.id),
             user_name=_display_name(by),
+            language=by.language_code if isinstance(by, TelegramUser) else "",
             author=author,
         )
 

@@ -27,6 +27,7 @@ class RepliedMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     text: str
     user_id: str = ""  # "": a bot of this account
     user_name: str | None = None
+    language: str = ""  # that the person reads, as "pt-BR"
 
 
 class SimulatedUpdate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -40,6 +41,7 @@ class SimulatedUpdate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     thread_id: str | None = None
     user_id: str
     user_name: str | None = None
+    language: str = ""  # that the person reads, as "pt-BR"
     text: str
     group: str | None = None
     kind: UpdateKind = UpdateKind.MESSAGE
@@ -60,6 +62,7 @@ class SayRequest(
     chat_type: ChatType = ChatType.DM
     thread: str | None = None
     user_name: str | None = None
+    language: str = ""  # that the person reads, as "pt-BR"
     group: str | None = None  # parts of one album share it
     mentions: bool = True  # False: the bot is not mentioned; not used in a direct chat
     reply_to: str | None = None  # the id of the message that it replies to

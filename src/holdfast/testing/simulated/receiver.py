@@ -47,6 +47,7 @@ def to_inbound(update: SimulatedUpdate) -> Inbound:
             thread_id=update.thread_id,
             user_id=update.user_id,
             user_name=update.user_name,
+            language=update.language,
             author=update.author,
         ),
         event_id=str(update.id),

@@ -408,6 +408,7 @@ class ChatService:
             kind=kind,
             mentions=say.mentions,
             reply_to=None if say.reply_to is None else self._chats.replied(say.reply_to),
+            language=say.language,
             author=say.author,
         )
         if delayed is None and self._faults.consume("reorders"):
