@@ -3,8 +3,9 @@
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import inspect
@@ -24,8 +25,10 @@ from holdfast.config.platforms import (
 from holdfast.config.renamed import renamed_variable
 from holdfast.config.validation import Node, describe, settings_schema, unwrap_optional
 
-_ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$"}
+if TYPE_CHECKING:
+    from dotenv.parser import Binding
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 PREFIX = "HOLDFAST_"
 _PLATFORMS_PREFIX = f"{PREFIX}PLATFORMS_"
@@ -52,20 +55,31 @@ class DotEnv(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_dotenv(path: Path) -> DotEnv:
+    """Variables in a value are not expanded: a secret may contain `$`."""
     text = read_text(path)
     if text is None:
         return DotEnv(path=path)
     env = DotEnv(path=path, warnings=tuple(mode_warnings(path, "holds secrets")))
-    for number, line in enumerate(text.splitlines(), start=1):
-        stripped = line.strip()
-        if not stripped or stripped.startswith("#"):
-            continue
-        match = _ASSIGNMENT.fullmatch(stripped)
-        if match is None:
-            raise _line_error(path, number, "this line is not NAME=value")
-        env.values[match[1]] = _parse_dotenv_value(match[2], path, number)
-        env.lines[match[1]] = number
+    for binding in dotenv_bindings(text):
+        name, value, (written, line), _ = binding
+        line += written[: len(written) - len(written.lstrip())].count("\n")
+        if binding.error or (name is not None and (value is None or not _NAME.fullmatch(name))):
+            raise _line_error(path, line)
+        if name is not None and value is not None:
+            if re.search(r'=[ \t]*"', written):  # as `holdfast setup` wrote it before 0.2
+                value = value.replace("\\$", "$")
+            env.values[name] = value
+            env.lines[name] = line
     return env
+
+
+def dotenv_bindings(text: str) -> "list[Binding]":
+    """The assignments and comments of a `.env` file, in order. Joined, their texts are the file."""
+    if not text:
+        return []
+    from dotenv.parser import parse_stream  # noqa: PLC0415 - few homes have secrets in this file
+
+    return [*parse_stream(StringIO(text))]
 
 
 def mode_warnings(path: Path, what: str) -> list[str]:
@@ -78,23 +92,11 @@ def mode_warnings(path: Path, what: str) -> list[str]:
     return []
 
 
-def _parse_dotenv_value(raw: str, path: Path, number: int) -> str:
-    if raw[:1] not in ("'", '"'):
-        return re.split(r"\s+#", raw, maxsplit=1)[0].strip()
-    pattern = r"'([^']*)'" if raw[0] == "'" else r'"((?:[^"\\]|\\.)*)"'
-    match = re.match(pattern + r"\s*(?:#.*)?$", raw)
-    if match is None:
-        raise _line_error(path, number, "its quotes do not end where the value does")
-    if raw[0] == "'":
-        return match[1]
-    return re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[0]), match[1])
-
-
-def _line_error(path: Path, number: int, problem: str) -> ConfigError:
+def _line_error(path: Path, line: int) -> ConfigError:
     # The line itself is not shown: it may hold a secret.
     return config_error(
-        f"{path}, line {number}",
-        problem,
+        f"{path}, line {line}",
+        "this is not NAME=value, or a quote is not closed",
         allowed="NAME=value, NAME='value', NAME=\"value\", export NAME=value, # a comment",
     )
 

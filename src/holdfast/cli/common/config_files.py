@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from holdfast.config.environment import read_dotenv
+from holdfast.config.document import read_text
+from holdfast.config.environment import dotenv_bindings, read_dotenv
 from holdfast.config.files import diff_lines, write_atomically
 from holdfast.core.secrets import mask_passwords
 
@@ -30,18 +31,23 @@ def set_env_variable(path: Path, name: str, value: str) -> bool:
     if known.values.get(name) == value:
         path.chmod(0o600)
         return False
-    lines = path.read_text(encoding="utf-8-sig").splitlines() if path.exists() else []
-    line = f"{name}={_quote_value(value)}"
-    if name in known.lines:
-        lines[known.lines[name] - 1] = line
+    written = [(each.key, each.original.string) for each in dotenv_bindings(read_text(path) or "")]
+    line = f"{name}={_quote_value(value)}\n"
+    if name in known.values:
+        last = max(at for at, (key, _) in enumerate(written) if key == name)
+        above = written[last][1]
+        blank = above[: len(above) - len(above.lstrip())]
+        written[last] = (name, blank + line)
     else:
-        lines.append(line)
-    write_atomically(path, "\n".join(lines) + "\n", mode=0o600)
+        if written and not written[-1][1].endswith("\n"):
+            line = f"\n{line}"
+        written.append((name, line))
+    write_atomically(path, "".join(text for _, text in written), mode=0o600)
     return True
 
 
 def _quote_value(value: str) -> str:
     if re.fullmatch(r"[A-Za-z0-9_.:/+=-]*", value):
         return value
-    escaped = re.sub(r'(["\\$])', r"\\\1", value)
-    return f'"{escaped}"' if "'" in value else f"'{value}'"
+    escaped = re.sub(r"(['\\])", r"\\\1", value)
+    return f"'{escaped}'"
