@@ -45,8 +45,11 @@ def test_the_title_of_a_session_is_seen_on_a_terminal_of_80_columns(
     assert terminal.wait_for_exit() == 0
     terminal.close()
     lines = terminal.text.splitlines()
-    assert "TITLE" in lines[0] and lines[0].endswith("…")  # and there is more to the right
+    assert "TITLE" in lines[0]
     assert all(len(line) <= 80 for line in lines)
+    [shown] = [line for line in lines if "tomatoes" in line]
+    found = json.loads(cli("sessions", "list", "--json", **shared_gateway.environ).stdout)
+    assert shown.split()[0] in {each["id"] for each in found["sessions"]}, "an id is never cut"
 
 
 def test_a_wrong_name_is_answered_with_the_nearest(shared_gateway: CliGateway, cli: Cli) -> None:

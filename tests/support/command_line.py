@@ -107,6 +107,30 @@ class Terminal:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.raw = ""
         self._seen = 0
+        import pyte  # noqa: PLC0415 - only tests at a terminal need it
+
+        self._screen = pyte.HistoryScreen(columns, 40, history=10_000, ratio=0.001)
+        self._emulator = pyte.Stream(self._screen)
+
+    @property
+    def screen(self) -> str:
+        """What the terminal shows, below what has scrolled away."""
+        above = (
+            "".join(line[x].data for x in range(len(line))) for line in self._screen.history.top
+        )
+        lines = [*above, *self._screen.display]
+        return "\n".join(line.rstrip() for line in lines).rstrip("\n")
+
+    def resize(self, columns: int, lines: int) -> None:
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        self._screen.resize(lines, columns)
+
+    def wait_for_screen(self, text: str, *, within: float = 60) -> None:
+        """Wait until the terminal shows a text, wherever it is."""
+        deadline = time.monotonic() + within
+        while text not in self.screen:
+            if not self._read(deadline - time.monotonic()):
+                raise AssertionError(f"{text!r} is not on the screen:\n{self.screen}")
 
     @property
     def text(self) -> str:
@@ -155,7 +179,9 @@ class Terminal:
             data = os.read(self.fd, 65536)
         except OSError:  # the other end is gone
             return False
-        self.raw += self._decoder.decode(data)
+        text = self._decoder.decode(data)
+        self.raw += text
+        self._emulator.feed(text)
         return bool(data)
 
 

@@ -1,35 +1,34 @@
 """`holdfast top`: what the screen shows, how keys change it, and that the terminal is restored."""
 
-import fcntl
 import itertools
 import json
 import os
 import re
-import struct
-import termios
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from rich.cells import cell_len
 from tests.support.command_line import Cli, Terminal
 
+from holdfast.cli.common.rendering import render
 from holdfast.cli.top.frame import (
+    BACK,
+    DOWN,
+    HELP,
+    LAST,
+    OPEN,
+    PAUSE,
+    UP,
+    FrameRenderer,
+    Line,
     StatusSample,
-    TerminalLine,
-    TerminalStyle,
-    TopKey,
     TopPage,
     TopView,
     apply_key,
-    line_width,
-    parse_keys,
-    render_frame,
     render_plain,
-    terminal_line,
-    to_ansi,
-    truncate_line,
 )
 from holdfast.core.ops.account import AccountState
 from holdfast.core.ops.status import (
@@ -75,14 +74,20 @@ def sample(*, problems: Sequence[Problem] = (), **snapshot: Any) -> StatusSample
     return StatusSample(at=NOW, document=document)
 
 
-def text(lines: Sequence[TerminalLine]) -> str:
-    return "\n".join("".join(piece.text for piece in each) for each in lines)
+def text(line: Line) -> str:
+    return "".join(segment.text for segment in line)
+
+
+def lines(
+    what: StatusSample, view: TopView | None = None, size: os.terminal_size = STANDARD_SIZE
+) -> list[Line]:
+    return FrameRenderer(size).lines(what, view or TopView())
 
 
 def rendered(
     what: StatusSample, view: TopView | None = None, size: os.terminal_size = STANDARD_SIZE
 ) -> str:
-    return text(render_frame(what, view or TopView(), size))
+    return "\n".join(text(line).rstrip() for line in lines(what, view, size))
 
 
 FULL_SAMPLE = sample(
@@ -105,22 +110,22 @@ FULL_SAMPLE = sample(
 
 
 @pytest.mark.parametrize(
-    ("columns", "lines"),
+    ("columns", "height"),
     [*itertools.product((80, 139, 140, 200), (24, 50)), (20, 5), (1, 1), (300, 3), (40, 200)],
 )
 @pytest.mark.parametrize("page", TopPage)
 def test_a_screen_has_the_lines_of_its_terminal_and_none_is_longer(
-    columns: int, lines: int, page: TopPage
+    columns: int, height: int, page: TopPage
 ) -> None:
-    size = os.terminal_size((columns, lines))
+    size = os.terminal_size((columns, height))
     for what in (
         FULL_SAMPLE,
         sample(),
         StatusSample(at=NOW, down_text="No gateway is running. " * 30),
     ):
-        drawn = render_frame(what, TopView(page=page, index=99), size)
-        assert len(drawn) == lines
-        assert max(line_width(each) for each in drawn) <= columns
+        drawn = lines(what, TopView(page=page, index=99), size)
+        assert len(drawn) == height
+        assert max(cell_len(text(each)) for each in drawn) <= columns
 
 
 def test_an_ordinary_terminal_shows_everything_an_operator_needs() -> None:
@@ -184,61 +189,61 @@ def test_terminal_control_sequences_in_data_are_removed() -> None:
     for screen in (
         rendered(what),
         rendered(what, TopView(page=TopPage.DETAILS)),
-        text(render_plain(what)),
+        render(render_plain(what)),
     ):
         assert "\x1b" not in screen and "\x07" not in screen
 
 
 def test_the_selected_turn_stays_selected_while_others_come_and_go() -> None:
     view = TopView()
-    for key in parse_keys(b"jj\x1b[B\x1bOA"):
+    for key in (DOWN, DOWN, DOWN, UP):
         view = apply_key(view, key, turns(1, 2, 3, 4))
     assert view.turn == "t_3"
     assert view.selected_index(turns(0, 3, 9)) == 1
     assert view.selected_index(turns(7, 8, 9, 10)) == 2, "it has ended: whichever stands there now"
     assert view.selected_index(()) == 0
-    assert apply_key(view, TopKey.LAST, turns(1, 2)).turn == "t_2"
-    assert apply_key(view, TopKey.UP, ()).turn == ""
+    assert apply_key(view, LAST, turns(1, 2)).turn == "t_2"
+    assert apply_key(view, UP, ()).turn == ""
 
 
 def test_a_list_longer_than_the_screen_scrolls_to_the_chosen_turn() -> None:
     what = sample(open_turns=turns(*range(100)), more_turns=5)
-    view = apply_key(TopView(), TopKey.LAST, what.turns)
+    view = apply_key(TopView(), LAST, what.turns)
     screen = rendered(what, view)
     assert "chat99" in screen and "SESSION" in screen and "chat1\n" not in screen
     assert "100 of 105" in screen and "… and 5 more" in screen
     [chosen] = [
-        each
-        for each in render_frame(what, view, STANDARD_SIZE)
-        if each and each[0].style is TerminalStyle.SELECTED
+        text(each)
+        for each in lines(what, view)
+        if any(segment.style and segment.style.reverse for segment in each)
     ]
-    assert "s_99" in chosen[0].text and line_width(chosen) == STANDARD_SIZE.columns
+    assert "s_99" in chosen and cell_len(chosen) == STANDARD_SIZE.columns
 
 
 def test_pages_open_and_close_and_pausing_is_shown() -> None:
     what = sample(open_turns=(turn(1, tools=("terminal", "fetch")),))
-    view = apply_key(TopView(), TopKey.OPEN, what.turns)
+    view = apply_key(TopView(), OPEN, what.turns)
     screen = rendered(what, view)
     assert "holdfast sessions follow s_1" in screen and "terminal, fetch" in screen
-    assert apply_key(view, TopKey.BACK, what.turns).page is TopPage.TURNS
-    assert apply_key(view, TopKey.OPEN, what.turns).page is TopPage.TURNS
-    helped = apply_key(view, TopKey.HELP, what.turns)
-    assert (
-        "quit" in rendered(what, helped)
-        and apply_key(helped, TopKey.HELP, ()).page is TopPage.TURNS
-    )
-    assert "PAUSED" in rendered(what, apply_key(view, TopKey.PAUSE, what.turns))
-    assert apply_key(TopView(), TopKey.OPEN, ()).page is TopPage.TURNS
+    assert apply_key(view, BACK, what.turns).page is TopPage.TURNS
+    assert apply_key(view, OPEN, what.turns).page is TopPage.TURNS
+    helped = apply_key(view, HELP, what.turns)
+    assert "quit" in rendered(what, helped) and apply_key(helped, HELP, ()).page is TopPage.TURNS
+    assert "PAUSED" in rendered(what, apply_key(view, PAUSE, what.turns))
+    assert apply_key(TopView(), OPEN, ()).page is TopPage.TURNS
     assert "holdfast sessions follow s_0" in rendered(FULL_SAMPLE, TopView(page=TopPage.DETAILS)), (
         "all of it fits"
     )
 
 
-def test_truncated_text_is_marked_and_the_selected_line_is_visible_without_colours() -> None:
-    assert text([truncate_line(terminal_line("家族会議"), 5)]) == "家族…"
-    assert to_ansi(terminal_line("x", TerminalStyle.BAD), coloured=False) == "x"
-    assert to_ansi(terminal_line("x", TerminalStyle.BAD), coloured=True) == "\x1b[31mx\x1b[0m"
-    assert to_ansi(terminal_line("x", TerminalStyle.SELECTED), coloured=False) == "\x1b[7mx\x1b[0m"
+def test_text_that_does_not_fit_ends_with_an_ellipsis() -> None:
+    what = sample(open_turns=(turn(1, chat="家族会議" * 20),))
+    [row] = [each for each in rendered(what).splitlines() if "s_1" in each]
+    assert row.endswith("…") and cell_len(row) <= STANDARD_SIZE.columns
+
+
+def test_the_selected_turn_is_marked_also_without_colours() -> None:
+    assert "\x1b[7m" in FrameRenderer(STANDARD_SIZE).ansi(sample(open_turns=turns(1)), TopView())
 
 
 @pytest.fixture
@@ -263,38 +268,41 @@ def test_at_a_terminal_top_waits_follows_obeys_keys_and_restores_the_screen(
     paths: Paths, open_terminal: Callable[..., Terminal]
 ) -> None:
     terminal = open_terminal("top", "--every", "0.2")
-    terminal.wait_for_text("The gateway does not answer")
-    terminal.wait_for_text("Waiting for it to come back")
+    terminal.wait_for_screen("The gateway does not answer")
+    terminal.wait_for_screen("Waiting for the gateway.")
     with StatusThread(paths, clock=SystemClock()) as status:
         status.publish(
             GatewaySnapshot(state="running", turns={"running": 2}, open_turns=turns(1, 2))
         )
-        terminal.wait_for_text("is running")
-        terminal.wait_for_text("1 of 2")
+        terminal.wait_for_screen("is running")
+        terminal.wait_for_screen("1 of 2")
         terminal.type_keys("\x1b[B")
-        terminal.wait_for_text("2 of 2")
+        terminal.wait_for_screen("2 of 2")
         terminal.type_keys("\r")
-        terminal.wait_for_text("holdfast sessions follow s_2")
+        terminal.wait_for_screen("holdfast sessions follow s_2")
         terminal.type_keys("p")
-        terminal.wait_for_text("PAUSED")
-        fcntl.ioctl(terminal.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 60, 0, 0))
-        terminal.wait_for_text("PAUSED")  # drawn anew, though nothing is asked
+        terminal.wait_for_screen("PAUSED\n")
+        terminal.resize(60, 20)
+        terminal.wait_for_screen(" " * 4 + "PAUSED\n  turns")  # at the edge of the new size
         terminal.type_keys("p")
-        terminal.wait_for_text("up ")
-    terminal.wait_for_text("The gateway does not answer")
+        terminal.wait_for_screen("up ")
+    terminal.wait_for_screen("The gateway does not answer")
     terminal.type_keys("q")
     assert terminal.wait_for_exit() == 0
-    assert terminal.raw.startswith("\x1b[?1049h") and terminal.raw.endswith("\x1b[?25h\x1b[?1049l")
-    assert "\x1b[31mThe gateway does not answer" in terminal.raw
-    assert terminal.raw.count("\x1b[2J") == 1, "it is never cleared, or it would flicker"
+    assert "\x1b[?1049h" in terminal.raw and "\x1b[?1049l" in terminal.raw
+    assert terminal.raw.rfind("\x1b[?25h") > terminal.raw.rfind("\x1b[?25l"), "the cursor is back"
+    assert terminal.raw.count("\x1b[2J") <= 2, "only for a new size, or it would flicker"
 
 
 def test_without_colours_there_are_none_and_a_signal_leaves_the_terminal_as_it_was(
     paths: Paths, open_terminal: Callable[..., Terminal]
 ) -> None:
     terminal = open_terminal("top", NO_COLOR="1")
-    terminal.wait_for_text("The gateway does not answer")
+    terminal.wait_for_screen("The gateway does not answer")
     terminal.process.terminate()
     assert terminal.wait_for_exit() == 0
-    assert terminal.raw.endswith("\x1b[?1049l")
-    assert set(re.findall(r"\x1b\[([0-9;]*)m", terminal.raw)) <= {"0"}
+    assert terminal.raw.rfind("\x1b[?1049l") > terminal.raw.rfind("\x1b[?1049h")
+    codes = {
+        code for sgr in re.findall(r"\x1b\[([0-9;]*)m", terminal.raw) for code in sgr.split(";")
+    }
+    assert codes.isdisjoint(str(number) for number in (*range(30, 49), *range(90, 108)))

@@ -82,17 +82,10 @@ def print_json(document: object) -> None:
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Columns as wide as needed; on a terminal, lines are truncated to its width."""
-    widths = [max(display_width(row[i]) for row in [headers, *rows]) for i in range(len(headers))]
-    limit = _terminal_width() if sys.stdout.isatty() else None
-    for index, row in enumerate([headers, *rows]):
-        cells = (
-            cell + " " * (width - display_width(cell))
-            for cell, width in zip(row, widths, strict=True)
-        )
-        line = "  ".join(cells).rstrip()
-        line = line if limit is None else truncate(line, limit)
-        click.echo(click.style(line, bold=True) if index == 0 else line)
+    """Columns as wide as needed; on a terminal, long texts are truncated to fit."""
+    from holdfast.cli.common.rendering import make_table, render  # noqa: PLC0415 - not for --json
+
+    click.echo(render(make_table(headers, rows)))
 
 
 def _terminal_width() -> int:
@@ -113,9 +106,10 @@ def wrap_text(text: str) -> str:
 
 
 def print_fields(fields: Sequence[tuple[str, str]]) -> None:
-    longest = max(len(name) for name, _ in fields)
-    for name, value in fields:
-        click.echo(f"  {click.style(name.ljust(longest), dim=True)}  {value}")
+    """Names and values, one below the other; a long value is wrapped beside its name."""
+    from holdfast.cli.common.rendering import make_fields, render  # noqa: PLC0415 - not for --json
+
+    click.echo(render(make_fields(fields)))
 
 
 # It must not move the cursor, set a title or answer for the user.

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.cli.common.options import chosen_home, home_option
 from holdfast.cli.common.output import json_option, print_json, print_table, sanitize
-from holdfast.cli.status.command import account_text
+from holdfast.cli.status.rows import account_text
 from holdfast.config import load_settings
 from holdfast.config.platforms import PluginUnusable, find_plugin, plugin_names, shadowed_plugins
 from holdfast.core.config.settings import DEFAULT_ACCOUNT

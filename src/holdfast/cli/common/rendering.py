@@ -1,0 +1,67 @@
+"""Rich output for people: as wide as the terminal, and unlimited and plain in a pipe.
+
+Imports rich: import this module inside functions only, where a person reads the result.
+"""
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from holdfast.cli.common.output import is_dumb
+
+_UNLIMITED = 10_000  # columns where no terminal limits the width of a line
+
+
+def make_console(out: TextIO) -> Console:
+    """Texts are shown as they are: no markup, no emoji codes, no highlighting of values."""
+    return Console(
+        file=out,
+        width=None if out.isatty() else _UNLIMITED,
+        color_system=None if is_dumb(out) else "auto",
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
+
+
+def render(renderable: RenderableType, out: TextIO | None = None) -> str:
+    """The text for a stream, standard output by default. Lines do not end with the spaces that
+    pad them to the width of a column."""
+    console = make_console(out or sys.stdout)
+    with console.capture() as capture:
+        console.print(renderable)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines())
+
+
+def make_table(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], *, header_style: str = "bold"
+) -> Table:
+    """A table without lines. On a narrow terminal, the first column stays whole, as it has what
+    identifies a row; the widest of the others are truncated."""
+    table = Table(box=None, pad_edge=False, header_style=header_style)
+    for index, header in enumerate(headers):
+        # A column that may not wrap would not shrink, so its texts may not.
+        table.add_column(Text(header, no_wrap=True, overflow="ellipsis"), no_wrap=index == 0)
+    for row in rows:
+        table.add_row(*(Text(cell, no_wrap=True, overflow="ellipsis") for cell in row))
+    return table
+
+
+def make_fields(fields: Iterable[tuple[str, str | Text]], *, min_name_width: int = 0) -> Padding:
+    """A column of names and one of values. A name is shown once for all values in a row."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True, min_width=min_name_width)
+    grid.add_column(overflow="fold")
+    before = ""
+    for name, value in fields:
+        grid.add_row("" if name == before else name, value)
+        before = name
+    return Padding(grid, INDENT)
+
+
+INDENT = (0, 0, 0, 2)  # of a renderable: two columns on the left
