@@ -54,5 +54,5 @@ async def test_logs_name_the_internal_platform_as_people_see_it(
     await harness.stop()
     with caplog.at_level("INFO"):
         await harness.start()
-    assert "internal:background is connected." in caplog.text
+    assert "Account internal:background is connected" in caplog.text
     assert "house" not in caplog.text

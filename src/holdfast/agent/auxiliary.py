@@ -92,7 +92,7 @@ class AuxiliaryClient:
     ) -> Completed:
         """One answer, all of it. Raises `AuxiliaryFailed`, whatever the reason; it never hangs."""
         if self._closed or not self.is_enabled(task):
-            raise AuxiliaryFailed(f"a {task} is not made here", retryable=False)
+            raise AuxiliaryFailed("a {task} is not made here", task=task, retryable=False)
         client = self._lease(self._settings.model or None)
         try:
             async with asyncio.timeout(self._settings.timeout or None) as limit:
@@ -104,8 +104,10 @@ class AuxiliaryClient:
                     self._calls.discard(call)
         except TimeoutError:
             raise AuxiliaryFailed(
-                f"{client.name} gave no {task} in time, or was let go; `timeout` under "
-                "[auxiliary] says how long it is waited for",
+                "{name} gave no {task} in time, or was let go; `timeout` under [auxiliary] "
+                "says how long it is waited for",
+                name=client.name,
+                task=task,
                 retryable=False,
             ) from None
         except ModelFailed as failed:

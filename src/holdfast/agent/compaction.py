@@ -179,7 +179,9 @@ async def _summarise_piece(
             continue
         usage += completed.usage
         if problem := _summary_problem(completed, request):
-            why = AuxiliaryFailed(f"the summary of {auxiliary.model} {problem}")
+            why = AuxiliaryFailed(
+                "the summary of {model} {problem}", model=auxiliary.model, problem=problem
+            )
         else:
             return Summary(text=completed.message.text.strip(), usage=usage)
     why.usage = usage

@@ -84,5 +84,7 @@ async def read_body(
         on_chunk()
         body += chunk
         if len(body) > max_bytes:
-            raise AttachmentUnavailable(f"it is larger than {max_bytes // 2**20} MB")
+            raise AttachmentUnavailable(
+                "it is larger than {max_bytes} MB", max_bytes=max_bytes // 2**20
+            )
     return bytes(body)

@@ -127,7 +127,7 @@ def test_events_are_parsed_with_any_line_ending_and_unknown_ones_are_skipped() -
 @pytest.mark.parametrize(
     ("note", "shown"),
     [
-        (interruption_note("crash"), "· an interruption of the gateway cut the last turn.\n"),
+        (interruption_note("crash"), "· an interruption cut the last turn.\n"),
         (
             NoteMessage(
                 text="[System note: the task “[look]” has ended. Its reply is below.]\n\nhi"

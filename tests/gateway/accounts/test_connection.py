@@ -295,7 +295,7 @@ def test_a_half_open_connection_is_noticed_and_replaced(start_accounts: StartAcc
     assert harness.connected == {"a"}
     harness.loop.wait(1.5)
     status = harness.platforms.status_of(platform)
-    assert status.error == "nothing was heard of it for 60 s"
+    assert status.error == "no sign of life for 60 s"
     harness.loop.wait(1)
     assert harness.connected == {"a"} and len(platform.attempts) == 2
 

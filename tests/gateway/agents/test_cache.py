@@ -509,7 +509,7 @@ async def test_eviction_considers_only_the_excess_and_again_at_the_next_insert(
     await agents.use(cache, "d")
     assert len(cache) == 4, "d is recent: it is not evicted in place of a and b"
     warned = [r for r in caplog.records if r.levelname == "WARNING"]
-    numbers = [record.getMessage().split(";")[1].split()[0] for record in warned]
+    numbers = [record.getMessage().split(": ")[1].split()[0] for record in warned]
     assert numbers == ["1", "2"], "each time that it gets worse, and not with every insert"
     cache.release(busy[0])
     cache.release(busy[1])

@@ -113,7 +113,11 @@ async def test_a_clean_drain_marks_no_session(harness: GatewayHarness) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "what"),
-    [(StopKind.RESTART, "a restart"), (StopKind.STOP, "a shutdown"), (None, "an interruption")],
+    [
+        (StopKind.RESTART, "a gateway restart"),
+        (StopKind.STOP, "a gateway shutdown"),
+        (None, "an interruption"),
+    ],
     ids=["restart", "stop", "crash"],
 )
 async def test_a_resumed_turn_has_one_note_that_says_what_interrupted_it(
@@ -132,7 +136,7 @@ async def test_a_resumed_turn_has_one_note_that_says_what_interrupted_it(
     user, note = request.messages
     assert user == UserMessage(text="work")
     assert isinstance(note, NoteMessage)
-    assert note.text.startswith(f"[System note: {what} of the gateway cut the last turn.")
+    assert note.text.startswith(f"[System note: {what} cut the last turn.")
     assert "history above is intact" in note.text
     assert "tool results first" in note.text
 
@@ -244,8 +248,8 @@ async def exchange_messages(harness: GatewayHarness) -> SessionRow:
 @pytest.mark.parametrize(
     ("reason", "what"),
     [
-        ("restart_timeout", "a restart"),
-        ("shutdown_timeout", "a shutdown"),
+        ("restart_timeout", "a gateway restart"),
+        ("shutdown_timeout", "a gateway shutdown"),
         ("something else", "an interruption"),
     ],
 )
@@ -282,7 +286,7 @@ async def test_a_written_note_is_no_longer_pending(harness: GatewayHarness) -> N
     await harness.start()
     request = await harness.model.wait_for_request(3)
     assert [type(m) for m in request.messages[2:]] == [NoteMessage, UserMessage, NoteMessage]
-    assert "a restart" in note_texts(request.messages)[0]  # of the mark
+    assert "a gateway restart" in note_texts(request.messages)[0]  # of the mark
     assert "an interruption" in note_texts(request.messages)[1]  # of the crash that came then
 
 

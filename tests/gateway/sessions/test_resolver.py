@@ -134,7 +134,7 @@ async def test_an_idle_timeout_ends_a_conversation_and_notifies_user_and_model_o
     assert "/resume" in notice
     assert reply == "two"
     note, user_text = harness.model_texts()
-    assert note.startswith("[System note: Nothing was said here for a while")
+    assert note.startswith("[System note: There was no message here for a while")
     assert user_text == "hi again"
     await harness.exchange("and more", "three")
     assert len(await harness.texts(4)) == 4

@@ -220,7 +220,7 @@ async def test_a_turn_that_failed_over_and_then_waited_reports_the_fallback(
     await harness.pending_approvals()
     harness.say("yes")
     texts = await harness.texts(4)
-    assert "second answers this one: The first is ill." in texts
+    assert "second answered this time: The first is ill." in texts
     assert texts[-1] == "done"
 
 

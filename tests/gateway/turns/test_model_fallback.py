@@ -165,7 +165,7 @@ async def test_the_user_gets_one_fallback_notice_before_the_answer(providers: Pr
     harness.say("work")
     notice, answer = await harness.texts(2)
     assert answer == "done"
-    assert notice.startswith("second answers this one: ")
+    assert notice.startswith("second answered this time: ")
     assert "API key" in notice
     harness.say("more")
     assert (await harness.texts(3))[2] == "You said: more"
@@ -183,7 +183,7 @@ async def test_a_fetched_answer_has_the_fallback_reason_in_its_turn(providers: P
     assert ended.turn_id is not None
     turn = await harness.store.read(GetTurn(turn_id=ended.turn_id))
     assert turn is not None
-    assert turn.reason.startswith("second answers this one: ")
+    assert turn.reason.startswith("second answered this time: ")
     assert len(await harness.store.read(ListDeliveriesForMessage(inbox_id=accepted.row.id))) == 1
 
 

@@ -171,7 +171,7 @@ async def test_a_turn_that_reaches_no_boundary_in_time_is_interrupted_marked_and
     request = await harness.model.wait_for_request(2)
     assert [result.outcome for result in tool_results(request.messages)] == [ToolOutcome.CANCELLED]
     [note] = note_texts(request.messages)
-    assert note.startswith("[System note: a restart")
+    assert note.startswith("[System note: a gateway restart")
     found = await only_session_row(harness)
     assert (found.interruptions, found.resume_reason) == (1, "restart_timeout")
     assert len(tool.started) == 1

@@ -71,7 +71,7 @@ async def test_a_second_stop_within_a_minute_suspends_the_session(
     await start_and_stop_turn(manual_harness, 3, sent=4)
     texts = await manual_harness.texts(4)
     assert texts[1:3] == ["Stopped.", "Stopped."]
-    assert "set aside" in texts[3]
+    assert "suspended" in texts[3]
     assert "/resume" in texts[3]
     rows = {row.id: row.suspended for row in await manual_harness.store.read(ListSessions(limit=5))}
     assert [one for one, suspended in rows.items() if suspended] == [before.id]

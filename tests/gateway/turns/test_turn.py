@@ -203,7 +203,7 @@ async def test_three_interrupted_runs_in_a_row_suspend_the_session(harness: Gate
     _, notice, reply = await harness.texts(3)
     assert ("fresh conversation" in notice, reply) == (True, "hello again")
     note, user = harness.model.requests[-1].messages
-    assert ("set aside" in note.text, user.text) == (True, "hi")
+    assert ("suspended" in note.text, user.text) == (True, "hi")
     assert len(await harness.store.read(ListSessions(limit=5))) == 2
 
 

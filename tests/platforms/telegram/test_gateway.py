@@ -298,7 +298,7 @@ async def test_a_file_pending_at_a_crash_is_sent_after_the_restart(
         ("uploads/none.txt", "has no file"),
         ("uploads", "is a folder"),
         ("../state.db", "no path inside"),
-        ("uploads/keys.txt", "holds a secret"),
+        ("uploads/keys.txt", "contains a secret"),
     ],
 )
 async def test_the_agent_gets_the_reason_why_a_file_cannot_be_sent(

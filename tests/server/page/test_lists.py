@@ -163,7 +163,7 @@ def test_the_log_is_followed_filtered_and_paused(gateway: SpawnedGateway, visit:
     lines.first.wait_for()  # the matching lines arrive together
     before = lines.count()
     visitor.fetch("POST", f"{ACCOUNT_PATH}/pause")
-    lines.get_by_text("simulated:default is paused.").wait_for()
+    lines.get_by_text("Account simulated:default is paused").wait_for()
     page.get_by_role("button", name="Pause", exact=True).click()
     visitor.fetch("POST", f"{ACCOUNT_PATH}/resume")
     page.get_by_text("Paused: what is written meanwhile").wait_for()
@@ -171,7 +171,10 @@ def test_the_log_is_followed_filtered_and_paused(gateway: SpawnedGateway, visit:
     page.get_by_role("button", name="Continue").click()
     lines.nth(before + 1).wait_for()
     texts = lines.locator("button").all_inner_texts()
-    assert texts[before:] == ["simulated:default is paused.", "simulated:default is connected."]
+    assert texts[before:] == [
+        "Account simulated:default is paused",
+        "Account simulated:default is connected",
+    ]
     page.get_by_label("Level").select_option("error")
     page.get_by_text("No line of this process is like that.").wait_for()
     assert "level=error" in page.url

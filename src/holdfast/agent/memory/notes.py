@@ -119,7 +119,9 @@ class Notes:
             raise InvalidNote("A note needs a text.")
         if len(line) > MAX_NOTE_LENGTH:
             raise InvalidNote(
-                f"A note has {MAX_NOTE_LENGTH} characters at the most, and this has {len(line)}."
+                "A note has {max_note_length} characters at the most, and this has {n}.",
+                max_note_length=MAX_NOTE_LENGTH,
+                n=len(line),
             )
         return line
 

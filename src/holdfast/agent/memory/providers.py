@@ -103,8 +103,11 @@ def _load_factory(name: str) -> MemoryProviderFactory:
 
 def _creation_error(name: str, error: Exception) -> MemoryProviderUnavailable:
     return MemoryProviderUnavailable(
-        f"the memory provider {name} cannot be made: {type(error).__name__}: {error}. Mend it, or "
-        "take it out of memory.providers"
+        "the memory provider {name} cannot be made: {name_2}: {error}. Mend it, or take it "
+        "out of memory.providers",
+        name=name,
+        name_2=type(error).__name__,
+        error=error,
     )
 
 

@@ -55,7 +55,9 @@ class ConnectionStatus(msgspec.Struct, frozen=True, kw_only=True):
     ) -> "ConnectionStatus":
         """The only way to change the state; raises `InvalidTransition` where it is not allowed."""
         if state not in ACCOUNT_TRANSITIONS[self.state]:
-            raise InvalidTransition(f"an account does not go from {self.state} to {state}")
+            raise InvalidTransition(
+                "an account does not go from {state} to {state_2}", state=self.state, state_2=state
+            )
         return ConnectionStatus(
             state=state,
             since=at,

@@ -93,13 +93,13 @@ LANES_TRANSITIONS: Mapping[LanesState, frozenset[LanesState]] = {
 
 def turn_transition(state: TurnState, to: TurnState) -> TurnState:
     if to not in TURN_TRANSITIONS[state]:
-        raise InvalidTransition(f"a turn cannot go from {state} to {to}")
+        raise InvalidTransition("a turn cannot go from {state} to {to}", state=state, to=to)
     return to
 
 
 def lanes_transition(state: LanesState, to: LanesState) -> LanesState:
     if to not in LANES_TRANSITIONS[state]:
-        raise InvalidTransition(f"the lanes cannot go from {state} to {to}")
+        raise InvalidTransition("the lanes cannot go from {state} to {to}", state=state, to=to)
     return to
 
 

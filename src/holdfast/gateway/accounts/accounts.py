@@ -28,14 +28,15 @@ from holdfast.gateway.accounts.connection import AccountDependencies
 from holdfast.gateway.accounts.supervisor import AccountSupervisor
 
 _PAUSED_KEY = "paused_accounts"
-_PROBE_TIMEOUT = 10.0  # seconds that an account is given to answer when it is checked
+_PROBE_TIMEOUT = 10.0  # seconds for an account to answer when it is checked
 _CONTROL_PLATFORMS = frozenset({"api", "web"})  # one of these is needed to resume any account
 
 
 class PausedAccounts:
-    """Owns the list of paused accounts, a copy of what the store has. It is changed one commit at a
+    """Owns the list of paused accounts, a copy of the stored one. It is changed one commit at a
     time, so that a failed write changes nothing and is not part of a later one. An account that is
-    removed from the configuration stays on it: it is still paused when it comes back."""
+    removed from the configuration stays on the list, and is still paused when it is configured
+    again."""
 
     def __init__(self, store: Store, *, clock: Clock) -> None:
         self._store = store
@@ -52,7 +53,7 @@ class PausedAccounts:
         return key in self._paused
 
     async def add(self, key: tuple[str, str], *, by: str) -> None:
-        """Returns when it is stored."""
+        """Add an account. Returns when that is stored."""
         async with self._changing:
             platform, account = key
             now = PausedAccount(platform=platform, account=account, at=self._clock.now())
@@ -60,7 +61,8 @@ class PausedAccounts:
             await self._write({key: now, **self._paused}, entry)
 
     async def remove(self, key: tuple[str, str], *, by: str) -> None:
-        """Returns when it is stored; audited also where the account was not paused."""
+        """Remove an account. Returns when that is stored; audited even if the account was not
+        paused."""
         async with self._changing:
             entry = self._audit_entry(AuditKind.ACCOUNT_RESUMED, key, by)
             if key not in self._paused:
@@ -81,7 +83,7 @@ class PausedAccounts:
 
 
 class NotPausable(HoldfastError):
-    """The gateway itself is controlled through this account."""
+    """The account cannot be paused, because the gateway itself is controlled through it."""
 
 
 class Accounts:
@@ -95,8 +97,8 @@ class Accounts:
         self._closed = False
 
     async def open(self) -> None:
-        """Returns when every internal account is connected. The others are not waited for: one that
-        hangs would keep the rest from starting."""
+        """Open all accounts. Returns when every internal account is connected. The others are not
+        waited for: one that hangs would delay the rest."""
         await self._paused.load()
         # External ones first: one that answers at once is connected when this returns.
         platforms = sorted(self._deps.platforms, key=_is_internal)
@@ -107,7 +109,7 @@ class Accounts:
                 await supervisor.wait_until_known()
 
     async def close(self) -> None:
-        """Close all of them at once; one that hangs delays no other."""
+        """Close all accounts at once; one that hangs delays no other."""
         self._closed = True
         running = list(self._tasks.values())
         for supervisor in self._supervisors.values():
@@ -121,8 +123,8 @@ class Accounts:
             self._tasks.clear()
 
     def add_or_replace(self, platform: Platform) -> None:
-        """Connect an account that was added or changed in the configuration, once its predecessor
-        is closed. No other account is affected, and no turn is interrupted."""
+        """Connect an account that was added or changed in the configuration, after closing its
+        predecessor. No other account is affected, and no turn is interrupted."""
         supervisor = self._supervisors.get((platform.name, platform.account))
         if self._closed:
             return
@@ -149,7 +151,8 @@ class Accounts:
         self._tasks[key] = self._deps.tasks.create_task(self._run(key, supervisor), name=name)
 
     async def _run(self, key: tuple[str, str], supervisor: AccountSupervisor) -> None:
-        """While the gateway stops, ended ones stay listed, so that their status can be seen."""
+        """Run a supervisor, and remove it when it has ended. While the gateway stops, it stays
+        listed, so that its status can be read."""
         await supervisor.run()
         if not self._closed and self._supervisors.get(key) is supervisor:
             del self._supervisors[key], self._tasks[key]
@@ -161,19 +164,21 @@ class Accounts:
         return self._deps.platforms.statuses()
 
     async def pause(self, name: str, account: str) -> AccountStatus:
-        """Disconnect it until it is resumed, also over a restart. No turn is interrupted, and
-        deliveries to it wait. Returns when that is stored."""
+        """Disconnect the account until it is resumed, even across a restart. No turn is
+        interrupted, and deliveries to it wait. Returns when that is stored."""
         supervisor = self._supervisor(name, account)
         if name in _CONTROL_PLATFORMS:
             raise NotPausable(
-                f"{supervisor.name} is served by the gateway itself; to do without it, set "
-                f"platforms.{name}.enabled = false and restart."
+                "{name} is served by the gateway itself and cannot be paused. To disable "
+                "it, set platforms.{key}.enabled = false and restart.",
+                name=supervisor.name,
+                key=name,
             )
         await self._paused.add((name, account), by=OPERATOR)
         return await self._status_after(supervisor, supervisor.pause())
 
     async def resume(self, name: str, account: str) -> AccountStatus:
-        """Connect it now, also one that is blocked or waits for its next attempt."""
+        """Connect the account now, even one that is blocked or waits for its next attempt."""
         supervisor = self._supervisor(name, account)
         await self._paused.remove((name, account), by=OPERATOR)
         return await self._status_after(supervisor, supervisor.resume())
@@ -208,12 +213,12 @@ class Accounts:
                 await platform.probe()
         except TimeoutError:
             await supervisor.reconnect(
-                AccountDisconnected(f"no answer within {_PROBE_TIMEOUT:.0f} s")
+                AccountDisconnected("no answer within {timeout:.0f} s", timeout=_PROBE_TIMEOUT)
             )
         except ConnectError as error:
             await supervisor.reconnect(error)
         except Throttled:
-            # A rate limit is an answer, too.
+            # A rate limit is also an answer.
             self._deps.platforms.mark_reachable(platform.name, platform.account)
         except SendError as error:
             await supervisor.reconnect(AccountDisconnected(str(error)))
@@ -227,8 +232,11 @@ class Accounts:
             near = _nearest(name, account, known)
             hint = f" Did you mean {near}?" if near else ""
             raise NoSuchAccount(
-                f"there is no account {name}:{account} that is switched on; there are: "
-                f"{', '.join(known) or 'none'}.{hint}"
+                "No enabled account is named {name}:{account}; enabled accounts: {known}.{hint}",
+                name=name,
+                account=account,
+                known=", ".join(known) or "none",
+                hint=hint,
             )
         return supervisor
 
@@ -241,12 +249,13 @@ class Accounts:
 
 
 def _is_internal(platform: Platform) -> bool:
-    """Whether it is served by this process, without a network in between."""
+    """Whether the platform is served by this process, without a network in between."""
     return platform.capabilities.fetchable or platform.name == INTERNAL_PLATFORM
 
 
 def _nearest(name: str, account: str, known: Sequence[str]) -> str | None:
-    """By the platform first: all unnamed accounts have the same account name."""
+    """The closest known name. The platform counts first: all unnamed accounts have the same account
+    name."""
     platform = closest_match(name, [each.partition(":")[0] for each in known])
     accounts = [each for each in known if each.partition(":")[0] == platform]
     return closest_match(f"{platform}:{account}", accounts) if accounts else None

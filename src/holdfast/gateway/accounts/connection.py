@@ -1,4 +1,4 @@
-"""One connection of an account: opened, held, closed; and the backoff between two of them."""
+"""One connection of an account (opened, held, closed), and the backoff between two of them."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,20 +16,20 @@ from holdfast.gateway.accounts.registry import PlatformRegistry
 
 
 class BackoffSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The times of an account's connection, in seconds."""
+    """The timing of an account's connection, in seconds."""
 
     connect_timeout: float = 30.0
     retry: RetryPolicy = CONNECTION_RETRY
-    stable_after: float = 60.0  # a connection that held for so long counts as a success
-    close_timeout: float = 5.0  # before closing is cancelled
+    stable_after: float = 60.0  # a connection that lasted this long counts as a success
+    close_timeout: float = 5.0  # until closing is cancelled
 
 
 class ConnectionBackoff:
     """Owns how often in a row an account has failed."""
 
     def __init__(self, settings: BackoffSettings, *, random: Callable[[], float]) -> None:
-        """`random` gives numbers from 0 to 1: accounts that failed together, as all do when the
-        network goes, are not to come back together."""
+        """`random` returns numbers from 0 to 1: accounts that failed together, for example because
+        the network is down, must not reconnect together."""
         self._settings = settings
         self._random = random
         self.failures = 0
@@ -41,17 +41,18 @@ class ConnectionBackoff:
         return wait
 
     def record_connection(self, seconds: float) -> None:
-        """A connection has ended that held for so long. One that breaks as soon as it is open does
-        not count as a success, or it would be opened every second for ever."""
+        """Record that a connection has ended that lasted `seconds`. One that breaks as soon as it
+        is open does not count as a success; otherwise it would be reopened every second."""
         if seconds >= self._settings.stable_after:
             self.failures = 0
 
 
 class CredentialLocks(Protocol):
-    """Decides which gateway of this machine may connect with which credentials."""
+    """Decides which gateway on this machine may connect with which credentials."""
 
     def claim(self, platform: str, account: str) -> AbstractAsyncContextManager[None]:
-        """Locked while the context is open. Raises `AccountInUse`, which names the holder."""
+        """Lock the credentials while the context is open. Raises `AccountInUse`, which names the
+        holder."""
         ...
 
 
@@ -70,7 +71,7 @@ class ConnectionPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     credential_locks: CredentialLocks = NO_CREDENTIAL_LOCKS
     backoff: BackoffSettings = BackoffSettings()
-    random: Callable[[], float] = random  # from 0 to 1
+    random: Callable[[], float] = random  # returns a number from 0 to 1
 
 
 DEFAULT_CONNECTION_POLICY = ConnectionPolicy()
@@ -85,15 +86,14 @@ class AccountDependencies(msgspec.Struct, frozen=True, kw_only=True):
     clock: Clock
     tasks: asyncio.TaskGroup
     on_connected: Callable[[Platform], None]  # deliveries can be sent to the account
-    on_disconnected: Callable[[Platform], None]  # and cannot any more
+    on_disconnected: Callable[[Platform], None]  # deliveries can no longer be sent
     redact: Callable[[str], str]  # a platform may quote its credentials in an error text
     on_change: Callable[[], None] = lambda: None  # the status of an account has changed
 
 
 class AccountConnection:
-    """Owns one connection of one account. What its platform enters, the same task leaves: a
-    platform may hold task groups and timeouts open meanwhile, and those belong to the task that
-    entered them."""
+    """Owns one connection of one account. The task that enters a platform's context also leaves it:
+    a platform may hold task groups and timeouts, and those belong to the task that entered them."""
 
     def __init__(
         self, platform: Platform, deps: AccountDependencies, *, on_opened: Callable[[], None]
@@ -104,35 +104,39 @@ class AccountConnection:
         self._closing = asyncio.Event()
         self._error: ConnectError | None = None
         self._connected_at: float | None = None
-        self.seconds = 0.0  # for which it was open
+        self.seconds = 0.0  # how long it was open
 
     def fail(self, error: ConnectError) -> None:
         self._error = self._error or error
         self._closing.set()
 
     async def wait_ended(self) -> None:
-        """Returns when the connection has ended, though its platform may still be closing."""
+        """Return when the connection has ended, even if its platform is still closing."""
         await self._closing.wait()
 
     async def run(self) -> Exception | None:
-        """Why it ended; None: it was closed on request."""
+        """Run the connection. Returns why it ended; None if it was closed on request."""
         try:
             async with AsyncExitStack() as entered:
                 await self._enter(entered)
                 await self._hold()
-        # The edge of a platform: its failure is its own, and the supervisor logs it.
+        # The boundary of a platform: its failure affects no other account, and the supervisor logs
+        # it.
         except Exception as error:  # noqa: BLE001 - returned to the supervisor
             return self._error or error
         finally:
             self._deps.on_disconnected(self._platform)
-        # A platform that ends its context, without an error and unasked, is disconnected too.
+        # A platform that ends its context without an error and without a request is disconnected,
+        # too.
         return self._error or (
-            None if self._closing.is_set() else AccountDisconnected("the platform closed itself")
+            None
+            if self._closing.is_set()
+            else AccountDisconnected("the platform closed its connection")
         )
 
     async def end(self, task: asyncio.Task[Exception | None]) -> None:
-        """Close it, and wait until it is closed. A platform may swallow a cancellation: it is
-        cancelled again until it has ended."""
+        """Close the connection, and wait until it is closed. A platform may swallow a cancellation,
+        so it is cancelled repeatedly until it has ended."""
         self._closing.set()
         if self._connected_at is None:
             task.cancel()  # one that is still connecting is not waited for
@@ -150,7 +154,7 @@ class AccountConnection:
         except TimeoutError:
             if not timer.expired():
                 raise
-            raise AccountDisconnected(f"it could not be connected within {limit:.0f} s") from None
+            raise AccountDisconnected("no connection within {limit:.0f} s", limit=limit) from None
         self._connected_at = self._deps.clock.monotonic()
         self._on_opened()
         self._deps.on_connected(platform)
@@ -166,11 +170,12 @@ class AccountConnection:
         finally:
             assert self._connected_at is not None, "held only after it was opened"
             self.seconds = self._deps.clock.monotonic() - self._connected_at
-            # Before the platform closes: what is to be sent from now on waits.
+            # Before the platform closes, so that further deliveries wait.
             self._deps.on_disconnected(self._platform)
 
     def _silence_left(self) -> float | None:
-        """Seconds until silence means that it is disconnected; None: it never does."""
+        """Seconds of silence left until the account counts as disconnected; None if there is no
+        limit."""
         within = self._platform.capabilities.heartbeat_interval
         if not within:
             return None
@@ -181,4 +186,4 @@ class AccountConnection:
     def _check_silence(self) -> None:
         if (left := self._silence_left()) is not None and left <= 0:
             within = self._platform.capabilities.heartbeat_interval
-            self.fail(AccountDisconnected(f"nothing was heard of it for {within:.0f} s"))
+            self.fail(AccountDisconnected("no sign of life for {within:.0f} s", within=within))

@@ -17,7 +17,7 @@ _UNTRIED = ConnectionStatus()
 
 
 def normalise_chat_id(platform: Platform, chat: str) -> str:
-    """The id of the chat that somebody calls so."""
+    """Normalise a chat id that a person has entered."""
     return (
         platform.normalise_chat_id(chat)
         if isinstance(platform, SupportsChatIdNormalisation)
@@ -26,14 +26,14 @@ def normalise_chat_id(platform: Platform, chat: str) -> str:
 
 
 class PlatformRegistry:
-    """Owns which platform answers to which name and account, how each stands, and when each last
-    proved that it is there: by a round trip, which a flag that somebody set once is not."""
+    """Owns the platform of each name and account, its status, and when it last proved to be
+    reachable: by a round trip. A flag that was set once would be no proof."""
 
     def __init__(self, platforms: Iterable[Platform], *, clock: Clock) -> None:
         self._platforms = {(p.name, p.account): p for p in platforms}
         self._clock = clock
         self._reachable_at: dict[tuple[str, str], float] = {}
-        self._alive_at: dict[tuple[str, str], float] = {}  # on the clock that nobody sets
+        self._alive_at: dict[tuple[str, str], float] = {}  # on the monotonic clock
         self._statuses: dict[tuple[str, str], ConnectionStatus] = {}
         self._on_lost: dict[tuple[str, str], Callable[[ConnectError], None]] = {}
 
@@ -41,30 +41,31 @@ class PlatformRegistry:
         return iter(self._platforms.values())
 
     def register(self, platform: Platform) -> None:
-        """This one answers to its name and account from now on, whoever did before."""
+        """Register a platform under its name and account, replacing an earlier one."""
         self.unregister(platform)
         self._platforms[platform.name, platform.account] = platform
 
     def unregister(self, platform: Platform) -> None:
-        """Nobody answers there any more. What was proven of one who did proves nothing."""
+        """Remove a platform. What it proved does not apply to a successor."""
         key = (platform.name, platform.account)
         for known in (self._platforms, self._reachable_at, self._alive_at, self._statuses):
             known.pop(key, None)
 
     def find(self, address: Address) -> Platform | None:
-        """None: the account was taken out of the config after the message came."""
+        """The platform of an address; None if the account was removed from the config after the
+        message arrived."""
         return self._platforms.get((address.platform, address.account))
 
     def has(self, name: str, account: str) -> bool:
         return (name, account) in self._platforms
 
     def mark_reachable(self, name: str, account: str) -> None:
-        """Something went to the account's platform, and an answer came back."""
+        """Record a completed round trip to the account's platform."""
         self._reachable_at[name, account] = self._clock.now()
 
     def mark_alive(self, name: str, account: str) -> None:
-        """Its platform says that its connection is alive. That something could be sent says less:
-        what people write may come another way, and that one may be dead."""
+        """Record that the platform reports its connection as alive. A successful send proves less:
+        incoming messages may use another connection, which may be dead."""
         self._alive_at[name, account] = self._clock.monotonic()
         self.mark_reachable(name, account)
 
@@ -72,8 +73,8 @@ class PlatformRegistry:
     def connected(
         self, platform: Platform, on_lost: Callable[[ConnectError], None]
     ) -> Iterator[None]:
-        """While a connection of the account is open, `on_lost` is called if the platform reports
-        that it is gone."""
+        """While the context is open, call `on_lost` if the platform reports that its connection is
+        gone."""
         key = (platform.name, platform.account)
         self._on_lost[key] = on_lost
         try:
@@ -83,24 +84,24 @@ class PlatformRegistry:
                 del self._on_lost[key]
 
     def report_lost(self, name: str, account: str, error: ConnectError) -> None:
-        """The platform says that its connection is gone."""
+        """Report that the platform's connection is gone."""
         if (on_lost := self._on_lost.get((name, account))) is not None:
             on_lost(error)
 
     def reachable_since(self, name: str, account: str, *, at: float) -> bool:
-        """Whether an answer has come back from it after that."""
+        """Whether a round trip has completed after that time."""
         proven = self._reachable_at.get((name, account))
         return proven is not None and proven > at
 
     def alive_at(self, platform: Platform) -> float | None:
-        """When its line last gave a sign of life, on the clock that nobody sets; None: never."""
+        """When its connection last gave a sign of life, on the monotonic clock; None if never."""
         return self._alive_at.get((platform.name, platform.account))
 
     def set_status(self, platform: Platform, status: ConnectionStatus) -> None:
         self._statuses[platform.name, platform.account] = status
 
     def statuses(self) -> tuple[AccountStatus, ...]:
-        """Of every platform but the internal ones."""
+        """The status of every platform except the internal ones."""
         return tuple(self.status_of(p) for p in self if p.name != INTERNAL_PLATFORM)
 
     def status_of(self, platform: Platform) -> AccountStatus:

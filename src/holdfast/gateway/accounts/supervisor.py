@@ -1,4 +1,4 @@
-"""Keeps one account connected: tries, holds, backs off, pauses and reconnects."""
+"""Keeps one account connected: connects, holds the connection, backs off, pauses and reconnects."""
 
 import asyncio
 import logging
@@ -23,11 +23,11 @@ from holdfast.gateway.accounts.connection import (
 log = logging.getLogger(__name__)
 
 _STOPPED_STATES = (AccountState.PAUSED, AccountState.CLOSED)
-_IN_USE_REMEDY = "End the other one, pause this account, or give it credentials of its own"
+_IN_USE_REMEDY = "Stop the other program, pause this account, or give it credentials of its own"
 
 
 class AccountSupervisor:
-    """Owns one account's connection, and how it stands. No trouble of it is another's."""
+    """Owns one account's connection and status. Its failures do not affect other accounts."""
 
     def __init__(self, platform: Platform, deps: AccountDependencies, *, paused: bool) -> None:
         self.platform = platform
@@ -35,10 +35,10 @@ class AccountSupervisor:
         self._deps = deps
         self._backoff = ConnectionBackoff(deps.policy.backoff, random=deps.policy.random)
         self._paused = paused
-        self._replacement: Platform | None = None  # who is to stand in its place
+        self._replacement: Platform | None = None  # the platform that replaces this one
         self._ending = False
-        self._wake = asyncio.Event()  # somebody wants it otherwise than it is
-        self._changed = asyncio.Event()  # set when it stands differently than before
+        self._wake = asyncio.Event()  # set when the desired state changes
+        self._changed = asyncio.Event()  # set when the status changes
         self._current_connection: AccountConnection | None = None
 
     @property
@@ -47,7 +47,8 @@ class AccountSupervisor:
         return f"{platform_label(self.platform.name)}:{self.platform.account}"
 
     async def run(self) -> None:
-        """Until `leave`. Never fails: what a platform does affects its account alone."""
+        """Run until `close` is called. Never fails: errors of a platform affect its account
+        alone."""
         while not self._ending:
             self._wake.clear()
             self._switch_platform()
@@ -58,8 +59,8 @@ class AccountSupervisor:
         self._set_status(AccountState.CLOSED)
 
     def replace_platform(self, platform: Platform) -> None:
-        """The account is set up anew: it is let go of, and then connected by this. Also one that
-        was being let go of for good, as long as it `is_running`."""
+        """Replace the platform: the account is disconnected, and then connected by the new one.
+        This also works for an account that is being closed, as long as it `is_running`."""
         self._replacement = platform
         self._ending = False
         self._wake.set()
@@ -77,7 +78,8 @@ class AccountSupervisor:
             self._deps.platforms.set_status(self.platform, self.status)
 
     async def pause(self) -> None:
-        """Returns when it has been let go of, or is not to be any more."""
+        """Disconnect the account until `resume`. Returns when it is disconnected, or resumed
+        meanwhile."""
         if not self._paused:
             self._paused = True
             self._wake.set()
@@ -85,7 +87,7 @@ class AccountSupervisor:
             await self._changed.wait()
 
     async def resume(self) -> None:
-        """It is wanted again; returns when it is known what came of that."""
+        """Connect a paused account again. Returns when the result of the attempt is known."""
         if self._paused:
             self._paused = False
             self._wake.set()
@@ -93,7 +95,8 @@ class AccountSupervisor:
         await self.try_now()
 
     async def try_now(self) -> None:
-        """Try it, unless it is connected or paused; returns when it is known what came of that."""
+        """Try to connect now, unless it is connected or paused. Returns when the result is
+        known."""
         if self.status.state in (AccountState.RETRYING, AccountState.BLOCKED):
             self._wake.set()
             await self._changed.wait()
@@ -104,26 +107,26 @@ class AccountSupervisor:
         self._wake.set()
 
     async def reconnect(self, error: ConnectError) -> None:
-        """The line is gone, and this returns when it has been left."""
+        """Report that the connection is gone, and return when it is closed."""
         if self._current_connection is not None:
             self._current_connection.fail(error)
             await self._changed.wait()
 
     async def wait_until_known(self) -> None:
-        """Returns when it is known whether it is connected."""
+        """Return when it is known whether the account is connected."""
         while self.status.state in (AccountState.NEW, AccountState.CONNECTING):
             await self._changed.wait()
 
     async def _wait_while_paused(self) -> None:
         if self.status.state is AccountState.PAUSED:
-            self._notify()  # it was resumed and paused in one moment: whoever waits is to know
+            self._notify()  # resumed and paused again at once: wake all waiters
         else:
-            log.info("%s is paused.", self.name, extra={"action": "account_paused"})
+            log.info("Account %s is paused", self.name, extra={"action": "account_paused"})
             self._set_status(AccountState.PAUSED)
         await self._wake.wait()
 
     async def _connect_once(self) -> Exception | None:
-        """One connection, from the attempt to its end; None: somebody wanted it to end."""
+        """Hold one connection, from the attempt to its end. None if its end was requested."""
         self._set_status(AccountState.CONNECTING)
         self._current_connection = connection = AccountConnection(
             self.platform, self._deps, on_opened=self._on_connected
@@ -138,7 +141,7 @@ class AccountSupervisor:
         finally:
             asked.cancel()
             over.cancel()
-            holding.cancel()  # where this very task is cancelled, nobody waits for it any more
+            holding.cancel()  # if this task is cancelled, no other task waits for it
             self._current_connection = None
         self._backoff.record_connection(connection.seconds)
         if self._wake.is_set():
@@ -150,7 +153,7 @@ class AccountSupervisor:
         )
 
     async def _back_off(self, error: Exception) -> None:
-        """Until it is worth another try, or somebody asks for one."""
+        """Wait until the next attempt is due or requested."""
         cause = _cause(error)
         if isinstance(cause, ConnectRefused):
             self._block(cause)
@@ -167,9 +170,9 @@ class AccountSupervisor:
             pass
 
     def _block(self, error: ConnectRefused) -> None:
-        remedy = error.remedy or "mend its settings"
+        remedy = error.remedy or "Correct its settings"
         log.error(
-            "%s is refused for good, and not tried again until somebody asks for it: %s. %s",
+            "Account %s was refused (%s); not retried until it is changed or resumed. Remedy: %s",
             self.name,
             _error_text(error),
             remedy,
@@ -178,10 +181,10 @@ class AccountSupervisor:
         self._set_status(AccountState.BLOCKED, why=_error_text(error), remedy=remedy)
 
     def _record_failure(self, error: BaseException, pause: float) -> None:
-        # A bug in a platform looks like any other failure here; the stack trace finds it.
+        # A bug in a platform looks like any other failure here; the stack trace shows it.
         known = isinstance(error, ConnectError | SendError | OSError)
         log.warning(
-            "%s is not connected: %s. The next try is in %.1f s.",
+            "Account %s is not connected: %s; retrying in %.1f s",
             self.name,
             _error_text(error),
             pause,
@@ -197,7 +200,7 @@ class AccountSupervisor:
         )
 
     def _on_connected(self) -> None:
-        log.info("%s is connected.", self.name, extra={"action": "account_connected"})
+        log.info("Account %s is connected", self.name, extra={"action": "account_connected"})
         self._set_status(AccountState.CONNECTED)
 
     def _set_status(
@@ -227,7 +230,7 @@ class AccountSupervisor:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """What to go by: of many failures at once, the one that no further try would mend."""
+    """The decisive error: of several, the one that a retry cannot fix."""
     leaves = list(_leaves(error))
     return next((each for each in leaves if isinstance(each, ConnectRefused)), leaves[0])
 
@@ -239,6 +242,6 @@ def _leaves(error: BaseException) -> list[BaseException]:
 
 
 def _error_text(error: BaseException) -> str:
-    """An error in words; one that has none is called by its name."""
+    """The text of an error; the name of its class if it has none."""
     text = str(error).rstrip(".") or type(error).__name__
     return f"{text} ({error.holder})" if isinstance(error, AccountInUse) and error.holder else text

@@ -1,1 +1,1 @@
-"""Agents: built, cached, and given their memory."""
+"""Agents: built, cached, and connected to their memory."""

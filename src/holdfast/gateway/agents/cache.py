@@ -17,16 +17,16 @@ log = logging.getLogger(__name__)
 BuildAgent = Callable[[], Awaitable[Agent]]
 
 _MAX_UNPACED = 64  # turns that may start in one iteration of the event loop
-_MAX_PACED = 8  # of those that wait, how many start in each iteration; 4 cost 22 % more CPU, 8 7 %
+_MAX_PACED = 8  # how many waiting ones start in each iteration; 4 cost 22 % more CPU, 8 cost 7 %
 
 
 def start_pacer() -> IterationPacer:
-    """The pacer of the starts of turns."""
+    """The pacer for starting turns."""
     return IterationPacer(at_once=_MAX_UNPACED, per_iteration=_MAX_PACED)
 
 
 class _Entry:
-    """A cached agent, the bytes it was last counted with, and whether a turn has it."""
+    """A cached agent, its last measured size in bytes, and whether a turn has leased it."""
 
     __slots__ = ("agent", "busy", "counted")
 
@@ -37,14 +37,14 @@ class _Entry:
 
 
 class AgentCache:
-    """Owns every agent that is alive: at most one a session, least recently used first out.
+    """Owns every live agent: at most one per session, evicted in least-recently-used order.
 
-    Busy means that this very instance is leased to a turn, from `lease` to `release`. A busy
-    agent is never evicted; nor is a younger one sacrificed in its place, so the cache may stay
-    over its bounds while turns run, and the next lease or release looks again.
+    Busy means that this exact instance is leased to a turn, from `lease` to `release`. A busy agent
+    is never evicted, and no younger agent is evicted in its place, so the cache may exceed its
+    bounds while turns run; the next lease or release checks again.
 
-    It belongs to the event loop: every method but `lease` is a plain function that is done
-    when it returns, and none may be called from another thread.
+    It belongs to the event loop: every method but `lease` is synchronous, and none may be called
+    from another thread.
     """
 
     def __init__(
@@ -61,13 +61,13 @@ class AgentCache:
         self._entries: OrderedDict[SessionId, _Entry] = OrderedDict()
         self._building: set[SessionId] = set()
         self._pacer = pacer or start_pacer()
-        self._busy_over_bounds = 0  # of the oldest agents, how many were mid-turn at the last look
+        self._busy_over_bounds = 0  # how many of the oldest agents were mid-turn at the last check
         self.bytes = 0
         self.hits = 0
         self.misses = 0
 
     def apply_settings(self, settings: Settings) -> None:
-        """These are its bounds from now on."""
+        """Apply changed bounds."""
         limits = settings.cache
         self._max_agents = limits.max_agents
         self._max_bytes = limits.max_mb * 1_000_000
@@ -96,15 +96,16 @@ class AgentCache:
         )
 
     def find(self, session_id: SessionId) -> Agent | None:
-        """The session's agent, whether or not a turn has it; to look is no use of it."""
+        """The session's agent, whether or not it is leased. A lookup does not count as use."""
         entry = self._entries.get(session_id)
         return None if entry is None else entry.agent
 
     async def lease(self, session_id: SessionId, *, signature: str, build: BuildAgent) -> Agent:
-        """The session's agent: the cached one if it was built from the same, else a new one.
+        """Lease the session's agent: the cached one if it was built from the same inputs, else a
+        new one.
 
-        One lane owns a session, so nobody else leases it while this builds. Where many turns start
-        at once, each waits here for its place.
+        One lane owns a session, so no other caller leases its agent while this builds. If many
+        turns start at once, each waits here for its place.
         """
         if (place := self._pacer.enter()) is not None:
             await place
@@ -121,7 +122,7 @@ class AgentCache:
         return entry.agent
 
     async def _build_current(self, session_id: SessionId, build: BuildAgent) -> Agent:
-        """Built again where `drop` came meanwhile: what was read before it is not so any more."""
+        """Build an agent, and again if `drop` was called meanwhile: its inputs may have changed."""
         while True:
             self._building.add(session_id)
             try:
@@ -133,7 +134,7 @@ class AgentCache:
             agent.release_clients()
 
     def release(self, agent: Agent) -> None:
-        """The turn is over. An agent that was dropped meanwhile ends here."""
+        """Return an agent after its turn. An agent that was dropped meanwhile is closed now."""
         entry = self._entries.get(agent.session_id)
         if entry is None or entry.agent is not agent:
             agent.release_clients()
@@ -144,7 +145,7 @@ class AgentCache:
         self._evict()
 
     def drop(self, session_id: SessionId) -> None:
-        """Forget the session's agent, after the turn it is leased to, if any."""
+        """Remove the session's agent from the cache; if it is leased to a turn, after that turn."""
         self._building.discard(session_id)
         entry = self._entries.pop(session_id, None)
         if entry is None:
@@ -158,9 +159,10 @@ class AgentCache:
             self.drop(session_id)
 
     def sweep(self, now: float) -> int:
-        """Evict whose `idle_ttl` is over at `now` (seconds since the epoch), and say how many.
+        """Evict the agents whose `idle_ttl` is over at `now` (seconds since the epoch); returns how
+        many.
 
-        One that never reported activity, or is mid-turn, is left alone.
+        An agent that never reported activity, or is mid-turn, is kept.
         """
         idle = [session_id for session_id, until in self._idle_until() if until <= now]
         for session_id in idle:
@@ -168,7 +170,8 @@ class AgentCache:
         return len(idle)
 
     def next_sweep(self) -> float | None:
-        """When an agent will have been idle long enough, if nothing happens; None: never."""
+        """The time when the next agent will have been idle for long enough; None if there is
+        none."""
         return min((until for _, until in self._idle_until()), default=None)
 
     def _idle_until(self) -> Iterator[tuple[SessionId, float]]:
@@ -186,21 +189,22 @@ class AgentCache:
                 self._evict_one(session_id)
         if spared > self._busy_over_bounds:
             log.warning(
-                "The agent cache is over its bounds; %d of the oldest agents are mid-turn.",
+                "Agent cache exceeds its bounds: %d of the oldest agents are mid-turn; the "
+                "next lease or release checks again",
                 spared,
                 extra={"action": "agent_cache_over_limit"},
             )
         self._busy_over_bounds = spared
 
     def _evict_one(self, session_id: SessionId) -> None:
-        """Out of the cache now; what it holds is given back when this turn of the loop is over,
-        for the message that pushed it out is not to wait for that."""
+        """Remove the agent from the cache now, and release its resources in a later iteration of
+        the loop, so that the message that caused the eviction does not wait for that."""
         entry = self._entries.pop(session_id)
         self.bytes -= entry.counted
         asyncio.get_running_loop().call_soon(entry.agent.release_clients)
 
     def _excess(self) -> int:
-        """How many of the oldest entries are past the bounds, by number or by bytes."""
+        """How many of the oldest entries exceed the bounds, by number or by bytes."""
         by_number = max(0, len(self._entries) - self._max_agents)
         over = self.bytes - self._max_bytes
         by_bytes = 0

@@ -42,7 +42,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True):
     api_key: Secret | None
     fallback_keys: Sequence[Secret] = ()  # of the fallback models
     toolbox: Toolbox
-    secrets: Sequence[Secret] = ()  # to be redacted everywhere
+    secrets: Sequence[Secret] = ()  # redacted everywhere
 
 
 class AgentFactory:
@@ -62,8 +62,8 @@ class AgentFactory:
         self.apply_config(agent_config)
 
     def apply_config(self, agent_config: AgentConfig) -> None:
-        """Build agents from this configuration from now on. An agent of an earlier one is rebuilt
-        for its next turn only where its signature differs."""
+        """Build agents from this configuration from now on. An agent built from an earlier one is
+        rebuilt for its next turn only if its signature differs."""
         self._agent_config = agent_config
         self._signature = _config_signature(agent_config)
 
@@ -78,8 +78,9 @@ class AgentFactory:
     def signature_for(self, row: InboxRow) -> str:
         """The signature that the agent answering this message must have.
 
-        The person is part of it where one owns the session; in a shared session a change of speaker
-        rebuilds nothing. So are the toolsets that the message is restricted to.
+        The person is part of it if one person owns the session; in a shared session, a change of
+        speaker rebuilds nothing. The toolsets that the message is restricted to are part of it,
+        too.
         """
         sessions = self._agent_config.settings.sessions
         shared = is_shared(
@@ -104,9 +105,10 @@ class AgentFactory:
         toolsets: Iterable[str] | None = None,
         subagent: Subagent | None = None,
     ) -> Agent:
-        """The agent of a session. `fresh`: the store has nothing of it yet. `memory` is loaded only
-        where no prompt is stored, or where the stored one has another fingerprint."""
-        config = self._agent_config  # the same one throughout, whatever is applied meanwhile
+        """Build the agent of a session. `fresh` means that the store has nothing of it yet.
+        `memory` is loaded only if no prompt is stored, or if the stored prompt has another
+        fingerprint."""
+        config = self._agent_config  # the same one throughout, even if another is applied meanwhile
         row = None if fresh else await self._reads.read(GetSession(session_id=session_id))
         skipped, records = (
             (0, []) if row is None else await self._reads.read(GetContext(session_id=session_id))
@@ -142,7 +144,7 @@ class AgentFactory:
     async def _build_prompt(
         self, toolbox: Toolbox, instructions: str, request: str, memory: LoadMemory | None
     ) -> str:
-        """The prompt that the session then keeps."""
+        """Build the prompt that the session then keeps."""
         return build_prompt(
             date=datetime.fromtimestamp(self._clock.now(), UTC).strftime("%A, %d %B %Y"),
             toolbox=toolbox,
@@ -180,7 +182,7 @@ def _config_signature(agent_config: AgentConfig) -> str:
 
 def _signed_config(agent_config: AgentConfig) -> dict[str, object]:
     """Everything in the configuration that an agent is built from, except what each message may set
-    anew (A3) and the API keys, which are hashed. The names of the keys are only hashed."""
+    anew (A3). API keys, and the names of keys, are hashed."""
     settings = agent_config.settings
     agent = msgspec.structs.asdict(settings.agent)
     model = msgspec.structs.asdict(settings.model)

@@ -1,4 +1,4 @@
-"""The agents of sessions: leased for a turn, with their memory, and given back."""
+"""The agents of sessions: leased for a turn, with their memory, and released."""
 
 from holdfast.agent.agent import Agent
 from holdfast.core.config.settings import Settings
@@ -15,8 +15,8 @@ from holdfast.gateway.live_settings import LiveSettings
 
 
 class AgentLease:
-    """An agent while a turn uses it, and the settings that the turn is run by. Leaving its context
-    gives the agent back."""
+    """An agent while a turn uses it, and the settings of that turn. Leaving the context releases
+    the agent."""
 
     def __init__(
         self, agents: "SessionAgents", agent: Agent, settings: Settings, *, keep: bool
@@ -38,7 +38,7 @@ class AgentLease:
 
 class SessionAgents:
     """Leases each turn its agent: the cached one, or one that the factory builds. Owns nothing: the
-    agents are the cache's."""
+    cache owns the agents."""
 
     def __init__(
         self,
@@ -56,12 +56,13 @@ class SessionAgents:
         self._writes = writes
 
     async def lease(self, session_id: SessionId, first: InboxRow, *, fresh: bool) -> AgentLease:
-        """The agent for a turn that begins with this message, and the settings that held when it
-        was asked for, or built. `fresh`: the store has nothing of the session yet."""
+        """Lease the agent for a turn that begins with this message, with the settings as of the
+        request, or of the build. `fresh` means that the store has nothing of the session yet."""
         settings = self._live_settings.current
 
         async def build() -> Agent:
-            # Of what holds now: it is built again where that has changed since it was asked for.
+            # From the current configuration: the agent is built again if that has changed since the
+            # request.
             nonlocal settings
             settings = self._live_settings.current
             return await self._build(session_id, first, fresh=fresh)
@@ -73,7 +74,7 @@ class SessionAgents:
 
     async def _build(self, session_id: SessionId, first: InboxRow, *, fresh: bool) -> Agent:
         subagent = first.inbound.subagent
-        if subagent is None:  # its parent remembers what a subagent does
+        if subagent is None:  # a subagent's work is remembered by its parent
             self.memory.enable_session(session_id, first)
         return await self._factory.build(
             session_id,
@@ -86,7 +87,7 @@ class SessionAgents:
         )
 
     def release(self, agent: Agent, *, keep: bool) -> None:
-        """The turn no longer needs the agent. `keep`: the session may have another turn."""
+        """Release the agent after its turn. `keep` means that the session may have another turn."""
         if not keep:
             self._cache.drop(agent.session_id)
         self._cache.release(agent)
@@ -96,14 +97,14 @@ class SessionAgents:
         self._cache.drop(session_id)
 
     async def recall(self, session_id: SessionId, row: InboxRow) -> NoteMessage | None:
-        """What memory has about a message that is next."""
+        """What memory has about the next message."""
         if not self.memory.has_recall or row.inbound.subagent is not None:
             return None
         return await self.memory.recall(session_id, row)
 
     async def save_prompt(self, agent: Agent) -> None:
-        """A4: before a turn is resumed with it. No beginning of a turn freezes the prompt then, and
-        it must not be built a third time."""
+        """A4: store the prompt before a turn is resumed with this agent. No beginning of a turn
+        freezes it in that case, and it must not be built a third time."""
         if agent.prompt_saved:
             return
         await self._writes.write(

@@ -39,9 +39,9 @@ def name_session(
     redact: Redaction,
     tasks: asyncio.TaskGroup,
 ) -> None:
-    """A turn was answered, and that is durable; `covered` of the session's messages are not
-    in `messages` any more. A session is named after its first turn, and once, by a task of the
-    gateway's, which no turn waits for."""
+    """Give the session of an answered turn, which is durable, its title. `covered` of the session's
+    messages are no longer in `messages`. A session is named once, after its first turn, in a
+    background task that no turn waits for."""
     if not auxiliary.is_enabled(AuxiliaryTask.TITLE) or covered or not _is_first(messages):
         return
     naming = _generate_title(
@@ -69,14 +69,14 @@ async def _generate_title(
             )
         )
         if title := _clean_title(completed.message.text, redact):
-            # Not over a title that its owner gave it meanwhile.
+            # Do not replace a title that its owner gave it meanwhile.
             words = initial_title(messages)
             await writes.write(
                 ReplaceSessionTitle(session_id=session_id, title=title, expected=words)
             )
     except (AuxiliaryFailed, StoreError) as error:
         log.info(
-            "Session %s keeps its first words for a title: %s",
+            "Could not generate a title for session %s, it is shown by its first words: %s",
             session_id,
             error,
             extra={"action": "title_failed", "session": session_id},
@@ -86,12 +86,12 @@ async def _generate_title(
 def _clean_title(answer: str, redact: Redaction) -> str:
     text = answer.strip()
     first = text.splitlines()[0] if text else ""
-    # Before it is shortened: of a secret that is cut through, half would stay.
+    # Before it is shortened: half of a secret would not be recognised.
     return truncate_title(redact(first).strip("\"'`*#“”„« »").rstrip("."))
 
 
 def _is_first(messages: list[Message]) -> bool:
-    """One that was said before, or taken in with a history, has a title already."""
+    """Whether this is the session's first turn. Imported sessions have a title already."""
     return sum(isinstance(message, UserMessage) for message in messages) == 1
 
 

@@ -1,1 +1,1 @@
-"""What people see while something runs: feeds, subscriptions, counters, snapshots."""
+"""What people see while a turn runs: feeds, subscriptions, counters, snapshots."""

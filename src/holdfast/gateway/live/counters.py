@@ -15,24 +15,24 @@ from holdfast.core.ops.stats import (
 from holdfast.core.ports.command import Committed
 from holdfast.core.turns.turn import NO_USAGE, EndTurn, TurnRowState, Usage
 
-_MAX_MODELS = 50  # that are told apart since the start: a vendor may call itself by many names
+_MAX_MODELS = 50  # counted separately since the start; a vendor may report many names
 
 
 class Counters:
-    """Owns the counts of the present minute and those since the start, which only grow. Each
-    count is a few additions: it is on the way of every message."""
+    """Owns the counts of the current minute and those since the start, which only grow. Each count
+    costs a few additions, because it is made for every message."""
 
     def __init__(self) -> None:
         self._ends: dict[TurnRowState, int] = {
             state: 0 for state in TurnRowState if state is not TurnRowState.OPEN
         }
         self._first_text, self._answer = _Durations(), _Durations()
-        self._earlier: dict[str, Usage] = {}  # used before the present minute
+        self._earlier: dict[str, Usage] = {}  # used before the current minute
         self._reset()
 
     def on_committed(self, event: Committed) -> None:
-        """A turn has ended, or a message was accepted. Messages of the gateway's own subagents and
-        jobs are not counted."""
+        """Count a turn that has ended, or a message that was accepted. Messages of the gateway's
+        own subagents and jobs are not counted."""
         if isinstance(event.command, EndTurn):
             self._turn_ended(event.command)
             return
@@ -57,7 +57,7 @@ class Counters:
             self._used[model] = end.usage if known is None else known + end.usage
 
     def current_minute(self, *, at: int) -> MinuteStats:
-        """All that was counted, as of the minute that began then."""
+        """All counts of the minute that began at `at`."""
         return MinuteStats(
             at=at,
             accepted=self._accepted,
@@ -69,7 +69,7 @@ class Counters:
         )
 
     def totals(self) -> ProcessTotals:
-        """All that was counted since the start."""
+        """All counts since the start."""
         used = sum_usage((self._earlier, _group_other_models(self._used, self._earlier)))
         return ProcessTotals(
             turns_by_state=dict(self._ends),
@@ -79,7 +79,7 @@ class Counters:
         )
 
     def start_minute(self) -> None:
-        """The minute is over; what was counted since the start stays."""
+        """Start the next minute. Counts since the start are kept."""
         self._earlier = dict(self.totals().usage_by_model)
         self._reset()
 
@@ -91,7 +91,7 @@ class Counters:
 
 
 class _Durations:
-    """How long something took: in the present minute, and since the start."""
+    """Durations: of the current minute, and since the start."""
 
     def __init__(self) -> None:
         self.whole = Histogram()
@@ -102,7 +102,7 @@ class _Durations:
 
     def add(self, seconds: float) -> None:
         if seconds < 0.0:
-            seconds = 0.0  # a clock that was set back says nothing
+            seconds = 0.0  # a clock that was set back gives no duration
         self.whole.add(seconds)
         self._count += 1
         self._total += seconds
@@ -114,7 +114,8 @@ class _Durations:
 
 
 def model_of(messages: Sequence[Message]) -> str:
-    """By whom it was answered last: one that fell back to another is counted there whole."""
+    """The model of the last reply. A turn that fell back to another model counts as a whole for
+    that one."""
     for message in reversed(messages):
         if isinstance(message, AssistantMessage):
             return message.model
@@ -122,7 +123,7 @@ def model_of(messages: Sequence[Message]) -> str:
 
 
 def _group_other_models(used: Mapping[str, Usage], known: Mapping[str, Usage]) -> dict[str, Usage]:
-    """The same, with models beyond the most that are told apart taken together."""
+    """Usage by model, with models beyond the maximum summed up as one."""
     free = _MAX_MODELS - len(known)
     fresh = [model for model in used if model not in known]
     others = set(fresh[max(0, free) :])

@@ -26,16 +26,18 @@ from holdfast.core.sessions.session import CommandEffect, CommandOutcome
 from holdfast.core.turns.turn import BeginTurn, EndTurn
 
 _MAX_PENDING = 512  # pieces; a reader that is further behind gets the whole step instead
-_MIN_INTERVAL = 0.02  # seconds between two batches of pieces: no eye sees more, and each one costs
+# Seconds between two batches of pieces: more often is not visible, and each batch costs.
+_MIN_INTERVAL = 0.02
 
 
 class News(Flag):
-    """What a reader must be told. Each is set until the reader takes it; `CLOSED` stays set."""
+    """What a reader must be told. Each flag is set until the reader takes it; `CLOSED` stays
+    set."""
 
-    RECORDS = auto()  # the transcript has more of them
+    RECORDS = auto()  # the transcript has new records
     SESSION = auto()  # the session itself: its state, its title, its route
     GATEWAY = auto()  # the state of the gateway or of an account
-    AUDIT = auto()  # the audit has more rows
+    AUDIT = auto()  # the audit log has new rows
     KEEPALIVE = auto()  # the connection has been idle
     CLOSED = auto()  # the session was deleted, or the gateway stops
 
@@ -44,8 +46,8 @@ _NO_NEWS = News(0)
 
 
 class Subscription:
-    """Owns what one reader has not been told yet. By itself, it is for readers that only need to
-    know when the gateway stops."""
+    """Owns what one reader has not been told yet. Used directly by readers that only need to know
+    when the gateway stops."""
 
     __slots__ = ("_news", "wake")
 
@@ -62,7 +64,7 @@ class Subscription:
         self.wake.set()
 
     def take(self, news: News) -> bool:
-        """Whether there is any such news; the reader has it now."""
+        """Take this news; True if there was any."""
         assert News.CLOSED not in news, "a closed subscription stays closed"
         found = self._news & news
         self._news &= ~news
@@ -73,11 +75,11 @@ S = TypeVar("S", bound=Subscription)
 
 
 class PieceState(Enum):
-    """How far a reader has the running step."""
+    """How much of the running step a reader has."""
 
     SENT = auto()  # all of it
     PENDING = auto()  # pieces are collected, and the reader wakes for them
-    STALE = auto()  # its pieces were dropped or void: it needs the whole step
+    STALE = auto()  # its pieces were dropped or are invalid: it needs the whole step
 
 
 PIECE_TRANSITIONS: Mapping[PieceState, frozenset[PieceState]] = {
@@ -90,12 +92,13 @@ PIECE_TRANSITIONS: Mapping[PieceState, frozenset[PieceState]] = {
 class SessionFeed(Subscription):
     """Owns what one reader of a session has not been sent yet.
 
-    Records are not in here: `News.RECORDS` says that the transcript has more, and the reader asks
-    there. What is live is replaceable: a reader that is too far behind drops the pieces and gets
-    the whole step (`PieceState.STALE`). So a reader that takes nothing costs a bounded list.
+    Records are not in here: `News.RECORDS` reports that the transcript has new ones, and the reader
+    fetches them there. Live content is replaceable: a reader that is too far behind drops the
+    pieces and gets the whole step (`PieceState.STALE`). So a reader that takes nothing costs a
+    bounded list.
 
-    A piece after a pause is sent at once, those that follow it closely together; records never
-    wait.
+    A piece after a pause is sent at once, and pieces that follow it closely are sent together.
+    Records never wait.
     """
 
     __slots__ = ("_loop", "_read_at", "ends", "pieces", "state")
@@ -110,7 +113,7 @@ class SessionFeed(Subscription):
 
     def add(self, piece: TurnEvent) -> None:
         if self.state is PieceState.STALE:
-            return  # the whole step has this piece too
+            return  # the whole step includes this piece
         self.pieces.append(piece)
         if self.state is PieceState.SENT:
             self._set_state(PieceState.PENDING)
@@ -123,7 +126,7 @@ class SessionFeed(Subscription):
             self.mark_stale()
 
     def take_pieces(self) -> list[TurnEvent]:
-        """The pieces to send now; none where the reader sends the whole step instead."""
+        """Take the pieces to send now; none if the reader sends the whole step instead."""
         pieces, self.pieces = self.pieces, []
         self._set_state(PieceState.SENT)
         self._read_at = self._loop.time()
@@ -135,7 +138,9 @@ class SessionFeed(Subscription):
 
     def _set_state(self, to: PieceState) -> None:
         if to is not self.state and to not in PIECE_TRANSITIONS[self.state]:
-            raise InvalidTransition(f"a reader cannot go from {self.state} to {to}")
+            raise InvalidTransition(
+                "a reader cannot go from {state} to {to}", state=self.state, to=to
+            )
         self.state = to
 
 
@@ -166,7 +171,7 @@ _SESSION_CHANGES = (
 
 
 class SessionFeeds:
-    """Owns the readers; a session without one costs a look-up."""
+    """Owns the readers. A session without one costs a lookup."""
 
     def __init__(self) -> None:
         # Dicts as ordered sets: thousands of readers may leave at once.
@@ -183,8 +188,8 @@ class SessionFeeds:
                 feed.add(piece)
 
     def on_committed(self, event: Committed) -> None:
-        """Tell the readers of a session that more of it, or something else about it, is stored,
-        and those of the gateway that the audit has more rows."""
+        """Tell the readers of a session that more of it is stored or that it has changed, and the
+        readers of the gateway that the audit log has new rows."""
         if not self._feeds and not self._changes:
             return
         if event.audited:
@@ -213,13 +218,13 @@ class SessionFeeds:
                 feed.wake.set()
 
     def live_step_replaced(self, session_id: SessionId) -> None:
-        """The live step is another one; the pieces so far are void."""
+        """Report that the live step was replaced: the pieces sent so far are invalid."""
         for feed in self._feeds.get(session_id, ()):
             feed.mark_stale()
             feed.wake.set()
 
     def session_changed(self, session_id: SessionId) -> None:
-        """The session itself changed: its state, its title, where its route points."""
+        """Report that the session itself changed: its state, its title, where its route points."""
         for feed in self._feeds.get(session_id, ()):
             feed.mark_stale()
             feed.tell(News.SESSION)
@@ -236,18 +241,18 @@ class SessionFeeds:
             changes.wake.set()
 
     def gateway_changed(self) -> None:
-        """The gateway itself changed: it stops, is to stop or has reached another phase, or one of
-        its accounts has another state."""
+        """Report that the gateway itself changed: it stops, will stop or has reached another phase,
+        or one of its accounts has another state."""
         for changes in self._changes:
             changes.tell(News.GATEWAY)
 
     def audit_changed(self) -> None:
-        """The audit has more rows."""
+        """Report that the audit log has new rows."""
         for changes in self._changes:
             changes.tell(News.AUDIT)
 
     def close(self) -> None:
-        """The gateway stops: every reader ends, and asks its successor."""
+        """End every reader, because the gateway stops. Readers reconnect to its successor."""
         self._closed = True
         feeds = chain.from_iterable(self._feeds.values())
         for subscription in chain[Subscription](feeds, self._changes, self._listeners):
@@ -276,7 +281,7 @@ class SessionFeeds:
 
     @contextmanager
     def listen_for_shutdown(self) -> Iterator[Subscription]:
-        """For readers of something else, which end when the gateway stops."""
+        """A subscription for readers of something else, which end when the gateway stops."""
         listener = self._opened(Subscription())
         self._listeners[listener] = None
         try:
@@ -295,13 +300,13 @@ def _has_changed(event: Committed) -> bool:
     if isinstance(event.command, EndTurn):
         return any(end.ends_session for end in event.command.inbox_ends)
     if isinstance(event.command, OpenSession | OpenNewSession):
-        # Where the route pointed to another session by then, that one continues as it is.
+        # If the route pointed to another session by then, that one continues unchanged.
         return bool(event.result == event.command.session_id)
     return event.result is not False
 
 
 def _parent_of_background(outcome: CommandOutcome) -> SessionId | None:
-    """The session that a background subagent works for, which its commit may have opened."""
+    """The session that a background subagent works for; its commit may have opened that session."""
     accepted = outcome.background
     subagent = None if accepted is None else accepted.row.inbound.subagent
     return None if subagent is None else subagent.parent

@@ -21,7 +21,7 @@ _MAX_OUTPUT = 16 * 1024  # characters of a running call's output; its result has
 
 
 class RunningCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call that runs, and the end of what it has written."""
+    """A running tool call, and the end of its output."""
 
     id: CallId
     name: str
@@ -42,7 +42,7 @@ class _CallBuffer:
     def write(self, text: str) -> None:
         self.pieces.append(text)
         self.length += len(text)
-        if self.length > 2 * _MAX_OUTPUT:  # twice, so that it is seldom put together
+        if self.length > 2 * _MAX_OUTPUT:  # twice the limit, so that it is rarely joined
             self.pieces = ["".join(self.pieces)[-_MAX_OUTPUT:]]
             self.length = len(self.pieces[0])
 
@@ -50,8 +50,8 @@ class _CallBuffer:
 class LiveStep:
     """Owns what was streamed and is not in the transcript yet.
 
-    What is to be stored is removed here when the write begins, not when it has ended: reading the
-    transcript and then this shows nothing twice.
+    Content that is being stored is removed here when its write begins, not when it has ended, so
+    that reading the transcript and then this shows nothing twice.
     """
 
     __slots__ = ("_calls", "_now", "_reasoning", "_text")
@@ -63,7 +63,7 @@ class LiveStep:
         self._calls: dict[CallId, _CallBuffer] = {}
 
     def add(self, event: TurnEvent) -> bool:
-        """Keep an event; True: it is a piece of text that subscribers append."""
+        """Add an event; True if it is a piece of text that subscribers append."""
         if isinstance(event, TextStreamed):
             self._text.append(event.text)
         elif isinstance(event, ReasoningStreamed):
@@ -79,7 +79,7 @@ class LiveStep:
         return True
 
     def clear_reply(self) -> None:
-        """The model's text is being stored, or is void."""
+        """Clear the model's text: it is being stored, or is discarded."""
         self._text.clear()
         self._reasoning.clear()
 
@@ -100,7 +100,7 @@ class LiveStep:
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """The names of the tools that run now."""
+        """The names of the running tools."""
         return tuple(call.began.name for call in self._calls.values())
 
     @property
@@ -124,14 +124,14 @@ class LiveStep:
 
 
 class StreamRedactor:
-    """Redacts the events of a turn. Owns what is held back of its streams: a secret may come in
-    several pieces, so what could be the start of one waits for the next piece."""
+    """Redacts the events of a turn. Owns the held-back ends of its streams: a secret may arrive in
+    several pieces, so what could be its start waits for the next piece."""
 
     def __init__(self, redact: Redaction) -> None:
         self._redact = redact
         self._text = ""
         self._reasoning = ""
-        self._output: dict[CallId, str] = {}  # of the calls that run
+        self._output: dict[CallId, str] = {}  # of the running calls
 
     def redact_event(self, event: TurnEvent) -> Iterator[TurnEvent]:
         match event:
@@ -150,8 +150,8 @@ class StreamRedactor:
                 yield self._redact_whole(event)
 
     def _redact_piece(self, event: TextStreamed | ReasoningStreamed | ToolProgressed) -> str:
-        """What can be shown of this piece and those held back. Subscribers concatenate the pieces
-        of a command's output, like those of a text."""
+        """What can be shown of this piece and of those held back. Subscribers concatenate the
+        pieces of a command's output, like those of a text."""
         match event:
             case TextStreamed():
                 shown, self._text = self._redact.split_stream(self._text + event.text)

@@ -1,4 +1,4 @@
-"""Tells those who wait for a message, and those who look at its session, that it has ended."""
+"""Tells the subscribers of a message, and the readers of its session, that it has ended."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Subscriptions to an accepted message: its events while it is worked on, and its end."""
+"""Subscriptions to an accepted message: its events while it is processed, and its end."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -20,8 +20,8 @@ EndFuture = asyncio.Future[MessageEnded | None]
 
 
 class _SubscribedMessage:
-    """One message on its way, with those that were merged into it: what the present step has
-    said so far, and the queues of all who watch."""
+    """One message that is being processed, with those that were merged into it: the text streamed
+    in the current step, and the queues of all subscribers."""
 
     __slots__ = ("ids", "queues", "streamed", "waiting")
 
@@ -29,7 +29,7 @@ class _SubscribedMessage:
         self.ids = [inbox_id]
         self.streamed: list[str] = []
         self.queues: list[asyncio.Queue[TurnEvent | None]] = []
-        self.waiting: list[EndFuture] = []  # for the end alone
+        self.waiting: list[EndFuture] = []  # subscribers that need only the end
 
     def settle(self, ended: MessageEnded | None) -> None:
         for queue in self.queues:
@@ -42,8 +42,8 @@ class _SubscribedMessage:
 class MessageSubscriptions:
     """Owns one object for each message that was accepted and has not ended.
 
-    What happens to a message is told to all who watch it; one that nobody watches costs a
-    list of strings while its turn runs.
+    Every subscriber gets the events of its message. A message without subscribers costs a list of
+    strings while its turn runs.
     """
 
     def __init__(self) -> None:
@@ -55,15 +55,15 @@ class MessageSubscriptions:
 
     @property
     def ids(self) -> frozenset[InboxId]:
-        """Every message that somebody in this process is to bring to its end."""
+        """Every message that this process has accepted and not yet ended."""
         return frozenset(self._messages)
 
     def open(self, inbox_id: InboxId) -> None:
-        if not self._closed:  # its commit came through as the gateway stopped: nobody runs it
+        if not self._closed:  # it was committed while the gateway stopped, so no turn runs it here
             self._messages[inbox_id] = _SubscribedMessage(inbox_id)
 
     def merge(self, inbox_id: InboxId, into: InboxId) -> None:
-        """Whoever watches the one message hears from now on what happens to the other."""
+        """Send the subscribers of one message the events of the other from now on."""
         merged, target = self._messages.get(inbox_id), self._messages.get(into)
         if merged is None or target is None or merged is target:
             return
@@ -85,24 +85,26 @@ class MessageSubscriptions:
             queue.put_nowait(event)
 
     def end(self, ended: MessageEnded) -> None:
-        """Tell the end of a message, and so of all that were merged into it."""
+        """Publish the end of a message, and of all that were merged into it."""
         watched = self._messages.get(ended.inbox_id)
         if watched is None or watched.ids[0] != ended.inbox_id:
-            return  # one that was merged ends with the one it was merged into
+            return  # a merged message ends with the one it was merged into
         for inbox_id in watched.ids:
             del self._messages[inbox_id]
         watched.settle(ended)
 
     def close(self) -> None:
-        """The gateway stops: whoever watches hears no more, and asks its successor."""
+        """End every subscription, because the gateway stops. Subscribers reconnect to its
+        successor."""
         self._closed = True
         for watched in set(self._messages.values()):
             watched.settle(None)
         self._messages.clear()
 
     def end_of(self, inbox_id: InboxId) -> EndFuture:
-        """The end of a message, for whom the way there does not matter; None: not here. It is heard
-        from this call on: whoever has a task wait for it calls before the task begins."""
+        """A future with the end of the message, for callers that need no events; its result is None
+        if the message is not in progress here. It is registered by this call, so call it before
+        starting a task that waits for it."""
         ended: EndFuture = asyncio.get_running_loop().create_future()
         if (watched := self._messages.get(inbox_id)) is not None:
             watched.waiting.append(ended)
@@ -112,7 +114,7 @@ class MessageSubscriptions:
 
     @asynccontextmanager
     async def subscribe(self, inbox_id: InboxId) -> AsyncIterator[AsyncIterator[TurnEvent]]:
-        """The events of an open message, from now on; what streamed before comes first."""
+        """The events of an open message from now on, preceded by what was streamed before."""
         watched = self._messages[inbox_id]
         queue: asyncio.Queue[TurnEvent | None] = asyncio.Queue()
         if watched.streamed:
@@ -121,7 +123,7 @@ class MessageSubscriptions:
         try:
             yield _events_until_end(queue)
         finally:
-            # Asked for again: the message may have been merged into another meanwhile.
+            # Looked up again: the message may have been merged into another meanwhile.
             watched = self._messages.get(inbox_id, watched)
             if queue in watched.queues:
                 watched.queues.remove(queue)
@@ -138,7 +140,7 @@ async def _events_until_end(queue: asyncio.Queue[TurnEvent | None]) -> AsyncIter
 
 
 class MessageWatcher:
-    """Watches a message wherever it is: in progress in this process, or ended and in the store.
+    """Watches a message in progress in this process, or one that has ended and is in the store.
     Owns nothing."""
 
     def __init__(

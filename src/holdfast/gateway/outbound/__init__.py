@@ -1,1 +1,1 @@
-"""From a commit to a chat: deliveries, streams, rate limits, reactions."""
+"""Brings committed output to chats: deliveries, streams, rate limits, reactions."""

@@ -23,12 +23,13 @@ _REACTION_TIMEOUT = 2.0  # seconds that a new delivery waits for it at most
 
 
 class BestEffortOutput(Protocol):
-    """Queued for its chat like a delivery, and only while that queue is empty."""
+    """Best-effort output for one chat. It is queued like a delivery, and only while no delivery is
+    pending."""
 
     address: Address
 
     async def show(self, sender: Sender, platform: Platform, send_gate: SendGate) -> None:
-        """Show it, in one attempt. Raises no `SendError`: there would be no retry."""
+        """Show it, with one attempt. Raises no `SendError`: there would be no retry."""
         ...
 
 
@@ -66,8 +67,8 @@ class TypingIndicator:
 class ReactionState(Enum):
     """What is known of a reaction."""
 
-    UNTRIED = auto()  # it may be set, in one attempt
-    SET = auto()  # or may be
+    UNTRIED = auto()  # it may be set, with one attempt
+    SET = auto()  # it is set, or may be
     NOT_SET = auto()  # removed, refused or skipped: it is not set again
 
 
@@ -83,8 +84,8 @@ class Reaction:
         is_set: bool,
         on_error: Callable[["Reaction", float], None],
     ) -> None:
-        """`is_set`: an earlier process may have set it. `on_error` is called with the seconds for
-        which its account should get no reactions."""
+        """`is_set`: an earlier process may have set it. `on_error` is called with the number of
+        seconds for which its account should get no reactions."""
         self.address = address
         self.desired = True
         self._message_id = message_id
@@ -94,22 +95,22 @@ class Reaction:
 
     @property
     def due(self) -> bool:
-        """Whether there is anything to do: a reaction that was never set need not be removed."""
+        """Whether an attempt is due. A reaction that was never set need not be removed."""
         if self.desired:
             return self._state is ReactionState.UNTRIED
         return self._state is ReactionState.SET and self._removals_left > 0
 
     def withdraw(self) -> None:
-        """It should not be set any more, and is to be removed if it is."""
+        """Mark it for removal; one that was never set stays unset."""
         self.desired = False
 
     def skip(self) -> None:
-        """Do not set it any more, unless that has begun."""
+        """Do not set it any more, unless an attempt has begun."""
         if self._state is ReactionState.UNTRIED:
             self._state = ReactionState.NOT_SET
 
     async def apply(self, platform: Platform, send_gate: SendGate) -> None:
-        """Set or remove it, whichever is desired now, in one call. Raises no `SendError`."""
+        """Set or remove it, whichever is desired now, with one attempt. Raises no `SendError`."""
         if not self.due or not platform.capabilities.reactions:
             return
         if not isinstance(platform, SupportsReactions):
@@ -126,7 +127,8 @@ class Reaction:
                     await platform.react(self.address, self._message_id, emoji)
         except Throttled as error:
             self._state = refused
-            if error.whole_account:  # else the limit is about reactions, and does not hold replies
+            # Otherwise the limit is about reactions, and does not delay replies.
+            if error.whole_account:
                 send_gate.record_blocked(error)
             self._report(error, error.retry_after)
         except (NotConnected, SendRejected) as error:

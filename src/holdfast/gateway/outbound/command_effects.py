@@ -16,9 +16,9 @@ OnCommitted = Callable[[CommandOutcome], None]
 
 
 class CommandEffects:
-    """Owns what each command does in memory at the instant of its commit, before any other
-    subscriber and before the next message is routed: a chat that a command has moved to another
-    session must not get its next message in the old one."""
+    """Owns the in-memory effect of each command, applied at its commit, before any other subscriber
+    and before the next message is routed. Otherwise a chat that a command has moved to another
+    session would get its next message in the old one."""
 
     def __init__(self, writes: StoreWriter) -> None:
         self._writes = writes
@@ -31,11 +31,10 @@ class CommandEffects:
         retries: int = MAX_COMMAND_RETRIES,
         on_committed: OnCommitted | None = None,
     ) -> CommandOutcome:
-        """Commit what a command decided, and try again so often: a disk that is full or busy is
-        often not so a moment later. The commit calls `on_committed`, even if the caller was
-        cancelled meanwhile.
+        """Commit what a command decided, with retries: a full or busy disk often recovers a moment
+        later. The commit calls `on_committed`, even if the caller was cancelled meanwhile.
 
-        Raises `StoreError` if every attempt failed: then nothing has happened.
+        Raises `StoreError` if every attempt failed; then nothing has been changed.
         """
         for failures in range(retries):
             try:
@@ -43,7 +42,7 @@ class CommandEffects:
             except StoreError as error:
                 wait = COMMAND_RETRY.wait(failures)
                 log.error(
-                    "A command waits for the store: %s; retrying in %s s",
+                    "Could not commit the effect of a command: %s; retrying in %s s",
                     error,
                     wait,
                     extra={"action": "command_waiting_for_store"},

@@ -1,4 +1,4 @@
-"""Deliveries: made as rows that answer a message, queued for sending, and waited for."""
+"""Deliveries: creating the rows that answer a message, queueing them, and waiting for their end."""
 
 import asyncio
 
@@ -23,6 +23,7 @@ from holdfast.core.ports.command import Scope
 from holdfast.core.ports.runtime import IdFactory
 from holdfast.core.ports.store import StoreReader
 from holdfast.core.ports.store_queries import GetDelivery
+from holdfast.core.text.translation import _
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.accounts.registry import PlatformRegistry
 
@@ -38,11 +39,11 @@ class QueuedDelivery(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: float | None = None
     buttons: tuple[Button, ...] = ()
     file: PendingFile | None = None
-    stale: bool = False  # only worth sending by the process that created it
-    # Some of it was sent before it was complete, or by an earlier process.
+    stale: bool = False  # sent by no other process than the one that created it
+    # The part that was sent before it was complete, or by an earlier process.
     started: StartedDelivery | None = None
     outcome_unknown: bool = False  # an earlier attempt may have arrived
-    resent: bool = False  # it was already sent again once, marked
+    resent: bool = False  # it was already sent again once, with the mark
     session_id: SessionId | None = None
     inbox_id: InboxId | None = None  # the message that it answers
 
@@ -52,7 +53,7 @@ class QueuedDelivery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def queued_delivery(new: NewDelivery, *, final: str) -> QueuedDelivery:
-    """From a row that has just been committed; `final` is the text of a row without one."""
+    """Convert a row that has just been committed; `final` is the text of a row without one."""
     return QueuedDelivery(
         id=new.id,
         address=new.address,
@@ -67,8 +68,8 @@ def queued_delivery(new: NewDelivery, *, final: str) -> QueuedDelivery:
 
 
 def recovered_delivery(row: DeliveryRow) -> QueuedDelivery:
-    """From a row that an earlier process has left. A row in state `sending` was interrupted between
-    the send and its receipt: its outcome is unknown (the column `doubtful`)."""
+    """Convert a row that an earlier process has left. A row in state `sending` was interrupted
+    between the send and its receipt: its outcome is unknown (the column `doubtful`)."""
     return QueuedDelivery(
         id=row.id,
         address=row.address,
@@ -86,8 +87,8 @@ def recovered_delivery(row: DeliveryRow) -> QueuedDelivery:
 
 
 class DeliveryFactory:
-    """Makes the delivery rows that answer a message. On a platform whose users fetch replies, a row
-    is created as sent: committed means available."""
+    """Creates the delivery rows that answer a message. On a platform whose users fetch replies, a
+    row is created as sent: committed means available."""
 
     def __init__(self, platforms: PlatformRegistry, *, new_id: IdFactory) -> None:
         self._platforms = platforms
@@ -103,11 +104,11 @@ class DeliveryFactory:
         turn_id: TurnId | None = None,
         silent: bool = False,
     ) -> NewDelivery:
-        """A delivery to the sender of `row`; `text` None: the final message of the turn.
-        `silent`: it is only shown in the history of its job."""
+        """Create a delivery to the sender of `row`. Without `text`, it has the final message of the
+        turn. With `silent`, it is only shown in the history of its job."""
         run = row.inbound.run
         if run is not None and text is not None and kind is DeliveryKind.REPLY:
-            text = f"Job {run.job_id} ({run.name}): {text}"  # no one in the chat has just asked
+            text = _("Job {id} ({name}): {text}").format(id=run.job_id, name=run.name, text=text)
         address = _job_history_address(row) if silent else reply_address(row)
         fetchable = self._platforms.capabilities(address).fetchable
         return NewDelivery(
@@ -122,7 +123,7 @@ class DeliveryFactory:
         )
 
     def is_fetched(self, row: InboxRow) -> bool:
-        """Whether its sender fetches the reply, as a whole."""
+        """Whether the sender fetches the reply as a whole."""
         return self._platforms.capabilities(reply_address(row)).fetchable
 
     def notice(
@@ -134,7 +135,7 @@ class DeliveryFactory:
         turn_id: TurnId | None = None,
         expires_at: float | None = None,
     ) -> NewDelivery:
-        """Something the gateway says besides the answer to `row`, not sent after `expires_at`."""
+        """Create a notice that is not the answer to `row`. It is not sent after `expires_at`."""
         return NewDelivery(
             id=DeliveryId(self._new_id("dlv")),
             address=reply_address(row),
@@ -150,8 +151,8 @@ def reply_address(row: InboxRow) -> Address:
     source, run = row.inbound.source, row.inbound.run
     if run is not None and run.address is not None:
         return run.address
-    # In a direct chat, everything answers the last message; quoting it would be noise. What the
-    # operator says has no message there that could be quoted.
+    # In a direct chat every reply answers the last message, so it quotes none. A message of the
+    # operator does not exist on the platform, so it cannot be quoted.
     unquoted = source.chat_type is ChatType.DM or source.author is Author.OPERATOR
     return Address(
         platform=source.platform,
@@ -167,28 +168,29 @@ def _job_history_address(row: InboxRow) -> Address:
 
 
 class DeliveryWaiters:
-    """Owns an event per caller that waits for the end of a delivery. Most deliveries have none, and
-    cost one lookup."""
+    """Owns one event for each caller that waits for the end of a delivery. Most deliveries have
+    none, and cost one lookup."""
 
     def __init__(self) -> None:
         self._waiting: dict[DeliveryId, set[asyncio.Event]] = {}
         self._closed = False
 
     def close(self) -> None:
-        """Nothing is sent any more: every waiter returns with what is known now."""
+        """Wake all waiters, because nothing more is sent: they return what is known now."""
         self._closed = True
         for delivery_id in self._waiting:
             self.notify(delivery_id)
 
     def notify(self, delivery_id: DeliveryId) -> None:
-        """Its stored state has changed."""
+        """Wake the waiters of a delivery whose stored state has changed."""
         for event in self._waiting.get(delivery_id, ()):
             event.set()
 
     async def wait_for_end(
         self, delivery_id: DeliveryId, *, reads: StoreReader, wait: float
     ) -> DeliveryRow | None:
-        """The row, once it has ended or so many seconds have passed; None: there is none."""
+        """Return the row once it has ended or `wait` seconds have passed; None if there is no such
+        row."""
         event = asyncio.Event()
         self._waiting.setdefault(delivery_id, set()).add(event)
         try:
@@ -216,6 +218,7 @@ def _is_over(row: DeliveryRow | None) -> bool:
 
 
 def has_ended(row: DeliveryRow) -> bool:
-    """Nothing more is done about one that is unknown and was sent again already."""
+    """Whether nothing more is done about the delivery. One whose outcome is unknown and that was
+    sent again already has ended."""
     unknown = row.state is DeliveryState.UNKNOWN and row.resends > 0
     return row.state in _END_STATES or unknown

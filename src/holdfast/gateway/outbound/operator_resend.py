@@ -1,4 +1,4 @@
-"""Sends a delivery again that ended without a receipt, when an operator asks for it."""
+"""Resends a delivery that ended without a receipt, when an operator requests it."""
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.messages.outbox import DeliveryKind, DeliveryRow, DeliveryState
@@ -6,6 +6,7 @@ from holdfast.core.people.approval import OPERATOR
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import StoreWriter
 from holdfast.core.ports.store_commands import RequeueDelivery
+from holdfast.core.text.translation import N_
 from holdfast.core.turns.subagent import platform_label
 from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.outbound.outbox import OutboxWorker
@@ -34,39 +35,43 @@ class OperatorResend:
         self._clock = clock
 
     async def resend(self, row: DeliveryRow) -> DeliveryRow:
-        """The row as it is owed now, durably. I2: one that may have arrived is sent with its mark,
-        or not at all where the platform finds that it has it. Raises `NotResent`."""
+        """Queue the delivery again and return its stored row. I2: a delivery that may have arrived
+        is sent with its mark, or not at all if the platform reports that it has it. Raises
+        `NotResent`."""
         if (why := self.refusal(row)) is not None:
             raise NotResent(why)
         requeued = await self._writes.write(
             RequeueDelivery(delivery_id=row.id, scope=row.scope, by=OPERATOR, at=self._clock.now())
         )
         if requeued is None:
-            raise NotResent("somebody was quicker: it is on its way.")
+            raise NotResent("another request was faster: the delivery is already queued.")
         return requeued
 
     def refusal(self, row: DeliveryRow) -> str | None:
-        """Why it would not be sent again now; None: it would be."""
+        """Why the delivery cannot be sent again now; None if it can."""
         if row.state is DeliveryState.SENT:
-            return "it has arrived: there is a receipt."
+            return N_("the delivery has arrived: there is a receipt.")
         if row.state in _UNFINISHED_STATES or self._outbox.holds(row.id):
-            return "it is on its way already."
+            return N_("the delivery is already being sent, or queued.")
         if self._platforms.find(row.address) is None:
             platform = platform_label(row.address.platform)
-            return f"there is no account {row.address.account!r} of {platform} any more."
+            return f"{platform} has no account {row.address.account!r} any more."
         return _stale_reason(row, now=self._clock.now())
 
 
 def _stale_reason(row: DeliveryRow, *, now: float) -> str | None:
-    """Why what it says is worth nothing any more."""
+    """Why the content of the delivery is obsolete; None if it is not."""
     if row.kind is DeliveryKind.SHUTDOWN_NOTICE:
-        return "it tells that a process of the gateway goes which has gone since."
+        return N_("it announces the stop of a gateway process that has already stopped.")
     if row.kind is DeliveryKind.CODE:
-        return "its code was forgotten when it ended; whoever asks again gets another."
+        return N_(
+            "its pairing code was revoked when the delivery failed; the person gets a new "
+            "one with their next message."
+        )
     if row.expires_at is not None and row.expires_at < now:
-        return "the time is over until which it was worth saying."
+        return N_("it has expired.")
     if row.state is DeliveryState.FAILED and row.kind is DeliveryKind.QUESTION:
-        return "what it asks was ended when nobody could be asked."
+        return N_("its question was closed because it could not be delivered.")
     if row.state is DeliveryState.FAILED and row.file is not None and not row.file.workspace:
-        return "its file is gone, which was handed in for this one delivery."
+        return N_("its file is gone: it was uploaded for this delivery only.")
     return None

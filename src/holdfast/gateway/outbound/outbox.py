@@ -39,7 +39,7 @@ ChatKey = tuple[str, str, str]  # platform, account, chat
 
 
 class ChatQueue:
-    """The deliveries of one chat, in order, one under way at a time; and its reactions, which are
+    """The deliveries of one chat, sent one at a time and in order, and its reactions, which are
     sent while no delivery is pending."""
 
     __slots__ = ("deliveries", "first_since", "gate", "reactions", "task")
@@ -60,7 +60,7 @@ class ChatQueues(dict[ChatKey, ChatQueue]):
 
     @property
     def with_deliveries(self) -> Iterator[tuple[ChatKey, ChatQueue]]:
-        """The queues that do not only hold reactions."""
+        """The queues that hold at least one delivery."""
         return ((key, chat) for key, chat in self.items() if chat.deliveries)
 
     @property
@@ -69,11 +69,12 @@ class ChatQueues(dict[ChatKey, ChatQueue]):
 
     @property
     def oldest_since(self) -> float | None:
-        """Since when the longest-waiting delivery is first in its queue; None: no delivery."""
+        """When the delivery that has waited longest as the first of its queue became the first;
+        None if there is no delivery."""
         return min((chat.first_since for _, chat in self.with_deliveries), default=None)
 
     def undeliverable_counts(self, has: Callable[[str, str], bool]) -> dict[str, int]:
-        """The number of deliveries for accounts that are not configured any more, by account."""
+        """The number of deliveries for accounts that are no longer configured, by account."""
         waiting: dict[str, int] = {}
         for (name, account, _), chat in self.with_deliveries:
             if not has(name, account):
@@ -97,8 +98,8 @@ def delivery_status(
     connected: bool,
     until: float | None,
 ) -> DeliveryStatus | None:
-    """What a pending delivery waits for; None: it is not in the queue of its chat. `until`: when
-    the rate limit of the chat ends."""
+    """What a pending delivery waits for; None if it is not in the queue of its chat. `until` is the
+    end of the chat's rate limit."""
     pending = [each.id for each in queue if isinstance(each, QueuedDelivery)]
     if delivery_id not in pending:
         return None
@@ -138,12 +139,13 @@ class OutboxWorker:
 
     @property
     def undeliverable_counts(self) -> dict[str, int]:
-        """The number of deliveries for accounts that are not configured any more, by account."""
+        """The number of deliveries for accounts that are no longer configured, by account."""
         return self._queues.undeliverable_counts(self._platforms.has)
 
     @property
     def oldest_since(self) -> float | None:
-        """Since when the longest-waiting delivery is first in its queue; None: no delivery."""
+        """When the delivery that has waited longest as the first of its queue became the first;
+        None if there is no delivery."""
         return self._queues.oldest_since
 
     def on_committed(self, event: Committed) -> None:
@@ -168,11 +170,12 @@ class OutboxWorker:
             self._enqueue(recovered_delivery(row))
 
     def holds(self, delivery_id: DeliveryId) -> bool:
-        """Whether it is being sent, or queued."""
+        """Whether the delivery is being sent or queued."""
         return self._queues.holds(delivery_id)
 
     def status_of(self, row: DeliveryRow) -> DeliveryStatus | None:
-        """What it waits for; None: it is not queued, because it has ended or was never pending."""
+        """What the delivery waits for; None if it is not queued, because it has ended or was never
+        pending."""
         address = row.address
         if (chat := self._queues.find(address)) is None:
             return None
@@ -184,18 +187,18 @@ class OutboxWorker:
     def account_connected(self, platform: Platform) -> None:
         """Begin to send to this account.
 
-        Deliveries wait for this: before it connects, a platform's capabilities are unknown, and so
-        is what it does with a delivery that it may already have.
+        Deliveries wait for this. Before the account connects, the platform's capabilities are
+        unknown, and so is how a delivery that may have arrived is resolved.
         """
         self._connectivity.mark_connected(platform)
 
     def account_disconnected(self, platform: Platform) -> None:
-        """Deliveries to this account wait until it is connected again."""
+        """Let deliveries to this account wait until it is connected again."""
         self._connectivity.mark_disconnected(platform)
 
     async def flush(self) -> None:
-        """Returns when nothing is being sent. Deliveries to a disconnected account stay in the
-        store, and are not waited for."""
+        """Return when nothing is being sent. Deliveries to a disconnected account stay in the store
+        and are not waited for."""
         while active := self._active_tasks():
             one_lost = asyncio.ensure_future(self._connectivity.wait_until_one_lost())
             try:
@@ -204,7 +207,7 @@ class OutboxWorker:
                 one_lost.cancel()
 
     def _active_tasks(self) -> list[asyncio.Task[None]]:
-        """The tasks that send to accounts that can be reached, as far as is known."""
+        """The tasks that send to accounts that are reachable, as far as is known."""
         reachable = [
             chat
             for key, chat in self._queues.with_deliveries
@@ -213,8 +216,8 @@ class OutboxWorker:
         return [chat.task for chat in reachable if chat.task and not chat.task.done()]
 
     async def close(self) -> None:
-        """Stop sending. What has no receipt yet is in the store, and the next process settles it;
-        so it does with deliveries that are committed from now on."""
+        """Stop sending. Whatever has no receipt yet is in the store, and the next process resolves
+        it, including deliveries that are committed from now on."""
         self._closed = True
         self._receipts.close()
         tasks = [chat.task for chat in self._queues.values() if chat.task]
@@ -229,8 +232,9 @@ class OutboxWorker:
         return self._streams.get(delivery_id)
 
     def try_show(self, output: BestEffortOutput) -> bool:
-        """Queue best-effort output; False: not now, because a delivery is pending for its chat or a
-        rate limit holds. Progress and typing are dropped under pressure, replies never."""
+        """Queue best-effort output. False if it is dropped, because a delivery is pending for its
+        chat or a rate limit applies: progress and typing are dropped under pressure, replies
+        never."""
         chat = self._queues.find(output.address)
         if (chat is not None and chat.deliveries) or not self.allows_best_effort(output.address):
             return False
@@ -238,7 +242,7 @@ class OutboxWorker:
         return True
 
     def allows_best_effort(self, address: Address) -> bool:
-        """Whether the account is reachable and no rate limit of it or the chat holds."""
+        """Whether the account is reachable and neither it nor the chat is rate-limited."""
         chat = self._queues.find(address)
         if self._connectivity.rate_gate(address).is_limited or (
             chat is not None and chat.gate.is_limited
@@ -247,7 +251,7 @@ class OutboxWorker:
         return self._closed or self._connectivity.is_reachable(address.platform, address.account)
 
     def enqueue_reaction(self, reaction: Reaction) -> None:
-        """Set or remove it as soon as no delivery is pending for its chat."""
+        """Set or remove the reaction as soon as no delivery is pending for its chat."""
         if self._closed:
             return
         chat = self._queue_for(reaction.address)
@@ -265,7 +269,7 @@ class OutboxWorker:
         chat.deliveries.append(delivery)
 
     def _queue_for(self, address: Address) -> ChatQueue:
-        """The queue of a chat, with a task that sends what is added before the next await."""
+        """The queue of a chat, with a task that also sends what is added before the next await."""
         key = chat_key(address)
         chat = self._queues.get(key)
         if chat is None:
@@ -283,7 +287,7 @@ class OutboxWorker:
             if self._tracer is not None and isinstance(done, QueuedDelivery):
                 self._tracer.delivery_done(done.id)
             chat.first_since = self._clock.now()
-        del self._queues[key]  # no await since the queue was seen empty: nothing was added
+        del self._queues[key]  # no await since the queue was found empty, so nothing was added
 
     async def _send_first(self, chat: ChatQueue) -> None:
         """Bring the first delivery to its end, or show the first best-effort output."""
@@ -294,7 +298,7 @@ class OutboxWorker:
         stream = self._streams.get(first.id)
         if stream is not None:
             gate.hold(stream.edit_cooldown)
-        # What is shown may have changed since the turn ended.
+        # The text that the chat shows may have changed since the turn ended.
         started = first.started if stream is None else stream.as_started
         await self._sender.deliver(first, self._send_gate(first, gate), started=started)
         self._streams.pop(first.id, None)
@@ -310,8 +314,8 @@ class OutboxWorker:
         )
 
     async def _send_reaction(self, chat: ChatQueue) -> None:
-        """A delivery that arrives while the gates are waited for goes first: it would have to wait
-        for the same gates."""
+        """Send one reaction. A delivery that arrives while this waits for the gates goes first,
+        because it would wait for the same gates."""
         reaction = chat.reactions[0]
         send_gate = self._send_gate(reaction, chat.gate)
         await send_gate.wait()
@@ -334,4 +338,4 @@ class OutboxWorker:
         platform = self._platforms.find(output.address)
         if platform is not None:
             await self._show(output, platform, self._send_gate(output, gate))
-        await gate.wait()  # a rate limit that this has caused holds for the next as well
+        await gate.wait()  # a rate limit caused by this reaction also applies to the next

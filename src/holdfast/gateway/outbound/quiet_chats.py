@@ -10,15 +10,16 @@ _ChatKey = tuple[str, str, str]
 
 
 class QuietChats:
-    """Owns which ones those are: what /quiet said of a chat, else what is configured for it, else
-    for its account. A copy of what the store has, so that no turn asks for it."""
+    """Owns which chats and accounts those are: the setting by /quiet in the chat, otherwise the
+    configuration of the chat, otherwise that of its account. A copy of the stored settings, so that
+    no turn reads the store for it."""
 
     def __init__(self, settings: Settings) -> None:
         self._set_by_command: dict[_ChatKey, bool] = {}
         self.apply_settings(settings)
 
     def apply_settings(self, settings: Settings) -> None:
-        """What is configured is this from now on."""
+        """Apply changed settings."""
         self._accounts: set[tuple[str, str]] = set()
         self._configured: dict[_ChatKey, bool] = {}
         for name, account, each in settings.all_accounts():
@@ -33,7 +34,7 @@ class QuietChats:
             self.set_quiet(chat)
 
     def set_quiet(self, chat: QuietChat) -> None:
-        """Somebody has said it, and the store has it."""
+        """Record that /quiet was used in the chat, and that this is stored."""
         key = (chat.platform, chat.account, chat.chat_id)
         if chat.quiet is None:
             self._set_by_command.pop(key, None)
@@ -49,5 +50,5 @@ class QuietChats:
         return (platform, account) in self._accounts if own is None else own
 
     def is_set_by_command(self, source: Source) -> bool:
-        """Whether it is so because somebody said it there."""
+        """Whether the setting comes from /quiet in the chat."""
         return (source.platform, source.account, source.chat_id) in self._set_by_command

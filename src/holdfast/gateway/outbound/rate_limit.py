@@ -13,14 +13,14 @@ from holdfast.gateway.accounts.registry import PlatformRegistry
 
 
 class RateGate:
-    """Owns until when nothing may be sent to one account or one chat."""
+    """Owns the time until which nothing may be sent to one account or one chat."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._until = 0.0
 
     def hold(self, seconds: float) -> None:
-        """Send nothing for so long; a hold never shortens another."""
+        """Send nothing for that long. A hold never shortens another one."""
         self._until = max(self._until, self._clock.monotonic() + seconds)
 
     @property
@@ -29,17 +29,17 @@ class RateGate:
 
     @property
     def wait_seconds(self) -> float:
-        """Seconds, as far as is known; a hold may grow."""
+        """Seconds until something may be sent, as far as is known; a hold may be extended."""
         return max(0.0, self._until - self._clock.monotonic())
 
     async def wait(self) -> None:
         if (wait := self.wait_seconds) > 0:
             await asyncio.sleep(wait)
-            await self.wait()  # the hold may have grown meanwhile
+            await self.wait()  # the hold may have been extended meanwhile
 
 
 class SendGate:
-    """The gates that a send to one chat passes, and where it reports what held it up. Owns how
+    """The gates that a send to one chat must pass, and where it reports what blocked it. Owns how
     often in a row the platform was unreachable."""
 
     def __init__(
@@ -68,7 +68,8 @@ class SendGate:
         self._chat.hold(seconds)
 
     def record_blocked(self, why: Throttled | NotConnected) -> None:
-        """Nothing was sent: the next attempt waits as long as the platform asked, or backs off."""
+        """Record that nothing was sent. The next attempt waits as long as the platform requested,
+        or backs off."""
         if isinstance(why, Throttled):
             gate = self._account if why.whole_account else self._chat
             gate.hold(why.retry_after)
@@ -81,8 +82,8 @@ class SendGate:
 
 
 class AccountConnectivity:
-    """Owns the connected event and the rate gate of each account, and when it was last found to be
-    unreachable."""
+    """Owns the connected event and the rate gate of each account, and when each was last found to
+    be unreachable."""
 
     def __init__(self, platforms: PlatformRegistry, *, clock: Clock) -> None:
         self._platforms = platforms
@@ -100,8 +101,8 @@ class AccountConnectivity:
         self._lost_one.set()
 
     def _event_of(self, platform: Platform) -> asyncio.Event:
-        """Also of an account that was removed from the configuration: its deliveries wait until it
-        is configured again."""
+        """The connected event of an account. An account that was removed from the configuration has
+        one, too: its deliveries wait until it is configured again."""
         return self._connected.setdefault((platform.name, platform.account), asyncio.Event())
 
     def mark_unreachable(self, address: Address) -> None:
@@ -109,12 +110,12 @@ class AccountConnectivity:
         self._lost_one.set()
 
     def wait_until_one_lost(self) -> Coroutine[Any, Any, bool]:
-        """Waits until an account is found to be unreachable, counted from this call on."""
+        """Wait until an account is found to be unreachable, counted from this call on."""
         self._lost_one.clear()
         return self._lost_one.wait()
 
     def is_reachable(self, name: str, account: str) -> bool:
-        """Whether the account can be reached, as far as is known."""
+        """Whether the account is reachable, as far as is known."""
         connected = self._connected.get((name, account))
         if connected is not None and not connected.is_set():
             return False
@@ -122,9 +123,10 @@ class AccountConnectivity:
         return lost_at is None or self._platforms.reachable_since(name, account, at=lost_at)
 
     def connected_event(self, address: Address) -> asyncio.Event:
-        """Set while its account is connected."""
+        """The event that is set while the account of the address is connected."""
         connected = self._connected.get((address.platform, address.account))
-        if connected is None:  # not configured any more: the sender finds that out and fails it
+        # No longer configured: the sender detects that and fails the delivery.
+        if connected is None:
             connected = asyncio.Event()
             connected.set()
         return connected

@@ -20,7 +20,7 @@ from holdfast.gateway.outbound.quiet_chats import QuietChats
 
 class WaitingReactions:
     """Owns the reactions on waiting messages, from when they start to wait until their turn begins
-    or they end; and until when an account should get none."""
+    or they end, and the time until which an account should get none."""
 
     def __init__(
         self,
@@ -38,8 +38,9 @@ class WaitingReactions:
         self._cool_down_until: dict[tuple[str, str], float] = {}
 
     def add(self, row: InboxRow, *, maybe_set: bool) -> None:
-        """The message waits. `maybe_set`: that was decided before, so an earlier process may have
-        set a reaction on it. A reaction that cannot be set at once is left out."""
+        """Set a reaction on a message that waits. `maybe_set`: its decision was stored before, so
+        an earlier process may have set the reaction. A reaction that cannot be set at once is
+        skipped."""
         if row.id in self._reactions or not self._may_react(row):
             return
         reaction = self._track(row, is_set=maybe_set)
@@ -48,14 +49,14 @@ class WaitingReactions:
             self._outbox.enqueue_reaction(reaction)
 
     def track_recovered(self, row: InboxRow) -> None:
-        """The message waits, and no turn runs. Its stored decision is the only trace of a reaction
-        that an earlier process may have set."""
+        """Track a recovered message that waits while no turn runs. Its stored decision is the only
+        evidence of a reaction that an earlier process may have set."""
         waited = row.decision in (BusyMode.QUEUE, BusyMode.STEER)
         if waited and row.id not in self._reactions and self._is_from_person(row):
             self._track(row, is_set=True)
 
     def on_committed(self, event: Committed) -> None:
-        """The turn of some messages has begun, or they have ended."""
+        """Remove the reactions of messages whose turn has begun or that have ended."""
         if not self._reactions:
             return
         if isinstance(event.command, BeginTurn):
@@ -65,7 +66,7 @@ class WaitingReactions:
             self.remove(end.inbox_id)
 
     def remove(self, inbox_id: InboxId) -> None:
-        """The message does not wait any more, for whatever reason."""
+        """Remove the reaction of a message that no longer waits, for whatever reason."""
         if (reaction := self._reactions.pop(inbox_id, None)) is not None:
             reaction.withdraw()
             if reaction.due:
@@ -84,7 +85,7 @@ class WaitingReactions:
         for each in self._reactions.values():
             if self._is_cooling_down(each.address):
                 each.skip()
-        # A reaction that stays would say that the message still waits.
+        # A reaction that is not removed would claim that the message still waits.
         if not reaction.desired and reaction.due:
             asyncio.get_running_loop().call_later(seconds, self._outbox.enqueue_reaction, reaction)
 
@@ -100,8 +101,8 @@ class WaitingReactions:
         )
 
     def _is_from_person(self, row: InboxRow) -> bool:
-        """Whether a person sent it, in a message that can carry a reaction: what a job, a subagent
-        or the operator says has no message on the platform."""
+        """Whether a person sent the message, so that it can carry a reaction. Messages of jobs,
+        subagents and the operator do not exist on the platform."""
         inbound = row.inbound
         if inbound.note or inbound.run is not None or inbound.source.author is Author.OPERATOR:
             return False

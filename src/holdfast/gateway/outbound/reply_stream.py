@@ -1,4 +1,4 @@
-"""A reply shown in its chat while it is written, always as the same message."""
+"""A reply that is shown in its chat while it is written, always as the same message."""
 
 import asyncio
 import logging
@@ -26,6 +26,7 @@ from holdfast.core.messages.outbox import DeliveryPart, NewDelivery, StartedDeli
 from holdfast.core.messages.transcript import summarise_arguments
 from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.runtime import Clock
+from holdfast.core.text.translation import _n
 from holdfast.gateway.outbound.rate_limit import SendGate
 from holdfast.gateway.outbound.sender import (
     OutgoingPart,
@@ -41,20 +42,21 @@ log = logging.getLogger(__name__)
 
 _MAX_LINES = 3  # of running tools
 _MAX_LINE_LENGTH = 60  # characters of a call's arguments
-_FIRST_SHOWN_AFTER = 0.5  # seconds at most: a reply that is complete by then is sent as a whole
-_TOOLS_SHOWN_AFTER = 2.0  # seconds that a tool runs before it alone is worth a message
+_FIRST_SHOWN_AFTER = 0.5  # seconds at most; a reply that is complete by then is sent as a whole
+# Seconds that a tool runs before a message that shows only the tool is sent.
+_TOOLS_SHOWN_AFTER = 2.0
 
 
 class ToolProgress:
     """The running tools, as a few short lines below the text of a reply. Owns the running calls. A
-    group sees the names of the tools, not their arguments: those may be private."""
+    group sees the names of the tools but not their arguments, which may be private."""
 
     def __init__(self, *, private: bool) -> None:
         self._private = private
         self._running: dict[CallId, str] = {}
 
     def update(self, event: TurnEvent) -> bool:
-        """Whether something has begun, or is over."""
+        """Update from an event. True if a call has begun or ended."""
         if isinstance(event, ToolStarted):
             self._running[event.call_id] = self._line(event)
             return True
@@ -65,25 +67,25 @@ class ToolProgress:
 
     @property
     def lines(self) -> str:
-        """ "": nothing runs."""
+        """The lines to show; "" if no tool runs."""
         lines = list(self._running.values())
         more = len(lines) - _MAX_LINES
         if more > 0:
-            lines[_MAX_LINES:] = [f"▸ … and {more} more"]
+            lines[_MAX_LINES:] = [_n("▸ … and {n} more", "▸ … and {n} more", more).format(n=more)]
         return "\n".join(lines)
 
     def _line(self, event: ToolStarted) -> str:
         shown = summarise_arguments(event.arguments).replace("`", "'") if self._private else ""
         if len(shown) > _MAX_LINE_LENGTH:
             shown = f"{shown[:_MAX_LINE_LENGTH]}…"
-        # As code, so that nothing of it is markup, a mention or a link to the platform.
+        # As code, so that nothing in it is taken for markup, a mention or a link by the platform.
         return f"▸ {event.name} `{shown}`" if shown.strip() else f"▸ {event.name}"
 
 
 class StreamText:
-    """What a streamed reply shows: the text of its step, and below it the running tools. Owns the
-    pieces of the current step, and the text of the previous one, which is shown until the current
-    step has some. `tool_progress` None: tools are not shown."""
+    """The content of a streamed reply: the text of its step, and below it the running tools. Owns
+    the pieces of the current step, and the text of the previous one, which is shown until the
+    current step has text. Without `tool_progress`, tools are not shown."""
 
     def __init__(self, *, tool_progress: ToolProgress | None, previous: str = "") -> None:
         self._tool_progress = tool_progress
@@ -91,7 +93,7 @@ class StreamText:
         self._pieces: list[str] = []
 
     def update(self, event: TurnEvent) -> bool:
-        """Whether there may be something new to show."""
+        """Update from an event. True if there may be something new to show."""
         if isinstance(event, TextStreamed):
             self._pieces.append(event.text)
             return True
@@ -103,7 +105,7 @@ class StreamText:
         return self._tool_progress is not None and self._tool_progress.update(event)
 
     def reset(self) -> None:
-        """A turn begins: no tool runs, and the current step has no text."""
+        """Reset for a turn that begins: no tool runs, and the current step has no text."""
         self._pieces.clear()
         if self._tool_progress is not None:
             self._tool_progress.clear()
@@ -119,7 +121,7 @@ class StreamText:
 
     @property
     def text(self) -> str:
-        """Reply and tools; "": there is nothing to show."""
+        """Reply and tools; "" if there is nothing to show."""
         reply, tools = self.reply_text, self._tool_lines
         if not reply.strip():
             return tools
@@ -127,7 +129,7 @@ class StreamText:
 
     def first_message(self, platform: Platform) -> tuple[str, str, bool]:
         """The first message, how much of it is reply text, and whether the reply needs a second
-        message. Where reply and tools do not both fit, the tools are left out."""
+        message. If reply and tools do not both fit, the tools are left out."""
         reply, *more = split_for_platform(self.reply_text, platform)
         if more or not self._tool_lines:
             return reply, reply, bool(more)
@@ -140,12 +142,12 @@ class StreamText:
 
 
 class StreamState(StrEnum):
-    """What a reply stream does with a new text; `STREAM_TRANSITIONS` has the legal changes."""
+    """What a reply stream does with a new text. `STREAM_TRANSITIONS` lists the legal changes."""
 
-    OPEN = "open"  # shows it when its timer fires
-    FULL = "full"  # its first message holds no more of this step
+    OPEN = "open"  # shows new text when its timer fires
+    FULL = "full"  # its first message is full, so it shows no more text of this step
     CLOSED = "closed"  # its turn has ended, waits for a person, or continues in another process
-    MUTED = "muted"  # shows nothing more: the delivery does, when the text is complete
+    MUTED = "muted"  # shows nothing more: the delivery sends the complete text
 
 
 STREAM_TRANSITIONS: Mapping[StreamState, frozenset[StreamState]] = {
@@ -160,9 +162,9 @@ class ReplyStream:
     """Owns when the reply is shown next and what is known of the message that shows it: text, and
     running tools, which are never part of the final reply.
 
-    Only the first message of a long reply is shown while it is written: whether there will be a
-    second is known at the end, and a message that was sent cannot be taken back. Nothing waits for
-    what is shown here, and all of it may be dropped; the delivery sends the reply itself.
+    Only the first message of a long reply is shown while it is written: whether a second one is
+    needed is known only at the end, and a sent message cannot be withdrawn. Nothing waits for what
+    is shown here, and all of it may be dropped; the delivery sends the reply itself.
     """
 
     def __init__(
@@ -178,12 +180,12 @@ class ReplyStream:
         self.id = new.id
         self.address = new.address
         self.state = StreamState.OPEN
-        # What is known of its message; None: nothing was sent, and the delivery has no row.
+        # What is known of its message; None if nothing was sent and the delivery has no row.
         self.part: DeliveryPart | None = None
         if started is not None:
             parts = started.parts or (DeliveryPart(number=1),)
             self.part = recovered_part(parts[0])
-        # "" also while the platform is called: what the chat shows then is not known.
+        # "" also during a call of the platform, when it is not known what the chat shows.
         self.shown_text = started.shown_text if started else ""
         self._new = new
         self._interval = interval
@@ -201,7 +203,7 @@ class ReplyStream:
 
     @property
     def as_started(self) -> StartedDelivery | None:
-        """What another process needs to continue it; None: nothing was started."""
+        """What another process needs to continue the stream; None if nothing was started."""
         if self.part is None:
             return None
         return StartedDelivery(
@@ -213,18 +215,18 @@ class ReplyStream:
 
     @property
     def edit_cooldown(self) -> float:
-        """Seconds for which the platform wants no other edit of it."""
+        """Seconds during which the platform accepts no other edit of the message."""
         return max(0.0, self._next_at - self._clock.monotonic())
 
     def update(self, event: TurnEvent) -> None:
-        """An event of the turn, already redacted."""
+        """Add an event of the turn, which is already redacted."""
         if self._text.update(event):
             self._schedule()
         elif isinstance(event, StepEnded | StreamVoided) and self.state is StreamState.FULL:
             self._move_to(StreamState.OPEN)
 
     def reopen(self, *, muted: bool) -> None:
-        """A turn begins, or is resumed. One that was muted stays so."""
+        """Open the stream for a turn that begins or is resumed. A muted stream stays muted."""
         self._text.reset()
         if muted:
             self._mute()
@@ -232,7 +234,7 @@ class ReplyStream:
             self._move_to(StreamState.OPEN)
 
     def close(self) -> None:
-        """The turn has ended, or continues in another process: show nothing more."""
+        """Show nothing more: the turn has ended, or continues in another process."""
         if self.state in (StreamState.OPEN, StreamState.FULL):
             self._move_to(StreamState.CLOSED)
 
@@ -242,14 +244,16 @@ class ReplyStream:
 
     def _move_to(self, state: StreamState) -> None:
         if state not in STREAM_TRANSITIONS[self.state]:
-            raise InvalidTransition(f"a reply stream cannot go from {self.state} to {state}")
+            raise InvalidTransition(
+                "a reply stream cannot go from {state} to {to}", state=self.state, to=state
+            )
         self.state = state
         if state is not StreamState.OPEN:
             self._cancel_timer()
 
     def _schedule(self) -> None:
-        """Something new is to be shown. One timer at a time, and when it fires, the newest text is
-        shown; it is replaced only by one that fires sooner, since text waits less long than
+        """Schedule new content. There is one timer at a time, and the newest content is shown when
+        it fires. A timer is replaced only by an earlier one, because text waits less long than
         tools."""
         if self.state is not StreamState.OPEN:
             return
@@ -282,7 +286,7 @@ class ReplyStream:
         return self._text.text not in ("", self.shown_text)
 
     async def show(self, sender: Sender, platform: Platform, send_gate: SendGate) -> None:
-        """Show the newest text, in one attempt. Whatever fails, the final delivery corrects it."""
+        """Show the newest content, with one attempt. The final delivery corrects any failure."""
         first, reply_text, more = self._text.first_message(platform)
         if first in ("", self.shown_text) or not self._may_show(platform):
             return
@@ -295,7 +299,7 @@ class ReplyStream:
             text=first,
             new_row=new_row,
         )
-        # A turn that ends during this call counts the text as shown: people may read it already.
+        # If the turn ends during this call, the text counts as shown: people may have read it.
         before = self.shown_text, self._shown_reply_text
         self.shown_text, self._shown_reply_text = "", reply_text
         try:
@@ -329,12 +333,12 @@ class ReplyStream:
         if sending or isinstance(error, SendRejected):
             self._mute()
         if not isinstance(error, SendRejected):
-            # Unknown what is shown: the last edit is made in any case.
+            # It is unknown what is shown, so the last edit is made in any case.
             self.shown_text = self._shown_reply_text = ""
 
     def _may_show(self, platform: Platform) -> bool:
-        """A message that may have arrived is sent again only at the end, complete; unless the
-        platform accepts it once, and then returns its id."""
+        """Whether it may be shown now. A message that may have arrived is sent again only when it
+        is complete, unless the platform accepts a delivery only once and returns its id."""
         if self.state is not StreamState.OPEN:
             return False
         part, can_resolve = self.part, platform.capabilities.can_resolve_unknown

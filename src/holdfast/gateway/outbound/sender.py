@@ -1,10 +1,10 @@
-"""Sends deliveries: commit the attempt, call the platform, commit the receipt, try again.
+"""Sends deliveries: commit the attempt, call the platform, commit the receipt, retry.
 
-Every delivery is one or more parts, each of them one message. A part is sent once, and edited
-after that; a reply that is streamed is a delivery whose first part was sent before its text was
-complete. Every send is committed before it is made, and its outcome before anything else is tried,
-so that after a crash the store shows which sends may have arrived. A send without a receipt is
-looked up where the platform allows it, and else sent again once, marked as a possible duplicate.
+A delivery has one or more parts, and each part is one message. A part is sent once, and edited
+after that. A streamed reply is a delivery whose first part was sent before its text was complete.
+Every send is committed before it is made, and its outcome before anything else is tried, so that
+after a crash the store shows which sends may have arrived. A send without a receipt is looked up if
+the platform supports it, and otherwise sent again once, marked as a possible duplicate.
 """
 
 import asyncio
@@ -75,8 +75,8 @@ log = logging.getLogger(__name__)
 
 
 class PlatformErrorBoundary:
-    """Wraps one call of a platform: an exception that the port does not name becomes
-    `OutcomeUnknown`. Raised as it is, it would end the queue of its chat for good."""
+    """Wraps one call of a platform: converts an exception that the port does not name to
+    `OutcomeUnknown`. Any other exception would end the queue of its chat for good."""
 
     __slots__ = ("_platform",)
 
@@ -96,8 +96,12 @@ class PlatformErrorBoundary:
             return
         name = f"{self._platform.name}:{self._platform.account}"
         about = {"action": "platform_failed"}
-        log.error("Platform %s failed: %r", name, error, exc_info=error, extra=about)
-        raise OutcomeUnknown(f"platform {name} failed: {error!r}") from error
+        log.error(
+            "Platform %s raised an unexpected error: %r", name, error, exc_info=error, extra=about
+        )
+        raise OutcomeUnknown(
+            "platform {name} raised an unexpected error: {error!r}", name=name, error=error
+        ) from error
 
 
 class DeliveryOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,23 +113,25 @@ class DeliveryOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutgoingPart(msgspec.Struct, frozen=True, kw_only=True):
-    """One message of a delivery: its address, what it should show, and where that is recorded."""
+    """One message of a delivery: its address, the text that it should show, and where its state is
+    stored."""
 
     delivery_id: DeliveryId
     scope: Scope
     address: Address
     text: str
-    delivery: QueuedDelivery | None = None  # None: its reply is still written, and the text grows
-    count: int = 1  # the parts of the delivery
-    earlier: tuple[DeliveryPart, ...] = ()  # the parts before it, as they ended
-    alone: bool = False  # the only part: the row of the delivery is its record
+    # None: its reply is still being written, and the text grows.
+    delivery: QueuedDelivery | None = None
+    count: int = 1  # the number of parts of the delivery
+    earlier: tuple[DeliveryPart, ...] = ()  # the parts before it, with their final states
+    alone: bool = False  # the only part: the row of the delivery is its row
     new_row: NewDelivery | None = None  # the delivery has no row yet: the first attempt writes it
     buttons: tuple[Button, ...] = ()
     file: PendingFile | None = None
 
     @property
     def final(self) -> bool:
-        """Whether the text will not change any more."""
+        """Whether the text is complete."""
         return self.delivery is not None
 
     @property
@@ -144,13 +150,13 @@ class OutgoingPart(msgspec.Struct, frozen=True, kw_only=True):
             return DeliveryOutcome(state=DeliveryState.SENT, message_id=message_id)
         why = "no receipt, and it was already sent again once"
         if self.count > 1:
-            why = f"no receipt of part {', '.join(unknown)}, which was already sent again once"
+            why = f"no receipt for part {', '.join(unknown)}, which was already sent again once"
         return DeliveryOutcome(state=DeliveryState.UNKNOWN, message_id=message_id, error=why)
 
 
 class Sender:
-    """Brings deliveries to their end. Owns a lock per account for sending files, and which ends are
-    written without waiting for them; what is known of an attempt is in the store."""
+    """Brings deliveries to their end. Owns one lock for each account, for sending files, and the
+    ends that are written without waiting for them. The state of each attempt is in the store."""
 
     def __init__(
         self,
@@ -177,15 +183,15 @@ class Sender:
         self._deferred: dict[DeliveryId, asyncio.TimerHandle | None] = {}
 
     def close(self) -> None:
-        """Retry nothing any more. Ends that are queued are committed when the store is closed."""
+        """Stop retrying. Queued ends are committed when the store is closed."""
         for retry in self._deferred.values():
             if retry is not None:
                 retry.cancel()
         self._deferred.clear()
 
     def on_committed(self, event: Committed) -> None:
-        """The stored state of a delivery has changed."""
-        assert isinstance(event.command, SettleDelivery), "it subscribes to nothing else"
+        """Notify the waiters of a delivery whose stored state has changed."""
+        assert isinstance(event.command, SettleDelivery), "subscribed to no other command"
         delivery_id = event.command.delivery_id
         self._delivery_waiters.notify(delivery_id)
         if delivery_id in self._deferred:
@@ -193,9 +199,9 @@ class Sender:
             self._crash(CrashPoint.EDIT_COMMITTED)
 
     def on_failed(self, event: WriteFailed) -> None:
-        """Retry an end that nothing waits for."""
+        """Retry the write of an end that nothing waits for."""
         end = event.command
-        assert isinstance(end, SettleDelivery), "it subscribes to nothing else"
+        assert isinstance(end, SettleDelivery), "subscribed to no other command"
         if end.delivery_id in self._deferred:
             wait = _log_refused_write(event.error, end.scope.session_id)
             loop = asyncio.get_running_loop()
@@ -204,13 +210,15 @@ class Sender:
     async def deliver(
         self, delivery: QueuedDelivery, send_gate: SendGate, *, started: StartedDelivery | None
     ) -> None:
-        """Bring it to its end: sent, failed, or unknown for good. In order; a part that fails ends
-        the delivery, since the rest would make no sense. `started`: what an earlier process, or
-        the stream of its turn, has sent of it."""
-        if delivery.stale:  # known without its platform, which may never be connected again
-            await self._fail(delivery, "expired with the process that owed it")
+        """Bring the delivery to its end: sent, failed, or unknown for good. Parts are sent in
+        order; a part that fails ends the delivery, since the rest would make no sense. `started` is
+        what an earlier process, or the stream of its turn, has sent of it."""
+        if delivery.stale:  # decided without its platform, which may never connect again
+            await self._fail(
+                delivery, "expired: it was only valid while the process that created it ran"
+            )
             return
-        await send_gate.wait_until_connected()  # its capabilities are known from then on
+        await send_gate.wait_until_connected()  # its capabilities are known only then
         platform = self._platforms.find(delivery.address)
         if (why := self._undeliverable(delivery, platform)) is not None:
             await self._fail(delivery, why)
@@ -243,11 +251,11 @@ class Sender:
     async def _complete(
         self, outgoing: OutgoingPart, part: DeliveryPart, send_gate: SendGate, *, shown_text: str
     ) -> DeliveryPart:
-        """Try until the part shows its final text, is refused for good, or unknown for good; with
-        the last part, or one that fails, the end of the delivery is committed or queued when this
-        returns."""
+        """Try until the part shows its final text, is refused for good, or is unknown for good.
+        With the last part, or one that fails, the end of the delivery is committed or queued when
+        this returns."""
         delivery = outgoing.delivery
-        assert delivery is not None, "only a complete text can be shown completely"
+        assert delivery is not None, "only a complete text has a delivery"
         if part.final or (part.state is DeliveryState.SENT and shown_text == outgoing.text):
             return await self._commit_shown(outgoing, part)
         if part.state is DeliveryState.FAILED:
@@ -287,7 +295,7 @@ class Sender:
                     outgoing = msgspec.structs.replace(outgoing, delivery=delivery)
                     continue
                 # The chat shows an incomplete message. It is not sent a second time: an edit that
-                # is refused now may be accepted later, and one that never is must show as a
+                # is refused now may be accepted later, and one that never is must be visible as a
                 # failure.
                 send_gate.hold(edit_retry(platform.capabilities.edit_interval).wait(failed_edits))
                 failed_edits += 1
@@ -300,10 +308,10 @@ class Sender:
     async def attempt(
         self, outgoing: OutgoingPart, part: DeliveryPart, platform: Platform
     ) -> DeliveryPart:
-        """Send the part, or edit it where it was sent before, or find that it has arrived; returns
-        it as it is then, with its receipt committed. Raises the `SendError` after recording it
-        (`part_after_error` gives the state of the part then), and `StoreError` where the attempt
-        cannot be recorded: it is not made."""
+        """Send the part, edit it if it was sent before, or find that it has arrived. Returns the
+        part with its receipt committed. Raises the `SendError` after recording it
+        (`part_after_error` gives the state of the part then), and `StoreError` if the attempt
+        cannot be recorded: then it is not made."""
         if part.platform_message_id is not None:
             return await self._edit(outgoing, part, platform, part.platform_message_id)
         can = platform.capabilities
@@ -321,7 +329,7 @@ class Sender:
                     text=outgoing.text,
                     buttons=outgoing.buttons if can.buttons else (),
                     file=file,
-                    # A platform that knows the delivery id accepts it once: it needs no mark.
+                    # A platform that deduplicates by delivery id accepts it once: it needs no mark.
                     may_be_duplicate=part.outcome_unknown and not can.can_resolve_unknown,
                     part=part.number,
                 )
@@ -337,7 +345,8 @@ class Sender:
     async def _edit(
         self, outgoing: OutgoingPart, part: DeliveryPart, platform: Platform, message_id: str
     ) -> DeliveryPart:
-        """An edit may be made twice without harm, so it needs no record of the attempt."""
+        """Edit the message. An edit may be repeated without harm, so the attempt needs no
+        record."""
         editor = editor_of(platform)
         assert editor is not None, "a part that cannot be edited is sent anew: `_sendable`"
         edit = MessageEdit(
@@ -363,7 +372,8 @@ class Sender:
             yield await self._outgoing_files.load(file)
 
     async def _commit_attempt(self, outgoing: OutgoingPart, part: DeliveryPart) -> None:
-        """Before the platform is called: what is not recorded would be sent again after a crash."""
+        """Record the attempt before the platform is called. Without a record it would be sent again
+        after a crash."""
         delivery_id, scope, at = outgoing.delivery_id, outgoing.scope, self._clock.now()
         if outgoing.new_row is not None:
             await self._writes.write(BeginStream(new=outgoing.new_row, at=at))
@@ -380,8 +390,8 @@ class Sender:
         self, outgoing: OutgoingPart, part: DeliveryPart, platform: Platform, receipt: Receipt
     ) -> DeliveryPart:
         self._platforms.mark_reachable(platform.name, platform.account)
-        # An earlier attempt that arrived may show older text, and is edited then; where nothing
-        # can be edited, and where there was one text only, that text is final.
+        # An earlier attempt that arrived may show older text, and is edited then. If nothing can be
+        # edited, or there was only one text, that text is final.
         earlier = part.outcome_unknown and platform.capabilities.can_resolve_unknown
         may_be_old = earlier and not outgoing.alone and editor_of(platform) is not None
         sent = msgspec.structs.replace(
@@ -395,8 +405,8 @@ class Sender:
         return sent
 
     async def _commit_shown(self, outgoing: OutgoingPart, part: DeliveryPart) -> DeliveryPart:
-        """The platform shows the final text. The end of the delivery is not urgent: if a crash
-        loses it, the next process makes the same edit again."""
+        """Record that the platform shows the final text. The end of the delivery is not urgent: if
+        a crash loses it, the next process makes the same edit again."""
         recorded = part.final
         part = msgspec.structs.replace(part, state=DeliveryState.SENT, final=True)
         if outgoing.is_last:
@@ -407,7 +417,8 @@ class Sender:
         return part
 
     async def _commit_unknown(self, outgoing: OutgoingPart, part: DeliveryPart) -> DeliveryPart:
-        """Nothing more is done about a part that has no receipt and was sent again once."""
+        """Record that the outcome is unknown. Nothing more is done about a part that has no receipt
+        and was sent again once."""
         part = msgspec.structs.replace(part, state=DeliveryState.UNKNOWN)
         if outgoing.is_last:
             await self._settle(outgoing, part, outgoing.delivery_outcome(part))
@@ -416,13 +427,19 @@ class Sender:
     async def _commit_outcome(
         self, outgoing: OutgoingPart, part: DeliveryPart, *, error: str = ""
     ) -> None:
-        """The state of a part after an attempt; in the same commit the end of its delivery, where
-        the part is its last or has failed."""
+        """Commit the state of a part after an attempt, and in the same commit the end of its
+        delivery if the part is its last or has failed."""
         delivery = outgoing.delivery
         if delivery is not None and part.state is DeliveryState.FAILED:
             end = outgoing.delivery_outcome(part, error)
             about = {"action": "delivery_failed", "session": delivery.session_id}
-            log.warning("The platform refused a delivery: %s", end.error, extra=about)
+            log.warning(
+                "Platform %s refused delivery %s, which is not sent again: %s",
+                outgoing.address.platform,
+                delivery.id,
+                end.error,
+                extra=about,
+            )
             await self._settle(outgoing, part, end)
         elif part.final and outgoing.is_last:
             await self._settle(outgoing, part, outgoing.delivery_outcome(part))
@@ -452,8 +469,8 @@ class Sender:
     def _settle_later(
         self, outgoing: OutgoingPart, part: DeliveryPart, end: DeliveryOutcome
     ) -> None:
-        """Queue the end of the delivery, and do not wait for it: the next delivery of the chat may
-        be what it is committed with. What follows is in `on_committed` and `on_failed`."""
+        """Queue the end of the delivery without waiting for it, so that it can share a commit with
+        the next delivery of the chat. Continued in `on_committed` and `on_failed`."""
         delivery = outgoing.delivery
         assert delivery is not None, "a delivery whose text still grows does not end"
         if self._tracer is not None:
@@ -470,8 +487,8 @@ class Sender:
     async def _write_end(
         self, delivery: QueuedDelivery, end: DeliveryOutcome, *, part: DeliveryPart | None = None
     ) -> None:
-        """The outcome of an attempt, or the end of the delivery. Retried until the store takes it:
-        trying the delivery again instead would send what the platform already has."""
+        """Write the outcome of an attempt, or the end of the delivery. Retried until the store
+        takes it: repeating the delivery instead would send what the platform already has."""
         if self._tracer is not None:
             self._tracer.record_attempt(delivery, end.state)
         await _write_until_stored(
@@ -494,14 +511,15 @@ class Sender:
         )
 
     def ended_with_turn(self, delivery: QueuedDelivery) -> None:
-        """The commit that ended its turn has ended it too: its chat showed all of it."""
+        """Record that the commit that ended the turn has ended its delivery, too: the chat shows
+        all of it."""
         if self._tracer is not None:
             self._tracer.record_attempt(delivery, DeliveryState.SENT)
             self._tracer.delivery_done(delivery.id)
         self._delivery_waiters.notify(delivery.id)
 
     def _undeliverable(self, delivery: QueuedDelivery, platform: Platform | None) -> str | None:
-        """Why nothing of it should be sent any more; None: it should."""
+        """Why nothing of it should be sent any more; None if it should be."""
         if platform is None:
             return "its platform is not configured any more"
         if delivery.expires_at is not None and delivery.expires_at < self._clock.now():
@@ -512,8 +530,8 @@ class Sender:
 async def look_up_receipt(
     delivery_id: DeliveryId, address: Address, platform: Platform
 ) -> Receipt | None:
-    """The receipt of a send that returned none; None: it did not arrive, or this platform cannot
-    be asked. Sends nothing. Raises `SendError`."""
+    """The receipt of a send that returned none; None if it did not arrive, or this platform cannot
+    look it up. Sends nothing. Raises `SendError`."""
     if platform.capabilities.lookup and isinstance(platform, SupportsLookup):
         with PlatformErrorBoundary(platform):
             return await platform.find_delivery(delivery_id, address)
@@ -521,8 +539,8 @@ async def look_up_receipt(
 
 
 def split_for_platform(text: str, platform: Platform) -> tuple[str, ...]:
-    """The messages into which the platform's length limit splits a text; the same in every
-    process. The text must be redacted before: a secret cut in two would not be recognised."""
+    """Split a text by the platform's length limit; the same in every process. The text must already
+    be redacted: a secret cut in two would not be recognised."""
     can = platform.capabilities
     if can.max_length is None:
         return (text,)
@@ -555,7 +573,7 @@ def part_after_error(part: DeliveryPart, error: SendError, *, final: bool) -> De
 
 
 def recovered_part(part: DeliveryPart) -> DeliveryPart:
-    """A part as an earlier process left it: an attempt without an outcome was interrupted between
+    """A part as an earlier process left it. An attempt without an outcome was interrupted between
     the send and its receipt."""
     if part.state is DeliveryState.SENDING:
         return msgspec.structs.replace(part, outcome_unknown=True)
@@ -563,8 +581,8 @@ def recovered_part(part: DeliveryPart) -> DeliveryPart:
 
 
 def _recovered(part: DeliveryPart, delivery: QueuedDelivery) -> DeliveryPart:
-    """Where a whole delivery may have arrived, as after a crash or restoring a backup, so may each
-    part without a message id."""
+    """If a whole delivery may have arrived, as after a crash or after restoring a backup, so may
+    each part without a message id."""
     part = recovered_part(part)
     if part.platform_message_id is None and delivery.outcome_unknown:
         resends = max(part.resends, int(delivery.resent))
@@ -573,7 +591,7 @@ def _recovered(part: DeliveryPart, delivery: QueuedDelivery) -> DeliveryPart:
 
 
 def _sendable(part: DeliveryPart, platform: Platform) -> DeliveryPart:
-    """The part, to be sent anew (once, marked) where its message cannot be edited any more."""
+    """The part, reset to be sent anew (once, marked) if its message can no longer be edited."""
     if part.platform_message_id is None or editor_of(platform) is not None:
         return part
     resends = 0 if part.state is DeliveryState.SENT else part.resends
@@ -583,7 +601,7 @@ def _sendable(part: DeliveryPart, platform: Platform) -> DeliveryPart:
 
 
 def _is_used_up(part: DeliveryPart, platform: Platform) -> bool:
-    """No receipt, and it was already sent again once."""
+    """Whether it has no receipt and was already sent again once."""
     resent = part.platform_message_id is None and part.resends > 0
     return resent and not platform.capabilities.can_resolve_unknown
 
@@ -605,7 +623,7 @@ async def _wait_for_store(error: StoreError, delivery: QueuedDelivery | None) ->
 
 
 def _log_refused_write(error: Exception, session_id: SessionId | None) -> float:
-    """Returns how long to wait before the write is tried again."""
+    """Log that the store refused a write; returns how long to wait before the next attempt."""
     wait = DELIVERY_STATE_RETRY.wait(0)
     about = {"action": "outbox_waiting_for_store", "session": session_id}
     log.error(

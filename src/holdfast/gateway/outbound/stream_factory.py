@@ -28,7 +28,7 @@ _CUT_TEXT = "({reason})"
 
 
 class StreamFactory:
-    """Makes the reply streams and typing indicators of turns; keeps none of them."""
+    """Creates the reply streams and typing indicators of turns; keeps none of them."""
 
     def __init__(
         self,
@@ -57,14 +57,14 @@ class StreamFactory:
         turn_id: TurnId,
         started: StartedDelivery | None,
     ) -> ReplyStream | None:
-        """None: the answer to `row` is sent when it is whole. One that was begun goes on, and ends
-        as it must, also where nothing more is shown of it."""
+        """The stream of the answer to `row`; None if the answer is sent when it is complete. A
+        stream that has begun continues and gets its end, even if nothing more of it is shown."""
         source = row.inbound.source
         can = self._platforms.capabilities_of(source.platform, source.account)
         account = self._live_settings.current.account(source.platform, source.account)
         enabled = account is None or account.stream
         shows = can.edit and enabled and not self._quiet_chats.is_quiet(source)
-        # What a job says may be meant for nobody, which is known when all of it is said.
+        # A job may produce no message for the chat, which is known only when its reply is complete.
         if started is None and (not shows or row.inbound.run is not None):
             return None
         stream = self._outbox.stream(started.id) if started else None
@@ -92,7 +92,8 @@ class StreamFactory:
         return stream
 
     def typing_indicator_for(self, row: InboxRow) -> TypingIndicator | None:
-        """None: nobody there could see that an answer to `row` is being written."""
+        """The typing indicator; None if the chat does not show that an answer to `row` is being
+        written."""
         source = row.inbound.source
         can = self._platforms.capabilities_of(source.platform, source.account)
         if not can.typing or row.inbound.run is not None or self._quiet_chats.is_quiet(source):
@@ -100,8 +101,8 @@ class StreamFactory:
         return TypingIndicator(reply_address(row), show=self._outbox.try_show)
 
     def with_stream_end(self, end: EndTurn, stream: ReplyStream, row: InboxRow) -> EndTurn:
-        """The end of a turn, with the end of its closed stream. Where the chat shows the whole
-        final text already, the commit that ends the turn ends the delivery too."""
+        """The end of a turn, with the end of its closed stream. If the chat already shows the whole
+        final text, the commit that ends the turn ends the delivery, too."""
         ended = with_stream_end(end, stream.as_started, row)
         return msgspec.structs.replace(
             ended, deliveries=tuple(self._ended_if_shown(each, end) for each in ended.deliveries)
@@ -132,8 +133,8 @@ class StreamFactory:
 
 
 def with_stream_end(end: EndTurn, started: StartedDelivery | None, row: InboxRow) -> EndTurn:
-    """The end of a turn, with what it began to show brought to its last words: the answer that the
-    turn owes to `row`, or, where it owes none, what was shown with the reason."""
+    """The end of a turn, with the message that it began to show completed: by the answer that the
+    turn owes to `row`, or, if it owes none, by the shown text with the reason."""
     if started is None:
         return end
     address = reply_address(row)
@@ -148,7 +149,8 @@ def with_stream_end(end: EndTurn, started: StartedDelivery | None, row: InboxRow
 
 
 def stream_leftover(end: EndTurn, started: StartedDelivery, address: Address) -> NewDelivery:
-    """What stands in the chat and will never be an answer says so, in its own place."""
+    """The delivery that edits a message whose answer was not finished, so that it shows the
+    reason."""
     reason = _CUT_TEXT.format(reason=end.reason)
     seen = bool(started.parts)
     return NewDelivery(
@@ -159,6 +161,6 @@ def stream_leftover(end: EndTurn, started: StartedDelivery, address: Address) ->
         session_id=end.session_id,
         turn_id=end.turn_id,
         state=DeliveryState.PENDING if seen else DeliveryState.FAILED,
-        error="" if seen else "its turn ended before anything of it was shown",
+        error="" if seen else "its turn ended before any of it was shown",
         started=started,
     )

@@ -1,1 +1,1 @@
-"""Sessions: chosen, titled, expired and torn down."""
+"""Sessions: resolved for a message, expired and torn down."""

@@ -39,18 +39,18 @@ _DAY = 86400.0
 _AFTER_START = 60.0  # seconds: pruning must not delay a start
 _LAST_RUN_KEY = "retention_looked_at"  # the time of the last run, in the store
 _MAX_GAP = 2 * _DAY  # between two runs; after a longer one the clock is not trusted
-_MAX_DELETED_PER_RUN = 20  # sessions: each has files and processes to end
-_MAX_EXPIRED_PER_RUN = 50  # sessions; there may be thousands after a long pause
-_READ_LIMIT = 1000  # sessions read per run: some may be in use for any length of time
+_MAX_DELETED_PER_RUN = 20  # sessions: each may have files and processes to remove
+_MAX_EXPIRED_PER_RUN = 50  # sessions; there may be thousands after a long downtime
+_READ_LIMIT = 1000  # sessions read per run; some may be in use for any length of time
 _MIN_SLEEP = 1.0  # seconds between two runs
-_MAX_SLEEP = 86400.0  # seconds: a clock that was set is noticed within a day
+_MAX_SLEEP = 86400.0  # seconds: a clock change is noticed within a day
 
 DeleteSession = Callable[[SessionId], Awaitable[None]]
 
 
 class Retention:
-    """Owns the time of the next pruning. `delete` deletes a session for good; `in_use` says that it
-    must stay."""
+    """Owns the time of the next pruning. `delete` deletes a session for good; `in_use` tells
+    whether it must be kept."""
 
     def __init__(
         self,
@@ -69,27 +69,27 @@ class Retention:
         self._next_run = clock.now() + _AFTER_START
 
     async def prune(self) -> float:
-        """Prune what is due; returns the time of the next run."""
+        """Prune what is due. Returns the time of the next run."""
         now = self._clock.now()
         set_back = self._next_run > now + _DAY
         if now < self._next_run and not set_back:
             return self._next_run
-        # First, so that what fails is tried again tomorrow and not at once.
+        # First, so that a step that fails is tried again tomorrow and not at once.
         self._next_run = now + _DAY
         if not await self._clock_is_plausible(now):
             return self._next_run
         settings = self._live_settings.current.retention
-        # Before the messages, which say whether they have ended.
+        # Before the messages, because those record whether they have ended.
         runs = await self._prune_rows(PruneRuns(before=now - settings.inbox_days * _DAY))
         messages = await self._prune_rows(PruneInbox(before=now - settings.inbox_days * _DAY))
         deliveries = await self._prune_rows(PruneOutbox(before=now - settings.outbox_days * _DAY))
         sessions = await self._prune_sessions(now) if settings.sessions_days else 0
-        if settings.audit_days:  # it tells of that itself
+        if settings.audit_days:  # 0: the audit log is kept
             before = now - settings.audit_days * _DAY
             await self._prune_rows(PruneAudit(before=before, at=now))
         if messages or deliveries or sessions or runs:
             log.info(
-                "Pruned %d sessions, %d ended messages, %d deliveries and %d runs of jobs.",
+                "Pruned %d sessions, %d ended messages, %d deliveries and %d job runs",
                 sessions,
                 messages,
                 deliveries,
@@ -99,29 +99,30 @@ class Retention:
         return self._next_run
 
     async def _clock_is_plausible(self, now: float) -> bool:
-        """Whether the clock has gone on as clocks do since the last look, which may have been that
-        of another process. One that was set ahead makes everything old, and what is taken away
-        then nobody brings back: it has to say the same a day later."""
+        """Whether the clock has advanced normally since the last run, which may have been that of
+        another process. A clock that was set ahead makes everything look old, and a deletion cannot
+        be undone, so the clock must be plausible again a day later."""
         last = await self._store.read(GetMeta(key=_LAST_RUN_KEY))
         await self._store.write(SetMeta(key=_LAST_RUN_KEY, value=str(int(now))))
         went_on = last is not None and last.isdigit() and 0 <= now - int(last) <= _MAX_GAP
         if not went_on and last is not None:
             log.info(
-                "Nothing is pruned before tomorrow: the clock has jumped, or this gateway was"
-                " away for days.",
+                "Pruning postponed to tomorrow: the clock has jumped, or this gateway did "
+                "not run for days",
                 extra={"action": "prune_postponed"},
             )
         return went_on
 
     async def _prune_rows(self, prune: Command[int]) -> int:
-        """Each commit deletes some rows, so that other writes do not wait long."""
+        """Prune rows in batches, one commit each, so that other writes do not wait long."""
         total = 0
         while pruned := await self._store.write(prune):
             total += pruned
         return total
 
     async def _prune_sessions(self, now: float) -> int:
-        """Delete those that nobody has used for long; what is left over is due at once."""
+        """Delete sessions that were not used for long. If some are left over, the next run is due
+        at once."""
         before = now - self._live_settings.current.retention.sessions_days * _DAY
         found = await self._store.read(
             ListUnusedSessions(before=before, limit=_MAX_DELETED_PER_RUN)
@@ -135,12 +136,13 @@ class Retention:
         return gone
 
     async def _delete_one(self, session_id: SessionId) -> bool:
-        """One that cannot be deleted keeps no other; it is tried again tomorrow."""
+        """Delete one session. A failure does not prevent other deletions; it is tried again
+        tomorrow."""
         try:
             await self._delete(session_id)
         except HoldfastError as error:
             log.warning(
-                "Session %s could not be deleted: %s",
+                "Could not delete session %s: %s; trying again tomorrow",
                 session_id,
                 error,
                 extra={"action": "prune_failed", "session": session_id},
@@ -179,14 +181,17 @@ class Expiry:
         self._closed = False
 
     async def run(self) -> None:
-        """Until `close`."""
+        """Run until `close` is called."""
         while not self._closed:
-            self._wake_at = inf  # whoever falls silent while we look may not have been seen
+            self._wake_at = inf  # a session that becomes idle during the run may have been missed
             try:
                 self._wake_at = await self.run_once()
             except HoldfastError as error:
                 log.warning(
-                    "Expiry tries again later: %s", error, extra={"action": "expiry_failed"}
+                    "Expiring sessions failed: %s; retrying in %s s",
+                    error,
+                    EXPIRY_RETRY.wait(0),
+                    extra={"action": "expiry_failed"},
                 )
                 self._wake_at = self._clock.now() + EXPIRY_RETRY.wait(0)
             await self._sleep()
@@ -196,16 +201,16 @@ class Expiry:
         self._woken.set()
 
     def apply_settings(self, settings: Settings) -> None:
-        """Other deadlines hold: what it sleeps until may be too late by them."""
+        """Apply changed settings: by their deadlines, the current sleep may be too long."""
         self._woken.set()
 
     def on_session_idle(self) -> None:
-        """A session has fallen silent just now."""
+        """A session has just become idle."""
         if self._wake_at > self._earliest_deadline():
             self._woken.set()
 
     async def run_once(self) -> float:
-        """End what is over by now; when there will be more."""
+        """Expire and prune what is due. Returns the time of the next run."""
         self._cache.sweep(self._clock.now())
         pruned = await self._retention.prune()
         nexts = (pruned, await self._expire(), self._cache.next_sweep())
@@ -219,7 +224,7 @@ class Expiry:
         self._woken.clear()
 
     def _earliest_deadline(self) -> float:
-        """The earliest that a session which falls silent now could need us."""
+        """The earliest deadline of a session that becomes idle now."""
         now = self._clock.now()
         idle = now + self._live_settings.current.cache.idle_ttl
         expires = self._sessions.policies.earliest(now)
@@ -230,7 +235,7 @@ class Expiry:
         return expires_at(self._sessions.policies.for_chat(platform, kind), active_at)
 
     async def _expire(self) -> float | None:
-        """End the sessions that are over; when the next one will be."""
+        """End expired sessions. Returns when the next one expires."""
         if not self._sessions.policies.is_enabled:
             return None
         now = self._clock.now()
@@ -255,8 +260,9 @@ class Expiry:
         return again if spared else None
 
     async def _end_session(self, expiring: ExpiringSession, now: float) -> bool:
-        """False: it is in use, and lives on. It is ended in the store first and once: whoever
-        speaks from then on begins afresh, whatever becomes of what it held."""
+        """End one session; False if it is in use, and kept. It is ended in the store first and
+        once, so that its next message opens a fresh session even if releasing its resources
+        fails."""
         session_id = expiring.session_id
         if await self._sessions.is_in_use(session_id):
             return False
@@ -267,8 +273,6 @@ class Expiry:
             return False
         await self._teardown.close(session_id)
         log.info(
-            "Session %s has expired.",
-            session_id,
-            extra={"action": "expired", "session": session_id},
+            "Session %s expired", session_id, extra={"action": "expired", "session": session_id}
         )
         return True

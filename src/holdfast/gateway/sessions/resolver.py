@@ -44,7 +44,7 @@ from holdfast.gateway.turns.transcript_notes import interruption_note
 log = logging.getLogger(__name__)
 
 _PROCESS_LIST_TIMEOUT = (
-    5.0  # seconds a runner has to say what runs; one that is silent counts as busy
+    5.0  # seconds for a runner to report what runs; one that does not answer counts as busy
 )
 
 ListProcesses = Callable[[SessionId], Awaitable[Sequence[ProcessRow]]]
@@ -59,7 +59,7 @@ async def has_work(subagents: Subagents, processes: ListProcesses, session_id: S
         async with asyncio.timeout(_PROCESS_LIST_TIMEOUT):
             return any(row.ended_at is None for row in await processes(session_id))
     except (HoldfastError, TimeoutError, OSError) as error:
-        # What may still run is not ended on a guess.
+        # Processes that may still run are not killed on a guess.
         log.warning(
             "Keeping session %s: could not check for running processes: %s",
             session_id,
@@ -70,11 +70,12 @@ async def has_work(subagents: Subagents, processes: ListProcesses, session_id: S
 
 
 class SessionStore:
-    """Owns the choice of the session that a message goes to; the sessions are the store's.
+    """Owns the choice of the session that a message goes to. The sessions themselves are in the
+    store.
 
-    An ordinary message is placed by what its own commit brought back, without a question and
-    without an await. Only where a session is about to be left does anybody ask whether
-    something still runs in it, and its lane is shut meanwhile: whatever else comes waits there.
+    The session of an ordinary message comes from the result of its own commit, without a query and
+    without an await. Only if a session is about to be replaced is it checked whether something
+    still runs in it; its lane is paused meanwhile, and messages wait there.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class SessionStore:
         self._lookups: dict[SessionKey, asyncio.Task[SessionRow | HoldfastError]] = {}
 
     def apply_settings(self, settings: Settings) -> None:
-        """Sessions are shared and left by these from now on."""
+        """Apply changed settings: which sessions are shared, and when they are replaced."""
         self._settings = settings.sessions
         self.policies = reset_policies(settings.sessions, zone=_zone(settings.sessions.time_zone))
 
@@ -108,8 +109,8 @@ class SessionStore:
     def admit(
         self, row: InboxRow, *, known: SessionId | None, route_target: RouteTarget | None
     ) -> None:
-        """Give a message to the lane of its session; `pointed` is what its commit brought back,
-        and `known` where there is none of that."""
+        """Give a message to the lane of its session. `route_target` is the result of its commit;
+        `known` is used if there is none."""
         note = _pending_note(route_target)
         if route_target is None or self._lanes.session_of(row.route) is not None:
             here = (
@@ -120,7 +121,7 @@ class SessionStore:
             return
         due = self._reset_due(route_target, row.inbound.source, now=row.accepted_at)
         if row.inbound.note and route_target.can_continue:
-            due = None  # it belongs there: a subagent of that session has brought it
+            due = None  # it belongs there: a subagent of that session sent it
         if due is None:
             fresh = self._unannounced_reset(route_target)
             self._lanes.admit(row, known=known, reset=fresh, pending_note=note)
@@ -133,7 +134,7 @@ class SessionStore:
     def _reset_due(
         self, route_target: RouteTarget, source: Source, *, now: float
     ) -> SessionReset | None:
-        """Why this session is to be left, in the order that decides; None: it goes on."""
+        """Why this session is to be replaced, in order of precedence; None if it continues."""
         if route_target.suspended:
             return SessionReset(reason=ResetReason.SUSPENDED, previous=route_target.session_id)
         if route_target.resume_pending and not route_target.ended:
@@ -143,7 +144,7 @@ class SessionStore:
         return SessionReset(reason=reason, previous=route_target.session_id) if reason else None
 
     def reset_for(self, request: CommandRequest) -> SessionReset | None:
-        """Why a session that a command opens is fresh; None: it took nobody's place."""
+        """Why a session that a command opens is fresh; None if it replaces no other."""
         pointed, row = request.route_target, request.row
         if request.session_id is not None or pointed is None or pointed.can_continue:
             return None
@@ -159,11 +160,11 @@ class SessionStore:
         return SessionReset(reason=route_target.unannounced_reset, previous=route_target.previous)
 
     def _admit_if_idle(self, row: InboxRow, reset: SessionReset) -> None:
-        """The message waits in the lane of its old session until it is known to be idle."""
+        """Let the message wait in the lane of its old session until that is known to be idle."""
         pause = self._lanes.pause_lane(reset.previous)
         self._lanes.admit(row, known=reset.previous)
         if pause is not None:
-            name = f"placing {row.route}"
+            name = f"resolve session of {row.route}"
             self._tasks.create_task(self._place_when_paused(row.route, reset, pause), name=name)
 
     async def _place_when_paused(
@@ -176,7 +177,7 @@ class SessionStore:
             ):
                 return
             rows = self._lanes.take_waiting(reset.previous, route)
-            if rows:  # else a command has ended what was to be placed
+            if rows:  # otherwise a command has ended the message
                 self._close_previous(reset)
             for row in rows:
                 self._lanes.admit(row, known=None, reset=reset)
@@ -184,7 +185,7 @@ class SessionStore:
             pause.release()
 
     def _is_only_route(self, route: SessionKey, session_id: SessionId) -> bool:
-        """Whether nobody else goes on there at this instant."""
+        """Whether no other route uses the session now."""
         lane = self._lanes.get(session_id)
         return lane is None or all(row.route == route for row in lane.waiting_messages)
 
@@ -196,8 +197,8 @@ class SessionStore:
         self._tasks.create_task(self._close(reset.previous), name=f"leave {reset.previous}")
 
     async def get_or_create_session(self, source: Source) -> SessionRow:
-        """The session a message from there would go to, opened if need be. Those who ask for one
-        key at one time get the same."""
+        """The session that a message from `source` would go to, opened if necessary. Concurrent
+        calls for one key get the same session."""
         key = self.session_key(source)
         finding = self._lookups.get(key)
         if finding is None:
@@ -210,7 +211,8 @@ class SessionStore:
         return found
 
     async def _find_or_error(self, key: SessionKey, source: Source) -> SessionRow | HoldfastError:
-        """The session, or why there is none: that is for those who asked, not for the gateway."""
+        """The session, or the error: it is raised in the callers, not in the task of the
+        gateway."""
         try:
             return await self._find_or_open(key, source)
         except HoldfastError as error:
@@ -257,8 +259,9 @@ class SessionStore:
         return None if is_shared(source, groups, threads) else principal_of(source).id
 
     async def mark_resume_pending(self, key: SessionKey, reason: str = "restart_timeout") -> bool:
-        """Its turn is about to be cut: until one completes, the session is not left by policy.
-        False, and no change: the key is unknown, or its session is suspended."""
+        """Mark the session of the key, because its turn is about to be cut: until a turn completes,
+        no reset policy replaces it. False, without a change, if the key is unknown or its session
+        is suspended."""
         at = self._runtime.clock.now()
         session_id = await self._session_of(key)
         return session_id is not None and await self._store.write(
@@ -266,7 +269,7 @@ class SessionStore:
         )
 
     async def clear_resume_pending(self, key: SessionKey) -> bool:
-        """False: nothing was pending, or the key is unknown."""
+        """Clear the mark. False if nothing was pending, or the key is unknown."""
         session_id = await self._session_of(key)
         return session_id is not None and await self._store.write(
             ClearResumePending(session_id=session_id, route=key)
@@ -277,8 +280,9 @@ class SessionStore:
         return None if target is None else target.session_id
 
     async def suspend_recently_active(self, within: float = 120.0) -> int:
-        """F8: after an unclean death, what was said to last begins afresh, except where a session
-        is marked to be resumed; how many do. What they were is kept, as of any suspended one."""
+        """F8: after an unclean death, suspend the sessions that were active within the given time,
+        except those marked to be resumed. Returns how many. Their history is kept, as that of any
+        suspended session."""
         store = self._store
         found = await store.read(
             ListRecentlyActiveSessions(since=self._runtime.clock.now() - within)
@@ -287,8 +291,8 @@ class SessionStore:
         return len(suspended)
 
     async def suspend(self, session_id: SessionId, *, by: str = GATEWAY_ACTOR) -> bool:
-        """What its routes are next used for happens in a fresh session. False: it was suspended
-        already."""
+        """Suspend a session: its routes get a fresh one with their next message. False if it was
+        suspended already."""
         lane = self._lanes.get(session_id)
         routes = tuple(lane.routes) if lane is not None else ()
         kind, at = AuditKind.SESSION_SUSPENDED, self._runtime.clock.now()
@@ -302,8 +306,8 @@ class SessionStore:
         return True
 
     async def suspend_session(self, key: SessionKey) -> bool:
-        """What the key is next used for happens in a fresh session, also what waits behind a turn
-        that runs on. False: the key is unknown."""
+        """Suspend the session of the key: the next message of the key goes to a fresh session, as
+        do messages that wait behind a turn that still runs. False if the key is unknown."""
         session_id = await self._session_of(key)
         if session_id is None:
             return False
@@ -315,7 +319,7 @@ class SessionStore:
 
 
 def _pending_note(route_target: RouteTarget | None) -> NoteMessage | None:
-    """F6: what the next turn of a marked session is told, where no turn was there to resume."""
+    """F6: the note for the next turn of a marked session that had no turn to resume."""
     if route_target is None or not (
         route_target.interruption_note_pending and route_target.can_continue
     ):

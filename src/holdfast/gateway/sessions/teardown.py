@@ -18,6 +18,7 @@ from holdfast.core.ports.store_queries import (
     ListSupersededTurns,
 )
 from holdfast.core.sessions.session import CommandEffect
+from holdfast.core.text.translation import N_
 from holdfast.gateway.agents.cache import AgentCache
 from holdfast.gateway.live.subscriptions import MessageSubscriptions
 from holdfast.gateway.outbound.command_effects import CommandEffects
@@ -31,9 +32,9 @@ log = logging.getLogger(__name__)
 _TIMEOUT = 10.0  # seconds per holder: one that hangs delays neither the others nor the user
 REPEAT_WINDOW = 60.0  # seconds from one stop to the next
 UNWIND_TIMEOUT = 5.0  # seconds
-SUSPENDED_NOTICE = (
-    "This conversation is set aside, since stopping it was not enough. What is said next begins a "
-    "fresh one; /resume goes back to this."
+SUSPENDED_NOTICE = N_(
+    "Stopping the turn was not enough, so this conversation is suspended. Your next "
+    "message starts a fresh one; /resume returns to this one."
 )
 
 CheckStopped = Callable[[], Awaitable[bool]]
@@ -45,16 +46,16 @@ class SessionResources(Protocol):
     name: str
 
     async def end_session(self, session_id: SessionId) -> None:
-        """Release what is held for this session. Idempotent; an unknown session is fine."""
+        """Release the resources of this session. Idempotent; an unknown session is no error."""
         ...
 
 
 @runtime_checkable
 class PersistentSessionResources(Protocol):
-    """A holder that keeps something on disk which outlives the session's end."""
+    """A holder that stores something on disk which outlives the session's end."""
 
     async def forget(self, session_id: SessionId) -> None:
-        """Delete what is kept for this session, which is closed already. Idempotent."""
+        """Delete what is stored for this session, which is closed already. Idempotent."""
         ...
 
 
@@ -69,14 +70,14 @@ class SessionTeardown:
         self._timeout = timeout
 
     async def close(self, session_id: SessionId) -> None:
-        """A11: whether an agent is cached or not. A holder that fails or hangs is logged, and does
-        not affect the others."""
+        """A11: end the session's resources, whether or not an agent is cached. A holder that fails
+        or hangs is logged, and does not affect the others."""
         self._cache.drop(session_id)
         await asyncio.gather(*(self._release(holder, session_id) for holder in self._holders))
 
     async def forget(self, session_id: SessionId) -> None:
-        """Close the session and delete what is stored for it. Unlike `close` it raises the error of
-        a holder, so that nothing is reported as deleted that is not."""
+        """Close the session and delete what is stored for it. Unlike `close`, this raises the error
+        of a holder, so that nothing is reported as deleted that is not."""
         await self.close(session_id)
         for holder in self._holders:
             if isinstance(holder, PersistentSessionResources):
@@ -86,9 +87,10 @@ class SessionTeardown:
         try:
             async with asyncio.timeout(self._timeout):
                 await holder.end_session(session_id)
-        except Exception:  # the edge of a holder: its trouble keeps nothing else alive
+        # The boundary of a holder: its failure must not prevent the other releases.
+        except Exception:
             log.exception(
-                "Could not release the %s of session %s.",
+                "Could not release the %s of session %s",
                 holder.name,
                 session_id,
                 extra={"action": "session_teardown_failed", "session": session_id},
@@ -112,8 +114,8 @@ class SessionStopper:
         self._clock = clock
 
     async def stop_session(self, session_id: SessionId, *, by: str = GATEWAY_ACTOR) -> bool:
-        """What /stop does, without a message: True once it is durable, False: nothing was
-        running."""
+        """Stop the session as /stop does, without a message. True once that is durable, False if
+        nothing was running."""
         lane = self._lanes.get(session_id)
         if lane is None:
             return False
@@ -138,8 +140,8 @@ class SessionStopper:
         return bool(waiting)
 
     async def stop_message(self, inbox_id: InboxId, *, why: str = "") -> bool:
-        """Stop the work on one message, as /stop does; False: no lane has it. With a reason its
-        turn has failed, and its people are told."""
+        """Stop the work on one message, as /stop does; False if no lane has it. With a reason, its
+        turn fails and the sender gets that reason."""
         for lane in self._lanes:
             if lane.answering == inbox_id:
                 if why and lane.running_turn is not None:
@@ -152,7 +154,8 @@ class SessionStopper:
         return False
 
     async def _drop_waiting_message(self, lane: Lane, inbox_id: InboxId, why: str) -> None:
-        """The turn that it waits for continues, and so do the other messages that wait."""
+        """End a message that waits. The turn that it waits for continues, and so do the other
+        waiting messages."""
         waiting = lane.drop_waiting_messages()
         for row in waiting:
             if row.id != inbox_id:
@@ -168,7 +171,7 @@ class SessionStopper:
 
 
 class SessionDeletion:
-    """Deletes sessions for good, with all that is kept for them. Owns nothing."""
+    """Deletes sessions for good, with everything that is stored for them. Owns nothing."""
 
     def __init__(
         self,
@@ -186,9 +189,9 @@ class SessionDeletion:
         self._clock = clock
 
     async def delete(self, session_id: SessionId, *, by: str = GATEWAY_ACTOR) -> None:
-        """When this returns, the session and its subagents are gone from the store, the search
-        index and the disk: nothing of it can be read from our files."""
-        # First: while it runs it may start more subagents.
+        """Delete the session and its subagents from the store, the search index and the disk. When
+        this returns, nothing of it can be read from our files."""
+        # First, because while it runs it may start more subagents.
         await self._stopper.stop_session(session_id, by=by)
         subagents = await self._store.read(ListSubagentsBelow(session_id=session_id))
         for subagent in reversed(subagents):
@@ -197,8 +200,8 @@ class SessionDeletion:
         await self._store.erase_deleted()
 
     async def _delete_one(self, session_id: SessionId, *, by: str) -> None:
-        """The session ends first, so that new messages open another one. Its rows go last, so that
-        a deletion that was interrupted can be repeated."""
+        """Delete one session. The session ends first, so that new messages open another one. Its
+        rows are deleted last, so that a deletion that was interrupted can be repeated."""
         await self._store.write(EndSession(session_id=session_id, at=self._clock.now()))
         while (lane := self._lanes.get(session_id)) is not None:
             await self._stopper.stop_session(session_id, by=by)
@@ -212,7 +215,7 @@ class SessionDeletion:
 
 
 class ForceStop:
-    """Suspends a session whose turn does not unwind when it is stopped, or is stopped again
+    """Suspends a session whose turn does not unwind when it is stopped, or that is stopped again
     within `REPEAT_WINDOW`. Has no state: what was stopped, and when, is in the store."""
 
     def __init__(
@@ -233,8 +236,8 @@ class ForceStop:
         self._unwind_timeout = unwind_timeout
 
     def before_stop(self, session_id: SessionId, *, at: float) -> CheckStopped:
-        """Call it before the session's turn is stopped, and await the returned function after the
-        stop. That returns True if the session is suspended."""
+        """Call this before the session's turn is stopped, and await the returned function after the
+        stop. It returns True if the session is suspended."""
         lane = self._lanes.get(session_id)
         turn = lane.running_turn if lane is not None else None
         agent = turn.task if turn is not None else None
@@ -256,7 +259,7 @@ class ForceStop:
         return check
 
     async def stop(self, session_id: SessionId, *, by: str = GATEWAY_ACTOR) -> bool:
-        """What /stop does, without a message; False: nothing was running."""
+        """Stop the session as /stop does, without a message; False if nothing was running."""
         check = self.before_stop(session_id, at=self._clock.now())
         stopped = await self._stopper.stop_session(session_id, by=by)
         if stopped:
@@ -273,7 +276,7 @@ class ForceStop:
         suspended = await self._suspend(session_id)
         if suspended:
             log.warning(
-                "Suspended session %s: stopping its turn was not enough.",
+                "Suspended session %s: stopping its turn was not enough",
                 session_id,
                 extra={"action": "suspended", "session": session_id},
             )

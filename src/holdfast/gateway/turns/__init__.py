@@ -1,1 +1,1 @@
-"""Turns: lanes, admission, the running turn and its end."""
+"""Runs the turns of sessions: lanes, admission, the running turn and how it ends."""

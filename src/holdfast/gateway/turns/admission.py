@@ -1,7 +1,7 @@
-"""What an incoming message does to a lane.
+"""Decides what an incoming message does to a lane.
 
-`Mailbox` decides which messages form one turn; `Admission` whether a message interrupts the running
-turn, steers it or waits.
+`Mailbox` decides which messages form one turn. `Admission` decides whether a message interrupts the
+running turn, steers it or waits.
 """
 
 import asyncio
@@ -36,7 +36,8 @@ log = logging.getLogger(__name__)
 
 
 class Mailbox(deque[InboxRow]):
-    """The messages that no turn has taken yet, in the order in which they will be answered."""
+    """The messages of a lane that no turn has taken yet, in the order in which they will be
+    answered."""
 
     def __init__(self, platforms: PlatformRegistry) -> None:
         super().__init__()
@@ -48,7 +49,8 @@ class Mailbox(deque[InboxRow]):
         self._arrived.set()
 
     def take_next(self) -> list[InboxRow]:
-        """The first message, with those behind it that belong to it."""
+        """Remove and return the first message, with the following ones that belong to the same
+        turn."""
         return [self.popleft() for _ in range(self._length_of_first())]
 
     def take_all(self) -> list[InboxRow]:
@@ -58,8 +60,9 @@ class Mailbox(deque[InboxRow]):
         return rows
 
     async def wait_until_complete(self) -> None:
-        """Returns once the first message is complete. An ordinary one is at once; behind a part of
-        an album or of a split paste the rest is awaited, again with each part that arrives."""
+        """Return once the first message is complete. An ordinary message is complete at once. If it
+        is a part of an album or of a split paste, wait for the other parts; each part that arrives
+        restarts the wait."""
         while wait := self._settle_time_left():
             self._arrived.clear()
             try:
@@ -69,7 +72,7 @@ class Mailbox(deque[InboxRow]):
                 return
 
     def _settle_time_left(self) -> float:
-        """Seconds in which more of the first message may arrive; 0: another message follows it."""
+        """Seconds to wait for more parts of the first message; 0 if another message follows it."""
         if not self or self._length_of_first() < len(self):
             return 0.0
         last = self[-1]
@@ -89,8 +92,8 @@ class Mailbox(deque[InboxRow]):
 
 
 class Admission:
-    """Decides what a message does to a running turn, and does it. Owns nothing: the decision is
-    written into the row of the message, and an earlier one stays."""
+    """Decides what a message does to a running turn, and applies it. Owns nothing: the decision is
+    stored in the row of the message, and an earlier decision is kept."""
 
     def __init__(
         self,
@@ -115,8 +118,8 @@ class Admission:
         return Mailbox(self._platforms)
 
     def admit(self, turn: Turn, row: InboxRow) -> InboxRow | None:
-        """Let a message act on the running turn, now. Returns the row if it runs next; None: the
-        turn has it as a steer."""
+        """Apply a message to the running turn, now. Returns the row if the message runs next, None
+        if the turn has it as a steer."""
         decided, decision = row.decision is not None, self._decide(turn, row)
         row = self._with_decision(row, decision, session_id=turn.session_id)
         if decision.mode is BusyMode.INTERRUPT:
@@ -150,10 +153,11 @@ class Admission:
     def _with_decision(
         self, row: InboxRow, decision: BusyDecision, *, session_id: SessionId
     ) -> InboxRow:
-        """The row with its decision, which is being written."""
+        """The row with its decision, whose write is queued."""
         if row.decision is not None:
             return row
-        # A failure is logged, and loses nothing: the row is durable, and a restart decides again.
+        # A failed write is logged and loses nothing: the row is durable, and a restart decides
+        # again.
         self._writes.write(
             RecordBusyDecision(inbox_id=row.id, session_id=session_id, decision=decision.mode)
         )

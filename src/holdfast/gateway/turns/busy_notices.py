@@ -15,7 +15,7 @@ from holdfast.gateway.chat_languages import ChatLanguages
 from holdfast.gateway.outbound.delivery import DeliveryFactory, reply_address
 from holdfast.gateway.outbound.quiet_chats import QuietChats
 
-_EXPIRES_AFTER = 60.0  # seconds; a later one would speak of what is over
+_EXPIRES_AFTER = 60.0  # seconds; a later notice would describe a turn that is over
 
 
 class SendBusyNotice(Protocol):
@@ -37,8 +37,9 @@ def send_busy_notice(
     quiet_chats: QuietChats,
     languages: ChatLanguages,
 ) -> None:
-    """Tell the sender of `row`, unless its session was told something a moment ago, or its
-    platform shows by itself what waits. The agent remembers when its session was last told."""
+    """Tell the sender of `row` what happens to the message. Skipped if the session got a notice
+    shortly before, or if its platform already shows which messages wait. The agent remembers the
+    time of the session's last notice."""
     now = clock.now()
     platform = platforms.find(reply_address(row))
     if platform is None or quiet_chats.is_quiet(row.inbound.source):

@@ -1,4 +1,5 @@
-"""What the end of a turn means for its messages and deliveries. `Turn.end` ends a turn."""
+"""Converts the end of a turn into the ends of its messages and deliveries. `Turn.end` ends a
+turn."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
@@ -30,22 +31,22 @@ def merged_ends(rows: Iterable[InboxRow], *, into: InboxId) -> Iterator[InboxEnd
 
 
 def answered_ends(rows: Sequence[InboxRow]) -> Iterator[InboxEnd]:
-    """The last message is answered; those that ran with it share that answer."""
+    """Ends of an answered turn: the last message is answered, the others are merged into it."""
     yield from merged_ends(rows[:-1], into=rows[-1].id)
     yield message_end(rows[-1], InboxState.ANSWERED)
 
 
 def failed_ends(rows: Sequence[InboxRow], why: str) -> Iterator[InboxEnd]:
-    """The sender of the last message is told why; those that ran with it share that answer."""
+    """Ends of a failed turn: the sender of the last message gets the reason, the others are merged
+    into that message."""
     for row in rows[-1:]:
         yield from merged_ends(rows[:-1], into=row.id)
         yield message_end(row, InboxState.FAILED, why)
 
 
 async def without_ended_messages(end: EndTurn, reads: StoreReader) -> EndTurn:
-    """The end without the messages that a command such as /new has ended since it was decided, and
-    without the replies to them. The store refuses to end a message twice, however often it is
-    retried."""
+    """Return the end without the messages that a command such as /new has ended meanwhile, and
+    without the replies to them. The store refuses to end a message twice, on every retry."""
     rows = [await reads.read(GetInboxRow(inbox_id=each.inbox_id)) for each in end.inbox_ends]
     ends = tuple(
         each

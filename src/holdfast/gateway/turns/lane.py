@@ -1,6 +1,6 @@
 """The lane of a live session: its mailbox, its turn, and the loop that runs its turns.
 
-`LanePause` gives a command the session for itself.
+`LanePause` reserves the session for a command.
 """
 
 import asyncio
@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 from typing import Protocol
 
-from holdfast.core.errors import StoreError
+from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.ids import InboxId, SessionId, SessionKey
 from holdfast.core.messages.events import TurnStarted
 from holdfast.core.messages.inbox import InboxEnd, InboxRow
@@ -38,20 +38,20 @@ log = logging.getLogger(__name__)
 
 
 class LanePause:
-    """Pauses a lane for a command that needs the session for itself: until it is released,
-    messages wait and no turn begins."""
+    """Pauses a lane for a command that needs the session for itself. Until it is released, messages
+    wait and no turn begins."""
 
     def __init__(self) -> None:
         self._paused = asyncio.Event()
         self._released = asyncio.Event()
 
     async def wait_for_release(self) -> None:
-        """Called by the lane between two turns; returns when the pause is released."""
+        """Return when the pause is released. Called by the lane between two turns."""
         self._paused.set()
         await self._released.wait()
 
     async def wait_until_paused(self) -> None:
-        """Returns once the lane is paused, or is gone."""
+        """Return once the lane is paused or closed."""
         await self._paused.wait()
 
     def release(self) -> None:
@@ -59,8 +59,8 @@ class LanePause:
         self._released.set()
 
 
-class _NoAgent(Exception):
-    """No agent could be built; the text says why, for the person who waits."""
+class _NoAgent(HoldfastError):
+    """No agent could be built. The text is the reason, for the sender of the message."""
 
 
 class LaneOwner(Protocol):
@@ -74,7 +74,7 @@ class LaneOwner(Protocol):
         ...
 
     def remove(self, lane: "Lane") -> None:
-        """The lane has nothing left to do."""
+        """Remove a lane that has nothing left to do."""
         ...
 
 
@@ -83,8 +83,8 @@ class Lane:
     its own, until there is nothing left to answer.
 
     Only `restore` and the loop set `turn`, and only the loop clears it. `admit`, `stop` and the
-    methods with which a gateway stops are synchronous: what they decide is decided, and on its way
-    to the store, before anything else can happen.
+    methods that stop the gateway are synchronous: when they return, the decision is made and its
+    write is queued, before anything else can happen.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Lane:
         name_session: NameSession,
     ) -> None:
         self.session_id = session_id
-        self.routes: set[SessionKey] = set()  # those that brought it work
+        self.routes: set[SessionKey] = set()  # the routes that sent messages to it
         self.task: asyncio.Task[None] | None = None  # runs the loop, once it is started
         self.turn: Turn | None = None  # the open turn
         self.mailbox = admission.new_mailbox()
@@ -109,7 +109,7 @@ class Lane:
         self._pending_reset: SessionReset | None = None
         # How the last turn was interrupted, until a turn has the note.
         self._pending_note: NoteMessage | None = None
-        self._fresh = fresh  # the store has nothing of the session yet
+        self._fresh = fresh  # the store has no row of the session yet
         self._owner = owner
         self._turns = turns
         self._agents = agents
@@ -118,33 +118,34 @@ class Lane:
         self._name_session = name_session
 
     def restore(self, open_turn: OpenTurn) -> None:
-        """Take a turn that an earlier process did not end: it comes before everything else."""
+        """Take over a turn that an earlier process did not end. It runs before everything else."""
         self.turn = self._turns.restore(open_turn, on_shown_change=self._notify)
 
     def start(self, tasks: asyncio.TaskGroup) -> None:
-        """Run the loop in a task of its own. It begins at the next await, so that what is done to
-        the lane before that comes first."""
+        """Run the loop in a task of its own. The task begins at the next await, so changes made to
+        the lane before that take effect first."""
         self.task = tasks.create_task(self._run_until_done(), name=f"lane {self.session_id}")
 
     async def _run_until_done(self) -> None:
         try:
             await self.run()
         finally:
-            # No await since `run` found nothing to do: no message can reach a lane that is gone.
+            # No await since `run` found nothing to do, so no message can reach a lane that is
+            # removed.
             if self._pause is not None:
                 self._pause.release()
             self._owner.remove(self)
 
     @property
     def state(self) -> LaneState:
-        """What the lane does, as it is shown."""
+        """The state of the lane, as it is shown to people."""
         if self.turn is not None:
             return LANE_STATES[self.turn.state]
         return LaneState.STARTING if self.mailbox and self._pause is None else LaneState.IDLE
 
     @property
     def held(self) -> bool:
-        """The gateway stops, and no turn begins here any more."""
+        """Whether the gateway is stopping, so that no further turn begins here."""
         match self._owner.state:
             case LanesState.OPEN:
                 return False
@@ -166,28 +167,28 @@ class Lane:
 
     @property
     def busy(self) -> bool:
-        """Something is being answered, or is about to be."""
+        """Whether a message is being answered, or is about to be."""
         return self.answering is not None or bool(self.mailbox)
 
     @property
     def in_flight(self) -> int:
-        """Accepted messages whose end is not yet durable and published."""
+        """The number of accepted messages whose end is not yet durable and published."""
         turn = self.turn
         return len(self.mailbox) + (0 if turn is None else len(turn.rows) + len(turn.steers))
 
     @property
     def running_turn(self) -> Turn | None:
-        """The turn that an agent runs. None: there is none, or its end is decided."""
+        """The turn that an agent runs; None if there is none, or if its end is decided."""
         return self.turn if self.turn is not None and self.turn.is_running else None
 
     @property
     def answering(self) -> InboxId | None:
-        """The message whose end is the end of the open turn."""
+        """The message whose end will be the end of the open turn."""
         return None if self.turn is None else self.turn.answering
 
     @property
     def queued_since(self) -> float | None:
-        """When the next message was accepted. None: no message waits."""
+        """When the next message was accepted; None if no message waits."""
         return self.mailbox[0].accepted_at if self.mailbox else None
 
     @property
@@ -198,11 +199,11 @@ class Lane:
 
     @property
     def can_pause(self) -> bool:
-        """No turn runs or is about to, and no command has paused it."""
+        """Whether no turn runs or is about to, and no command has paused the lane."""
         return not self.busy and self._pause is None
 
     def pause(self) -> LanePause:
-        """From this instant no turn begins until the pause is released."""
+        """Pause the lane: from now on no turn begins until the pause is released."""
         self._pause = LanePause()
         return self._pause
 
@@ -213,9 +214,8 @@ class Lane:
         reset: SessionReset | None = None,
         pending_note: NoteMessage | None = None,
     ) -> None:
-        """Take an accepted message: to run next, or to act on the turn that is running. `reset`:
-        why the session is fresh; `pending_note`: how it was interrupted; both go into its next
-        turn."""
+        """Take an accepted message: it runs next, or acts on the running turn. `reset` is why the
+        session is fresh, `pending_note` how it was interrupted; the next turn gets both."""
         self._pending_reset = reset or self._pending_reset
         self._pending_note = pending_note or self._pending_note
         self._feeds.live_step_replaced(self.session_id)  # what waits has changed
@@ -231,12 +231,12 @@ class Lane:
     def stop(
         self, ends: Sequence[InboxEnd], deliveries: Sequence[NewDelivery], *, by: str = ""
     ) -> bool:
-        """End the open turn for good; False: there is none. See `Turn.stop`."""
+        """End the open turn for good; False if there is none. See `Turn.stop`."""
         return self.turn is not None and self.turn.stop(ends, deliveries, by=by)
 
     def drop_waiting_messages(self) -> list[InboxRow]:
         """Remove and return the messages that no turn has taken. The caller ends them: a message
-        that ended while it was still here would block everything behind it."""
+        that has ended but is still in the mailbox would block everything behind it."""
         steers = [] if self.turn is None else self.turn.take_steers()
         dropped = [*steers, *self.mailbox.take_all()]
         if dropped:
@@ -249,11 +249,11 @@ class Lane:
             self.running_turn.park()
 
     def leave(self, reason: TurnExitReason) -> asyncio.Future[None] | None:
-        """Make it durable how the gateway leaves the open turn. None: there is nothing to write."""
+        """Store how the gateway leaves the open turn; None if there is nothing to write."""
         return None if self.turn is None else self.turn.leave(reason)
 
     def cut(self, reason: str, *, detached: bool) -> bool:
-        """Interrupt the running turn, which stays open; whether this process cuts a turn short. A
+        """Interrupt the running turn, which stays open. Returns whether this process cuts a turn. A
         marked turn is cut even if it has reached a step boundary since."""
         if self.turn is None:
             return False
@@ -262,13 +262,14 @@ class Lane:
 
     def _notify(self) -> None:
         """Tell the feeds, and a stop that waits for this lane, that the state has changed. Readers
-        do not learn that their turn is cut: for them it continues in the next process."""
+        are not told that their turn is cut: for them it continues in the next process."""
         if self._owner.state is not LanesState.CLOSED:
             self._feeds.session_changed(self.session_id)
         self._owner.changed.set()
 
     async def run(self) -> None:
-        """Answer until nothing is left to answer. A store failure delays, but loses nothing."""
+        """Run turns until nothing is left to answer. A store failure delays them, but loses
+        nothing."""
         failures = 0
         while self._has_more:
             if self._pause is not None:
@@ -279,26 +280,28 @@ class Lane:
                 await self._do_next()
                 failures = 0
             except StoreError as error:
+                wait = LANE_RETRY.wait(failures)
                 log.error(
-                    "Session %s waits for the store: %s",
+                    "Lane of session %s could not read or write the store: %s; retrying in %s s",
                     self.session_id,
                     error,
+                    wait,
                     extra={"action": "lane_waiting_for_store", "session": self.session_id},
                 )
-                await asyncio.sleep(LANE_RETRY.wait(failures))
+                await asyncio.sleep(wait)
                 failures += 1
 
     @property
     def _has_more(self) -> bool:
-        """While the gateway stops, no message is taken from the mailbox."""
+        """Whether there is work. While the gateway stops, no message is taken from the mailbox."""
         if self.turn is not None:
             return True
         return not self.held and bool(self._pause or self.mailbox)
 
     async def _do_next(self) -> None:
-        """Do what the state of the turn asks for; without a turn, begin the next one."""
+        """Continue the open turn according to its state; without one, begin the next turn."""
         rows: Sequence[InboxRow] = self.mailbox if self.turn is None else self.turn.rows
-        if rows:  # this task is the lane's own, and tells the people of this turn about it
+        if rows:  # texts of this task are for the people of this turn
             set_catalogue(self._turns.language_of(rows[0 if self.turn is None else -1]))
         try:
             if self.turn is None:
@@ -319,7 +322,7 @@ class Lane:
             case TurnState.STOPPING | TurnState.CLOSING:
                 await self._close(turn)
             case _:
-                assert turn.state in LEFT_STATES, "an agent runs it only in `_run`"
+                assert turn.state in LEFT_STATES, "only `_run` runs a turn with an agent"
                 await asyncio.get_running_loop().create_future()  # until this lane is cancelled
 
     async def _wait(self, turn: Turn) -> None:
@@ -327,7 +330,7 @@ class Lane:
             lambda: any(self._admission.interrupts(turn, row) for row in self.mailbox)
         )
         for session_id in {approval.asked_in for approval in turn.approvals.all}:
-            self._feeds.session_changed(session_id)  # a subagent asks in another session
+            self._feeds.session_changed(session_id)  # a subagent asks in the session of its parent
         if turn.state is TurnState.WAITING:
             if self.held:
                 turn.park()
@@ -335,15 +338,21 @@ class Lane:
                 turn.wake()
 
     async def _lease_agent(self, first: InboxRow) -> AgentLease:
-        """The agent for a turn that begins with this message. Raises `_NoAgent`."""
+        """Lease the agent for a turn that begins with this message. Raises `_NoAgent`."""
         try:
             lease = await self._agents.lease(self.session_id, first, fresh=self._fresh)
         except StoreError:
             raise
-        except Exception as error:  # the edge of a turn that could not even begin
+        except Exception as error:  # the boundary of a turn that could not begin
             about = {"action": "agent_build_failed", "session": self.session_id}
-            log.exception("No agent for %s.", self.session_id, extra=about)
-            raise _NoAgent(f"there is no agent for this conversation: {error}") from error
+            log.exception(
+                "Could not build the agent of session %s; its next message ends as failed",
+                self.session_id,
+                extra=about,
+            )
+            raise _NoAgent(
+                "The agent for this conversation could not be built: {error}", error=error
+            ) from error
         self._fresh = False  # this agent's turn, or a command meanwhile, gets it into the store
         return lease
 
@@ -354,7 +363,7 @@ class Lane:
                     return
                 await self.mailbox.wait_until_complete()
                 recalled = await self._agents.recall(self.session_id, first)
-                # A command may have ended the message, or the gateway may stop.
+                # A command may have ended the message, or the gateway may be stopping.
                 if self.held or not self._is_next(first):
                     return
                 self.turn = turn = self._turns.begin(
@@ -369,21 +378,21 @@ class Lane:
                 await self._run(turn)
         except _NoAgent as error:
             if self._is_next(first):
-                await self._fail_next(str(error))
+                await self._fail_next(error)
 
-    async def _fail_next(self, why: str) -> None:
-        """End the next message, for which no turn can begin, as failed."""
-        # Out of the mailbox before it ends, so that nothing else can end it.
+    async def _fail_next(self, error: _NoAgent) -> None:
+        """End the next message as failed, because no turn can begin for it."""
+        # Removed from the mailbox before it ends, so that nothing else can end it.
         row = self.mailbox.popleft()
         self.turn = turn = self._turns.new_turn(
             self.session_id, [row], on_shown_change=self._notify
         )
-        await turn.fail(why)
+        await turn.fail(str(error), text=error.for_person())
         await turn.close()
 
     async def _resume(self, turn: Turn) -> None:
-        """Give the turn an agent again, unless it is stopped meanwhile or the gateway stops: then
-        its row is unchanged, or says again that it is parked."""
+        """Give the turn an agent again. If it is stopped meanwhile, or the gateway stops, its row
+        is unchanged or marked as parked again."""
         if self.held:
             turn.park()
             return
@@ -391,7 +400,7 @@ class Lane:
             with await self._lease_agent(turn.rows[0]) as lease:
                 await self._agents.save_prompt(lease.agent)
                 if turn.state is TurnState.STARTING and not self.held:
-                    # From here on: a write that undoes this is queued before any other.
+                    # From here on, a write that reverts this is queued before any other.
                     await turn.write_resumed(lease.agent)
                 if turn.state is not TurnState.STARTING:
                     return
@@ -402,23 +411,23 @@ class Lane:
                 self._readmit(turn)
                 await self._run(turn)
         except _NoAgent as error:
-            await turn.fail(str(error))
+            await turn.fail(str(error), text=error.for_person())
 
     def _readmit(self, turn: Turn) -> None:
-        """Messages could not act on the turn before it was resumed. Those that came after it
-        began do so now."""
+        """Let messages that came after the turn began act on it now. They could not before it was
+        resumed."""
         for row in self.mailbox.take_all():
             if row.accepted_at < turn.started_at:
                 self.mailbox.append(row)
             else:
                 self.admit(row)
-        # A message that wanted to interrupt it may have moved to another session.
+        # A message that interrupts it may belong to another session by now.
         if turn.is_running:
             turn.approvals.restore_withdrawn()
 
     async def _run(self, turn: Turn) -> None:
         """Run the turn until it waits, is left to the next process or has ended. Raises
-        `StoreError` where the store has refused its beginning: its messages are the next again."""
+        `StoreError` if the store refused its beginning: its messages run next again."""
         context = turn.context
         context.output.publish(TurnStarted(self.session_id, turn.turn_id, context.resumed))
         try:
@@ -429,15 +438,15 @@ class Lane:
             elif turn.state is TurnState.WAITING:
                 self._pending_reset = self._pending_note = None
         finally:
-            # Too late to steer: they run next. Not sooner, since one that was on its way to the
-            # store when the turn ended may have come back.
+            # Too late to steer: they run next. Not earlier, because a message whose write was under
+            # way when the turn ended may be back in the queue.
             self.mailbox.extendleft(reversed(turn.detach()))
         if turn.state is TurnState.DISCARDED:
             self.mailbox.extendleft(reversed(turn.rows))
-            raise StoreError("the turn could not be begun")
+            raise StoreError("the beginning of the turn could not be stored")
 
     async def _close(self, turn: Turn) -> None:
-        """Returns once the end of the turn is durable, or the turn is discarded."""
+        """Return once the end of the turn is durable, or the turn is discarded."""
         if await turn.has_begun():
             self._pending_reset = self._pending_note = None
         if turn.state in (TurnState.STOPPING, TurnState.CLOSING):
@@ -446,7 +455,7 @@ class Lane:
             self._name_after(turn)
 
     def _name_after(self, turn: Turn) -> None:
-        """What was answered may give the session its title."""
+        """Let the answered turn give the session its title."""
         inbound = turn.rows[0].inbound if turn.rows else None
         if turn.answer is None or inbound is None:
             return

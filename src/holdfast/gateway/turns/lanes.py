@@ -1,4 +1,5 @@
-"""All live lanes: one for each session that has work, and where the routes in use point."""
+"""All live lanes, one for each session that has work, and the current targets of the routes in
+use."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
@@ -50,10 +51,10 @@ class NewLane(Protocol):
 
 
 class Lanes:
-    """Owns the live lanes, which turns may begin, and where the routes in use point right now.
+    """Owns the live lanes, whether turns may begin, and the current targets of the routes in use.
 
-    A route is remembered here only while the store may not have it yet: as long as its lane
-    lives, or the command that pointed it elsewhere is on its way to the store.
+    A route is remembered here only while the store may not have it yet: as long as its lane exists,
+    or the command that pointed it elsewhere is being stored.
     """
 
     def __init__(
@@ -70,8 +71,8 @@ class Lanes:
         self._tasks = tasks
         self._lanes: dict[SessionId, Lane] = {}
         self._routes: dict[SessionKey, SessionId] = {}
-        self.state = LanesState.OPEN  # each change is one of `LANES_TRANSITIONS`
-        self.changed = asyncio.Event()  # a lane has changed its state
+        self.state = LanesState.OPEN  # changed by `LANES_TRANSITIONS` only
+        self.changed = asyncio.Event()  # set when a lane has changed its state
         self._on_closed: list[Callable[[], None]] = []
 
     def __len__(self) -> int:
@@ -84,24 +85,25 @@ class Lanes:
         return self._lanes.get(session_id)
 
     def on_lane_closed(self, subscriber: Callable[[], None]) -> None:
-        """Call it whenever a lane is gone: its session is idle."""
+        """Call `subscriber` whenever a lane is removed, which means that its session is idle."""
         self._on_closed.append(subscriber)
 
     def on_committed(self, event: Committed) -> None:
-        """A command of a turn is durable: tell the turn, if it is still the one of its lane."""
+        """Tell the turn that one of its commands is durable, if it is still the turn of its
+        lane."""
         if (turn := self._turn_of(event.command)) is not None:
             turn.on_committed(event.command)
 
     def on_failed(self, event: WriteFailed) -> None:
-        """Nothing of a command of a turn is stored. The buffer of the session's agent may hold it:
-        the next turn reads the transcript again."""
+        """Nothing of a command of a turn is stored. The buffer of the session's agent may hold it,
+        so the next turn reads the transcript again."""
         if (session_id := event.command.scope.session_id) is not None:
             self._agents.drop(session_id)
         if (turn := self._turn_of(event.command)) is not None:
             turn.on_write_failed(event.command)
 
     def _turn_of(self, command: Command[Any]) -> Turn | None:
-        assert isinstance(command, TURN_COMMANDS), "only these are subscribed to"
+        assert isinstance(command, TURN_COMMANDS), "subscribed to turn commands only"
         lane = self._lanes.get(command.session_id)
         turn = None if lane is None else lane.turn
         return turn if turn is not None and turn.turn_id == command.turn_id else None
@@ -116,23 +118,24 @@ class Lanes:
 
     @property
     def parked_count(self) -> int:
-        """How many turns are at a step boundary: parked, or waiting for a person."""
+        """The number of turns at a step boundary: parked, or waiting for a person."""
         return sum(lane.turn is not None and lane.turn.is_parked for lane in self)
 
     def session_of(self, route: SessionKey) -> SessionId | None:
-        """Where the route points, if that is newer here than in the store."""
+        """The target of the route, if it is newer here than in the store."""
         return self._routes.get(route)
 
     def point_route(self, route: SessionKey, to: SessionId) -> Callable[[], None]:
-        """Point a route elsewhere from this instant; call what is returned once it is durable."""
+        """Point a route to another session from now on. Call the returned function once that is
+        durable."""
         before = self._routes.get(route)
         self._routes[route] = to
 
         def settled(*, undo: bool = False) -> None:
             if self._routes.get(route) != to:
                 return
-            # Only a lane that holds the route forgets it later: a lane that a command has paused
-            # exists but holds none, and the route would stay here for ever.
+            # Only a lane that holds the route removes it later. A lane that a command has paused
+            # exists but holds none, and the route would stay here forever.
             if undo and before is not None and self._holds_route(before, route):
                 self._routes[route] = before
             elif undo or not self._holds_route(to, route):
@@ -148,11 +151,11 @@ class Lanes:
         reset: SessionReset | None = None,
         pending_note: NoteMessage | None = None,
     ) -> None:
-        """Give a message to the lane of its session. `known`: where the route points in the
-        store. `reset`: why the session is fresh; `pending_note`: how it was interrupted; both go
-        into its next turn.
+        """Give a message to the lane of its session. `known` is the target of the route in the
+        store, `reset` why the session is fresh, `pending_note` how it was interrupted; the next
+        turn gets both.
 
-        A message that commits while the gateway stops stays in the store for the successor.
+        A message that is committed while the gateway stops stays in the store for the successor.
         """
         if not self._accepts(row):
             return
@@ -165,8 +168,8 @@ class Lanes:
         lane.admit(row, reset=reset, pending_note=pending_note)
 
     def pause_lane(self, session_id: SessionId) -> LanePause | None:
-        """From this instant no turn of the session begins until the pause is released; messages
-        wait. None: a turn runs or is about to, or another command has paused the session."""
+        """Pause the session's lane: no turn begins until the pause is released, and messages wait.
+        None if a turn runs or is about to, or another command has paused the session."""
         lane = self._lanes.get(session_id)
         if self.state is LanesState.CLOSED or (lane is not None and not lane.can_pause):
             return None
@@ -174,8 +177,8 @@ class Lanes:
         return lane.pause()
 
     def take_waiting(self, session_id: SessionId, route: SessionKey) -> list[InboxRow]:
-        """Take the waiting messages of that route, which the caller admits elsewhere. The route no
-        longer points to that session."""
+        """Remove and return the waiting messages of that route, which the caller admits elsewhere.
+        The route no longer points to that session."""
         if self._routes.get(route) == session_id:
             del self._routes[route]
         lane = self._lanes.get(session_id)
@@ -189,13 +192,13 @@ class Lanes:
         return [row for row in waiting if row.route == route]
 
     def readmit(self, rows: Iterable[InboxRow], session_id: SessionId) -> None:
-        """Run messages after all that were taken from a lane and could not be ended."""
+        """Queue messages again that were removed from a lane but could not be ended."""
         for row in rows:
             self.admit(row, known=session_id)
 
     def resume(self, open_turn: OpenTurn, *, left: bool = False) -> None:
-        """Resume a turn that was cut. `left`: its routes point to another session by now, so the
-        turn is only ended."""
+        """Resume a turn that was cut. With `left`, its routes point to another session by now, so
+        the turn is only ended."""
         lane = self._open_lane(open_turn.turn.session_id, fresh=False)
         lane.restore(open_turn)
         if left:
@@ -205,14 +208,14 @@ class Lanes:
             self._hold_route(row.route, lane)
 
     async def wait_until_idle(self) -> None:
-        """Returns when no turn runs or is about to. A turn that waits for a person does not run."""
+        """Return when no turn runs or is about to. A turn that waits for a person does not run."""
         while self.count(LaneState.RUNNING) or self.count(LaneState.STARTING):
             self.changed.clear()
             await self.changed.wait()
 
     def hold(self, *, allow_subagents: bool) -> None:
-        """The gateway stops: from now on no turn begins, except, with `allow_subagents`, of
-        subagents that a running turn waits for."""
+        """Let no further turn begin, because the gateway stops. With `allow_subagents`, subagents
+        that a running turn waits for may still begin."""
         if not allow_subagents:
             self._hold_all()
         elif self.state is LanesState.OPEN:
@@ -223,21 +226,21 @@ class Lanes:
             self.state = lanes_transition(self.state, LanesState.HELD)
 
     def park(self) -> None:
-        """Park every running turn at its next step boundary. A subagent that has not begun does
-        not begin: the turn that waits for it is parked."""
+        """Park every running turn at its next step boundary. A subagent that has not begun does not
+        begin; the turn that waits for it is parked."""
         self._hold_all()
         for lane in self:
             lane.park()
 
     def leave(self, reason: TurnExitReason) -> list[asyncio.Future[None]]:
-        """Mark the turns that still run. When all returned futures are done, it is durable how each
-        open turn is left. No turn begins after this: it would be cut without a mark."""
+        """Mark the turns that still run. When all returned futures are done, it is stored how each
+        open turn is left. No turn begins after this, because it would be cut without a mark."""
         self._hold_all()
         marks = [lane.leave(reason) for lane in self]
         return [one for one in marks if one is not None]
 
     def cut(self, reason: str, *, detached: bool) -> int:
-        """Interrupt every running turn where it is; returns how many. None begins after this."""
+        """Interrupt every running turn where it is; returns how many. No turn begins after this."""
         self._close()
         return sum(lane.cut(reason, detached=detached) for lane in self)
 
@@ -246,7 +249,7 @@ class Lanes:
             self.state = lanes_transition(self.state, LanesState.CLOSED)
 
     async def close(self) -> None:
-        """End every lane; everything unfinished is in the store."""
+        """Close every lane. Everything unfinished is in the store."""
         self._close()
         running = [lane.task for lane in self if lane.task]
         for task in running:
@@ -264,7 +267,7 @@ class Lanes:
         return lane
 
     def remove(self, lane: Lane) -> None:
-        """Called by a lane that has nothing left to do."""
+        """Remove a lane that has nothing left to do. Called by the lane."""
         del self._lanes[lane.session_id]
         for route in lane.routes:
             if self._routes.get(route) == lane.session_id:

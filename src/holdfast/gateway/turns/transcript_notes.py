@@ -1,8 +1,5 @@
-"""What the gateway writes into a transcript.
-
-Messages of people, results of interrupted calls, and system notes about interruptions and new
-sessions.
-"""
+"""What the gateway writes into a transcript: messages of people, results of interrupted calls, and
+system notes about interruptions and new sessions."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -19,6 +16,7 @@ from holdfast.core.messages.transcript import (
     UserMessage,
 )
 from holdfast.core.sessions.reset import ResetReason, SessionReset
+from holdfast.core.text.translation import N_, _
 from holdfast.core.turns.projection import open_calls
 from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.subagent import DELEGATE_TOOL, INTERNAL_PLATFORM
@@ -29,7 +27,8 @@ NOT_STARTED_TEXT = "Not started."
 
 
 def transcript_message(row: InboxRow) -> UserMessage | NoteMessage:
-    """The message as the transcript has it: a person's message, or a note of the gateway."""
+    """Convert a message to its form in the transcript: a person's message, or a note of the
+    gateway."""
     return NoteMessage(text=row.inbound.text) if row.inbound.note else user_message(row)
 
 
@@ -47,8 +46,8 @@ def user_message(row: InboxRow) -> UserMessage:
 def interrupted_call_results(
     messages: Sequence[Message], started: Collection[CallId]
 ) -> tuple[ToolMessage, ...]:
-    """A result for each call of the last reply that has none, by whether it had started: what a
-    provider needs, and all that is known of it."""
+    """A result for each call of the last reply that has none, depending on whether the call had
+    started. Providers require a result for each call."""
     return tuple(
         ToolMessage(
             call_id=call.id,
@@ -61,61 +60,75 @@ def interrupted_call_results(
 
 
 _INTERRUPTED = (
-    "[System note: {what} of the gateway cut the last turn. The history above is intact. Look at "
-    "the latest tool results first, then finish what was asked.]"
+    "[System note: {what} cut the last turn. The history above is "
+    "intact. Look at the latest tool results first, then finish what was asked.]"
 )
-# For a turn without a mark: a person may have stopped it, and want something else now.
+# For a turn without a mark: a person may have stopped it and want something else now.
 UNANSWERED_RESULTS_NOTE = NoteMessage(
-    text="[System note: the last turn ended behind the tool results above, before anything was "
-    "said about them. Take them into account where they matter.]"
+    text="[System note: the last turn ended after the tool results above, before you replied to "
+    "them. Take them into account where they matter.]"
 )
 
 
 def interruption_note(reason: str | None) -> NoteMessage:
-    """Tells the model what interrupted the last turn, by the reason that its session was marked
-    with; None stands for a restart."""
+    """The note that tells the model what interrupted the last turn, by the reason that its session
+    was marked with. None means a restart."""
     match reason:
         case None | TurnExitReason.RESTART_TIMEOUT:
-            what = "a restart"
+            what = "a gateway restart"
         case TurnExitReason.SHUTDOWN_TIMEOUT:
-            what = "a shutdown"
+            what = "a gateway shutdown"
         case _:
             what = "an interruption"
     return NoteMessage(text=_INTERRUPTED.format(what=what))
 
 
-# What people and the model read when a new session replaced the last one by itself.
-_RESET_TEXTS: Mapping[ResetReason, str] = {
-    ResetReason.SUSPENDED: "The last conversation here was set aside, because it could not go on",
-    ResetReason.IDLE: "Nothing was said here for a while",
-    ResetReason.DAILY: "A new day has begun since something was last said here",
+# What people and the model read when a new session replaced the last one automatically.
+_RESET_NOTICES: Mapping[ResetReason, str] = {
+    ResetReason.SUSPENDED: N_(
+        "The last conversation here was suspended because it could not continue, so this is a "
+        "fresh conversation. The last one is kept: return to it with /resume, or list all with "
+        "/sessions."
+    ),
+    ResetReason.IDLE: N_(
+        "There was no message here for a while, so this is a fresh conversation. The last one "
+        "is kept: return to it with /resume, or list all with /sessions."
+    ),
+    ResetReason.DAILY: N_(
+        "The last conversation here was on an earlier day, so this is a fresh conversation. The "
+        "last one is kept: return to it with /resume, or list all with /sessions."
+    ),
+}
+_RESET_REASONS: Mapping[ResetReason, str] = {
+    ResetReason.SUSPENDED: "The last conversation here was suspended because it could not continue",
+    ResetReason.IDLE: "There was no message here for a while",
+    ResetReason.DAILY: "The last conversation here was on an earlier day",
 }
 
 
 def new_session_notice(reset: SessionReset) -> str:
-    return (
-        f"{_RESET_TEXTS[reset.reason]}, so this is a fresh conversation. The last one is kept: "
-        "/resume goes back to it, /sessions lists them all."
-    )
+    return _(_RESET_NOTICES[reset.reason])
 
 
 def new_session_note(reset: SessionReset) -> NoteMessage:
     return NoteMessage(
-        text=f"[System note: {_RESET_TEXTS[reset.reason]}, so this is a fresh conversation, and "
-        "its user was told so. You see nothing of the last one; they can go back to it with "
-        "/resume.]"
+        text=f"[System note: {_RESET_REASONS[reset.reason]}, so this is a fresh conversation, "
+        "and its user was notified. You see nothing of the last one; the user can return "
+        "to it with /resume.]"
     )
 
 
 def session_owner(row: InboxRow, settings: SessionSettings) -> PrincipalId | None:
-    """Who owns the session of this message. None: several people, or the gateway itself."""
+    """The owner of the session of this message; None if it belongs to several people or to the
+    gateway itself."""
     source = row.inbound.source
     shared = is_shared(source, settings.group_sessions_per_user, settings.thread_sessions_per_user)
     return None if shared or source.platform == INTERNAL_PLATFORM else row.principal
 
 
 def all_calls_detachable(agent: Agent, started: Collection[CallId]) -> bool:
-    """Whether every running call survives a restart, because a successor can attach to it."""
+    """Whether a successor can attach to every running call, so that all of them survive a
+    restart."""
     running = [call for call in open_calls(agent.messages) if call.id in started]
     return bool(running) and all(_is_attachable(agent, call.name) for call in running)
 
@@ -123,13 +136,14 @@ def all_calls_detachable(agent: Agent, started: Collection[CallId]) -> bool:
 def results_of_cancelled_calls(
     agent: Agent, started: Collection[CallId], *, detached: bool
 ) -> list[ToolMessage]:
-    """The results of running calls that this process ends. `detached`: calls that a successor can
-    attach to keep running."""
+    """The results of running calls that this process ends. With `detached`, calls that a successor
+    can attach to keep running and get none."""
     return [
         result
         for result in interrupted_call_results(agent.messages, started)
         if result.outcome is ToolOutcome.CANCELLED
-        # Subagents have rows of their own: they resume in the successor, and so does their call.
+        # Subagents have rows of their own: they resume in the successor, and so does the call that
+        # waits for them.
         and result.name != DELEGATE_TOOL
         and not (detached and _is_attachable(agent, result.name))
     ]

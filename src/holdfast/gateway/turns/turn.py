@@ -1,4 +1,4 @@
-"""A turn: its state, the agent that runs it while one does, and the one place where it ends."""
+"""A turn: its state, its agent while one runs it, and the one place where it ends."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_commands import ContinueTurn, LeaveTurn, RecordSteer, ResumeTurn
 from holdfast.core.ports.store_queries import GetTranscript
 from holdfast.core.sessions.session import CommandEffect
-from holdfast.core.text.translation import ENGLISH, use_catalogue
+from holdfast.core.text.translation import ENGLISH, N_, _, use_catalogue
 from holdfast.core.turns.model import Completed, FallbackUsed
 from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.turn import (
@@ -61,6 +61,8 @@ from holdfast.gateway.turns.turn_log import TurnLog
 
 log = logging.getLogger(__name__)
 
+_INTERNAL_ERROR = N_("internal error ({kind}); see the log of the gateway")
+
 
 def new_turn_record(
     turn_id: TurnId, rows: Sequence[InboxRow], *, session_id: SessionId, at: float
@@ -96,12 +98,12 @@ class NewTurnContext(Protocol):
 
 
 class Turn:
-    """Owns one turn of a session: its state, its approvals, how it is left and how it ends, and
-    the context of its agent while one runs it.
+    """Owns one turn of a session: its state, its approvals, how it is left and how it ends, and the
+    context of its agent while one runs it.
 
-    `TURN_TRANSITIONS` lists what can happen to it. A turn that waits, or that an earlier process
-    left, has no agent and needs none to be ended. The methods that are not coroutines take effect
-    at once: what they decide is decided, and on its way to the store, when they return.
+    `TURN_TRANSITIONS` lists its legal state changes. A turn that waits, or that an earlier process
+    left open, has no agent and needs none to be ended. The methods that are not coroutines take
+    effect at once: when they return, the decision is made and its write is queued.
     """
 
     def __init__(
@@ -119,10 +121,10 @@ class Turn:
         self.record = record  # as of when no agent ran it
         self.turn_id: TurnId = record.turn.id
         self.session_id: SessionId = record.turn.session_id
-        self.rows: Sequence[InboxRow] = record.rows  # that it answers, the oldest first
+        self.rows: Sequence[InboxRow] = record.rows  # the messages that it answers, oldest first
         self.approvals = PendingApprovals(record.approvals)
         self.ending: EndTurn | None = None  # how it was closed, durable or not
-        self.interrupt_reason = ""  # why something other than its user stopped its agent
+        self.interrupt_reason = ""  # why its agent was interrupted, if not by its user
         self._store = store
         self._runtime = runtime
         self._agents = agents
@@ -134,19 +136,22 @@ class Turn:
         )
         self._is_new = is_new  # the store does not have it, unless its beginning is durable
         self._context: TurnContext | None = None
-        self._fallback: FallbackUsed | None = None  # of its earlier runs
+        self._fallback: FallbackUsed | None = None  # of the earlier runs of this turn
         self._task: asyncio.Task[Completed] | None = None
-        # Of commands that stopped it while it had no agent; they commit with its end.
+        # Ends and replies of the command that stopped it while it had no agent; committed with its
+        # end.
         self._stop_ends: list[InboxEnd] = []
         self._stop_deliveries: list[NewDelivery] = []
         self._stopped_by = ""
-        self._suspends_session = False  # it is given up, and its session is suspended with its end
-        self._transcript: Sequence[Message] = ()  # as it was when it was ended without an agent
+        # It has failed too often: its session is suspended in the same commit.
+        self._suspends_session = False
+        # As it was when the turn was ended without an agent.
+        self._transcript: Sequence[Message] = ()
         self._begin_write: Awaitable[None] | None = None
-        self._resume_write: asyncio.Future[None] | None = None  # undoes how it was left
+        self._resume_write: asyncio.Future[None] | None = None  # reverts how it was left
         self._exit_write: asyncio.Future[None] | None = None  # how this process leaves it
         self._end_write: Awaitable[None] | None = None
-        self.closing_write: RetriedWrite | None = None  # of its end, until it is durable
+        self.closing_write: RetriedWrite | None = None  # writes its end, until that is durable
 
     @property
     def state(self) -> TurnState:
@@ -154,17 +159,17 @@ class Turn:
 
     @property
     def is_running(self) -> bool:
-        """An agent runs it, and may still write."""
+        """Whether an agent runs it and may still write."""
         return self.state in AGENT_STATES
 
     @property
     def is_open(self) -> bool:
-        """It has neither ended nor been left to the next process."""
+        """Whether it has neither ended nor been left to the next process."""
         return self.is_running or self.state in (TurnState.STARTING, TurnState.WAITING)
 
     @property
     def is_parked(self) -> bool:
-        """It is at a step boundary, and its row says so or will."""
+        """Whether it is at a step boundary and its row is, or will be, marked as parked."""
         return self.state in (TurnState.PARKED, TurnState.WAITING)
 
     @property
@@ -173,29 +178,30 @@ class Turn:
 
     @property
     def answering(self) -> InboxId | None:
-        """The message whose end is the end of this turn. None: the end is decided already, or is
-        another process's."""
+        """The message whose end will be the end of this turn; None if the end is decided already,
+        or another process decides it."""
         undecided = self.is_open or self.state is TurnState.STOPPING
         return self.rows[-1].id if self.rows and undecided else None
 
     @property
     def has_agent(self) -> bool:
-        """It holds an agent, until that has returned and the end of the turn is durable."""
+        """Whether it holds an agent: until the agent has returned and the end of the turn is
+        durable."""
         return self._context is not None
 
     @property
     def context(self) -> TurnContext:
-        """What its agent works with; only a turn with an agent has one."""
+        """The context that its agent works with. Only a turn with an agent has one."""
         assert self._context is not None, "no agent runs this turn"
         return self._context
 
     @property
     def steers(self) -> Sequence[InboxRow]:
-        """The messages that were added to it and that it has not taken."""
+        """The messages that were added to the turn and that it has not taken."""
         return () if self._context is None else tuple(self._context.steers)
 
     def take_steers(self) -> list[InboxRow]:
-        """Remove and return them."""
+        """Remove and return the steers."""
         steers = list(self.steers)
         if self._context is not None:
             self._context.steers.clear()
@@ -203,7 +209,7 @@ class Turn:
 
     @property
     def task(self) -> asyncio.Task[Completed] | None:
-        """Runs its agent, once that is started."""
+        """The task that runs its agent; None before it is started."""
         return self._task
 
     @property
@@ -212,18 +218,18 @@ class Turn:
 
     @property
     def step(self) -> int:
-        """The number of the model reply that it works on, counted from its beginning."""
+        """The number of the current model reply, counted from the beginning of the turn."""
         context = self._context
         return 1 + (self.record.model_steps if context is None else context.log.replies)
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """The names of the tools that run now."""
+        """The names of the running tools."""
         return () if self._context is None else self._context.output.live.tools
 
     @property
     def fallback(self) -> FallbackUsed | None:
-        """The model that has answered instead of the first one, and why."""
+        """The model that replaced the first one, and why."""
         latest = None if self._context is None else self._context.fallback
         if self._fallback is None or latest is None:
             return self._fallback or latest
@@ -231,18 +237,18 @@ class Turn:
 
     @property
     def answer(self) -> str | None:
-        """What it answered; None: it has not, or ended in another way."""
+        """The text of its answer; None if it has not answered, or ended in another way."""
         return None if self.ending is None else self.ending.answer
 
     @property
     def compacting(self) -> bool:
-        """Its agent summarises the conversation now."""
+        """Whether its agent is compacting the conversation now."""
         return self._context is not None and self._context.compacting
 
-    # It gets an agent.
+    # Starting: the turn gets an agent.
 
     def begin(self, agent: Agent, begin: BeginTurn, *, settings: Settings) -> None:
-        """Begin a new turn. Its first commit is on its way when this returns; see `has_begun`."""
+        """Begin a new turn. Its first commit is queued when this returns; see `has_begun`."""
         context = self._attach(agent, settings=settings, resumed=False)
         self._begin_write = context.log.begin(begin)
 
@@ -257,11 +263,12 @@ class Turn:
         return True
 
     async def write_resumed(self, agent: Agent) -> None:
-        """Undo how an earlier process left it. A turn that was interrupted gets a note; one that
-        was parked continues as if nothing had happened. The write is queued before this waits.
+        """Revert in the store how an earlier process left it. A turn that was interrupted gets a
+        note; a parked one continues as if nothing had happened. The write is queued before this
+        waits.
 
-        It is durable before the turn continues: if its next interruption were taken for the parking
-        before it, it would not be counted.
+        It must be durable before the turn continues. Otherwise its next interruption would be
+        mistaken for the earlier parking, and would not be counted.
         """
         record, at = self.record, self._runtime.clock.now()
         try:
@@ -289,7 +296,7 @@ class Turn:
             raise
 
     def resume(self, agent: Agent, *, settings: Settings) -> None:
-        """Continue with an agent; `write_resumed` comes before."""
+        """Continue with an agent. Call `write_resumed` first."""
         self._attach(agent, settings=settings, resumed=True)
         self.approvals.mark_resumed()
 
@@ -312,14 +319,15 @@ class Turn:
         return self._context
 
     def detach(self) -> list[InboxRow]:
-        """Its agent has returned, and is released; the steers that it has not taken."""
+        """Release its agent, which has returned. Returns the steers that the agent has not
+        taken."""
         steers = self.take_steers()
         self._context = self._task = None
         return steers
 
     async def run(self) -> None:
         """Run the agent until the turn waits for a person, is left to the next process, or is
-        closed. Raises only where the calling task is cancelled."""
+        closed. Raises only if the calling task is cancelled."""
         try:
             end = await self._run_agent()
         except WaitingForApproval:
@@ -329,7 +337,7 @@ class Turn:
             if self.is_running:
                 self._stop_at_boundary()
         else:
-            # A command may have ended the turn in the instant in which the agent was done.
+            # A command may have ended the turn at the moment when the agent was done.
             if self.is_running:
                 self.end(end)
 
@@ -339,23 +347,27 @@ class Turn:
         except asyncio.CancelledError:
             if _is_being_cancelled() or (self.is_running and not self.interrupt_reason):
                 raise
-            why = self.interrupt_reason
+            why = shown = self.interrupt_reason
         except (WaitingForApproval, Parked):
             raise
         except HoldfastError as error:
-            why = str(error)
-        except Exception as error:  # the edge of a turn: its fault is its answer, not our crash
+            why, shown = str(error), error.for_person()
+        # The boundary of a turn: its failure is its answer, and does not crash the gateway.
+        except Exception as error:
             about = {"action": "turn_failed", "session": self.session_id, "turn": self.turn_id}
-            log.exception("A turn failed.", extra=about)
-            why = f"an internal error ({type(error).__name__}); the log has the details"
-        return self._failed_end(why, text=f"This could not be answered: {why}")
+            log.exception(
+                "Turn %s of session %s failed", self.turn_id, self.session_id, extra=about
+            )
+            why = _INTERNAL_ERROR.format(kind=type(error).__name__)
+            shown = _(_INTERNAL_ERROR).format(kind=type(error).__name__)
+        return self._failed_end(why, text=_("This could not be answered: {why}").format(why=shown))
 
     async def _complete(self) -> Completed:
         """Run the agent in a task of its own, which `cancel` can stop."""
         context = self.context
         agent, indicator = context.agent, context.output.typing_indicator()
         running = run_turn(agent, context)
-        with use_catalogue(ENGLISH):  # what the model reads does not depend on who reads the reply
+        with use_catalogue(ENGLISH):  # the model reads English in every language of the chat
             self._task = asyncio.create_task(running, name=f"turn {self.turn_id}")
         agent.set_interrupt(self.interrupt)
         if indicator is not None:
@@ -368,7 +380,7 @@ class Turn:
                 indicator.stop()
 
     def interrupt(self, reason: str) -> None:
-        """Stop the agent: the turn ends as failed, and its user is told this reason."""
+        """Stop the agent: the turn ends as failed, and its user gets this reason."""
         self.interrupt_reason = reason
         self.cancel()
 
@@ -377,10 +389,11 @@ class Turn:
         if self._task is not None:
             self._task.cancel()
 
-    # It waits for a person.
+    # Waiting: the turn waits for a person.
 
     def _wait_for_person(self) -> None:
-        """It asked, so its beginning is durable. All that it needs to continue is in its record."""
+        """Release the agent. The agent asked, so the beginning of the turn is durable, and its
+        record has everything that it needs to continue."""
         context = self.context
         context.output.stop_showing()
         context.output.trace_left("waiting")
@@ -398,8 +411,8 @@ class Turn:
         self._lifecycle.move(TurnState.WAITING)
 
     async def wait_until_woken(self, interrupted: Callable[[], bool]) -> None:
-        """Returns when there is an answer, `interrupted` says that a message interrupts it, or it
-        does not wait any more."""
+        """Return when there is an answer, `interrupted` reports that a message interrupts the turn,
+        or it no longer waits."""
 
         def wakes() -> bool:
             by_message = interrupted()
@@ -412,14 +425,14 @@ class Turn:
         )
 
     def wake(self) -> None:
-        """It waits no longer: it needs an agent."""
+        """Stop waiting: the turn needs an agent."""
         self._lifecycle.move(TurnState.STARTING)
 
-    # It is left to the next process.
+    # Leaving: the turn is left to the next process.
 
     def park(self) -> None:
-        """Leave it at the next step boundary, or at once where it is at one. A turn that is marked
-        stays marked."""
+        """Leave the turn at its next step boundary, or at once if it is at one. A marked turn stays
+        marked."""
         if self.state is TurnState.RUNNING:
             self._lifecycle.move(TurnState.PARKING)
             if all_calls_detachable(self.context.agent, self.context.log.started_calls):
@@ -432,9 +445,9 @@ class Turn:
                 self._lifecycle.move(TurnState.UNRESUMED)
 
     def leave(self, reason: TurnExitReason) -> asyncio.Future[None] | None:
-        """The gateway stops: mark a running turn, which may still end until it is cut, and park one
-        that waits. When the returned future is done, it is durable how the turn is left, or that
-        it has ended. None: there is nothing to write."""
+        """Leave the turn because the gateway stops: mark it if it runs (it may still end until it
+        is cut), park it if it waits. When the returned future is done, it is stored how the turn is
+        left, or that it has ended. None if there is nothing to write."""
         if self.state in (TurnState.RUNNING, TurnState.PARKING):
             self.context.output.stop_showing()
             self._write_exit(reason)
@@ -446,7 +459,7 @@ class Turn:
         return self._exit_write
 
     def _stop_at_boundary(self) -> None:
-        """The first exit reason holds: a marked turn was cut, and is counted so."""
+        """The first exit reason wins: a marked turn was cut, and is counted as cut."""
         self.context.output.stop_showing()
         if self.state is TurnState.MARKED:
             self._lifecycle.move(TurnState.CUT)
@@ -456,8 +469,8 @@ class Turn:
         self.context.output.trace_left(self.state)
 
     def cut(self, reason: str, *, detached: bool) -> None:
-        """Interrupt the agent, if it runs. The calls that are killed get a result, and the turn
-        stays open. `detached`: calls that a successor can attach to keep running."""
+        """Interrupt the agent, if it runs. Calls that are killed get a result, and the turn stays
+        open. With `detached`, calls that a successor can attach to keep running."""
         if not self.is_running:
             return
         context = self.context
@@ -470,7 +483,8 @@ class Turn:
         context.agent.interrupt(reason)
 
     def _write_exit(self, reason: TurnExitReason) -> None:
-        """A failure needs no retry: the next start takes the turn for one that a crash cut."""
+        """Store how the turn is left. A failed write needs no retry: the next start treats the turn
+        as cut by a crash."""
         leave = LeaveTurn(
             session_id=self.session_id,
             turn_id=self.turn_id,
@@ -479,15 +493,15 @@ class Turn:
         )
         self._exit_write = asyncio.ensure_future(self._store.write(leave))
 
-    # It ends.
+    # Ending: the turn is closed.
 
     def stop(
         self, ends: Sequence[InboxEnd], deliveries: Sequence[NewDelivery], *, by: str = ""
     ) -> bool:
-        """End it for good; False: it has ended already, or is left to the next process.
+        """End the turn for good; False if it has ended already or is left to the next process.
 
-        `ends` and `deliveries` are the command's own, and commit with those of the turn. `by`: who
-        asked for it, if no command did.
+        `ends` and `deliveries` are those of the command, and are committed with those of the turn.
+        `by` is who requested it, if no command did.
         """
         if self.answering is None and self.state is not TurnState.STARTING:
             return False
@@ -504,8 +518,8 @@ class Turn:
         return True
 
     def end_interrupted(self, by: InboxId) -> None:
-        """End it in favour of the message `by`: what it was asked stays in the transcript, and is
-        answered with that message."""
+        """End it in favour of the message `by`. Its request stays in the transcript and is answered
+        with that message."""
         self.end(
             self._end_as(
                 TurnRowState.INTERRUPTED,
@@ -516,9 +530,9 @@ class Turn:
         self.cancel()
 
     async def fail(self, why: str, *, text: str = "", suspend: bool = False) -> None:
-        """End it without an agent, for this reason, unless it was stopped or left meanwhile.
-        `text`: the reason in the language of its people. `suspend`: its session is suspended in the
-        same commit. Raises `StoreError`: nothing is decided yet."""
+        """End the turn without an agent, for this reason, unless it was stopped or left meanwhile.
+        The sender gets `text`, the reason in their language. With `suspend`, its session is
+        suspended in the same commit. Raises `StoreError`; then nothing is decided yet."""
         if not self._is_new:
             await self._read_transcript()
         if self.is_open:
@@ -528,8 +542,8 @@ class Turn:
     def end(self, end: EndTurn) -> None:
         """Close the turn with this end. Every end of a turn passes here, whatever its reason.
 
-        The end of a turn with an agent is on its way to the store when this returns, and what the
-        agent writes after it is refused. That of a turn without one is written by `close`.
+        The end of a turn with an agent is queued for the store when this returns, and what the
+        agent writes after it is refused. The end of a turn without one is written by `close`.
         """
         self._lifecycle.move(TurnState.CLOSING)
         context = self._context
@@ -556,8 +570,8 @@ class Turn:
         self.approvals.withdraw(at=end.at)
 
     async def close(self) -> None:
-        """Returns once the end is durable: a store failure delays it, but does not undo it. Or
-        once the turn is discarded, because the store has refused its beginning."""
+        """Return once the end is durable (a store failure delays it but does not revert it), or
+        once the turn is discarded because the store refused its beginning."""
         self.closing_write = closing = RetriedWrite(self.close_once)
         try:
             await closing.until_durable()
@@ -565,8 +579,8 @@ class Turn:
             self.closing_write = None
 
     async def close_once(self) -> None:
-        """As `close`, with one attempt: raises `StoreError` where the store does not take the end,
-        which is written again by the next attempt."""
+        """As `close`, with one attempt. Raises `StoreError` if the store does not take the end; the
+        next attempt writes it again."""
         if self.state is TurnState.STOPPING:
             await self._read_transcript()
             self.end(self._stopped_end())
@@ -605,7 +619,7 @@ class Turn:
     def _figures(self) -> TurnFigures:
         context = self._context
         messages = self._transcript if context is None else context.agent.messages
-        # The first text of a resumed turn came earlier, and when is not stored.
+        # The first text of a resumed turn came earlier, and its time is not stored.
         first = context is not None and not context.resumed
         return TurnFigures(
             started_at=self.started_at,
@@ -614,7 +628,7 @@ class Turn:
             user_text="\n\n".join(row.inbound.text for row in self.rows),
         )
 
-    # What was written, by the store's events.
+    # Results of its writes, as reported by the store's events.
 
     def on_committed(self, command: Command[Any]) -> None:
         """A command of this turn is durable."""
@@ -627,8 +641,8 @@ class Turn:
             context.output.trace.turn_ended(command)
 
     def on_write_failed(self, command: Command[Any]) -> None:
-        """Nothing of a command of this turn is stored. It is written again, or belongs to a turn
-        that could not be begun."""
+        """A command of this turn failed, and nothing of it is stored. It is written again, or
+        belongs to a turn that could not be begun."""
         context = self._context
         if context is None:
             return
@@ -641,7 +655,8 @@ class Turn:
         self._transcript = [record.message for record in records]
 
     def _answered_end(self, completed: Completed) -> EndTurn:
-        """The final reply, what is owed to the platform, and the ends of its messages."""
+        """The end of an answered turn: the final reply, its delivery, and the ends of its
+        messages."""
         last = self.rows[-1]
         run = last.inbound.run
         silent = run is not None and run.is_silent_reply(completed.message.text)
@@ -659,13 +674,17 @@ class Turn:
 
     @property
     def _fallback_text(self) -> str:
-        """What people are told where another model than the first has answered; else nothing."""
+        """The notice that another model than the first has answered; "" if the first did."""
         used = self.fallback
-        return "" if used is None else f"{used.model} answers this one: {used.why}"
+        return (
+            ""
+            if used is None
+            else _("{model} answered this time: {why}").format(model=used.model, why=used.why)
+        )
 
     def _fallback_notice(self) -> Iterator[NewDelivery]:
-        """Once a turn, however many models failed, since a turn ends once. Where replies are
-        fetched, the reason of the turn says it."""
+        """The delivery of `_fallback_text`: one per turn, however many models failed. Where replies
+        are fetched, the reason of the turn has that text."""
         last, text = self.rows[-1], self._fallback_text
         if text and last.inbound.subagent is None and not self._deliveries.is_fetched(last):
             yield self._deliveries.notice(
@@ -673,7 +692,8 @@ class Turn:
             )
 
     def _failed_end(self, why: str, *, text: str) -> EndTurn:
-        """The reason goes to the user and not into the transcript: the model must not read it."""
+        """The end of a failed turn. The reason is sent to the user and is not in the transcript:
+        the model must not read it."""
         known = not self._is_new or self._begin_write is not None
         replies = tuple(
             self._deliveries.reply(
@@ -711,7 +731,8 @@ class Turn:
         usage: Usage | None = None,
         by: str = "",
     ) -> EndTurn:
-        """Without `messages`, each call that is open gets a result that says so."""
+        """The end of the turn in this state. Without `messages`, each open call gets a result that
+        describes what happened to it."""
         if messages is None:
             context = self._context
             messages = (

@@ -1,4 +1,5 @@
-"""A turn while an agent runs it: what the agent sees (`TurnPort`), its steers and its live view."""
+"""A turn while an agent runs it: the agent's port to the gateway (`TurnPort`), its steers and its
+live view."""
 
 from collections import deque
 from collections.abc import Awaitable, Sequence
@@ -46,8 +47,8 @@ class NewTurnOutput(Protocol):
 
 
 class SteerQueue(deque[InboxRow]):
-    """The messages that a person adds to a running turn, oldest first, until it takes them. Also
-    owns those that it has taken and no model request has contained yet."""
+    """The messages that people added to a running turn, oldest first, until it takes them. Also
+    owns those that it has taken and that no model request contains yet."""
 
     def __init__(
         self, log: TurnLog, agent: Agent, *, send_busy_notice: SendBusyNotice, into: InboxId
@@ -56,12 +57,13 @@ class SteerQueue(deque[InboxRow]):
         self._log = log
         self._agent = agent
         self._send_busy_notice = send_busy_notice
-        self._into = into  # the message whose answer is theirs too
-        self._written: dict[InboxId, InboxRow] = {}  # on their way to the store
+        self._into = into  # the message whose answer also answers the steers
+        self._written: dict[InboxId, InboxRow] = {}  # their writes are queued
         self._unconfirmed: list[InboxRow] = []
 
     def take_next(self) -> tuple[UserMessage, Awaitable[None]] | None:
-        """The next message; its write is queued. One that the store refuses is the first again."""
+        """Take the next message and queue its write. If the store refuses it, the message is the
+        first in the queue again."""
         self._log.check_open()
         if not self:
             return None
@@ -71,7 +73,8 @@ class SteerQueue(deque[InboxRow]):
         return message, self._log.record_steer(row.id, message, into=self._into)
 
     def notify_senders(self) -> None:
-        """Tell the senders of steers that the model has them: a request contains them now."""
+        """Tell the senders of steers that the model has their messages: a request contains them
+        now."""
         rows, self._unconfirmed = self._unconfirmed, []
         for row in rows:
             self._send_busy_notice(
@@ -87,7 +90,7 @@ class SteerQueue(deque[InboxRow]):
 
 class TurnContext:
     """Owns everything of a turn that exists only while an agent runs it: its log, its steers, its
-    live view, its trace, and what the agent reports about its own work."""
+    live view, its trace, and what the agent reports about its work."""
 
     def __init__(
         self,
@@ -105,7 +108,7 @@ class TurnContext:
         new_output: NewTurnOutput,
     ) -> None:
         self.agent = agent
-        self.resumed = resumed  # an agent has run it before
+        self.resumed = resumed  # an agent has run the turn before
         self.compacting = False
         self.fallback: FallbackUsed | None = None  # the model that has taken over, and why
         self.log = log
@@ -113,7 +116,7 @@ class TurnContext:
         self.unresolved_calls = record.started_calls
         self.earlier_replies = record.model_steps
         self._rows = record.rows
-        self._settings = settings  # those that held when the turn began
+        self._settings = settings  # as of the beginning of the turn
         self._agents = agents
         self._tools = tools
         self._gate = gate
@@ -124,10 +127,10 @@ class TurnContext:
         if resumed:
             self._trace_approvals(approvals)
         self._approvals = approvals
-        self._allowed_by: dict[CallId, str] = {}  # why each call that was checked may run
+        self._allowed_by: dict[CallId, str] = {}  # why each checked call may run
 
     def _trace_approvals(self, approvals: PendingApprovals) -> None:
-        """The approvals that the turn waited for and that have ended."""
+        """Trace the approvals that the turn waited for and that have ended."""
         if self.output.trace is not None:
             open_ids = {call.id for call in open_calls(self.agent.messages)}
             self.output.trace.record_approval_waits(
@@ -136,8 +139,8 @@ class TurnContext:
 
     @property
     def parking(self) -> bool:
-        """The agent stops at the next step boundary. A marked turn does too: a step that began
-        now would be cut."""
+        """Whether the agent stops at the next step boundary. In a marked turn it does, too: a step
+        that began now would be cut."""
         return self.log.lifecycle.state in (TurnState.PARKING, TurnState.MARKED)
 
     @property
@@ -187,7 +190,8 @@ class TurnContext:
 
     @property
     def reasoning(self) -> str | None:
-        """By the message, else by the config; of several that are one turn, the last says."""
+        """The reasoning effort: that of the last message that sets one, otherwise that of the
+        config."""
         return self._rows[-1].inbound.effort or self._settings.agent.reasoning
 
     def emit(self, event: TurnEvent) -> None:
@@ -230,7 +234,7 @@ class TurnContext:
         return self.log.record_calls_started(call_ids, allowed_by=self._permissions(call_ids))
 
     def _permissions(self, call_ids: Sequence[CallId]) -> dict[CallId, str]:
-        """By what those of the calls may run that needed a decision."""
+        """Why each of the calls that needed a decision may run."""
         return {call: self._allowed_by[call] for call in call_ids if call in self._allowed_by}
 
     def record_call_result(self, message: ToolMessage) -> Awaitable[None]:
@@ -245,8 +249,8 @@ class TurnContext:
         await self._agents.memory.pre_compact(self.session_id, messages)
 
     def model_fell_back(self, fallback: FallbackUsed) -> None:
-        """A5: this agent answers to the end of the turn; the next is built anew, and asks the
-        first model again."""
+        """A5: this agent answers until the end of the turn. The next agent is built anew, and asks
+        the first model again."""
         self.fallback = fallback if self.fallback is None else self.fallback.followed_by(fallback)
         self._agents.drop(self.session_id)
 
@@ -266,8 +270,8 @@ class TurnContext:
         return None
 
     def _asking_turn(self) -> AskingTurn:
-        """Made for each call and not kept: it refers to this object, and with such a cycle all
-        objects of the turn would wait for the garbage collector."""
+        """Created for each call and not stored: it refers to this object, and such a cycle would
+        keep all objects of the turn until the garbage collector runs."""
         return AskingTurn(
             session_id=self.session_id,
             turn_id=self.turn_id,
@@ -278,8 +282,9 @@ class TurnContext:
         )
 
     def _check_may_ask(self) -> None:
-        """Raises where the gateway has marked the turn: it is about to be cut, and is counted as
-        interrupted. A question after that mark would make it a waiting turn that was not cut."""
+        """Raise `Parked` if the gateway has marked the turn. A marked turn is about to be cut, and
+        is counted as interrupted; a question after the mark would turn it into a waiting turn that
+        was not cut."""
         self.log.check_open()
         if self.log.lifecycle.state is TurnState.MARKED:
             raise Parked

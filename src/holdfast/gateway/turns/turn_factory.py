@@ -1,4 +1,4 @@
-"""Makes turns: new ones, which it begins, and those that an earlier process left open."""
+"""Creates turns: new ones, which it begins, and those that an earlier process left open."""
 
 from collections.abc import Callable, Sequence
 
@@ -31,7 +31,7 @@ RecalledNote = tuple[InboxId, NoteMessage]
 
 
 class TurnFactory:
-    """Makes the turns of all lanes. Owns nothing."""
+    """Creates the turns of all lanes. Owns nothing."""
 
     def __init__(
         self,
@@ -53,13 +53,13 @@ class TurnFactory:
         self._new_context = new_context
 
     def language_of(self, row: InboxRow) -> Catalogue:
-        """For all that people are told of a turn that answers this message."""
+        """The language of all texts about a turn that answers this message."""
         return self._languages.of_message(row)
 
     def restore(
         self, record: OpenTurn, *, on_shown_change: Callable[[], None] = lambda: None
     ) -> Turn:
-        """A turn that an earlier process left open."""
+        """Create the turn that an earlier process left open."""
         return self._turn(record, is_new=False, on_shown_change=on_shown_change)
 
     def begin(
@@ -73,8 +73,8 @@ class TurnFactory:
         recalled: RecalledNote | None,
         interruption: NoteMessage | None = None,
     ) -> Turn:
-        """Begin a turn with these messages; its first commit is on its way when this returns.
-        `interruption` tells how the turn before it was interrupted."""
+        """Begin a turn with these messages. Its first commit is queued when this returns.
+        `interruption` is the note about how the previous turn was interrupted."""
         session_id, at = agent.session_id, self._runtime.clock.now()
         turn = self.new_turn(session_id, rows, on_shown_change=on_shown_change, at=at)
         begin = BeginTurn(
@@ -106,7 +106,7 @@ class TurnFactory:
         on_shown_change: Callable[[], None],
         at: float | None = None,
     ) -> Turn:
-        """A turn that has not begun, and that no agent runs."""
+        """Create a turn that has not begun and that no agent runs."""
         turn_id = TurnId(self._runtime.new_id("turn"))
         at = self._runtime.clock.now() if at is None else at
         record = new_turn_record(turn_id, rows, session_id=session_id, at=at)
@@ -127,8 +127,8 @@ class TurnFactory:
     def _reset_notice(
         self, reset: SessionReset | None, row: InboxRow, session_id: SessionId, turn_id: TurnId
     ) -> tuple[NewDelivery, ...]:
-        """What people are told of a fresh session, in the commit that begins its first turn. Where
-        they come for one answer to one question, the session itself says it."""
+        """The notice about a fresh session, sent in the commit that begins its first turn.
+        Platforms whose users fetch one answer per request show the session itself instead."""
         if reset is None or self._deliveries.is_fetched(row):
             return ()
         text = new_session_notice(reset)
@@ -142,7 +142,8 @@ def _first_messages(
     recalled: RecalledNote | None,
     interruption: NoteMessage | None,
 ) -> tuple[Message, ...]:
-    """What was recalled for the message stands in front; for one that was dropped, nowhere."""
+    """The messages that a turn begins with. Recalled memory comes first, unless its message was
+    dropped."""
     history = () if agent.messages else rows[0].inbound.history
     notes = (recalled[1],) if recalled and recalled[0] == rows[0].id else ()
     if reset is not None:

@@ -1,4 +1,4 @@
-"""What a turn writes while its agent runs: its beginning and each step, in this order."""
+"""The writes of a turn while its agent runs: its beginning and each step, in this order."""
 
 from collections.abc import Awaitable, Mapping, Sequence
 
@@ -31,16 +31,16 @@ from holdfast.core.turns.turn_state import AGENT_STATES, TurnLifecycle
 
 
 class TurnClosed(HoldfastError):
-    """The turn has ended; nothing more may be written in its name."""
+    """The turn has ended; it accepts no more writes."""
 
 
 class TurnLog:
-    """Owns how far a turn has come: its usage, its model replies and the calls that run.
+    """Owns how far a turn has come: its usage, its model replies and its running calls.
 
-    Every method queues its write before it returns, so writes keep the order of the calls; what
-    it returns is done when the write is durable. What a write counts is counted at once, because an
-    end of the turn meanwhile counts it too; `on_write_failed` takes it back. Only a turn that its
-    agent runs writes here.
+    Every method queues its write before it returns, so writes keep the order of the calls; the
+    returned awaitable is done when the write is durable. The effect of a write on the counts is
+    applied at once, because an end of the turn meanwhile needs them; `on_write_failed` reverts it.
+    Only a turn that its agent runs writes here.
     """
 
     def __init__(
@@ -56,8 +56,9 @@ class TurnLog:
         self.usage = record.usage
         self.replies = record.model_steps
         self.started_calls = set(record.started_calls)
-        self.has_steps = record.model_steps > 0  # a turn that waited has some of an earlier agent
-        # Before the last reply, note or compaction; no two of these are on their way at a time.
+        self.has_steps = record.model_steps > 0  # a turn that waited has steps of an earlier agent
+        # The last write before the current reply, note or compaction; only one of these is under
+        # way at a time.
         self._counted_before = self.usage, self.replies
         self._agent = agent
         self.crash_hook = runtime.crash
@@ -71,10 +72,10 @@ class TurnLog:
 
     def check_open(self) -> None:
         if self.lifecycle.state not in AGENT_STATES:
-            raise TurnClosed(f"turn {self.turn_id} has ended")
+            raise TurnClosed("turn {turn_id} has ended", turn_id=self.turn_id)
 
     def begin(self, begin: BeginTurn) -> Awaitable[None]:
-        """Open the turn, and do not wait: the model may think while the disk turns.
+        """Open the turn without waiting, so that the model request starts while the disk works.
 
         Writes keep their order, so nothing of the turn is durable before its beginning is.
         """
@@ -92,7 +93,7 @@ class TurnLog:
         started: Sequence[CallId],
         allowed_by: Mapping[CallId, str],
     ) -> Awaitable[None]:
-        """The reply, and the start of the first calls that it asks for."""
+        """Write the reply, and the start of the first calls that it contains."""
         self._count(usage, replies=1)
         self.started_calls.update(started)
         return self._write(
@@ -180,7 +181,7 @@ class TurnLog:
             )
 
     def on_write_failed(self, command: Command[None]) -> None:
-        """Take back what was counted: nothing of the command is stored, and it may be written
+        """Revert what was counted: nothing of the command is stored, and it may be written
         again."""
         match command:
             case RecordReply(started=started):
@@ -191,7 +192,7 @@ class TurnLog:
             case RecordCallsStarted(call_ids=call_ids):
                 self.started_calls.difference_update(call_ids)  # none of them runs
             case RecordCallResult(message=message):
-                self.started_calls.add(message.call_id)  # as far as the store knows, it runs
+                self.started_calls.add(message.call_id)  # in the store, the call still runs
 
     def _count(self, usage: Usage, *, replies: int = 0) -> None:
         self.check_open()

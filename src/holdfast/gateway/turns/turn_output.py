@@ -1,4 +1,5 @@
-"""What is seen of a turn while an agent runs it: its streamed reply, its live view, its trace."""
+"""What people see of a turn while an agent runs it: its streamed reply, its live view, its
+trace."""
 
 from collections.abc import Sequence
 
@@ -19,8 +20,8 @@ from holdfast.gateway.tracing import MessageTracer, TurnTrace
 
 
 class TurnOutput:
-    """Publishes the events of a running turn, redacted, to the requests that wait for its message,
-    to the readers of its session and into the chat. Owns the live step, the streamed reply and the
+    """Publishes the redacted events of a running turn to the requests that wait for its message, to
+    the readers of its session and to the chat. Owns the live step, the streamed reply and the
     trace. Nothing here needs the disk."""
 
     def __init__(
@@ -79,20 +80,21 @@ class TurnOutput:
                 self._feeds.live_step_replaced(self._session_id)
 
     def clear(self) -> None:
-        """The turn is over: what there is of it is stored, or never will be."""
+        """Clear the live view: the turn is over, and what belongs to it is stored or discarded."""
         self.live.clear()
 
     def typing_indicator(self) -> TypingIndicator | None:
-        """None: the chat does not show that an answer is being written."""
+        """The typing indicator of the chat; None if the chat does not show that an answer is being
+        written."""
         return self._streams.typing_indicator_for(self._rows[-1])
 
     def stop_showing(self) -> None:
-        """The chat sees nothing more of it from this process, but the end of what it saw."""
+        """Show the chat nothing more from this process, except the end of what it has seen."""
         if self.stream is not None:
             self.stream.close()
 
     def with_stream_end(self, end: EndTurn) -> EndTurn:
-        """The end of the turn, with the end of what the chat has seen of its reply."""
+        """The end of the turn, with the end of the part of its reply that the chat has seen."""
         if self.stream is None:
             return end
         self.stream.close()
@@ -100,10 +102,10 @@ class TurnOutput:
 
     @property
     def started_stream(self) -> StartedDelivery | None:
-        """What the chat has seen of the reply."""
+        """The part of the reply that the chat has seen."""
         return None if self.stream is None else self.stream.as_started
 
     def trace_left(self, how: str) -> None:
-        """Close the trace of a turn that does not end here."""
+        """Close the trace of a turn that does not end in this process."""
         if self.trace is not None:
             self.trace.turn_left(how)

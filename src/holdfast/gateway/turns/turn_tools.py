@@ -1,4 +1,4 @@
-"""What the tools of turns reach: sandboxes, subagents, jobs, chats and the auxiliary model."""
+"""The ports of the tools of turns: sandboxes, subagents, jobs, chats and the auxiliary model."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -22,13 +22,14 @@ from holdfast.gateway.subagents import DelegateService, Subagents, delegation_re
 
 class SandboxFactory(Protocol):
     def __call__(self, session_id: SessionId, *, shell: str = "") -> Sandbox:
-        """`shell`: with a terminal of that name, apart from the session's own."""
+        """Open a sandbox of the session. With `shell`, it has a terminal of that name, apart from
+        the session's own."""
         ...
 
 
 class TurnTools:
-    """Gives the tools of each turn their ports, on behalf of the message that the turn answers.
-    Shared by all turns; owns nothing."""
+    """Gives the tools of each turn their ports, for the message that the turn answers. Shared by
+    all turns; owns nothing."""
 
     def __init__(
         self,

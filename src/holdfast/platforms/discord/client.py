@@ -99,10 +99,14 @@ class DiscordClient:
                     self._on_response()
                 return _parse_response(what, response, answer, kind)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise NotConnected(f"{self._base_url} cannot be reached: {error}") from error
+            raise NotConnected(
+                "{base_url} cannot be reached: {error}", base_url=self._base_url, error=error
+            ) from error
         except (TimeoutError, aiohttp.ClientError) as error:
             reason = str(error) or type(error).__name__
-            raise OutcomeUnknown(f"Discord gave no answer to {what}: {reason}") from error
+            raise OutcomeUnknown(
+                "Discord gave no answer to {what}: {reason}", what=what, reason=reason
+            ) from error
 
     async def download(self, url: str, *, max_bytes: int) -> bytes:
         """A file that people have sent, from an address that holds for a day and needs no token.
@@ -111,12 +115,16 @@ class DiscordClient:
         try:
             async with self._session.get(url, timeout=timeout) as response:
                 if 400 <= response.status < 500:
-                    raise AttachmentUnavailable(f"Discord has it no more ({response.status})")
+                    raise AttachmentUnavailable(
+                        "Discord has it no more ({status})", status=response.status
+                    )
                 response.raise_for_status()
                 return await read_body(response, max_bytes=max_bytes)
         except (TimeoutError, aiohttp.ClientError) as error:
             reason = str(error) or type(error).__name__
-            raise NotConnected(f"a file could not be fetched from Discord: {reason}") from error
+            raise NotConnected(
+                "a file could not be fetched from Discord: {reason}", reason=reason
+            ) from error
 
     @property
     def _session(self) -> aiohttp.ClientSession:
@@ -137,12 +145,16 @@ def _ignore() -> None:
 def _parse_response(what: str, response: aiohttp.ClientResponse, body: bytes, kind: type[T]) -> T:
     status = response.status
     if status >= 500:
-        raise OutcomeUnknown(f"Discord answered {what} with {status}: it may have been done")
+        raise OutcomeUnknown(
+            "Discord answered {what} with {status}: it may have been done", what=what, status=status
+        )
     if status < 300:
         try:
             return decode_json(body or b"null", type=kind)
         except msgspec.MsgspecError as error:
-            raise OutcomeUnknown(f"Discord answered {what} with nonsense: {error}") from error
+            raise OutcomeUnknown(
+                "Discord answered {what} with nonsense: {error}", what=what, error=error
+            ) from error
     raise _to_error(what, status, response.headers.get("Retry-After"), body)
 
 
@@ -153,7 +165,7 @@ def _to_error(what: str, status: int, retry_after: str | None, body: bytes) -> E
         error = DiscordError()
     why = f"{error.message or 'no reason is given'} ({status}, code {error.code})"
     if status == 401:
-        return DiscordBadToken(f"Discord does not know this bot: {why}")
+        return DiscordBadToken("Discord does not know this bot: {why}", why=why)
     if status == 429:
         seconds = (
             error.retry_after if error.retry_after is not None else _parse_retry_after(retry_after)

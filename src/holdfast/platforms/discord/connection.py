@@ -119,5 +119,11 @@ def to_connect_error(error: Exception) -> ConnectError:
             "platforms.discord.message_content = false: then it hears only what names it",
         )
     if code in _FATAL_CLOSE_CODES:
-        return ConnectRefused(f"{_FATAL_CLOSE_CODES[code]} (closed with {code})")
-    return AccountDisconnected(f"the line to Discord broke: {str(error) or type(error).__name__}")
+        return ConnectRefused(
+            "{fatal_close_codes} (closed with {code})",
+            fatal_close_codes=_FATAL_CLOSE_CODES[code],
+            code=code,
+        )
+    return AccountDisconnected(
+        "the line to Discord broke: {error}", error=str(error) or type(error).__name__
+    )

@@ -86,7 +86,9 @@ class DiscordCheckpoint:
         try:
             await asyncio.to_thread(self._save)
         except OSError as error:
-            raise TransientStoreError(f"{self._path} cannot be written: {error}") from error
+            raise TransientStoreError(
+                "{path} cannot be written: {error}", path=self._path, error=error
+            ) from error
 
     def _save(self) -> None:
         with self._write_lock:  # the last write has the latest position

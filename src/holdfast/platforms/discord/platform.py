@@ -194,7 +194,8 @@ def load_connection(settings: DiscordSettings) -> "tuple[str, DiscordConnection]
         )
     except ModuleNotFoundError as error:
         raise ConnectRefused(
-            f"discord.py is not installed ({error})",
+            "discord.py is not installed ({error})",
+            error=error,
             remedy="pip install 'holdfast[discord]', then restart the gateway",
         ) from error
     return base_url(), DiscordConnection(content=settings.message_content)

@@ -108,7 +108,9 @@ def _make_fetch(
             return await client.download(file.url, max_bytes=max_bytes)
         except NotConnected as error:
             if last_attempt:
-                raise AttachmentUnavailable(f"it could not be fetched: {error}") from error
+                raise AttachmentUnavailable(
+                    "it could not be fetched: {error}", error=error
+                ) from error
             raise
 
     return fetch

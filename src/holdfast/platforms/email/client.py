@@ -89,11 +89,13 @@ async def open_socket(host: str, port: int) -> socket.socket:
     """A socket to the server. Connected by the event loop, not by a thread, so that cancelling
     takes effect at once."""
     loop = asyncio.get_running_loop()
-    error = AccountDisconnected(f"{host} has no address")
+    error = AccountDisconnected("{host} has no address", host=host)
     try:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as unknown:
-        raise AccountDisconnected(f"{host} cannot be found: {unknown}") from unknown
+        raise AccountDisconnected(
+            "{host} cannot be found: {unknown}", host=host, unknown=unknown
+        ) from unknown
     for family, kind, protocol, _, address in found:
         sock = socket.socket(family, kind, protocol)
         try:
@@ -102,7 +104,10 @@ async def open_socket(host: str, port: int) -> socket.socket:
         except OSError as refused:  # a timeout is one, too
             sock.close()
             error = AccountDisconnected(
-                f"{host}:{port} cannot be reached: {str(refused) or 'no answer'}"
+                "{host}:{port} cannot be reached: {refused}",
+                host=host,
+                port=port,
+                refused=str(refused) or "no answer",
             )
         except BaseException:
             sock.close()
@@ -174,7 +179,9 @@ def make_tls_context(settings: EmailSettings) -> ssl.SSLContext | None:
         return ssl.create_default_context(cafile=settings.ca_file or None)
     except OSError as error:
         raise ConnectRefused(
-            f"{settings.ca_file} is not a file of certificates: {error}",
+            "{ca_file} is not a file of certificates: {error}",
+            ca_file=settings.ca_file,
+            error=error,
             remedy="set platforms.email.ca_file to a PEM file, or remove it",
         ) from error
 
@@ -251,7 +258,9 @@ class ImapMailbox:
             return await self._run(ask)
         except MailboxFolderSelectError as error:
             raise ConnectRefused(
-                f"there is no folder {folder!r}: {error}",
+                "there is no folder {folder!r}: {error}",
+                folder=folder,
+                error=error,
                 remedy="set platforms.email.folder to an existing folder",
             ) from error
 
@@ -314,7 +323,9 @@ class ImapMailbox:
         def ask(box: BaseMailBox) -> tuple[bytes, bytes] | None:
             status, data = box.client.uid("FETCH", str(uid), items)
             if status != "OK":
-                raise MailUnavailable(f"the IMAP server refuses mail {uid}: {data!r}")
+                raise MailUnavailable(
+                    "the IMAP server refuses mail {uid}: {data!r}", uid=uid, data=data
+                )
             literal = next((each for each in data if isinstance(each, tuple)), None)
             if literal is None:
                 return None
@@ -348,7 +359,9 @@ class ImapMailbox:
         except MailboxFolderSelectError:
             raise
         except CONNECTION_ERRORS as error:
-            raise AccountDisconnected(f"the IMAP server: {_describe_error(error)}") from error
+            raise AccountDisconnected(
+                "the IMAP server: {describe_error}", describe_error=_describe_error(error)
+            ) from error
         self._on_response()
         return result
 
@@ -379,7 +392,11 @@ async def open_mailbox(
         try:
             box = await asyncio.to_thread(connect)
         except CONNECTION_ERRORS as error:
-            raise AccountDisconnected(f"{settings.imap_host}: {_describe_error(error)}") from error
+            raise AccountDisconnected(
+                "{imap_host}: {describe_error}",
+                imap_host=settings.imap_host,
+                describe_error=_describe_error(error),
+            ) from error
         except ConnectRefused as error:
             if credentials.report_refused(credential):
                 raise

@@ -75,7 +75,7 @@ class EmailConnection:
     async def send(self, outbound: Outbound) -> Receipt:
         address, settings = outbound.address, self._context.settings
         if _SENDABLE_ADDRESS.fullmatch(address.chat_id) is None:
-            raise SendRejected(f"{address.chat_id!r} is not a valid mail address")
+            raise SendRejected("{chat_id!r} is not a valid mail address", chat_id=address.chat_id)
         message_id = self._message_id(outbound.delivery_id, address)
         if outbound.may_be_duplicate and await self._has_stored_copy(
             message_id, outbound.delivery_id
@@ -119,7 +119,8 @@ class EmailConnection:
                 await probe
         except TimeoutError:
             raise AccountDisconnected(
-                f"the IMAP server has not answered for {_PROBE_TIMEOUT:.0f} s"
+                "the IMAP server has not answered for {probe_timeout:.0f} s",
+                probe_timeout=_PROBE_TIMEOUT,
             ) from None
 
     def activity_seen(self) -> None:
@@ -218,7 +219,8 @@ def login_refused_error(error: SmtpLoginRefused, account: str) -> ConnectRefused
     if error.remedy:
         return ConnectRefused(str(error), remedy=error.remedy)
     return ConnectRefused(
-        f"{error}: the password is not accepted",
+        "{error}: the password is not accepted",
+        error=error,
         remedy=f"set {account_table(PLATFORM, account)}.password; if the server accepts this "
         "machine without a password, set smtp_login = false",
     )

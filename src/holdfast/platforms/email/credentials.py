@@ -187,7 +187,9 @@ class OAuthCredentials:
                 body = await _read_at_most(response.content, _MAX_RESPONSE_BYTES)
         except (aiohttp.ClientError, TimeoutError) as error:
             why = str(error) or type(error).__name__
-            raise AccountDisconnected(f"{self._host} gives no token: {why}") from error
+            raise AccountDisconnected(
+                "{host} gives no token: {why}", host=self._host, why=why
+            ) from error
         return self._parse_response(response.status, body)
 
     def _form(self, refresh: str) -> dict[str, str]:

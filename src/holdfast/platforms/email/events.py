@@ -304,8 +304,10 @@ class EmailParser:
         by = self._settings.authserv_id
         if not is_authentic(headers, domain=domain_of(person.address), authserv_id=by):
             raise MailIgnored(
-                f"{by} does not say that it is from {person.address}: no DMARC, DKIM or SPF of "
-                "that domain has passed"
+                "{by} does not say that it is from {address}: no DMARC, DKIM or SPF of "
+                "that domain has passed",
+                by=by,
+                address=person.address,
             )
 
     def parse(

@@ -139,7 +139,7 @@ def _import_open_connection(remedy: str) -> "OpenConnection":
         )
     except ModuleNotFoundError as error:
         raise ConnectRefused(
-            f"the libraries for mail servers are not installed ({error})", remedy=remedy
+            "the libraries for mail servers are not installed ({error})", error=error, remedy=remedy
         ) from error
     return open_connection
 

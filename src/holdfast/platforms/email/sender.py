@@ -193,7 +193,7 @@ class SmtpClient:
             except SMTPResponseException as error:
                 raise _to_send_error(error) from error
             except _LIBRARY_ERRORS as error:
-                raise NotConnected(f"the SMTP server: {error}") from error
+                raise NotConnected("the SMTP server: {error}", error=error) from error
             await self._send_data(smtp, source)
 
     async def _send_data(self, smtp: SMTP, source: bytes) -> None:
@@ -202,14 +202,19 @@ class SmtpClient:
         except SMTPResponseException as error:
             raise _to_send_error(error) from error
         except _LIBRARY_ERRORS as error:
-            raise OutcomeUnknown(f"the SMTP server did not confirm the mail: {error}") from error
+            raise OutcomeUnknown(
+                "the SMTP server did not confirm the mail: {error}", error=error
+            ) from error
 
     def _check_size(self, smtp: SMTP, source: bytes) -> None:
         """https://www.rfc-editor.org/rfc/rfc1870: a mail that is too large is not sent."""
         limit = smtp.esmtp_extensions.get("size", "").strip()
         if limit.isdigit() and 0 < int(limit) < len(source):
             raise SendRejected(
-                f"the mail has {len(source)} bytes; {self._settings.smtp_host} accepts {limit}"
+                "the mail has {n} bytes; {smtp_host} accepts {limit}",
+                n=len(source),
+                smtp_host=self._settings.smtp_host,
+                limit=limit,
             )
 
     @asynccontextmanager
@@ -250,7 +255,7 @@ class SmtpClient:
                 message, remedy=TOKEN_REMEDY if credential.is_token else ""
             ) from error
         except (*_LIBRARY_ERRORS, ValueError) as error:
-            raise NotConnected(f"{host}: {error}") from error
+            raise NotConnected("{host}: {error}", host=host, error=error) from error
 
     def _make_client(self, credential: MailCredential | None) -> SMTP:
         settings = self._settings

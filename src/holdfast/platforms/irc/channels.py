@@ -53,10 +53,12 @@ class ChannelMembership:
             await self._client.send("JOIN", channel, *self._key_argument(channel))
             await self._client.round_trip()
         except OutcomeUnknown as error:  # no message was sent
-            raise NotConnected(f"{channel} could not be joined: {error}") from error
+            raise NotConnected(
+                "{channel} could not be joined: {error}", channel=channel, error=error
+            ) from error
         if key not in self._current:
             why = self._refusals.get(key, "the server gave no reason")
-            raise SendRejected(f"could not join {channel}: {why}")
+            raise SendRejected("could not join {channel}: {why}", channel=channel, why=why)
 
     def handle_message(self, message: IrcMessage) -> None:
         match message.command:

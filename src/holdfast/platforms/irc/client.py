@@ -72,10 +72,11 @@ class IrcSocket:
                 raise AccountDisconnected("the server has closed the connection") from None
             except asyncio.LimitOverrunError:
                 raise AccountDisconnected(
-                    f"the server sent a line of more than {_MAX_LINE_BYTES} bytes"
+                    "the server sent a line of more than {max_line_bytes} bytes",
+                    max_line_bytes=_MAX_LINE_BYTES,
                 ) from None
             except OSError as error:
-                raise AccountDisconnected(f"the connection broke: {error}") from error
+                raise AccountDisconnected("the connection broke: {error}", error=error) from error
             self._on_activity()
             if (message := parse_line(raw)) is not None:
                 return message
@@ -105,14 +106,21 @@ async def open_socket(
         )
     except ssl.SSLCertVerificationError as error:
         raise AccountDisconnected(
-            f"the certificate of {host}:{port} cannot be verified: {error.verify_message}. "
-            "If it is self-signed, set ca_file to it"
+            "the certificate of {host}:{port} cannot be verified: {verify_message}. If it "
+            "is self-signed, set ca_file to it",
+            host=host,
+            port=port,
+            verify_message=error.verify_message,
         ) from error
     except ssl.SSLError as error:
-        raise AccountDisconnected(f"{host}:{port} does not speak TLS ({error.reason})") from error
+        raise AccountDisconnected(
+            "{host}:{port} does not speak TLS ({reason})", host=host, port=port, reason=error.reason
+        ) from error
     except OSError as error:
         reason = str(error) or "it closed the connection"
-        raise AccountDisconnected(f"{host}:{port} cannot be reached: {reason}") from error
+        raise AccountDisconnected(
+            "{host}:{port} cannot be reached: {reason}", host=host, port=port, reason=reason
+        ) from error
     connection = IrcSocket(reader, writer, on_activity)
     try:
         yield connection
@@ -127,7 +135,9 @@ def _make_tls_context(settings: IrcSettings) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=file)
     except (OSError, ssl.SSLError) as error:
         raise ConnectRefused(
-            f"the certificate {settings.ca_file} cannot be used: {error}",
+            "the certificate {ca_file} cannot be used: {error}",
+            ca_file=settings.ca_file,
+            error=error,
             remedy="set ca_file to a file in PEM form that the gateway can read",
         ) from error
 
@@ -313,7 +323,9 @@ class IrcRegistration:
         nick = self._settings.nick
         if len(self._nick) - len(nick) >= _MAX_OTHER_NICKS:
             raise AccountDisconnected(
-                f"the nick {nick} and its alternatives are taken ({message.trailing})"
+                "the nick {nick} and its alternatives are taken ({trailing})",
+                nick=nick,
+                trailing=message.trailing,
             )
         self._nick += "_"
         self._send("NICK", self._nick)
@@ -321,29 +333,35 @@ class IrcRegistration:
     def _handle_bad_nick(self, message: IrcMessage) -> None:
         if self._nick != self._settings.nick:  # an alternative that may be too long
             raise AccountDisconnected(
-                f"the nick {self._settings.nick} and its alternatives are taken"
+                "the nick {nick} and its alternatives are taken", nick=self._settings.nick
             )
         raise ConnectRefused(
-            f"the server does not accept the nick {self._nick} ({message.trailing})",
+            "the server does not accept the nick {nick} ({trailing})",
+            nick=self._nick,
+            trailing=message.trailing,
             remedy=f"set {self._table}.nick to another nick",
         )
 
     def _handle_bad_server_password(self, message: IrcMessage) -> None:
         raise ConnectRefused(
-            f"the server does not accept the server password ({message.trailing})",
+            "the server does not accept the server password ({trailing})",
+            trailing=message.trailing,
             remedy=f"set {self._table}.server_password to the password of the server",
         )
 
     def _handle_ban(self, message: IrcMessage) -> None:
         raise ConnectRefused(
-            f"the server has banned us ({message.trailing})",
+            "the server has banned us ({trailing})",
+            trailing=message.trailing,
             remedy="contact the operators of the network",
         )
 
     def _handle_bad_password(self, message: IrcMessage) -> None:
         name = self._settings.username or self._settings.nick
         raise ConnectRefused(
-            f"the network does not accept the password of account {name} ({message.trailing})",
+            "the network does not accept the password of account {name} ({trailing})",
+            name=name,
+            trailing=message.trailing,
             remedy=f"set {self._table}.username and {self._table}.password as registered",
         )
 
@@ -357,7 +375,9 @@ class IrcRegistration:
     def _handle_error(self, message: IrcMessage) -> None:
         if "password" in message.trailing.lower():  # not every server sends 464
             self._handle_bad_server_password(message)
-        raise AccountDisconnected(f"the server refused the connection: {message.trailing}")
+        raise AccountDisconnected(
+            "the server refused the connection: {trailing}", trailing=message.trailing
+        )
 
 
 class IrcClient:
@@ -445,7 +465,7 @@ class IrcClient:
             if self._ended.done()
             else f"no answer within {self._timeout:.0f} s"
         )
-        raise OutcomeUnknown(f"the server did not confirm it: {why}")
+        raise OutcomeUnknown("the server did not confirm it: {why}", why=why)
 
     async def round_trip(self) -> None:
         """When this returns, the server has processed everything sent before: it processes the
@@ -462,7 +482,9 @@ class IrcClient:
         if message.command == "PING":
             self._socket.write(format_line("PONG", message.trailing))
         elif message.command == "ERROR":
-            raise AccountDisconnected(f"the server closed the connection: {message.trailing}")
+            raise AccountDisconnected(
+                "the server closed the connection: {trailing}", trailing=message.trailing
+            )
         elif message.command == "NICK" and self.is_me(message.nick):
             self.nick = message.param(0)
         for listener in tuple(self._listeners):

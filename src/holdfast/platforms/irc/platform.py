@@ -234,7 +234,7 @@ class IrcPlatform:
 
     def _active_connection(self) -> IrcConnection:
         if self._connection is None:
-            raise NotConnected(f"there is no connection to {self._settings.host}")
+            raise NotConnected("there is no connection to {host}", host=self._settings.host)
         return self._connection
 
     async def _register(self, socket: IrcSocket, intake: Intake) -> IrcConnection:

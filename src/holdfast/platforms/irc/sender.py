@@ -75,7 +75,7 @@ class IrcSender:
     async def _target(self, address: Address) -> str:
         chat = address.chat_id
         if not is_valid_target(chat):
-            raise SendRejected(f"{chat!r} is neither a channel nor a nick")
+            raise SendRejected("{chat!r} is neither a channel nor a nick", chat=chat)
         if not self._client.names.is_channel(chat):
             return await self._users.current_nick(chat)
         await self._channels.ensure_joined(chat)
@@ -170,7 +170,9 @@ class MessageDelivery:
     def _to_send_error(self, message: IrcMessage) -> SendError | None:
         if message.command == "FAIL" and message.param(0) == "PRIVMSG":
             return SendRejected(
-                f"the server refused the message to {self._target}: {message.trailing}"
+                "the server refused the message to {target}: {trailing}",
+                target=self._target,
+                trailing=message.trailing,
             )
         if message.command not in _REFUSAL_CODES | _THROTTLE_CODES or not self._is_about_this(
             message
@@ -178,10 +180,16 @@ class MessageDelivery:
             return None
         if message.command in _THROTTLE_CODES:
             return Throttled(
-                f"the server asks to wait with messages to {self._target}: {message.trailing}",
+                "the server asks to wait with messages to {target}: {trailing}",
+                target=self._target,
+                trailing=message.trailing,
                 retry_after=_parse_seconds(message.trailing),
             )
-        return SendRejected(f"the server refused the message to {self._target}: {message.trailing}")
+        return SendRejected(
+            "the server refused the message to {target}: {trailing}",
+            target=self._target,
+            trailing=message.trailing,
+        )
 
     def _is_about_this(self, message: IrcMessage) -> bool:
         """By its label, if it has one; else if it names this target, PRIVMSG, or nothing."""

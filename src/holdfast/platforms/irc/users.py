@@ -95,7 +95,11 @@ class UserDirectory:
             return nick
         whois = await self._whois(nick)
         if not self._is_same_user(user_id, whois):
-            raise SendRejected(f"{nick} is not {user_id} any more, so the message is not sent")
+            raise SendRejected(
+                "{nick} is not {user_id} any more, so the message is not sent",
+                nick=nick,
+                user_id=user_id,
+            )
         return nick
 
     def _is_same_user(self, user_id: str, whois: Whois) -> bool:
@@ -110,9 +114,15 @@ class UserDirectory:
         try:
             await self._client.request(("WHOIS", nick), whois.handle_message)
         except OutcomeUnknown as error:  # no message was sent
-            raise NotConnected(f"could not look up {nick}: {error}") from error
+            raise NotConnected(
+                "could not look up {nick}: {error}", nick=nick, error=error
+            ) from error
         if whois.absence_reason:
-            raise SendRejected(f"{nick} is not there ({whois.absence_reason})")
+            raise SendRejected(
+                "{nick} is not there ({absence_reason})",
+                nick=nick,
+                absence_reason=whois.absence_reason,
+            )
         return whois
 
     def _hostmask(self, source: str) -> str:

@@ -202,10 +202,16 @@ class MatrixClient:
                     self._on_response()
                 return _check_response(request, response, body)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise NotConnected(f"{self._base_url} cannot be reached: {error}") from error
+            raise NotConnected(
+                "{base_url} cannot be reached: {error}", base_url=self._base_url, error=error
+            ) from error
         except (TimeoutError, aiohttp.ClientError) as error:
             reason = str(error) or type(error).__name__
-            raise OutcomeUnknown(f"the homeserver gave no answer to {request}: {reason}") from error
+            raise OutcomeUnknown(
+                "the homeserver gave no answer to {request}: {reason}",
+                request=request,
+                reason=reason,
+            ) from error
 
     async def download(self, uri: str, *, max_bytes: int) -> bytes:
         """Fetches a file that a user has sent, by its `mxc://` URI. Raises as `Attachment.fetch`
@@ -223,13 +229,15 @@ class MatrixClient:
                 return await self._read_file(response, max_bytes)
         except (TimeoutError, aiohttp.ClientError) as error:
             reason = str(error) or type(error).__name__
-            raise NotConnected(f"a file could not be fetched: {reason}") from error
+            raise NotConnected("a file could not be fetched: {reason}", reason=reason) from error
 
     async def _read_file(self, response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
         if response.status == 429:
             raise NotConnected("the homeserver asks to wait before a file is fetched")
         if 400 <= response.status < 500:
-            raise AttachmentUnavailable(f"the homeserver does not have it ({response.status})")
+            raise AttachmentUnavailable(
+                "the homeserver does not have it ({status})", status=response.status
+            )
         response.raise_for_status()
         return await read_body(response, max_bytes=max_bytes, on_chunk=self._on_response)
 
@@ -252,7 +260,9 @@ def _parse_response(path: str, answer: bytes, response_type: type[T]) -> T:
     try:
         return decode_json(answer, type=response_type)
     except msgspec.MsgspecError as error:
-        raise OutcomeUnknown(f"invalid response from the homeserver to {path}: {error}") from error
+        raise OutcomeUnknown(
+            "invalid response from the homeserver to {path}: {error}", path=path, error=error
+        ) from error
 
 
 def _check_response(request: str, response: aiohttp.ClientResponse, body: bytes) -> bytes:
@@ -260,7 +270,11 @@ def _check_response(request: str, response: aiohttp.ClientResponse, body: bytes)
     if status < 300:
         return body
     if status >= 500:
-        raise OutcomeUnknown(f"the homeserver answered {request} with {status}: it may be done")
+        raise OutcomeUnknown(
+            "the homeserver answered {request} with {status}: it may be done",
+            request=request,
+            status=status,
+        )
     try:
         error = msgspec.json.decode(body, type=MatrixError)
     except msgspec.MsgspecError:  # not from the homeserver, but from a proxy
@@ -274,7 +288,7 @@ def _to_send_error(
     """https://spec.matrix.org/latest/client-server-api/#standard-error-response"""
     why = f"{error.error or 'no reason is given'} ({status}, {error.errcode or 'no code'})"
     if error.errcode in _BAD_TOKEN_CODES or status == 401:
-        return MatrixBadToken(f"the homeserver does not let this account in: {why}")
+        return MatrixBadToken("the homeserver does not let this account in: {why}", why=why)
     if status == 429 or error.errcode == "M_LIMIT_EXCEEDED":
         seconds = (
             _parse_retry_after(retry_after)
@@ -364,14 +378,17 @@ class MatrixLogin:
             raise self.bad_token_error(error) from error
         if identity.user_id != self._user:
             raise ConnectRefused(
-                f"the access token is that of {identity.user_id}, and not of {self._user}",
+                "the access token is that of {user_id}, and not of {user}",
+                user_id=identity.user_id,
+                user=self._user,
                 remedy=f"set {self._table}.user or {self._table}.token",
             )
         return identity
 
     def bad_token_error(self, error: MatrixBadToken) -> ConnectRefused:
         return ConnectRefused(
-            f"{error}: the access token is wrong, or was revoked",
+            "{error}: the access token is wrong, or was revoked",
+            error=error,
             remedy=f"get a new one (docs/matrix.md says how) and set {self._table}.token, or set "
             f"{self._table}.password in its place",
         )
@@ -382,7 +399,9 @@ class MatrixLogin:
             login = await log_in(self._client, self._user, self._password, device_id=device_id)
         except (SendRejected, MatrixBadToken) as error:
             raise ConnectRefused(
-                f"{self._user} cannot log in: {error}",
+                "{user} cannot log in: {error}",
+                user=self._user,
+                error=error,
                 remedy=f"set {self._table}.user and {self._table}.password to what a client logs "
                 "in with",
             ) from error
@@ -394,7 +413,9 @@ class MatrixLogin:
         try:
             await asyncio.to_thread(write_atomically, self._path, msgspec.json.encode(login))
         except OSError as error:
-            raise TransientStoreError(f"{self._path} cannot be written: {error}") from error
+            raise TransientStoreError(
+                "{path} cannot be written: {error}", path=self._path, error=error
+            ) from error
 
 
 def _load_login(path: Path) -> MatrixLoginResponse | None:

@@ -93,7 +93,7 @@ def decrypt_file(file: EncryptedFile, data: bytes) -> bytes:
     try:
         decrypted: bytes = decrypt_attachment(data, file.key.k, file.hashes.sha256, file.iv)
     except (nio.EncryptionError, ValueError) as error:
-        raise AttachmentUnavailable(f"it cannot be decrypted: {error}") from error
+        raise AttachmentUnavailable("it cannot be decrypted: {error}", error=error) from error
     return decrypted
 
 
@@ -155,7 +155,7 @@ class EncryptionMachine:
         try:
             return await loop.run_in_executor(self._thread, self._run_locked, work, *arguments)
         except _LIBRARY_ERRORS as error:
-            raise NotConnected(f"there are no keys for it yet: {error}") from error
+            raise NotConnected("there are no keys for it yet: {error}", error=error) from error
 
     def _run_locked(self, work: Callable[..., T], /, *arguments: Any) -> T:
         with _LIBRARY_LOCK:

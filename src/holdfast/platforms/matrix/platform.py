@@ -222,7 +222,8 @@ def _import_encryption() -> "type[EncryptionMachine]":
         )
     except ModuleNotFoundError as error:
         raise ConnectRefused(
-            f"the library that speaks Matrix is not installed ({error})",
+            "the library that speaks Matrix is not installed ({error})",
+            error=error,
             remedy="pip install 'holdfast[matrix]', then restart the gateway",
         ) from error
     return EncryptionMachine

@@ -122,8 +122,10 @@ class RoomKeys:
             return event_type, content
         if not self._encryption.can_encrypt:
             raise SendRejected(
-                f"the room {room_id} is end-to-end encrypted, and this gateway cannot encrypt: "
-                f"{ENCRYPTION_REMEDY}, and leave platforms.matrix.encryption on"
+                "the room {room_id} is end-to-end encrypted, and this gateway cannot "
+                "encrypt: {encryption_remedy}, and leave platforms.matrix.encryption on",
+                room_id=room_id,
+                encryption_remedy=ENCRYPTION_REMEDY,
             )
         async with self._lock:
             return await self._encrypt(room_id, event_type, content)
@@ -138,7 +140,8 @@ class RoomKeys:
             if encrypted is not None:
                 return encrypted
         raise NotConnected(
-            f"members of {room_id} change faster than keys can be shared; nothing was sent"
+            "members of {room_id} change faster than keys can be shared; nothing was sent",
+            room_id=room_id,
         )
 
     async def _send_requests(

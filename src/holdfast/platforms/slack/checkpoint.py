@@ -130,7 +130,9 @@ class SlackCheckpoint:
         try:
             await asyncio.to_thread(self._write)
         except OSError as error:
-            raise TransientStoreError(f"{self._path} cannot be written: {error}") from error
+            raise TransientStoreError(
+                "{path} cannot be written: {error}", path=self._path, error=error
+            ) from error
 
     def _write(self) -> None:
         with self._write_lock:  # the last write has the latest state

@@ -92,13 +92,15 @@ def to_send_error(
     error = str(answer.get("error", ""))
     if status >= 500 or error in _UNKNOWN_OUTCOME_ERRORS or (status == 200 and not error):
         what = error or f"{status}"
-        return OutcomeUnknown(f"Slack answered {method} with {what}: it may have been done")
+        return OutcomeUnknown(
+            "Slack answered {method} with {what}: it may have been done", method=method, what=what
+        )
     if status == 429 or error in ("ratelimited", "rate_limited"):
         wait = headers.get("Retry-After", "")
         seconds = float(wait) if wait.isascii() and wait.isdigit() else _DEFAULT_RETRY_AFTER
-        return Throttled(f"Slack asks to wait with {method}", retry_after=seconds)
+        return Throttled("Slack asks to wait with {method}", method=method, retry_after=seconds)
     if error in _BAD_TOKEN_ERRORS:
-        return SlackBadToken(f"Slack does not take the token ({error})")
+        return SlackBadToken("Slack does not take the token ({error})", error=error)
     return _to_rejection(method, error or f"{status}", answer)
 
 
@@ -106,13 +108,16 @@ def _to_rejection(method: str, error: str, answer: Mapping[str, Any]) -> SendRej
     if error == "missing_scope":
         needed = str(answer.get("needed", ""))
         return MissingScope(
-            f"{method} needs the scope {needed}, which the app lacks", needed=needed
+            "{method} needs the scope {needed_2}, which the app lacks",
+            method=method,
+            needed_2=needed,
+            needed=needed,
         )
     if error in _FORMAT_ERRORS:
-        return BlocksRefused(f"Slack refused {method}: {error}")
+        return BlocksRefused("Slack refused {method}: {error}", method=method, error=error)
     if error in _UNCHANGED_ERRORS:
-        return ReactionUnchanged(f"Slack refused {method}: {error}")
-    return SendRejected(f"Slack refused {method}: {error}")
+        return ReactionUnchanged("Slack refused {method}: {error}", method=method, error=error)
+    return SendRejected("Slack refused {method}: {error}", method=method, error=error)
 
 
 # https://docs.slack.dev/reference/scopes. The manifest in docs/slack.md requests all of these. An
@@ -154,9 +159,10 @@ def missing_scope_warnings(granted: Set[str]) -> tuple[str, ...]:
 def missing_scope_error(scope: str) -> ConnectRefused:
     where = "Basic Information > App-Level Tokens" if scope.startswith("connections:") else ""
     return ConnectRefused(
-        f"the Slack app lacks the scope {scope}",
-        remedy=f"add it under {where or 'OAuth & Permissions'} at {APPS_PAGE}, and install the app "
-        "into the workspace again",
+        "the Slack app lacks the scope {scope}",
+        scope=scope,
+        remedy=f"add it under {where or 'OAuth & Permissions'} at {APPS_PAGE}, and install the "
+        "app into the workspace again",
     )
 
 
@@ -248,13 +254,19 @@ class SlackClient:
         except SlackApiError as error:
             response = error.response
         except RecursionError as error:
-            raise UnreadableResponse(f"Slack's answer to {method} is nested without end") from error
+            raise UnreadableResponse(
+                "Slack's answer to {method} is nested without end", method=method
+            ) from error
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise NotConnected(f"{self._base_url} cannot be reached: {error}") from error
+            raise NotConnected(
+                "{base_url} cannot be reached: {error}", base_url=self._base_url, error=error
+            ) from error
         except (TimeoutError, aiohttp.ClientError, AttributeError) as error:
             # The SDK raises AttributeError if the response is a string instead of an object.
             reason = str(error) or type(error).__name__
-            raise OutcomeUnknown(f"Slack gave no answer to {method}: {reason}") from error
+            raise OutcomeUnknown(
+                "Slack gave no answer to {method}: {reason}", method=method, reason=reason
+            ) from error
         if isinstance(response, aiohttp.ClientResponse):  # its body is not JSON
             return response.status, response.headers, {}
         answer = response.data if isinstance(response.data, dict) else {}
@@ -269,12 +281,18 @@ class SlackClient:
         try:
             async with self._session.post(url, data=data, timeout=timeout) as response:
                 if 400 <= response.status < 500:
-                    raise SendRejected(f"Slack refused the bytes of a file ({response.status})")
+                    raise SendRejected(
+                        "Slack refused the bytes of a file ({status})", status=response.status
+                    )
                 if response.status != 200:
-                    raise NotConnected(f"Slack did not take a file ({response.status})")
+                    raise NotConnected(
+                        "Slack did not take a file ({status})", status=response.status
+                    )
         except (TimeoutError, aiohttp.ClientError) as error:
             reason = str(error) or type(error).__name__
-            raise NotConnected(f"a file could not be brought to Slack: {reason}") from error
+            raise NotConnected(
+                "a file could not be brought to Slack: {reason}", reason=reason
+            ) from error
         self._on_response()
 
     async def download(self, url: str, *, max_bytes: int) -> bytes:
@@ -290,14 +308,19 @@ class SlackClient:
                 return await self._read_file(response, max_bytes=max_bytes)
         except (TimeoutError, aiohttp.ClientError) as error:
             reason = str(error) or type(error).__name__
-            raise NotConnected(f"a file could not be fetched from Slack: {reason}") from error
+            raise NotConnected(
+                "a file could not be fetched from Slack: {reason}", reason=reason
+            ) from error
 
     async def _read_file(self, response: aiohttp.ClientResponse, *, max_bytes: int) -> bytes:
         if response.status >= 500 or response.status == 429:
-            raise NotConnected(f"a file could not be fetched from Slack ({response.status})")
+            raise NotConnected(
+                "a file could not be fetched from Slack ({status})", status=response.status
+            )
         if response.status != 200:
             raise AttachmentUnavailable(
-                f"Slack does not give it ({response.status}); the app may lack the scope files:read"
+                "Slack does not give it ({status}); the app may lack the scope files:read",
+                status=response.status,
             )
         return await read_body(response, max_bytes=max_bytes, on_chunk=self._on_response)
 
@@ -332,7 +355,8 @@ def _import_sdk_client() -> "type[AsyncWebClient]":
         )
     except ModuleNotFoundError as error:
         raise ConnectRefused(
-            f"the library for Slack is not installed ({error})",
+            "the library for Slack is not installed ({error})",
+            error=error,
             remedy="pip install 'holdfast[slack]', then restart the gateway",
         ) from error
     return AsyncWebClient
@@ -358,4 +382,6 @@ def _parse_response(method: str, answer: Mapping[str, Any], response_type: type[
     try:
         return msgspec.convert(answer, type=response_type)
     except msgspec.ValidationError as error:
-        raise OutcomeUnknown(f"invalid response from Slack to {method}: {error}") from error
+        raise OutcomeUnknown(
+            "invalid response from Slack to {method}: {error}", method=method, error=error
+        ) from error

@@ -311,7 +311,8 @@ class SlackPlatform:
         if isinstance(error, SlackBadToken):
             where = f"{account_table(self.name, self.account)}.{key}"
             return ConnectRefused(
-                f"{error}: it is wrong, was revoked, or its app was removed",
+                "{error}: it is wrong, was revoked, or its app was removed",
+                error=error,
                 remedy=f"take the token from {APPS_PAGE} and set {where}",
             )
         return AccountDisconnected(str(error))

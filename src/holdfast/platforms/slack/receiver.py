@@ -137,7 +137,9 @@ def _make_fetch(
             return await _fetch_file(file, client, max_bytes=max_bytes)
         except (OutcomeUnknown, Throttled, NotConnected) as error:  # may be repeated
             if last_attempt:
-                raise AttachmentUnavailable(f"it could not be fetched: {error}") from error
+                raise AttachmentUnavailable(
+                    "it could not be fetched: {error}", error=error
+                ) from error
             raise NotConnected(str(error)) from error
         except SendRejected as error:
             raise AttachmentUnavailable(str(error)) from error
@@ -343,10 +345,12 @@ class SocketModeConnection:
             async with asyncio.timeout(_HELLO_TIMEOUT):
                 hello = await self._next_frame(self._websocket)
         except aiohttp.WSServerHandshakeError as error:  # its text contains the secret URL
-            raise NotConnected(f"Slack's socket did not open: {error.status}") from None
+            raise NotConnected(
+                "Slack's socket did not open: {status}", status=error.status
+            ) from None
         except (aiohttp.ClientError, TimeoutError) as error:
             reason = str(error) or type(error).__name__
-            raise NotConnected(f"Slack's socket did not open: {reason}") from error
+            raise NotConnected("Slack's socket did not open: {reason}", reason=reason) from error
         if hello is None or hello.type != "hello":
             raise NotConnected("Slack's socket did not send a hello frame")
         if hello.num_connections > 1:
@@ -368,7 +372,7 @@ class SocketModeConnection:
             await self.close()
             await self.open()
         if reason != _DISABLED_REASON:
-            raise AccountDisconnected(f"Slack closed the socket: {reason}")
+            raise AccountDisconnected("Slack closed the socket: {reason}", reason=reason)
         raise ConnectRefused(
             "Socket Mode was switched off for this app",
             remedy="switch it on under Settings > Socket Mode at https://api.slack.com/apps",

@@ -97,7 +97,7 @@ class SlackSender:
         the gateway sets."""
         name = _REACTION_NAMES.get(emoji or WAITING_REACTION)
         if name is None:
-            raise SendRejected(f"Slack's name of {emoji!r} is not known here")
+            raise SendRejected("Slack's name of {emoji!r} is not known here", emoji=emoji)
         method = "reactions.remove" if emoji is None else "reactions.add"
         with suppress(ReactionUnchanged):
             await self._client.call_form(

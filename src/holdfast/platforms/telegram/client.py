@@ -122,10 +122,14 @@ class TelegramClient:
                 return _parse_response(method, response.status, body, kind)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             why = self._redacted(error)
-            raise NotConnected(f"{self._base_url} cannot be reached: {why}") from error
+            raise NotConnected(
+                "{base_url} cannot be reached: {why}", base_url=self._base_url, why=why
+            ) from error
         except (TimeoutError, aiohttp.ClientError) as error:
             why = self._redacted(error)
-            raise OutcomeUnknown(f"Telegram gave no answer to {method}: {why}") from error
+            raise OutcomeUnknown(
+                "Telegram gave no answer to {method}: {why}", method=method, why=why
+            ) from error
 
     async def download(self, file_id: str, *, max_bytes: int) -> bytes:
         """A file that people have sent. Raises as `Attachment.fetch` says."""
@@ -143,11 +147,15 @@ class TelegramClient:
         try:
             async with self._session.get(url, timeout=timeout, allow_redirects=False) as response:
                 if response.status != 200:
-                    raise AttachmentUnavailable(f"Telegram has it no more ({response.status})")
+                    raise AttachmentUnavailable(
+                        "Telegram has it no more ({status})", status=response.status
+                    )
                 return await read_body(response, max_bytes=max_bytes, on_chunk=self._on_response)
         except (TimeoutError, aiohttp.ClientError) as error:
             why = self._redacted(error)
-            raise NotConnected(f"a file could not be fetched from Telegram: {why}") from error
+            raise NotConnected(
+                "a file could not be fetched from Telegram: {why}", why=why
+            ) from error
 
     def _redacted(self, error: Exception) -> str:
         """In words that may be shown: some faults name the whole address, with the token in it."""
@@ -172,13 +180,19 @@ def _ignore() -> None:
 
 def _parse_response(method: str, status: int, body: bytes, kind: type[T]) -> T:
     if status >= 500:
-        raise OutcomeUnknown(f"Telegram answered {method} with {status}: it may have been done")
+        raise OutcomeUnknown(
+            "Telegram answered {method} with {status}: it may have been done",
+            method=method,
+            status=status,
+        )
     try:
         answer = decode_json(body, type=TelegramResponse)
         if answer.ok:
             return decode_json(answer.result, type=kind)
     except msgspec.MsgspecError as error:
-        raise OutcomeUnknown(f"Telegram answered {method} with nonsense: {error}") from error
+        raise OutcomeUnknown(
+            "Telegram answered {method} with nonsense: {error}", method=method, error=error
+        ) from error
     raise _to_error(method, status, answer)
 
 
@@ -188,7 +202,7 @@ def _to_error(method: str, status: int, response: TelegramResponse) -> Exception
     text = f"Telegram refused {method}: {what}"
     match status:
         case 401 | 404:
-            return TelegramBadToken(f"Telegram does not know this bot ({what})")
+            return TelegramBadToken("Telegram does not know this bot ({what})", what=what)
         case 409:
             return (
                 TelegramWebhookActive(what)

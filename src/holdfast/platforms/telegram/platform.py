@@ -203,13 +203,16 @@ class TelegramPlatform:
         if isinstance(error, TelegramBadToken):
             key = "token" if self.account == "default" else f"accounts.{self.account}.token"
             return ConnectRefused(
-                f"{error}: the token is wrong, or was revoked",
+                "{error}: the token is wrong, or was revoked",
+                error=error,
                 remedy=f"ask @BotFather for the token (/mybots) and set platforms.telegram.{key}",
             )
         if isinstance(error, TelegramConflict):
             return AccountInUse(
-                f"another program receives the messages of this bot ({error}). Stop it there, or "
-                "give this gateway its own bot: what the other one receives never arrives here",
+                "another program receives the messages of this bot ({error}). Stop it "
+                "there, or give this gateway its own bot: what the other one receives "
+                "never arrives here",
+                error=error,
                 holder=error.holder,
             )
         return AccountDisconnected(str(error))

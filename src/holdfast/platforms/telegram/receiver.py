@@ -75,7 +75,9 @@ def _make_fetch(
             return await client.download(info.file_id, max_bytes=max_bytes)
         except NotConnected as error:
             if last_attempt:
-                raise AttachmentUnavailable(f"it could not be fetched: {error}") from error
+                raise AttachmentUnavailable(
+                    "it could not be fetched: {error}", error=error
+                ) from error
             raise
 
     return fetch
@@ -356,4 +358,4 @@ class TelegramWebhook:
 def _conflict(url: str) -> TelegramConflict:
     if not url:
         return TelegramConflict("its webhook was deleted")
-    return TelegramConflict(f"they are posted to {url}", holder=url)
+    return TelegramConflict("they are posted to {url}", url=url, holder=url)

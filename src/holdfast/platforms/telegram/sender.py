@@ -89,7 +89,7 @@ class TelegramSender:
         has on the message, so that either of the two may be done again."""
         number = _to_int(message_id)
         if number is None:
-            raise SendRejected(f"{message_id!r} is no message of Telegram")
+            raise SendRejected("{message_id!r} is no message of Telegram", message_id=message_id)
         reaction = [] if emoji is None else [{"type": "emoji", "emoji": emoji}]
         await self._client.call(
             "setMessageReaction",

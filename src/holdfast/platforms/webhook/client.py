@@ -107,10 +107,10 @@ class WebhookClient:
             aiohttp.InvalidURL,
         ) as error:
             why = mask_passwords(str(error))
-            raise NotConnected(f"the receiver cannot be reached: {why}") from error
+            raise NotConnected("the receiver cannot be reached: {why}", why=why) from error
         except (TimeoutError, aiohttp.ClientError) as error:
             why = mask_passwords(str(error)) or type(error).__name__
-            raise OutcomeUnknown(f"the receiver gave no answer: {why}") from error
+            raise OutcomeUnknown("the receiver gave no answer: {why}", why=why) from error
         if not isinstance(found, OutcomeUnknown | WebhookUnauthorized):
             self._on_response()
         if found is not None:
@@ -160,14 +160,18 @@ def classify_response(status: int, headers: Mapping[str, str]) -> SendError | No
         return None
     # 409: a post with this key is at work there, says the draft on the Idempotency-Key header.
     if status >= 500 or status in (408, 409):
-        return OutcomeUnknown(f"{message}: it may have taken it")
+        return OutcomeUnknown("{message_text}: it may have taken it", message_text=message)
     if status == 401:
-        return WebhookUnauthorized(f"{message}: it does not know us")
+        return WebhookUnauthorized("{message_text}: it does not know us", message_text=message)
     if status == 429:
         return Throttled(message, retry_after=_parse_retry_after(headers.get("Retry-After", "")))
     if status < 400:
         where = headers.get("Location", "elsewhere")
-        return SendRejected(f"{message} and leads to {where}: no redirect is followed")
+        return SendRejected(
+            "{message_text} and leads to {where}: no redirect is followed",
+            message_text=message,
+            where=where,
+        )
     return SendRejected(message)
 
 

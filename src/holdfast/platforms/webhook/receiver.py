@@ -73,7 +73,9 @@ def decode_files(found: Any, *, field: str) -> Sequence[Attachment]:
     try:
         return [_to_attachment(file) for file in msgspec.convert(listed, list[WebhookFile])]
     except (msgspec.ValidationError, binascii.Error) as error:
-        raise UnreadablePost(f"{field} is no file with name and data in base64: {error}") from None
+        raise UnreadablePost(
+            "{field} is no file with name and data in base64: {error}", field=field, error=error
+        ) from None
 
 
 def _to_attachment(file: WebhookFile) -> Attachment:
@@ -131,7 +133,7 @@ class WebhookParser:
 
     def _parse_post(self, post: WebhookPost, body: bytes) -> ParsedPost:
         if self._hook.events and (event := self._event.fill(post)) not in self._hook.events:
-            raise EventIgnored(f"events of the kind {event!r} are ignored here")
+            raise EventIgnored("events of the kind {event!r} are ignored here", event=event)
         inbound = self._to_inbound(post, self._delivery_id(post, body))
         found = value_at_path(post.body, self._hook.files) if self._hook.files else None
         return inbound, decode_files(found, field=self._hook.files)
@@ -193,7 +195,9 @@ def _decode_body(content_type: str, body: bytes) -> Any:
             return msgspec.json.decode(body)
         return body.decode()
     except (msgspec.MsgspecError, ValueError) as error:
-        raise UnreadablePost(f"the body is not {content_type}: {error}") from None
+        raise UnreadablePost(
+            "the body is not {content_type}: {error}", content_type=content_type, error=error
+        ) from None
 
 
 def hook_path(account: str, hook: str) -> str:
@@ -217,7 +221,10 @@ class HookEndpoint:
         """Verifies the signature before it looks at anything else."""
         self._verifier.verify(headers, body)
         if content_type not in self.settings.content_types:
-            raise UnreadablePost(f"this hook accepts {', '.join(self.settings.content_types)}")
+            raise UnreadablePost(
+                "this hook accepts {content_types}",
+                content_types=", ".join(self.settings.content_types),
+            )
         return self._parser.parse(headers, content_type, body)
 
 

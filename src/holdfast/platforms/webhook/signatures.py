@@ -103,8 +103,9 @@ class SignatureVerifier:
         known = time.isascii() and time.isdigit() and len(time) < _MAX_TIME_DIGITS
         if not known or abs(self._clock.now() - int(time)) > self._hook.window:
             raise SignatureExpired(
-                f"this was signed more than {self._hook.window:.0f} s ago, or ahead: post it anew, "
-                "and see that the clocks are right"
+                "this was signed more than {window:.0f} s ago, or ahead: post it anew, and "
+                "see that the clocks are right",
+                window=self._hook.window,
             )
 
     def _github(self, headers: Mapping[str, str], time: str, body: bytes) -> Iterator[str]:

@@ -189,7 +189,9 @@ class ArchiveCheckpoints:
         try:
             await asyncio.to_thread(self._write, archive, checkpoint)
         except OSError as error:
-            raise TransientStoreError(f"{self._path} cannot be written: {error}") from error
+            raise TransientStoreError(
+                "{path} cannot be written: {error}", path=self._path, error=error
+            ) from error
 
     def _write(self, archive: str, checkpoint: ArchiveCheckpoint) -> None:
         with self._write_lock:  # the last write has the latest value

@@ -58,20 +58,25 @@ def login_error(jid: str, failures: Sequence[str], *, encrypted: bool, table: st
     """`failures` are the server's answers to each login mechanism that was tried; `table` is the
     configuration table of the account."""
     if _TEMPORARY_FAILURE in failures:
-        return AccountDisconnected(f"the server of {jid} cannot check passwords at the moment")
+        return AccountDisconnected(
+            "the server of {jid} cannot check passwords at the moment", jid=jid
+        )
     if failures:
         return ConnectRefused(
-            f"the server does not let {jid} in ({failures[0]}): the account does not exist, or its "
-            "password is wrong",
+            "the server does not let {jid} in ({failures}): the account does not exist, or "
+            "its password is wrong",
+            jid=jid,
+            failures=failures[0],
             remedy=f"set {table}.jid and {table}.password to those of an existing account",
         )
     if not encrypted:
         return ConnectRefused(
-            f"the server of {jid} offers no encryption, which is required",
-            remedy="enable TLS at the server; for a server on this machine, set "
-            f'{table}.host = "127.0.0.1" and {table}.tls = false',
+            "the server of {jid} offers no encryption, which is required",
+            jid=jid,
+            remedy=f"enable TLS at the server; for a server on this machine, set {table}.host = "
+            f'"127.0.0.1" and {table}.tls = false',
         )
-    return ConnectRefused(f"the server of {jid} offers no supported login mechanism")
+    return ConnectRefused("the server of {jid} offers no supported login mechanism", jid=jid)
 
 
 def stream_error(condition: str, text: str, settings: XmppSettings, *, table: str) -> ConnectError:
@@ -79,22 +84,29 @@ def stream_error(condition: str, text: str, settings: XmppSettings, *, table: st
     description = f"{condition} ({text})" if text else condition
     if condition == "conflict":
         return AccountInUse(
-            f"another program connected as {settings.jid}/{settings.resource}, so the server "
-            "closed this connection"
+            "another program connected as {jid}/{resource}, so the server closed this connection",
+            jid=settings.jid,
+            resource=settings.resource,
         )
     if condition == "host-unknown":
         return ConnectRefused(
-            f"the server does not serve the domain of {settings.jid}",
+            "the server does not serve the domain of {jid}",
+            jid=settings.jid,
             remedy=f"correct {table}.jid or {table}.host",
         )
-    return AccountDisconnected(f"the server closed the connection: {description}")
+    return AccountDisconnected(
+        "the server closed the connection: {description}", description=description
+    )
 
 
 def certificate_error(jid: str, error: Exception, *, table: str) -> ConnectError:
     """Not permanent: the server may renew its certificate at any time."""
     return AccountDisconnected(
-        f"the certificate of the server of {jid} cannot be verified: {error}. If it is signed by "
-        f"your own authority, set {table}.ca_file"
+        "the certificate of the server of {jid} cannot be verified: {error}. If it is "
+        "signed by your own authority, set {table}.ca_file",
+        jid=jid,
+        error=error,
+        table=table,
     )
 
 
@@ -172,7 +184,11 @@ class XmppClient(ClientXMPP):
         retry = await self.connect(host, self._settings.port if host else None)
         if retry is not None and not self.ended.done():
             where = f"{host}:{self._settings.port}" if host else self._settings.jid
-            raise AccountDisconnected(f"{where} cannot be reached: {self._connect_failure}")
+            raise AccountDisconnected(
+                "{where} cannot be reached: {connect_failure}",
+                where=where,
+                connect_failure=self._connect_failure,
+            )
 
     async def _close(self) -> None:
         self.cancel_connection_attempt()
@@ -223,15 +239,24 @@ class XmppClient(ClientXMPP):
         await _wait_first(response, self.ended)
         if not response.done():
             response.cancel()
-            raise NotConnected(f"the connection was lost before {recipient} answered")
+            raise NotConnected(
+                "the connection was lost before {recipient} answered", recipient=recipient
+            )
         try:
             return response.result()
         except IqError as error:
             why = parse_error(error.iq.xml)
-            raise StanzaRejected(f"{recipient} refused: {why.description}", error=why) from error
+            raise StanzaRejected(
+                "{recipient} refused: {description}",
+                recipient=recipient,
+                description=why.description,
+                error=why,
+            ) from error
         except IqTimeout as error:
             raise OutcomeUnknown(
-                f"{recipient} gave no answer within {self._timeout:.0f} s"
+                "{recipient} gave no answer within {timeout:.0f} s",
+                recipient=recipient,
+                timeout=self._timeout,
             ) from error
 
     def _send_stanza(self, stanza: Message | Presence) -> None:
@@ -299,7 +324,8 @@ class XmppClient(ClientXMPP):
         if not self.ended.done():
             detail = f": {reason}" if reason else ""
             self.ended.set_result(
-                self._end_reason or AccountDisconnected(f"the server closed the connection{detail}")
+                self._end_reason
+                or AccountDisconnected("the server closed the connection{detail}", detail=detail)
             )
 
 

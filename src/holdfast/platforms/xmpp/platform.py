@@ -273,7 +273,9 @@ def make_tls_context(settings: XmppSettings, *, table: str) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=str(Path(settings.ca_file).expanduser()))
     except OSError as error:
         raise ConnectRefused(
-            f"{settings.ca_file} has no readable certificates: {error}",
+            "{ca_file} has no readable certificates: {error}",
+            ca_file=settings.ca_file,
+            error=error,
             remedy=f"correct {table}.ca_file",
         ) from error
 
@@ -436,7 +438,8 @@ def client_factory(
         from holdfast.platforms.xmpp.client import XmppClient  # noqa: PLC0415 - imports slixmpp
     except ModuleNotFoundError as error:
         raise ConnectRefused(
-            f"the XMPP library is not installed ({error})",
+            "the XMPP library is not installed ({error})",
+            error=error,
             remedy="pip install 'holdfast[xmpp]', then restart the gateway",
         ) from error
     table = account_table(PLATFORM, account)

@@ -233,7 +233,9 @@ class XmppDownloads:
             try:
                 return await self._fetch(self._session_for(urlsplit(url)), url)
             except ValueError as error:
-                raise AttachmentUnavailable(f"its link cannot be followed: {error}") from error
+                raise AttachmentUnavailable(
+                    "its link cannot be followed: {error}", error=error
+                ) from error
             except (TimeoutError, aiohttp.ClientError) as error:
                 reason = f"it could not be fetched: {str(error) or type(error).__name__}"
                 raise (
@@ -253,7 +255,9 @@ class XmppDownloads:
     async def _fetch(self, session: aiohttp.ClientSession, url: str) -> bytes:
         async with session.get(url, timeout=_DOWNLOAD_TIMEOUT, allow_redirects=False) as response:
             if 300 <= response.status < 500:
-                raise AttachmentUnavailable(f"the server refused to send it ({response.status})")
+                raise AttachmentUnavailable(
+                    "the server refused to send it ({status})", status=response.status
+                )
             response.raise_for_status()
             return await read_body(response, max_bytes=self._max_bytes)
 
@@ -368,7 +372,10 @@ class XmppReceiver:
     def archive(self) -> MessageArchive | None:
         """None if there is no archive. Raises `NotConnected` if that is not known yet."""
         if not self._started:
-            raise NotConnected(f"the archive of {self._origin.archive_owner} has not answered yet")
+            raise NotConnected(
+                "the archive of {archive_owner} has not answered yet",
+                archive_owner=self._origin.archive_owner,
+            )
         return self._archive
 
     async def start(self) -> None:

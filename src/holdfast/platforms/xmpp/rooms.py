@@ -69,7 +69,9 @@ class XmppRoom:
                 return await self._entering
         except TimeoutError as error:
             raise OutcomeUnknown(
-                f"{self.address} did not answer within {_ENTER_TIMEOUT:.0f} s"
+                "{address} did not answer within {enter_timeout:.0f} s",
+                address=self.address,
+                enter_timeout=_ENTER_TIMEOUT,
             ) from error
         finally:
             self._entering = None
@@ -89,7 +91,7 @@ class XmppRoom:
     def mark_lost(self) -> None:
         """We are no longer in the room, without a notice of it: it must be entered again."""
         self.nick = ""
-        self._on_lost(AccountDisconnected(f"we are no longer in {self.address}"))
+        self._on_lost(AccountDisconnected("we are no longer in {address}", address=self.address))
 
     def handle_presence(self, presence: XmppPresence) -> None:
         if presence.error is not None:

@@ -101,7 +101,9 @@ class XmppReceipts:
             async with asyncio.timeout(self._timeout):
                 await waiting
         except TimeoutError as error:
-            raise OutcomeUnknown(f"no receipt came within {self._timeout:.0f} s") from error
+            raise OutcomeUnknown(
+                "no receipt came within {timeout:.0f} s", timeout=self._timeout
+            ) from error
         finally:
             del self._waiting[key]
             if not waiting.cancel() and not waiting.cancelled():
@@ -124,7 +126,9 @@ class XmppReceipts:
         """The connection is lost: no receipt will come."""
         for waiting in self._waiting.values():
             if not waiting.done():
-                error = OutcomeUnknown(f"the connection was lost before the receipt: {reason}")
+                error = OutcomeUnknown(
+                    "the connection was lost before the receipt: {reason}", reason=reason
+                )
                 waiting.set_exception(error)
 
     def _settle(self, key: tuple[str, str], error: SendError | None) -> None:
@@ -197,13 +201,17 @@ class XmppUploads:
                 put, data=file.data, headers=headers, timeout=_UPLOAD_TIMEOUT, allow_redirects=False
             ) as response:
                 if response.status >= 500:
-                    raise NotConnected(f"the file was not uploaded ({response.status})")
+                    raise NotConnected(
+                        "the file was not uploaded ({status})", status=response.status
+                    )
                 if response.status >= 300:
                     raise SendRejected(
-                        f"{self._service} does not accept the file ({response.status})"
+                        "{service} does not accept the file ({status})",
+                        service=self._service,
+                        status=response.status,
                     )
         except (OutcomeUnknown, aiohttp.ClientError, TimeoutError) as error:
-            raise NotConnected(f"the file was not uploaded: {error!r}") from error
+            raise NotConnected("the file was not uploaded: {error!r}", error=error) from error
         return get
 
     async def _request_slot(self, file: OutboundFile) -> tuple[str, dict[str, str], str]:
@@ -215,7 +223,7 @@ class XmppUploads:
         put = None if slot is None else slot.find(tag("put", _UPLOAD))
         get = None if slot is None else slot.find(tag("get", _UPLOAD))
         if put is None or get is None:
-            raise SendRejected(f"{self._service} returned no upload slot")
+            raise SendRejected("{service} returned no upload slot", service=self._service)
         headers = {"Content-Type": _CONTENT_TYPE}
         for each in put.iterfind(tag("header", _UPLOAD)):
             name, value = each.get("name", ""), each.text or ""
@@ -309,7 +317,7 @@ class XmppSender:
         if kind == "groupchat":
             known = self._recent_messages.get(address.chat_id, message_id)
             if known is None:
-                raise SendRejected(f"{address.chat_id} gave that message no id")
+                raise SendRejected("{chat_id} gave that message no id", chat_id=address.chat_id)
             target_id = known.stanza_id
         message = make_element("message", CLIENT, type=kind, to=address.chat_id)
         message.set("id", self._new_id("sign"))
@@ -337,14 +345,16 @@ class XmppSender:
     def _message_type(self, address: Address) -> str:
         """Raises if the address is invalid, or a room that we are not in."""
         if not address.chat_id.isprintable():
-            raise SendRejected(f"{address.chat_id!r} is no address of XMPP")
+            raise SendRejected("{chat_id!r} is no address of XMPP", chat_id=address.chat_id)
         room = self._rooms.get(address.chat_id)
         if room is None:
             return "chat"
         if not room.nick:
             if room.closed_reason:
                 raise SendRejected(room.closed_reason)
-            raise NotConnected(f"the account is not in {room.address} yet; nothing was sent")
+            raise NotConnected(
+                "the account is not in {address} yet; nothing was sent", address=room.address
+            )
         return "groupchat"
 
     def _add_reply(self, message: Element, address: Address) -> None:
@@ -378,7 +388,7 @@ class XmppSender:
         try:
             await self._stream.request(make_ping())
         except NotConnected as error:
-            raise OutcomeUnknown(f"no receipt: {error}") from error
+            raise OutcomeUnknown("no receipt: {error}", error=error) from error
         except StanzaRejected:
             pass  # also an answer
         self._receipts.acknowledged(message_id)
