@@ -107,7 +107,7 @@ def test_a_lost_home_is_restored_from_its_backup(cli: Cli, home: Path, tmp_path:
     again = {"HOLDFAST_HOME": str(tmp_path / "fresh")}
     restored = cli("restore", backup["path"], "--yes", **again)
     assert restored.returncode == exit_codes.OK, restored.stderr
-    assert "Keys are not in the backup" in restored.stdout
+    assert "The backup contains no keys" in restored.stdout
     assert "answer 2" in cli("sessions", "show", "s_c0", **again).stdout
     assert (tmp_path / "fresh" / "holdfast.toml").exists()
     assert (tmp_path / "fresh").stat().st_mode & 0o777 == 0o700
@@ -153,7 +153,7 @@ def test_a_damaged_database_is_not_backed_up_over_good_ones(cli: Cli, home: Path
     assert [*(home / "backups").iterdir()] == [good]
 
 
-@pytest.mark.parametrize(("way", "text"), [("restore", "are back"), ("recover", "were saved")])
+@pytest.mark.parametrize(("way", "text"), [("restore", "Restored: "), ("recover", "Recovered: ")])
 def test_the_doctor_asks_what_to_restore_over_a_damaged_database(
     open_terminal: Callable[..., Terminal], home: Path, way: str, text: str
 ) -> None:

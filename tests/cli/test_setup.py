@@ -59,7 +59,7 @@ def test_a_right_key_is_tried_and_written_for_its_owner_alone(
     arguments = options(provider, "--key-from-env", "MY_KEY")
     done = cli("setup", *arguments, MY_KEY=KEY)
     assert done.returncode == 0, done.stderr
-    assert "It answers, after" in done.stdout
+    assert "It answers after" in done.stdout
     assert "holdfast run" in done.stdout
     assert KEY not in done.stdout + done.stderr + (home / "holdfast.toml").read_text()
     assert (home / ".env").stat().st_mode & 0o777 == 0o600
@@ -114,7 +114,7 @@ def test_a_person_is_asked_and_the_key_is_not_shown(
     terminal = open_terminal("setup", "--base-url", provider.base_url)
     terminal.wait_for_text("Number [1]: ")
     terminal.type_line("gpt")
-    terminal.wait_for_text("'gpt' is none of these: say a number from 1 to 5.")
+    terminal.wait_for_text("'gpt' is not in the list. Type a number from 1 to 5.")
     terminal.wait_for_text("Number [1]: ")
     terminal.type_line("2")
     terminal.wait_for_text("https://platform.openai.com/api-keys")
@@ -137,7 +137,7 @@ def test_a_key_that_the_shell_would_hide_gets_a_variable_of_its_own(
     terminal = open_terminal("setup", "--base-url", provider.base_url, OPENAI_API_KEY="sk-old")
     terminal.wait_for_text("Number [1]: ")
     terminal.type_line("2")
-    terminal.wait_for_text("use that? [Y/n]: ")
+    terminal.wait_for_text("Use it? [Y/n]: ")
     terminal.type_line("n")
     terminal.wait_for_text("not shown): ")
     terminal.type_line(KEY)

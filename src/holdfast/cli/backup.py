@@ -26,7 +26,7 @@ from holdfast.core.config.settings import BackupSettings
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ops.backup import BackupManifest, InvalidBackup
 from holdfast.core.text.locale_format import format_duration, format_size, format_time
-from holdfast.core.text.translation import _
+from holdfast.core.text.translation import _, _n
 from holdfast.server.local.control_client import ControlClient, GatewayDown, GatewayRefused
 from holdfast.store.backup import archive, create, directory
 from holdfast.store.backup.create import DATABASE, copy_closed_database
@@ -42,8 +42,8 @@ from holdfast.system.paths import Paths
 def command() -> None:
     """Back up conversations, memory, files that people sent, and the configuration.
 
-    A running gateway is copied while it works; otherwise the home is locked meanwhile.
-    `holdfast restore` restores a backup. A gateway makes one a day by itself.
+    The store of a running gateway is copied while it works; otherwise the home is locked
+    meanwhile. `holdfast restore` restores a backup. A gateway creates a backup every day.
 
     \b
     Examples:
@@ -56,11 +56,11 @@ def command() -> None:
 @command.command("create")
 @home_option
 @json_option
-@click.option("--to", metavar="DIR|FILE", help="Where to put it.  [default: backup.dir]")
-@click.option("--include-workspaces", is_flag=True, help="Include all files that agents made.")
+@click.option("--to", metavar="DIR|FILE", help="Where to write the backup.  [default: backup.dir]")
+@click.option("--include-workspaces", is_flag=True, help="Include all files that agents created.")
 @click.option("--include-secrets", is_flag=True, help="Include .env and the folder secrets.")
 @click.option(
-    "--keep", type=click.IntRange(1), help="Keep only that many of the newest backups there."
+    "--keep", type=click.IntRange(1), help="Keep only this many of the newest backups there."
 )
 # Made by the gateway itself, at the lowest priority. The version before this one writes --gently.
 @click.option("--scheduled", "--gently", "scheduled", is_flag=True, hidden=True)
@@ -72,10 +72,10 @@ def create_command(
     keep: int | None,
     scheduled: bool,
 ) -> None:
-    """Create a backup, in one file, and verify it by opening it.
+    """Create a backup in one file, and verify it by opening it.
 
-    Keys and tokens are left out unless you ask for them: a backup may end up anywhere. Only the
-    owner can read the file (mode 0600).
+    Keys and tokens are left out unless you include them, because a backup may be copied anywhere.
+    Only the owner can read the file (mode 0600).
     """
     options = CreateBackupOptions(
         to=to,
@@ -100,11 +100,11 @@ def list_backups(as_json: bool, folder: str | None) -> None:
 @home_option
 @json_option
 @click.argument("names", metavar="[NAME|FILE]...", nargs=-1)
-@click.option("--all", "every", is_flag=True, help="Every backup.")
+@click.option("--all", "every", is_flag=True, help="Verify every backup.")
 def verify_command(as_json: bool, names: tuple[str, ...], every: bool) -> None:
     """Unpack backups, compare their checksums and open their databases.
 
-    Without a name, the newest. Exits with 1 if one is not valid.
+    Without a name, verifies the newest backup. Exits with 1 if a backup is not valid.
     """
     verify_backups(chosen_home(), names, every=every, as_json=as_json)
 
@@ -124,8 +124,8 @@ def backup_dir(home: Path) -> Path:
 
 
 def notify_gateway(home: Path) -> None:
-    """Tells the gateway that the backups have changed, so that its status shows the newest. Without
-    a gateway this is not needed: it reads them when it starts."""
+    """Tells the running gateway that the backups have changed, so that its status shows the newest.
+    A gateway that starts later reads them then."""
     with suppress(GatewayDown, GatewayRefused):
         ControlClient(Paths(home)).post("/backup/refresh")
 
@@ -136,7 +136,7 @@ def load_backup_settings(home: Path) -> BackupSettings:
         return load_settings(home).backup
     except ConfigError:
         click.echo(
-            _("The configuration cannot be read; the default backup settings are used."), err=True
+            _("The configuration could not be read; using the default backup settings."), err=True
         )
         return BackupSettings()
 
@@ -190,28 +190,30 @@ def create_backup(home: Path, request: CreateBackupOptions, *, as_json: bool) ->
         print_json(backup_json(path, manifest) | {"removed": [str(each) for each in removed]})
         return
     click.echo(
-        _("{path}: {describe}, {st_size}, verified.").format(
-            path=path, describe=manifest.describe(), st_size=format_size(path.stat().st_size)
+        _("{file}: {contents}, {size}, verified.").format(
+            file=path, contents=manifest.describe(), size=format_size(path.stat().st_size)
         )
     )
     if not request.secrets:
-        click.echo(_("Keys and tokens are not in it (--include-secrets)."))
+        click.echo(_("Keys and tokens are not included (--include-secrets includes them)."))
     if removed:
-        click.echo(_("{removed} older backups were removed.").format(removed=len(removed)))
+        n = len(removed)
+        text = _n("{n} older backup was removed.", "{n} older backups were removed.", n)
+        click.echo(text.format(n=n))
 
 
 def make_backup(home: Path, request: CreateBackupOptions) -> Path:
     """Creates a backup and verifies it."""
     database = Paths(home).db
     if home.is_dir() and not os.access(home, os.R_OK | os.X_OK):
-        raise HoldfastError("{home} cannot be read by this user; run this as its owner.", home=home)
+        raise HoldfastError(
+            "{home} cannot be read by this user. Run this command as its owner.", home=home
+        )
     if (home / PLAN_FILE).exists():
         with HomeLock(home, purpose=_LOCK_PURPOSE):
             finish_restore(home)
     if not database.exists():
-        raise HoldfastError(
-            "Nothing was stored in {home} yet: there is nothing to back up.", home=home
-        )
+        raise HoldfastError("There is nothing to back up: {home} has no database yet.", home=home)
     folder, file = _destination(home, request.to)
     with directory.staging_folder(folder) as staging:
         needed = database.stat().st_size
@@ -229,7 +231,7 @@ def make_backup(home: Path, request: CreateBackupOptions) -> Path:
 
 
 def _destination(home: Path, to: str | None) -> tuple[Path, Path | None]:
-    """The folder, and the file in it where one is named."""
+    """The folder, and the file in it if `to` names one."""
     if to is None:
         return backup_dir(home), None
     path = Path(to).expanduser().absolute()
@@ -237,12 +239,12 @@ def _destination(home: Path, to: str | None) -> tuple[Path, Path | None]:
         return path, None
     if not path.name.endswith(_ARCHIVE_SUFFIXES):
         raise HoldfastError(
-            "{path} is neither a folder nor the name of a backup (FILE.tar.gz). For a new "
+            "{path} is neither a folder nor the name of a backup (FILE.tar.gz). To create a "
             "folder, write {path}/",
             path=path,
         )
     if path.exists():
-        raise HoldfastError("{path} already exists; remove it or choose another name.", path=path)
+        raise HoldfastError("{path} already exists. Remove it or choose another name.", path=path)
     return path.parent, path
 
 
@@ -260,18 +262,18 @@ def _copy_live(home: Path, to: Path, *, scheduled: bool) -> None:
         "/backup/copy", {"to": str(to), "due": scheduled}
     )
     last: dict[str, Any] = {}
-    with ratio_progress_bar("Copying") as reached:
+    with ratio_progress_bar(_("Copying")) as reached:
         for last in lines:
             if "of" in last:
                 reached(last["done"], last["of"])
     if "error" in last:
         raise HoldfastError("The gateway could not copy its store: {error}", error=last["error"])
     if "copied" not in last:
-        raise HoldfastError("The gateway went away while it copied its store; try again.")
+        raise HoldfastError("The gateway stopped while it copied its store. Try again.")
 
 
 def _copy_offline(database: Path, to: Path) -> None:
-    with ratio_progress_bar("Copying") as reached:
+    with ratio_progress_bar(_("Copying")) as reached:
         copy_closed_database(
             database, to, progress=lambda copied: reached(copied.done, copied.total)
         )
@@ -285,9 +287,9 @@ def print_backups(home: Path, *, folder: str | None, as_json: bool) -> None:
         return
     if not found:
         click.echo(
-            _(
-                "There are no backups in {directory_path}; `holdfast backup create` creates one."
-            ).format(directory_path=directory_path)
+            _("There are no backups in {folder}. `holdfast backup create` creates one.").format(
+                folder=directory_path
+            )
         )
         return
     now = time.time()
@@ -308,9 +310,7 @@ def verify_backups(home: Path, names: tuple[str, ...], *, every: bool, as_json: 
     if as_json:
         print_json({"verified": results})
     elif not results:
-        click.echo(
-            _("There are no backups in {directory_path}.").format(directory_path=directory_path)
-        )
+        click.echo(_("There are no backups in {folder}.").format(folder=directory_path))
     sys.exit(exit_codes.OK if all(each["good"] for each in results) else exit_codes.FAILED)
 
 
@@ -329,17 +329,15 @@ def prune_backups(home: Path, *, keep: int | None, dry_run: bool, as_json: bool)
         print_json({"removed": [str(path) for path in removed], "dry_run": dry_run})
         return
     for path in removed:
-        click.echo(
-            _("{name} {value} removed.").format(
-                name=path.name, value="would be" if dry_run else "is"
-            )
-        )
+        text = _("{name} would be removed.") if dry_run else _("{name} is removed.")
+        click.echo(text.format(name=path.name))
     if not removed:
-        click.echo(
-            _("There are no more than {keep} backups in {directory_path}; none is removed.").format(
-                keep=keep, directory_path=directory_path
-            )
+        text = _n(
+            "There is no more than {n} backup in {folder}; none is removed.",
+            "There are no more than {n} backups in {folder}; none is removed.",
+            keep,
         )
+        click.echo(text.format(n=keep, folder=directory_path))
 
 
 def _listed_backup_json(backup: StoredBackup) -> dict[str, Any]:
@@ -361,7 +359,7 @@ def _backup_row(backup: StoredBackup, now: float) -> tuple[str, ...]:
             format_time(backup.made_at),
             age,
             format_size(backup.bytes),
-            _("no backup, or damaged"),
+            _("not a backup, or damaged"),
             "",
         )
     manifest = backup.manifest
@@ -379,8 +377,8 @@ def _backup_row(backup: StoredBackup, now: float) -> tuple[str, ...]:
 
 def _included_parts(backup: StoredBackup) -> Iterator[tuple[str, bool]]:
     assert backup.manifest is not None, "only valid backups have a manifest"
-    yield "workspaces", backup.manifest.workspaces
-    yield "secrets", backup.manifest.secrets
+    yield _("workspaces"), backup.manifest.workspaces
+    yield _("secrets"), backup.manifest.secrets
 
 
 def _verify_backup(path: Path, *, as_json: bool) -> dict[str, Any]:
@@ -393,13 +391,11 @@ def _verify_backup(path: Path, *, as_json: bool) -> dict[str, Any]:
             manifest = create.verify_backup(path, staging, progress=advance)
     except InvalidBackup as error:
         if not as_json:
-            click.echo(f"{click.style('bad', fg='red')}   {path.name}: {error}")
-        return {"path": str(path), "good": False, "problem": str(error)}
+            click.echo(f"{click.style(_('bad'), fg='red')}   {path.name}: {error.for_person()}")
+        return {"path": str(path), "good": False, "problem": error.for_person()}
     if not as_json:
-        good = click.style("good", fg="green")
-        click.echo(
-            _("{good}  {name}: {describe}, schema {schema}").format(
-                good=good, name=path.name, describe=manifest.describe(), schema=manifest.schema
-            )
+        contents = _("{contents}, schema {schema}").format(
+            contents=manifest.describe(), schema=manifest.schema
         )
+        click.echo(f"{click.style(_('good'), fg='green')}  {path.name}: {contents}")
     return {"good": True, **backup_json(path, manifest)}

@@ -37,16 +37,16 @@ from holdfast.system.paths import Paths
 @home_option
 @json_option
 @click.argument("name", metavar="NAME|FILE", required=False)
-@click.option("--recover", is_flag=True, help="Recover what is readable of a damaged database.")
+@click.option("--recover", is_flag=True, help="Recover the readable data of a damaged database.")
 @click.option("--all", "everything", is_flag=True, help="Also replace other files that exist.")
 @click.option("-y", "--yes", "--force", "yes", is_flag=True, help="Do not ask.")
 def command(as_json: bool, name: str | None, recover: bool, everything: bool, yes: bool) -> None:
-    """Put a backup back, by its NAME in `holdfast backup list`, `latest`, or a FILE.
+    """Restore a backup: a NAME in `holdfast backup list`, `latest`, or a FILE.
 
     The gateway must not be running. The backup is verified first; then its database
     replaces the current one in one step. The current one is moved aside, never deleted
     (`state.db.before-restore-…`). Files that users sent, memory and the configuration are restored
-    where they are missing; with --all also where they exist.
+    if they are missing; with --all they also replace existing ones.
 
     \b
     Examples:
@@ -55,7 +55,7 @@ def command(as_json: bool, name: str | None, recover: bool, everything: bool, ye
       holdfast restore --recover
     """
     if recover == (name is not None):
-        raise click.UsageError(_("Name a backup (`latest` is the newest), or use --recover."))
+        raise click.UsageError(_("Give the name of a backup (`latest`: the newest), or --recover."))
     home = chosen_home()
     if name is None:
         recover_home_database(home, yes=yes, as_json=as_json)
@@ -84,7 +84,7 @@ def restore_backup(home: Path, name: str, *, everything: bool, yes: bool, as_jso
 def restore_under_lock(home: Path, backup: Path, *, everything: bool = False) -> RestoreResult:
     """The caller holds the lock of the home."""
     length = archive.read_manifest(backup).database_bytes
-    with progress_bar("Restoring", length) as advance:
+    with progress_bar(_("Restoring"), length) as advance:
         return stored.restore_backup(
             home, backup, at=time.time(), overwrite=everything, progress=advance
         )
@@ -94,28 +94,29 @@ def recover_home_database(home: Path, *, yes: bool, as_json: bool) -> None:
     database = Paths(home).db
     if not database.exists():
         raise HoldfastError(
-            "There is no {database}; `holdfast backup list` shows the backups.", database=database
+            "There is no {file} to recover. `holdfast backup list` lists the backups.",
+            file=database,
         )
     with HomeLock(home, purpose=LOCK_PURPOSE):
         if not yes:
             confirm(
                 _(
-                    "Recover what is readable of {database} into a new file, and move this one "
-                    "aside?"
-                ).format(database=database)
+                    "Recover the readable data of {file} into a new file, and move the damaged "
+                    "file aside?"
+                ).format(file=database)
             )
         saved, moved_to = recover_under_lock(home)
     if as_json:
         print_json(msgspec.to_builtins(saved) | {"previous_files": [moved_to]})
         return
-    click.echo(f"{saved.summary()}.")
-    click.echo(_("The damaged file is {home}.").format(home=home / moved_to))
+    click.echo(saved.summary())
+    click.echo(_("The damaged file is {file} now.").format(file=home / moved_to))
 
 
 def recover_under_lock(home: Path) -> tuple[RecoveryResult, str]:
     """Reads the damaged file, and moves it aside. The caller holds the lock of the home."""
     database = home / DATABASE
-    with ratio_progress_bar("Reading") as reached:
+    with ratio_progress_bar(_("Reading")) as reached:
         return stored.replace_database(
             home, at=time.time(), make=lambda new: recover_database(database, new, progress=reached)
         )
@@ -123,37 +124,41 @@ def recover_under_lock(home: Path) -> tuple[RecoveryResult, str]:
 
 def _confirm_restore(home: Path, backup: Path, manifest: BackupManifest) -> None:
     age = format_duration(max(0.0, time.time() - manifest.made_at))
-    there = Paths(home).db.exists()
-    moved_note = _(" What is in {home} now is moved aside.").format(home=home) if there else ""
-    question = _(
-        "Restore {name}, {age} old ({describe})?{moved_note} Messages since then are not in it."
-    ).format(name=backup.name, age=age, describe=manifest.describe(), moved_note=moved_note)
-    confirm(question)
+    if Paths(home).db.exists():
+        question = _(
+            "Restore {name}, {age} old ({contents})? The current database of {home} is moved "
+            "aside. Later messages are not in the backup."
+        )
+    else:
+        question = _(
+            "Restore {name}, {age} old ({contents})? Later messages are not in the backup."
+        )
+    confirm(question.format(name=backup.name, age=age, contents=manifest.describe(), home=home))
 
 
 def _print_restored(home: Path, restored: RestoreResult) -> None:
     manifest = restored.manifest
     click.echo(
-        _("{home} is restored to {made_at}: {describe}.").format(
-            home=home, made_at=format_time(manifest.made_at), describe=manifest.describe()
+        _("{home} is restored to {time}: {contents}.").format(
+            home=home, time=format_time(manifest.made_at), contents=manifest.describe()
         )
     )
     if manifest.last_active is not None:
         click.echo(
-            _("The last conversation in it was used at {last_active}.").format(
-                last_active=format_time(manifest.last_active)
+            _("The newest conversation in it was last used at {time}.").format(
+                time=format_time(manifest.last_active)
             )
         )
     for name in restored.previous_files:
-        click.echo(_("Moved aside: {home}").format(home=home / name))
+        click.echo(_("Moved aside: {file}").format(file=home / name))
     if restored.placed:
-        click.echo(_("Other files restored: {placed}.").format(placed=restored.placed))
+        click.echo(_("Other files restored: {n}.").format(n=restored.placed))
     if restored.left:
         click.echo(
-            _("Other files that exist and were not replaced (use --all): {left}.").format(
-                left=restored.left
+            _("Existing files that were not replaced: {n} (--all replaces them).").format(
+                n=restored.left
             )
         )
     if not manifest.secrets and not (home / ENV_FILE).exists():
-        click.echo(_("Keys are not in the backup: set them in the environment or .env again."))
-    click.echo(_("Start it:  holdfast run{home_flag}").format(home_flag=home_flag(home)))
+        click.echo(_("The backup contains no keys. Set them in the environment or in .env again."))
+    click.echo(_("Start it:  {command}").format(command=f"holdfast run{home_flag(home)}"))

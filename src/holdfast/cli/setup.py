@@ -1,6 +1,6 @@
 """`holdfast setup`: chooses a model, tests it, and writes it to holdfast.toml and .env.
 
-Nothing is written before the model has answered, or the person insists.
+Nothing is written before the model has answered, unless the user confirms it.
 """
 
 import os
@@ -21,7 +21,7 @@ from holdfast.core.config.settings import KEY_VARIABLES, ModelSettings, Provider
 from holdfast.core.config.versions import CONFIG_FILE, ENV_FILE
 from holdfast.core.errors import HoldfastError, ModelError
 from holdfast.core.secrets import Secret
-from holdfast.core.text.translation import _
+from holdfast.core.text.translation import N_, _
 from holdfast.models.target import ModelTarget, make_target
 from holdfast.system.lock import is_gateway_running
 
@@ -30,11 +30,11 @@ _PROVIDER_NAMES = ("anthropic", "openai", "openrouter", "local", "demo")
 
 @click.command("setup")
 @home_option
-@click.option("--provider", type=click.Choice(_PROVIDER_NAMES), help="Who runs the model.")
-@click.option("--name", help="The model.  [default: the provider's usual one]")
-@click.option("--base-url", metavar="URL", help="Another address than the provider's own.")
+@click.option("--provider", type=click.Choice(_PROVIDER_NAMES), help="The provider of the model.")
+@click.option("--name", help="The model.  [default: the provider's usual model]")
+@click.option("--base-url", metavar="URL", help="Use this address instead of the provider's.")
 @click.option(
-    "--key-from-env", metavar="NAME", help="Take the key from this variable and keep it in .env."
+    "--key-from-env", metavar="NAME", help="Take the key from this variable and save it in .env."
 )
 @click.option("--no-test", is_flag=True, help="Do not test the model.")
 def command(
@@ -44,11 +44,11 @@ def command(
     key_from_env: str | None,
     no_test: bool,
 ) -> None:
-    """Choose a model, test it, and write it down.
+    """Choose a model, test it, and save the choice.
 
-    Asks what it needs to know; with --provider it asks nothing. The choice goes into [model] of
-    holdfast.toml, where nothing else is touched, and the key into .env in the home, which only
-    you can read. No gateway has to run for this.
+    Asks for what it needs; with --provider it asks nothing. The choice is written to [model] of
+    holdfast.toml, where nothing else changes, and the key to .env in the home, which only you can
+    read. No gateway needs to run.
 
     To connect a chat platform, use `holdfast platforms add`.
 
@@ -68,15 +68,17 @@ def command(
     elif sys.stdin.isatty():
         install_model(home, choose_interactively(home, options), test=not no_test, ask=True)
     else:
-        raise click.UsageError(_("There is no terminal to ask at: give at least --provider."))
+        raise click.UsageError(
+            _("Without a terminal, no question can be asked. Give at least --provider.")
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderInfo:
-    """A provider as setup offers it."""
+    """A provider that setup offers."""
 
     provider: Provider
-    title: str
+    title: str  # for `_`
     key_page: str = ""  # where to create a key; "": none is needed
     default_base_url: str = ""  # the usual address of a local server
 
@@ -98,16 +100,17 @@ PROVIDERS = (
     ),
     ProviderInfo(
         provider=Provider.OPENROUTER,
-        title="OpenRouter (models of many makers, one key)",
+        title=N_("OpenRouter (models of many providers, one key)"),
         key_page="https://openrouter.ai/settings/keys",
     ),
     ProviderInfo(
         provider=Provider.LOCAL,
-        title="a server of your own: Ollama, llama.cpp, LM Studio, vLLM",
+        title=N_("Your own server: Ollama, llama.cpp, LM Studio, vLLM"),
         default_base_url="http://127.0.0.1:11434/v1",
     ),
     ProviderInfo(
-        provider=Provider.DEMO, title="none yet: the demo, which needs no key and is no AI"
+        provider=Provider.DEMO,
+        title=N_("None yet: the demo model, which needs no key and is not an AI"),
     ),
 )
 
@@ -163,10 +166,10 @@ def choose_from_options(options: ModelOptions) -> ModelSetup:
         )
     if offer.key_page and not key and not options.base_url:
         raise HoldfastError(
-            "{title} needs a key: make one at {key_page}, put it into {variable}, and say "
+            "{provider} needs a key. Create one at {url}, put it into {variable}, and give "
             "--key-from-env {variable}.",
-            title=offer.title,
-            key_page=offer.key_page,
+            provider=offer.title,
+            url=offer.key_page,
             variable=variable,
         )
     return ModelSetup(
@@ -179,10 +182,10 @@ def choose_from_options(options: ModelOptions) -> ModelSetup:
 
 
 def choose_interactively(home: Path, options: ModelOptions) -> ModelSetup:
-    click.echo(_("Which model should answer?\n"))
+    click.echo(_("Which model should answer?") + "\n")
     for number, offer in enumerate(PROVIDERS, start=1):
-        click.echo(f"  {number}  {offer.title}")
-    offer = click.prompt(_("\nNumber"), default="1", value_proc=_parse_provider)
+        click.echo(f"  {number}  {_(offer.title)}")
+    offer = click.prompt("\n" + _("Number"), default="1", value_proc=_parse_provider)
     base_url = options.base_url or ""
     if offer.default_base_url and not base_url:
         base_url = click.prompt(_("Address of the server"), default=offer.default_base_url)
@@ -204,42 +207,41 @@ def _parse_provider(text: str) -> ProviderInfo:
         if text in (str(number), offer.provider.value):
             return offer
     raise click.UsageError(
-        _("{text!r} is none of these: say a number from 1 to {providers}.").format(
-            text=text, providers=len(PROVIDERS)
+        _("{text!r} is not in the list. Type a number from 1 to {n}.").format(
+            text=text, n=len(PROVIDERS)
         )
     )
 
 
 def _ask_api_key(home: Path, provider_info: ProviderInfo) -> tuple[str, Secret]:
-    """The key and the variable it is kept in. It is never shown."""
+    """The variable to save the key in, and the key. The key is never shown."""
     known = os.environ.get(provider_info.key_variable) or read_dotenv(home / ENV_FILE).values.get(
         provider_info.key_variable
     )
     if known and click.confirm(
-        _("{key_variable} holds a key already; use that?").format(
-            key_variable=provider_info.key_variable
-        ),
+        _("{variable} already has a key. Use it?").format(variable=provider_info.key_variable),
         default=True,
     ):
         return provider_info.key_variable, Secret(known.strip())
     click.echo(
-        _("\nMake a key here and copy it: {key_page}").format(
-            key_page=click.style(provider_info.key_page, underline=True)
+        "\n"
+        + _("Create a key here and copy it: {url}").format(
+            url=click.style(provider_info.key_page, underline=True)
         )
     )
     key = click.prompt(_("Paste it (it is not shown)"), hide_input=True).strip()
     variable = provider_info.key_variable
     if os.environ.get(variable, key) != key:
-        # The environment goes before .env, and would hide the new key behind the old.
+        # The environment takes precedence over .env, so the old key would hide the new one.
         variable = f"{variable}_HOLDFAST"
     return variable, Secret(key)
 
 
-LOCAL_PLATFORMS = ("api", "web")  # they ask for the token or a login and need no pairing
+LOCAL_PLATFORMS = ("api", "web")  # they require the token or a login, and need no pairing
 
 
 def install_model(home: Path, choice: ModelSetup, *, test: bool, ask: bool) -> None:
-    """Nothing is written before the model has answered, or the user insists."""
+    """Nothing is written before the model has answered, unless the user confirms it."""
     target = choice.target
     if test and choice.provider_info.provider is not Provider.DEMO:
         _test_choice(choice, ask=ask)
@@ -247,29 +249,30 @@ def install_model(home: Path, choice: ModelSetup, *, test: bool, ask: bool) -> N
     _write_config(home, choice, ask=ask)
     config = load(home)
     if config.settings.model.provider is not choice.provider_info.provider:
-        where = config.origins.get("model.provider", "somewhere")
         raise HoldfastError(
-            "{where} sets another provider, and goes before {config_file}.",
-            where=where,
-            config_file=CONFIG_FILE,
+            "{origin} sets another provider and takes precedence over {file}. Remove it there.",
+            origin=config.origins.get("model.provider", "Another source"),
+            file=CONFIG_FILE,
         )
     click.echo(
-        _("{name} ({provider}) is set up.").format(
-            name=target.name, provider=choice.provider_info.provider
+        _("{model} ({provider}) is set up.").format(
+            model=target.name, provider=choice.provider_info.provider
         )
     )
     if is_gateway_running(home):
         _reload_gateway(home)
     else:
-        click.echo(_("Start it:  holdfast run{home_flag}").format(home_flag=home_flag(home)))
+        click.echo(_("Start it:  {command}").format(command=f"holdfast run{home_flag(home)}"))
     if any(name not in LOCAL_PLATFORMS for name in config.settings.platforms):
-        click.echo(_("People who write to your bot get a code:  holdfast pairing approve CODE"))
-    else:
+        command = "holdfast pairing approve CODE"
         click.echo(
-            _("To connect a chat platform:  holdfast platforms add telegram{home_flag}").format(
-                home_flag=home_flag(home)
+            _("People who write to your bot get a code. Approve it:  {command}").format(
+                command=command
             )
         )
+    else:
+        command = f"holdfast platforms add telegram{home_flag(home)}"
+        click.echo(_("To connect a chat platform:  {command}").format(command=command))
 
 
 def _reload_gateway(home: Path) -> None:
@@ -280,22 +283,22 @@ def _reload_gateway(home: Path) -> None:
 
 
 def _test_choice(choice: ModelSetup, *, ask: bool) -> None:
-    from holdfast.cli.models import try_model  # noqa: PLC0415 - brings the whole of HTTP
+    from holdfast.cli.models import try_model  # noqa: PLC0415 - it imports all of HTTP
 
-    click.echo(_("Asking {name} to say hello …").format(name=choice.target.name))
+    click.echo(_("Asking {model} to say hello …").format(model=choice.target.name))
     try:
         reply = try_model(choice.target)
     except ModelError as error:
         if not ask:
             raise HoldfastError(
-                "The model does not answer, and nothing was written: {error}", error=error
+                "The model does not answer, so nothing was written: {error}", error=error
             ) from None
-        click.echo(click.style(str(error), fg="red"))
-        click.confirm(_("Write it down all the same?"), default=False, abort=True)
+        click.echo(click.style(error.for_person(), fg="red"))
+        click.confirm(_("Save the choice anyway?"), default=False, abort=True)
         return
     click.echo(
-        _("It answers, after {first_token_seconds:.1f} s: {text}").format(
-            first_token_seconds=reply.first_token_seconds, text=reply.text[:200]
+        _("It answers after {seconds:.1f} s: {text}").format(
+            seconds=reply.first_token_seconds, text=reply.text[:200]
         )
     )
 
@@ -311,8 +314,8 @@ def _write_config(home: Path, choice: ModelSetup, *, ask: bool) -> None:
         home / ENV_FILE, choice.variable, choice.key.reveal()
     ):
         click.echo(
-            _("The key is in {home} (mode 0600), as {variable}.").format(
-                home=home / ENV_FILE, variable=choice.variable
+            _("The key is in {file} (mode 0600), as {variable}.").format(
+                file=home / ENV_FILE, variable=choice.variable
             )
         )
     if changes:
@@ -334,8 +337,8 @@ def _patch_config(path: Path, before: str, choice: ModelSetup) -> str:
         lines = [f'{key} = "{value}"' for key, value in values.items() if value]
         snippet = "\n".join(["[model]", *lines])
         raise HoldfastError(
-            "{path}: {error}. Write this there yourself:\n\n{snippet}",
-            path=path,
+            "{file} could not be changed: {error}. Add this yourself:\n\n{snippet}",
+            file=path,
             error=error,
             snippet=snippet,
         ) from None

@@ -167,7 +167,7 @@ def test_the_doctor_compares_the_unit_with_the_configuration(
     machine.call("gateway", "install", "--user")
     skipped = [word for name in ("model", "sandbox") for word in ("--skip", name)]
     machine.home.mkdir(exist_ok=True)
-    assert "fits the configuration" in machine.call("doctor", *skipped, code=DOCTOR).stdout
+    assert "matches the configuration" in machine.call("doctor", *skipped, code=DOCTOR).stdout
     machine.variables["HOLDFAST_GATEWAY_RESTART_DRAIN_TIMEOUT"] = "300"
     output = machine.call("doctor", *skipped, code=DOCTOR).stdout
     assert "340 s" in output

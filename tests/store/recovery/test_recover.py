@@ -121,7 +121,7 @@ def test_a_file_without_its_first_page_is_recovered_completely(
     damage_pages(path, 0, chance=random.Random(seed))
     result, after = recover(path)
     assert after == read_rows(intact)
-    assert result.lost_pages == 1 and "1 page could" in result.summary()
+    assert result.lost_pages == 1 and "1 page of the file could" in result.summary()
 
 
 def without_last_column(rows: set[str]) -> set[str]:

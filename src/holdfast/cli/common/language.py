@@ -12,6 +12,7 @@ from typing import TypeVar
 import click
 
 from holdfast.config.language import preferred_language
+from holdfast.core.errors import HoldfastError
 from holdfast.core.text.translation import ENGLISH, _, _n, current_language, set_catalogue
 from holdfast.system.languages import catalogue_for
 
@@ -69,6 +70,11 @@ def _translate_parameter(parameter: click.Parameter) -> click.Parameter:
 def translate_help(text: str) -> str:
     """A help text, each paragraph of which is a text of the catalogue."""
     return "\n\n".join(f"{start}{_(paragraph)}" for start, paragraph in split_help(text))
+
+
+def error_text(error: Exception) -> str:
+    """An error in the current language; one that is not ours as it is."""
+    return error.for_person() if isinstance(error, HoldfastError) else str(error)
 
 
 def split_help(text: str) -> list[tuple[str, str]]:

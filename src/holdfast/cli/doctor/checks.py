@@ -1,6 +1,6 @@
-"""All health checks in order, and those of the machine and the home.
+"""Health checks of the machine and the home, and `CHECKS`: all health checks in order.
 
-These are versions, files, disk, lock, backups, unit and sandbox. `CHECKS` is at the end.
+The checks here are of versions, files, disk, lock, backups, unit and sandbox.
 """
 
 import os
@@ -33,9 +33,9 @@ from holdfast.core.config.settings import (
     SandboxMode,
 )
 from holdfast.core.errors import RunnerError
-from holdfast.core.text.locale_format import format_duration
-from holdfast.core.text.translation import _
-from holdfast.runner.bubblewrap import BUBBLEWRAP_HINT, make_plan
+from holdfast.core.text.locale_format import format_duration, format_size
+from holdfast.core.text.translation import N_, _, _n
+from holdfast.runner.bubblewrap import make_plan
 from holdfast.server.local.control_client import GatewayDown, read_status
 from holdfast.service.supervisors.backend import SupervisorBackend
 from holdfast.service.supervisors.drift import repair_command
@@ -47,6 +47,9 @@ from holdfast.service.supervisors.installed_units import (
 from holdfast.store.backup import directory
 from holdfast.system.lock import HomeInUse, HomeLock, read_holder
 
+_BUBBLEWRAP_REMEDY = N_(
+    "Install bubblewrap, for a sandbox (Debian, Ubuntu: apt install bubblewrap)."
+)
 _LOW_DISK_BYTES, _FULL_DISK_BYTES = 1_000_000_000, 100_000_000
 
 
@@ -57,7 +60,9 @@ def check_home(examined: ExaminedHome) -> Iterable[HealthFinding]:
             level=FindingLevel.PROBLEM,
             what=_("{home} cannot be written by this user.").format(home=home),
             why=_("The gateway stores everything there."),
-            remedy=_("Run this as the user who runs the gateway, or name another --home."),
+            remedy=_(
+                "Run this command as the user who runs the gateway, or choose another --home."
+            ),
         )
         return
     yield ok_finding(_("{home} exists and can be written.").format(home=home))
@@ -72,10 +77,8 @@ def check_permissions(examined: ExaminedHome) -> Iterable[HealthFinding]:
             what=_("{path} can be read by other users (mode {mode:04o}).").format(
                 path=path, mode=_mode(path)
             ),
-            why=_("It holds keys or conversations."),
-            remedy=_("chmod {value} {path}").format(
-                value="700" if path.is_dir() else "600", path=path
-            ),
+            why=_("It contains keys or conversations."),
+            remedy=f"chmod {'700' if path.is_dir() else '600'} {path}",
             fix=partial(_restrict_mode, path),
         )
     if not open_to_others:
@@ -100,7 +103,7 @@ def _mode(path: Path) -> int:
 
 def _restrict_mode(path: Path) -> str:
     path.chmod(0o700 if path.is_dir() else 0o600)
-    return _("{path} is readable by its owner only now.").format(path=path)
+    return _("{path} is now readable by its owner only.").format(path=path)
 
 
 def check_lock(examined: ExaminedHome) -> Iterable[HealthFinding]:
@@ -108,7 +111,6 @@ def check_lock(examined: ExaminedHome) -> Iterable[HealthFinding]:
     if holder is None:
         yield ok_finding(_("No gateway is running."))
         return
-    who = _("process {pid} ({purpose})").format(pid=holder.pid, purpose=holder.purpose)
     try:
         state = read_status(examined.paths)["state"]
     except GatewayDown:
@@ -116,25 +118,27 @@ def check_lock(examined: ExaminedHome) -> Iterable[HealthFinding]:
     if holder.purpose == "gateway" and state in ("hanging", "silent"):
         yield HealthFinding(
             level=FindingLevel.PROBLEM,
-            what=_("The gateway, {who}, holds the home and is {state}.").format(
-                who=who, state=state
+            what=_("The gateway, process {pid}, holds the home and is {state}.").format(
+                pid=holder.pid, state=state
             ),
             why=_("No message is answered, and no other gateway can start."),
             remedy=_(
-                "`holdfast logs` may say why; `kill {pid}` ends it, and nothing that was "
-                "accepted is lost."
+                "`holdfast logs` may show why. `kill {pid}` ends the gateway; no accepted message "
+                "is lost."
             ).format(pid=holder.pid),
         )
     else:
         yield ok_finding(
-            _("The home is held by {who}, which is {state}.").format(who=who, state=state)
+            _("Process {pid} ({purpose}) holds the home and is {state}.").format(
+                pid=holder.pid, purpose=holder.purpose, state=state
+            )
         )
 
 
 def check_leftovers(examined: ExaminedHome) -> Iterable[HealthFinding]:
-    """Files that a killed process leaves. They do not prevent a start, but they are confusing."""
+    """Files that a killed process leaves behind. They do not prevent a start but are confusing."""
     if examined.running:
-        yield ok_finding(_("Sockets are in use."))
+        yield ok_finding(_("The sockets are in use."))
         return
     paths = examined.paths
     sockets = [paths.status_socket, paths.control_socket, paths.lock]
@@ -145,11 +149,11 @@ def check_leftovers(examined: ExaminedHome) -> Iterable[HealthFinding]:
             level=FindingLevel.WARNING,
             what=_("{path} was left by a process that has ended.").format(path=path),
             why=_("It does no harm, but it looks as if a gateway were running."),
-            remedy=_("rm {path}").format(path=path),
+            remedy=f"rm {path}",
             fix=partial(_remove_leftover, examined.home, path),
         )
     if not stale:
-        yield ok_finding(_("No leftover files."))
+        yield ok_finding(_("There are no leftover files."))
 
 
 def _remove_leftover(home: Path, path: Path) -> str:
@@ -164,15 +168,19 @@ def _remove_leftover(home: Path, path: Path) -> str:
 
 def check_disk(examined: ExaminedHome) -> Iterable[HealthFinding]:
     free = shutil.disk_usage(examined.home).free
-    text = _("{free:.1f} GB are free where {home} is.").format(free=free / 1e9, home=examined.home)
+    text = _("The disk of {home} has {size} of free space.").format(
+        home=examined.home, size=format_size(free)
+    )
     if free >= _LOW_DISK_BYTES:
         yield ok_finding(text)
         return
     yield HealthFinding(
         level=FindingLevel.PROBLEM if free < _FULL_DISK_BYTES else FindingLevel.WARNING,
         what=text,
-        why=_("On a full disk messages are refused until there is space."),
-        remedy=_("Free some space; `[retention]` in holdfast.toml says how long old data is kept."),
+        why=_("If the disk is full, messages are refused until there is space."),
+        remedy=_(
+            "Free some space. `[retention]` in holdfast.toml sets how long old data are kept."
+        ),
     )
 
 
@@ -180,13 +188,9 @@ _MIN_PYTHON = (3, 11)
 
 
 def check_versions(examined: ExaminedHome) -> Iterable[HealthFinding]:
-    versions = _(
-        "Python {python_version}, SQLite {sqlite_lib_version}, {system} {release}."
-    ).format(
-        python_version=platform.python_version(),
-        sqlite_lib_version=apsw.sqlite_lib_version(),
-        system=platform.system(),
-        release=platform.release(),
+    versions = (
+        f"Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, "
+        f"{platform.system()} {platform.release()}."
     )
     if sys.version_info >= _MIN_PYTHON:
         yield ok_finding(versions)
@@ -195,7 +199,7 @@ def check_versions(examined: ExaminedHome) -> Iterable[HealthFinding]:
         level=FindingLevel.PROBLEM,
         what=versions,
         why=_("Holdfast needs Python 3.11 or later."),
-        remedy=_("Install it with a newer Python."),
+        remedy=_("Install Holdfast with a newer Python."),
     )
 
 
@@ -208,24 +212,20 @@ def check_sandbox(examined: ExaminedHome) -> Iterable[HealthFinding]:
     except RunnerError as error:
         yield HealthFinding(
             level=FindingLevel.PROBLEM,
-            what=_("No command can be run: {error}").format(error=error),
+            what=_("No command can be run: {error}").format(error=error.for_person()),
             why=_("Agents that use a terminal cannot work, and the gateway does not start."),
-            remedy=_("To have a sandbox: {bubblewrap_hint}.").format(
-                bubblewrap_hint=BUBBLEWRAP_HINT
-            ),
+            remedy=_(_BUBBLEWRAP_REMEDY),
         )
         return
     if plan.sandboxed:
-        yield ok_finding(_("Commands are sandboxed: bubblewrap was tested and works."))
+        yield ok_finding(_("Commands run in a sandbox: bubblewrap was tested and works."))
         return
     off = settings.sandbox is SandboxMode.OFF
     yield HealthFinding(
         level=FindingLevel.WARNING if off else FindingLevel.PROBLEM,
-        what=_("Commands run without a sandbox: {why_unsandboxed}.").format(
-            why_unsandboxed=plan.why_unsandboxed
-        ),
-        why=_("They can read and change whatever the gateway can, its keys included."),
-        remedy=_('Set runner.sandbox to "auto".') if off else f"{BUBBLEWRAP_HINT.capitalize()}.",
+        what=_("Commands run without a sandbox: {reason}.").format(reason=plan.why_unsandboxed),
+        why=_("They can read and change everything that the gateway can, including its keys."),
+        remedy=_('Set runner.sandbox to "auto".') if off else _(_BUBBLEWRAP_REMEDY),
     )
 
 
@@ -257,7 +257,9 @@ def _compare_unit(service: SupervisorBackend, examined: ExaminedHome) -> Iterabl
         )
         for each in service.problems(unit)
     ]
-    yield from found or [ok_finding(_("{file} fits the configuration.").format(file=service.file))]
+    yield from found or [
+        ok_finding(_("{file} matches the configuration.").format(file=service.file))
+    ]
 
 
 _HOUR = 3600.0
@@ -272,14 +274,11 @@ def check_backups(examined: ExaminedHome) -> Iterable[HealthFinding]:
         yield _missing_backup(examined, settings)
         return
     age = max(0.0, time.time() - valid[0].made_at)
-    newest = (
-        _("newest of {valid} backups").format(valid=len(valid))
-        if len(valid) > 1
-        else _("only backup")
-    )
-    text = _("The {newest} in {folder} is {age} old.").format(
-        newest=newest, folder=folder, age=format_duration(age)
-    )
+    text = _n(
+        "The only backup in {folder} is {age} old.",
+        "The newest of {n} backups in {folder} is {age} old.",
+        len(valid),
+    ).format(n=len(valid), folder=folder, age=format_duration(age))
     if settings.every_hours and age > _LATE_PERIODS * settings.every_hours * _HOUR:
         yield _late_backup(text)
     else:
@@ -288,12 +287,12 @@ def check_backups(examined: ExaminedHome) -> Iterable[HealthFinding]:
 
 def _missing_backup(examined: ExaminedHome, settings: BackupSettings) -> HealthFinding:
     if settings.every_hours or not examined.paths.db.exists():
-        return ok_finding(_("There is no backup yet; the gateway makes one by itself."))
+        return ok_finding(_("There is no backup yet; the gateway creates one automatically."))
     return HealthFinding(
         level=FindingLevel.WARNING,
         what=_("There is no backup, and `backup.every_hours` is 0."),
-        why=_("A disk that fails takes every conversation with it."),
-        remedy=_("holdfast backup create, or set `backup.every_hours`."),
+        why=_("If the disk fails, all conversations are lost."),
+        remedy=_("Run `holdfast backup create`, or set `backup.every_hours`."),
     )
 
 
@@ -302,7 +301,9 @@ def _late_backup(what: str) -> HealthFinding:
         level=FindingLevel.WARNING,
         what=what,
         why=_("Newer messages exist only in the database."),
-        remedy=_("holdfast backup create; `holdfast logs` may say why the gateway makes none."),
+        remedy=_(
+            "Run `holdfast backup create`. `holdfast logs` may show why the gateway creates none."
+        ),
     )
 
 

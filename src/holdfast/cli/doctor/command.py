@@ -8,12 +8,13 @@ from typing import Any
 
 import click
 
+from holdfast.cli.common.language import error_text
 from holdfast.cli.common.options import chosen_home, home_option
 from holdfast.cli.common.output import json_option, print_json, sanitize
 from holdfast.cli.doctor.finding import ExaminedHome, FindingLevel, HealthCheck, HealthFinding
 from holdfast.config import Config, ConfigError, load
 from holdfast.core.errors import HoldfastError
-from holdfast.core.text.translation import _
+from holdfast.core.text.translation import _, _n
 from holdfast.system import exit_codes
 from holdfast.system.lock import HolderUnreadable, is_gateway_running
 
@@ -26,9 +27,9 @@ from holdfast.system.lock import HolderUnreadable, is_gateway_running
 def command(as_json: bool, fix: bool, skip: tuple[str, ...]) -> None:
     """Check the home, its files, the configuration, the database, the sandbox and the model.
 
-    Works with and without a running gateway, and changes nothing without --fix. The model is
-    called, which a provider may charge for: `--skip model` leaves that out. Exits with 1 if
-    something does not work.
+    Works with and without a running gateway, and changes nothing without --fix. Calls the model,
+    which a provider may charge for; `--skip model` leaves this out. Exits with 1 if there is a
+    problem.
 
     \b
     Examples:
@@ -44,14 +45,14 @@ _MARKS = {
     FindingLevel.WARNING: ("!", "yellow"),
     FindingLevel.PROBLEM: ("✗", "red"),
 }
-_NO_HOME = "There is nothing to check yet: `holdfast run` creates {home}."
 
 
 def examine(home: Path, *, fix: bool, skip: frozenset[str], as_json: bool) -> bool:
     """True: there is no problem, or every problem was fixed."""
     checks = _select_checks(skip)
     if not home.is_dir():
-        _print_note(_NO_HOME.format(home=home), as_json=as_json)
+        note = _("There is nothing to check yet: `holdfast run` creates {home}.").format(home=home)
+        _print_note(note, as_json=as_json)
         return True
     examined = _load_home(home)
     results: list[dict[str, Any]] = []
@@ -79,14 +80,14 @@ def _print_note(note: str, *, as_json: bool) -> None:
 
 
 def _select_checks(skip: frozenset[str]) -> dict[str, HealthCheck]:
-    # Imported here: the checks bring every package, which `doctor --help` does not need.
+    # Imported here: the checks import every package, which `doctor --help` does not need.
     from holdfast.cli.doctor.checks import CHECKS  # noqa: PLC0415
 
     if unknown := sorted(skip - CHECKS.keys()):
         listed = ", ".join(CHECKS)
         raise click.UsageError(
-            _("There is no check {unknown!r}; there are: {listed}.").format(
-                unknown=unknown[0], listed=listed
+            _("There is no check {name!r}. The checks are: {checks}.").format(
+                name=unknown[0], checks=listed
             )
         )
     return {name: check for name, check in CHECKS.items() if name not in skip}
@@ -117,9 +118,9 @@ def _run_check(check: HealthCheck, examined: ExaminedHome) -> Iterator[HealthFin
     except (HoldfastError, OSError) as error:
         yield HealthFinding(
             level=FindingLevel.PROBLEM,
-            what=_("This could not be checked: {error}").format(error=error),
+            what=_("This could not be checked: {error}").format(error=error_text(error)),
             why=_("It may hide another problem."),
-            remedy=_("Run this as the user who runs the gateway."),
+            remedy=_("Run this command as the user who runs the gateway."),
         )
 
 
@@ -129,7 +130,8 @@ def _apply_fix(finding: HealthFinding) -> str | None:
     try:
         return finding.fix()
     except (HoldfastError, OSError) as error:
-        click.echo(_("  It could not be fixed: {error}").format(error=error), err=True)
+        text = _("This could not be fixed: {error}").format(error=error_text(error))
+        click.echo(f"  {text}", err=True)
         return None
 
 
@@ -139,10 +141,10 @@ def _print_finding(check: str, finding: HealthFinding, fixed: str | None) -> Non
     if finding.level is FindingLevel.OK:
         return
     if fixed is not None:
-        _print_indented("    fixed:   ", fixed)
+        _print_indented(f"    {_('fixed:'):<8} ", fixed)
         return
-    _print_indented("    why:     ", finding.why)
-    _print_indented("    fix:     ", finding.remedy)
+    _print_indented(f"    {_('why:'):<8} ", finding.why)
+    _print_indented(f"    {_('fix:'):<8} ", finding.remedy)
 
 
 def _print_indented(label: str, text: str) -> None:
@@ -154,14 +156,15 @@ def _print_summary(
     findings: list[dict[str, Any]], left: list[dict[str, Any]], *, fix: bool
 ) -> None:
     fixable = sum(each["fixable"] for each in findings)
+    click.echo()
     if left:
-        problems = _("is a problem") if len(left) == 1 else _("are problems")
-        click.echo(
-            _("\n{left} of {findings} findings {problems}.").format(
-                left=len(left), findings=len(findings), problems=problems
-            )
+        text = _n(
+            "{n} of {findings} findings is a problem.",
+            "{n} of {findings} findings are problems.",
+            len(left),
         )
+        click.echo(text.format(n=len(left), findings=len(findings)))
     else:
-        click.echo(_("\nNo problems found."))
+        click.echo(_("No problems found."))
     if fixable and not fix:
-        click.echo(_("`holdfast doctor --fix` fixes {fixable} of them.").format(fixable=fixable))
+        click.echo(_("`holdfast doctor --fix` fixes {n} of them.").format(n=fixable))

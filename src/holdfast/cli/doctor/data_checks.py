@@ -21,7 +21,7 @@ from holdfast.core.ops.backup import InvalidBackup
 from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_queries import GetSearchStatus
 from holdfast.core.text.locale_format import format_duration
-from holdfast.core.text.translation import _
+from holdfast.core.text.translation import _, _n
 from holdfast.server.api.views.gateway import SearchIndexView, StoreView, search_index_view
 from holdfast.store.backup import create, directory
 from holdfast.store.backup.directory import StoredBackup
@@ -63,7 +63,7 @@ async def _read_search_state(store: Store) -> DatabaseReport:
     try:
         state = await store.read(GetSearchStatus())
     except StoreError as error:
-        return DatabaseReport(problems=[], search=_EMPTY_SEARCH, search_problem=str(error))
+        return DatabaseReport(problems=[], search=_EMPTY_SEARCH, search_problem=error.for_person())
     return DatabaseReport(problems=[], search=search_index_view(state))
 
 
@@ -81,29 +81,34 @@ def rebuild_search_index(examined: ExaminedHome) -> str:
 
 
 def _rebuilt_text(messages: int) -> str:
-    return _("The search index was rebuilt: {messages} messages.").format(messages=messages)
+    return _n(
+        "The search index was rebuilt: {n} message.",
+        "The search index was rebuilt: {n} messages.",
+        messages,
+    ).format(n=messages)
 
 
 def damaged_database(examined: ExaminedHome, what: str) -> HealthFinding:
     """A fix needs a decision of the user; it moves the damaged file aside."""
     good = newest_valid_backup(backup_dir(examined.home))
-    stop = _("Stop the gateway, then ") if examined.running else ""
-    offers = [_("`holdfast restore --recover` (what is readable)")]
-    if good is not None:
-        offers.insert(
-            0,
-            _("`holdfast restore {name}` ({describe_backup})").format(
-                name=good.name, describe_backup=_describe_backup(good)
-            ),
+    if good is None:
+        remedy = _(
+            "Run `holdfast restore --recover`, which recovers the readable data. It moves this "
+            "file aside and deletes nothing."
         )
+    else:
+        remedy = _(
+            "Run `holdfast restore {name}` ({backup}), or `holdfast restore --recover`, which "
+            "recovers the readable data. Both move this file aside and delete nothing."
+        ).format(name=good.name, backup=_describe_backup(good))
+    if examined.running:
+        remedy = " ".join((_("Stop the gateway first."), remedy))
     can_ask = not examined.running and sys.stdin.isatty()
     return HealthFinding(
         level=FindingLevel.PROBLEM,
         what=what,
         why=_("Nothing can be written to it, so no message is accepted."),
-        remedy=_("{stop}{offers}. Each moves this file aside and deletes nothing.").format(
-            stop=stop, offers=", or ".join(offers)
-        ),
+        remedy=remedy,
         fix=_interactive_fix(examined.home, what, good) if can_ask else None,
     )
 
@@ -123,26 +128,26 @@ def newest_valid_backup(folder: Path) -> StoredBackup | None:
 def _describe_backup(backup: StoredBackup) -> str:
     assert backup.manifest is not None, "it was verified"
     age = format_duration(max(0.0, time.time() - backup.made_at))
-    return _("{age} old, {describe}").format(age=age, describe=backup.manifest.describe())
+    return _("{age} old, {contents}").format(age=age, contents=backup.manifest.describe())
 
 
 def _interactive_fix(home: Path, what: str, backup: StoredBackup | None) -> Callable[[], str]:
     def choose_fix() -> str:
-        click.echo(
-            _("\n    {what}\n    There is more than one way to fix it:").format(what=sanitize(what))
-        )
+        choices = {
+            "recover": _("recover the readable data, and count what is lost"),
+            "leave": _("do nothing now"),
+        }
         if backup is not None:
-            click.echo(
-                _("      restore  the newest good backup ({describe_backup})").format(
-                    describe_backup=_describe_backup(backup)
-                )
-            )
-        click.echo(_("      recover  recover what is readable, and count what is lost"))
-        click.echo(_("      leave    do nothing now"))
-        choices = [*(["restore"] if backup is not None else []), "recover", "leave"]
-        chosen = click.prompt(_("    Which"), type=click.Choice(choices), default="leave")
+            newest = _("restore the newest good backup ({backup})")
+            choices = {"restore": newest.format(backup=_describe_backup(backup))} | choices
+        click.echo(f"\n    {sanitize(what)}")
+        click.echo("    " + _("There is more than one way to fix it:"))
+        for name, effect in choices.items():
+            click.echo(f"      {name:<8} {effect}")
+        question = "    " + _("Which")
+        chosen = click.prompt(question, type=click.Choice([*choices]), default="leave")
         if chosen == "leave":
-            raise HoldfastError("it was left as it is.")
+            raise HoldfastError("The file was left unchanged.")
         with HomeLock(home, purpose=LOCK_PURPOSE):
             return _restore_backup(home, backup) if chosen == "restore" else _recover_database(home)
 
@@ -153,14 +158,14 @@ def _restore_backup(home: Path, backup: StoredBackup | None) -> str:
     assert backup is not None, "it was offered"
     restored = restore_under_lock(home, backup.path)
     moved = ", ".join(restored.previous_files)
-    return _("{describe} are back; moved aside: {moved}").format(
-        describe=restored.manifest.describe(), moved=moved
+    return _("Restored: {contents}. Moved aside: {files}.").format(
+        contents=restored.manifest.describe(), files=moved
     )
 
 
 def _recover_database(home: Path) -> str:
     saved, aside = recover_under_lock(home)
-    return _("{summary}; moved aside: {aside}").format(summary=saved.summary(), aside=aside)
+    return f"{saved.summary()} {_('Moved aside: {files}.').format(files=aside)}"
 
 
 _MAX_PROBLEMS_LISTED = 3
@@ -172,17 +177,17 @@ def check_config(examined: ExaminedHome) -> Iterable[HealthFinding]:
     except ConfigError as error:
         yield HealthFinding(
             level=FindingLevel.PROBLEM,
-            what=str(error),
-            why=_("The gateway does not start with it; a running one keeps the old one."),
-            remedy=_("Correct it, then run `holdfast config check`."),
+            what=error.for_person(),
+            why=_("A gateway does not start with it; a running gateway keeps the last good one."),
+            remedy=_("Correct the configuration, then run `holdfast config check`."),
         )
         return
     for warning in config.warnings:
         yield HealthFinding(
             level=FindingLevel.WARNING,
             what=str(warning),
-            why=_("It is probably not what you meant."),
-            remedy=_("`holdfast config show` lists the values and where they come from."),
+            why=_("The setting is probably not what you meant."),
+            remedy=_("`holdfast config show` lists the values and where they are set."),
         )
     if not config.warnings:
         yield ok_finding(_("The configuration is valid."))
@@ -190,19 +195,19 @@ def check_config(examined: ExaminedHome) -> Iterable[HealthFinding]:
 
 def check_database(examined: ExaminedHome) -> Iterable[HealthFinding]:
     if not (examined.paths.db.exists() or has_wal(examined.paths.db)):
-        yield ok_finding(_("Nothing was stored yet."))
+        yield ok_finding(_("There is no database yet."))
         return
     try:
         found = inspect_database(examined)
     except StoreDamaged as error:
-        yield damaged_database(examined, str(error))
+        yield damaged_database(examined, error.for_person())
         return
     except HoldfastError as error:
         yield HealthFinding(
             level=FindingLevel.PROBLEM,
-            what=str(error),
-            why=_("The gateway does not start, or accepts nothing, until it can be used."),
-            remedy=_("The message says what to do; nothing was changed."),
+            what=error.for_person(),
+            why=_("The gateway does not start, or accepts no messages, until the database works."),
+            remedy=_("Do what the message says. Nothing was changed."),
         )
         return
     yield _file_finding(examined, found)
@@ -212,31 +217,28 @@ def check_database(examined: ExaminedHome) -> Iterable[HealthFinding]:
 
 def _file_finding(examined: ExaminedHome, report: DatabaseReport) -> HealthFinding:
     if not report.problems:
-        older = _(" It is of an older version; the next start migrates it.")
-        sound = _("The database is sound: every page of it was read.")
-        return ok_finding(sound + (older if report.behind else ""))
-    first, more = (
-        report.problems[:_MAX_PROBLEMS_LISTED],
-        len(report.problems[_MAX_PROBLEMS_LISTED:]),
-    )
-    listed = "; ".join(first) + (_("; and {more} more").format(more=more) if more else "")
-    return damaged_database(
-        examined, _("{db} is damaged: {listed}").format(db=examined.paths.db, listed=listed)
-    )
+        texts = [_("The database is sound: every page was read.")]
+        if report.behind:
+            texts.append(_("It has an older schema; the next start migrates it."))
+        return ok_finding(" ".join(texts))
+    listed = "; ".join(report.problems[:_MAX_PROBLEMS_LISTED])
+    more = len(report.problems) - _MAX_PROBLEMS_LISTED
+    text = _("{file} is damaged: {problems}")
+    if more > 0:
+        text = _("{file} is damaged: {problems}; and {n} more")
+    return damaged_database(examined, text.format(file=examined.paths.db, problems=listed, n=more))
 
 
 def _search_finding(examined: ExaminedHome, report: DatabaseReport) -> HealthFinding:
     if not report.search_problem:
-        return ok_finding(
-            _("The search index has {messages} messages.").format(messages=report.search.messages)
-        )
+        n = report.search.messages
+        text = _n("The search index has {n} message.", "The search index has {n} messages.", n)
+        return ok_finding(text.format(n=n))
     return HealthFinding(
         level=FindingLevel.WARNING,
-        what=_("The search does not work: {search_problem}").format(
-            search_problem=report.search_problem
-        ),
-        why=_("Nothing is lost, but no message is found."),
-        remedy=_("holdfast search --rebuild"),
+        what=_("The search does not work: {reason}").format(reason=report.search_problem),
+        why=_("Nothing is lost, but no message can be found."),
+        remedy="holdfast search --rebuild",
         fix=lambda: rebuild_search_index(examined),
     )
 
@@ -245,12 +247,12 @@ def check_model(examined: ExaminedHome) -> Iterable[HealthFinding]:
     """Calls the models, as `holdfast models check` does."""
     if examined.config is None:
         return
-    from holdfast.cli.models import probe_models  # noqa: PLC0415 - brings HTTP and all codecs
+    from holdfast.cli.models import probe_models  # noqa: PLC0415 - it imports HTTP and all codecs
 
     try:
         found = asyncio.run(probe_models(examined.home, None))
     except HoldfastError as error:
-        yield _unusable_model(str(error), first=True)
+        yield _unusable_model(error.for_person(), first=True)
         return
     for index, each in enumerate(found):
         if each.checkup.reachable:
@@ -266,8 +268,6 @@ def _unusable_model(what: str, *, first: bool) -> HealthFinding:
     return HealthFinding(
         level=FindingLevel.PROBLEM if first else FindingLevel.WARNING,
         what=what,
-        why=_("No message can be answered by it.")
-        if first
-        else _("It cannot be used as a fallback."),
+        why=_("It cannot answer messages.") if first else _("It cannot be used as a fallback."),
         remedy=_("`holdfast setup` chooses and tests a model; `holdfast models check` calls it."),
     )

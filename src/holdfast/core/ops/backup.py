@@ -1,20 +1,21 @@
-"""A backup: its manifest, its contents, and what can be wrong with it."""
+"""The manifest of a backup, and the error of a file that is no valid backup."""
 
 from collections.abc import Mapping
 
 import msgspec
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.text.translation import _n
 
 BACKUP_FORMAT = 1
 
 
 class InvalidBackup(HoldfastError):
-    """The file is no backup, or is not what it was when it was made."""
+    """The file is not a backup, or has changed since it was created."""
 
 
 class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The first thing in a backup, so that it can be told without unpacking the rest."""
+    """The first file in a backup, so that it can be read without unpacking the rest."""
 
     format: int = BACKUP_FORMAT
     version: str  # of the program that made it
@@ -27,17 +28,18 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     secrets: bool = False
 
     def describe(self) -> str:
-        """What is in it, in the words of a person."""
+        """Its contents, for a person."""
         return describe_counts(self.counts)
 
 
 def describe_counts(counts: Mapping[str, int]) -> str:
-    """How much of what people said is in a database with so many rows."""
-    kinds = {"conversation": "sessions", "message": "messages"}
-    return ", ".join(
-        f"{counts.get(table, 0)} {kind}{'' if counts.get(table) == 1 else 's'}"
-        for kind, table in kinds.items()
+    """The contents of a database with these numbers of rows by table, for a person."""
+    sessions, messages = counts.get("sessions", 0), counts.get("messages", 0)
+    parts = (
+        _n("{n} conversation", "{n} conversations", sessions).format(n=sessions),
+        _n("{n} message", "{n} messages", messages).format(n=messages),
     )
+    return ", ".join(parts)
 
 
 class CopyProgress(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ import msgspec
 from holdfast.core.errors import StoreUnusable
 from holdfast.core.messages.source import Source, build_session_key
 from holdfast.core.ops.backup import describe_counts
+from holdfast.core.text.translation import _, _n
 from holdfast.store.recovery.file_format import PageReader, Value
 from holdfast.store.recovery.layout import schema_layouts
 from holdfast.store.recovery.trees import FoundRow, PagesCallback, TreeWalker
@@ -58,7 +59,6 @@ _DERIVED_TABLES = frozenset(
 _NOT_ESTIMATED = frozenset({"sqlite_schema", "sqlite_sequence", *_DERIVED_TABLES})
 _FIRST_WITH_LISTS = 21  # the schema in which turns list their messages
 _FIRST_WITH_SUMS = 23  # the schema in which the usage of sessions is counted
-_NOTHING_LOST = "nothing is known to be lost"
 
 
 class RecoveryResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,13 +70,22 @@ class RecoveryResult(msgspec.Struct, frozen=True, kw_only=True):
     estimated_lost_rows: Mapping[str, int]
 
     def summary(self) -> str:
-        """In the words of a person."""
-        lost = ", ".join(f"{count} {table}" for table, count in self.estimated_lost_rows.items())
-        missing = [f"about {lost} are lost, perhaps more"] if lost else []
-        if self.lost_pages:
-            pages = "1 page" if self.lost_pages == 1 else f"{self.lost_pages} pages"
-            missing.append(f"{pages} could not be read, with what was in them")
-        return f"{describe_counts(self.rows)} were saved; {', and '.join(missing) or _NOTHING_LOST}"
+        """For a person, in whole sentences."""
+        texts = [_("Recovered: {contents}.").format(contents=describe_counts(self.rows))]
+        if self.estimated_lost_rows:
+            lost = [f"{count} {table}" for table, count in self.estimated_lost_rows.items()]
+            text = _("Lost, as an estimate: {rows}; perhaps more.")
+            texts.append(text.format(rows=", ".join(lost)))
+        if n := self.lost_pages:
+            text = _n(
+                "{n} page of the file could not be read.",
+                "{n} pages of the file could not be read.",
+                n,
+            )
+            texts.append(text.format(n=n))
+        if len(texts) == 1:
+            texts.append(_("No loss is known."))
+        return " ".join(texts)
 
 
 def recover_database(damaged: Path, new: Path, *, progress: PagesCallback) -> RecoveryResult:
