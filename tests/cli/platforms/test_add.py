@@ -181,8 +181,8 @@ def test_a_wrong_or_aborted_setup_leaves_the_home_unchanged(pigeon: Path) -> Non
     assert "other users can read a secret" in refused(
         settings={"loft": "n", "pass_key": "coo-coo-coo"}
     )
-    assert "NOWHERE is not set" in refused(secret_from="NOWHERE")
-    assert "NOWHERE is not set" in refused(
+    assert "NOWHERE is set neither" in refused(secret_from="NOWHERE")
+    assert "NOWHERE is set neither" in refused(
         settings={"loft": "n", "spare_token": "env:NOWHERE"}, environ={"PIGEON_KEY": "coo-coo-coo"}
     )
     assert "letters, digits" in refused(account="my work")

@@ -16,6 +16,7 @@ import click
 import msgspec
 
 from holdfast.cli.common.config_files import print_file_diff, set_env_variable
+from holdfast.cli.common.language import error_text
 from holdfast.cli.common.options import home_flag
 from holdfast.cli.common.output import print_json, wrap_text
 from holdfast.cli.platforms.prompts import (
@@ -49,7 +50,7 @@ from holdfast.core.ports.platform_plugin import (
     SetupQuestion,
 )
 from holdfast.core.secrets import Secret
-from holdfast.core.text.translation import _
+from holdfast.core.text.translation import N_, _
 from holdfast.system.clock import IdGenerator, SystemClock
 from holdfast.system.lock import is_gateway_running
 from holdfast.system.paths import Paths
@@ -218,8 +219,8 @@ def _patch_tables(path: Path, before: str, table: str, values: Mapping[str, Toml
             patch_table("", name, each).rstrip() for name, each in tables.items() if each
         )
         raise HoldfastError(
-            "{path}: {error}. Write this there yourself:\n\n{snippet}",
-            path=path,
+            "{file} could not be changed: {error}. Add this yourself:\n\n{snippet}",
+            file=path,
             error=error,
             snippet=snippet,
         ) from None
@@ -266,15 +267,16 @@ class AddedAccount:
 def add_account(
     home: Path, options: AddAccountOptions, *, prompter: Prompter | None, environ: Mapping[str, str]
 ) -> AddedAccount:
-    """Nothing is written before the platform has accepted the account, or the user insists.
+    """Nothing is written before the platform has accepted the account, unless the user confirms it.
     `prompter` None: there is no terminal, and no question is asked."""
     plugin = _find_plugin(options.platform)
     if not is_account_name(options.account):
         raise HoldfastError(
-            '--account {account}: say letters, digits, "_" and "-".', account=options.account
+            '--account {account}: an account name has only letters, digits, "_" and "-".',
+            account=options.account,
         )
     if prompter is not None and plugin.setup_guide:
-        click.echo(wrap_text(plugin.setup_guide))
+        click.echo(wrap_text(_(plugin.setup_guide)))
     known_settings = KnownSettings(
         current=current_table(home, plugin.name, options.account),
         environ=environ,
@@ -287,9 +289,10 @@ def add_account(
     draft = draft_account(home, plugin, options.account, answers, environ=environ)
     identity = _test_account(draft, prompter) if options.test and plugin.check is not None else None
     if identity is not None and not options.as_json:
-        click.echo(_("It is {name}.").format(name=identity.name))
+        click.echo(_("The account is {name}.").format(name=identity.name))
         for grant in identity.missing_grants:
-            click.echo(click.style(_("It is missing {grant}.").format(grant=grant), fg="yellow"))
+            text = _("The account is missing {grant}.").format(grant=grant)
+            click.echo(click.style(text, fg="yellow"))
     shown = not options.as_json and print_file_diff(home / CONFIG_FILE, draft.before, draft.after)
     if shown and prompter is not None and not prompter.confirm(_("Write this?")):
         raise click.Abort
@@ -315,29 +318,34 @@ def print_added(added: AddedAccount, *, as_json: bool) -> None:
         return
     for variable in draft.variables:
         click.echo(
-            _("{variable} is in {home}, for you alone (mode 0600).").format(
-                variable=variable, home=home / ENV_FILE
+            _("{variable} is in {file}, which only you can read (mode 0600).").format(
+                variable=variable, file=home / ENV_FILE
             )
         )
     if not added.changed:
-        click.echo(_("Already set up; nothing was changed."))
+        click.echo(_("The account is already set up; nothing was changed."))
 
 
 def _find_plugin(name: str) -> PlatformPlugin[Any]:
     plugin = find_plugin(name)
     if plugin is None:
         names = plugin_names()
-        near = closest_match(name, names)
-        hint = _(" Did you mean {near}?").format(near=near) if near else ""
+        if near := closest_match(name, names):
+            raise HoldfastError(
+                "There is no platform {name!r}. Did you mean {near}? The platforms are: {names}.",
+                name=name,
+                near=near,
+                names=", ".join(names),
+            )
         raise HoldfastError(
-            "There is no platform {name!r}.{hint} There are: {names}.",
+            "There is no platform {name!r}. The platforms are: {names}.",
             name=name,
-            hint=hint,
             names=", ".join(names),
         )
     if plugin.open is None:
         raise HoldfastError(
-            "{name} needs no account: it is built in. `holdfast run` prints its address.", name=name
+            "{platform} is built in and needs no account. `holdfast run` prints its address.",
+            platform=name,
         )
     return plugin
 
@@ -358,7 +366,8 @@ def _first_secret_key(plugin: PlatformPlugin[Any]) -> str:
     secret = next((each.key for each in plugin.setup_questions if each.secret), None)
     if secret is None:
         raise HoldfastError(
-            "{name} asks for no secret that --key-from-env could be.", name=plugin.name
+            "{platform} needs no secret, so --key-from-env does not apply. Leave it out.",
+            platform=plugin.name,
         )
     return secret
 
@@ -376,9 +385,9 @@ def _ask_owners(
         key="allow",
         label=_("Your user id there"),
         help=_(
-            "With {user_id_help} you are allowed right away. Without it, the account "
-            "answers your first message with a code."
-        ).format(user_id_help=plugin.user_id_help),
+            "With {id} you are allowed right away. Without it, the account answers your first "
+            "message with a code."
+        ).format(id=_(plugin.user_id_help)),
         optional=True,
     )
     answer = prompter.ask(question, default="", hidden=False)
@@ -400,11 +409,12 @@ def _test_account(draft: AccountDraft, prompter: Prompter | None) -> AccountIden
     try:
         return asyncio.run(_check_account(draft))
     except (ConnectError, SendError, OSError) as error:
-        remedy = f" {error.remedy}." if isinstance(error, ConnectRefused) and error.remedy else ""
-        reason = f"{str(error) or type(error).__name__}.{remedy}"
+        reason = f"{error_text(error) or type(error).__name__}."
+        if isinstance(error, ConnectRefused) and error.remedy:
+            reason += f" {_(error.remedy)}."
     if prompter is None:
         raise HoldfastError(
-            "The account does not work, and nothing was written: {reason}", reason=reason
+            "The account does not work, so nothing was written: {reason}", reason=reason
         )
     click.echo(click.style(reason, fg="red"))
     if not prompter.confirm(_("Write it anyway?"), default=False):
@@ -420,8 +430,8 @@ async def _check_account(draft: AccountDraft) -> AccountIdentity:
 
 _CODE_QUESTION = SetupQuestion(
     key="code",
-    label="The code that it answers with",
-    help="It answers your first message with a code. The code pairs you with it.",
+    label=N_("The code that it answers with"),
+    help=N_("The account answers your first message with a code. The code pairs you with it."),
     optional=True,
 )
 
@@ -430,9 +440,8 @@ def connect_account(home: Path, added: AddedAccount, *, prompter: Prompter | Non
     """A running gateway applies the new configuration. At a terminal, the account is then checked
     and its owner paired by a code; otherwise the next steps are printed."""
     if not is_gateway_running(home):
-        click.echo(
-            _("Start the gateway:  holdfast run{home_flag}").format(home_flag=home_flag(home))
-        )
+        command = f"holdfast run{home_flag(home)}"
+        click.echo(_("Start the gateway:  {command}").format(command=command))
         _print_next_steps(home, added)
         return
     # Imported here: only a running gateway needs it, and `platforms.command` imports this module.
@@ -460,22 +469,19 @@ def _pair_owner(home: Path, added: AddedAccount, prompter: Prompter) -> None:
 
 def _print_next_steps(home: Path, added: AddedAccount) -> None:
     option = home_flag(home)
-    click.echo(
-        _("Check the connection:  holdfast platforms check {account_name}{option}").format(
-            account_name=_account_name(added), option=option
-        )
-    )
+    command = f"holdfast platforms check {_account_name(added)}{option}"
+    click.echo(_("Check the connection:  {command}").format(command=command))
     click.echo(_contact_text(added))
     if not added.owners:
         click.echo(_("It answers your first message with a code. Approve it:"))
-        click.echo(_("  holdfast pairing approve CODE{option}").format(option=option))
+        click.echo(f"  holdfast pairing approve CODE{option}")
 
 
 def _contact_text(added: AddedAccount) -> str:
     known = added.identity
-    return _("Write to {value}.").format(
-        value=known.chat_link or known.name if known is not None else "it"
-    )
+    if known is None:
+        return _("Write to the account.")
+    return _("Write to {account}.").format(account=known.chat_link or known.name)
 
 
 def _account_name(added: AddedAccount) -> str:

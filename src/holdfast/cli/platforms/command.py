@@ -39,15 +39,17 @@ def command() -> None:
       holdfast platforms check telegram
       holdfast platforms pause telegram:work
 
-    An account is named PLATFORM:ACCOUNT; the default for ACCOUNT is "default". All but `add` ask
-    the running gateway; without one, `list` shows the accounts of the configuration.
+    The name of an account is PLATFORM:ACCOUNT; the default of ACCOUNT is "default". All commands
+    except `add` need a running gateway; without one, `list` shows the configured accounts.
     """
 
 
 @command.command("add")
 @home_option
 @json_option
-@click.argument("platform", metavar="PLATFORM", shell_complete=lambda *_: _complete_platform(_[-1]))
+@click.argument(
+    "platform", metavar="PLATFORM", shell_complete=lambda *args: _complete_platform(args[-1])
+)
 @click.option("--account", default=DEFAULT_ACCOUNT, show_default=True, help="Name of the account.")
 @click.option(
     "--set",
@@ -59,9 +61,9 @@ def command() -> None:
 @click.option(
     "--owner", "owners", metavar="ID", multiple=True, help="Your user id on the platform."
 )
-@click.option("--base-url", metavar="URL", help="Another address than the platform's own.")
+@click.option("--base-url", metavar="URL", help="Use this address instead of the platform's.")
 @click.option(
-    "--key-from-env", metavar="NAME", help="Take the secret from this variable and keep it in .env."
+    "--key-from-env", metavar="NAME", help="Take the secret from this variable and save it in .env."
 )
 @click.option("--no-test", is_flag=True, help="Do not test the account.")
 def add(
@@ -74,11 +76,11 @@ def add(
     no_test: bool,
     as_json: bool,
 ) -> None:
-    """Add an account of a chat platform: asks for its settings, tests them, writes them.
+    """Add an account of a chat platform: ask for its settings, test them and save them.
 
-    Secrets go into .env in the home, which only you can read. A setting that --set has is not
-    asked for; with --json, or without a terminal, nothing is. A running gateway connects the
-    account at once.
+    Secrets are written to .env in the home, which only you can read. Settings given by --set are
+    not asked for; with --json, or without a terminal, no question is asked. A running gateway
+    connects the account at once.
 
     \b
     Examples:
@@ -117,7 +119,7 @@ def add(
 def _parse_setting(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not (key and equals):
-        raise click.UsageError(_("--set {text}: write KEY=VALUE.").format(text=text))
+        raise click.UsageError(_("--set {text}: Write KEY=VALUE.").format(text=text))
     return key, value
 
 
@@ -129,9 +131,9 @@ def _complete_platform(incomplete: str) -> list[str]:
 @home_option
 @json_option
 def list_accounts(as_json: bool) -> None:
-    """Show every account and its state.
+    """List all accounts with their state.
 
-    Whether it is connected, and if not, why and when the next attempt is.
+    If an account is not connected, shows why, and when the next attempt is.
     """
     print_accounts(chosen_home(), as_json=as_json)
 
@@ -141,9 +143,10 @@ def list_accounts(as_json: bool) -> None:
 @json_option
 @click.argument("account", metavar="[PLATFORM[:ACCOUNT]]", required=False)
 def check(account: str | None, as_json: bool) -> None:
-    """Make a round trip to the platform now, or try to connect.
+    """Check the connection of an account now, or try to connect it.
 
-    Without a name, checks every account that is not paused. Exits with 1 if one is not connected.
+    Without a name, checks every account that is not paused. Exits with 1 if an account is not
+    connected.
     """
     check_accounts(chosen_home(), account, as_json=as_json)
 
@@ -155,8 +158,8 @@ def check(account: str | None, as_json: bool) -> None:
 def pause(account: str, as_json: bool) -> None:
     """Disconnect an account until it is resumed.
 
-    It stays paused over restarts. Running turns continue; their answers wait, and so do new
-    messages, where the platform keeps them.
+    It stays paused when the gateway restarts. Running turns continue; their answers wait, and so
+    do new messages if the platform keeps them.
     """
     change_account(chosen_home(), account, "pause", as_json=as_json)
 
@@ -168,20 +171,10 @@ def pause(account: str, as_json: bool) -> None:
 def resume(account: str, as_json: bool) -> None:
     """Connect an account again.
 
-    One that was paused or refused, or that waits for its next attempt. Exits with 1 if it could
+    The account may be paused or refused, or wait for its next attempt. Exits with 1 if it could
     not be connected.
     """
     change_account(chosen_home(), account, "resume", as_json=as_json)
-
-
-_GATEWAY_DOWN = "The gateway does not run; these are the accounts of the configuration."
-_NO_ACCOUNTS = (
-    "No platform account is set up. Add one, for example: `holdfast platforms add telegram`."
-)
-_RELOAD_HINT = (
-    "A change of the settings is applied when it is saved; a secret in a file of its own "
-    "by: holdfast config reload"
-)
 
 
 def print_accounts(home: Path, *, as_json: bool) -> None:
@@ -221,8 +214,8 @@ def change_account(home: Path, account: str, action: str, *, as_json: bool) -> N
         print_json(msgspec.to_builtins(view))
     else:
         click.echo(
-            _("{account_name} is {state}.").format(
-                account_name=_account_name(view), state=sanitize(_state_text(view))
+            _("{account} is {state}.").format(
+                account=_account_name(view), state=sanitize(_state_text(view))
             )
         )
         _print_remedy(view)
@@ -237,7 +230,7 @@ def _fetch_accounts(home: Path) -> list[AccountView]:
 
 
 def _request_account(home: Path, account_name: str, action: str) -> AccountView:
-    name, _, account = account_name.partition(":")
+    name, _colon, account = account_name.partition(":")
     parts = [quote(part, safe="") or "-" for part in (name, account or DEFAULT_ACCOUNT)]
     document = ControlClient(Paths(home)).post(f"/platforms/{'/'.join(parts)}/{action}")
     return msgspec.convert(document, AccountView)
@@ -254,8 +247,8 @@ def _print_account_table(accounts: Sequence[AccountView]) -> None:
             click.echo(f"{click.style(_account_name(each), bold=True)}: {sanitize(each.error)}")
         for grant in each.missing_grants:
             click.echo(
-                _("{account_name} is missing {grant}.").format(
-                    account_name=click.style(_account_name(each), bold=True), grant=sanitize(grant)
+                _("{account} is missing {grant}.").format(
+                    account=click.style(_account_name(each), bold=True), grant=sanitize(grant)
                 )
             )
         _print_remedy(each)
@@ -265,7 +258,11 @@ def _print_account_table(accounts: Sequence[AccountView]) -> None:
 def _print_reload_hint(accounts: Sequence[AccountView]) -> None:
     """Without a reload, a check would still use the old password of a file that was corrected."""
     if any(each.state is AccountState.BLOCKED for each in accounts):
-        click.echo(_RELOAD_HINT, err=True)
+        text = _(
+            "The gateway applies changed settings when you save them. After a change of a file "
+            "with a secret, run `holdfast config reload`."
+        )
+        click.echo(text, err=True)
 
 
 def _account_name(view: AccountView) -> str:
@@ -296,10 +293,12 @@ def _print_configured(home: Path, *, as_json: bool) -> None:
         print_json(found)
         return
     if not found:
-        click.echo(_NO_ACCOUNTS)
+        click.echo(
+            _("No account is set up. Add one, for example: `holdfast platforms add telegram`.")
+        )
         _print_shadowed_plugins()
         return
-    click.echo(_GATEWAY_DOWN, err=True)
+    click.echo(_("No gateway is running; these are the configured accounts."), err=True)
     rows = [[f"{each['name']}:{each['account']}", _configured_state(each)] for each in found]
     print_table([_("ACCOUNT"), _("STATE")], rows)
     _print_shadowed_plugins()
@@ -307,20 +306,20 @@ def _print_configured(home: Path, *, as_json: bool) -> None:
 
 def _configured_state(account: dict[str, Any]) -> str:
     if not account["enabled"]:
-        return "disabled"
+        return _("disabled")
     try:
         find_plugin(account["name"])
     except PluginUnusable as error:
-        return _("enabled, and cannot be used: {error}").format(error=sanitize(str(error)))
-    return "enabled"
+        return _("enabled, but unusable: {error}").format(error=sanitize(error.for_person()))
+    return _("enabled")
 
 
 def _print_shadowed_plugins() -> None:
     for name, package in shadowed_plugins().items():
         click.echo(
             _(
-                "{name}: package {package} also provides a platform named {name}; Holdfast's "
-                "own is used, the other needs another name."
+                "{name}: package {package} also provides a platform named {name}. Holdfast's own "
+                "platform is used; the other one needs another name."
             ).format(name=name, package=sanitize(package)),
             err=True,
         )

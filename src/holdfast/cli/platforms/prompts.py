@@ -36,16 +36,16 @@ class TerminalPrompter:
 
     def ask(self, question: SetupQuestion, *, default: str, hidden: bool) -> str:
         if question.help:
-            click.echo(f"\n{wrap_text(question.help)}")
+            click.echo(f"\n{wrap_text(_(question.help))}")
         empty = question.optional or question.generated
-        label = (
-            _("{label} (it is not shown)").format(label=question.label)
-            if hidden
-            else question.label
-        )
+        label = _(question.label)
+        if hidden:
+            label = _("{label} (your input is not shown)").format(label=label)
+        if empty and not default:
+            label = _("{label} (optional)").format(label=label)
         return str(
             click.prompt(
-                _("{label}, or nothing").format(label=label) if empty and not default else label,
+                label,
                 default=default if default or empty else None,
                 show_default=bool(default),
                 hide_input=hidden,
@@ -140,7 +140,9 @@ class AccountQuestionnaire:
             self._answers.secrets[name] = Secret(value)
         elif not self._known.dotenv.get(name):
             raise HoldfastError(
-                "--set {key}: {name} is not set, in this shell or in .env.", key=key, name=name
+                "--set {key}: {variable} is set neither in this shell nor in .env. Set it first.",
+                key=key,
+                variable=name,
             )
 
     def _ask_secret(self, question: SetupQuestion) -> None:
@@ -151,9 +153,7 @@ class AccountQuestionnaire:
             return
         variable = (current[1] if current else None) or self._variable_name(question)
         value = "" if current else self._existing_secret(variable)
-        value = value or self._prompt(
-            question, hint=_("--set {key}=env:{variable}").format(key=key, variable=variable)
-        )
+        value = value or self._prompt(question, hint=f"--set {key}=env:{variable}")
         if not value and question.generated:
             value = secrets.token_urlsafe(_GENERATED_SECRET_BYTES)
         if not value:
@@ -171,14 +171,14 @@ class AccountQuestionnaire:
         if self._prompter is None:
             return False
         return not self._prompter.confirm(
-            _("{label} is already {current}; keep it?").format(
-                label=question.label, current=current
+            _("{label} is already set to {current}. Keep it?").format(
+                label=_(question.label), current=current
             )
         )
 
     def _existing_secret(self, variable: str) -> str:
         value = self._known.environ.get(variable) or self._known.dotenv.get(variable) or ""
-        text = _("{variable} already has a value; use it?").format(variable=variable)
+        text = _("{variable} already has a value. Use it?").format(variable=variable)
         if value and (self._prompter is None or self._prompter.confirm(text)):
             return value.strip()
         return ""
@@ -189,9 +189,7 @@ class AccountQuestionnaire:
             return
         default = self._default_text(question) if current is None else _value_text(current)
         if self._prompter is None:
-            text = default or self._prompt(
-                question, hint=_("--set {key}=…").format(key=question.key)
-            )
+            text = default or self._prompt(question, hint=f"--set {question.key}=…")
             if text:
                 self._set_value(question.key, self._parse(question.key, text))
             return
@@ -202,7 +200,7 @@ class AccountQuestionnaire:
             try:
                 self._set_value(question.key, self._parse(question.key, text))
             except HoldfastError as error:
-                click.echo(click.style(str(error), fg="red"))
+                click.echo(click.style(error.for_person(), fg="red"))
             else:
                 return
 
@@ -211,12 +209,9 @@ class AccountQuestionnaire:
             return self._prompter.ask(question, default="", hidden=question.secret)
         if question.optional or question.generated:
             return ""
-        raise click.UsageError(
-            _("{label} is missing, and there is no terminal to ask at: use {hint}.").format(
-                label=question.label, hint=hint
-            )
-            + (f" {question.help}" if question.help else "")
-        )
+        text = _("{label} is missing, and without a terminal it cannot be asked for. Use {hint}.")
+        text = text.format(label=_(question.label), hint=hint)
+        raise click.UsageError(f"{text} {_(question.help)}" if question.help else text)
 
     def _parse(self, key: str, text: str) -> TomlValue:
         node = self._type_of(key)
@@ -225,7 +220,10 @@ class AccountQuestionnaire:
         except ValueError:
             assert node is not None, "a text may be anything"
             raise HoldfastError(
-                "{key} = {text!r} is not {describe}.", key=key, text=text, describe=describe(node)
+                "{key}: {text!r} is not allowed. Allowed: {allowed}.",
+                key=key,
+                text=text,
+                allowed=describe(node),
             ) from None
         return value
 
