@@ -27,7 +27,7 @@ from holdfast.core.jobs.parser import parse_duration
 from holdfast.core.jobs.schedule import InvalidSchedule
 from holdfast.core.people.audit import AuditRow, audit_kinds, csv_header, format_csv_row
 from holdfast.core.text.locale_format import format_time
-from holdfast.core.text.translation import _
+from holdfast.core.text.translation import N_, _, _n
 from holdfast.server.api.client import ApiClient
 from holdfast.server.api.views.audit import (
     AuditPage,
@@ -51,16 +51,23 @@ def _complete_kind(
 @json_option
 @click.option("-f", "--follow", is_flag=True, help="Continue with new rows as they are added.")
 @click.option(
-    "-n", "--lines", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many."
+    "-n",
+    "--lines",
+    type=click.IntRange(1, 1000),
+    default=50,
+    show_default=True,
+    help="How many rows.",
 )
 @click.option(
     "--kind",
     default="",
     metavar="KIND",
     shell_complete=_complete_kind,
-    help="Only these: tool, approval.ended …",
+    help="Only rows of this kind: tool, approval.ended …",
 )
-@click.option("--actor", default="", metavar="ACTOR", help="Only actors whose name contains this.")
+@click.option(
+    "--actor", default="", metavar="ACTOR", help="Only rows of actors whose name contains this."
+)
 @click.option(
     "--session",
     default="",
@@ -69,7 +76,7 @@ def _complete_kind(
     help="Only rows of this session.",
 )
 @click.option("--text", default="", metavar="TEXT", help="Only rows that contain this.")
-@click.option("--since", default="", metavar="DURATION", help="Only the last 2h, 3 days …")
+@click.option("--since", default="", metavar="DURATION", help="Only rows of the last 2h, 3 days …")
 @click.pass_context
 def command(
     context: click.Context,
@@ -84,7 +91,7 @@ def command(
 ) -> None:
     """Read the audit log: who asked, who allowed it, what was done, and the outcome.
 
-    The newest row comes last. Without a running gateway, the store is read.
+    The newest row comes last. Also works without a running gateway.
 
     \b
     Examples:
@@ -123,7 +130,7 @@ def export(as_format: str, output: str | None) -> None:
 def verify(as_json: bool) -> None:
     """Check that no row was changed.
 
-    Exits with 1 if a row was changed, removed or inserted, and names it.
+    If a row was changed, removed or inserted, names it and exits with 1.
     """
 
     if not verify_audit(chosen_home(), as_json=as_json):
@@ -131,7 +138,7 @@ def verify(as_json: bool) -> None:
 
 
 _FAILED_OUTCOMES = ("error", "unknown", "refused", "denied", "cancelled")
-_HEADERS = ("SEQ", "WHEN", "KIND", "ACTOR", "SUBJECT", "OUTCOME")
+_HEADERS = (N_("SEQ"), N_("WHEN"), N_("KIND"), N_("ACTOR"), N_("SUBJECT"), N_("OUTCOME"))
 _MAX_WIDTHS = (8, 19, 21, 32, 24, 12)
 FOLLOW_WIDTHS = (6, 19, 21, 28, 20, 12)  # for rows that are not known yet
 _TEXT_FIELDS = ("arguments", "command", "text", "title", "words", "why", "keys", "change")
@@ -143,13 +150,14 @@ ColumnWidths = tuple[int, ...]
 
 def fit_widths(rows: Sequence[AuditView]) -> ColumnWidths:
     """The width of each column: as wide as needed, up to its maximum."""
-    columns = zip(_HEADERS, *map(_row_cells, rows), strict=True)
+    columns = zip(map(_, _HEADERS), *map(_row_cells, rows), strict=True)
     needed = (max(map(display_width, column)) for column in columns)
     return tuple(min(most, each) for most, each in zip(_MAX_WIDTHS, needed, strict=True))
 
 
 def format_header(widths: ColumnWidths) -> str:
-    return click.style(_join_columns(_HEADERS, widths) + "  DETAILS", bold=True)
+    headers = tuple(map(_, _HEADERS))
+    return click.style(f"{_join_columns(headers, widths)}  {_('DETAILS')}", bold=True)
 
 
 def format_row(row: AuditView, widths: ColumnWidths) -> str:
@@ -189,7 +197,11 @@ def _permission_text(row: AuditView) -> str:
     return " ".join(
         filter(
             None,
-            (how, _("by {by}").format(by=by) if how and by else "", f"({scope})" if scope else ""),
+            (
+                how,
+                _("by {actor}").format(actor=by) if how and by else "",
+                f"({scope})" if scope else "",
+            ),
         )
     )
 
@@ -257,23 +269,30 @@ def _print_verification(found: AuditVerificationView) -> None:
     for each in found.broken:
         click.echo(click.style(f"{each}.", fg="red"))
     if found.broken:
-        click.echo(
-            _("Of {rows:,} rows, these were changed or are missing.").format(rows=found.rows)
+        text = _n(
+            "Of {n:,} row, these were changed or are missing.",
+            "Of {n:,} rows, these were changed or are missing.",
+            found.rows,
         )
+        click.echo(text.format(n=found.rows))
         return
-    deleted_note = (
-        _("; {texts_deleted:,} texts deleted with their session").format(
-            texts_deleted=found.texts_deleted
-        )
-        if found.texts_deleted
-        else ""
+    text = _n(
+        "{n:,} row verified, from {first} to {last}.",
+        "{n:,} rows verified, from {first} to {last}.",
+        found.rows,
     )
-    click.echo(
-        _("{rows:,} rows verified, from {first} to {last}{deleted_note}.").format(
-            rows=found.rows, first=found.first, last=found.last, deleted_note=deleted_note
+    click.echo(text.format(n=found.rows, first=found.first, last=found.last))
+    if n := found.texts_deleted:
+        text = _n(
+            "{n:,} text was deleted with its session.",
+            "{n:,} texts were deleted with their sessions.",
+            n,
         )
-    )
-    click.echo(_("The last hash is {value}.").format(value=found.head or "empty"))
+        click.echo(text.format(n=n))
+    if found.head:
+        click.echo(_("The last hash is {hash}.").format(hash=found.head))
+    else:
+        click.echo(_("There is no hash yet."))
 
 
 def _resolve_session(home: Path, query: AuditQueryParams) -> AuditQueryParams:
@@ -346,20 +365,19 @@ def _empty_text(query: AuditQueryParams) -> str:
 
 
 def _unknown_kind_text(kind: str) -> str:
-    near = difflib.get_close_matches(kind, audit_kinds(), n=1)
-    hint = _(" Did you mean {near}?").format(near=near[0]) if near else ""
-    return _("There is no kind {kind!r}.{hint} There are: {audit_kinds}.").format(
-        kind=kind, hint=hint, audit_kinds=", ".join(audit_kinds())
-    )
+    kinds = ", ".join(audit_kinds())
+    for near in difflib.get_close_matches(kind, audit_kinds(), n=1):
+        text = _("There is no kind {kind!r}. Did you mean {near}? The kinds are: {kinds}.")
+        return text.format(kind=kind, near=near, kinds=kinds)
+    return _("There is no kind {kind!r}. The kinds are: {kinds}.").format(kind=kind, kinds=kinds)
 
 
 def _parse_since(since: str) -> int:
     try:
         return parse_duration(since)
     except InvalidSchedule:
-        message = _("--since: {since!r} is not a duration; write 20m, 2h or '3 days'.").format(
-            since=since
-        )
+        text = _("--since: {since!r} is not a duration. Write, for example, 20m, 2h or '3 days'.")
+        message = text.format(since=since)
         raise click.UsageError(message) from None
 
 
@@ -367,7 +385,7 @@ def export_audit(home: Path, *, as_format: str, output: str | None) -> None:
     with open_output(output) as file:
         _write_export(home, as_format, file)
     if output is not None:
-        click.echo(_("The audit is in {output}.").format(output=output), err=True)
+        click.echo(_("The audit log is in {file}.").format(file=output), err=True)
 
 
 def _write_export(home: Path, as_format: str, file: BinaryIO) -> None:

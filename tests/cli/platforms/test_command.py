@@ -119,7 +119,7 @@ async def test_accounts_are_listed_checked_paused_over_a_restart_and_resumed(
         unknown = await shell.platforms("pause", "pigeon")
         assert (
             unknown.returncode == exit_codes.FAILED
-            and "no account pigeon:default" in unknown.stderr
+            and "No enabled account is named pigeon:default" in unknown.stderr
         )
         assert "Did you mean" not in unknown.stderr
         await asyncio.to_thread(shell.gateway.stop)

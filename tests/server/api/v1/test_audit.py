@@ -266,7 +266,7 @@ def test_the_audit_command_reads_the_store_when_no_gateway_runs(tmp_path: Path) 
     ]
     assert "No row matches." in run_audit(home, "--actor", "nobody")
     assert "Did you mean process.killed?" in run_audit(home, "--kind", "proces.killed", code=2)
-    assert "write 20m, 2h or '3 days'" in run_audit(home, "--since", "yesterday", code=2)
+    assert "for example, 20m, 2h or '3 days'" in run_audit(home, "--since", "yesterday", code=2)
     assert "2 rows verified, from 1 to 2" in run_audit(home, "verify")
     to = tmp_path / "audit.csv"
     run_audit(home, "export", "--format", "csv", "-o", str(to))
