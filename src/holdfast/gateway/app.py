@@ -41,10 +41,11 @@ from holdfast.gateway.access import AccessPolicy, Action, DeniedAccessAudit, pri
 from holdfast.gateway.accounts.accounts import Accounts, PausedAccounts
 from holdfast.gateway.accounts.connection import (
     DEFAULT_CONNECTION_POLICY,
-    AccountDependencies,
+    AccountConnection,
     ConnectionPolicy,
 )
 from holdfast.gateway.accounts.registry import PlatformRegistry
+from holdfast.gateway.accounts.supervisor import AccountSupervisor
 from holdfast.gateway.agents.cache import AgentCache, start_pacer
 from holdfast.gateway.agents.factory import AgentConfig, AgentFactory
 from holdfast.gateway.agents.memory import MemoryManager
@@ -234,7 +235,11 @@ class Gateway:
             live_settings, watcher, store=store, clock=clock, new_id=runtime.new_id
         )
         internal = [SubagentPlatform(kind, self.subagents) for kind in SubagentKind]
-        self.platforms = PlatformRegistry([*platforms, *internal, JobPlatform()], clock=clock)
+        self.platforms = PlatformRegistry(
+            [*platforms, *internal, JobPlatform()],
+            clock=clock,
+            on_change=self.feeds.gateway_changed,
+        )
         self.delivery_waiters = DeliveryWaiters()
         outgoing_files = OutgoingFiles(
             files.read if files else None, redact=redact, delete=files.drop if files else None
@@ -550,19 +555,28 @@ class Gateway:
             watcher=watcher,
             admit=self.router.route,
         )
+        new_connection = partial(
+            AccountConnection,
+            intake=self.intake,
+            platforms=self.platforms,
+            outbox=self.outbox,
+            policy=connection_policy,
+            clock=clock,
+        )
         self.accounts = Accounts(
-            AccountDependencies(
-                intake=self.intake,
+            self.platforms,
+            PausedAccounts(store, clock=clock),
+            outbox=self.outbox,
+            tasks=tasks,
+            new_supervisor=partial(
+                AccountSupervisor,
                 platforms=self.platforms,
                 policy=connection_policy,
                 clock=clock,
                 tasks=tasks,
-                on_connected=self.outbox.account_connected,
-                on_disconnected=self.outbox.account_disconnected,
                 redact=redact,
-                on_change=self.feeds.gateway_changed,
+                new_connection=new_connection,
             ),
-            PausedAccounts(store, clock=clock),
         )
 
         self._subscribe(store.events)

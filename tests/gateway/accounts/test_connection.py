@@ -4,6 +4,7 @@ of each other (C8, law 9)."""
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Protocol
 
 import pytest
@@ -27,10 +28,11 @@ from holdfast.core.ports.store_commands import RecordAudit, SetMeta
 from holdfast.core.ports.store_queries import GetMeta
 from holdfast.gateway.accounts.accounts import Accounts, PausedAccounts
 from holdfast.gateway.accounts.connection import (
-    AccountDependencies,
+    AccountConnection,
     ConnectionPolicy,
 )
 from holdfast.gateway.accounts.registry import PlatformRegistry
+from holdfast.gateway.accounts.supervisor import AccountSupervisor
 
 HANG = "hang"
 IGNORES_CANCEL = "ignores cancel"  # hangs and ignores cancellation, for a minute
@@ -125,19 +127,37 @@ class AccountsHarness:
     async def _open(self) -> None:
         self.tasks = asyncio.TaskGroup()
         await self.tasks.__aenter__()
-        dependencies = AccountDependencies(
+        policy = ConnectionPolicy(random=lambda: 0.5)
+        new_connection = partial(
+            AccountConnection,
             intake=self,  # type: ignore[arg-type]  # these platforms do not use it
             platforms=self.platforms,
-            policy=ConnectionPolicy(random=lambda: 0.5),
+            outbox=self,
+            policy=policy,
             clock=self.clock,
-            tasks=self.tasks,
-            on_connected=lambda platform: self.connected.add(platform.account),
-            on_disconnected=lambda platform: self.connected.discard(platform.account),
-            redact=str,
         )
-        paused = PausedAccounts(self.meta_store, clock=self.clock)  # type: ignore[arg-type]
-        self.accounts = Accounts(dependencies, paused)
+        self.accounts = Accounts(
+            self.platforms,
+            PausedAccounts(self.meta_store, clock=self.clock),  # type: ignore[arg-type]
+            outbox=self,
+            tasks=self.tasks,
+            new_supervisor=partial(
+                AccountSupervisor,
+                platforms=self.platforms,
+                policy=policy,
+                clock=self.clock,
+                tasks=self.tasks,
+                redact=str,
+                new_connection=new_connection,
+            ),
+        )
         await self.accounts.open()
+
+    def account_connected(self, platform: Platform) -> None:
+        self.connected.add(platform.account)
+
+    def account_disconnected(self, platform: Platform) -> None:
+        self.connected.discard(platform.account)
 
     def run(self, work: Any) -> Any:
         return self.loop.run_with_timeout(work, timeout=3600)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -24,7 +24,8 @@ from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_commands import RecordAudit, SetMeta
 from holdfast.core.ports.store_queries import GetMeta
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
-from holdfast.gateway.accounts.connection import AccountDependencies
+from holdfast.gateway.accounts.connection import DeliveryQueue
+from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.accounts.supervisor import AccountSupervisor
 
 _PAUSED_KEY = "paused_accounts"
@@ -86,12 +87,29 @@ class NotPausable(HoldfastError):
     """The account cannot be paused, because the gateway itself is controlled through it."""
 
 
+class NewSupervisor(Protocol):
+    """Makes the supervisor of an account, with what all of them share."""
+
+    def __call__(self, platform: Platform, *, paused: bool) -> AccountSupervisor: ...
+
+
 class Accounts:
     """Owns the supervisor of each account, from its first attempt to connect until it is closed."""
 
-    def __init__(self, deps: AccountDependencies, paused: PausedAccounts) -> None:
-        self._deps = deps
+    def __init__(
+        self,
+        platforms: PlatformRegistry,
+        paused: PausedAccounts,
+        *,
+        outbox: DeliveryQueue,
+        tasks: asyncio.TaskGroup,
+        new_supervisor: NewSupervisor,
+    ) -> None:
+        self._platforms = platforms
         self._paused = paused
+        self._outbox = outbox
+        self._new_supervisor = new_supervisor
+        self._task_group = tasks
         self._supervisors: dict[tuple[str, str], AccountSupervisor] = {}
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._closed = False
@@ -101,7 +119,7 @@ class Accounts:
         waited for: one that hangs would delay the rest."""
         await self._paused.load()
         # External ones first: one that answers at once is connected when this returns.
-        platforms = sorted(self._deps.platforms, key=_is_internal)
+        platforms = sorted(self._platforms, key=_is_internal)
         for platform in platforms:
             self._start(platform)
         for supervisor in self._supervisors.values():
@@ -132,8 +150,8 @@ class Accounts:
             supervisor.replace_platform(platform)
             return
         # Deliveries to it wait until it is connected.
-        self._deps.on_disconnected(platform)
-        self._deps.platforms.register(platform)
+        self._outbox.account_disconnected(platform)
+        self._platforms.register(platform)
         self._start(platform)
 
     def remove(self, name: str, account: str) -> None:
@@ -144,11 +162,10 @@ class Accounts:
 
     def _start(self, platform: Platform) -> None:
         key = platform.name, platform.account
-        supervisor = self._supervisors[key] = AccountSupervisor(
-            platform, self._deps, paused=key in self._paused
-        )
+        supervisor = self._new_supervisor(platform, paused=key in self._paused)
+        self._supervisors[key] = supervisor
         name = f"account {platform.name}:{platform.account}"
-        self._tasks[key] = self._deps.tasks.create_task(self._run(key, supervisor), name=name)
+        self._tasks[key] = self._task_group.create_task(self._run(key, supervisor), name=name)
 
     async def _run(self, key: tuple[str, str], supervisor: AccountSupervisor) -> None:
         """Run a supervisor, and remove it when it has ended. While the gateway stops, it stays
@@ -156,12 +173,11 @@ class Accounts:
         await supervisor.run()
         if not self._closed and self._supervisors.get(key) is supervisor:
             del self._supervisors[key], self._tasks[key]
-            self._deps.platforms.unregister(supervisor.platform)
-            self._deps.on_change()
+            self._platforms.unregister(supervisor.platform)
 
     def statuses(self) -> tuple[AccountStatus, ...]:
         """The status of every external account."""
-        return self._deps.platforms.statuses()
+        return self._platforms.statuses()
 
     async def pause(self, name: str, account: str) -> AccountStatus:
         """Disconnect the account until it is resumed, even across a restart. No turn is
@@ -191,7 +207,7 @@ class Accounts:
             await self._probe(supervisor)
         else:
             await self._status_after(supervisor, supervisor.try_now())
-        return self._deps.platforms.status_of(supervisor.platform)
+        return self._platforms.status_of(supervisor.platform)
 
     async def _status_after(
         self, supervisor: AccountSupervisor, change: Coroutine[Any, Any, None]
@@ -202,7 +218,7 @@ class Accounts:
                 await change
         except TimeoutError:
             pass
-        return self._deps.platforms.status_of(supervisor.platform)
+        return self._platforms.status_of(supervisor.platform)
 
     async def _probe(self, supervisor: AccountSupervisor) -> None:
         platform = supervisor.platform
@@ -219,11 +235,11 @@ class Accounts:
             await supervisor.reconnect(error)
         except Throttled:
             # A rate limit is also an answer.
-            self._deps.platforms.mark_reachable(platform.name, platform.account)
+            self._platforms.mark_reachable(platform.name, platform.account)
         except SendError as error:
             await supervisor.reconnect(AccountDisconnected(str(error)))
         else:
-            self._deps.platforms.mark_reachable(platform.name, platform.account)
+            self._platforms.mark_reachable(platform.name, platform.account)
 
     def _supervisor(self, name: str, account: str) -> AccountSupervisor:
         supervisor = self._supervisors.get((name, account))

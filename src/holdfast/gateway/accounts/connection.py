@@ -77,18 +77,11 @@ class ConnectionPolicy(msgspec.Struct, frozen=True, kw_only=True):
 DEFAULT_CONNECTION_POLICY = ConnectionPolicy()
 
 
-class AccountDependencies(msgspec.Struct, frozen=True, kw_only=True):
-    """What every account supervisor needs."""
+class DeliveryQueue(Protocol):
+    """Holds the deliveries to an account that is not connected."""
 
-    intake: Intake
-    platforms: PlatformRegistry
-    policy: ConnectionPolicy
-    clock: Clock
-    tasks: asyncio.TaskGroup
-    on_connected: Callable[[Platform], None]  # deliveries can be sent to the account
-    on_disconnected: Callable[[Platform], None]  # deliveries can no longer be sent
-    redact: Callable[[str], str]  # a platform may quote its credentials in an error text
-    on_change: Callable[[], None] = lambda: None  # the status of an account has changed
+    def account_connected(self, platform: Platform) -> None: ...
+    def account_disconnected(self, platform: Platform) -> None: ...
 
 
 class AccountConnection:
@@ -96,11 +89,23 @@ class AccountConnection:
     a platform may hold task groups and timeouts, and those belong to the task that entered them."""
 
     def __init__(
-        self, platform: Platform, deps: AccountDependencies, *, on_opened: Callable[[], None]
+        self,
+        platform: Platform,
+        *,
+        on_opened: Callable[[], None],
+        intake: Intake,
+        platforms: PlatformRegistry,
+        outbox: DeliveryQueue,
+        policy: ConnectionPolicy,
+        clock: Clock,
     ) -> None:
         self._platform = platform
-        self._deps = deps
         self._on_opened = on_opened
+        self._intake = intake
+        self._platforms = platforms
+        self._outbox = outbox
+        self._policy = policy
+        self._clock = clock
         self._closing = asyncio.Event()
         self._error: ConnectError | None = None
         self._connected_at: float | None = None
@@ -125,7 +130,7 @@ class AccountConnection:
         except Exception as error:  # noqa: BLE001 - returned to the supervisor
             return self._error or error
         finally:
-            self._deps.on_disconnected(self._platform)
+            self._outbox.account_disconnected(self._platform)
         # A platform that ends its context without an error and without a request is disconnected,
         # too.
         return self._error or (
@@ -141,23 +146,23 @@ class AccountConnection:
         if self._connected_at is None:
             task.cancel()  # one that is still connecting is not waited for
         while not task.done():
-            await asyncio.wait({task}, timeout=self._deps.policy.backoff.close_timeout)
+            await asyncio.wait({task}, timeout=self._policy.backoff.close_timeout)
             task.cancel()
 
     async def _enter(self, entered: AsyncExitStack) -> None:
-        platform, limit = self._platform, self._deps.policy.backoff.connect_timeout
+        platform, limit = self._platform, self._policy.backoff.connect_timeout
         try:
             async with asyncio.timeout(limit) as timer:
-                lock = self._deps.policy.credential_locks.claim(platform.name, platform.account)
+                lock = self._policy.credential_locks.claim(platform.name, platform.account)
                 await entered.enter_async_context(lock)
-                await entered.enter_async_context(platform.connect(self._deps.intake))
+                await entered.enter_async_context(platform.connect(self._intake))
         except TimeoutError:
             if not timer.expired():
                 raise
             raise AccountDisconnected("no connection within {limit:.0f} s", limit=limit) from None
-        self._connected_at = self._deps.clock.monotonic()
+        self._connected_at = self._clock.monotonic()
         self._on_opened()
-        self._deps.on_connected(platform)
+        self._outbox.account_connected(platform)
 
     async def _hold(self) -> None:
         try:
@@ -169,9 +174,9 @@ class AccountConnection:
                     self._check_silence()
         finally:
             assert self._connected_at is not None, "held only after it was opened"
-            self.seconds = self._deps.clock.monotonic() - self._connected_at
+            self.seconds = self._clock.monotonic() - self._connected_at
             # Before the platform closes, so that further deliveries wait.
-            self._deps.on_disconnected(self._platform)
+            self._outbox.account_disconnected(self._platform)
 
     def _silence_left(self) -> float | None:
         """Seconds of silence left until the account counts as disconnected; None if there is no
@@ -180,8 +185,8 @@ class AccountConnection:
         if not within:
             return None
         assert self._connected_at is not None, "held only after it was opened"
-        alive_at = self._deps.platforms.alive_at(self._platform) or 0.0
-        return max(0.0, max(alive_at, self._connected_at) + within - self._deps.clock.monotonic())
+        alive_at = self._platforms.alive_at(self._platform) or 0.0
+        return max(0.0, max(alive_at, self._connected_at) + within - self._clock.monotonic())
 
     def _check_silence(self) -> None:
         if (left := self._silence_left()) is not None and left <= 0:

@@ -29,9 +29,16 @@ class PlatformRegistry:
     """Owns the platform of each name and account, its status, and when it last proved to be
     reachable: by a round trip. A flag that was set once would be no proof."""
 
-    def __init__(self, platforms: Iterable[Platform], *, clock: Clock) -> None:
+    def __init__(
+        self,
+        platforms: Iterable[Platform],
+        *,
+        clock: Clock,
+        on_change: Callable[[], None] = lambda: None,  # an account has another status, or is gone
+    ) -> None:
         self._platforms = {(p.name, p.account): p for p in platforms}
         self._clock = clock
+        self._on_change = on_change
         self._reachable_at: dict[tuple[str, str], float] = {}
         self._alive_at: dict[tuple[str, str], float] = {}  # on the monotonic clock
         self._statuses: dict[tuple[str, str], ConnectionStatus] = {}
@@ -50,6 +57,7 @@ class PlatformRegistry:
         key = (platform.name, platform.account)
         for known in (self._platforms, self._reachable_at, self._alive_at, self._statuses):
             known.pop(key, None)
+        self._on_change()
 
     def find(self, address: Address) -> Platform | None:
         """The platform of an address; None if the account was removed from the config after the
@@ -99,6 +107,7 @@ class PlatformRegistry:
 
     def set_status(self, platform: Platform, status: ConnectionStatus) -> None:
         self._statuses[platform.name, platform.account] = status
+        self._on_change()
 
     def statuses(self) -> tuple[AccountStatus, ...]:
         """The status of every platform except the internal ones."""

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
+from typing import Protocol
 
 from holdfast.core.errors import (
     AccountDisconnected,
@@ -13,12 +15,14 @@ from holdfast.core.errors import (
 )
 from holdfast.core.ops.account import AccountState, ConnectionStatus
 from holdfast.core.ports.platform import Platform
+from holdfast.core.ports.runtime import Clock
 from holdfast.core.turns.subagent import platform_label
 from holdfast.gateway.accounts.connection import (
     AccountConnection,
-    AccountDependencies,
     ConnectionBackoff,
+    ConnectionPolicy,
 )
+from holdfast.gateway.accounts.registry import PlatformRegistry
 
 log = logging.getLogger(__name__)
 
@@ -26,14 +30,38 @@ _STOPPED_STATES = (AccountState.PAUSED, AccountState.CLOSED)
 _IN_USE_REMEDY = "Stop the other program, pause this account, or give it credentials of its own"
 
 
+class NewConnection(Protocol):
+    """Makes a connection, with what all of them share."""
+
+    def __call__(
+        self, platform: Platform, *, on_opened: Callable[[], None]
+    ) -> AccountConnection: ...
+
+
 class AccountSupervisor:
     """Owns one account's connection and status. Its failures do not affect other accounts."""
 
-    def __init__(self, platform: Platform, deps: AccountDependencies, *, paused: bool) -> None:
+    def __init__(
+        self,
+        platform: Platform,
+        *,
+        paused: bool,
+        platforms: PlatformRegistry,
+        policy: ConnectionPolicy,
+        clock: Clock,
+        tasks: asyncio.TaskGroup,
+        redact: Callable[[str], str],  # a platform may quote its credentials in an error text
+        new_connection: NewConnection,
+    ) -> None:
         self.platform = platform
         self.status = ConnectionStatus()
-        self._deps = deps
-        self._backoff = ConnectionBackoff(deps.policy.backoff, random=deps.policy.random)
+        self._platforms = platforms
+        self._policy = policy
+        self._clock = clock
+        self._tasks = tasks
+        self._redact = redact
+        self._new_connection = new_connection
+        self._backoff = self._new_backoff()
         self._paused = paused
         self._replacement: Platform | None = None  # the platform that replaces this one
         self._ending = False
@@ -72,10 +100,12 @@ class AccountSupervisor:
     def _switch_platform(self) -> None:
         if self._replacement is not None:
             self.platform, self._replacement = self._replacement, None
-            policy = self._deps.policy
-            self._backoff = ConnectionBackoff(policy.backoff, random=policy.random)
-            self._deps.platforms.register(self.platform)
-            self._deps.platforms.set_status(self.platform, self.status)
+            self._backoff = self._new_backoff()
+            self._platforms.register(self.platform)
+            self._platforms.set_status(self.platform, self.status)
+
+    def _new_backoff(self) -> ConnectionBackoff:
+        return ConnectionBackoff(self._policy.backoff, random=self._policy.random)
 
     async def pause(self) -> None:
         """Disconnect the account until `resume`. Returns when it is disconnected, or resumed
@@ -128,14 +158,14 @@ class AccountSupervisor:
     async def _connect_once(self) -> Exception | None:
         """Hold one connection, from the attempt to its end. None if its end was requested."""
         self._set_status(AccountState.CONNECTING)
-        self._current_connection = connection = AccountConnection(
-            self.platform, self._deps, on_opened=self._on_connected
+        self._current_connection = connection = self._new_connection(
+            self.platform, on_opened=self._on_connected
         )
-        holding = self._deps.tasks.create_task(connection.run(), name=f"platform {self.name}")
+        holding = self._tasks.create_task(connection.run(), name=f"platform {self.name}")
         asked = asyncio.ensure_future(self._wake.wait())
         over = asyncio.ensure_future(connection.wait_ended())
         try:
-            with self._deps.platforms.connected(self.platform, connection.fail):
+            with self._platforms.connected(self.platform, connection.fail):
                 await asyncio.wait({holding, asked, over}, return_when=asyncio.FIRST_COMPLETED)
                 await connection.end(holding)
         finally:
@@ -195,7 +225,7 @@ class AccountSupervisor:
             AccountState.RETRYING,
             why=_error_text(error),
             remedy=_IN_USE_REMEDY if isinstance(error, AccountInUse) else "",
-            next_try=self._deps.clock.now() + pause,
+            next_try=self._clock.now() + pause,
             failures=self._backoff.failures,
         )
 
@@ -214,14 +244,13 @@ class AccountSupervisor:
     ) -> None:
         self.status = self.status.transition(
             state,
-            at=self._deps.clock.now(),
-            why=self._deps.redact(why),
+            at=self._clock.now(),
+            why=self._redact(why),
             remedy=remedy,
             next_attempt_at=next_try,
             failures=failures,
         )
-        self._deps.platforms.set_status(self.platform, self.status)
-        self._deps.on_change()
+        self._platforms.set_status(self.platform, self.status)
         self._notify()
 
     def _notify(self) -> None:
