@@ -3,6 +3,7 @@
 import asyncio
 import io
 import os
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pypdf import PdfWriter
 
 from holdfast.documents.reader import (
     DocumentKind,
@@ -87,8 +89,28 @@ def pdf(contents: bytes, font: bytes, *more: tuple[int, bytes]) -> bytes:
         5: font,
         **dict(more),
     }
-    body = b"".join(b"%d 0 obj\n%s\nendobj\n" % each for each in objects.items())
-    return b"%PDF-1.7\n" + body + b"trailer << /Root 1 0 R >>\n%%EOF\n"
+    return pdf_file(objects)
+
+
+def pdf_file(
+    objects: Mapping[int, bytes], *, packed: Mapping[int, tuple[int, int]] | None = None
+) -> bytes:
+    """`packed`: the stream that contains an object, and its place in it."""
+    body, entries = b"%PDF-1.7\n", {0: (0, 0, 65535)}
+    for number, content in objects.items():
+        entries[number] = (1, len(body), 0)
+        body += b"%d 0 obj\n%s\nendobj\n" % (number, content)
+    for number, (holder, place) in (packed or {}).items():
+        entries[number] = (2, holder, place)
+    last = max(entries) + 1
+    entries[last] = (1, len(body), 0)
+    numbers = range(last + 1)
+    rows = (entries.get(number, (0, 0, 65535)) for number in numbers)
+    table = stream(
+        b"".join(struct.pack(">BIH", *row) for row in rows),
+        b"/Type /XRef /W [1 4 2] /Root 1 0 R /Size %d" % len(numbers),
+    )
+    return body + b"%d 0 obj\n%s\nendobj\nstartxref\n%d\n%%%%EOF\n" % (last, table, len(body))
 
 
 LATIN = b"<< /Type /Font /Subtype /Type1 /Encoding << /Differences [1 /fi /eacute] >> >>"
@@ -98,12 +120,31 @@ LETTER = (
 )
 CMAP = b"""1 begincodespacerange <0000> <FFFF> endcodespacerange
 1 beginbfchar <0001> <00480065> endbfchar 1 beginbfrange <0002> <0004> <006C> endbfrange"""
-MODERN = pdf(
-    b"BT /F1 10 Tf 1 0 0 1 10 20 Tm <000100020002> Tj ET",
-    b"<< /Type /Font /Subtype /Type0 /ToUnicode 6 0 R /DescendantFonts [7 0 R] >>",
-    (6, stream(CMAP)),
-    (8, stream(b"7 0 << /DW 500 >>", b"/Type /ObjStm /N 1 /First 4")),
+MODERN = pdf_file(
+    {
+        1: b"<< /Type /Catalog /Pages 2 0 R >>",
+        2: b"<< /Type /Pages /Kids [3 0 R] /Count 1 /Resources << /Font << /F1 5 0 R >> >> >>",
+        3: b"<< /Type /Page /Parent 2 0 R /Contents 4 0 R >>",
+        4: stream(b"BT /F1 10 Tf 1 0 0 1 10 20 Tm <000100020002> Tj ET"),
+        5: b"<< /Type /Font /Subtype /Type0 /Encoding /Identity-H /ToUnicode 6 0 R"
+        b" /DescendantFonts [7 0 R] >>",
+        6: stream(CMAP),
+        8: stream(
+            b"7 0 << /Type /Font /Subtype /CIDFontType2 /DW 500 >>",
+            b"/Type /ObjStm /N 1 /First 4",
+        ),
+    },
+    packed={7: (8, 0)},
 )
+
+
+def encrypted_pdf() -> bytes:
+    writer = PdfWriter(clone_from=io.BytesIO(pdf(LETTER, LATIN)))
+    writer.encrypt("a password", algorithm="RC4-128")
+    made = io.BytesIO()
+    writer.write(made)
+    return made.getvalue()
+
 
 SAMPLES: Mapping[str, tuple[bytes, str]] = {
     "docx": (zip_file({"word/document.xml": DOCX}), "Dear Ann,\nthe plan is good\tindeed.\na \tb"),
@@ -111,7 +152,7 @@ SAMPLES: Mapping[str, tuple[bytes, str]] = {
     "pptx": (zip_file(PPTX), "[Slide 2]\nFirst\n\n[Slide 10]\nLast"),
     "odt": (zip_file({"content.xml": ODT}), "Title\ntwo   words\nbelow\nx \ty"),
     "html": (b"<head><title>T</title></head><p>a <b>b</b><script>no</script>", "T\n\na b"),
-    "pdf": (pdf(LETTER, LATIN), "Dear (old) Ann\nfine caf\u00e9\n\nThe end."),
+    "pdf": (pdf(LETTER, LATIN), "Dear (old) Ann\nfine caf\u00e9\nThe end."),
 }
 
 
@@ -159,14 +200,15 @@ HARMFUL: Mapping[str, tuple[str, Callable[[], bytes], str]] = {
     "depth": ("odt", lambda: zip_file({"content.xml": "<p>" * 9000}), "nested deeper"),
     "no archive": ("xlsx", lambda: b"PK\x03\x04 and no more", "damaged"),
     "no document": ("docx", lambda: zip_file({"a.txt": "b"}), "no text of a document"),
-    "a stream bomb": ("pdf", lambda: pdf(b" " * 5_000_000, LATIN), "unpacks to far more"),
-    "arrays": ("pdf", lambda: pdf(b"[" * 100_000, LATIN), "nested deeper"),
+    "a stream bomb": ("pdf", lambda: pdf(b" " * 100_000_000, LATIN), "unpacks to far more"),
+    "arrays": ("pdf", lambda: pdf(b"[" * 100_000, LATIN), "no text"),
     "a circle": (
         "pdf",
-        lambda: b"%PDF-1 1 0 obj 2 0 R endobj 2 0 obj 1 0 R endobj trailer << /Root 1 0 R >>",
-        "no pages",
+        lambda: pdf_file({1: b"<< /Pages 2 0 R >>", 2: b"3 0 R", 3: b"2 0 R"}),
+        "damaged",
     ),
-    "secrecy": ("pdf", lambda: b"%PDF-1.4 trailer << /Encrypt 4 0 R >>", "encrypted"),
+    "no end": ("pdf", lambda: b"%PDF-1.4 trailer << /Root 1 0 R >>", "damaged"),
+    "secrecy": ("pdf", encrypted_pdf, "encrypted"),
     "a scan": ("pdf", lambda: pdf(b"q 1 0 0 1 0 0 cm /Im1 Do Q", LATIN), "pictures"),
 }
 

@@ -17,7 +17,7 @@ _LIMITS = (
 
 
 def main() -> None:
-    """The first line says which kind it is and how much is wanted; the rest is the document."""
+    """The first line of stdin is the kind and the limit in characters, the rest the document."""
     _confine()
     asked = json.loads(sys.stdin.buffer.readline())
     answer = read(sys.stdin.buffer.read(), kind=asked["kind"], limit=asked["limit"])
@@ -33,25 +33,25 @@ def read(data: bytes, *, kind: str, limit: int) -> Mapping[str, Any]:
     except UnreadableDocument as error:
         problem = str(error)
     except (MemoryError, RecursionError):
-        problem = "it is too intricate to be read"
-    # What is in it comes from anybody; half a character stands in no JSON.
+        problem = "it is too complex to be read"
+    # The content is untrusted: a lone surrogate cannot be encoded in JSON.
     text = gathered.text.encode("utf-8", "replace").decode()
     return {"text": text, "more": more, "problem": problem}
 
 
 def _confine() -> None:
-    """It reads what it was handed, and whatever that document does to it, does it here alone."""
+    """Set the limits of this process: a hostile document harms nothing else."""
     for kind, most in _LIMITS:
-        _, hard = resource.getrlimit(kind)  # which may be lower, and is not ours to raise
+        _, hard = resource.getrlimit(kind)  # it may be lower, and cannot be raised
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(kind, (most, most))
 
 
 def _reader_for(kind: str) -> Callable[[bytes, TextBuffer], None]:
-    """Each reader is imported for its own kind only: zipfile, expat and zlib cost a start."""
+    """Each reader is imported for its own kind only: pypdf, zipfile and expat cost a start."""
     match kind:
         case "pdf":
-            from holdfast.documents.worker.pdf_text import read_pdf  # noqa: PLC0415 - see above
+            from holdfast.documents.worker.pdf import read_pdf  # noqa: PLC0415 - see above
 
             return read_pdf
         case "html":
