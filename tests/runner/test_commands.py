@@ -1,6 +1,8 @@
 """Commands in the terminal: state, output, limits, and once per call id."""
 
 import asyncio
+import signal
+from collections.abc import Iterator
 
 import pytest
 from tests.runner.runner_log import SESSION_ID, OpenRunners
@@ -175,14 +177,28 @@ async def test_killing_every_process_inside_does_not_harm_the_runner(sandbox: Sa
     assert (await sandbox.run(CallId("c2"), "echo well", limit=60)).output == "well\n"
 
 
+@pytest.fixture
+def parent_that_ignores_signals() -> Iterator[None]:
+    """As `nohup`, `cron` and some shells start a gateway."""
+    ignored = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGTTOU)
+    before = [(each, signal.signal(each, signal.SIG_IGN)) for each in ignored]
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2, signal.SIGWINCH})
+    yield
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    for each, handler in before:
+        signal.signal(each, handler)
+
+
+@pytest.mark.usefixtures("parent_that_ignores_signals")
 async def test_signals_and_input_are_those_of_a_fresh_process(sandbox: Sandbox) -> None:
     result = await sandbox.run(
-        CallId("c"), "yes | head -n 1; cat; grep SigIgn /proc/self/status", limit=60
+        CallId("c"), "yes | head -n 1; cat; grep -E 'Sig(Ign|Blk)' /proc/self/status", limit=60
     )
-    text, ignored = result.output.split("\nSigIgn:\t")
+    text, *sets = result.output.split()
     assert text == "y"
-    # 32 and 33 are the C library's own: no program can set them back.
-    assert int(ignored, 16) & ~(3 << 31) == 0
+    # 32 and 33 are the C library's own: no program can reset them.
+    found = dict(zip(sets[::2], (int(each, 16) & ~(3 << 31) for each in sets[1::2]), strict=True))
+    assert found == {"SigBlk:": 0, "SigIgn:": 0}
 
 
 async def test_an_unknown_call_is_reported_as_never_seen(sandbox: Sandbox) -> None:

@@ -19,14 +19,9 @@ from .event_loop import EventLoop, Timer
 
 GRACE_SECONDS = 2  # between SIGTERM and SIGKILL
 MAX_FD = 65536
-_RESET_SIGNALS = (
-    signal.SIGHUP,  # ignored where the gateway was started with nohup
-    signal.SIGINT,
-    signal.SIGQUIT,
-    signal.SIGPIPE,
-    signal.SIGXFSZ,
-    signal.SIGCHLD,
-)
+# A command must not inherit what the gateway's parent ignored: `nohup` ignores SIGHUP, a shell
+# without job control SIGINT and SIGQUIT, Python itself SIGPIPE and SIGXFSZ.
+_RESET_SIGNALS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 
 
 def fork_supervisor(
@@ -81,7 +76,7 @@ def _exec_command(
 ) -> NoReturn:
     try:
         os.setsid()
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.chdir(cwd)
         limit_this_process(dict(limits))
         os.execve(argv[0], list(argv), dict(env))
