@@ -315,7 +315,7 @@ class Gateway:
         self.agent_factory = AgentFactory(
             agent_config, reads=store, clock=clock, close=self.teardown.close
         )
-        agents = SessionAgents(
+        self._agents = agents = SessionAgents(
             self.cache,
             self.agent_factory,
             memory=memory,
@@ -513,7 +513,7 @@ class Gateway:
             recover,
             store,
             runtime,
-            live_settings,
+            mode=settings.gateway.crash_recovery,
             router=self.router,
             sessions=self.sessions,
             lanes=self.lanes,
@@ -602,11 +602,13 @@ class Gateway:
     def _command_contexts(self, lifecycle: Lifecycle | None) -> CommandContexts:
         replies, store, clock = self.reply_context, self._store, self.runtime.clock
         return CommandContexts(
+            replies=replies,
+            access=self.access,
+            pairing=self.pairing,
             admin=AdminContext(
                 replies=replies,
                 lifecycle=lifecycle,
                 lifecycle_notices=self.lifecycle_notices,
-                pairing=self.pairing,
                 home_channels=self.home_channels,
                 quiet_chats=self.quiet_chats,
                 live_settings=self.live_settings,
@@ -623,22 +625,17 @@ class Gateway:
                 replies=replies,
                 store=store,
                 lanes=self.lanes,
-                cache=self.cache,
-                agent_factory=self.agent_factory,
-                memory=self.memory,
+                agents=self._agents,
                 auxiliary=self.auxiliary,
                 redact=self.redact,
-                clock=clock,
             ),
             info=InfoContext(
                 replies=replies,
                 store=store,
                 lanes=self.lanes,
-                cache=self.cache,
-                agent_factory=self.agent_factory,
+                agents=self._agents,
                 subagents=self.subagents,
                 lifecycle=lifecycle,
-                access=self.access,
             ),
             jobs=JobContext(replies=replies, jobs=self.jobs, clock=clock),
             memory=MemoryContext(replies=replies, store=store, memory=self.memory),
@@ -654,8 +651,7 @@ class Gateway:
                 replies=replies,
                 store=store,
                 sessions=self.sessions,
-                agent_factory=self.agent_factory,
-                cache=self.cache,
+                agents=self._agents,
                 quiet_chats=self.quiet_chats,
                 live_settings=self.live_settings,
                 runtime=self.runtime,

@@ -8,6 +8,7 @@ from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.transcript import NoteMessage
 from holdfast.core.ports.store import StoreWriter
 from holdfast.core.ports.store_commands import SavePrompt
+from holdfast.core.turns.model import ModelChoice
 from holdfast.gateway.agents.cache import AgentCache
 from holdfast.gateway.agents.factory import AgentFactory
 from holdfast.gateway.agents.memory import MemoryManager
@@ -55,6 +56,16 @@ class SessionAgents:
         self._live_settings = live_settings
         self._writes = writes
 
+    @property
+    def model(self) -> ModelChoice:
+        """The model of the agents that are built now."""
+        return self._factory.model
+
+    @property
+    def cached(self) -> int:
+        """The number of agents in the cache."""
+        return len(self._cache)
+
     async def lease(self, session_id: SessionId, first: InboxRow, *, fresh: bool) -> AgentLease:
         """Lease the agent for a turn that begins with this message, with the settings as of the
         request, or of the build. `fresh` means that the store has nothing of the session yet."""
@@ -84,6 +95,13 @@ class SessionAgents:
             memory=None if subagent else lambda: self.memory.prompt_block(session_id, first),
             toolsets=first.inbound.toolsets,
             subagent=subagent,
+        )
+
+    async def build_beside(self, session_id: SessionId, row: InboxRow) -> Agent:
+        """An agent of the session for work that is no turn: it is not cached, and its caller
+        releases its clients."""
+        return await self._factory.build(
+            session_id, signature=self._factory.signature_for(row), fresh=False
         )
 
     def release(self, agent: Agent, *, keep: bool) -> None:

@@ -14,12 +14,13 @@ from holdfast.core.messages.outbox import Address, DeliveryKind, DeliveryState
 from holdfast.core.ports.runtime import Lifecycle
 from holdfast.core.text.locale_format import format_long_duration
 from holdfast.core.turns.stop import HomeChannel, StopKind, StopOrder, StopRequester
-from holdfast.gateway.commands.context import AdminContext
+from holdfast.gateway.commands.context import AdminContext, ReplyContext
 from holdfast.gateway.commands.reply import prepare_effect, send_reply
 from holdfast.gateway.inbound.pairing import (
     CommitDecision,
     PairingDecision,
     PairingRefused,
+    PairingService,
     person_with_name,
 )
 from holdfast.gateway.lifecycle.notices import NOTICE_EXPIRES_AFTER
@@ -104,48 +105,49 @@ _HOW = "/pairing approve CODE lets in whose code it is: ask them for it."
 _PEOPLE = "Let in by a code:"
 
 
-async def cmd_pairing(context: AdminContext, request: CommandRequest) -> None:
+async def cmd_pairing(
+    replies: ReplyContext, pairing: PairingService, request: CommandRequest
+) -> None:
     """List pairing requests and paired users; approve, deny or revoke. A decision is committed
     together with the end of the command's row."""
     verb, _, who = request.argument.partition(" ")
-    who, pairing, by = who.strip(), context.pairing, PrincipalId(request.row.principal)
+    who, by = who.strip(), PrincipalId(request.row.principal)
     match verb.lower():
         case "":
-            await send_reply(context.replies, request.row, _pairing_list(context))
+            await send_reply(replies, request.row, _pairing_list(pairing, now=replies.clock.now()))
         case "approve":
-            await _decide(context, request, lambda save: pairing.approve(who, by=by, commit=save))
+            await _decide(replies, request, lambda save: pairing.approve(who, by=by, commit=save))
         case "deny":
-            await _decide(context, request, lambda save: pairing.deny(who, by=by, commit=save))
+            await _decide(replies, request, lambda save: pairing.deny(who, by=by, commit=save))
         case "revoke":
-            await _decide(context, request, lambda save: pairing.revoke(who, by=by, commit=save))
+            await _decide(replies, request, lambda save: pairing.revoke(who, by=by, commit=save))
         case _:
             wrong = COMMANDS_BY_NAME["pairing"].usage_error(f"/pairing knows no {verb!r}.")
-            await send_reply(context.replies, request.row, wrong)
+            await send_reply(replies, request.row, wrong)
 
 
 async def _decide(
-    context: AdminContext,
+    replies: ReplyContext,
     request: CommandRequest,
     decide: Callable[[CommitDecision], Awaitable[PairingDecision]],
 ) -> None:
     async def save(decided: PairingDecision) -> None:
-        effect = prepare_effect(context.replies, request.row, decided.text, pairing=decided.change)
-        await context.replies.effects.commit(effect)
+        effect = prepare_effect(replies, request.row, decided.text, pairing=decided.change)
+        await replies.effects.commit(effect)
 
     try:
         await decide(save)
     except PairingRefused as refused:
-        await send_reply(context.replies, request.row, str(refused))
+        await send_reply(replies, request.row, str(refused))
 
 
-def _pairing_list(context: AdminContext) -> str:
-    now = context.clock.now()
+def _pairing_list(pairing: PairingService, *, now: float) -> str:
     lines = [
         f"{person_with_name(each)} waits, for {format_long_duration(each.expires_at - now)} more."
-        for each in context.pairing.pending()
+        for each in pairing.pending()
     ]
     lines = [*lines, _HOW] if lines else [_NO_PENDING_REQUESTS]
-    people = [f"- {person_with_name(each)}" for each in context.pairing.paired_users.users()]
+    people = [f"- {person_with_name(each)}" for each in pairing.paired_users.users()]
     return "\n".join([*lines, *([_PEOPLE, *people] if people else [])])
 
 

@@ -15,9 +15,8 @@ from holdfast.core.messages.source import Source
 from holdfast.core.ports.runtime import Clock, Lifecycle, Runtime
 from holdfast.core.ports.store import Store
 from holdfast.gateway.access import AccessPolicy, Action, principal_of
-from holdfast.gateway.agents.cache import AgentCache
-from holdfast.gateway.agents.factory import AgentFactory
 from holdfast.gateway.agents.memory import MemoryManager
+from holdfast.gateway.agents.session_agents import SessionAgents
 from holdfast.gateway.approvals.service import ApprovalService
 from holdfast.gateway.inbound.pairing import PairingService
 from holdfast.gateway.jobs.service import JobService
@@ -69,12 +68,9 @@ class HistoryContext(msgspec.Struct, frozen=True, kw_only=True):
     replies: ReplyContext
     store: Store
     lanes: Lanes
-    cache: AgentCache
-    agent_factory: AgentFactory
-    memory: MemoryManager
+    agents: SessionAgents
     auxiliary: AuxiliaryClient
     redact: Redaction
-    clock: Clock
 
 
 class RunningTurnContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,20 +101,18 @@ class SettingsContext(msgspec.Struct, frozen=True, kw_only=True):
     replies: ReplyContext
     store: Store
     sessions: SessionStore
-    agent_factory: AgentFactory
-    cache: AgentCache
+    agents: SessionAgents
     quiet_chats: QuietChats
     live_settings: LiveSettings
     runtime: Runtime
 
 
 class AdminContext(msgspec.Struct, frozen=True, kw_only=True):
-    """For /restart, /pairing and /sethome."""
+    """For /restart and /sethome."""
 
     replies: ReplyContext
     lifecycle: Lifecycle | None  # None: the gateway cannot be restarted from inside
     lifecycle_notices: LifecycleNotices
-    pairing: PairingService
     home_channels: HomeChannels
     quiet_chats: QuietChats
     live_settings: LiveSettings
@@ -126,16 +120,14 @@ class AdminContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InfoContext(msgspec.Struct, frozen=True, kw_only=True):
-    """For /help, /status and /usage."""
+    """For /status and /usage."""
 
     replies: ReplyContext
     store: Store
     lanes: Lanes
-    cache: AgentCache
-    agent_factory: AgentFactory
+    agents: SessionAgents
     subagents: Subagents
     lifecycle: Lifecycle | None  # None: the gateway cannot be restarted from inside
-    access: AccessPolicy
 
 
 class JobContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,8 +147,12 @@ class MemoryContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommandContexts(msgspec.Struct, frozen=True, kw_only=True):
-    """The context of each subject."""
+    """The context of each subject, and what the commands without one use. `bind_commands` takes it
+    apart; no command gets it."""
 
+    replies: ReplyContext
+    access: AccessPolicy
+    pairing: PairingService
     admin: AdminContext
     approvals: ApprovalContext
     history: HistoryContext

@@ -22,7 +22,8 @@ from holdfast.core.ports.store_queries import (
 from holdfast.core.turns.subagent import SubagentKind
 from holdfast.core.turns.turn import Usage as Tokens
 from holdfast.core.turns.turn_state import LaneState
-from holdfast.gateway.commands.context import InfoContext, allowed_commands
+from holdfast.gateway.access import AccessPolicy
+from holdfast.gateway.commands.context import InfoContext, ReplyContext, allowed_commands
 from holdfast.gateway.commands.reply import send_reply
 from holdfast.gateway.commands.sessions import dm_principal
 
@@ -32,9 +33,9 @@ _INTRODUCTION = (
 )
 
 
-async def cmd_help(context: InfoContext, request: CommandRequest) -> None:
+async def cmd_help(replies: ReplyContext, access: AccessPolicy, request: CommandRequest) -> None:
     """List the commands, or explain one."""
-    commands = allowed_commands(COMMANDS, context.access, request.row.inbound.source)
+    commands = allowed_commands(COMMANDS, access, request.row.inbound.source)
     one = COMMANDS_BY_NAME.get(request.argument.lower().removeprefix("/"))
     if not request.argument:
         text = _all_text(commands)
@@ -42,7 +43,7 @@ async def cmd_help(context: InfoContext, request: CommandRequest) -> None:
         text = f"There is no command {request.argument!r} for you. /help lists those there are."
     else:
         text = _command_text(one)
-    await send_reply(context.replies, request.row, text)
+    await send_reply(replies, request.row, text)
 
 
 def _all_text(commands: Sequence[CommandSpec]) -> str:
@@ -73,7 +74,7 @@ async def cmd_status(context: InfoContext, request: CommandRequest) -> None:
     session_id = request.session_id
     row = await context.store.read(GetSession(session_id=session_id)) if session_id else None
     chosen = row.model_override if row else None
-    model = f"{chosen} (chosen here)" if chosen else context.agent_factory.model_name
+    model = f"{chosen} (chosen here)" if chosen else context.agents.model.name
     lane = context.lanes.get(session_id) if session_id else None
     here = f"{lane.state}, {lane.queued} queued" if lane else "idle"
     running = context.lanes.count(LaneState.RUNNING)
@@ -82,7 +83,7 @@ async def cmd_status(context: InfoContext, request: CommandRequest) -> None:
         f"Session: {session_id or 'not begun yet'} ({here})",
         *(f"Subagent ({_KIND_TEXTS[each.kind]}): {each.title}" for each in subagents),
         f"Model: {model}",
-        f"Gateway: turns running: {running}, agents cached: {len(context.cache)}",
+        f"Gateway: turns running: {running}, agents cached: {context.agents.cached}",
         *_stop_lines(context.lifecycle),
     )
     await send_reply(context.replies, request.row, "\n".join(lines))

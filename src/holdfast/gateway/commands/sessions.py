@@ -356,7 +356,7 @@ def cmd_undo(context: HistoryContext, request: CommandRequest) -> Awaitable[None
             return
         undo = UndoEffect(session_id=session_id, from_seq=undone[0].from_seq)
         effect = prepare_effect(replies, row, _undone_text(undone), undo=undo)
-        await replies.effects.commit(effect, on_committed=lambda _: context.cache.drop(session_id))
+        await replies.effects.commit(effect, on_committed=lambda _: context.agents.drop(session_id))
 
     return _run_exclusively(replies, context.lanes, request, take_back)
 
@@ -403,9 +403,9 @@ def cmd_retry(context: HistoryContext, request: CommandRequest) -> Awaitable[Non
                 resubmit=Resubmission(
                     inbound=_retry_message(row, last.user_messages), principal=row.principal
                 ),
-                at=context.clock.now(),
+                at=context.replies.clock.now(),
             ),
-            on_committed=lambda _: context.cache.drop(session_id),
+            on_committed=lambda _: context.agents.drop(session_id),
         )
         assert outcome.resubmitted is not None, "the effect asked for it"
         context.lanes.admit(outcome.resubmitted, known=session_id)
@@ -445,9 +445,7 @@ def cmd_compact(context: HistoryContext, request: CommandRequest) -> Awaitable[N
         return send_reply(context.replies, request.row, TOO_LITTLE)
 
     async def run(session_id: SessionId) -> None:
-        agent = await context.agent_factory.build(
-            session_id, signature=context.agent_factory.signature_for(request.row), fresh=False
-        )
+        agent = await context.agents.build_beside(session_id, request.row)
         try:
             await _compact(context, request, agent)
         finally:
@@ -463,7 +461,7 @@ async def _compact(context: HistoryContext, request: CommandRequest, agent: Agen
     if not cut:
         await send_reply(replies, request.row, TOO_LITTLE)
         return
-    await context.memory.pre_compact(agent.session_id, agent.messages[:cut])
+    await context.agents.memory.pre_compact(agent.session_id, agent.messages[:cut])
     try:
         made = await compact(agent, context.auxiliary, cut=cut, focus=request.argument)
     except AuxiliaryFailed as error:
@@ -484,7 +482,7 @@ async def _compact(context: HistoryContext, request: CommandRequest, agent: Agen
         compaction_usage=made.usage,
     )
     await replies.effects.commit(
-        effect, on_committed=lambda _: context.cache.drop(agent.session_id)
+        effect, on_committed=lambda _: context.agents.drop(agent.session_id)
     )
 
 

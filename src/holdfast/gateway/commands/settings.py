@@ -28,7 +28,7 @@ async def _show_model(context: SettingsContext, request: CommandRequest) -> None
         else None
     )
     chosen = row.model_override if row else None
-    model = context.agent_factory.model
+    model = context.agents.model
     found = f"{model.name} ({model.provider}): {model.why}"
     text = f"{chosen} (chosen here)" if chosen else found
     await send_reply(context.replies, request.row, f"The model is {text}.")
@@ -37,7 +37,7 @@ async def _show_model(context: SettingsContext, request: CommandRequest) -> None
 async def _choose_model(context: SettingsContext, request: CommandRequest) -> None:
     name = request.argument
     default = name.lower() == DEFAULT
-    model = context.agent_factory.model_name if default else name
+    model = context.agents.model.name if default else name
     session_id = request.session_id or SessionId(context.runtime.new_id("s"))
     await send_reply(
         context.replies,
@@ -48,7 +48,7 @@ async def _choose_model(context: SettingsContext, request: CommandRequest) -> No
         reset=context.sessions.reset_for(request),
         model_override="" if default else name,
     )
-    context.cache.drop(session_id)
+    context.agents.drop(session_id)
 
 
 _MEANINGS: Mapping[BusyMode, str] = {

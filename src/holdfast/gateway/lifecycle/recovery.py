@@ -26,7 +26,6 @@ from holdfast.core.text.translation import use_catalogue
 from holdfast.core.turns.stop import StopKind
 from holdfast.core.turns.turn import OpenTurn
 from holdfast.gateway.inbound.router import Router
-from holdfast.gateway.live_settings import LiveSettings
 from holdfast.gateway.outbound.outbox import OutboxWorker
 from holdfast.gateway.sessions.resolver import SessionStore
 from holdfast.gateway.turns.lanes import Lanes
@@ -53,8 +52,8 @@ class RunnerAdopter(Protocol):
 async def recover(
     store: Store,
     runtime: Runtime,
-    live_settings: LiveSettings,
     *,
+    mode: CrashRecovery,
     router: Router,
     sessions: SessionStore,
     lanes: Lanes,
@@ -64,7 +63,6 @@ async def recover(
 ) -> int:
     """Runs once, before intake opens. Deliveries go out first, then cut turns go on, then what no
     turn has taken: the order they were promised in. How many turns go on."""
-    mode = live_settings.current.gateway.crash_recovery
     undelivered, open_turns = (
         await store.read(ListUndelivered()),
         await store.read(ListOpenTurns()),
