@@ -26,7 +26,7 @@ import json
 import re
 import string
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -122,6 +122,13 @@ def placeholders(text: str) -> set[str]:
     }
 
 
+def _names_or_none(text: str) -> set[str]:
+    try:
+        return _names(text)
+    except ValueError:
+        return set()
+
+
 def _names(text: str) -> set[str]:
     return {
         re.split(r"[.\[]", name)[0]
@@ -136,24 +143,26 @@ def _names(text: str) -> set[str]:
 class ErrorClasses:
     """Which classes are errors whose first argument is a message, by the name of the class."""
 
-    def __init__(self, modules: Sequence[ast.Module] | Iterator[ast.Module]) -> None:
-        classes = [node for module in modules for node in ast.walk(module)]
-        bases = {
-            node.name: {_last_name(base) for base in node.bases}
-            for node in classes
-            if isinstance(node, ast.ClassDef)
-        }
+    def __init__(self, modules: Iterable[ast.Module]) -> None:
+        nodes = [node for module in modules for node in ast.walk(module)]
+        classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
+        bases = {node.name: {_last_name(base) for base in node.bases} for node in classes}
         self.names = {BASE_ERROR}
         while more := {name for name in bases if bases[name] & self.names} - self.names:
             self.names |= more
         self._parameters = {
             node.name: parameters
             for node in classes
-            if isinstance(node, ast.ClassDef)
-            and node.name in self.names
-            and (parameters := _init_parameters(node)) is not None
+            if node.name in self.names and (parameters := _init_parameters(node)) is not None
         }
         self._bases = bases
+        # Functions that make an error of their message: `not_found(message, …) -> EndpointError`.
+        for node in nodes:
+            if isinstance(node, ast.FunctionDef) and node.returns is not None:
+                parameters = _parameters(node)
+                if _last_name(node.returns) in self.names and parameters[:1] == ["message"]:
+                    known = self._parameters.setdefault(node.name, [])  # of another module
+                    known += [each for each in parameters if each not in known]
 
     def parameters(self, name: str) -> list[str]:
         """Of its constructor, or of the one that it inherits."""
@@ -162,16 +171,24 @@ class ErrorClasses:
         inherited = [base for base in self._bases.get(name, ()) if base in self.names]
         return self.parameters(inherited[0]) if inherited else ["message"]
 
-    def take_message(self, name: str) -> bool:
-        return name in self.names and self.parameters(name)[:1] == ["message"]
+    def message_index(self, name: str) -> int | None:
+        """Where a call of this class or function has its message; None: it has none."""
+        if name not in self.names and name not in self._parameters:
+            return None
+        parameters = self.parameters(name)
+        return parameters.index("message") if "message" in parameters[:2] else None
 
 
 def _init_parameters(node: ast.ClassDef) -> list[str] | None:
     for function in node.body:
         if isinstance(function, ast.FunctionDef) and function.name == "__init__":
-            args = function.args
-            return [arg.arg for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs)][1:]
+            return _parameters(function)[1:]
     return None
+
+
+def _parameters(node: ast.FunctionDef) -> list[str]:
+    args = node.args
+    return [arg.arg for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
 
 
 def _last_name(node: ast.expr) -> str:
@@ -213,8 +230,8 @@ class _PythonTexts:
         name = _last_name(node.func)
         if self._translates and isinstance(node.func, ast.Name) and name in ("_", "N_", "_n"):
             self._marked(node, name)
-        elif self._errors.take_message(name) and node.args:
-            self._error(node, name)
+        elif (index := self._errors.message_index(name)) is not None and len(node.args) > index:
+            self._error(node, name, node.args[index])
         elif isinstance(node.func, ast.Attribute) and node.func.attr == "format":
             self._formatted(node)
         if self._commands and name in HELP_TAKERS:
@@ -229,7 +246,7 @@ class _PythonTexts:
                 self._add(text, None, node)
         elif len(node.args) == 3 and all(len(texts) == 1 for texts in literals):
             self._add(literals[0][0], literals[1][0], node)
-        else:
+        elif len(node.args) != 3 or any(isinstance(each, ast.Constant) for each in node.args[:2]):
             self._problem(node, "_n() needs two literal strings and a number.")
 
     def _literals(self, argument: ast.expr, node: ast.Call, name: str) -> list[str]:
@@ -257,9 +274,9 @@ class _PythonTexts:
                 self._problem(node, "N_() needs a literal string.")
         return []
 
-    def _error(self, node: ast.Call, name: str) -> None:
+    def _error(self, node: ast.Call, name: str, message: ast.expr) -> None:
         texts: list[str] = []
-        match node.args[0]:
+        match message:
             case ast.Constant(value=str(text)):
                 texts = [text]
             case ast.IfExp(body=ast.Constant(value=str(one)), orelse=ast.Constant(value=str(two))):
@@ -268,12 +285,15 @@ class _PythonTexts:
         given = {keyword.arg for keyword in node.keywords}
         for text in texts:
             self._add(text, None, node)
-            if None not in given and given - own:
-                self._compare(text, {each for each in given if each}, node, own)
+            values = {each for each in given if each} - (own - _names_or_none(text))
+            if None not in given and values:
+                # A function of that name in another module may have other parameters.
+                optional = set() if name in self._errors.names else values
+                self._compare(text, values, node, optional)
 
     def _own_message(self, node: ast.ClassDef) -> None:
         """What an error passes to its base class as the message."""
-        if not self._errors.take_message(node.name) or _init_parameters(node) is not None:
+        if self._errors.message_index(node.name) is None or _init_parameters(node) is not None:
             for call in ast.walk(node):
                 match call:
                     case ast.Call(

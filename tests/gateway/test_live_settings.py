@@ -326,7 +326,7 @@ async def test_deliveries_to_a_removed_account_wait_and_are_reported(
     await until(lambda: len(two_accounts.gateway.outbox) == 1)
     reported = [each for each in problems_of(two_accounts) if each.code == "account_removed"]
     assert [each.what for each in reported] == [
-        "1 delivery waits for simulated:work, which is not configured any more."
+        "1 delivery waits for simulated:work, which is no longer configured."
     ]
     assert two_accounts.work.ledger().attempts == ()
     back = SimulatedPlatform(two_accounts.work, account="work", longest_delay=0.02)

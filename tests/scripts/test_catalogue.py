@@ -89,11 +89,17 @@ class Full(StoreError):
         super().__init__("{path} is full.", path=path)
 class Throttled(StoreError):
     def __init__(self, message, *, retry_after, **values): ...
+class Refused(StoreError):
+    def __init__(self, status, message, **values): ...
+def not_found(message, *, param=None, **values) -> Refused:
+    return Refused(404, message, **values)
 """
     use = """
 raise errors.StoreError("Could not open {file}: {error}.", file=file, error=error)
 raise Full("not a message")
 raise Throttled("Wait.", retry_after=3)
+raise Refused(400, "Not {this}." if x else "Not {this} either.", this=this)
+raise not_found("There is no {id}.", param="id", id=id)
 raise ValueError("not ours")
 """
     texts, problems = extracted(tmp_path, core__a=source, core__b=use)
@@ -101,6 +107,9 @@ raise ValueError("not ours")
         "{path} is full.",
         "Could not open {file}: {error}.",
         "Wait.",
+        "Not {this}.",
+        "Not {this} either.",
+        "There is no {id}.",
     ]
     assert not problems
 

@@ -119,7 +119,7 @@ async def test_a_change_to_a_stale_version_is_refused(editor: ConfigEditor, home
     read = await editor.view()
     (home / "holdfast.toml").write_text(f"{FILE}# by hand\n")
     for stale in ({"revision": read.revision}, {"number": 7}):
-        with pytest.raises(StaleRead, match="look at it again"):
+        with pytest.raises(StaleRead, match="Reload it"):
             await editor.change(ConfigChange(set={"agent.max_steps": 7}, **stale), by="owner")
     assert (home / "holdfast.toml").read_text() == f"{FILE}# by hand\n"
 

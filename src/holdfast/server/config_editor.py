@@ -115,7 +115,8 @@ class ConfigEditor:
         version = await self._history.read(GetConfiguration(number=number))
         if version is None:
             raise NoSuchConfigVersion(
-                f"there is no configuration {number}; `holdfast config history` has all."
+                "There is no configuration {number}; `holdfast config history` lists them.",
+                number=number,
             )
         return version
 
@@ -146,8 +147,8 @@ class ConfigEditor:
         revision = revision_of(done.before)
         if expected.number not in (None, self._number) or expected.revision not in (None, revision):
             raise StaleRead(
-                "the configuration was changed since you read it, and nothing was done: "
-                "look at it again, and then change it."
+                "The configuration was changed after you read it; nothing was changed now. "
+                "Reload it, and then make your change."
             )
         return done
 

@@ -17,7 +17,7 @@ from aiohttp import hdrs, web
 
 from holdfast.core.config.settings import GatewaySettings, Settings
 from holdfast.core.errors import HoldfastError, StoreError
-from holdfast.core.text.translation import use_catalogue
+from holdfast.core.text.translation import N_, _, use_catalogue
 from holdfast.platforms.api.http import bearer_token
 from holdfast.server.auth.login import BrowserLogin
 from holdfast.server.auth.rate_limit import retry_after_header
@@ -193,7 +193,12 @@ async def _addresses(host: str) -> list[str]:
             host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
     except OSError as error:
-        raise PortInUse(f"gateway.host: cannot listen on {host} ({error.strerror}).") from None
+        raise PortInUse(
+            "gateway.host: cannot listen on {host} ({error}). Choose another address in "
+            "holdfast.toml or with --host.",
+            host=host,
+            error=error.strerror,
+        ) from None
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
@@ -206,7 +211,10 @@ def _bind(
         except OSError as error:
             if error.errno not in _IN_USE_ERRNOS:
                 raise PortInUse(
-                    f"gateway.host: cannot listen on {settings.host} ({error.strerror})."
+                    "gateway.host: cannot listen on {host} ({error}). Choose another address in "
+                    "holdfast.toml or with --host.",
+                    host=settings.host,
+                    error=error.strerror,
                 ) from None
             continue
         if port != settings.port:
@@ -218,9 +226,10 @@ def _bind(
             )
         return made
     raise PortInUse(
-        f"gateway.port: {settings.host}:{settings.port} is in use by another "
-        "program, or not allowed. Choose another port in holdfast.toml or with --port "
-        "(0: any free one)."
+        "gateway.port: {host}:{port} is in use by another program, or not allowed. Choose another "
+        "port in holdfast.toml or with --port (0: any free one).",
+        host=settings.host,
+        port=settings.port,
     )
 
 
@@ -242,23 +251,8 @@ _MAX_BODY = 32 * 1024 * 1024
 _BACKLOG = 1024
 _SAFE_METHODS = frozenset({hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS})
 _TOKEN_PATHS = ("/api/v1/", "/v1/", "/metrics", "/login")  # elsewhere tokens belong to a platform
-_RESTARTING_ERROR = {
-    "error": {
-        "message": "the gateway is restarting and did not process this request; send it again.",
-        "type": "server_error",
-        "code": "restarting",
-        "param": None,
-    }
-}
-
-_RATE_LIMIT_ERROR = {
-    "error": {
-        "message": "too many wrong tokens came from this address; try again after Retry-After.",
-        "type": "rate_limit_error",
-        "code": "rate_limited",
-        "param": None,
-    }
-}
+_RESTARTING = N_("The gateway is restarting and did not process this request; send it again.")
+_RATE_LIMITED = N_("Too many wrong tokens came from this address; try again after Retry-After.")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -388,13 +382,13 @@ class HttpListener:
         if outer is not request and not self._is_our_host(_host_name(outer.host), request):
             return _misdirected(outer.host)
         if self._handover_started and request.method not in _SAFE_METHODS:
-            return web.json_response(_RESTARTING_ERROR, status=503, headers={hdrs.RETRY_AFTER: "1"})
+            error = _error_body(_RESTARTING, "server_error", "restarting")
+            return web.json_response(error, status=503, headers={hdrs.RETRY_AFTER: "1"})
         token = bearer_token(outer)
         blocked = self._blocked_for(outer, token) if token else 0.0
         if blocked:
-            return web.json_response(
-                _RATE_LIMIT_ERROR, status=429, headers=retry_after_header(blocked)
-            )
+            error = _error_body(_RATE_LIMITED, "rate_limit_error", "rate_limited")
+            return web.json_response(error, status=429, headers=retry_after_header(blocked))
         return await handler(outer)
 
     def _blocked_for(self, request: web.Request, token: str) -> float:
@@ -424,18 +418,27 @@ class HttpListener:
 
     async def _serve_metrics(self, request: web.Request) -> web.Response:
         if self._login.token_principal(request) is None:
-            text = "metrics need the gateway's token (`holdfast token` prints it) or a viewer's\n"
-            return web.Response(status=401, text=text, headers={"WWW-Authenticate": "Bearer"})
+            text = _("Metrics need the gateway's token (`holdfast token` prints it) or a viewer's.")
+            return web.Response(
+                status=401, text=f"{text}\n", headers={"WWW-Authenticate": "Bearer"}
+            )
         try:
             text = await self._metrics.render()
         except StoreError as error:
-            return web.Response(status=503, text=f"the store cannot be read: {error}\n")
+            return web.Response(status=503, text=f"The store cannot be read: {error}\n")
         return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
 
 
+def _error_body(message: str, type: str, code: str) -> dict[str, dict[str, str | None]]:
+    """An error in the form that both APIs have."""
+    return {"error": {"message": _(message), "type": type, "code": code, "param": None}}
+
+
 def _misdirected(host: str) -> web.Response:
-    text = f"this gateway does not answer to {host!r}; see gateway.allowed_hosts\n"
-    return web.Response(status=421, text=text)
+    text = _(
+        "This gateway does not answer to {host!r}. Add the name to gateway.allowed_hosts."
+    ).format(host=host)
+    return web.Response(status=421, text=f"{text}\n")
 
 
 def _host_name(host: str) -> str:

@@ -136,7 +136,7 @@ def test_a_hanging_gateway_fails_and_says_so_first(cli: Cli, paths: Paths) -> No
             quiet = cli("status", "-q")
     assert run.returncode == quiet.returncode == exit_codes.FAILED
     headline, first, *_ = run.stdout.splitlines()
-    assert "is hanging" in headline and first.startswith("✗ The event loop has not turned")
+    assert "is hanging" in headline and first.startswith("✗ The event loop has been blocked")
 
 
 def test_a_read_only_store_fails_the_status_and_a_low_disk_does_not(cli: Cli, paths: Paths) -> None:

@@ -113,5 +113,5 @@ async def test_subagent_and_unconfigured_sessions_accept_no_operator_message(
     with pytest.raises(EndpointError, match="the session that started it"):
         await session_source(harness.gateway, harness.store, subagent_session)
     unconfigured = msgspec.structs.replace(row, id="s_other", route="elsewhere:default:dm:home:")
-    with pytest.raises(EndpointError, match="not configured any more"):
+    with pytest.raises(EndpointError, match="no longer configured"):
         await session_source(harness.gateway, harness.store, unconfigured)

@@ -74,7 +74,7 @@ def test_a_page_without_accounts_shows_how_to_set_one_up(
 ) -> None:
     """It also shows how to set up a model where there is none."""
     page = visit(demo_gateway).page
-    page.get_by_text("by holdfast setup in a terminal").wait_for()
+    page.get_by_text("with holdfast setup in a terminal").wait_for()
     page.goto(f"{demo_gateway.address}/#/platforms")
     page.get_by_text("holdfast platforms add telegram").wait_for()
 

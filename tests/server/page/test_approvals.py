@@ -35,7 +35,7 @@ def test_a_denied_command_does_not_run_and_the_agent_gets_the_reason(
     visitor = visit(gateway)
     request_approval(visitor)
     card = visitor.page.get_by_role("form", name="Approval")
-    card.get_by_label("Why not").fill("not on a Sunday")
+    card.get_by_label("Reason (optional)").fill("not on a Sunday")
     card.get_by_role("button", name="Deny").click()
     visitor.replies.get_by_text("that was it").wait_for()
     visitor.until_idle()

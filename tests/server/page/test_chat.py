@@ -224,7 +224,7 @@ def test_a_background_process_is_listed_read_and_ended(
     process.locator("summary").click()
     process.get_by_text("grip", exact=True).wait_for()
     process.get_by_role("button", name="End").click()
-    page.get_by_role("button", name="End it").click()
+    page.get_by_role("button", name="End process").click()
     process.locator(".facts").get_by_text("running").wait_for(state="hidden")
 
 
@@ -247,7 +247,7 @@ def test_an_undone_message_is_marked_at_once_and_after_a_reload(
     visitor.send_and_wait("this stays")
     visitor.send_and_wait("this was a mistake")
     visitor.send("/undo")
-    back = visitor.page.get_by_label("Taken back", exact=True)
+    back = visitor.page.get_by_label("Undone", exact=True)
     back.get_by_text("this was a mistake", exact=True).wait_for()
     visitor.page.locator(".answer").get_by_text("Taken back").wait_for()
     visitor.page.reload()
@@ -260,7 +260,7 @@ def test_a_retry_marks_the_old_reply_as_undone(gateway: SpawnedGateway, visit: V
     visitor = visit(gateway)
     visitor.send_and_wait("once more")
     visitor.send("/retry")
-    back = visitor.page.get_by_label("Taken back", exact=True)
+    back = visitor.page.get_by_label("Undone", exact=True)
     back.get_by_text("You said: once more").wait_for()
     visitor.page.locator(".chunk > .reply").get_by_text("You said: once more").wait_for()
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,69 +15,11 @@ from tests.server.page.visitor import Visit, Visitor
 from tests.support.gateway_process import SpawnedGateway
 from tests.support.simulated_vendor import SimulatedVendor
 
-from holdfast.core.ops.stats import MINUTE_SECONDS, DurationSum, MinuteStats
-from holdfast.core.ports.store_commands import AddMinuteStats, RecordStop
-from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
-from holdfast.core.turns.turn import Usage
-from holdfast.store.sqlite.store import SqliteStore
-from holdfast.system.paths import Paths
-
-PRUNED_COUNTS = [
-    ("answered", 1204),
-    ("merged", 31),
-    ("superseded", 12),
-    ("refused", 3),
-    ("failed", 2),
-]
-
-
-def minute_stats(now: int, number: int = 600) -> list[MinuteStats]:
-    """Per-minute statistics of a gateway with varying load, up to the current minute: it may be
-    over before the next gateway starts to count."""
-    begin = (now // MINUTE_SECONDS + 1 - number) * MINUTE_SECONDS
-    return [
-        MinuteStats(
-            at=begin + n * MINUTE_SECONDS,
-            accepted=n % 7,
-            turns=1 + n % 7,
-            failed=int(n % 31 == 0),
-            first_token=DurationSum(count=2, total=0.5 + n % 5 / 5, worst=0.4 + n % 5 / 4),
-            duration=DurationSum(count=2, total=4 + n % 11, worst=4 + n % 13),
-            usage_by_model={"scripted": _usage(n)},
-            hits=n % 9,
-            misses=1,
-            lag=0.002 + n % 17 / 2000,
-            memory=84_000_000 + n * 9000,
-        )
-        for n in range(number)
-    ]
-
-
-def _usage(n: int) -> Usage:
-    read = 900 * (n % 9)
-    return Usage(input_tokens=read, output_tokens=80 * (n % 7), cached_tokens=read * (n % 5) // 5)
-
-
-async def write_history(home: Path) -> None:
-    """Writes the statistics and the restart of an earlier process."""
-    now = time.time()
-    order = StopOrder(kind=StopKind.RESTART, by=StopRequester.CLI, at=now - 5000)
-    stop = StopRow(
-        id="r1", order=order, version="0.1", parked=2, stopped_at=now - 4999, ready_at=now - 4996
-    )
-    async with SqliteStore(Paths(home).db) as store:
-        for minute in minute_stats(int(now)):
-            store.write(AddMinuteStats(stats=minute, since=0))
-        await store.write(RecordStop(row=stop))
-    with apsw.Connection(str(Paths(home).db)) as db:
-        db.executemany("INSERT OR REPLACE INTO pruned (state, count) VALUES (?, ?)", PRUNED_COUNTS)
-    db.close()
-
 
 @pytest.fixture(scope="module")
 def home(home: Path, vendor: SimulatedVendor) -> Path:
     (home / "holdfast.toml").write_text(dashboard.PRICES + vendor.settings)
-    asyncio.run(write_history(home))
+    asyncio.run(dashboard.write_history(home))
     return home
 
 
@@ -144,13 +85,13 @@ def test_the_overview_shows_the_status_and_the_charts(
     accepted = page.locator(".message-counts .total dd").inner_text()
     assert accepted == f"{status['inbox_counts']['accepted']:,}"
     assert "The counts match" in page.locator(".counts-note.balanced").inner_text()
-    assert page.get_by_text("Nothing is wrong.").is_visible()
+    assert page.get_by_text("No problems.").is_visible()
     charts = page.locator("figure.chart")
     charts.first.wait_for()
     assert charts.count() == 9
-    turns = charts.filter(has_text="Turns a minute")
+    turns = charts.filter(has_text="Turns per minute")
     assert re.match(r"\d+ turns, \d failed", turns.locator(".readout").inner_text())
-    assert "in all" in charts.filter(has_text="Money").locator(".readout").inner_text()
+    assert "in total" in charts.filter(has_text="Cost").locator(".readout").inner_text()
 
     slider = turns.get_by_role("slider")
     slider.focus()
@@ -191,8 +132,8 @@ def test_an_account_is_paused_resumed_and_checked(gateway: SpawnedGateway, visit
     account.get_by_role("button", name="Resume simulated").click()
     account.get_by_text("connected", exact=True).wait_for()
     account.get_by_role("button", name="Check simulated").click()
-    account.get_by_text("last answered").wait_for()
-    here = visitor.page.get_by_label("Accounts").locator("li", has_text="served by the gateway")
+    account.get_by_text("Last answered").wait_for()
+    here = visitor.page.get_by_label("Accounts").locator("li", has_text="Served by the gateway")
     assert here.first.get_by_role("button").count() == 0
     assert visitor.page.get_by_label("Pairing requests").is_visible()
 
@@ -201,7 +142,7 @@ def test_restarts_are_listed_and_requested(gateway: SpawnedGateway, visit: Visit
     visitor = visit(gateway)
     open_view(visitor, "restarts")
     row = visitor.page.locator("tbody tr").inner_text()
-    assert re.search(r"Restarted, asked on the machine\s+2 left at a step\s+1 s\s+3 s\s+0\.1", row)
+    assert re.search(r"Restarted, requested on the command line\s+2 parked\s+1 s\s+3 s\s+0\.1", row)
     visitor.page.get_by_role("button", name="Restart the gateway…").click()
     dialog = visitor.page.get_by_role("dialog", name="Restart the gateway?")
     dialog.get_by_role("button", name="Cancel").click()
@@ -295,7 +236,7 @@ def test_a_message_that_no_turn_works_on_is_reported_as_a_problem(
     open_view(visitor, "overview")
     alarm = visitor.page.locator(".counts-note.alarm")
     alarm.wait_for()
-    assert "nothing works on 1" in alarm.inner_text()
+    assert "no turn works on 1" in alarm.inner_text()
     problem = visitor.page.locator(".problem-list li.problem")
     assert "1 message was accepted, is not answered" in problem.inner_text()
     assert problem.locator("code").inner_text() == "holdfast gateway restart"

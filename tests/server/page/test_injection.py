@@ -224,7 +224,7 @@ def test_payloads_do_nothing_on_the_dashboard(gateway: SpawnedGateway, visit: Vi
             unfold(visitor)
         assert page.evaluate(_SUSPECTS_ON_THE_DASHBOARD) == [], view
     visitor.open_chat("%")  # no encoding of anything
-    page.get_by_text("the address is not whole").wait_for()
+    page.get_by_text("the address is incomplete").wait_for()
     visitor.fetch("POST", f"/api/v1/sessions/{session}/stop")
     visitor.fetch("DELETE", f"/api/v1/jobs/{made}")
 

@@ -93,10 +93,10 @@ def test_a_failed_delivery_is_listed_with_a_remedy_and_sent_again(
     doubtful.wait_for(state="detached")
     page.reload()
     refused.get_by_role("button", name="Send again").click()
-    page.get_by_text("Nothing was refused.").wait_for()
+    page.get_by_text("No delivery has failed.").wait_for()
     page.get_by_label("Platform").select_option("web")
     page.get_by_role("link", name=re.compile("^Unknown 1")).click()
-    page.get_by_text("it is known whether it arrived").wait_for()
+    page.get_by_text("The outcome of every delivery is known.").wait_for()
     assert page.url.endswith("#/outbox/state=unknown&platform=web")
     page.get_by_label("Platform").select_option("simulated")
     doubtful.get_by_role("button", name="Send again").click()
@@ -115,13 +115,13 @@ def test_a_job_is_made_run_paused_and_removed(gateway: SpawnedGateway, visit: Vi
     page = open_view(visitor, "jobs")
     page.get_by_text("There are no jobs.").wait_for()
     page.get_by_role("button", name="Add a job").click()
-    form = page.get_by_role("form", name="A new job")
+    form = page.get_by_role("form", name="New job")
     form.get_by_label("When").fill("every weekday att 9")
-    form.get_by_label("What the agent is to do").fill("[text as dry as ever]")
+    form.get_by_label("Task for the agent").fill("[text as dry as ever]")
     form.get_by_role("button", name="Add").click()
     form.get_by_role("alert").get_by_text("but not “att 9”").wait_for()
     form.get_by_label("When").fill("every weekday at 9 in Asia/Kathmandu")
-    form.get_by_text("How it is to be").click()
+    form.get_by_text("Options", exact=True).click()
     form.get_by_label("Name").fill("weather")
     form.get_by_label("Answer to").fill("nowhere")
     form.get_by_role("button", name="Add").click()
@@ -136,7 +136,7 @@ def test_a_job_is_made_run_paused_and_removed(gateway: SpawnedGateway, visit: Vi
     page.get_by_role("button", name="Resume").wait_for()
     page.get_by_role("button", name="Change…").click()
     form = page.get_by_role("form", name="Change weather")
-    form.get_by_label("What the agent is to do").fill("say whether it rains")
+    form.get_by_label("Task for the agent").fill("say whether it rains")
     form.get_by_role("button", name="Save").click()
     page.locator(".full-text").get_by_text("say whether it rains").wait_for()
     assert page.locator(".about").get_by_text("every weekday at 9").count() == 1
@@ -154,11 +154,11 @@ def test_the_log_is_followed_filtered_and_paused(gateway: SpawnedGateway, visit:
     page = open_view(visitor, "logs")
     lines = page.locator(".log-line")
     page.get_by_role("button", name="Ready at").click()
-    chosen = page.get_by_label("The chosen line")
+    chosen = page.get_by_label("The selected line")
     assert "ready" in chosen.locator(".about").inner_text()
     chosen.get_by_role("button", name="Close").click()
 
-    page.get_by_label("Words").fill("simulated:default is")
+    page.get_by_label("Text", exact=True).fill("simulated:default is")
     page.get_by_text("Ready at").wait_for(state="detached")
     lines.first.wait_for()  # the matching lines arrive together
     before = lines.count()
@@ -166,7 +166,7 @@ def test_the_log_is_followed_filtered_and_paused(gateway: SpawnedGateway, visit:
     lines.get_by_text("Account simulated:default is paused").wait_for()
     page.get_by_role("button", name="Pause", exact=True).click()
     visitor.fetch("POST", f"{ACCOUNT_PATH}/resume")
-    page.get_by_text("Paused: what is written meanwhile").wait_for()
+    page.get_by_text("Paused: lines that are written meanwhile").wait_for()
     assert lines.count() == before + 1
     page.get_by_role("button", name="Continue").click()
     lines.nth(before + 1).wait_for()
@@ -176,7 +176,7 @@ def test_the_log_is_followed_filtered_and_paused(gateway: SpawnedGateway, visit:
         "Account simulated:default is connected",
     ]
     page.get_by_label("Level").select_option("error")
-    page.get_by_text("No line of this process is like that.").wait_for()
+    page.get_by_text("No line of this process matches.").wait_for()
     assert "level=error" in page.url
 
 
@@ -224,7 +224,7 @@ def test_the_log_view_keeps_the_newest_lines_and_draws_only_the_visible_ones(
     page.get_by_text(f"line {LOG_LINES - 1998}", exact=True).wait_for()
     scroll_to = "(node, share) => { node.scrollTop = share * node.scrollHeight; }"
     box.evaluate(scroll_to, (1999 - LOG_LINES + asked[2]) / 2000)
-    page.get_by_text("Not all that was written here is kept any more").wait_for()
+    page.get_by_text("Some lines here are no longer in memory").wait_for()
     page.get_by_role("button", name="Newest").click()
     page.get_by_text(f"line {LOG_LINES}", exact=True).wait_for()
     shown = table.get_by_role("button").all_inner_texts()
@@ -248,14 +248,14 @@ def test_the_audit_is_filtered_followed_verified_and_exported(
     rows.nth(before).wait_for()
     assert "account.paused" in rows.first.inner_text() and "operator" in rows.first.inner_text()
     visitor.fetch("POST", f"{ACCOUNT_PATH}/resume")
-    page.get_by_role("button", name="Check the chain").click()
-    page.get_by_text(re.compile("rows hold together")).wait_for()
+    page.get_by_role("button", name="Verify the chain").click()
+    page.get_by_text(re.compile("The chain of .* rows is intact")).wait_for()
     with page.expect_download() as download:
         page.get_by_role("link", name="CSV").click()
     head, *taken = Path(download.value.path()).read_text().splitlines()
     assert "kind" in head and all("account." in each for each in taken) and len(taken) > before
     page.get_by_label("Who").fill("nobody at all")
-    page.get_by_text("No row is like that.").wait_for()
+    page.get_by_text("No row matches.").wait_for()
 
 
 def test_restarts_are_paged_back_to_the_first(gateway: SpawnedGateway, visit: Visit) -> None:
@@ -263,7 +263,7 @@ def test_restarts_are_paged_back_to_the_first(gateway: SpawnedGateway, visit: Vi
     page = open_view(visitor, "restarts")
     rows = page.locator("tbody tr")
     rows.nth(19).wait_for()
-    assert "It left no word" in rows.first.inner_text()
+    assert "The process ended without a stop" in rows.first.inner_text()
     page.get_by_role("link", name="Older").click()
     page.get_by_text(f"0.{RESTARTS - 1}", exact=True).wait_for()
     assert rows.count() == RESTARTS - 20 and page.get_by_role("link", name="Older").count() == 0

@@ -75,10 +75,13 @@ CASES = [
     ("[mail](mailto:a@x.org)", '<p><a href="mailto:a@x.org">mail</a></p>'),
     (
         "[x](javascript:alert(1))",
-        '<p><span class="no-link" title="This link leads nowhere safe">x</span></p>',
+        '<p><span class="no-link" title="Not a link: its address is not safe">x</span></p>',
     ),
     ("[not a link]", "<p>[not a link]</p>"),
-    ("a[0](b)", '<p>a<span class="no-link" title="This link leads nowhere safe">0</span></p>'),
+    (
+        "a[0](b)",
+        '<p>a<span class="no-link" title="Not a link: its address is not safe">0</span></p>',
+    ),
     ("![pic](https://x.org/p.png)", '<p><a href="https://x.org/p.png">🖼 pic</a></p>'),
     ("<b>x</b>", "<p>&lt;b&gt;x&lt;/b&gt;</p>"),
     ("a<br>b", "<p>a<br>b</p>"),

@@ -23,10 +23,10 @@ def test_notes_are_written_changed_and_forgotten_on_the_page(
     panel.get_by_role("button", name="Save").click()
     panel.get_by_text("likes coffee").wait_for()
 
-    panel.get_by_label("Forget note 1").click()
+    panel.get_by_label("Delete note 1").click()
     dialog = visitor.page.get_by_role("dialog")
     assert "likes coffee" in dialog.inner_text()
-    dialog.get_by_role("button", name="Forget").click()
+    dialog.get_by_role("button", name="Delete").click()
     note.wait_for(state="detached")
 
 

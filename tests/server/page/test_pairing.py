@@ -42,7 +42,7 @@ def test_people_are_paired_denied_and_removed_on_the_page(
     assert waiting.count() == 0
     assert vendor.sent(3)[2]["chat_id"] == "eve"
 
-    panel.get_by_label("Send simulated:default:eve away").click()
-    visitor.page.get_by_role("dialog").get_by_role("button", name="Send away").click()
+    panel.get_by_label("Revoke access of simulated:default:eve").click()
+    visitor.page.get_by_role("dialog").get_by_role("button", name="Revoke access").click()
     person.wait_for(state="detached")
     assert visitor.page.get_by_role("alert").count() == 0

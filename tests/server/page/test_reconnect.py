@@ -21,9 +21,9 @@ def test_a_reply_interrupted_by_a_kill_is_resumed_and_shown_once(
     visitor.send(question)
     visitor.page.locator(".reply.live").get_by_text("word3").wait_for()
     restartable_gateway.end(signal.SIGKILL)
-    visitor.page.get_by_text("Reconnecting… what you write").wait_for()
+    visitor.page.get_by_text("Reconnecting… What you write").wait_for()
     restartable_gateway.start()
-    visitor.page.get_by_text("Reconnecting… what you write").wait_for(state="hidden")
+    visitor.page.get_by_text("Reconnecting… What you write").wait_for(state="hidden")
     visitor.replies.first.wait_for()
     visitor.until_idle()
     assert visitor.user_texts() == [question]
@@ -62,7 +62,7 @@ def test_messages_written_while_the_gateway_is_down_are_sent_when_it_is_back(
     visitor = visit(restartable_gateway)
     visitor.send_and_wait("first")
     restartable_gateway.end(signal.SIGKILL)
-    visitor.page.get_by_text("Reconnecting… what you write").wait_for()
+    visitor.page.get_by_text("Reconnecting… What you write").wait_for()
     visitor.send("second")
     visitor.send("third")
     assert visitor.waiting_texts() == ["second", "third"]
@@ -79,7 +79,7 @@ def test_a_new_chat_started_while_the_gateway_is_down_is_created_once(
 ) -> None:
     visitor = visit(restartable_gateway)
     restartable_gateway.end(signal.SIGKILL)
-    visitor.page.get_by_text("Reconnecting… what you write").wait_for()
+    visitor.page.get_by_text("Reconnecting… What you write").wait_for()
     visitor.send("from the dark")
     visitor.waiting_messages.wait_for()
     restartable_gateway.start()
@@ -120,10 +120,12 @@ def test_a_message_refused_by_a_full_disk_shows_the_reason_and_is_sent_later(
     """K2: on a full disk the page shows the error and keeps the message."""
     visitor = visit(gateway)
     visitor.send_and_wait("first")
-    full = {"error": {"message": "the store failed: the disk is full", "code": "store_unavailable"}}
+    full = {
+        "error": {"message": "The store failed: the disk is full.", "code": "store_unavailable"}
+    }
     visitor.page.route("**/messages", lambda route: route.fulfill(status=503, json=full))
     visitor.send("when there is room")
-    visitor.page.get_by_text("Not taken yet, the store failed: the disk is full.").wait_for()
+    visitor.page.get_by_text("Not accepted yet: The store failed: the disk is full.").wait_for()
     visitor.page.unroute("**/messages")
     visitor.user_messages.nth(1).wait_for()
     visitor.until_idle()

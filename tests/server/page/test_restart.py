@@ -14,7 +14,7 @@ from holdfast.system import exit_codes
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
 ENDLESS_REPLY = {"match": "slowly", "delay": 0.1, "text": " ".join(f"word{n}" for n in range(999))}
-RESTARTING_NOTICE = "Restarting… what you write is kept"
+RESTARTING_NOTICE = "Restarting… What you write is saved here"
 
 
 @pytest.fixture
@@ -86,10 +86,10 @@ def test_a_restart_when_idle_waits_until_no_turn_runs(
 ) -> None:
     visitor = visit(supervised_gateway)
     start_endless_turn(visitor)
-    request_restart(visitor, "When nothing runs")
-    visitor.page.get_by_text("The gateway restarts as soon as nothing runs.").wait_for()
+    request_restart(visitor, "When no turn runs")
+    visitor.page.get_by_text("The gateway restarts as soon as no turn runs.").wait_for()
     visitor.page.goto(f"{supervised_gateway.address}/#/restarts")
-    visitor.page.get_by_text("A restart waits until nothing runs: 1 turn runs.").wait_for()
+    visitor.page.get_by_text("A restart waits until no turn runs: 1 turn is running.").wait_for()
     visitor.page.get_by_role("link", name="Chats").click()
     visitor.page.get_by_role("button", name="Stop").click()
     start_successor(supervised_gateway, visitor)
@@ -123,7 +123,7 @@ def test_the_restart_dialog_is_accessible(
     dialog.wait_for()
     assert dialog.get_by_label("Soon").evaluate("node => node === document.activeElement")
     page.keyboard.press("ArrowDown")
-    assert dialog.get_by_label("When nothing runs").is_checked()
+    assert dialog.get_by_label("When no turn runs").is_checked()
     assert serious_violations(page, theme) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.keyboard.press("Escape")

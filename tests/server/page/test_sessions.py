@@ -55,7 +55,7 @@ def send_as_ann(visitor: Visitor, vendor: SimulatedVendor, text: str) -> str:
 
 
 def choose_action(page: Any, action: str) -> None:
-    page.get_by_role("button", name="What can be done to it").click()
+    page.get_by_role("button", name="Actions").click()
     page.get_by_role("menuitem", name=action).click()
 
 
@@ -109,8 +109,8 @@ def test_sessions_are_found_by_platform_state_person_and_words(
     rows.filter(has_text="person7").first.wait_for()
     assert set(re.findall(r"person\d+", rows.all_inner_texts()[0])) == {"person7"}
     page.get_by_role("combobox", name="State").select_option("suspended")
-    page.get_by_text("No session is like that.").wait_for()
-    page.get_by_role("link", name="Show them all").click()
+    page.get_by_text("No session matches.").wait_for()
+    page.get_by_role("link", name="Show all").click()
     rows.filter(has_text="simulated").first.wait_for()
 
     number = len(vendor.sent(0))
@@ -120,7 +120,7 @@ def test_sessions_are_found_by_platform_state_person_and_words(
     newest = rows.filter(has_text="a quince for the harbour office")
     newest.wait_for()
     assert newest.get_attribute("aria-rowindex") == "2", "the first after the column heads"
-    page.get_by_role("searchbox", name="Words that were said").fill("quince harbour")
+    page.get_by_role("searchbox", name="Text").fill("quince harbour")
     page.locator(".sessions[aria-rowcount='2']").wait_for()  # the column heads and one result
     assert "ann" in rows.inner_text()
     page.goto(f"{gateway.address}/#/overview")
@@ -136,13 +136,13 @@ def test_a_long_transcript_shows_the_usage_of_each_reply_and_turn(
     visitor = visit(gateway, viewport=DESKTOP)
     page = open_session(visitor, LONGEST)
     turn = page.locator(".turn-line")
-    turn.get_by_text("read (67 % cached)").wait_for()
+    turn.get_by_text("read (67% cached)").wait_for()
     assert re.search(rf"after .* min\s+{2 * STEPS + 1} steps", turn.inner_text())
     link = turn.get_by_role("link", name="Answered")
     assert link.get_attribute("href").startswith("#/turns/turn_")
     reply = visitor.replies.last.locator(".usage-line")
     assert re.fullmatch(
-        r"scripted\s+1 s\s+900 read \(67 % cached\)\s+40 written\s+0\.0021", reply.inner_text()
+        r"scripted\s+1 s\s+900 read \(67% cached\)\s+40 written\s+0\.0021", reply.inner_text()
     )
     head = page.locator(".session-head")
     head.get_by_text("cost 0.").wait_for()
@@ -178,7 +178,7 @@ def test_an_operator_writes_in_a_chat_of_others_which_gets_the_reply(
     page = open_session(visitor, session)
     visitor.replies.get_by_text("good day").wait_for()
     page.locator(".turn-line").get_by_text("delivered to simulated").last.wait_for()
-    assert "simulated gets the answer" in page.locator(".composer").inner_text()
+    assert "the answer is sent to simulated" in page.locator(".composer").inner_text()
     visitor.send("[text from the bridge]")
     visitor.replies.get_by_text("from the bridge").wait_for()
     sent = [each["text"] for each in vendor.sent(number + 2)]
@@ -200,7 +200,7 @@ def test_an_operator_writes_in_a_chat_of_others_which_gets_the_reply(
     visitor.send(SUDO_COMMAND)
     card = page.get_by_role("form", name="Approval")
     page.locator(".session-state.attention").wait_for()
-    card.get_by_label("Why not").fill("not here")
+    card.get_by_label("Reason (optional)").fill("not here")
     card.get_by_role("button", name="Deny").click()
     visitor.replies.get_by_text("that was it").wait_for()
 
@@ -229,7 +229,7 @@ def test_a_session_is_suspended_resumed_forked_reset_and_deleted(
     page.locator(".composer").wait_for()
 
     choose_action(page, "Fork")
-    dialog = page.get_by_role("dialog", name="Go on in a copy?")
+    dialog = page.get_by_role("dialog", name="Continue in a copy?")
     dialog.get_by_label("Title of the copy").fill("the copy")
     dialog.get_by_role("button", name="Fork").click()
     page.locator(".session-head h2", has_text="the copy").wait_for()
@@ -243,7 +243,7 @@ def test_a_session_is_suspended_resumed_forked_reset_and_deleted(
     page.locator(".session-head h2", has_text="New chat").wait_for()
     page.go_back()
     page.locator(".session-head h2", has_text="the copy").wait_for()
-    page.locator(".closed").get_by_text("Its chat has gone on").wait_for()
+    page.locator(".closed").get_by_text("Its chat continues in another session").wait_for()
     choose_action(page, "Delete")
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     page.wait_for_function("() => location.hash === '#/sessions'")
@@ -255,10 +255,10 @@ def test_a_session_is_suspended_resumed_forked_reset_and_deleted(
     opened_again = f"{gateway.address}/#/sessions/{copy}"
     page.goto(opened_again)
     page.get_by_text("This session cannot be opened").wait_for()
-    page.get_by_text("it was deleted, or the address is not whole").wait_for()
+    page.get_by_text("it was deleted, or the address is incomplete").wait_for()
     page.goto(f"{gateway.address}/#/chat/{copy}")
     page.get_by_text("This chat cannot be opened").wait_for()
-    page.get_by_text("it was deleted, or the address is not whole").wait_for()
+    page.get_by_text("it was deleted, or the address is incomplete").wait_for()
 
 
 def test_a_viewer_reads_a_session_and_gets_no_controls(
@@ -273,7 +273,7 @@ def test_a_viewer_reads_a_session_and_gets_no_controls(
     open_session(visitor, LONGEST)
     page.locator(".turn-line").get_by_text("steps").wait_for()
     page.locator(".closed").get_by_text("change nothing").wait_for()
-    page.get_by_role("button", name="What can be done to it").click()
+    page.get_by_role("button", name="Actions").click()
     assert page.get_by_role("menuitem").all_inner_texts() == ["Export"]
     assert change_controls(page) == []
 

@@ -89,12 +89,12 @@ def test_keys_are_found_changed_in_place_and_refused_beside_their_field(
 
     search(page, "runner.output_kb", found="1 key")
     change(page, "runner.output_kb", "64")
-    waits = page.get_by_role("list", name="About the configuration")
+    waits = page.get_by_role("list", name="Notices about the configuration")
     waits.get_by_text("runner.output_kb").wait_for()
     waits.get_by_role("button", name="Restart the gateway…").wait_for()
     page.get_by_text("active until then: 32").wait_for()
     page.get_by_label("Change runner.output_kb", exact=True).click()
-    page.get_by_role("button", name="Back to the default").click()
+    page.get_by_role("button", name="Reset to default").click()
     waits.wait_for(state="detached")
     assert "output_kb" not in str(read_config(gateway))
 
@@ -138,13 +138,13 @@ def test_a_list_of_tables_is_edited_in_place_as_a_whole(
     local = {"provider": "local", "base_url": "http://127.0.0.1:9/v1"}
     assert read_config(gateway)["model"]["fallbacks"] == [{"provider": "demo"}, local]
     change_it.click()
-    form.get_by_label("Take fallbacks 1 away").click()
+    form.get_by_label("Remove fallbacks 1").click()
     save.click()
     form.wait_for(state="detached")
     assert page.locator(".tables li").count() == 1
     assert read_config(gateway)["model"]["fallbacks"] == [local]
     change_it.click()
-    form.get_by_label("Take fallbacks 1 away").click()
+    form.get_by_label("Remove fallbacks 1").click()
     save.click()
     form.wait_for(state="detached")
     assert "fallbacks" not in read_config(gateway).get("model", {})
@@ -166,17 +166,17 @@ def test_prices_are_edited_and_an_earlier_version_is_restored(
     page.get_by_role("button", name="Save").click()
     page.get_by_label("Change the price of claude-4.5*").wait_for()
     assert read_config(gateway)["prices"]["claude-4.5*"] == {"input": 3, "output": 15.5}
-    page.get_by_label("Take the price of gpt-4.1 away").click()
-    page.get_by_role("dialog").get_by_role("button", name="Take away").click()
+    page.get_by_label("Remove the price of gpt-4.1").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove").click()
     page.get_by_label("Change the price of gpt-4.1").wait_for(state="detached")
     assert list(read_config(gateway)["prices"]) == ["claude-4.5*"]
 
     page.get_by_role("link", name="History").click()
     page.get_by_role("table").get_by_role("link", name=str(before), exact=True).click()
-    page.get_by_role("link", name="Against the active one").click()
+    page.get_by_role("link", name="Compare with the active one").click()
     page.locator(".diff .added", has_text="[prices").first.wait_for()
-    page.get_by_role("button", name="Put it back…").click()
-    page.get_by_role("dialog").get_by_role("button", name="Put it back").click()
+    page.get_by_role("button", name="Roll back…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Roll back").click()
     page.get_by_role("heading", name=f"Configuration {before + 3}").wait_for()
     assert list(read_config(gateway)["prices"]) == ["gpt-4.1"]
 

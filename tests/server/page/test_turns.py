@@ -70,8 +70,9 @@ def test_the_timeline_of_an_interrupted_turn_shows_how_it_was_resumed(
     page.mouse.move(2, 2)  # else the readout would show what is under the pointer
     cuts = page.locator(".interruptions").inner_text()
     assert "The gateway crashed: the turn was interrupted in the middle of a step" in cuts
-    assert "away for 26 min 40 s" in cuts
-    assert "1 call had run on and was attached to, the outcome of 1 call is unknown" in cuts
+    assert "down for 26 min 40 s" in cuts
+    assert "1 call kept running and was reattached." in cuts
+    assert "The outcome of 1 call is unknown." in cuts
     assert page.locator(".bands i").count() == 2
     marks = page.locator(".scale .track i")
     many = marks.count()
@@ -88,7 +89,7 @@ def test_the_timeline_of_an_interrupted_turn_shows_how_it_was_resumed(
     assert max(widths) < first["width"], "half an hour is narrower than two seconds"
 
     attached = timeline_row(visitor, "make check-tides")
-    assert "was attached to" in attached.text_content()
+    assert "was reattached" in attached.text_content()
     timeline_row(visitor, "Message").focus()
     page.keyboard.press("ArrowDown")
     text = page.locator(".waterfall .readout", has_text="took 1.8 s")
@@ -152,8 +153,8 @@ def test_pending_approvals_are_counted_decided_and_followed(
     card.get_by_role("button", name="Always allow").click()
     card.wait_for(state="hidden")
     decided = page.get_by_role("table", name="Decided").locator("tbody tr")
-    decided.filter(has_text="approved for good").wait_for()
-    decided.filter(has_text="approved, once").wait_for()
+    decided.filter(has_text="always approved").wait_for()
+    decided.filter(has_text="approved once").wait_for()
     page.get_by_role("button", name="Ask again about become-root").click()
     page.get_by_role("dialog").get_by_role("button", name="Ask again").click()
     page.get_by_role("heading", name="Allowed without asking").wait_for(state="detached")
@@ -177,12 +178,12 @@ def test_running_processes_and_calls_are_followed_and_ended(
     process.locator("summary").click()
     process.locator("pre", has_text=re.compile("^tick$")).wait_for()
     process.get_by_role("button", name="End").click()
-    page.get_by_role("dialog").get_by_role("button", name="End it").click()
+    page.get_by_role("dialog").get_by_role("button", name="End process").click()
     ended = page.locator("section", has_text="Ended").locator("li")
     ended.get_by_text("killed").wait_for()
     call.get_by_role("button", name="Stop").click()
-    page.get_by_role("dialog").get_by_role("button", name="Stop it").click()
-    page.get_by_text("No turn waits for a call").wait_for()
+    page.get_by_role("dialog").get_by_role("button", name="Stop turn").click()
+    page.get_by_text("No turn waits for a tool call").wait_for()
 
 
 @pytest.mark.parametrize(("theme", "viewport"), [("light", DESKTOP), ("dark", PHONE)])

@@ -19,7 +19,7 @@ def test_a_viewer_logs_in_with_a_token_reads_live_and_gets_no_controls(
     ann = visit(gateway, login=False)
     ann.page.get_by_label("A token").fill("no-such-token")
     ann.page.get_by_role("button", name="Log in").click()
-    assert "no token of this gateway" in ann.page.get_by_role("alert").inner_text()
+    assert "not a token of this gateway" in ann.page.get_by_role("alert").inner_text()
     ann.page.get_by_label("A token").fill(token)
     ann.page.get_by_role("button", name="Log in").click()
     ann.page.get_by_role("heading", name="Choose a chat").wait_for()
@@ -47,7 +47,7 @@ def test_a_viewer_logs_in_with_a_token_reads_live_and_gets_no_controls(
         ann.page.locator(".board .quiet-text", has_text="Loading").first.wait_for(state="detached")
         assert change_controls(ann.page) == [], view
         assert ann.page.locator(".board .problem").count() == 0, view
-    assert ann.page.get_by_text("You look on as a viewer").is_visible()
+    assert ann.page.get_by_text("Viewer: read-only").is_visible()
 
     ControlClient(gateway.paths).post("/tokens/revoke", {"name": "ann"})
     ann.page.locator(".login").wait_for()

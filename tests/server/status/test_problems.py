@@ -82,7 +82,7 @@ def test_a_healthy_gateway_has_no_problems() -> None:
             {"orphaned": 2, "orphaned_since": NOW - 180},
             "orphaned_messages",
             ProblemLevel.PROBLEM,
-            "2 messages were accepted, are not answered, and nothing works on them (for 3 min)",
+            "2 messages were accepted, are not answered, and no turn works on them (for 3 min)",
         ),
         (
             {"store": StoreStatus(error="the disk is full", failed_ago=1, committed_ago=9)},

@@ -142,7 +142,7 @@ def _turns(snapshot: GatewaySnapshot, now: float) -> str:
     if snapshot.runs:
         parts.append(_("{n} of them for jobs").format(n=snapshot.runs))
     if snapshot.queued and snapshot.queued_since is None:
-        parts.append(_("{n} queued").format(n=snapshot.queued))
+        parts.append(_n("{n} queued", "{n} queued", snapshot.queued).format(n=snapshot.queued))
     elif snapshot.queued:
         waited = elapsed(snapshot.queued_since or now, now)
         parts.append(_("{n} queued for {duration}").format(n=snapshot.queued, duration=waited))
@@ -155,7 +155,7 @@ def _last_hour(hour: HourStats) -> str:
     turns, minute = sum(hour.turns), hour.turns[-2] if len(hour.turns) > 1 else 0
     parts = [_n("{n} turn in the last hour", "{n} turns in the last hour", turns).format(n=turns)]
     if hour.failed:
-        parts.append(_("{n} failed").format(n=hour.failed))
+        parts.append(_n("{n} failed", "{n} failed", hour.failed).format(n=hour.failed))
     last = _("{n} in the last full minute").format(n=minute)
     return f"{', '.join(parts)}; {last}"
 

@@ -165,4 +165,6 @@ class ApiContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def no_session(session_id: str) -> EndpointError:
-    return not_found(f"there is no session {session_id!r}; GET /api/v1/sessions lists them.")
+    return not_found(
+        "There is no session {session!r}; GET /api/v1/sessions lists them.", session=session_id
+    )

@@ -52,7 +52,7 @@ class ApiCall(Generic[Q, B]):
         """A parameter of the path; 404 if it cannot be a name."""
         value = self.path_params[name]
         if not _NAME.fullmatch(value):
-            raise not_found(f"there is no {value!r} here.")
+            raise not_found("There is no {name!r} here.", name=value)
         return value
 
 
@@ -98,7 +98,7 @@ class Endpoint:
     ) -> web.StreamResponse:
         if not context.status.ready():
             raise EndpointError(
-                503, "the gateway is starting or stopping; try again.", code="not_ready"
+                503, "The gateway is starting or stopping; try again.", code="not_ready"
             )
         query = _decode_query(request, self.query)
         reads = self.request_type is not None and self.request_media is Media.JSON
@@ -123,16 +123,22 @@ async def run_guarded(
     except EndpointError as refused:
         return refused.response()
     except web.HTTPRequestEntityTooLarge:
-        text = f"the request is larger than {request.client_max_size:,} bytes."
-        return EndpointError(413, text, code="too_large").response()
+        return EndpointError(
+            413,
+            "The request is larger than {limit:,} bytes.",
+            limit=request.client_max_size,
+            code="too_large",
+        ).response()
     except NotAllowed as error:
-        return EndpointError(403, str(error), code="not_allowed").response()
+        return EndpointError(403, error, code="not_allowed").response()
     except IntakeClosed as error:
-        return EndpointError(503, str(error), code="not_accepted").response()
+        return EndpointError(503, error, code="not_accepted").response()
     except StoreError as error:
-        return EndpointError(503, f"the store failed: {error}", code="store_unavailable").response()
+        return EndpointError(
+            503, "The store failed: {error}", error=error, code="store_unavailable"
+        ).response()
     except RunnerError as error:
-        return EndpointError(502, str(error), code="sandbox").response()
+        return EndpointError(502, error, code="sandbox").response()
 
 
 def authenticate(context: ApiContext, request: web.Request) -> HttpPrincipal:
@@ -143,15 +149,15 @@ def authenticate(context: ApiContext, request: web.Request) -> HttpPrincipal:
     if principal is None:
         raise EndpointError(
             401,
-            "this needs the gateway's token as `Authorization: Bearer …` (`holdfast token` prints "
+            "This needs the gateway's token as `Authorization: Bearer …` (`holdfast token` prints "
             "it), or a login (`holdfast link` prints a link).",
             code="unauthorised",
         )
     if not is_same_origin(request):
         raise EndpointError(
             403,
-            "with the login cookie this must come from the gateway's own page: Origin and Host "
-            "differ.",
+            "With the login cookie, requests must come from the gateway's own page: Origin and "
+            "Host differ. Use the gateway's token instead.",
             code="foreign_origin",
         )
     return principal
@@ -171,8 +177,11 @@ async def _require_owner(
     )
     raise EndpointError(
         403,
-        f"this needs the role {HttpRole.OWNER}, and {principal.name!r} has the role "
-        f"{principal.role}, which sees everything and changes nothing.",
+        "This needs the role {needed}; {name!r} has the role {role}, which can see everything and "
+        "change nothing.",
+        needed=HttpRole.OWNER,
+        name=principal.name,
+        role=principal.role,
         code="forbidden_role",
     )
 
@@ -186,7 +195,7 @@ def _decode_query(request: web.Request, query_type: type[msgspec.Struct]) -> Any
     given = dict(request.query)
     for name, value in given.items():
         if "\0" in value or not _is_encodable(value):
-            raise bad_request(f"{name}: this is not valid text.", param=name)
+            raise bad_request("{name}: not valid text.", name=name, param=name)
     try:
         return msgspec.convert(given, query_type, strict=False)
     except msgspec.ValidationError as error:
@@ -201,7 +210,9 @@ async def _decode_body(request: web.Request, body_type: Any) -> Any:
     except msgspec.ValidationError as error:
         raise _validation_error(error) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise bad_request(f"the body is not valid JSON for this endpoint: {error}") from None
+        raise bad_request(
+            "The body is not valid JSON for this endpoint: {error}", error=error
+        ) from None
 
 
 def _validation_error(error: msgspec.ValidationError) -> EndpointError:

@@ -99,9 +99,18 @@ def _match(pattern: Sequence[str], parts: Sequence[str]) -> Mapping[str, str] | 
 def _no_route(request: web.Request, same_path: Iterable[Endpoint]) -> EndpointError:
     names = ", ".join(sorted({endpoint.method for endpoint in same_path}))
     if not names:
-        text = f"there is no {request.path} here; GET {PREFIX}/openapi.json has all there is."
-        return not_found(text)
-    text = f"{request.path} takes {names}, not {request.method}."
-    refused = EndpointError(405, text, code="method_not_allowed")
+        return not_found(
+            "There is no {path} here; GET {prefix}/openapi.json lists all endpoints.",
+            path=request.path,
+            prefix=PREFIX,
+        )
+    refused = EndpointError(
+        405,
+        "{path} accepts {methods}, not {method}.",
+        path=request.path,
+        methods=names,
+        method=request.method,
+        code="method_not_allowed",
+    )
     refused.headers["Allow"] = names
     return refused

@@ -12,6 +12,7 @@ from aiohttp import hdrs, web
 
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.secrets import Secret
+from holdfast.core.text.translation import _, current_language
 from holdfast.platforms.api.http import bearer_token
 from holdfast.server.auth.rate_limit import LoginRateLimiter, retry_after_header
 from holdfast.server.auth.viewers import OWNER, HttpPrincipal, Viewer, ViewerTokens
@@ -83,8 +84,8 @@ class BrowserLogin:
 
     def cookie_principal(self, request: web.Request) -> HttpPrincipal | None:
         """The principal of the cookie, if it is one of ours and has not expired."""
-        payload, _, signature = request.cookies.get(self.cookie_name, "").rpartition(".")
-        expires, _, viewer_id = payload.partition(".")
+        payload, _mark, signature = request.cookies.get(self.cookie_name, "").rpartition(".")
+        expires, _mark, viewer_id = payload.partition(".")
         if not (expires.isascii() and expires.isdigit() and len(expires) < 12):
             return None
         right = hmac.compare_digest(
@@ -137,11 +138,11 @@ def _digest(key: str) -> bytes:
 
 
 _HTML = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>Holdfast: login</title>
+<html lang="{language}"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>Holdfast: {login}</title>
 <h1>{title}</h1>
 <p>{text}</p>
-<p>Run <code>holdfast link</code> where the gateway runs, and open the link it prints.</p>
+<p>{remedy}</p>
 </html>
 """
 
@@ -169,15 +170,19 @@ class LoginRoutes:
         if self._login.cookie_principal(request):
             return _redirect_to_page()
         if key is None:
-            return _html_page(401, "Please log in", "The page opens with a link that works once.")
+            return _html_page(
+                401, _("Please log in"), _("This page opens with a link that works once.")
+            )
         # Only wrong keys are blocked off: no page of elsewhere can lock the owner out by trying.
         if blocked:
-            page = _html_page(429, "Too many attempts", "Wait a few seconds, then try again.")
+            page = _html_page(429, _("Too many attempts"), _("Wait a few seconds, then try again."))
             page.headers.update(retry_after_header(blocked))
             return page
         self._login.link_limiter.record_failure(request.remote, key)
         return _html_page(
-            403, "This link does not work any more", "A link works once, within ten minutes."
+            403,
+            _("This link is no longer valid"),
+            _("A link works once, within ten minutes."),
         )
 
     async def _log_in_with_token(self, request: web.Request) -> web.Response:
@@ -186,8 +191,10 @@ class LoginRoutes:
             return _not_same_origin()
         principal = self._login.token_principal(request)
         if principal is None:
-            text = "this is no token of this gateway, or it was revoked\n"
-            return web.Response(status=401, text=text, headers={"WWW-Authenticate": "Bearer"})
+            text = _("This is not a token of this gateway, or it was revoked.")
+            return web.Response(
+                status=401, text=f"{text}\n", headers={"WWW-Authenticate": "Bearer"}
+            )
         response = web.Response(status=204, headers={"Cache-Control": "no-store"})
         return self._log_in(request, principal, response)
 
@@ -212,7 +219,8 @@ class LoginRoutes:
 
 
 def _not_same_origin() -> web.Response:
-    return web.Response(status=403, text="this must come from the gateway's own page\n")
+    text = _("This request must come from the gateway's own page.")
+    return web.Response(status=403, text=f"{text}\n")
 
 
 def _redirect_to_page() -> web.Response:
@@ -223,7 +231,15 @@ def _redirect_to_page() -> web.Response:
 def _html_page(status: int, title: str, text: str) -> web.Response:
     return web.Response(
         status=status,
-        text=_HTML.format(title=escape(title), text=escape(text)),
+        text=_HTML.format(
+            language=current_language(),
+            login=escape(_("login")),
+            title=escape(title),
+            text=escape(text),
+            remedy=escape(
+                _("Run {command} on the machine of the gateway, and open the link that it prints.")
+            ).format(command="<code>holdfast link</code>"),
+        ),
         content_type="text/html",
         headers={"Cache-Control": "no-store"},
     )

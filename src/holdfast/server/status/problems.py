@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from holdfast.core.ops.account import AccountState
 from holdfast.core.ops.status import AccountStatus, Problem, ProblemLevel, StatusReport
+from holdfast.core.text.translation import _, _n
 from holdfast.core.turns.stop import StopKind
 
 _MB = 1024 * 1024
@@ -18,7 +19,8 @@ CRASH_LOOP_COUNT, CRASH_LOOP_WINDOW = 3, 600.0
 
 
 def find_problems(report: StatusReport, *, now: float) -> tuple[Problem, ...]:
-    """The worst first. Pure: the same report gives the same problems."""
+    """The worst first, in the language of the context. Pure: the same report gives the same
+    problems."""
     found = [
         *_loop(report),
         *_store(report),
@@ -44,16 +46,25 @@ def _loop(report: StatusReport) -> Iterator[Problem]:
         yield Problem(
             level=ProblemLevel.PROBLEM,
             code="hanging",
-            what=f"The event loop has not turned for {loop.age:.0f} s: nothing is answered.",
-            remedy="The log may say what holds it. If it stays so, `kill -9 "
-            f"{report.pid}` and start it again: nothing that was accepted is lost.",
+            what=_(
+                "The event loop has been blocked for {seconds:.0f} s: nothing is answered."
+            ).format(seconds=loop.age),
+            remedy=_(
+                "Look in the log for the cause. If it does not recover, run `kill -9 {pid}` and "
+                "start the gateway again: no accepted message is lost."
+            ).format(pid=report.pid),
         )
     elif loop.worst_minute > SLOW_LOOP:
         yield Problem(
             level=ProblemLevel.WARNING,
             code="slow_loop",
-            what=f"The event loop was {loop.worst_minute:.1f} s late within the last minute.",
-            remedy="The machine is overloaded, or something blocks it; `holdfast logs` may say.",
+            what=_("The event loop was {seconds:.1f} s late within the last minute.").format(
+                seconds=loop.worst_minute
+            ),
+            remedy=_(
+                "The machine is overloaded, or something blocks the event loop; `holdfast logs` "
+                "may show the cause."
+            ),
         )
 
 
@@ -63,16 +74,21 @@ def _store(report: StatusReport) -> Iterator[Problem]:
         yield Problem(
             level=ProblemLevel.PROBLEM,
             code="store_failing",
-            what=f"The store cannot be written: {store.error}.",
-            remedy="Messages are refused until it can; those that were accepted wait.",
+            what=_("The store cannot be written: {error}.").format(error=store.error),
+            remedy=_(
+                "New messages are refused until writing works again; accepted ones wait. Check "
+                "the disk and `holdfast logs`."
+            ),
         )
     if report.machine.wal > MAX_WAL:
         size = report.machine.wal / _MB
         yield Problem(
             level=ProblemLevel.WARNING,
             code="wal_large",
-            what=f"The write-ahead log of the database has grown to {size:,.0f} MB.",
-            remedy="Another program may have the database open and block checkpoints: close it.",
+            what=_("The write-ahead log of the database has grown to {size:,.0f} MB.").format(
+                size=size
+            ),
+            remedy=_("Another program may have the database open and block checkpoints: close it."),
         )
 
 
@@ -81,14 +97,21 @@ def _orphaned_messages(report: StatusReport, now: float) -> Iterator[Problem]:
     if report.state != "running" or snapshot.orphaned_since is None:
         return
     number = snapshot.orphaned
-    who = "1 message was accepted, is" if number == 1 else f"{number} messages were accepted, are"
+    minutes = (now - snapshot.orphaned_since) / 60
     yield Problem(
         level=ProblemLevel.PROBLEM,
         code="orphaned_messages",
-        what=f"{who} not answered, and nothing works on "
-        f"{'it' if number == 1 else 'them'} (for {(now - snapshot.orphaned_since) / 60:.0f} min).",
-        remedy="`holdfast gateway restart`: a start takes up whatever is open, so nothing is lost. "
-        "This is a fault of the gateway: please report it with its log.",
+        what=_n(
+            "{n} message was accepted, is not answered, and no turn works on it "
+            "(for {minutes:.0f} min).",
+            "{n} messages were accepted, are not answered, and no turn works on them "
+            "(for {minutes:.0f} min).",
+            number,
+        ).format(n=number, minutes=minutes),
+        remedy=_(
+            "Run `holdfast gateway restart`: the start resumes whatever is open, so nothing is "
+            "lost. This is a bug in the gateway: please report it with the log."
+        ),
     )
 
 
@@ -99,8 +122,13 @@ def _disk(report: StatusReport) -> Iterator[Problem]:
     yield Problem(
         level=ProblemLevel.PROBLEM if free < DISK_FULL else ProblemLevel.WARNING,
         code="disk_low",
-        what=f"The disk of the home has {free / _MB:,.0f} MB left ({100 * free / size:.0f} %).",
-        remedy="Free some space there; on a full disk messages are refused, and none is lost.",
+        what=_("The disk of the home has {free:,.0f} MB left ({percent:.0f} %).").format(
+            free=free / _MB, percent=100 * free / size
+        ),
+        remedy=_(
+            "Free some space there. On a full disk new messages are refused; accepted ones are "
+            "not lost."
+        ),
     )
 
 
@@ -120,7 +148,9 @@ def _platforms(report: StatusReport, now: float) -> Iterator[Problem]:
 
 
 def describe_blocked_account(account: AccountStatus) -> str:
-    return f"{account.name}:{account.account} is refused for good: {account.error}."
+    return _("{account} is refused for good: {error}.").format(
+        account=f"{account.name}:{account.account}", error=account.error
+    )
 
 
 def _blocked(account: AccountStatus) -> Problem:
@@ -129,30 +159,38 @@ def _blocked(account: AccountStatus) -> Problem:
         level=ProblemLevel.WARNING,
         code="account_blocked",
         what=describe_blocked_account(account),
-        remedy=f"{account.remedy.rstrip('.')}; `holdfast platforms resume {name}` tries it again.",
+        remedy=_("{remedy}; `holdfast platforms resume {account}` tries it again.").format(
+            remedy=account.remedy.rstrip("."), account=name
+        ),
     )
 
 
 def _disconnected(account: AccountStatus, now: float) -> Problem:
-    again = "It is tried again by itself"
-    if account.next_attempt_at is not None:
-        again += f", next in {max(0.0, account.next_attempt_at - now):.0f} s"
+    if account.next_attempt_at is None:
+        again = _("The gateway retries automatically; `holdfast logs` shows the cause.")
+    else:
+        again = _(
+            "The gateway retries automatically, next in {seconds:.0f} s; `holdfast logs` shows "
+            "the cause."
+        ).format(seconds=max(0.0, account.next_attempt_at - now))
     hint = f" {account.remedy.rstrip('.')}." if account.remedy else ""
     return Problem(
         level=ProblemLevel.WARNING,
         code="account_disconnected",
         what=_describe_disconnected(account, now),
-        remedy=f"{again}; `holdfast logs` says what went wrong.{hint}",
+        remedy=f"{again}{hint}",
     )
 
 
 def _describe_disconnected(account: AccountStatus, now: float) -> str:
     name = f"{account.name}:{account.account}"
     if account.error:
-        return f"{name} is not connected: {account.error}."
+        return _("{account} is not connected: {error}.").format(account=name, error=account.error)
     if account.last_ok_at is None:
-        return f"{name} has not answered since the start."
-    return f"{name} has not answered for {now - account.last_ok_at:.0f} s."
+        return _("{account} has not answered since the start.").format(account=name)
+    return _("{account} has not answered for {seconds:.0f} s.").format(
+        account=name, seconds=now - account.last_ok_at
+    )
 
 
 def _outbox(report: StatusReport, now: float) -> Iterator[Problem]:
@@ -161,21 +199,32 @@ def _outbox(report: StatusReport, now: float) -> Iterator[Problem]:
         yield Problem(
             level=ProblemLevel.WARNING,
             code="outbox_stuck",
-            what=f"{snapshot.outbox} deliveries wait, one of them for "
-            f"{(now - snapshot.outbox_since) / 60:.0f} minutes.",
-            remedy="They are sent once their platform takes them; `holdfast logs` says why not.",
+            what=_n(
+                "{n} delivery waits to be sent, for {minutes:.0f} minutes.",
+                "{n} deliveries wait to be sent, the oldest for {minutes:.0f} minutes.",
+                snapshot.outbox,
+            ).format(n=snapshot.outbox, minutes=(now - snapshot.outbox_since) / 60),
+            remedy=_(
+                "They are sent as soon as their platform accepts them; `holdfast logs` shows why "
+                "it does not."
+            ),
         )
 
 
 def _undeliverable(report: StatusReport) -> Iterator[Problem]:
     for account, number in report.snapshot.undeliverable.items():
-        what = "1 delivery waits" if number == 1 else f"{number} deliveries wait"
         yield Problem(
             level=ProblemLevel.WARNING,
             code="account_removed",
-            what=f"{what} for {account}, which is not configured any more.",
-            remedy="Put the account back for them to be sent; a restart without it ends them as "
-            "failed.",
+            what=_n(
+                "{n} delivery waits for {account}, which is no longer configured.",
+                "{n} deliveries wait for {account}, which is no longer configured.",
+                number,
+            ).format(n=number, account=account),
+            remedy=_(
+                "Configure the account again to send them; a restart without it marks them as "
+                "failed."
+            ),
         )
 
 
@@ -187,17 +236,21 @@ def _configuration(report: StatusReport) -> Iterator[Problem]:
         yield Problem(
             level=ProblemLevel.WARNING,
             code="config_invalid",
-            what="The configuration file cannot be used, so the last good configuration stays "
-            f"active, and a start would fail. {configuration.problem}",
-            remedy="Fix the file; the change is noticed, or run `holdfast config reload`.",
+            what=_(
+                "The configuration file is invalid: the last valid configuration stays active, "
+                "and a start would fail. {problem}"
+            ).format(problem=configuration.problem),
+            remedy=_(
+                "Fix the file; the gateway notices the change, or run `holdfast config reload`."
+            ),
         )
     if configuration.pending_restart:
         keys = ", ".join(configuration.pending_restart)
         yield Problem(
             level=ProblemLevel.WARNING,
             code="config_pending_restart",
-            what=f"Waits for a restart: {keys}.",
-            remedy="Run `holdfast gateway restart`.",
+            what=_("Waiting for a restart: {keys}.").format(keys=keys),
+            remedy=_("Run `holdfast gateway restart`."),
         )
 
 
@@ -210,9 +263,10 @@ def _crashes(report: StatusReport, now: float) -> Iterator[Problem]:
         yield Problem(
             level=ProblemLevel.WARNING,
             code="crash_loop",
-            what=f"It has crashed {len(crashes)} times within "
-            f"{CRASH_LOOP_WINDOW / 60:.0f} minutes.",
-            remedy="`holdfast logs` and the supervisor's own log say what they can.",
+            what=_("The gateway has crashed {n} times within {minutes:.0f} minutes.").format(
+                n=len(crashes), minutes=CRASH_LOOP_WINDOW / 60
+            ),
+            remedy=_("Look for the cause in `holdfast logs` and in the log of the supervisor."),
         )
 
 
@@ -221,8 +275,10 @@ def _backup(report: StatusReport) -> Iterator[Problem]:
         yield Problem(
             level=ProblemLevel.WARNING,
             code="backup_failed",
-            what=f"The last backup could not be made: {problem}.",
-            remedy="It is tried again within the hour; `holdfast backup create` tries it now.",
+            what=_("The last backup failed: {error}.").format(error=problem),
+            remedy=_(
+                "The gateway tries again within the hour; `holdfast backup create` tries it now."
+            ),
         )
 
 
@@ -232,8 +288,10 @@ def _files(report: StatusReport) -> Iterator[Problem]:
         yield Problem(
             level=ProblemLevel.WARNING,
             code="open_files_high",
-            what=f"{machine.files} of at most {machine.max_files} files are open.",
-            remedy="Give the process more (`ulimit -n`, or LimitNOFILE= in its unit).",
+            what=_("{n} of at most {limit} files are open.").format(
+                n=machine.files, limit=machine.max_files
+            ),
+            remedy=_("Raise the limit of the process (`ulimit -n`, or LimitNOFILE= in its unit)."),
         )
 
 

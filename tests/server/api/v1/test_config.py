@@ -25,7 +25,7 @@ async def test_of_two_changes_to_the_same_version_the_second_is_refused_and_noth
     assert sorted(status for status, _ in answers) == [200, 409]
     refused = 0 if answers[0][0] == 409 else 1
     error = answers[refused][1]["error"]
-    assert error["code"] == "changed_meanwhile" and "look at it again" in error["message"]
+    assert error["code"] == "changed_meanwhile" and "Reload it" in error["message"]
     now = await v1.get("/config")
     values = {each["key"]: each["value"] for each in now["keys"]}
     assert (KEYS[1 - refused] in values, KEYS[refused] in values) == (True, False)

@@ -123,10 +123,10 @@ async def test_an_exported_session_is_imported_as_a_new_one(v1: V1) -> None:
     ("body", "said"),
     [
         (b"", "empty"),
-        (b"{}", "line 1"),
-        (b'{"id": "s"}\n{"seq": 1}', "line 2"),
-        (b'{"id": "s"}\n\n\nnonsense', "line 4"),
-        (b'{"id": "s"}\n\xff\xfe', "line 2"),
+        (b"{}", "Line 1"),
+        (b'{"id": "s"}\n{"seq": 1}', "Line 2"),
+        (b'{"id": "s"}\n\n\nnonsense', "Line 4"),
+        (b'{"id": "s"}\n\xff\xfe', "Line 2"),
     ],
 )
 async def test_an_invalid_import_is_refused_with_its_line(v1: V1, body: bytes, said: str) -> None:

@@ -41,9 +41,9 @@ async def _run_action(
     try:
         status = await action(call.path_param("name"), call.path_param("account"))
     except NoSuchAccount as error:
-        raise not_found(str(error)) from None
+        raise not_found(error) from None
     except NotPausable as error:
-        raise conflict(str(error), code="not_pausable") from None
+        raise conflict(error, code="not_pausable") from None
     return context.respond(account_view(status, now=context.runtime.clock.now()))
 
 

@@ -61,7 +61,10 @@ async def decide_approval(
         GetApproval(approval_id=approval_id)
     )
     if known is None:
-        raise not_found(f"there is no approval {approval_id!r}; GET /api/v1/approvals lists them.")
+        raise not_found(
+            "There is no approval {approval!r}; GET /api/v1/approvals lists them.",
+            approval=approval_id,
+        )
     raise conflict(late_answer_text(known), code="already_decided")
 
 
@@ -73,7 +76,9 @@ async def list_rules(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.R
 async def revoke_rule(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
     rule_id = RuleId(call.path_param("id"))
     if rule_id not in {rule.id for rule in await context.store.read(ListApprovalRules())}:
-        raise not_found(f"there is no rule {rule_id!r}; GET /api/v1/approval-rules lists them.")
+        raise not_found(
+            "There is no rule {rule!r}; GET /api/v1/approval-rules lists them.", rule=rule_id
+        )
     decision = ApprovalDecision(revoked=(rule_id,), by=OPERATOR, at=context.runtime.clock.now())
     await context.store.write(decision)
     return web.Response(status=204)

@@ -71,7 +71,7 @@ class AuditExportQuery(AuditCriteria, frozen=True, kw_only=True, forbid_unknown_
 async def list_audit(context: ApiContext, call: ApiCall[AuditQuery, None]) -> web.Response:
     asked = call.query
     if asked.after is not None and asked.before is not None:
-        raise bad_request("before and after are two directions; give one of them.", param="before")
+        raise bad_request("before: give either before or after, not both.", param="before")
     rows = await context.store.read(ListAudit(where=asked.as_filter, limit=asked.limit + 1))
     views = [audit_view(row) for row in rows[: asked.limit]]
     return context.respond(AuditPage(rows=views, more=len(rows) > asked.limit))

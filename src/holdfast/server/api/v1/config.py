@@ -71,7 +71,10 @@ async def read_config_version(
 ) -> web.Response:
     name = call.path_param("number")
     if not (name.isascii() and name.isdigit() and len(name) <= 9):
-        raise not_found(f"there is no configuration {name!r}; GET /api/v1/config/history has all.")
+        raise not_found(
+            "There is no configuration {number!r}; GET /api/v1/config/history lists them.",
+            number=name,
+        )
     looking = context.config.editor.version(int(name), against=call.query.against)
     return context.respond(await _map_errors(looking))
 
@@ -80,13 +83,13 @@ async def _map_errors(result: Awaitable[T]) -> T:
     try:
         return await result
     except NoSuchConfigVersion as error:
-        raise not_found(str(error)) from None
+        raise not_found(error) from None
     except (StaleRead, FileChangedMeanwhile) as error:
-        raise conflict(str(error), code="changed_meanwhile") from None
+        raise conflict(error, code="changed_meanwhile") from None
     except FileNotWritten as error:
-        raise conflict(str(error), code="not_written") from None
+        raise conflict(error, code="not_written") from None
     except ConfigError as error:
-        raise EndpointError(422, str(error), code="invalid_config") from None
+        raise EndpointError(422, error, code="invalid_config") from None
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (

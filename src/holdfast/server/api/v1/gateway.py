@@ -247,7 +247,7 @@ async def restart_gateway(
     try:
         await context.lifecycle.restart(order, when_idle=mode is RestartMode.WHEN_IDLE)
     except RestartRefused as refused:
-        raise conflict(str(refused), code="restart_refused") from None
+        raise conflict(refused, code="restart_refused") from None
     return context.respond(
         StopAccepted(kind=order.kind, when_idle=mode is RestartMode.WHEN_IDLE), status=202
     )

@@ -74,9 +74,9 @@ async def add_job(context: ApiContext, call: ApiCall[NoQuery, JobParams]) -> web
             request, _operator(), key=context.runtime.new_id("job")
         )
     except InvalidSchedule as error:
-        raise bad_request(str(error), param="when") from None
+        raise bad_request(error, param="when") from None
     except JobRefused as error:
-        raise bad_request(str(error)) from None
+        raise bad_request(error) from None
     return context.respond(job_view(job, running=False), status=201)
 
 
@@ -110,10 +110,10 @@ async def run_job(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Resp
             job.id, _operator(), key=context.runtime.new_id("asked")
         )
     except JobRefused as error:
-        raise conflict(str(error), code="already_running") from None
+        raise conflict(error, code="already_running") from None
     run = await context.store.read(GetJobRun(run_id=run_id))
     if run is None:
-        raise not_found(f"job {job.id} was removed meanwhile.")
+        raise not_found("Job {job} was removed meanwhile.", job=job.id)
     return context.respond(run_view(run), status=202)
 
 
@@ -135,21 +135,21 @@ async def _change_state(context: ApiContext, job: Job, kind: JobChangeKind) -> N
     try:
         _, change = await _job_service(context).prepare_change(job.id, kind, _operator())
     except InvalidSchedule as error:
-        raise conflict(str(error), code="job_over") from None
+        raise conflict(error, code="job_over") from None
     except JobRefused as error:
-        raise not_found(str(error)) from None
+        raise not_found(error) from None
     await _commit(context, change)
 
 
 async def _update_job(context: ApiContext, job: Job, update: JobUpdate) -> None:
     if update.zone and update.when is None:
-        raise bad_request("a zone is that of `when`: say both.", param="zone")
+        raise bad_request("zone: a zone belongs to `when`. Give both.", param="zone")
     try:
         change = await _job_service(context).prepare_update(job.id, update, _operator())
     except InvalidSchedule as error:
-        raise bad_request(str(error), param="when") from None
+        raise bad_request(error, param="when") from None
     except JobRefused as error:
-        raise bad_request(str(error)) from None
+        raise bad_request(error) from None
     await _commit(context, change)
 
 
@@ -168,7 +168,7 @@ async def _find_job(context: ApiContext, name: str) -> Job:
     known = name.isascii() and name.isdigit() and len(name) <= 9
     job = await context.store.read(GetJob(job_id=JobId(int(name)))) if known else None
     if job is None:
-        raise not_found(f"there is no job {name!r}; GET /api/v1/jobs lists them.")
+        raise not_found("There is no job {job!r}; GET /api/v1/jobs lists them.", job=name)
     return job
 
 

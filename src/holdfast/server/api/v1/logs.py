@@ -151,7 +151,7 @@ def _start_after(request: web.Request, after: int | None) -> int | None:
     if not given:
         return after
     if not (given.isascii() and given.isdigit() and len(given) < 17):
-        raise bad_request("Last-Event-ID must be the number of a line.", param="Last-Event-ID")
+        raise bad_request("Last-Event-ID: must be the number of a line.", param="Last-Event-ID")
     return int(given)
 
 

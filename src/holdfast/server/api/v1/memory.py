@@ -62,7 +62,7 @@ async def save_note(context: ApiContext, call: ApiCall[NoQuery, NewNote]) -> web
         else:
             edit = notes.replace(owner, given.id, given.text, topic=given.topic)
     except InvalidNote as error:
-        raise bad_request(str(error), param="text") from None
+        raise bad_request(error, param="text") from None
     return _notebook_response(context, notes, await notes.apply(edit, by=OPERATOR))
 
 

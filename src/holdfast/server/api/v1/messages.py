@@ -45,10 +45,13 @@ async def current_session_source(gateway: Gateway, store: StoreReader, row: Sess
     """The source of a message to this session; refused if the message would not reach it."""
     pointed = gateway.lanes.session_of(row.route)
     if not row.current or (pointed is not None and pointed != row.id):
-        why = "was suspended" if row.suspended else "has ended: its chat uses another one"
         raise conflict(
-            f"session {row.id} {why}. It can be read, not sent to; POST "
-            f"/api/v1/sessions/{row.id}/resume goes back to it.",
+            "Session {session} was suspended: it can be read, not written to. POST "
+            "/api/v1/sessions/{session}/resume makes it current again."
+            if row.suspended
+            else "Session {session} has ended, and its chat uses another one: it can be read, not "
+            "written to. POST /api/v1/sessions/{session}/resume makes it current again.",
+            session=row.id,
             code="not_current",
         )
     return await session_source(gateway, store, row)
@@ -60,7 +63,8 @@ async def session_source(gateway: Gateway, store: StoreReader, row: SessionRow) 
     platform, account, kind, chat = parse_route(row.route)
     if platform == INTERNAL_PLATFORM:
         raise conflict(
-            f"session {row.id} belongs to a subagent or a job: use the session that started it.",
+            "Session {session} belongs to a subagent or a job. Use the session that started it.",
+            session=row.id,
             code="not_addressable",
         )
     if platform in _TOKEN_PLATFORMS:
@@ -118,13 +122,18 @@ def _check_source(gateway: Gateway, row: SessionRow, source: Source) -> Source:
     address = Address(platform=source.platform, account=source.account, chat_id=source.chat_id)
     if source.platform not in _TOKEN_PLATFORMS and gateway.platforms.find(address) is None:
         raise conflict(
-            f"session {row.id} belongs to {source.platform} ({source.account}), which is not "
-            "configured any more: the answer could not be delivered.",
+            "Session {session} belongs to {platform} ({account}), which is no longer configured: "
+            "the answer could not be delivered. Configure the account again, or use another "
+            "session.",
+            session=row.id,
+            platform=source.platform,
+            account=source.account,
             code="not_addressable",
         )
     if route_of(source, gateway.settings.sessions) != row.route:
         raise conflict(
-            f"session {row.id} has a route that only its own platform can make: send to it there.",
+            "Only its own platform can send messages to session {session}. Write to it there.",
+            session=row.id,
             code="not_addressable",
         )
     return source
@@ -157,7 +166,9 @@ async def save_attachments(
     for number, each in enumerate(message.attachments):
         if not await is_accepted_type(each.name, account.files):
             param = f"attachments[{number}].name"
-            raise bad_request(f"{param}: files of this type are not accepted here.", param=param)
+            raise bad_request(
+                "{name}: files of this type are not accepted here.", name=param, param=param
+            )
     files = await asyncio.to_thread(_decode_all, message.attachments)
     found = await context.gateway.document_reader.read(files, limit=account.file_chars)
     workspace = Workspace(context.home, session_id)
@@ -177,7 +188,7 @@ def _write_files(
     try:
         return [workspace.save_upload(file.name, file.data) for file in files], images
     except CannotSaveFile as error:
-        raise EndpointError(409, str(error), code="cannot_attach", param="attachments") from None
+        raise EndpointError(409, error, code="cannot_attach", param="attachments") from None
 
 
 def _decode_all(attachments: Sequence[AttachmentUpload]) -> list[_DecodedFile]:
@@ -188,7 +199,8 @@ def _decode_all(attachments: Sequence[AttachmentUpload]) -> list[_DecodedFile]:
     if sum(len(file.data) for file in files) > MAX_TOTAL_SIZE:
         raise EndpointError(
             413,
-            f"the attachments are larger than {MAX_TOTAL_SIZE // 2**20} MB together.",
+            "The attachments are larger than {limit} MB in total.",
+            limit=MAX_TOTAL_SIZE // 2**20,
             code="too_large",
             param="attachments",
         )
@@ -200,7 +212,7 @@ def _decode_attachment(attachment: AttachmentUpload, number: int) -> bytes:
         return base64.b64decode(attachment.data, validate=True)
     except (binascii.Error, ValueError):
         param = f"attachments[{number}].data"
-        raise bad_request(f"{param}: this is not base64.", param=param) from None
+        raise bad_request("{name}: not valid base64.", name=param, param=param) from None
 
 
 class WaitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -218,7 +230,11 @@ async def steer_turn(context: ApiContext, call: ApiCall[NoQuery, NewSteer]) -> w
     row, body = await context.find_session(call.path_param("id")), call.body
     lane = context.gateway.lanes.get(row.id)
     if lane is None or lane.running_turn is None:
-        raise conflict(f"no turn runs in session {row.id}: send it as a message.", code="idle")
+        raise conflict(
+            "No turn is running in session {session}. Send it as a message instead.",
+            session=row.id,
+            code="idle",
+        )
     message = NewMessage(text=body.text, message_id=body.message_id, mode=BusyMode.STEER)
     return await _accept(context, row, message)
 
@@ -242,7 +258,8 @@ async def _accept(context: ApiContext, row: SessionRow, message: NewMessage) -> 
     stored = accepted.row.inbound
     if accepted.duplicate and (stored.text, stored.images) != (given.text, given.images):
         raise conflict(
-            f"message_id {message.message_id!r} was used for another message; give each its own.",
+            "message_id {id!r} was used for another message. Use a new one for each message.",
+            id=message.message_id,
             code="message_id_reused",
         )
     view = AcceptedView(
@@ -279,14 +296,14 @@ async def stop_turn(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Re
 
 def _parse_inbox_id(text: str) -> InboxId:
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise not_found(f"there is no message {text!r}.")
+        raise not_found("There is no message {id!r}.", id=text)
     return InboxId(int(text))
 
 
 async def _inbox_row(context: ApiContext, inbox_id: InboxId) -> InboxRow:
     row = await context.store.read(GetInboxRow(inbox_id=inbox_id))
     if row is None:
-        raise not_found(f"there is no message {inbox_id}.")
+        raise not_found("There is no message {id!r}.", id=inbox_id)
     return row
 
 

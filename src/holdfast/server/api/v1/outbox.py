@@ -84,12 +84,17 @@ async def retry_delivery(context: ApiContext, call: ApiCall[NoQuery, None]) -> w
     delivery_id = DeliveryId(call.path_param("id"))
     row = await context.store.read(GetDelivery(delivery_id=delivery_id))
     if row is None:
-        raise not_found(f"there is no delivery {delivery_id!r}, or it was deleted.")
+        raise not_found(
+            "There is no delivery {delivery!r}, or it was deleted.", delivery=delivery_id
+        )
     try:
         resent = await context.gateway.operator_resend.resend(row)
     except NotResent as why:
         raise conflict(
-            f"delivery {delivery_id} is not sent again: {why}", code="not_sent"
+            "Delivery {delivery} is not sent again: {reason}",
+            delivery=delivery_id,
+            reason=why,
+            code="not_sent",
         ) from None
     return context.respond(delivery_detail(context, resent), status=202)
 
@@ -158,8 +163,14 @@ async def _receive(request: web.Request, file: BinaryIO, name: str) -> int:
     async for piece in request.content.iter_chunked(_CHUNK_SIZE):
         size += len(piece)
         if size > MAX_FILE_BYTES:
-            text = f"{name!r} is larger than {MAX_FILE_BYTES // 2**20} MB."
-            raise EndpointError(413, text, code="too_large", param="name")
+            raise EndpointError(
+                413,
+                "{file!r} is larger than {limit} MB.",
+                file=name,
+                limit=MAX_FILE_BYTES // 2**20,
+                code="too_large",
+                param="name",
+            )
         await asyncio.to_thread(file.write, piece)
     return size
 
@@ -176,12 +187,12 @@ async def create_delivery(context: ApiContext, call: ApiCall[NoQuery, SendParams
 async def _deliver(context: ApiContext, given: SendParams) -> web.Response:
     sender = context.gateway.proactive_sender
     if not given.text.strip() and not given.file:
-        raise bad_request("text: there is nothing to send.", param="text")
+        raise bad_request("text: give a text or a file to send.", param="text")
     message = await _build_message(context, given)
     try:
         await sender.check(message)
     except Undeliverable as error:
-        raise bad_request(f"{error}.", param=error.param) from None
+        raise bad_request("{error}.", error=error, param=error.param) from None
     fresh = await sender.enqueue(await _claim_file(context, message))
     row = await context.store.read(GetDelivery(delivery_id=message.id))
     assert row is not None, "the send above has committed it"
@@ -189,7 +200,8 @@ async def _deliver(context: ApiContext, given: SendParams) -> web.Response:
         await asyncio.to_thread(UploadedFiles(context.home).remove, message.id)
     if (row.address, row.text) != (message.to, message.text):
         raise conflict(
-            f"key {given.key!r} was used for another message; give each its own.",
+            "key: {key!r} was used for another message. Use a new key for each message.",
+            key=given.key,
             code="key_reused",
         )
     return context.respond(delivery_view(row), status=202 if fresh else 200)
@@ -200,7 +212,7 @@ async def _build_message(context: ApiContext, given: SendParams) -> ProactiveSen
     try:
         address = find_chat(platforms, given.to, account=given.account, thread=given.thread)
     except NoSuchChat as error:
-        raise bad_request(str(error), param=error.param) from None
+        raise bad_request(error, param=error.param) from None
     file = await _find_file(context, given.file)
     return ProactiveSendRequest(
         id=_delivery_id(context, given.key), to=address, text=given.text, file=file
@@ -212,7 +224,9 @@ async def read_delivery(context: ApiContext, call: ApiCall[DeliveryQuery, None])
     receipts, wait = context.gateway.delivery_waiters, call.query.wait
     row = await receipts.wait_for_end(delivery_id, reads=context.store, wait=wait)
     if row is None:
-        raise not_found(f"there is no delivery {delivery_id!r}, or it was deleted.")
+        raise not_found(
+            "There is no delivery {delivery!r}, or it was deleted.", delivery=delivery_id
+        )
     return context.respond(delivery_view(row))
 
 
@@ -222,7 +236,9 @@ async def _find_file(context: ApiContext, key: str) -> PendingFile | None:
     path = await asyncio.to_thread(UploadedFiles(context.home).find, key)
     if path is None:
         raise bad_request(
-            f"file: there is no uploaded file {key!r}; upload it with POST /outgoing.", param="file"
+            "file: there is no uploaded file {file!r}; upload it with POST /outgoing.",
+            file=key,
+            param="file",
         )
     return PendingFile(workspace=None, path=path)
 

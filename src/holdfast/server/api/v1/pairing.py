@@ -19,7 +19,7 @@ async def approve_pairing(context: ApiContext, call: ApiCall[NoQuery, PairingCod
     try:
         decided = await context.gateway.pairing.approve(call.body.code, by=OPERATOR)
     except PairingRefused as refused:
-        raise conflict(str(refused), code="locked") from None
+        raise conflict(refused, code="locked") from None
     if decided.wrong:
         raise conflict(decided.text, code="wrong_code")
     return context.respond(pairing_view(context.gateway.pairing))
@@ -29,7 +29,7 @@ async def deny_pairing(context: ApiContext, call: ApiCall[PairingTarget, None]) 
     try:
         await context.gateway.pairing.deny(call.query.who, by=OPERATOR)
     except PairingRefused as refused:
-        raise not_found(str(refused)) from None
+        raise not_found(refused) from None
     return web.Response(status=204)
 
 
@@ -37,7 +37,7 @@ async def revoke_pairing(context: ApiContext, call: ApiCall[PairingTarget, None]
     try:
         await context.gateway.pairing.revoke(call.query.who, by=OPERATOR)
     except PairingRefused as refused:
-        raise not_found(str(refused)) from None
+        raise not_found(refused) from None
     return web.Response(status=204)
 
 

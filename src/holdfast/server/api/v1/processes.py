@@ -103,7 +103,7 @@ async def read_process(context: ApiContext, call: ApiCall[NoQuery, None]) -> web
     try:
         log = await context.runners.sandbox(session_id).read_process_log(process.id)
     except SandboxRefused as error:
-        raise not_found(str(error)) from None
+        raise not_found(error) from None
     return context.respond(_process_view(log.process, log.output))
 
 
@@ -129,7 +129,7 @@ async def end_process(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.
             _process_view(await context.runners.sandbox(session_id).kill_process(process.id))
         )
     except SandboxRefused as error:
-        raise not_found(str(error)) from None
+        raise not_found(error) from None
 
 
 async def _find_process(
@@ -140,7 +140,7 @@ async def _find_process(
     for process in await context.runners.processes(row.id):
         if process.id == name:
             return row.id, process
-    raise not_found(f"session {row.id} has no process {name!r}.")
+    raise not_found("Session {session} has no process {process!r}.", session=row.id, process=name)
 
 
 def _list_item(row: ProcessRow) -> ProcessListItem:
@@ -213,7 +213,7 @@ async def read_files(context: ApiContext, call: ApiCall[FilesQuery, None]) -> we
     except NoSuchFile as error:
         if not path:
             return context.respond([])  # the session has no workspace yet
-        raise not_found(f"{error}.") from None
+        raise not_found("{error}.", error=error) from None
     if isinstance(found, int):
         return await _send_file(call.request, found, path)
     views = [FileView(path=e.path, size=e.size, modified_at=e.modified_at) for e in found]

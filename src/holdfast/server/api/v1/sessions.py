@@ -18,6 +18,7 @@ from holdfast.core.ports.store_commands import OpenSession, RenameSession
 from holdfast.core.ports.store_queries import GetRouteSession, GetTurn, ListRecords, ListSessions
 from holdfast.core.sessions.search import MAX_QUERY_LENGTH, SearchQuery
 from holdfast.core.sessions.session import SessionFilter, SessionRow
+from holdfast.core.text.translation import _
 from holdfast.core.turns.subagent import platform_from_label
 from holdfast.core.turns.turn_state import LaneState
 from holdfast.platforms.web import platform as web_platform
@@ -52,7 +53,7 @@ def parse_cursor(text: str) -> tuple[float, SessionId]:
     except ValueError:
         at = float("nan")
     if not mark or not isfinite(at):
-        raise bad_request("after must be the `next` of a page before.", param="after")
+        raise bad_request("after: must be the `next` of an earlier page.", param="after")
     return at, SessionId(session_id)
 
 
@@ -250,9 +251,9 @@ async def suspend_session(context: ApiContext, call: ApiCall[NoQuery, None]) -> 
     """A running turn continues to its end; the next message starts a new session."""
     row = await context.find_session(call.path_param("id"))
     if row.ended_at is not None:
-        raise conflict(f"session {row.id} has ended already.", code="not_current")
+        raise conflict("Session {session} has already ended.", session=row.id, code="not_current")
     if not await context.gateway.sessions.suspend(row.id, by=OPERATOR):
-        raise conflict(f"session {row.id} was suspended already.", code="suspended")
+        raise conflict("Session {session} is already suspended.", session=row.id, code="suspended")
     return context.respond(await context.load_session_view(row.id))
 
 
@@ -260,7 +261,11 @@ async def resume_session(context: ApiContext, call: ApiCall[NoQuery, None]) -> w
     """Make it the current session of its chat; the previous one is kept."""
     row = await context.find_session(call.path_param("id"))
     if row.current:
-        raise conflict(f"session {row.id} is already the chat's current session.", code="current")
+        raise conflict(
+            "Session {session} is already the chat's current session.",
+            session=row.id,
+            code="current",
+        )
     ended = await _run_command(
         context, row, await session_source(context.gateway, context.store, row), f"/resume {row.id}"
     )
@@ -314,13 +319,18 @@ async def _run_command(
     except TimeoutError:
         ended = None
     if ended is None:
-        text = f"{text} has not ended yet; GET /api/v1/messages/{accepted.row.id}."
-        raise EndpointError(503, text, code="not_ended")
+        raise EndpointError(
+            503,
+            "{command} has not ended yet; follow it with GET /api/v1/messages/{message}.",
+            command=text,
+            message=accepted.row.id,
+            code="not_ended",
+        )
     return ended
 
 
 def _reply_or_reason(ended: MessageEnded) -> str:
-    return ended.text or ended.reason or "it was not carried out."
+    return ended.text or ended.reason or _("The command was not carried out.")
 
 
 _SESSION = "/sessions/{id}"

@@ -297,7 +297,7 @@ def _last_event_id(request: web.Request, after: int) -> int:
     if not given:
         return after
     if not (given.isascii() and given.isdigit() and len(given) < 19):
-        raise bad_request("Last-Event-ID must be the seq of a record.", param="Last-Event-ID")
+        raise bad_request("Last-Event-ID: must be the seq of a record.", param="Last-Event-ID")
     return int(given)
 
 

@@ -114,7 +114,9 @@ async def read_transcript_stats(
     row, asked = await context.find_session(call.path_param("id")), call.query
     if not 0 <= asked.last - asked.first < MAX_RECORDS:
         raise bad_request(
-            f"first to last must be 1 to {MAX_RECORDS} records; ask for less.", param="last"
+            "last: first to last must be 1 to {limit} records. Ask for fewer.",
+            limit=MAX_RECORDS,
+            param="last",
         )
     prices = context.gateway.settings.prices
     found = await context.store.read(

@@ -50,7 +50,7 @@ async def read_transcript(
 ) -> web.Response:
     row, asked = await context.find_session(call.path_param("id")), call.query
     if asked.after is not None and asked.before is not None:
-        raise bad_request("before and after are two directions; give one of them.", param="before")
+        raise bad_request("before: give either before or after, not both.", param="before")
     records = await context.store.read(
         ListRecords(
             session_id=row.id, limit=asked.limit + 1, after=asked.after, before=asked.before
@@ -106,7 +106,7 @@ def _parse_export(body: bytes) -> tuple[_ExportHeader, tuple[TranscriptRecord, .
     lines = ((number, line) for number, line in enumerate(body.split(b"\n"), 1) if line.strip())
     first = next(lines, None)
     if first is None:
-        raise bad_request("the body is empty; it must be JSON Lines as /export gives them.")
+        raise bad_request("The body is empty. It must be JSON Lines as /export returns them.")
     head = _decode_line(first[1], first[0], msgspec.json.Decoder(_ExportHeader))
     return head, tuple(_parse_records(lines))
 
@@ -121,8 +121,13 @@ def _decode_line(line: bytes, number: int, decoder: "msgspec.json.Decoder[Any]")
     try:
         return decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        what = "the session" if number == 1 else "a record"
-        raise bad_request(f"line {number} is not {what} as /export gives it: {error}") from None
+        raise bad_request(
+            "Line {number} is not the session as /export returns it: {error}"
+            if number == 1
+            else "Line {number} is not a record as /export returns it: {error}",
+            number=number,
+            error=error,
+        ) from None
 
 
 _SESSION = "/sessions/{id}"

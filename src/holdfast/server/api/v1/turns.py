@@ -429,7 +429,9 @@ async def read_turn(context: ApiContext, call: ApiCall[TimelineQuery, None]) -> 
         GetTurnDetails(turn_id=turn_id, after=asked.after, limit=asked.limit)
     )
     if details is None:
-        raise not_found(f"there is no turn {turn_id!r}; GET /api/v1/sessions/ID/turns lists them.")
+        raise not_found(
+            "There is no turn {turn!r}; GET /api/v1/sessions/ID/turns lists them.", turn=turn_id
+        )
     prices = context.gateway.settings.prices
     view = TimelineView(
         turn=await _summary_view(context, details.outline),

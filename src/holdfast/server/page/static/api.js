@@ -1,4 +1,6 @@
 // Calls of /api/v1: an answer, or a Failure with the reason and whether a retry makes sense.
+import { _ } from "./translation.js";
+
 const ROOT = "/api/v1";
 
 export class Failure extends Error {
@@ -8,9 +10,9 @@ export class Failure extends Error {
     this.code = code;
   }
 
-  /** The text for a user who wanted to open something: the messages of the API are for programs. */
+  /** The text for a user who wanted to open something. */
   get unopened() {
-    return this.status === 404 ? "It is not there: it was deleted, or the address is not whole." : this.message;
+    return this.status === 404 ? _("Not found: it was deleted, or the address is incomplete.") : this.message;
   }
 
   /** The gateway is unreachable: nothing was accepted, and the request may be repeated. */
@@ -33,14 +35,14 @@ async function call(method, path, body) {
   try {
     response = await fetch(ROOT + path, request);
   } catch {
-    throw new Failure("The gateway cannot be reached.");
+    throw new Failure(_("The gateway cannot be reached."));
   }
   if (!response.ok) throw await failureOf(response);
   if (response.status === 204) return null;
   try {
     return await response.json();
   } catch {
-    throw new Failure("The gateway's answer was cut.");
+    throw new Failure(_("The gateway's answer was cut off."));
   }
 }
 
@@ -50,7 +52,7 @@ async function failureOf(response) {
     const { error } = await response.json();
     return new Failure(String(error.message), { status, code: String(error.code ?? "") });
   } catch {
-    return new Failure(`The gateway answered ${status}.`, { status });
+    return new Failure(_("The gateway answered with status {status}.", { status }), { status });
   }
 }
 
@@ -127,12 +129,12 @@ export async function logIn(token) {
   try {
     response = await fetch("/login", { method: "POST", headers: { Authorization: `Bearer ${token}` }, cache: "no-store" });
   } catch {
-    throw new Failure("The gateway cannot be reached, or this is no token.");
+    throw new Failure(_("The gateway cannot be reached, or this is not a token."));
   }
   if (response.status === 429) {
-    throw new Failure(`Too many tries. Wait ${response.headers.get("Retry-After")} seconds, then try again.`, { status: 429 });
+    throw new Failure(_("Too many attempts. Wait {n} seconds, then try again.", { n: response.headers.get("Retry-After") }), { status: 429 });
   }
-  if (!response.ok) throw new Failure("This is no token of this gateway, or it was revoked.", { status: response.status });
+  if (!response.ok) throw new Failure(_("This is not a token of this gateway, or it was revoked."), { status: response.status });
 }
 
 export const address = {

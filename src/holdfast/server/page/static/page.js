@@ -6,6 +6,7 @@ import { Observable } from "./observable.js";
 import { Outbox } from "./outbox.js";
 import { ChangeNotifier } from "./change_notifier.js";
 import { decoded, parseAddress, VIEWS } from "./views.js";
+import { _ } from "./translation.js";
 
 export class Page extends Observable {
   #states = new Map(); // stream → "connecting" | "open" | "waiting"
@@ -238,7 +239,7 @@ export class Page extends Observable {
   #sessionChanged(session) {
     this.chats.put(session);
     const mark = session.state === "idle" ? "" : "● ";
-    document.title = `${mark}${session.title || "New chat"} · Holdfast`;
+    document.title = `${mark}${session.title || _("New chat")} · Holdfast`;
     this.changed();
   }
 
@@ -268,7 +269,7 @@ export class Page extends Observable {
       this.changes.notify({ soon: true });
       this.audits.notify({ soon: true });
     }
-    if (before !== this.connected) this.announce(this.connected ? "Connected again" : "Connection lost");
+    if (before !== this.connected) this.announce(this.connected ? _("Connected again") : _("Connection lost"));
     this.changed();
   }
 

@@ -2,20 +2,21 @@
 // `View`, and a line here. Its name is its address, and it is loaded when it is first opened.
 // `waiting` returns how many items wait for a decision, for the badge in the navigation.
 import { api } from "./api.js";
+import { _ } from "./translation.js";
 
 export const VIEWS = {
-  overview: { label: "Overview", icon: "gauge", load: () => import("./board/overview.js") },
-  sessions: { label: "Sessions", icon: "bubbles", load: () => import("./board/sessions.js") },
-  turns: { label: "Turns", icon: "bars", load: () => import("./board/turns.js") },
-  approvals: { label: "Approvals", icon: "shield", waiting: countApprovals, load: () => import("./board/approvals.js") },
-  processes: { label: "Processes", icon: "pulse", load: () => import("./board/processes.js") },
-  platforms: { label: "Platforms", icon: "plug", load: () => import("./board/platforms.js") },
-  outbox: { label: "Outbox", icon: "outbox", load: () => import("./board/outbox.js") },
-  jobs: { label: "Jobs", icon: "clock", load: () => import("./board/jobs.js") },
-  logs: { label: "Logs", icon: "list", load: () => import("./board/logs.js") },
-  audit: { label: "Audit", icon: "book", load: () => import("./board/audit.js") },
-  settings: { label: "Settings", icon: "sliders", load: () => import("./board/settings.js") },
-  restarts: { label: "Restarts", icon: "again", load: () => import("./board/restarts.js") },
+  overview: { label: _("Overview"), icon: "gauge", load: () => import("./board/overview.js") },
+  sessions: { label: _("Sessions"), icon: "bubbles", load: () => import("./board/sessions.js") },
+  turns: { label: _("Turns"), icon: "bars", load: () => import("./board/turns.js") },
+  approvals: { label: _("Approvals"), icon: "shield", waiting: countApprovals, load: () => import("./board/approvals.js") },
+  processes: { label: _("Processes"), icon: "pulse", load: () => import("./board/processes.js") },
+  platforms: { label: _("Platforms"), icon: "plug", load: () => import("./board/platforms.js") },
+  outbox: { label: _("Outbox"), icon: "outbox", load: () => import("./board/outbox.js") },
+  jobs: { label: _("Jobs"), icon: "clock", load: () => import("./board/jobs.js") },
+  logs: { label: _("Logs"), icon: "list", load: () => import("./board/logs.js") },
+  audit: { label: _("Audit"), icon: "book", load: () => import("./board/audit.js") },
+  settings: { label: _("Settings"), icon: "sliders", load: () => import("./board/settings.js") },
+  restarts: { label: _("Restarts"), icon: "again", load: () => import("./board/restarts.js") },
 };
 
 async function countApprovals() {

@@ -1,4 +1,5 @@
 // The inside of a chart: axes, bars or lines, and the mark.
+import { _ } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { when } from "../view/times.js";
 import { roundAbove } from "./scale.js";
@@ -76,6 +77,6 @@ function moments({ since, bucket_seconds }, number) {
   return [
     { index: 0, anchor: "start", text: at(0) },
     { index: middle, anchor: "middle", text: at(middle) },
-    { index: number, anchor: "end", text: "now" },
+    { index: number, anchor: "end", text: _("now") },
   ];
 }

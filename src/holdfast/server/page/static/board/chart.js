@@ -1,5 +1,6 @@
 // A small chart: a summary in words, axes, a mark that the pointer and the
 // arrow keys move over time, and the same as a table.
+import { _ } from "../translation.js";
 import { html, useState } from "../vendor/preact-htm.module.js";
 import { when } from "../view/times.js";
 import { Area, HEIGHT, WIDTH, indexAt } from "./area.js";
@@ -28,7 +29,7 @@ export function Chart({ kind, chart }) {
       <h3>${kind.title}</h3>
       <p class=${at === null ? "readout" : "readout marked"}>${at === null ? kind.summary(points.filter(Boolean)) : say(at)}</p>
     </figcaption>
-    <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} role="slider" tabindex="0" aria-label=${`${kind.title}, moment`} aria-orientation="horizontal"
+    <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} role="slider" tabindex="0" aria-label=${_("{chart}, point in time", { chart: kind.title })} aria-orientation="horizontal"
       aria-valuemin="0" aria-valuemax=${last} aria-valuenow=${at ?? last} aria-valuetext=${say(at ?? last)}
       onKeyDown=${onKey} onFocus=${() => setIndex(at ?? last)} onBlur=${() => setIndex(null)}
       onPointerMove=${onPoint} onPointerDown=${onPoint} onPointerLeave=${() => setIndex(null)}>
@@ -47,9 +48,9 @@ function indexUnder(event, number) {
 function sentence(kind, { since, bucket_seconds }, points, index) {
   const point = points[index];
   const moment = when(since + index * bucket_seconds);
-  if (!point) return `${moment}: the gateway did not run`;
+  if (!point) return _("{time}: the gateway was not running", { time: moment });
   const figures = kind.series.map(({ name, of }) => [name, of(point, bucket_seconds)]).filter(([, figure]) => figure !== null);
-  if (!figures.length) return `${moment}: nothing`;
+  if (!figures.length) return _("{time}: nothing", { time: moment });
   return `${moment}: ${figures.map(([name, figure]) => `${kind.show(figure)}${name ? ` ${name}` : ""}`).join(", ")}`;
 }
 
@@ -64,9 +65,9 @@ function Legend({ kind }) {
 function Table({ kind, chart, points }) {
   const [open, setOpen] = useState(false);
   return html`<details class="as-table" onToggle=${(event) => setOpen(event.currentTarget.open)}>
-    <summary>As a table<span class="visually-hidden">: ${kind.title}</span></summary>
-    ${open && html`<div class="table" tabindex="0" role="region" aria-label=${`${kind.title}, as a table`}><table>
-      <thead><tr><th scope="col">from</th>${kind.series.map(({ name }) => html`<th scope="col" class="to-right">${name || kind.unit}</th>`)}</tr></thead>
+    <summary>${_("As a table")}<span class="visually-hidden">: ${kind.title}</span></summary>
+    ${open && html`<div class="table" tabindex="0" role="region" aria-label=${_("{chart}, as a table", { chart: kind.title })}><table>
+      <thead><tr><th scope="col">${_("from")}</th>${kind.series.map(({ name }) => html`<th scope="col" class="to-right">${name || kind.unit}</th>`)}</tr></thead>
       <tbody>${points.map((point, index) => point && html`<tr key=${index}>
         <th scope="row">${when(chart.since + index * chart.bucket_seconds)}</th>
         ${kind.series.map(({ of }) => html`<td class="to-right">${shown(kind, of(point, chart.bucket_seconds))}</td>`)}

@@ -1,5 +1,6 @@
 // Jobs: their schedules, their next runs, and a form to add one; one job by its number.
 import { api } from "../api.js";
+import { _ } from "../translation.js";
 import { html, useState } from "../vendor/preact-htm.module.js";
 import { useFetched } from "../view/use_fetched.js";
 import { Icon } from "../view/icons.js";
@@ -13,11 +14,11 @@ const EVERY = 10; // seconds; no event announces a scheduled run
 const PAGE = 100;
 
 const COLUMNS = [
-  { name: "job", label: "Job", tone: "words", of: Job },
-  { name: "state", label: "State", of: (job) => html`<${JobBadge} job=${job} />` },
-  { name: "when", label: "When", of: ({ when, cron }) => html`${when}${cron && cron !== when && html`<small><code>${cron}</code></small>`}` },
-  { name: "next", label: "Next", of: (job) => html`<${Due} job=${job} at=${job.upcoming[0]} />` },
-  { name: "to", label: "Answer to", of: ({ to, silent }) => html`${to}${silent && html`<small title="only where there is something to tell">silent</small>`}` },
+  { name: "job", label: _("Job"), tone: "words", of: Job },
+  { name: "state", label: _("State"), of: (job) => html`<${JobBadge} job=${job} />` },
+  { name: "when", label: _("When"), of: ({ when, cron }) => html`${when}${cron && cron !== when && html`<small><code>${cron}</code></small>`}` },
+  { name: "next", label: _("Next"), of: (job) => html`<${Due} job=${job} at=${job.upcoming[0]} />` },
+  { name: "to", label: _("Answer to"), of: ({ to, silent }) => html`${to}${silent && html`<small title=${_("sends only if there is something to report")}>${_("silent")}</small>`}` },
 ];
 
 export function View({ page }) {
@@ -31,12 +32,12 @@ function Jobs({ page }) {
   const { value, problem } = useFetched(page.changes, () => api.jobs({ limit: PAGE, offset }), EVERY, [offset]);
   return html`
     ${!making && html`<div class="filters" data-changes><button type="button" class="quiet outlined" onClick=${() => setMaking(true)}>
-      <${Icon} name="plus" /> Add a job
+      <${Icon} name="plus" /> ${_("Add a job")}
     </button></div>`}
-    ${making && html`<${JobForm} title="A new job" verb="Add" act=${add} onClose=${() => setMaking(false)} />`}
+    ${making && html`<${JobForm} title=${_("New job")} verb=${_("Add")} act=${add} onClose=${() => setMaking(false)} />`}
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
-    ${!value && !problem && html`<p class="quiet-text">Loading…</p>`}
-    ${value && html`<section class="card flush" aria-label="All jobs"><${List} value=${value} offset=${offset} /></section>`}`;
+    ${!value && !problem && html`<p class="quiet-text">${_("Loading…")}</p>`}
+    ${value && html`<section class="card flush" aria-label=${_("All jobs")}><${List} value=${value} offset=${offset} /></section>`}`;
 }
 
 async function add(job) {
@@ -47,15 +48,15 @@ async function add(job) {
 function List({ value: { jobs, more }, offset }) {
   if (!jobs.length && !offset) return html`<${Teaching} />`;
   return html`
-    <${Rows} label="Jobs" columns=${COLUMNS} rows=${jobs} keyOf=${({ id }) => id} />
+    <${Rows} label=${_("Jobs")} columns=${COLUMNS} rows=${jobs} keyOf=${({ id }) => id} />
     <${Pages} newest=${offset > 0 && "#/jobs"} older=${more && addressOf("jobs", { offset: offset + PAGE })} />`;
 }
 
 function Teaching() {
   return html`<div class="empty-hint">
-    <p><strong>There are no jobs.</strong> A job is something that an agent does later, or again and again. In any chat:</p>
+    <p><strong>${_("There are no jobs.")}</strong> ${_("A job is something that an agent does later, or again and again. In any chat:")}</p>
     <pre><code>${'/cron add "every weekday at 9" Summarise what happened on the servers\n/cron add "in 2 hours" Remind me to call Ann'}</code></pre>
-    <p>An agent does so for you when you ask it to, and <code>holdfast jobs add</code> does from a shell.</p>
+    <p>${_("You can also ask an agent to add a job, or run {command} in a shell.", { command: html`<code>holdfast jobs add</code>` })}</p>
   </div>`;
 }
 

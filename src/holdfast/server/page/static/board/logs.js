@@ -1,15 +1,15 @@
 // The live log, filtered by level, session and text; a selected line shows its details.
 import { useObservable } from "../observable.js";
+import { _, _n } from "../translation.js";
 import { html, useEffect, useState } from "../vendor/preact-htm.module.js";
 import { Icon } from "../view/icons.js";
 import { setQuery, queryParams } from "./url_query.js";
-import { many } from "./number_format.js";
 import { Choice, TextFilter } from "./filters.js";
 import { LogBook } from "./log_feed.js";
 import { Line } from "./log_line.js";
 import { LogLines } from "./log_lines.js";
 
-const LEVELS = { debug: "Everything", info: "Information", warning: "Warnings", error: "Errors" };
+const LEVELS = { debug: _("Everything"), info: _("Information"), warning: _("Warnings"), error: _("Errors") };
 
 export function View({ page }) {
   const { level = "info", session = "", q = "" } = queryParams();
@@ -25,11 +25,11 @@ export function View({ page }) {
   const typed = { typed: true };
   return html`<div class="log">
     <div class="filters">
-      <${Choice} label="Level" value=${level} choices=${LEVELS} onChoose=${(value) => narrow({ level: value })} />
-      <${TextFilter} label="Session" value=${session} placeholder="its id, or how that begins" onText=${(value) => narrow({ session: value }, typed)} />
-      <${TextFilter} label="Words" value=${q} placeholder="anywhere in a line" onText=${(value) => narrow({ q: value }, typed)} />
+      <${Choice} label=${_("Level")} value=${level} choices=${LEVELS} onChoose=${(value) => narrow({ level: value })} />
+      <${TextFilter} label=${_("Session")} value=${session} placeholder=${_("its id, or the beginning of it")} onText=${(value) => narrow({ session: value }, typed)} />
+      <${TextFilter} label=${_("Text")} value=${q} placeholder=${_("anywhere in a line")} onText=${(value) => narrow({ q: value }, typed)} />
       <button type="button" class="quiet outlined" aria-pressed=${String(feed.paused)} onClick=${() => (feed.paused ? feed.goOn() : feed.pause())}>
-        <${Icon} name=${feed.paused ? "right" : "pause"} /> ${feed.paused ? "Continue" : "Pause"}
+        <${Icon} name=${feed.paused ? "right" : "pause"} /> ${feed.paused ? _("Continue") : _("Pause")}
       </button>
     </div>
     ${feed.problem && html`<p class="problem" role="alert">${feed.problem}</p>`}
@@ -40,11 +40,12 @@ export function View({ page }) {
 }
 
 function stateText(feed) {
-  if (!feed.loaded) return feed.problem ? "" : "Loading…";
-  const held = many(feed.lines.length, "line");
-  if (feed.paused) return `${held}. Paused: what is written meanwhile comes when you continue.`;
-  if (!feed.connected) return `${held}. The gateway is away; the log goes on where it was.`;
-  return `${held}, live.${feed.more && !feed.fuller ? " Older ones are in the log's file: holdfast logs." : ""}`;
+  if (!feed.loaded) return feed.problem ? "" : _("Loading…");
+  const { length } = feed.lines;
+  if (feed.paused) return _n("{n} line. Paused: lines that are written meanwhile appear when you continue.", "{n} lines. Paused: lines that are written meanwhile appear when you continue.", length);
+  if (!feed.connected) return _n("{n} line. The gateway cannot be reached; the log continues where it was.", "{n} lines. The gateway cannot be reached; the log continues where it was.", length);
+  const held = _n("{n} line, live.", "{n} lines, live.", length);
+  return feed.more && !feed.fuller ? `${held} ${_("The log file has older ones: run holdfast logs.")}` : held;
 }
 
 /** While the page is hidden there is no stream; the missed lines are loaded afterwards. */

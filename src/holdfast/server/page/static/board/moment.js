@@ -1,8 +1,9 @@
 // A point in time, short in a list and complete in its tooltip.
+import { locale } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { iso, lasted, moment, when } from "../view/times.js";
 
-const DAY_AND_CLOCK = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
+const DAY_AND_CLOCK = new Intl.DateTimeFormat(locale, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
 
 /** The time if it is today, else the day with the time. */
 export function Moment({ at }) {

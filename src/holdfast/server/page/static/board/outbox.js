@@ -1,5 +1,6 @@
 // The outbox: deliveries that have not arrived, the reason, and a button to send one again.
 import { api } from "../api.js";
+import { _ } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { useFetched } from "../view/use_fetched.js";
 import { addressOf, setQuery, queryParams } from "./url_query.js";
@@ -14,18 +15,18 @@ const PAGE = 50;
 
 const UNSENT = ["streaming", "pending", "sending", "unknown", "failed"];
 const STATES = {
-  unsent: { label: "Not arrived", of: UNSENT },
-  pending: { label: "Waiting", of: ["pending"] },
-  unknown: { label: "Unknown", of: ["unknown"] },
-  failed: { label: "Failed", of: ["failed"] },
-  sent: { label: "Sent", of: ["sent"] },
-  all: { label: "All", of: [...UNSENT, "sent"] },
+  unsent: { label: _("Not arrived"), of: UNSENT },
+  pending: { label: _("Waiting"), of: ["pending"] },
+  unknown: { label: _("Unknown"), of: ["unknown"] },
+  failed: { label: _("Failed"), of: ["failed"] },
+  sent: { label: _("Sent"), of: ["sent"] },
+  all: { label: _("All"), of: [...UNSENT, "sent"] },
 };
 const NOTHING = {
-  unsent: "Nothing is pending: every message to a chat has arrived.",
-  pending: "Nothing waits to be sent.",
-  unknown: "Of everything that was sent it is known whether it arrived.",
-  failed: "Nothing was refused.",
+  unsent: _("Nothing is pending: every message to a chat has arrived."),
+  pending: _("No message waits to be sent."),
+  unknown: _("The outcome of every delivery is known."),
+  failed: _("No delivery has failed."),
 };
 
 export function View({ page }) {
@@ -39,15 +40,15 @@ export function View({ page }) {
       <${Platforms} page=${page} platform=${platform} onChoose=${(chosen) => setQuery(page, "outbox", { state, platform: chosen })} />
     </div>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
-    ${!value && !problem && html`<p class="quiet-text">Loading…</p>`}
-    ${value && html`<section class="card flush" aria-label="Deliveries">
+    ${!value && !problem && html`<p class="quiet-text">${_("Loading…")}</p>`}
+    ${value && html`<section class="card flush" aria-label=${_("Deliveries")}>
       <${List} page=${page} value=${value} state=${state} refresh=${refresh}
         newest=${before && to({})} older=${value.more && to({ before: value.deliveries.at(-1).seq })} />
     </section>`}`;
 }
 
 function States({ counts, state, to }) {
-  return html`<nav class="tabs links" aria-label="By what became of them">
+  return html`<nav class="tabs links" aria-label=${_("Deliveries by state")}>
     ${Object.entries(STATES).map(([name, { label, of }]) => html`<a key=${name} href=${to({ state: name })} aria-current=${name === state ? "page" : undefined}>
       ${label} <span class="item-count">${counts ? count(of.reduce((sum, each) => sum + (counts[each] ?? 0), 0)) : ""}</span>
     </a>`)}
@@ -57,19 +58,19 @@ function States({ counts, state, to }) {
 function Platforms({ page, platform, onChoose }) {
   const { value } = useFetched(page.changes, api.platforms, SELDOM);
   const names = [...new Set([platform, ...(value?.accounts ?? []).map(({ name }) => name)])].filter(Boolean).sort();
-  const choices = Object.fromEntries([["", "All"], ...names.map((name) => [name, name])]);
-  return html`<${Choice} label="Platform" value=${platform} choices=${choices} onChoose=${onChoose} />`;
+  const choices = Object.fromEntries([["", _("All")], ...names.map((name) => [name, name])]);
+  return html`<${Choice} label=${_("Platform")} value=${platform} choices=${choices} onChoose=${onChoose} />`;
 }
 
 function List({ page, value: { deliveries }, state, refresh, newest, older }) {
   if (!deliveries.length) {
     return html`<div class="empty-hint">
-      <p><strong>${newest ? "There is nothing older." : NOTHING[state] ?? "Nothing was sent yet."}</strong></p>
-      <p>A reply is written here in the moment its turn ends, and stays until its platform has confirmed it; what a platform refuses for good stays as failed.</p>
+      <p><strong>${newest ? _("There is nothing older.") : NOTHING[state] ?? _("Nothing was sent yet.")}</strong></p>
+      <p>${_("A reply is listed here from the moment its turn ends until its platform has confirmed it. A reply that a platform refuses for good stays here as failed.")}</p>
       <${Pages} newest=${newest} />
     </div>`;
   }
   return html`
-    <${Rows} label="Deliveries" columns=${deliveryColumns(page, refresh)} rows=${deliveries} keyOf=${({ id }) => id} />
+    <${Rows} label=${_("Deliveries")} columns=${deliveryColumns(page, refresh)} rows=${deliveries} keyOf=${({ id }) => id} />
     <${Pages} newest=${newest} older=${older} />`;
 }

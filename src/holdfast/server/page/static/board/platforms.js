@@ -1,5 +1,6 @@
 // The accounts of platforms: whether each is connected and since when, and pairing requests.
 import { api } from "../api.js";
+import { _, _n } from "../translation.js";
 import { html, useState } from "../vendor/preact-htm.module.js";
 import { useFetched } from "../view/use_fetched.js";
 import { People } from "../view/pairing.js";
@@ -8,22 +9,21 @@ import { iso, lasted, moment } from "../view/times.js";
 const EVERY = 10; // seconds; no event announces that a proof of connection gets old
 
 const BACKLOG = {
-  until_acked: "keeps messages until they are taken",
-  history_since: "is asked for what was missed",
-  none: "keeps nothing while the gateway is away",
+  until_acked: _("Keeps messages until the gateway has accepted them."),
+  history_since: _("Can be asked for missed messages."),
+  none: _("Messages are lost while the gateway is down."),
 };
 
 export function View({ page }) {
   const { value, problem, refresh } = useFetched(page.changes, api.platforms, EVERY);
   return html`
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
-    ${!value && !problem && html`<p class="quiet-text">Loading…</p>`}
-    ${value && html`<ul class="accounts" aria-label="Accounts">
+    ${!value && !problem && html`<p class="quiet-text">${_("Loading…")}</p>`}
+    ${value && html`<ul class="accounts" aria-label=${_("Accounts")}>
       ${value.accounts.map((account) => html`<${Account} key=${`${account.name}:${account.account}`} account=${account} refresh=${refresh} />`)}
     </ul>`}
     ${value?.accounts.every((account) => account.built_in) && html`<p class="card">
-      No chat platform is set up yet. <code>holdfast platforms add telegram</code> in a terminal asks what it needs to know and tries it;
-      so for discord, slack, matrix and others.
+      ${_("No chat platform is set up yet. Run {command} in a terminal; it asks for what it needs and tests the connection. The same works for discord, slack, matrix and others.", { command: html`<code>holdfast platforms add telegram</code>` })}
     </p>`}
     <div class="card people"><${People} page=${page} conversation=${page.changes} /></div>`;
 }
@@ -38,24 +38,30 @@ function Account({ account, refresh }) {
     </header>
     ${error && html`<p class="problem">${error}</p>`}
     ${remedy && html`<p>${remedy}</p>`}
-    <p class="facts"><span>${built_in ? "served by the gateway itself" : proof(account)}</span></p>
+    <p class="facts"><span>${built_in ? _("Served by the gateway itself.") : proof(account)}</span></p>
     ${!built_in && html`<p class="facts"><span>${BACKLOG[backlog] ?? backlog}</span></p>`}
     ${!built_in && html`<${Acts} account=${account} title=${title} refresh=${refresh} />`}
   </li>`;
 }
 
 function accountStatus({ state, connected }) {
-  if (state === "connected") return connected ? "connected" : "silent";
-  return { blocked: "refused", retrying: "not connected", new: "not tried yet", closed: "closing" }[state] ?? state;
+  if (state === "connected") return connected ? _("connected") : _("silent");
+  return { blocked: _("refused"), retrying: _("not connected"), new: _("not tried yet"), closed: _("closing"), paused: _("paused") }[state] ?? state;
 }
 
 function proof({ last_ok_at, next_attempt_at, failures }) {
   const now = Date.now() / 1000;
-  const ago = (at) => html`<time datetime=${iso(at)} title=${moment(at)}>${lasted(Math.max(0, now - at))} ago</time>`;
-  return html`${last_ok_at === null ? "has never answered" : html`last answered ${ago(last_ok_at)}`}
-    ${failures > 0 && `; ${failures} failures in a row`}
-    ${next_attempt_at !== null && `; tried again in ${lasted(Math.max(0, next_attempt_at - now))}`}`;
+  const ago = (at) => html`<time datetime=${iso(at)} title=${moment(at)}>${_("{time} ago", { time: lasted(Math.max(0, now - at)) })}</time>`;
+  return html`${last_ok_at === null ? _("Has never answered.") : _("Last answered {time}.", { time: ago(last_ok_at) })}
+    ${failures > 0 && ` ${_n("{n} failure in a row.", "{n} failures in a row.", failures)}`}
+    ${next_attempt_at !== null && ` ${_("Next attempt in {time}.", { time: lasted(Math.max(0, next_attempt_at - now)) })}`}`;
 }
+
+const ACTS = {
+  check: { label: _("Check"), busy: _("Checking…"), of: (account) => _("Check {account}", { account }) },
+  resume: { label: _("Resume"), busy: _("Resuming…"), of: (account) => _("Resume {account}", { account }) },
+  pause: { label: _("Pause"), busy: _("Pausing…"), of: (account) => _("Pause {account}", { account }) },
+};
 
 function Acts({ account, title, refresh }) {
   const [acting, setActing] = useState("");
@@ -71,14 +77,14 @@ function Acts({ account, title, refresh }) {
     setActing("");
     await refresh();
   };
-  const button = (verb, label) => html`<button type="button" class="quiet outlined" disabled=${acting !== ""} aria-label=${`${label} ${title}`}
-    onClick=${() => act(verb)}>${acting === verb ? `${label}…` : label}</button>`;
+  const button = (verb, { label, busy, of }) => html`<button type="button" class="quiet outlined" disabled=${acting !== ""} aria-label=${of(title)}
+    onClick=${() => act(verb)}>${acting === verb ? busy : label}</button>`;
   const paused = account.state === "paused";
   return html`
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     <p class="actions" data-changes>
-      ${!paused && button("check", "Check")}
-      ${paused || account.state === "blocked" || account.state === "retrying" ? button("resume", "Resume") : null}
-      ${!paused && button("pause", "Pause")}
+      ${!paused && button("check", ACTS.check)}
+      ${paused || account.state === "blocked" || account.state === "retrying" ? button("resume", ACTS.resume) : null}
+      ${!paused && button("pause", ACTS.pause)}
     </p>`;
 }

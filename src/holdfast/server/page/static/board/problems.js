@@ -1,8 +1,10 @@
 // The problems of the gateway, with remedies.
+import { _ } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { Icon } from "../view/icons.js";
+import { VIEWS } from "../views.js";
 
-const LEVELS = { problem: "Problem", warning: "Warning" };
+const LEVELS = { problem: _("Problem"), warning: _("Warning") };
 // The view with actions or details for each problem.
 const PLACES = {
   orphaned_messages: "restarts", crash_loop: "restarts", config_invalid: "settings", config_pending_restart: "settings",
@@ -10,20 +12,18 @@ const PLACES = {
 };
 
 export function Problems({ problems }) {
-  if (!problems.length) return html`<p class="no-problems"><${Icon} name="check" /> Nothing is wrong.</p>`;
+  if (!problems.length) return html`<p class="no-problems"><${Icon} name="check" /> ${_("No problems.")}</p>`;
   return html`<ul class="problem-list">
     ${problems.map(({ level, code, what, remedy }) => html`<li key=${`${code} ${what}`} class=${level}>
       <${Icon} name="shield" />
       <div>
         <p><strong>${LEVELS[level] ?? level}:</strong> ${what}</p>
         ${remedy && html`<p class="remedy">${withCode(remedy)}</p>`}
-        ${PLACES[code] && html`<p class="remedy"><a href=${`#/${PLACES[code]}`}>${named(PLACES[code])}</a></p>`}
+        ${PLACES[code] && html`<p class="remedy"><a href=${`#/${PLACES[code]}`}>${VIEWS[PLACES[code]].label}</a></p>`}
       </div>
     </li>`)}
   </ul>`;
 }
-
-const named = (view) => view[0].toUpperCase() + view.slice(1);
 
 /** Text between backticks becomes code. */
 export const withCode = (text) => text.split("`").map((piece, index) => (index % 2 ? html`<code>${piece}</code>` : piece));

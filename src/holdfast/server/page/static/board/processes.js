@@ -1,5 +1,6 @@
 // Processes: background processes of all sessions, and running calls of turns.
 import { api } from "../api.js";
+import { _, _n } from "../translation.js";
 import { html, useEffect, useState } from "../vendor/preact-htm.module.js";
 import { useFetched } from "../view/use_fetched.js";
 import { Spinner } from "../view/icons.js";
@@ -20,33 +21,33 @@ export function View({ page }) {
   };
   const { value, problem, refresh } = useFetched(page.changes, ask, EVERY);
   useTicking();
-  if (!value) return html`<p class=${problem ? "problem" : "quiet-text"} role=${problem ? "alert" : undefined}>${problem || "Loading…"}</p>`;
+  if (!value) return html`<p class=${problem ? "problem" : "quiet-text"} role=${problem ? "alert" : undefined}>${problem || _("Loading…")}</p>`;
   const { processes, calls } = value;
   const running = processes.filter(({ running: runs }) => runs);
   const ended = processes.filter(({ running: runs }) => !runs);
   const drawn = (process) => html`<${Process} key=${`${process.session_id} ${process.id}`} page=${page} process=${process} session=${process.session_id} source=${page.changes} refresh=${refresh}>
     <${Where} page=${page} session=${process.session_id} />
-    <span>since <${Moment} at=${process.started_at} /></span>
-    ${process.memory !== null && html`<span>${size(process.memory)}</span><span>${lasting(process.cpu)} CPU</span>`}
+    <span>${_("since {time}", { time: html`<${Moment} at=${process.started_at} />` })}</span>
+    ${process.memory !== null && html`<span>${size(process.memory)}</span><span>${_("{time} CPU", { time: lasting(process.cpu) })}</span>`}
   <//>`;
   return html`
-    ${problem && html`<p class="problem" role="alert">${problem} What is shown is as old as that.</p>`}
+    ${problem && html`<p class="problem" role="alert">${problem} ${_("The data shown may be out of date.")}</p>`}
     <section class="card" aria-labelledby="calls">
-      <h2 id="calls">In the foreground</h2>
+      <h2 id="calls">${_("In the foreground")}</h2>
       ${calls.length
         ? html`<ul class="processes">${calls.map((call) => html`<${Running} key=${call.call_id} page=${page} call=${call} refresh=${refresh} />`)}</ul>`
-        : html`<p class="quiet-text">No turn waits for a call at the moment.</p>`}
+        : html`<p class="quiet-text">${_("No turn waits for a tool call at the moment.")}</p>`}
     </section>
     <section class="card" aria-labelledby="behind">
-      <h2 id="behind">In the background</h2>
+      <h2 id="behind">${_("In the background")}</h2>
       ${running.length
         ? html`<ul class="processes">${running.map(drawn)}</ul>`
-        : html`<p class="quiet-text">Nothing runs in the background. What an agent starts with its process tool is listed here, and goes on through a restart of the gateway.</p>`}
+        : html`<p class="quiet-text">${_("Nothing runs in the background. Processes that an agent starts with its process tool are listed here; they keep running when the gateway restarts.")}</p>`}
     </section>
     ${ended.length > 0 && html`<section class="card" aria-labelledby="ended">
-      <h2 id="ended">Ended</h2>
+      <h2 id="ended">${_("Ended")}</h2>
       <ul class="processes">${ended.slice(0, SHOWN).map(drawn)}</ul>
-      ${ended.length > SHOWN && html`<p class="quiet-text">And ${ended.length - SHOWN} more before these.</p>`}
+      ${ended.length > SHOWN && html`<p class="quiet-text">${_n("And {n} earlier one.", "And {n} earlier ones.", ended.length - SHOWN)}</p>`}
     </section>`}`;
 }
 
@@ -60,7 +61,7 @@ function useTicking() {
 }
 
 function Where({ page, session }) {
-  return html`<span>in <${SessionLink} id=${session} title=${titleOf(page, session)} /></span>`;
+  return html`<span>${_("in {session}", { session: html`<${SessionLink} id=${session} title=${titleOf(page, session)} />` })}</span>`;
 }
 
 function Running({ page, call, refresh }) {
@@ -70,16 +71,16 @@ function Running({ page, call, refresh }) {
       await api.stop(session_id);
       await refresh();
     };
-    const sentences = [`${name} ${summary}`, "Its turn ends for good with it, and what waits behind that in its chat is dropped."];
-    page.set({ dialog: { kind: "confirm", title: "Stop this turn?", verb: "Stop it", danger: true, sentences, act } });
+    const sentences = [`${name} ${summary}`, _("This ends its turn, and drops the messages that wait in its chat.")];
+    page.set({ dialog: { kind: "confirm", title: _("Stop this turn?"), verb: _("Stop turn"), danger: true, sentences, act } });
   };
   const facts = html`
     <span>${name}</span>
     <${Where} page=${page} session=${session_id} />
-    <span>for ${lasted(Math.max(0, Date.now() / 1000 - started_at))}</span>
-    <a href=${turnAddress(turn_id)}>Timeline</a>
-    <button type="button" class="link danger" data-changes onClick=${stop}>Stop</button>`;
+    <span>${_("for {time}", { time: lasted(Math.max(0, Date.now() / 1000 - started_at)) })}</span>
+    <a href=${turnAddress(turn_id)}>${_("Timeline")}</a>
+    <button type="button" class="link danger" data-changes onClick=${stop}>${_("Stop")}</button>`;
   return html`<${Unfolding} mark=${html`<${Spinner} />`} command=${summary || name} facts=${facts}>
-    <${Written} text=${output} label=${`Output of ${name}`} />
+    <${Written} text=${output} label=${_("Output of {process}", { process: name })} />
   <//>`;
 }

@@ -1,56 +1,57 @@
 // Past stops of the gateway: the reason, who requested it, its turns, and its duration.
 import { api } from "../api.js";
+import { _, _n } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { useFetched } from "../view/use_fetched.js";
 import { lasted } from "../view/times.js";
 import { addressOf, queryParams } from "./url_query.js";
-import { many, seconds } from "./number_format.js";
+import { seconds } from "./number_format.js";
 import { Moment } from "./moment.js";
 import { Pages, Rows } from "./rows.js";
 
 const EVERY = 60; // seconds; the stream announces each one
 const PAGE = 20;
 
-const KINDS = { stop: "Stopped", signal: "Stopped by a signal", restart: "Restarted", replace: "Replaced", crash: "Crashed" };
+const KINDS = { stop: _("Stopped"), signal: _("Stopped by a signal"), restart: _("Restarted"), replace: _("Replaced"), crash: _("Crashed") };
 const ASKED = {
-  chat: "asked in a chat",
-  cli: "asked on the machine",
-  page: "asked on this page",
-  signal: "by a signal",
-  successor: "by its successor",
-  nobody: "",
+  chat: () => _("requested in a chat"),
+  cli: () => _("requested on the command line"),
+  page: () => _("requested on this page"),
+  signal: () => _("by a signal"),
+  successor: () => _("by its successor"),
+  nobody: () => "",
 };
 const COLUMNS = [
-  { name: "when", label: "When", of: ({ order }) => html`<${Moment} at=${order.at} />` },
-  { name: "what", label: "What", tone: "words", of: What },
-  { name: "turns", label: "Turns", of: left },
-  { name: "stop", label: "Stopped in", tone: "figure", of: stopped },
-  { name: "away", label: "Away for", tone: "figure", of: away },
-  { name: "version", label: "Version", of: ({ version }) => version },
+  { name: "when", label: _("When"), of: ({ order }) => html`<${Moment} at=${order.at} />` },
+  { name: "what", label: _("What"), tone: "words", of: What },
+  { name: "turns", label: _("Turns"), of: left },
+  { name: "stop", label: _("Stopped in"), tone: "figure", of: stopped },
+  { name: "away", label: _("Down for"), tone: "figure", of: away },
+  { name: "version", label: _("Version"), of: ({ version }) => version },
 ];
 
 export function History({ page }) {
   const { before } = queryParams();
   const { value, problem } = useFetched(page.changes, () => api.restarts({ before, limit: PAGE }), EVERY, [before]);
-  if (!value) return html`<p class=${problem ? "problem" : "quiet-text"} role=${problem ? "alert" : undefined}>${problem || "Loading…"}</p>`;
+  if (!value) return html`<p class=${problem ? "problem" : "quiet-text"} role=${problem ? "alert" : undefined}>${problem || _("Loading…")}</p>`;
   const { restarts, more } = value;
-  if (!restarts.length) return html`<p class="quiet-text">${before ? "Nothing older is kept." : "It has never been stopped."}</p>`;
+  if (!restarts.length) return html`<p class="quiet-text">${before ? _("There is nothing older.") : _("It has never been stopped.")}</p>`;
   return html`
-    <${Rows} label="The last restarts" columns=${COLUMNS} rows=${restarts} keyOf=${({ id }) => id} />
+    <${Rows} label=${_("The latest restarts")} columns=${COLUMNS} rows=${restarts} keyOf=${({ id }) => id} />
     <${Pages} newest=${before && "#/restarts"} older=${more && addressOf("restarts", { before: restarts.at(-1).id })} />`;
 }
 
 function What({ order, phases }) {
   const crashed = order.kind === "crash";
   return html`<span class=${crashed ? "bad" : ""}>${KINDS[order.kind] ?? order.kind}</span>${reason(order)}
-    ${crashed && html`<small>It left no word: what ran was found open by the next start.</small>`}
+    ${crashed && html`<small>${_("The process ended without a stop; the next start found its turns open.")}</small>`}
     <${Phases} phases=${phases} />`;
 }
 
 function reason({ by, principal, now, kind }) {
-  const asked = kind === "signal" ? "" : ASKED[by] ?? by;
-  const who = principal && by === "chat" ? ` by ${principal}` : "";
-  return [asked && `, ${asked}${who}`, now && ", at once"].filter(Boolean).join("");
+  const inChat = principal && by === "chat" && _("requested in a chat by {person}", { person: principal });
+  const asked = kind === "signal" ? "" : inChat || (ASKED[by]?.() ?? by);
+  return [asked, now && _("immediately")].filter(Boolean).map((text) => `, ${text}`).join("");
 }
 
 /** The longest phase first. */
@@ -58,18 +59,18 @@ function Phases({ phases = {} }) {
   const longest = Object.entries(phases).sort(([, one], [, other]) => other - one);
   if (!longest.length) return null;
   return html`<details class="fold-out">
-    <summary>${many(longest.length, "phase")}, the longest: ${longest[0][0]}</summary>
+    <summary>${_n("{n} phase, the longest: {name}", "{n} phases, the longest: {name}", longest.length, { name: longest[0][0] })}</summary>
     <dl>${longest.map(([name, long]) => html`<div key=${name}><dt>${name}</dt><dd>${seconds(long)}</dd></div>`)}</dl>
   </details>`;
 }
 
 function left({ parked, interrupted, resumed }) {
   const parts = [
-    parked && `${parked} left at a step`,
-    interrupted && `${interrupted} cut`,
-    resumed && `${resumed} gone on with`,
+    parked && _n("{n} parked", "{n} parked", parked),
+    interrupted && _n("{n} interrupted", "{n} interrupted", interrupted),
+    resumed && _n("{n} resumed", "{n} resumed", resumed),
   ].filter(Boolean);
-  return parts.join(", ") || "none left";
+  return parts.join(", ") || _("none open");
 }
 
 function stopped({ stopped_at, order }) {

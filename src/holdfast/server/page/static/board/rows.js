@@ -1,4 +1,5 @@
 // A table of the dashboard: on a narrow page each row is a card with labelled values.
+import { _ } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 
 /**
@@ -26,8 +27,8 @@ function Cell({ column: { label, tone, of }, row }) {
 /** Links to older rows and to the newest; they are addresses, so that the back button works. */
 export function Pages({ newest, older }) {
   if (!newest && !older) return null;
-  return html`<nav class="pages" aria-label="Pages">
-    ${newest && html`<a class="quiet outlined" href=${newest}>Newest</a>`}
-    ${older && html`<a class="quiet outlined" href=${older}>Older</a>`}
+  return html`<nav class="pages" aria-label=${_("Pages")}>
+    ${newest && html`<a class="quiet outlined" href=${newest}>${_("Newest")}</a>`}
+    ${older && html`<a class="quiet outlined" href=${older}>${_("Older")}</a>`}
   </nav>`;
 }

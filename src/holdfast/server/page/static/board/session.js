@@ -1,5 +1,6 @@
 // A session: its transcript with usage, and its actions.
 import { useObservable } from "../observable.js";
+import { _ } from "../translation.js";
 import { html, useEffect, useMemo } from "../vendor/preact-htm.module.js";
 import { Approvals } from "../view/approvals.js";
 import { Composer } from "../view/composer.js";
@@ -19,7 +20,7 @@ function Session({ page, conversation }) {
   const { problem, session } = conversation;
   if (problem && !problem.temporary) {
     return html`<div class="missing" role="alert">
-      <h2>This session cannot be opened</h2><p>${problem.unopened}</p><p><a href="#/sessions">All sessions</a></p>
+      <h2>${_("This session cannot be opened")}</h2><p>${problem.unopened}</p><p><a href="#/sessions">${_("All sessions")}</a></p>
     </div>`;
   }
   return html`
@@ -42,9 +43,9 @@ function useAnnotations(conversation) {
 }
 
 function Speaking({ page, conversation, session }) {
-  const closed = page.viewer ? "You see everything here as a viewer, and change nothing." : whyClosed(session);
+  const closed = page.viewer ? _("You are a viewer: you can see everything here and change nothing.") : whyClosed(session);
   if (closed) return html`<div class="closed"><p>${closed}</p></div>`;
-  const hint = OURS.includes(session.platform) ? "" : `You speak as the operator; ${session.platform} gets the answer`;
+  const hint = OURS.includes(session.platform) ? "" : _("You write as the operator; the answer is sent to {platform}", { platform: session.platform });
   return html`<${Composer} page=${page} draftKey=${conversation.id} running=${conversation.running} hint=${hint} calm
     onSend=${(message) => page.send(message)} onStop=${() => page.stop()} />`;
 }
@@ -53,8 +54,8 @@ const OURS = ["web", "api"]; // platforms on which the operator is a user of the
 const INTERNAL = "internal"; // where agents work for other agents, and jobs
 
 function whyClosed({ current, suspended, platform }) {
-  if (platform === INTERNAL) return "An agent works here for another, or for a job: speak to that one.";
+  if (platform === INTERNAL) return _("An agent works here for another agent or for a job. Write to the session that started it.");
   if (current) return "";
-  if (suspended) return "It is suspended: what is said in its chat begins another. Resume it to speak into it.";
-  return "Its chat has gone on to another session. Resume this one to speak into it.";
+  if (suspended) return _("It is suspended: the next message in its chat starts another session. Resume it to write to it.");
+  return _("Its chat continues in another session. Resume this one to write to it.");
 }

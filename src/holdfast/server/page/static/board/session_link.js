@@ -1,4 +1,5 @@
 // The link to a session from anywhere on the dashboard.
+import { _ } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 
 const TELLING = 6; // characters at the end of an id, which are unique; it begins with a time
@@ -10,5 +11,5 @@ export const titleOf = (page, sessionId) => page.chats.sessions.find(({ id }) =>
 
 /** `title`: without it, the end of the id is shown. */
 export function SessionLink({ id, title = "" }) {
-  return html`<a class="session-link" href=${sessionAddress(id)} title=${title ? id : `Session ${id}`}>${title || `…${id.slice(-TELLING)}`}</a>`;
+  return html`<a class="session-link" href=${sessionAddress(id)} title=${title ? id : _("Session {id}", { id })}>${title || `…${id.slice(-TELLING)}`}</a>`;
 }

@@ -1,25 +1,22 @@
-// The state of a session in a word, and who owns it.
+// The state of a session as a badge, and who owns it.
+import { _n } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
+import { stateName } from "../view/state_name.js";
 
-const STATES = {
-  starting: ["begins", "busy"],
-  running: ["running", "busy"],
-  waiting: ["waits for a person", "attention"],
-  parked: ["left at a step", "busy"],
-};
+const TONES = { starting: "busy", running: "busy", waiting: "attention", parked: "busy" };
 
 /** [label, tone]. */
 export function stateOf({ state, suspended, ended_at, resume_pending }) {
-  if (STATES[state]) return STATES[state];
-  if (suspended) return ["suspended", "suspended"];
-  if (ended_at !== null) return ["ended", "over"];
-  return resume_pending ? ["interrupted", "attention"] : ["idle", "over"];
+  if (TONES[state]) return [stateName(state), TONES[state]];
+  if (suspended) return [stateName("suspended"), "suspended"];
+  if (ended_at !== null) return [stateName("ended"), "over"];
+  return resume_pending ? [stateName("interrupted"), "attention"] : [stateName("idle"), "over"];
 }
 
 export function SessionState({ session }) {
   const [label, tone] = stateOf(session);
   const queued = session.summary?.queued ?? 0;
-  return html`<span class=${`session-state ${tone}`}>${label}</span>${queued > 0 && html` <span class="queued">+${queued} queued</span>`}`;
+  return html`<span class=${`session-state ${tone}`}>${label}</span>${queued > 0 && html` <span class="queued">+${_n("{n} queued", "{n} queued", queued)}</span>`}`;
 }
 
 /** An owner is `platform:account:person`; beside its platform, the last part is enough. */

@@ -1,7 +1,9 @@
 // The list of sessions, filtered by text, platform, state and person.
 import { useObservable } from "../observable.js";
+import { _, _n } from "../translation.js";
 import { html, useEffect, useLayoutEffect, useRef } from "../vendor/preact-htm.module.js";
 import { memo } from "../view/memo.js";
+import { stateName } from "../view/state_name.js";
 import { iso, moment } from "../view/times.js";
 import { addressOf, setQuery, queryParams } from "./url_query.js";
 import { count, money, short } from "./number_format.js";
@@ -14,7 +16,13 @@ import { useStableRow, useWindow } from "./virtual_list.js";
 export { Opened } from "./session.js";
 
 const STATES = {
-  "": "All", running: "running", waiting: "waiting for a person", queued: "with queued messages", idle: "idle", suspended: "suspended", ended: "ended",
+  "": _("All"),
+  running: stateName("running"),
+  waiting: stateName("waiting"),
+  queued: _("with queued messages"),
+  idle: stateName("idle"),
+  suspended: stateName("suspended"),
+  ended: stateName("ended"),
 };
 
 export function View({ page }) {
@@ -32,13 +40,13 @@ export function View({ page }) {
   useEffect(() => page.changes.subscribe(() => document.hidden || list.freshen()), [list]);
   const narrow = (change, how) => setQuery(page, "sessions", { ...query, ...change }, how);
   return html`
-    <div class="filters" role="search" aria-label="Which sessions">
-      <${TextFilter} label="Words that were said" value=${text} placeholder="In every transcript" onText=${(text) => narrow({ text: text }, { typed: true })} />
-      <${Choice} label="Platform" value=${platform} choices=${platforms(page, list, platform)} onChoose=${(name) => narrow({ platform: name })} />
-      <${Choice} label="State" value=${state} choices=${STATES} onChoose=${(name) => narrow({ state: name })} />
-      <${TextFilter} label="Person" value=${user} placeholder="Part of an id" onText=${(text) => narrow({ user: text }, { typed: true })} />
+    <div class="filters" role="search" aria-label=${_("Filter sessions")}>
+      <${TextFilter} label=${_("Text")} value=${text} placeholder=${_("In every transcript")} onText=${(text) => narrow({ text: text }, { typed: true })} />
+      <${Choice} label=${_("Platform")} value=${platform} choices=${platforms(page, list, platform)} onChoose=${(name) => narrow({ platform: name })} />
+      <${Choice} label=${_("State")} value=${state} choices=${STATES} onChoose=${(name) => narrow({ state: name })} />
+      <${TextFilter} label=${_("Person")} value=${user} placeholder=${_("Part of an id")} onText=${(text) => narrow({ user: text }, { typed: true })} />
     </div>
-    ${list.problem && html`<p class="problem" role="alert">${list.problem} ${list.loaded && "What is shown is as old as that."}</p>`}
+    ${list.problem && html`<p class="problem" role="alert">${list.problem} ${list.loaded && _("The data shown may be out of date.")}</p>`}
     <${Found} list=${list} narrowed=${text || platform || state || user} />`;
 }
 
@@ -50,42 +58,42 @@ function sessionRows(page) {
 
 function platforms({ status }, list, chosen) {
   const names = new Set(["web", "api", ...(status?.platforms ?? []).map(({ name }) => name), ...list.platforms, chosen].filter(Boolean));
-  return { "": "All", ...Object.fromEntries([...names].map((name) => [name, name])) };
+  return { "": _("All"), ...Object.fromEntries([...names].map((name) => [name, name])) };
 }
 
 function Found({ list, narrowed }) {
   const { rows, loaded, more } = list;
-  if (!loaded) return list.problem ? null : html`<p class="quiet-text">Loading…</p>`;
+  if (!loaded) return list.problem ? null : html`<p class="quiet-text">${_("Loading…")}</p>`;
   if (!rows.length && narrowed) {
-    return html`<div class="card empty-hint" role="status"><p><strong>No session is like that.</strong></p><p><a href=${addressOf("sessions")}>Show them all</a></p></div>`;
+    return html`<div class="card empty-hint" role="status"><p><strong>${_("No session matches.")}</strong></p><p><a href=${addressOf("sessions")}>${_("Show all")}</a></p></div>`;
   }
   if (!rows.length) {
     return html`<div class="card empty-hint" role="status">
-      <p><strong>Nobody has said anything yet.</strong></p>
-      <p>Every conversation is listed here, whichever platform it is on. <a href="#/new">Begin one</a> on this page, or see how <a href="#/platforms">the platforms</a> are.</p>
+      <p><strong>${_("There are no conversations yet.")}</strong></p>
+      <p>${_("The conversations of all platforms are listed here. {start} on this page, or look at {platforms}.", { start: html`<a href="#/new">${_("Start a chat")}</a>`, platforms: html`<a href="#/platforms">${_("the platforms")}</a>` })}</p>
     </div>`;
   }
-  return html`<section aria-label="Sessions">
-    <p class="visually-hidden" role="status">${more ? `More than ${count(rows.length)} sessions` : `${count(rows.length)} sessions`}</p>
+  return html`<section aria-label=${_("Sessions")}>
+    <p class="visually-hidden" role="status">${more ? _n("More than {n} session", "More than {n} sessions", rows.length) : _n("{n} session", "{n} sessions", rows.length)}</p>
     <${Table} list=${list} rows=${rows} more=${more} />
   </section>`;
 }
 
-const COLUMNS = ["Session", "Where and who", "State", "Tokens", "Cost", "Active"];
+const COLUMNS = [_("Session"), _("Where and who"), _("State"), _("Tokens"), _("Cost"), _("Active")];
 
 function Table({ list, rows, more }) {
   const box = useRef(null);
   const { first, last, above, below, height } = useWindow(box, rows.length, () => list.loadMore());
   useStableRow(box, rows, height);
   useScrollPosition(box, list);
-  return html`<div class="sessions" role="table" aria-label="Sessions" aria-rowcount=${more ? -1 : rows.length + 1} onKeyDown=${walk}>
+  return html`<div class="sessions" role="table" aria-label=${_("Sessions")} aria-rowcount=${more ? -1 : rows.length + 1} onKeyDown=${walk}>
     <div role="rowgroup" class="column-heads"><div role="row" aria-rowindex="1">
       ${COLUMNS.map((name) => html`<span key=${name} role="columnheader">${name}</span>`)}
     </div></div>
     <div role="rowgroup" class="body" ref=${box} style=${{ paddingTop: `${above}px`, paddingBottom: `${below}px` }}>
       ${rows.slice(first, last).map((row, n) => html`<${Row} key=${row.id} row=${row} rowIndex=${first + n + 2} />`)}
     </div>
-    ${more && html`<p class="quiet-text more">Loading more…</p>`}
+    ${more && html`<p class="quiet-text more">${_("Loading more…")}</p>`}
   </div>`;
 }
 
@@ -103,7 +111,7 @@ function useScrollPosition(box, list) {
 const Row = memo(function Row({ row, rowIndex }) {
   const { id, title, platform, chat, active_at, summary } = row;
   return html`<div role="row" aria-rowindex=${rowIndex}>
-    <span role="cell" class="title"><a href=${sessionAddress(id)}>${title || "New chat"}</a><small>${lastText(summary)}</small></span>
+    <span role="cell" class="title"><a href=${sessionAddress(id)}>${title || _("New chat")}</a><small>${lastText(summary)}</small></span>
     <span role="cell" class="where" title=${summary?.owner ?? chat}><span class="platform">${platform}</span> ${chat}<small>${person(summary?.owner, platform)}</small></span>
     <span role="cell" class="state"><${SessionState} session=${row} /></span>
     <span role="cell" class="figure tokens" title=${summary && tokens(summary.usage)}>${summary ? short(all(summary.usage)) : ""}</span>
@@ -116,16 +124,22 @@ const Row = memo(function Row({ row, rowIndex }) {
 const lastText = (summary) => (summary?.last_text ? `${summary.last_role === "assistant" ? "↳ " : ""}${summary.last_text.replace(/\*\*|`/g, "")}` : "");
 const all = ({ input_tokens = 0, output_tokens = 0 }) => input_tokens + output_tokens;
 const tokens = ({ input_tokens = 0, output_tokens = 0, cached_tokens = 0 }) =>
-  `${count(input_tokens)} read, ${count(cached_tokens)} of them cached; ${count(output_tokens)} written`;
+  _("{read} read, {cached} of them cached; {written} written", { read: count(input_tokens), cached: count(cached_tokens), written: count(output_tokens) });
 
-const SPANS = [[3600, 60, "min"], [86400, 3600, "h"], [30 * 86400, 86400, "d"], [365 * 86400, 30 * 86400, "mo"], [Infinity, 365 * 86400, "y"]];
+const SPANS = [
+  [3600, 60, (n) => _("{n} min", { n })],
+  [86400, 3600, (n) => _("{n} h", { n })],
+  [30 * 86400, 86400, (n) => _("{n} d", { n })],
+  [365 * 86400, 30 * 86400, (n) => _("{n} mo", { n })],
+  [Infinity, 365 * 86400, (n) => _("{n} y", { n })],
+];
 
 /** How long ago, in a short text. */
 function age(at) {
   const passed = Math.max(0, Date.now() / 1000 - at);
-  if (passed < 60) return "now";
-  const [, unit, name] = SPANS.find(([most]) => passed < most);
-  return `${Math.floor(passed / unit)} ${name}`;
+  if (passed < 60) return _("now");
+  const [, unit, show] = SPANS.find(([most]) => passed < most);
+  return show(count(Math.floor(passed / unit)));
 }
 
 /** Arrow keys move from row to row. */

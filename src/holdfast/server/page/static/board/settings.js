@@ -1,5 +1,6 @@
 // Settings: the keys of the configuration, the prices of models, and earlier versions.
 import { api } from "../api.js";
+import { _ } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { useFetched } from "../view/use_fetched.js";
 import { Moment } from "./moment.js";
@@ -9,27 +10,27 @@ import { Past, ConfigVersion } from "./settings_history.js";
 import { Prices } from "./settings_prices.js";
 
 const EVERY = 60; // seconds; the stream announces changes of the configuration
-const TABS = { "": "Keys", prices: "Prices", history: "History" };
+const TABS = { "": _("Keys"), prices: _("Prices"), history: _("History") };
 
 export function View({ page }) {
   const part = page.part ?? "";
   const { value: config, problem, refresh } = useFetched(page.changes, api.config, EVERY);
   return html`
     <div class="filters">
-      <nav class="tabs links" aria-label="Settings">${Object.entries(TABS).map(([name, label]) => html`<a key=${name}
+      <nav class="tabs links" aria-label=${_("Settings")}>${Object.entries(TABS).map(([name, label]) => html`<a key=${name}
         href=${name ? `#/settings/${name}` : "#/settings"} aria-current=${opened(part) === name ? "page" : undefined}>${label}</a>`)}</nav>
       ${config && html`<p class="facts"><span>${configStatus(config)}</span></p>`}
     </div>
     ${problem && page.connected && html`<p class="problem" role="alert">${problem}</p>`}
     ${config && html`<${Notices} page=${page} config=${config} />`}
-    ${config ? html`<${Shown} page=${page} part=${part} config=${config} refresh=${refresh} />` : !problem && html`<p class="quiet-text">Loading…</p>`}`;
+    ${config ? html`<${Shown} page=${page} part=${part} config=${config} refresh=${refresh} />` : !problem && html`<p class="quiet-text">${_("Loading…")}</p>`}`;
 }
 
 /** The section of an address; a version belongs to the history; null: an unknown section. */
 const opened = (part) => (Object.hasOwn(TABS, part) ? part : /^\d+$/.test(part) ? "history" : null);
 
 function Shown({ page, part, config, refresh }) {
-  if (opened(part) === null) return html`<p class="card empty-hint" role="alert">Settings have no section “${part}”.</p>`;
+  if (opened(part) === null) return html`<p class="card empty-hint" role="alert">${_("Settings have no section “{name}”.", { name: part })}</p>`;
   if (part === "prices") return html`<${Prices} page=${page} config=${config} refresh=${refresh} />`;
   if (part === "history") return html`<${Past} page=${page} number=${config.number} />`;
   if (part) return html`<${ConfigVersion} key=${part} page=${page} config=${config} number=${part} refresh=${refresh} />`;
@@ -38,5 +39,5 @@ function Shown({ page, part, config, refresh }) {
 
 function configStatus({ number, since, path }) {
   if (!number) return html`<code>${path}</code>`;
-  return html`Configuration <a href=${`#/settings/${number}`}>${number}</a> since <${Moment} at=${since} />, from <code>${path}</code>`;
+  return _("Configuration {number} since {time}, from {file}", { number: html`<a href=${`#/settings/${number}`}>${number}</a>`, time: html`<${Moment} at=${since} />`, file: html`<code>${path}</code>` });
 }

@@ -1,4 +1,5 @@
 // The form field of a key, by the kind of its value, and the value that was entered.
+import { _ } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 
 const LONG = 60; // characters from which a text field has several lines
@@ -13,12 +14,12 @@ export function Field({ it, name, invalid }) {
   };
   if (kind === "boolean" || kind === "choice") {
     const names = kind === "boolean" ? ["true", "false"] : choices;
-    return html`<select ...${common}>${value === null && html`<option value="" selected>unset</option>`}${options(names, String(value))}</select>`;
+    return html`<select ...${common}>${value === null && html`<option value="" selected>${_("unset")}</option>`}${options(names, String(value))}</select>`;
   }
   if (kind === "integer" || kind === "number") {
     return html`<input ...${common} type="number" step=${kind === "integer" ? 1 : "any"} required defaultValue=${value ?? ""} />`;
   }
-  if (kind === "list") return html`<textarea ...${common} rows=${Math.min(8, value.length + 1)} placeholder="one a line" spellcheck=${false} defaultValue=${value.join("\n")}></textarea>`;
+  if (kind === "list") return html`<textarea ...${common} rows=${Math.min(8, value.length + 1)} placeholder=${_("one per line")} spellcheck=${false} defaultValue=${value.join("\n")}></textarea>`;
   if (kind === "text" && (value ?? "").length + (value ?? "").split("\n").length > LONG) return long(common, value);
   if (it.key === "agent.instructions") return long(common, value ?? "");
   return html`<input ...${common} type="text" autocomplete="off" spellcheck=${false} defaultValue=${value ?? ""} placeholder=${kind === "secret" ? "env:NAME" : ""} />`;

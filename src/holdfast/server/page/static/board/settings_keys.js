@@ -1,12 +1,12 @@
 // The keys by section, with a search; each can be changed in place.
+import { _, _n } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { queryParams, setQuery } from "./url_query.js";
-import { many } from "./number_format.js";
 import { Choice, TextFilter } from "./filters.js";
 import { Key } from "./settings_key.js";
 import { withLists } from "./settings_tables.js";
 
-const WHICH = { "": "All keys", set: "Those that were set", pending: "Pending a restart" };
+const WHICH = { "": _("All keys"), set: _("Changed from the default"), pending: _("Waiting for a restart") };
 const IN_FILE = "holdfast.toml";
 
 export function Keys({ page, config, refresh }) {
@@ -16,9 +16,9 @@ export function Keys({ page, config, refresh }) {
   const sections = Map.groupBy ? Map.groupBy(found, sectionOf) : grouped(found);
   return html`
     <div class="filters">
-      <${TextFilter} label="Search" value=${q} placeholder="busy, timeout, telegram …" onText=${(text) => setFilter({ q: text }, { typed: true })} />
-      <${Choice} label="Show" value=${which} choices=${WHICH} onChoose=${(which) => setFilter({ which })} />
-      <p class="quiet-text item-count" role="status">${many(found.length, "key")}</p>
+      <${TextFilter} label=${_("Search")} value=${q} placeholder=${_("busy, timeout, telegram …")} onText=${(text) => setFilter({ q: text }, { typed: true })} />
+      <${Choice} label=${_("Show")} value=${which} choices=${WHICH} onChoose=${(which) => setFilter({ which })} />
+      <p class="quiet-text item-count" role="status">${_n("{n} key", "{n} keys", found.length)}</p>
     </div>
     ${found.length === 0 && html`<${None} q=${q} which=${which} />`}
     ${[...sections].map(([section, keys]) => html`<${Section} key=${section} page=${page} section=${section} keys=${keys} config=${config} refresh=${refresh}
@@ -51,7 +51,7 @@ function grouped(keys) {
 function Section({ page, section, keys, config, refresh, open }) {
   const set = keys.filter(({ origin }) => origin !== "default").length;
   return html`<details class="card flush section" open=${open}>
-    <summary><h2>${section}</h2><span class="item-count quiet-text">${many(keys.length, "key")}${set > 0 && `, ${set} set`}</span></summary>
+    <summary><h2>${section}</h2><span class="item-count quiet-text">${_n("{n} key", "{n} keys", keys.length)}${set > 0 && `, ${_n("{n} set", "{n} set", set)}`}</span></summary>
     <ul class="keys" aria-label=${section}>
       ${keys.map((key) => html`<${Key} key=${key.key} page=${page} it=${key} name=${key.key.slice(section.length + 1)} config=${config} refresh=${refresh} inFile=${IN_FILE} />`)}
     </ul>
@@ -60,7 +60,7 @@ function Section({ page, section, keys, config, refresh, open }) {
 
 function None({ q, which }) {
   return html`<div class="card empty-hint">
-    <p><strong>No key fits.</strong> ${which === "pending" ? "Nothing waits for a restart." : q ? `Nothing has “${q}” in its name, its value or its place.` : "Every default holds."}</p>
-    <p>Platforms are added by <code>holdfast platforms add telegram</code>; then their keys are here.</p>
+    <p><strong>${_("No key matches.")}</strong> ${which === "pending" ? _("No key waits for a restart.") : q ? _("No key has “{text}” in its name, its value or its origin.", { text: q }) : _("Every key has its default.")}</p>
+    <p>${_("To add a platform, run {command}; its keys are then listed here.", { command: html`<code>holdfast platforms add telegram</code>` })}</p>
   </div>`;
 }

@@ -1,4 +1,5 @@
 // A list of tables, as `[[model.fallbacks]]`: shown one below the other, and changed as a whole.
+import { _ } from "../translation.js";
 import { html, useRef, useState } from "../vendor/preact-htm.module.js";
 import { Icon } from "../view/icons.js";
 import { readValue } from "./settings_field.js";
@@ -20,7 +21,7 @@ export function withLists({ keys, lists, pending_restart }) {
 }
 
 export function Tables({ rows }) {
-  if (!rows.length) return html`<em>none</em>`;
+  if (!rows.length) return html`<em>${_("none")}</em>`;
   return html`<ol class="tables">${rows.map((row, at) => html`<li key=${at}><span class="items">
     ${Object.entries(row).map(([name, value]) => html`<code key=${name}>${name} ${typeof value === "string" ? value : JSON.stringify(value)}</code>`)}
   </span></li>`)}</ol>`;
@@ -43,11 +44,11 @@ export function TableFields({ it, name, invalid }) {
       <legend>${name} ${at + 1}</legend>
       ${it.fields.map((field) => html`<label key=${field.name}>${field.name}<${Field} field=${field} value=${row[field.name]} /></label>`)}
       <p class="row-actions">
-        ${at > 0 && html`<button type="button" class="round small" title="Move up" aria-label=${`Move ${name} ${at + 1} up`} onClick=${() => move(at)}><${Icon} name="up" /></button>`}
-        <button type="button" class="round small" title="Take away" aria-label=${`Take ${name} ${at + 1} away`} onClick=${() => remove(id)}><${Icon} name="trash" /></button>
+        ${at > 0 && html`<button type="button" class="round small" title=${_("Move up")} aria-label=${_("Move {name} {number} up", { name, number: at + 1 })} onClick=${() => move(at)}><${Icon} name="up" /></button>`}
+        <button type="button" class="round small" title=${_("Remove")} aria-label=${_("Remove {name} {number}", { name, number: at + 1 })} onClick=${() => remove(id)}><${Icon} name="trash" /></button>
       </p>
     </fieldset>`)}
-    <p><button ref=${adding} type="button" class="quiet outlined" onClick=${add}><${Icon} name="plus" /> Add one</button></p>
+    <p><button ref=${adding} type="button" class="quiet outlined" onClick=${add}><${Icon} name="plus" /> ${_("Add one")}</button></p>
   </div>`;
 }
 
@@ -55,11 +56,11 @@ function Field({ field: { name, kind, choices, required, default: usual }, value
   if (kind === "boolean" || kind === "choice") {
     const names = kind === "boolean" ? ["true", "false"] : choices;
     return html`<select name=${name} required=${required}>
-      <option value="" selected=${value === undefined}>${required ? "choose" : usual === null ? "unset" : String(usual)}</option>
+      <option value="" selected=${value === undefined}>${required ? _("choose") : usual === null ? _("unset") : String(usual)}</option>
       ${names.map((each) => html`<option key=${each} value=${each} selected=${each === String(value)}>${each}</option>`)}
     </select>`;
   }
-  if (kind === "list") return html`<textarea name=${name} rows="2" placeholder="one a line" spellcheck=${false} defaultValue=${(value ?? []).join("\n")}></textarea>`;
+  if (kind === "list") return html`<textarea name=${name} rows="2" placeholder=${_("one per line")} spellcheck=${false} defaultValue=${(value ?? []).join("\n")}></textarea>`;
   const number = kind === "integer" || kind === "number";
   const kept = { required, autocomplete: "off", spellcheck: false, defaultValue: value ?? "" };
   return html`<input name=${name} type=${number ? "number" : "text"} step=${kind === "integer" ? 1 : "any"} ...${kept}

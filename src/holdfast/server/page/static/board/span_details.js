@@ -1,6 +1,7 @@
 // The details of a timeline row: the text of a reply, or the input and output of a call.
 import { api } from "../api.js";
 import { Observable } from "../observable.js";
+import { _ } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { useFetched } from "../view/use_fetched.js";
 import { Markdown } from "../view/markdown.js";
@@ -11,15 +12,15 @@ const NOBODY = new Observable();
 export function Details({ line, lines, session }) {
   const { span } = line;
   const seq = span?.record ?? null;
-  const to = html`<a href=${`#/chat/${encodeURIComponent(session)}/${seq}`}>Show it in the chat</a>`;
+  const to = html`<a href=${`#/chat/${encodeURIComponent(session)}/${seq}`}>${_("Show it in the chat")}</a>`;
   return html`<div class="span-details">
     ${line.about && html`<p class="about">${line.about}</p>`}
-    ${line.end && html`<p class="quiet-text">It ended so: ${line.end}.</p>`}
+    ${line.end && html`<p class="quiet-text">${_("Outcome: {outcome}", { outcome: line.end })}</p>`}
     ${seq !== null && html`<${Recorded} session=${session} span=${span} call=${callOf(line, lines)} />`}
     ${seq !== null && html`<p>${to}</p>`}
-    ${span?.kind === "approval" && html`<p><a href="#/approvals">To the approvals</a></p>`}
-    ${line.kind === "delivery" && html`<p><a href="#/outbox">To the outbox</a></p>`}
-    ${seq === null && !line.about && !line.end && html`<p class="quiet-text">There is nothing more to say of this.</p>`}
+    ${span?.kind === "approval" && html`<p><a href="#/approvals">${_("Approvals")}</a></p>`}
+    ${line.kind === "delivery" && html`<p><a href="#/outbox">${_("Outbox")}</a></p>`}
+    ${seq === null && !line.about && !line.end && html`<p class="quiet-text">${_("There are no more details.")}</p>`}
   </div>`;
 }
 
@@ -37,14 +38,14 @@ function Recorded({ session, span, call }) {
   };
   const { value, problem } = useFetched(NOBODY, ask, 0, [span.record]);
   if (problem) return html`<p class="problem" role="alert">${problem}</p>`;
-  if (!value) return html`<p class="quiet-text">Loading…</p>`;
+  if (!value) return html`<p class="quiet-text">${_("Loading…")}</p>`;
   const { reply, own } = value;
-  if (!own) return html`<p class="quiet-text">It is not in the transcript any more.</p>`;
+  if (!own) return html`<p class="quiet-text">${_("It is no longer in the transcript.")}</p>`;
   if (span.kind === "tool") return html`<${Called} span=${span} reply=${reply} result=${own} />`;
   const { text = "", calls = [] } = own.message;
   return html`
     ${text && html`<div class="prose"><${Markdown} text=${text} /></div>`}
-    ${calls.length > 0 && html`<p class="quiet-text">It asked for ${calls.map(({ name }) => name).join(", ")}.</p>`}`;
+    ${calls.length > 0 && html`<p class="quiet-text">${_("It called {tools}.", { tools: calls.map(({ name }) => name).join(", ") })}</p>`}`;
 }
 
 function Called({ span, reply, result }) {

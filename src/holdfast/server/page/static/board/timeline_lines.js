@@ -1,44 +1,50 @@
 // The rows of a turn's timeline: each span in words, with its style and its times.
 import { iconOf } from "../view/step.js";
+import { _, _n } from "../translation.js";
 
 const OUTCOMES = {
-  ok: "done",
-  error: "failed",
-  cancelled: "cut; it may have had an effect",
-  not_started: "not started",
-  refused: "refused; it was not run",
-  unknown: "outcome unknown",
+  ok: _("done"),
+  error: _("failed"),
+  cancelled: _("cancelled; it may have had an effect"),
+  not_started: _("not started"),
+  refused: _("refused; it was not run"),
+  unknown: _("outcome unknown"),
 };
 const RECOVERIES = {
-  attached: "had run on meanwhile, and was attached to",
-  replayed: "was run again",
+  attached: _("kept running meanwhile, and was reattached"),
+  replayed: _("was run again"),
 };
 const DECISIONS = {
-  approved: "approved",
-  denied: "denied",
-  expired: "nobody answered in time",
-  undeliverable: "nobody could be asked",
-  withdrawn: "withdrawn with its turn",
+  approved: _("approved"),
+  denied: _("denied"),
+  expired: _("expired without an answer"),
+  undeliverable: _("could not be delivered to anyone"),
+  withdrawn: _("withdrawn with its turn"),
 };
 const GONE = {
-  crash: "The gateway crashed",
-  stop: "The gateway was stopped",
-  signal: "The gateway was stopped by a signal",
-  restart: "The gateway restarted",
-  replace: "The gateway was replaced",
+  crash: _("The gateway crashed"),
+  stop: _("The gateway was stopped"),
+  signal: _("The gateway was stopped by a signal"),
+  restart: _("The gateway restarted"),
+  replace: _("The gateway was replaced"),
 };
 const EXIT_STATES = {
-  interrupted: "interrupted in the middle of a step",
-  parked: "left between two steps, where it went on",
-  waiting: "while it waited for a person",
+  interrupted: _("interrupted in the middle of a step"),
+  parked: _("parked between two steps, and continued there"),
+  waiting: _("while it waited for a person"),
 };
 const ARRIVED = {
-  sent: "arrived",
-  failed: "failed",
-  unknown: "may have arrived",
-  pending: "waits to be sent",
-  sending: "is being sent",
-  streaming: "is being written",
+  sent: _("arrived"),
+  failed: _("failed"),
+  unknown: _("may have arrived"),
+  pending: _("waits to be sent"),
+  sending: _("is being sent"),
+  streaming: _("is being written"),
+};
+const ASKED = {
+  chat: _("requested in a chat"),
+  cli: _("requested on the command line"),
+  page: _("requested on this page"),
 };
 const BAD = ["error", "failed", "denied"];
 const UNCERTAIN = ["unknown", "cancelled", "refused", "not_started", "expired", "undeliverable"];
@@ -55,18 +61,18 @@ export function linesOf({ turn, inputs, spans, deliveries }) {
 }
 
 function taken({ id, principal, accepted_at, taken_at, steered }) {
-  const name = steered ? "A word to the turn" : "Message";
+  const name = steered ? _("Steering message") : _("Message");
   return {
-    key: `m${id}`, kind: "queue", tone: "wait", icon: "bubble", name, about: `from ${principal}`,
-    from: accepted_at, to: Math.max(accepted_at, taken_at), end: "started", span: null,
+    key: `m${id}`, kind: "queue", tone: "wait", icon: "bubble", name, about: _("from {person}", { person: principal }),
+    from: accepted_at, to: Math.max(accepted_at, taken_at), end: _("started"), span: null,
   };
 }
 
 function delivered({ id, to, state, created_at, updated_at, attempts, error, text }) {
   const over = ["sent", "failed", "unknown"].includes(state);
-  const tries = attempts > 1 ? `, after ${attempts} attempts` : "";
+  const tries = attempts > 1 ? `, ${_n("after {n} attempt", "after {n} attempts", attempts)}` : "";
   return {
-    key: `d${id}`, kind: "delivery", tone: tone("delivery", state), icon: "send", name: `Delivery to ${to}`, about: text.split("\n")[0],
+    key: `d${id}`, kind: "delivery", tone: tone("delivery", state), icon: "send", name: _("Delivery to {chat}", { chat: to }), about: text.split("\n")[0],
     from: created_at, to: over ? Math.max(created_at, updated_at) : null, end: `${ARRIVED[state] ?? state}${tries}${error ? `: ${error}` : ""}`, span: null,
   };
 }
@@ -80,23 +86,28 @@ function stretch(span) {
 
 const WORDS = {
   model: ({ name, outcome }) => ({
-    icon: "bulb", name: name || "Model", end: { cancelled: "cut; it left no reply", error: "failed; it left no reply" }[outcome] ?? "",
+    icon: "bulb", name: name || _("Model"), end: { cancelled: _("cancelled without a reply"), error: _("failed without a reply") }[outcome] ?? "",
   }),
   tool: ({ name, summary, outcome, recovery }) => ({
-    icon: iconOf(name), name: name || "Tool", about: summary,
+    icon: iconOf(name), name: name || _("Tool"), about: summary,
     end: [RECOVERIES[recovery], outcome === "ok" && recovery ? "" : OUTCOMES[outcome]].filter(Boolean).join("; "),
   }),
   approval: ({ name, summary, decision, by }) => ({
-    icon: "shield", name: `Approval of ${name}`, about: summary, end: decision ? `${DECISIONS[decision] ?? decision}${by ? ` by ${by}` : ""}` : "",
+    icon: "shield", name: _("Approval of {tool}", { tool: name }), about: summary, end: decision ? decided(decision, by) : "",
   }),
-  steer: () => ({ icon: "right", name: "A word reached it" }),
-  note: () => ({ icon: "again", name: "It was told of the cut" }),
-  compaction: () => ({ icon: "book", name: "Summary of what was said before" }),
-  drain: () => ({ icon: "dash", name: "Stood still while the gateway stopped" }),
+  steer: () => ({ icon: "right", name: _("A steering message reached it") }),
+  note: () => ({ icon: "again", name: _("It got a note about the interruption") }),
+  compaction: () => ({ icon: "book", name: _("Summary of the conversation so far") }),
+  drain: () => ({ icon: "dash", name: _("Paused while the gateway stopped") }),
   downtime: ({ name, by, exit_state }) => ({
-    icon: "plug", name: GONE[name] ?? `The gateway went: ${name}`, about: EXIT_STATES[exit_state] ?? "", end: ["chat", "cli", "page"].includes(by) ? `asked by ${by}` : "",
+    icon: "plug", name: GONE[name] ?? _("The gateway stopped: {reason}", { reason: name }), about: EXIT_STATES[exit_state] ?? "", end: ASKED[by] ?? "",
   }),
 };
+
+function decided(decision, by) {
+  const text = DECISIONS[decision] ?? decision;
+  return by ? _("{decision} by {person}", { decision: text, person: by }) : text;
+}
 
 const other = ({ kind, name }) => ({ icon: "dash", name: name || kind });
 
@@ -108,9 +119,9 @@ function tone(kind, end) {
 }
 
 const EXIT_TEXTS = {
-  interrupted: "the turn was interrupted in the middle of a step",
-  parked: "the turn stood between two steps, and went on from there",
-  waiting: "the turn waited for a person, and went on waiting",
+  interrupted: _("the turn was interrupted in the middle of a step"),
+  parked: _("the turn was parked between two steps, and continued from there"),
+  waiting: _("the turn waited for a person, and kept waiting"),
 };
 
 /** The interruptions of a turn, for the sentences above the waterfall. */

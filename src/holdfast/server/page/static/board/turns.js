@@ -1,5 +1,6 @@
 // Turns of all sessions, the newest or the slowest first; and the timeline of one.
 import { api } from "../api.js";
+import { _ } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { useFetched } from "../view/use_fetched.js";
 import { addressOf, setQuery, queryParams } from "./url_query.js";
@@ -14,16 +15,16 @@ import { STATES, StateBadge } from "./turn_state.js";
 
 const EVERY = 10; // seconds between requests when no event arrives
 const PAGE = 50;
-const ORDERS = { "": "Newest first", slowest: "Slowest first" };
+const ORDERS = { "": _("Newest first"), slowest: _("Slowest first") };
 
 const COLUMNS = [
-  { name: "began", label: "Began", of: ({ id, started_at }) => html`<a href=${turnAddress(id)}><${Moment} at=${started_at} /></a>` },
-  { name: "state", label: "State", of: (turn) => html`<${StateBadge} turn=${turn} />` },
-  { name: "session", label: "Session", tone: "words", of: SessionCell },
-  { name: "took", label: "Took", tone: "figure", of: took },
-  { name: "steps", label: "Steps", tone: "figure", of: ({ steps }) => count(steps) },
-  { name: "tokens", label: "Tokens", tone: "figure", of: ({ usage }) => short((usage.input_tokens ?? 0) + (usage.output_tokens ?? 0)) },
-  { name: "cost", label: "Cost", tone: "figure", of: ({ cost }) => (cost === null ? "–" : money(cost)) },
+  { name: "began", label: _("Began"), of: ({ id, started_at }) => html`<a href=${turnAddress(id)}><${Moment} at=${started_at} /></a>` },
+  { name: "state", label: _("State"), of: (turn) => html`<${StateBadge} turn=${turn} />` },
+  { name: "session", label: _("Session"), tone: "words", of: SessionCell },
+  { name: "took", label: _("Took"), tone: "figure", of: took },
+  { name: "steps", label: _("Steps"), tone: "figure", of: ({ steps }) => count(steps) },
+  { name: "tokens", label: _("Tokens"), tone: "figure", of: ({ usage }) => short((usage.input_tokens ?? 0) + (usage.output_tokens ?? 0)) },
+  { name: "cost", label: _("Cost"), tone: "figure", of: ({ cost }) => (cost === null ? "–" : money(cost)) },
 ];
 
 export function View({ page }) {
@@ -36,27 +37,27 @@ function List({ page }) {
   const choose = (change) => setQuery(page, "turns", { state, order, ...change });
   return html`
     <div class="filters">
-      <${Choice} label="State" value=${state} choices=${{ "": "All", ...STATES, open: "running or waiting" }} onChoose=${(chosen) => choose({ state: chosen })} />
-      <${Choice} label="Order" value=${order} choices=${ORDERS} onChoose=${(chosen) => choose({ order: chosen })} />
+      <${Choice} label=${_("State")} value=${state} choices=${{ "": _("All"), ...STATES, open: _("running or waiting") }} onChoose=${(chosen) => choose({ state: chosen })} />
+      <${Choice} label=${_("Order")} value=${order} choices=${ORDERS} onChoose=${(chosen) => choose({ order: chosen })} />
     </div>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
-    ${!value && !problem && html`<p class="quiet-text">Loading…</p>`}
-    ${value && html`<section class="card flush" aria-label="Turns"><${Found} value=${value} state=${state} order=${order} before=${before} /></section>`}`;
+    ${!value && !problem && html`<p class="quiet-text">${_("Loading…")}</p>`}
+    ${value && html`<section class="card flush" aria-label=${_("Turns")}><${Found} value=${value} state=${state} order=${order} before=${before} /></section>`}`;
 }
 
 function Found({ value: { turns, more }, state, order, before }) {
   if (!turns.length) return html`<${Nothing} state=${state} />`;
   const older = more && !order && addressOf("turns", { state, before: turns.at(-1).id });
   return html`
-    <${Rows} label="Turns" columns=${COLUMNS} rows=${turns} keyOf=${({ id }) => id} />
+    <${Rows} label=${_("Turns")} columns=${COLUMNS} rows=${turns} keyOf=${({ id }) => id} />
     <${Pages} newest=${before && addressOf("turns", { state })} older=${older} />`;
 }
 
 function Nothing({ state }) {
-  if (state) return html`<div class="empty-hint"><p><strong>No turn in this state among the last.</strong></p><p><a href=${addressOf("turns")}>Show them all</a></p></div>`;
+  if (state) return html`<div class="empty-hint"><p><strong>${_("None of the latest turns is in this state.")}</strong></p><p><a href=${addressOf("turns")}>${_("Show all")}</a></p></div>`;
   return html`<div class="empty-hint">
-    <p><strong>Nobody has asked for anything yet.</strong></p>
-    <p>Every message begins a turn, or joins one, and each is listed here. <a href="#/new">Begin a chat</a> on this page, or see how <a href="#/platforms">the platforms</a> are.</p>
+    <p><strong>${_("There are no turns yet.")}</strong></p>
+    <p>${_("Every message starts a turn or joins one, and every turn is listed here. {start} on this page, or look at {platforms}.", { start: html`<a href="#/new">${_("Start a chat")}</a>`, platforms: html`<a href="#/platforms">${_("the platforms")}</a>` })}</p>
   </div>`;
 }
 

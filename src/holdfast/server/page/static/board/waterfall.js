@@ -1,5 +1,6 @@
 // The waterfall: every span of a turn as a bar over one time axis; arrow keys move between the rows.
 import { Observable, useObservable } from "../observable.js";
+import { _ } from "../translation.js";
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.module.js";
 import { useNarrow } from "../view/narrow.js";
 import { axisOf, between } from "./axis.js";
@@ -48,9 +49,9 @@ export function Waterfall({ turn, lines, now, session }) {
     <div class="span-list" onClick=${onClick} onPointerOver=${(event) => pointed.at(lineAt(event))} onPointerLeave=${() => pointed.at(null)}
       onfocusin=${onFocus} onfocusout=${() => pointed.at(null)} onKeyDown=${(event) => walk(event, list.current)}>
       <div class="bands" aria-hidden="true">
-        ${axis.gaps.map(([from, to]) => html`<i key=${from} style=${between(axis, from, to)} title=${`${lasting(to - from)} in which nothing worked`}></i>`)}
+        ${axis.gaps.map(([from, to]) => html`<i key=${from} style=${between(axis, from, to)} title=${_("{time} in which nothing worked", { time: lasting(to - from) })}></i>`)}
       </div>
-      <ol ref=${list} aria-label="What the turn did, in the order in which it began">
+      <ol ref=${list} aria-label=${_("What the turn did, in order of start")}>
         ${chunks.map((chunk, index) => html`<${LineRows} key=${index} chunk=${chunk} lines=${lines} axis=${axis} now=${now} begin=${turn.started_at} session=${session}
           opened=${among(chunk, opened)} stop=${among(chunk, known)} />`)}
       </ol>
@@ -94,7 +95,7 @@ function Readout({ pointed, begin, now }) {
   useObservable(pointed);
   const { line } = pointed;
   return html`<p class="readout" aria-hidden="true">
-    ${line ? html`<${Sentence} line=${line} begin=${begin} now=${now} />` : "Point at a line, or walk them with the arrow keys, for its figures."}
+    ${line ? html`<${Sentence} line=${line} begin=${begin} now=${now} />` : _("Point at a row, or use the arrow keys, to see its numbers.")}
   </p>`;
 }
 

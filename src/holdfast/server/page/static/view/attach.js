@@ -1,4 +1,5 @@
 // Attachments: chosen, pasted or dropped, and shown before they are sent.
+import { _ } from "../translation.js";
 import { html, useEffect, useState } from "../vendor/preact-htm.module.js";
 import { Icon } from "./icons.js";
 import { size } from "./times.js";
@@ -12,14 +13,14 @@ export async function readFiles(chosen, already) {
   const problems = [];
   for (const file of chosen) {
     if (file.size > room) {
-      problems.push(`${file.name} is too large: a message takes ${size(MOST_BYTES)} in all.`);
+      problems.push(_("{file} is too large: the attachments of a message can have {size} in total.", { file: file.name, size: size(MOST_BYTES) }));
       continue;
     }
     try {
       files.push(await read(file));
       room -= file.size;
     } catch {
-      problems.push(`${file.name} could not be read.`);
+      problems.push(_("{file} could not be read.", { file: file.name }));
     }
   }
   return { files, problem: problems.join(" ") };
@@ -69,14 +70,14 @@ export function useDropped(add) {
 
 export function Attached({ files, onRemove }) {
   if (!files.length) return null;
-  return html`<ul class="attachments" aria-label="Attached">
+  return html`<ul class="attachments" aria-label=${_("Attached")}>
     ${files.map((file) => html`<li key=${file.name + file.data.length}>
       ${file.media_type.startsWith("image/")
         ? html`<img src=${`data:${file.media_type};base64,${file.data}`} alt="" />`
         : html`<${Icon} name="file" />`}
       <span class="filename">${file.name}</span>
       <span class="size">${size(file.data.length * 0.75)}</span>
-      <button type="button" class="round small" aria-label=${`Remove ${file.name}`} onClick=${() => onRemove(file)}>
+      <button type="button" class="round small" aria-label=${_("Remove {file}", { file: file.name })} onClick=${() => onRemove(file)}>
         <${Icon} name="close" />
       </button>
     </li>`)}

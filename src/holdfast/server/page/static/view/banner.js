@@ -1,7 +1,18 @@
 // The banner: the gateway restarts, is unreachable, or an account is refused.
+import { _, _n } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 
-const KEPT_NOTICE = "what you write is kept and sent when the gateway is back.";
+const KEPT_NOTICE = _("What you write is saved here and sent when the gateway is back.");
+const STOPS = {
+  restarting: {
+    label: _("Restarting…"),
+    waiting: (turns) => _n("Restarting: waiting for {n} turn", "Restarting: waiting for {n} turns", turns),
+  },
+  stopping: {
+    label: _("Shutting down…"),
+    waiting: (turns) => _n("Shutting down: waiting for {n} turn", "Shutting down: waiting for {n} turns", turns),
+  },
+};
 
 export function Banner({ page }) {
   const text = bannerText(page);
@@ -9,12 +20,10 @@ export function Banner({ page }) {
 }
 
 function bannerText({ connected, status }) {
-  const going = { restarting: "Restarting", stopping: "Shutting down" }[status?.state];
+  const stop = STOPS[status?.state];
   // A connection that is lost during a stop has the same reason.
-  if (!connected) return `${going ?? "Reconnecting"}… ${KEPT_NOTICE}`;
-  if (going) return status.turns.running ? `${going}: waiting for ${turns(status.turns.running)}` : `${going}…`;
-  if (status?.pending_restart) return "The gateway restarts as soon as nothing runs.";
+  if (!connected) return `${stop?.label ?? _("Reconnecting…")} ${KEPT_NOTICE}`;
+  if (stop) return status.turns.running ? stop.waiting(status.turns.running) : stop.label;
+  if (status?.pending_restart) return _("The gateway restarts as soon as no turn runs.");
   return status?.blocked_accounts?.join(" ") ?? "";
 }
-
-const turns = (number) => (number === 1 ? "1 turn" : `${number} turns`);

@@ -1,5 +1,6 @@
 // The frame of the dashboard: the head of a view, and the view once its module is loaded. A module may
 // also export `Opened`, which fills the frame where the address names a part of the view.
+import { _ } from "../translation.js";
 import { html, useEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 import { VIEWS } from "../views.js";
 import { Banner } from "./banner.js";
@@ -17,7 +18,7 @@ export function Board({ page, narrow, covered }) {
   useEffect(() => heading.current.focus(), [page.view, Opened && page.part]);
   return html`<main class="chat board" id="board" inert=${covered}>
     <header class="head">
-      ${narrow && html`<${DrawerButton} page=${page} label="Open the list of views" />`}
+      ${narrow && html`<${DrawerButton} page=${page} label=${_("Open the list of views")} />`}
       <h1 ref=${heading} tabindex="-1">${label}</h1>
       <${Theme} page=${page} />
     </header>
@@ -30,11 +31,11 @@ export function Board({ page, narrow, covered }) {
 }
 
 function Shown({ page, loaded: { name, View, problem } }) {
-  if (name !== page.view) return html`<p class="quiet-text">Loading…</p>`;
+  if (name !== page.view) return html`<p class="quiet-text">${_("Loading…")}</p>`;
   if (View) return html`<div class="views"><${View} key=${name} page=${page} /></div>`;
   return html`<div class="missing" role="alert">
     <p>${problem}</p>
-    <button type="button" class="primary" onClick=${() => location.reload()}>Load the page again</button>
+    <button type="button" class="primary" onClick=${() => location.reload()}>${_("Reload the page")}</button>
   </div>`;
 }
 
@@ -45,7 +46,7 @@ function useView(name) {
     let current = true;
     Promise.all([VIEWS[name].load(), sheet()]).then(
       ([{ View, Opened }]) => current && setLoaded({ name: name, View, Opened }),
-      () => current && setLoaded({ name: name, problem: "This view could not be loaded: the gateway is away." }),
+      () => current && setLoaded({ name: name, problem: _("Could not load this view: the gateway cannot be reached.") }),
     );
     return () => {
       current = false;
@@ -63,7 +64,7 @@ function sheet() {
     link.onload = resolve;
     link.onerror = () => {
       link.remove();
-      reject(new Error("the look of the dashboard is not there"));
+      reject(new Error("could not load the style sheet of the dashboard"));
     };
     document.head.append(link);
   });

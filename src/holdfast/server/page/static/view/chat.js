@@ -1,5 +1,6 @@
 // The middle of the page: one conversation, or a new one.
 import { useObservable } from "../observable.js";
+import { _ } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { Approvals } from "./approvals.js";
 import { Banner } from "./banner.js";
@@ -25,7 +26,7 @@ export function Chat({ page, narrow, covered }) {
 function Opened({ page, conversation }) {
   useObservable(conversation, conversation.live);
   if (conversation.problem && !conversation.problem.temporary) {
-    return html`<div class="missing"><h2>This chat cannot be opened</h2><p>${conversation.problem.unopened}</p></div>`;
+    return html`<div class="missing"><h2>${_("This chat cannot be opened")}</h2><p>${conversation.problem.unopened}</p></div>`;
   }
   const closed = page.viewer ? LOOKING : conversation.session && whyClosed(conversation.session);
   return html`
@@ -33,33 +34,35 @@ function Opened({ page, conversation }) {
     <${Approvals} conversation=${conversation} />
     ${closed
       ? html`<div class="closed">
-          <p>${closed}${elsewhere(page, conversation.session) && html` <a href=${`#/sessions/${encodeURIComponent(conversation.id)}`}>Speak into it from the dashboard.</a>`}</p>
-          <button type="button" class="primary" data-changes onClick=${() => page.goTo(null)}>New chat</button>
+          <p>${closed}${elsewhere(page, conversation.session) && html` <a href=${`#/sessions/${encodeURIComponent(conversation.id)}`}>${_("Send a message to it from the dashboard.")}</a>`}</p>
+          <button type="button" class="primary" data-changes onClick=${() => page.goTo(null)}>${_("New chat")}</button>
         </div>`
       : html`<${Composer} page=${page} draftKey=${conversation.id} running=${conversation.running}
           onSend=${(message) => page.send(message)} onStop=${() => page.stop()} />`}
   `;
 }
 
-const LOOKING = "You see everything here as a viewer, and change nothing.";
+const LOOKING = _("You are a viewer: you can see everything here and change nothing.");
 const OURS = ["web", "api"]; // platforms whose chats the page can write in
 
 /** The composer for a chat of another platform: the reply goes to that platform. */
 const elsewhere = ({ viewer }, session) => !viewer && session?.current && !OURS.includes(session.platform);
 
 function whyClosed({ current, suspended, platform }) {
-  if (!OURS.includes(platform)) return `This chat is on ${platform}: it can be read here, and spoken to there.`;
+  if (!OURS.includes(platform)) return _("This chat is on {platform}: you can read it here, and write to it there.", { platform });
   if (current) return "";
-  return suspended ? "This chat is suspended: it was cut too often." : "This chat has ended. It can still be read here, and /sessions in another lists it.";
+  return suspended
+    ? _("This chat is suspended: its turns were interrupted too often.")
+    : _("This chat has ended. You can still read it here, and /sessions in another chat lists it.");
 }
 
 function Beginning({ page }) {
   useObservable(page.outbox);
-  if (page.viewer) return html`<div class="missing"><h2>Choose a chat</h2><p>${LOOKING}</p></div>`;
+  if (page.viewer) return html`<div class="missing"><h2>${_("Choose a chat")}</h2><p>${LOOKING}</p></div>`;
   const waiting = page.outbox.of(null, page.newName);
   return html`
     <div class="transcript">
-      <div class="scroller" tabindex="0" role="region" aria-label="Conversation">
+      <div class="scroller" tabindex="0" role="region" aria-label=${_("Conversation")}>
         <div class="column">
           ${waiting.length
             ? waiting.map((entry) => html`<${Waiting} key=${entry.message_id} entry=${entry}

@@ -1,5 +1,6 @@
 // The committed records, in chunks: a chunk that did not change is not drawn again.
 import { CHUNK } from "../conversation.js";
+import { _ } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { Markdown } from "./markdown.js";
 import { memo } from "./memo.js";
@@ -102,7 +103,7 @@ function draw(record, { results, called }, conversation, annotations) {
 
 /** Undone records: still stored, but no longer part of the conversation. */
 function Undone({ items }) {
-  return html`<section class="undone" aria-label="Taken back"><p>Taken back; the agent does not know of it.</p>${items}</section>`;
+  return html`<section class="undone" aria-label=${_("Undone")}><p>${_("Undone: the agent no longer sees this.")}</p>${items}</section>`;
 }
 
 class Reply extends memo(DrawnReply) {
@@ -123,8 +124,8 @@ function DrawnReply({ record, results, conversation, running, annotations }) {
     ${annotations && html`<${annotations.Reply} seq=${seq} stats=${annotations.stats} />`}
     ${calls.map((call, index) => html`<${Step} key=${call.id} call=${call} result=${results[index]} began=${at}
       live=${conversation.live} running=${running} ask=${(result) => conversation.fullOutput(result)} />`)}
-    ${stop === "length" && html`<p class="remark">The model stopped here: its answer was too long.</p>`}
-    ${stop === "filtered" && html`<p class="remark">The provider's filter ended this answer.</p>`}
+    ${stop === "length" && html`<p class="remark">${_("The model stopped here: its answer reached the maximum length.")}</p>`}
+    ${stop === "filtered" && html`<p class="remark">${_("The provider's content filter ended this answer.")}</p>`}
   </article>`;
 }
 

@@ -1,12 +1,13 @@
 // A block of code: its language, its colours, and a button to copy it.
 import { highlight } from "../highlight.js";
+import { _ } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { CopyButton } from "./copy.js";
 import { memo } from "./memo.js";
 
 export function CodeBlock({ text, language }) {
   return html`<figure class="code">
-    <figcaption><span>${language || "text"}</span><${CopyButton} text=${text} /></figcaption>
+    <figcaption><span>${language || _("text")}</span><${CopyButton} text=${text} /></figcaption>
     <pre tabindex="0"><${Code} text=${text} language=${language} /></pre>
   </figure>`;
 }

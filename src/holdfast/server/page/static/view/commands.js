@@ -1,4 +1,5 @@
 // Completion of slash commands.
+import { _, _n } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 
 /**
@@ -20,13 +21,13 @@ export function Commands({ offered, picked, onPick }) {
   if (!offered.length) return null;
   const first = Math.max(0, Math.min(picked - SHOWN + 2, offered.length - SHOWN));
   const left = offered.length - first - SHOWN;
-  return html`<ul class="commands" id="commands" role="listbox" aria-label="Commands">
+  return html`<ul class="commands" id="commands" role="listbox" aria-label=${_("Commands")}>
     ${offered.slice(first, first + SHOWN).map((command, index) => html`<li
       key=${command.name} id=${`command-${first + index}`} role="option"
       aria-selected=${first + index === picked ? "true" : "false"} class=${first + index === picked ? "picked" : ""}
       onMouseDown=${(event) => { event.preventDefault(); onPick(command); }}>
       <code>/${command.name}</code> <span>${command.help}</span>
     </li>`)}
-    ${left > 0 && html`<li class="more" role="presentation">${left} more: type on, or go down</li>`}
+    ${left > 0 && html`<li class="more" role="presentation">${_n("{n} more: keep typing, or press the down arrow", "{n} more: keep typing, or press the down arrow", left)}</li>`}
   </ul>`;
 }

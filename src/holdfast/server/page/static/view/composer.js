@@ -1,5 +1,6 @@
 // The composer: text, attachments, commands, and what a message does while a turn runs.
 import { recall, recallText, remember, rememberText } from "../local_storage.js";
+import { _ } from "../translation.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 import { Attached, readFiles, useDropped } from "./attach.js";
 import { completions, Commands } from "./commands.js";
@@ -73,30 +74,30 @@ export function Composer({ page, running, onSend, onStop, draftKey, hint = "", c
     field.current.focus();
   };
 
-  return html`<form class=${dropping ? "composer dropping" : "composer"} aria-label="Write a message"
+  return html`<form class=${dropping ? "composer dropping" : "composer"} aria-label=${_("Write a message")}
       onSubmit=${(event) => { event.preventDefault(); send(); }}>
     <${Commands} offered=${offered} picked=${picked} onPick=${complete} />
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     <div class="box">
       <${Attached} files=${files} onRemove=${(gone) => setFiles(files.filter((file) => file !== gone))} />
-      <textarea ref=${field} rows="1" value=${text} placeholder=${running ? placeholder(mode) : "Write a message, or / for commands"}
-        aria-label="Message" aria-controls=${offered.length ? "commands" : undefined}
+      <textarea ref=${field} rows="1" value=${text} placeholder=${running ? placeholder(mode) : _("Write a message, or / for commands")}
+        aria-label=${_("Message")} aria-controls=${offered.length ? "commands" : undefined}
         aria-activedescendant=${offered.length ? `command-${picked}` : undefined}
         onInput=${(event) => write(event.currentTarget.value)} onKeyDown=${onKey} onPaste=${paste}></textarea>
       <div class="row">
         <input ref=${picker} type="file" multiple hidden aria-hidden="true" tabindex="-1"
           onChange=${(event) => { add(event.currentTarget.files); event.currentTarget.value = ""; }} />
-        <button type="button" class="round" title="Attach files" aria-label="Attach files" onClick=${() => picker.current.click()}>
+        <button type="button" class="round" title=${_("Attach files")} aria-label=${_("Attach files")} onClick=${() => picker.current.click()}>
           <${Icon} name="clip" />
         </button>
-        <span class=${hint ? "hint hint-always" : "hint"}>${hint || "Enter sends, Shift+Enter makes a line"}</span>
+        <span class=${hint ? "hint hint-always" : "hint"}>${hint || _("Enter sends, Shift+Enter adds a line")}</span>
         <span class="gap"></span>
         ${running && html`<${ModeMenu} mode=${mode} onChoose=${choose} />`}
-        ${running && html`<button type="button" class="stop" onClick=${onStop} title="Stop (Esc)">
-          <${Icon} name="stop" /> Stop
+        ${running && html`<button type="button" class="stop" onClick=${onStop} title=${_("Stop (Esc)")}>
+          <${Icon} name="stop" /> ${_("Stop")}
         </button>`}
         <button type="submit" class="send" disabled=${!text.trim() && !files.length}
-          title=${running ? MODES[mode].help : "Send (Enter)"} aria-label=${running ? `Send: ${MODES[mode].label}` : "Send"}>
+          title=${running ? MODES[mode].help : _("Send (Enter)")} aria-label=${running ? _("Send: {mode}", { mode: MODES[mode].label }) : _("Send")}>
           <${Icon} name="send" />
         </button>
       </div>
@@ -122,7 +123,11 @@ function steer(event, { offered, picked, setChoice, complete, text }) {
 }
 
 function placeholder(mode) {
-  return { interrupt: "Write to interrupt it", queue: "Write what comes next", steer: "Write to steer it" }[mode];
+  return {
+    interrupt: _("Write to interrupt the agent"),
+    queue: _("Write what comes next"),
+    steer: _("Write to steer the agent"),
+  }[mode];
 }
 
 function change(text, field, setText, draftKey) {

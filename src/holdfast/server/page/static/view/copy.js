@@ -1,18 +1,19 @@
 // A button that copies a text to the clipboard and confirms it.
+import { _ } from "../translation.js";
 import { html, useEffect, useState } from "../vendor/preact-htm.module.js";
 import { Icon } from "./icons.js";
 
-export function CopyButton({ text, label = "Copy" }) {
-  const [done, setDone] = useState("");
+export function CopyButton({ text, label = _("Copy") }) {
+  const [done, setDone] = useState(null); // whether the last copy succeeded, for a moment
   useEffect(() => {
-    if (!done) return undefined;
-    const timer = setTimeout(() => setDone(""), 1800);
+    if (done === null) return undefined;
+    const timer = setTimeout(() => setDone(null), 1800);
     return () => clearTimeout(timer);
   }, [done]);
-  const copy = async () => setDone((await toClipboard(text)) ? "Copied" : "Could not copy");
+  const copy = async () => setDone(await toClipboard(text));
   return html`<button type="button" class="quiet copy" onClick=${copy}>
-    <${Icon} name=${done === "Copied" ? "check" : "copy"} />
-    <span aria-live="polite">${done || label}</span>
+    <${Icon} name=${done ? "check" : "copy"} />
+    <span aria-live="polite">${done === null ? label : done ? _("Copied") : _("Could not copy")}</span>
   </button>`;
 }
 

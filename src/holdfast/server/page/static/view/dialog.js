@@ -1,4 +1,5 @@
 // Modal dialogs.
+import { _ } from "../translation.js";
 import { html, useEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 import { Ways } from "./restart.js";
 
@@ -40,7 +41,7 @@ function Question({ title, act, verb, danger, page, children }) {
     ${children}
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     <div class="buttons">
-      <button type="button" class="quiet" onClick=${close}>Cancel</button>
+      <button type="button" class="quiet" onClick=${close}>${_("Cancel")}</button>
       <button type="submit" class=${danger ? "primary danger" : "primary"} disabled=${acting}>${verb}</button>
     </div>
   </form>`;
@@ -48,34 +49,34 @@ function Question({ title, act, verb, danger, page, children }) {
 
 function Rename({ page, dialog: { session } }) {
   const act = (form) => page.rename(session, form.elements.title.value.trim());
-  return html`<${Question} page=${page} title="Rename this chat" verb="Rename" act=${act}>
-    <input name="title" aria-label="Title" maxlength="200" value=${session.title} autofocus />
+  return html`<${Question} page=${page} title=${_("Rename this chat")} verb=${_("Rename")} act=${act}>
+    <input name="title" aria-label=${_("Title")} maxlength="200" value=${session.title} autofocus />
   <//>`;
 }
 
 function Delete({ page, dialog: { session } }) {
-  return html`<${Question} page=${page} title="Delete this chat?" verb="Delete" danger act=${() => page.remove(session)}>
-    <p><strong>${session.title || "New chat"}</strong></p>
-    <p>Its messages, files and running processes are gone for good.</p>
+  return html`<${Question} page=${page} title=${_("Delete this chat?")} verb=${_("Delete")} danger act=${() => page.remove(session)}>
+    <p><strong>${session.title || _("New chat")}</strong></p>
+    <p>${_("This permanently deletes its messages and files, and ends its running processes.")}</p>
   <//>`;
 }
 
 function Kill({ page, dialog: { process, act } }) {
-  return html`<${Question} page=${page} title="End this process?" verb="End it" danger act=${act}>
+  return html`<${Question} page=${page} title=${_("End this process?")} verb=${_("End process")} danger act=${act}>
     <pre tabindex="0"><code>${process.command}</code></pre>
   <//>`;
 }
 
 function Forget({ page, dialog: { note, act } }) {
-  return html`<${Question} page=${page} title="Forget this note?" verb="Forget" danger act=${act}>
+  return html`<${Question} page=${page} title=${_("Delete this note?")} verb=${_("Delete")} danger act=${act}>
     <p>${note.text}</p>
   <//>`;
 }
 
 function Revoke({ page, dialog: { person, act } }) {
-  return html`<${Question} page=${page} title="Send them away?" verb="Send away" danger act=${act}>
+  return html`<${Question} page=${page} title=${_("Revoke access?")} verb=${_("Revoke access")} danger act=${act}>
     <p>${person.user_name && html`<strong>${person.user_name}</strong> `}${person.principal}</p>
-    <p>What they write is not answered any more; their conversations are kept.</p>
+    <p>${_("Their messages are no longer answered. Their conversations are kept.")}</p>
   <//>`;
 }
 
@@ -89,8 +90,8 @@ function Confirm({ page, dialog: { title, verb, danger, sentences, act, field = 
 }
 
 function Restart({ page }) {
-  return html`<${Question} page=${page} title="Restart the gateway?" verb="Restart" act=${(form) => page.restart(form.elements.mode.value)}>
-    <p>Conversations go on where they were, and what is written meanwhile is answered.</p>
+  return html`<${Question} page=${page} title=${_("Restart the gateway?")} verb=${_("Restart")} act=${(form) => page.restart(form.elements.mode.value)}>
+    <p>${_("Conversations resume where they were, and messages that arrive meanwhile are answered.")}</p>
     <${Ways} />
   <//>`;
 }

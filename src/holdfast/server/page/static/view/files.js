@@ -1,5 +1,6 @@
 // The files of a session's workspace, to download.
 import { address, api } from "../api.js";
+import { _ } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { useFetched } from "./use_fetched.js";
 import { Icon } from "./icons.js";
@@ -8,8 +9,8 @@ import { iso, moment, size, when } from "./times.js";
 export function Files({ conversation }) {
   const { value: files, problem } = useFetched(conversation, () => api.files(conversation.id), 0);
   if (problem) return html`<p class="problem" role="alert">${problem}</p>`;
-  if (!files) return html`<p class="quiet-text">Loading…</p>`;
-  if (!files.length) return html`<p class="quiet-text">The workspace is empty. What you attach and what is made here will be listed.</p>`;
+  if (!files) return html`<p class="quiet-text">${_("Loading…")}</p>`;
+  if (!files.length) return html`<p class="quiet-text">${_("The workspace is empty. It will list files that you attach and files that the agent creates.")}</p>`;
   return html`<ul class="files">
     ${files.map((file) => html`<${File} key=${file.path} file=${file} id=${conversation.id} />`)}
   </ul>`;

@@ -1,6 +1,7 @@
 // The head of a conversation: its title and its actions.
 import { address } from "../api.js";
 import { useObservable } from "../observable.js";
+import { _ } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { Icon } from "./icons.js";
 import { Menu } from "./menu.js";
@@ -11,8 +12,8 @@ export function ChatHeader({ page, narrow }) {
   const known = page.chats.sessions.find(({ id }) => id === conversation?.id);
   const session = known ?? conversation?.session ?? null;
   return html`<header class="head">
-    ${narrow && html`<${DrawerButton} page=${page} label="Open the list of chats" />`}
-    <h1>${session ? session.title || "New chat" : conversation ? "" : page.viewer ? "Chats" : "New chat"}</h1>
+    ${narrow && html`<${DrawerButton} page=${page} label=${_("Open the list of chats")} />`}
+    <h1>${session ? session.title || _("New chat") : conversation ? "" : page.viewer ? _("Chats") : _("New chat")}</h1>
     ${session && html`<${Actions} page=${page} session=${session} />`}
     <${Theme} page=${page} />
   </header>`;
@@ -24,18 +25,18 @@ export function DrawerButton({ page, label }) {
 }
 
 function Actions({ page, session }) {
-  const exported = { label: "Export", icon: "download", href: address.export(session.id), download: `${session.id}.jsonl` };
+  const exported = { label: _("Export"), icon: "download", href: address.export(session.id), download: `${session.id}.jsonl` };
   const items = page.viewer ? [exported] : [
-    { label: "Rename", icon: "pencil", act: () => page.set({ dialog: { kind: "rename", session } }) },
+    { label: _("Rename"), icon: "pencil", act: () => page.set({ dialog: { kind: "rename", session } }) },
     exported,
-    { label: "Delete", icon: "trash", danger: true, act: () => page.set({ dialog: { kind: "delete", session } }) },
+    { label: _("Delete"), icon: "trash", danger: true, act: () => page.set({ dialog: { kind: "delete", session } }) },
   ];
   return html`
-    <${PanelButton} page=${page} name="files" icon="files" label="Files" />
-    <${PanelButton} page=${page} name="processes" icon="pulse" label="Processes" />
-    <${PanelButton} page=${page} name="memory" icon="book" label="Memory" />
-    <${PanelButton} page=${page} name="people" icon="people" label="People" />
-    <${Menu} icon="more" title="More" items=${items} />
+    <${PanelButton} page=${page} name="files" icon="files" label=${_("Files")} />
+    <${PanelButton} page=${page} name="processes" icon="pulse" label=${_("Processes")} />
+    <${PanelButton} page=${page} name="memory" icon="book" label=${_("Memory")} />
+    <${PanelButton} page=${page} name="people" icon="people" label=${_("People")} />
+    <${Menu} icon="more" title=${_("More")} items=${items} />
   `;
 }
 
@@ -48,10 +49,10 @@ export function PanelButton({ page, name, icon, label }) {
 
 const NEXT = { auto: "light", light: "dark", dark: "auto" };
 const ICONS = { auto: "auto", light: "sun", dark: "moon" };
-const NAMES = { auto: "as the system", light: "light", dark: "dark" };
+const NAMES = { auto: _("same as the system"), light: _("light"), dark: _("dark") };
 
 export function Theme({ page }) {
-  const label = `Theme: ${NAMES[page.theme]}`;
+  const label = _("Theme: {theme}", { theme: NAMES[page.theme] });
   return html`<button type="button" class="round" title=${label} aria-label=${label} onClick=${() => page.setTheme(NEXT[page.theme])}>
     <${Icon} name=${ICONS[page.theme]} />
   </button>`;

@@ -1,5 +1,6 @@
 // The running step: the only view that a streamed delta draws again.
 import { useObservable } from "../observable.js";
+import { _ } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { Markdown } from "./markdown.js";
 import { Reasoned } from "./reasoning.js";
@@ -9,16 +10,16 @@ export function Live({ conversation }) {
   const { live } = conversation;
   useObservable(live);
   const { step } = live;
-  if (!step || step.idle) return conversation.running ? html`<${Thinking} label="Starting" />` : null;
+  if (!step || step.idle) return conversation.running ? html`<${Thinking} label=${_("Starting…")} />` : null;
   const { text = "", reasoning = "" } = step;
   const calls = unseen(conversation, step);
   const quiet = !text && !reasoning && !step.calls?.length && !step.approvals?.length;
   // Not announced word by word: the live region of the page announces the complete reply.
-  return html`<article class="reply live" aria-label="Holdfast, answering" aria-busy="true">
+  return html`<article class="reply live" aria-label=${_("Holdfast, answering")} aria-busy="true">
     ${reasoning && html`<${Reasoned} text=${reasoning} growing=${!text} />`}
     ${text && html`<div class="prose"><${Markdown} text=${text} /></div>`}
     ${calls.map((call) => html`<${Step} key=${call.id} call=${call} result=${null} live=${live} running />`)}
-    ${quiet && html`<${Thinking} label=${step.resumed ? "Going on where it was" : "Thinking"} />`}
+    ${quiet && html`<${Thinking} label=${step.resumed ? _("Resuming…") : _("Thinking…")} />`}
   </article>`;
 }
 
@@ -33,5 +34,5 @@ function unseen({ records }, { calls = [] }) {
 }
 
 function Thinking({ label }) {
-  return html`<p class="thinking"><span class="dots" aria-hidden="true"><i></i><i></i><i></i></span> ${label}…</p>`;
+  return html`<p class="thinking"><span class="dots" aria-hidden="true"><i></i><i></i><i></i></span> ${label}</p>`;
 }

@@ -1,5 +1,6 @@
 // The login form.
 import { logIn } from "../api.js";
+import { _ } from "../translation.js";
 import { html, useState } from "../vendor/preact-htm.module.js";
 import { CopyButton } from "./copy.js";
 import { Logo } from "./icons.js";
@@ -8,9 +9,9 @@ export function Login() {
   return html`<main class="login">
     <${Logo} />
     <h1>Holdfast</h1>
-    <p>This page opens with a one-time link. On the machine that runs the gateway, say:</p>
+    <p>${_("This page opens with a one-time link. On the machine that runs the gateway, run:")}</p>
     <div class="command"><code>holdfast link</code><${CopyButton} text="holdfast link" /></div>
-    <p class="quiet-text">Open the address that it prints in this browser. The browser is remembered from then on.</p>
+    <p class="quiet-text">${_("Open the address that it prints in this browser. The browser then stays logged in.")}</p>
     <${Token} />
   </main>`;
 }
@@ -30,8 +31,8 @@ function Token() {
     }
   };
   return html`<form class="note-field" onSubmit=${submit}>
-      <input name="token" type="password" aria-label="A token" placeholder="Or a token" autocomplete="current-password" spellcheck=${false} />
-      <button type="submit" class="quiet">Log in</button>
+      <input name="token" type="password" aria-label=${_("A token")} placeholder=${_("Or a token")} autocomplete="current-password" spellcheck=${false} />
+      <button type="submit" class="quiet">${_("Log in")}</button>
     </form>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}`;
 }

@@ -1,6 +1,7 @@
 // Markdown on the page. All text becomes text nodes: no HTML is parsed.
 import { blocks, DEEPEST } from "../markdown.js";
 import { safeAddress, spans } from "../spans.js";
+import { _ } from "../translation.js";
 import { h, html } from "../vendor/preact-htm.module.js";
 import { CodeBlock } from "./code.js";
 import { memo } from "./memo.js";
@@ -56,13 +57,13 @@ function Item({ text, loose, depth }) {
   if (!task) return html`<li>${drawn}</li>`;
   const done = task[1] !== " ";
   return html`<li class="task">
-    <span class="tick" role="img" aria-label=${done ? "done" : "to do"}>${done ? "☑" : "☐"}</span>${drawn}
+    <span class="tick" role="img" aria-label=${done ? _("done") : _("to do")}>${done ? "☑" : "☐"}</span>${drawn}
   </li>`;
 }
 
 function Table({ table: { head, align, rows } }) {
   const cell = (tag) => (text, index) => h(tag, { class: `to-${align[index] ?? "left"}` }, inline(text));
-  return html`<div class="table" tabindex="0" role="region" aria-label="Table">
+  return html`<div class="table" tabindex="0" role="region" aria-label=${_("Table")}>
     <table>
       <thead><tr>${head.map(cell("th"))}</tr></thead>
       <tbody>${rows.map((row) => html`<tr>${row.map(cell("td"))}</tr>`)}</tbody>
@@ -89,7 +90,7 @@ function Span(span) {
       return html`<s>${span.spans.map(Span)}</s>`;
     case "image":
       // Not shown: loading a picture would tell its server who reads this, and when.
-      return html`<${Link} href=${span.href} inside=${[`🖼 ${span.text || "picture"}`]} />`;
+      return html`<${Link} href=${span.href} inside=${[`🖼 ${span.text || _("picture")}`]} />`;
     default:
       return html`<${Link} href=${span.href} inside=${span.spans.map(Span)} />`;
   }
@@ -97,6 +98,6 @@ function Span(span) {
 
 function Link({ href, inside }) {
   const address = safeAddress(href);
-  if (!address) return html`<span class="no-link" title="This link leads nowhere safe">${inside}</span>`;
+  if (!address) return html`<span class="no-link" title=${_("Not a link: its address is not safe")}>${inside}</span>`;
   return html`<a href=${address} title=${address} target="_blank" rel="noopener noreferrer">${inside}</a>`;
 }

@@ -1,16 +1,17 @@
 // Memory: the notes of the gateway's owner, then those of other people.
 import { api } from "../api.js";
+import { _ } from "../translation.js";
 import { html, useState } from "../vendor/preact-htm.module.js";
 import { useFetched } from "./use_fetched.js";
 import { Icon } from "./icons.js";
-import { iso, moment, when } from "./times.js";
+import { count, iso, moment, when } from "./times.js";
 
 const OWN = "person:owner"; // the owner of the token or the login of this page
 
 export function Notes({ page, conversation }) {
   const { value, problem, refresh } = useFetched(conversation, notebooks, 0);
   if (problem) return html`<p class="problem" role="alert">${problem}</p>`;
-  if (!value) return html`<p class="quiet-text">Loading…</p>`;
+  if (!value) return html`<p class="quiet-text">${_("Loading…")}</p>`;
   return value.map((notebook) => html`<${Notebook} key=${notebook.owner} page=${page} notebook=${notebook} refresh=${refresh} />`);
 }
 
@@ -36,19 +37,19 @@ function Notebook({ page, notebook, refresh }) {
     return true;
   };
   const keep = (text, id) => change(() => api.saveNote({ owner, text, ...(id && { id }) }));
-  return html`<section class="notebook" aria-label=${`Notes of ${owner}`}>
+  return html`<section class="notebook" aria-label=${_("Notes about {owner}", { owner })}>
     <header>
-      <h2>${owner === OWN ? "About you" : owner.replace(/^\w+:/, "")}</h2>
-      <button type="button" class="link" data-changes aria-pressed=${String(off)} onClick=${() => change(() => api.switchMemory(owner, !off))}>${off ? "Turn on" : "Turn off"}</button>
+      <h2>${owner === OWN ? _("About you") : owner.replace(/^\w+:/, "")}</h2>
+      <button type="button" class="link" data-changes aria-pressed=${String(off)} onClick=${() => change(() => api.switchMemory(owner, !off))}>${off ? _("Turn on") : _("Turn off")}</button>
     </header>
-    ${off && html`<p class="quiet-text">Memory is off: new chats begin without these, and nothing is added.</p>`}
+    ${off && html`<p class="quiet-text">${_("Memory is off: new chats start without these notes, and no note is added.")}</p>`}
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     <ul class="notes">
       ${notes.map((note) => html`<${Note} key=${note.id} page=${page} note=${note} onSave=${(text) => keep(text, note.id)}
         onForget=${() => api.deleteNote(owner, note.id).then(refresh)} />`)}
     </ul>
-    ${!off && html`<${Field} label="New note" verb="Add" onSubmit=${keep} />`}
-    <p class="facts"><span>${used} of ${max_chars} characters</span></p>
+    ${!off && html`<${Field} label=${_("New note")} verb=${_("Add")} onSubmit=${keep} />`}
+    <p class="facts"><span>${_("{used} of {limit} characters", { used: count(used), limit: count(max_chars) })}</span></p>
   </section>`;
 }
 
@@ -59,14 +60,14 @@ function Note({ page, note, onSave, onForget }) {
     if (saved) setEditing(false);
     return saved;
   };
-  if (editing) return html`<li><${Field} label=${`Note ${note.id}`} verb="Save" text=${note.text} onSubmit=${save} onLeave=${() => setEditing(false)} /></li>`;
+  if (editing) return html`<li><${Field} label=${_("Note {id}", { id: note.id })} verb=${_("Save")} text=${note.text} onSubmit=${save} onLeave=${() => setEditing(false)} /></li>`;
   return html`<li>
     <p>${note.text}</p>
     <p class="facts">
       <span>${note.id} · ${note.topic}</span>
       <time datetime=${iso(note.changed_at)} title=${moment(note.changed_at)}>${when(note.changed_at)}</time>
-      <button type="button" class="round" data-changes aria-label=${`Edit note ${note.id}`} onClick=${() => setEditing(true)}><${Icon} name="pencil" /></button>
-      <button type="button" class="round" data-changes aria-label=${`Forget note ${note.id}`}
+      <button type="button" class="round" data-changes aria-label=${_("Edit note {id}", { id: note.id })} onClick=${() => setEditing(true)}><${Icon} name="pencil" /></button>
+      <button type="button" class="round" data-changes aria-label=${_("Delete note {id}", { id: note.id })}
         onClick=${() => page.set({ dialog: { kind: "forget", note, act: onForget } })}><${Icon} name="trash" /></button>
     </p>
   </li>`;

@@ -1,4 +1,5 @@
 // Single messages: of users, waiting ones, notes, answers of commands, and how a turn ended.
+import { _ } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { Icon, Spinner } from "./icons.js";
 import { Markdown } from "./markdown.js";
@@ -6,7 +7,7 @@ import { memo } from "./memo.js";
 import { iso, moment, when } from "./times.js";
 
 export const UserMessage = memo(function UserMessage({ record: { seq, at, message } }) {
-  return html`<article class="user-message" data-seq=${seq} aria-label=${message.speaker ?? "You"}>
+  return html`<article class="user-message" data-seq=${seq} aria-label=${message.speaker ?? _("You")}>
     ${message.note && html`<${Note} text=${message.note} />`}
     <div class="bubble">
       ${message.speaker && html`<p class="speaker">${message.speaker}</p>`}
@@ -25,7 +26,7 @@ function sourceOf({ media_type = "image/png", data }) {
 function Pictures({ pictures }) {
   if (!pictures.length) return null;
   return html`<div class="pictures">
-    ${pictures.map((source) => html`<img src=${source} alt="Attached picture" loading="lazy" />`)}
+    ${pictures.map((source) => html`<img src=${source} alt=${_("Attached picture")} loading="lazy" />`)}
   </div>`;
 }
 
@@ -33,7 +34,7 @@ function Pictures({ pictures }) {
 export function Waiting({ entry, busy, onRetry, onDrop }) {
   const { text, state, error, attachments = [] } = entry;
   const refused = state === "refused";
-  return html`<article class=${`user-message waiting ${state}`} aria-label="You, on its way">
+  return html`<article class=${`user-message waiting ${state}`} aria-label=${_("You, being sent")}>
     <div class="bubble">
       <${Pictures} pictures=${attachments.map(sourceOf).filter(Boolean)} />
       ${attachments.filter((each) => !sourceOf(each)).map((each) => html`<p class="attached"><${Icon} name="file" /> ${each.name}</p>`)}
@@ -42,18 +43,18 @@ export function Waiting({ entry, busy, onRetry, onDrop }) {
     <p class="send-state">
       ${refused
         ? html`<span class="error">${error}</span>
-            <button type="button" class="link" onClick=${onRetry}>Try again</button>
-            <button type="button" class="link" onClick=${onDrop}>Discard</button>`
+            <button type="button" class="link" onClick=${onRetry}>${_("Try again")}</button>
+            <button type="button" class="link" onClick=${onDrop}>${_("Discard")}</button>`
         : html`<${Spinner} /> ${sendState(entry, busy)}`}
     </p>
   </article>`;
 }
 
-const KEPT_NOTICE = "It is kept here until the gateway has it.";
+const KEPT_NOTICE = _("It is saved here until the gateway has it.");
 
 function sendState({ state, why }, busy) {
-  if (state === "unsent") return why ? `Not taken yet, ${why.replace(/\.$/, "")}. ${KEPT_NOTICE}` : `Sending… ${KEPT_NOTICE}`;
-  return busy ? "Waiting for the running turn" : "Accepted";
+  if (state === "unsent") return `${why ? _("Not accepted yet: {reason}.", { reason: why.replace(/\.$/, "") }) : _("Sending…")} ${KEPT_NOTICE}`;
+  return busy ? _("Waiting for the running turn") : _("Accepted");
 }
 
 /** A system note to the model, folded. */
@@ -67,24 +68,24 @@ export function Note({ text, seq }) {
 /** A compaction: the model reads this summary instead of the messages above it. */
 export function Compacted({ text, seq }) {
   return html`<details class="note" data-seq=${seq}>
-    <summary>For the model, what stands above is summarised.</summary><div class="prose"><${Markdown} text=${text} /></div>
+    <summary>${_("The model sees a summary of the messages above.")}</summary><div class="prose"><${Markdown} text=${text} /></div>
   </details>`;
 }
 
 /** The answer of a command, or why a message failed: it is in no transcript. */
 export function Answer({ answer: { text, command, state } }) {
   const failed = state === "failed" || state === "refused";
-  if (state === "superseded") return html`<p class="turn-end stopped"><${Icon} name="dash" /> Not taken, because it was stopped: ${command}</p>`;
-  return html`<article class=${failed ? "answer failed" : "answer"} aria-label=${command ? `Answer to ${command}` : "Answer"}>
+  if (state === "superseded") return html`<p class="turn-end stopped"><${Icon} name="dash" /> ${_("Not processed, because the turn was stopped: {command}", { command })}</p>`;
+  return html`<article class=${failed ? "answer failed" : "answer"} aria-label=${command ? _("Answer to {command}", { command }) : _("Answer")}>
     ${command && html`<p class="command-text">${command}</p>`}
     <div class="prose"><${Markdown} text=${text} /></div>
   </article>`;
 }
 
 const ENDS = {
-  failed: ["failed", "This turn failed."],
-  superseded: ["stopped", "Stopped."],
-  interrupted: ["stopped", "Interrupted by the next message."],
+  failed: ["failed", _("This turn failed.")],
+  superseded: ["stopped", _("Stopped.")],
+  interrupted: ["stopped", _("Interrupted by the next message.")],
 };
 
 export function TurnEnd({ state, reason }) {

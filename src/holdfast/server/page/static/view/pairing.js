@@ -1,5 +1,6 @@
 // Pairing: requests, the form for a pairing code, and paired users.
 import { api } from "../api.js";
+import { _ } from "../translation.js";
 import { html, useState } from "../vendor/preact-htm.module.js";
 import { useFetched } from "./use_fetched.js";
 import { Icon } from "./icons.js";
@@ -10,17 +11,17 @@ const EVERY = 10; // seconds; no event announces a pairing request
 export function People({ page, conversation }) {
   const { value, problem, refresh } = useFetched(conversation, api.pairing, EVERY);
   if (problem) return html`<p class="problem" role="alert">${problem}</p>`;
-  if (!value) return html`<p class="quiet-text">Loading…</p>`;
+  if (!value) return html`<p class="quiet-text">${_("Loading…")}</p>`;
   const { requests, users, locked_until } = value;
   return html`
-    <section class="notebook" aria-label="Pairing requests">
-      <header><h2>Pairing requests</h2></header>
+    <section class="notebook" aria-label=${_("Pairing requests")}>
+      <header><h2>${_("Pairing requests")}</h2></header>
       ${requests.length > 0 && html`<${Code} locked=${locked_until} refresh=${refresh} />`}
-      ${!requests.length && html`<p class="quiet-text">Nobody. Whoever writes to a bot privately and is not allowed gets a code.</p>`}
+      ${!requests.length && html`<p class="quiet-text">${_("None. A person who is not allowed and writes to a bot in private gets a code.")}</p>`}
       <ul class="notes">${requests.map((each) => html`<${Request} key=${each.principal} request=${each} refresh=${refresh} />`)}</ul>
     </section>
-    <section class="notebook" aria-label="Paired users">
-      ${users.length > 0 && html`<header><h2>Paired users</h2></header>`}
+    <section class="notebook" aria-label=${_("Paired users")}>
+      ${users.length > 0 && html`<header><h2>${_("Paired users")}</h2></header>`}
       <ul class="notes">${users.map((each) => html`<${Person} key=${each.principal} page=${page} person=${each} refresh=${refresh} />`)}</ul>
     </section>`;
 }
@@ -42,11 +43,11 @@ function Code({ locked, refresh }) {
     await refresh();
   };
   return html`<form class="note-field" data-changes onSubmit=${submit}>
-      <input name="code" aria-label="The code they tell you" placeholder="The code they tell you" maxlength="40" autocomplete="off" spellcheck=${false} />
-      <button type="submit" class="quiet">Approve</button>
+      <input name="code" aria-label=${_("The code they tell you")} placeholder=${_("The code they tell you")} maxlength="40" autocomplete="off" spellcheck=${false} />
+      <button type="submit" class="quiet">${_("Approve")}</button>
     </form>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
-    ${locked && !problem && html`<p class="quiet-text">No code is taken until ${when(locked)}: too many wrong ones were tried.</p>`}`;
+    ${locked && !problem && html`<p class="quiet-text">${_("Codes are refused until {time}: too many wrong ones were tried.", { time: when(locked) })}</p>`}`;
 }
 
 function Request({ request: { principal, user_name, asked_at, expires_at }, refresh }) {
@@ -54,8 +55,8 @@ function Request({ request: { principal, user_name, asked_at, expires_at }, refr
   return html`<li>
     <p>${user_name && html`<strong>${user_name}</strong> `}${principal}</p>
     <p class="facts">
-      <span>asked <time datetime=${iso(asked_at)} title=${moment(asked_at)}>${when(asked_at)}</time>, ${lasted(expires_at - Date.now() / 1000)} left</span>
-      <button type="button" class="link" data-changes aria-label=${`Deny ${principal}`} onClick=${deny}>Deny</button>
+      <span>${_("asked {time}, {left} left", { time: html`<time datetime=${iso(asked_at)} title=${moment(asked_at)}>${when(asked_at)}</time>`, left: lasted(expires_at - Date.now() / 1000) })}</span>
+      <button type="button" class="link" data-changes aria-label=${_("Deny {person}", { person: principal })} onClick=${deny}>${_("Deny")}</button>
     </p>
   </li>`;
 }
@@ -66,8 +67,8 @@ function Person({ page, person, refresh }) {
   return html`<li>
     <p>${user_name && html`<strong>${user_name}</strong> `}${principal}</p>
     <p class="facts">
-      <span>since <time datetime=${iso(since)} title=${moment(since)}>${when(since)}</time></span>
-      <button type="button" class="round" data-changes aria-label=${`Send ${principal} away`}
+      <span>${_("since {time}", { time: html`<time datetime=${iso(since)} title=${moment(since)}>${when(since)}</time>` })}</span>
+      <button type="button" class="round" data-changes aria-label=${_("Revoke access of {person}", { person: principal })}
         onClick=${() => page.set({ dialog: { kind: "revoke", person, act } })}><${Icon} name="trash" /></button>
     </p>
   </li>`;

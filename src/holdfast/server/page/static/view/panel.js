@@ -1,4 +1,5 @@
 // The side panel of a session: files, processes, memory and people.
+import { _ } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { Files } from "./files.js";
 import { Icon } from "./icons.js";
@@ -7,10 +8,10 @@ import { People } from "./pairing.js";
 import { Processes } from "./processes.js";
 
 const VIEWS = {
-  files: ["Files", Files],
-  processes: ["Processes", Processes],
-  memory: ["Memory", Notes],
-  people: ["People", People],
+  files: [_("Files"), Files],
+  processes: [_("Processes"), Processes],
+  memory: [_("Memory"), Notes],
+  people: [_("People"), People],
 };
 
 export function Panel({ page, conversation }) {
@@ -21,7 +22,7 @@ export function Panel({ page, conversation }) {
         ${Object.entries(VIEWS).map(([name, [label]]) => html`<button key=${name} type="button" aria-pressed=${String(name === page.panel)}
           onClick=${() => page.set({ panel: name })}>${label}</button>`)}
       </div>
-      <button type="button" class="round" aria-label="Close the panel" onClick=${() => page.set({ panel: null })}><${Icon} name="close" /></button>
+      <button type="button" class="round" aria-label=${_("Close the panel")} onClick=${() => page.set({ panel: null })}><${Icon} name="close" /></button>
     </header>
     <div class="content"><${View} key=${conversation.id} page=${page} conversation=${conversation} /></div>
   </aside>`;

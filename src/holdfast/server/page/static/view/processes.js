@@ -1,5 +1,6 @@
 // Background processes of a session: their output, and a button to end one.
 import { api } from "../api.js";
+import { _ } from "../translation.js";
 import { html, useLayoutEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 import { useFetched } from "./use_fetched.js";
 import { Icon, Spinner } from "./icons.js";
@@ -12,8 +13,8 @@ const NEAR = 40; // pixels from the end that count as the end
 export function Processes({ page, conversation }) {
   const { value: processes, problem, refresh } = useFetched(conversation, () => api.processes(conversation.id), EVERY);
   if (problem) return html`<p class="problem" role="alert">${problem}</p>`;
-  if (!processes) return html`<p class="quiet-text">Loading…</p>`;
-  if (!processes.length) return html`<p class="quiet-text">Nothing runs in the background.</p>`;
+  if (!processes) return html`<p class="quiet-text">${_("Loading…")}</p>`;
+  if (!processes.length) return html`<p class="quiet-text">${_("Nothing runs in the background.")}</p>`;
   return html`<ul class="processes">
     ${processes.map((process) => html`<${Process} key=${process.id} page=${page} process=${process} session=${conversation.id} source=${conversation} refresh=${refresh} />`)}
   </ul>`;
@@ -29,8 +30,8 @@ export function Process({ page, process, session, source, refresh, children }) {
   const facts = html`
     <span>${process.id}</span>
     ${children}
-    <span>${process.running ? "running" : ended(process)} · ${lasted(duration)}</span>
-    ${process.running && html`<button type="button" class="link danger" data-changes onClick=${() => page.set({ dialog: { kind: "kill", process, act: end } })}>End</button>`}`;
+    <span>${process.running ? _("running") : ended(process)} · ${lasted(duration)}</span>
+    ${process.running && html`<button type="button" class="link danger" data-changes onClick=${() => page.set({ dialog: { kind: "kill", process, act: end } })}>${_("End")}</button>`}`;
   const mark = process.running ? html`<${Spinner} />` : html`<${Icon} name=${process.exit_code === 0 ? "check" : "dash"} />`;
   return html`<${Unfolding} mark=${mark} command=${process.command} facts=${facts}>
     <${Output} process=${process} session=${session} source=${source} />
@@ -54,15 +55,15 @@ export function Unfolding({ mark, command, facts, children }) {
 }
 
 function ended({ exit_code, note }) {
-  if (exit_code !== null) return `exit ${exit_code}`;
-  return note || "ended";
+  if (exit_code !== null) return _("exit code {code}", { code: exit_code });
+  return note || _("ended");
 }
 
 function Output({ process, session, source }) {
   const ask = () => api.process(session, process.id);
   const { value, problem } = useFetched(source, ask, process.running ? EVERY : 0, [process.running]);
   if (problem) return html`<p class="problem">${problem}</p>`;
-  return html`<${Written} text=${value && value.output} label=${`Output of ${process.id}`} />`;
+  return html`<${Written} text=${value && value.output} label=${_("Output of {process}", { process: process.id })} />`;
 }
 
 /** The end of the output; at its end, the view follows new output. */
@@ -75,5 +76,5 @@ export function Written({ text, label }) {
   const onScroll = ({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
     atEnd.current = scrollHeight - scrollTop - clientHeight < NEAR;
   };
-  return html`<pre ref=${box} tabindex="0" role="region" aria-label=${label} onScroll=${onScroll}><code>${text === null ? "…" : plain(text) || "(no output yet)"}</code></pre>`;
+  return html`<pre ref=${box} tabindex="0" role="region" aria-label=${label} onScroll=${onScroll}><code>${text === null ? "…" : plain(text) || _("(no output yet)")}</code></pre>`;
 }

@@ -1,15 +1,16 @@
 // The choices of the restart dialog.
+import { _ } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 
 const CHOICES = [
-  { mode: "", label: "Soon", help: "What runs comes to the end of its step, and goes on afterwards" },
-  { mode: "when_idle", label: "When nothing runs", help: "It goes on until every turn is answered" },
-  { mode: "now", label: "Now", help: "What runs is interrupted, and the gateway tries to resume it" },
+  { mode: "", label: _("Soon"), help: _("Running turns finish their step, and continue afterwards") },
+  { mode: "when_idle", label: _("When no turn runs"), help: _("Waits until every turn is answered") },
+  { mode: "now", label: _("Now"), help: _("Running turns are interrupted, and resumed afterwards if possible") },
 ];
 
 export function Ways() {
   return html`<fieldset class="choices">
-    <legend class="visually-hidden">When</legend>
+    <legend class="visually-hidden">${_("When")}</legend>
     ${CHOICES.map(({ mode, label, help }, index) => html`<label key=${mode}>
       <input type="radio" name="mode" value=${mode} defaultChecked=${index === 0} autofocus=${index === 0} />
       <span class="label">${label}<small>${help}</small></span>

@@ -1,14 +1,16 @@
 // The navigation between the chats and the dashboard, and between its views.
+import { _ } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { FIRST, VIEWS } from "../views.js";
 import { useFetched } from "./use_fetched.js";
 import { Icon } from "./icons.js";
+import { count } from "./times.js";
 
 export function Sections({ page }) {
   const board = page.view !== null;
   return html`<div class="sections">
-    <a href=${page.chatAddress} aria-current=${board ? undefined : "true"}><${Icon} name="bubble" /> Chats</a>
-    <a href=${`#/${page.view ?? FIRST}`} aria-current=${board ? "true" : undefined}><${Icon} name="gauge" /> Dashboard</a>
+    <a href=${page.chatAddress} aria-current=${board ? undefined : "true"}><${Icon} name="bubble" /> ${_("Chats")}</a>
+    <a href=${`#/${page.view ?? FIRST}`} aria-current=${board ? "true" : undefined}><${Icon} name="gauge" /> ${_("Dashboard")}</a>
   </div>`;
 }
 
@@ -23,5 +25,5 @@ export function Views({ page }) {
 /** Requested after each event, and not polled. */
 function Count({ page, ask }) {
   const { value } = useFetched(page.changes, ask, 0);
-  return value ? html`<span class="count">${value}<span class="visually-hidden"> waiting</span></span>` : null;
+  return value ? html`<span class="count">${count(value)}<span class="visually-hidden"> ${_("waiting")}</span></span>` : null;
 }

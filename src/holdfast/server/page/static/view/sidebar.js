@@ -1,10 +1,12 @@
 // The sidebar: the navigation of the dashboard, or the list of chats with its search.
 import { useObservable } from "../observable.js";
+import { _ } from "../translation.js";
 import { html, useEffect, useRef } from "../vendor/preact-htm.module.js";
 import { Found } from "./search_results.js";
 import { Icon, Logo } from "./icons.js";
 import { memo } from "./memo.js";
 import { Sections, Views } from "./sections.js";
+import { stateName } from "./state_name.js";
 import { iso, moment, when } from "./times.js";
 
 export function Sidebar({ page, narrow }) {
@@ -13,10 +15,10 @@ export function Sidebar({ page, narrow }) {
   const onKey = (event) => walk(event, list.current);
   // Also for the chat that is open already, where the address does not change.
   const onClick = (event) => event.target.closest("a") && page.set({ drawer: false });
-  return html`<nav class=${page.drawer ? "sidebar open" : "sidebar"} aria-label=${page.view ? "Dashboard" : "Chats"} inert=${closed} ref=${list} onKeyDown=${onKey} onClick=${onClick}>
+  return html`<nav class=${page.drawer ? "sidebar open" : "sidebar"} aria-label=${page.view ? _("Dashboard") : _("Chats")} inert=${closed} ref=${list} onKeyDown=${onKey} onClick=${onClick}>
     <header>
       <a class="brand" href="#/new"><${Logo} /> Holdfast</a>
-      ${narrow && html`<button type="button" class="round" aria-label=${page.view ? "Close the list of views" : "Close the list of chats"} onClick=${() => page.set({ drawer: false })}>
+      ${narrow && html`<button type="button" class="round" aria-label=${page.view ? _("Close the list of views") : _("Close the list of chats")} onClick=${() => page.set({ drawer: false })}>
         <${Icon} name="close" />
       </button>`}
     </header>
@@ -29,8 +31,8 @@ function Chats({ page }) {
   const { chats } = page;
   useObservable(chats);
   return html`
-    <button type="button" class="new" data-changes onClick=${() => page.goTo(null)} title="New chat (Alt+N)">
-      <${Icon} name="plus" /> New chat
+    <button type="button" class="new" data-changes onClick=${() => page.goTo(null)} title=${_("New chat (Alt+N)")}>
+      <${Icon} name="plus" /> ${_("New chat")}
     </button>
     <${Search} chats=${chats} />
     <div class="lists">
@@ -53,14 +55,14 @@ function Search({ chats }) {
   };
   return html`<div class="search" role="search">
     <${Icon} name="search" />
-    <input ref=${field} type="search" placeholder="Search" aria-label="Search chats and messages" autocomplete="off" onInput=${onInput} />
-    <kbd aria-hidden="true">${/Mac/.test(navigator.platform) ? "⌘" : "Ctrl"} K</kbd>
+    <input ref=${field} type="search" placeholder=${_("Search")} aria-label=${_("Search chats and messages")} autocomplete="off" onInput=${onInput} />
+    <kbd aria-hidden="true">${/Mac/.test(navigator.platform) ? "⌘" : _("Ctrl")} K</kbd>
   </div>`;
 }
 
 function List({ page, chats }) {
-  if (!chats.loaded) return html`<p class="quiet-text">Loading…</p>`;
-  if (!chats.sessions.length) return html`<p class="quiet-text">No chats yet. What you write begins the first one.</p>`;
+  if (!chats.loaded) return html`<p class="quiet-text">${_("Loading…")}</p>`;
+  if (!chats.sessions.length) return html`<p class="quiet-text">${_("No chats yet. Your first message starts one.")}</p>`;
   const open = page.conversation?.id;
   return html`
     <ul class="chats">
@@ -68,7 +70,7 @@ function List({ page, chats }) {
         <${ChatLink} session=${session} open=${session.id === open} />
       </li>`)}
     </ul>
-    ${chats.more && html`<button type="button" class="quiet more" onClick=${() => chats.loadMore()}>Older chats</button>`}
+    ${chats.more && html`<button type="button" class="quiet more" onClick=${() => chats.loadMore()}>${_("Older chats")}</button>`}
   `;
 }
 
@@ -77,8 +79,8 @@ export const ChatLink = memo(function ChatLink({ session, open }) {
   const runs = state !== "idle";
   return html`<a href=${`#/chat/${encodeURIComponent(id)}`} class="chat-link" aria-current=${open ? "page" : undefined}>
     <span class=${runs ? "dot running" : suspended ? "dot suspended" : "dot"}
-      role=${runs || suspended ? "img" : undefined} aria-label=${runs ? state : suspended ? "suspended" : undefined}></span>
-    <span class="title">${title || "New chat"}</span>
+      role=${runs || suspended ? "img" : undefined} aria-label=${runs ? stateName(state) : suspended ? stateName("suspended") : undefined}></span>
+    <span class="title">${title || _("New chat")}</span>
     ${platform && !["api", "web"].includes(platform) && html`<span class="platform">${platform}</span>`}
     <time datetime=${iso(active_at)} title=${moment(active_at)}>${when(active_at)}</time>
   </a>`;

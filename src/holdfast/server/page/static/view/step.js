@@ -1,26 +1,27 @@
 // A tool step: one line with a summary, which unfolds to its input and output.
 import { useObservable } from "../observable.js";
+import { _ } from "../translation.js";
 import { html, useEffect, useState } from "../vendor/preact-htm.module.js";
 import { Code } from "./code.js";
 import { CopyButton } from "./copy.js";
 import { Icon, Spinner } from "./icons.js";
 import { plain } from "./plain.js";
-import { lasted } from "./times.js";
+import { count, lasted } from "./times.js";
 
 const SHOWN = 20_000; // characters of output that are drawn before "Show all"
 
 const ENDS = {
-  ok: ["check", "done", "good"],
-  error: ["cross", "failed", "bad"],
-  cancelled: ["dash", "cancelled; it may have had an effect", "uncertain"],
-  not_started: ["dash", "not started", "uncertain"],
-  refused: ["dash", "refused; it was not run", "uncertain"],
-  unknown: ["question", "outcome unknown", "uncertain"],
+  ok: ["check", _("done"), "good"],
+  error: ["cross", _("failed"), "bad"],
+  cancelled: ["dash", _("cancelled; it may have had an effect"), "uncertain"],
+  not_started: ["dash", _("not started"), "uncertain"],
+  refused: ["dash", _("refused; it was not run"), "uncertain"],
+  unknown: ["question", _("outcome unknown"), "uncertain"],
 };
 
 const RECOVERIES = {
-  attached: ["went on", "The gateway was away meanwhile; the call had run on"],
-  replayed: ["run again", "The gateway was away meanwhile; the call was run again"],
+  attached: [_("reattached"), _("The gateway was restarted meanwhile; the call kept running")],
+  replayed: [_("run again"), _("The gateway was restarted meanwhile; the call was run again")],
 };
 
 const ICONS = {
@@ -51,8 +52,8 @@ export function Step({ call, result, began, live, running, ask }) {
 const ended = ({ message }) => ENDS[message.outcome ?? "ok"] ?? ENDS.unknown;
 
 function open(runs, running) {
-  if (runs) return [null, "running", "running"];
-  return ["dash", running ? "waiting" : "no result", "uncertain"];
+  if (runs) return [null, _("running"), "running"];
+  return ["dash", running ? _("waiting") : _("no result"), "uncertain"];
 }
 
 function useElapsed(since) {
@@ -89,10 +90,10 @@ function StepDetails({ call, result, shortened, growing, ask }) {
   const { output, problem } = useFullOutput(result, shortened, ask);
   return html`<div class="step-details">
     <${Part} title=${given.title} text=${given.text} language=${given.language} />
-    ${problem && html`<p class="problem" role="alert">What follows these ${shortened.length.toLocaleString()} characters could not be loaded: ${problem}</p>`}
+    ${problem && html`<p class="problem" role="alert">${_("Could not load the output after the first {n} characters: {reason}", { n: count(shortened.length), reason: problem })}</p>`}
     ${output
       ? html`<${Output} text=${output} growing=${growing} />`
-      : html`<p class="empty">${growing ? "No output yet." : "No output."}</p>`}
+      : html`<p class="empty">${growing ? _("No output yet.") : _("No output.")}</p>`}
   </div>`;
 }
 
@@ -127,10 +128,10 @@ function Output({ text, growing }) {
   // Of growing output, the end is shown.
   const shown = !shortened ? output : growing ? output.slice(-SHOWN) : output.slice(0, SHOWN);
   return html`<figure class="code output">
-    <figcaption><span>${growing ? "Output so far" : "Output"}</span><${CopyButton} text=${output} /></figcaption>
+    <figcaption><span>${growing ? _("Output so far") : _("Output")}</span><${CopyButton} text=${output} /></figcaption>
     <pre tabindex="0"><code>${shown}</code></pre>
     ${shortened && html`<button type="button" class="quiet" onClick=${() => setWhole(true)}>
-      Show all ${output.length.toLocaleString()} characters
+      ${_("Show all {n} characters", { n: count(output.length) })}
     </button>`}
   </figure>`;
 }
@@ -150,12 +151,12 @@ export function summary({ name, arguments: given }) {
 
 function argumentsOf({ arguments: given }) {
   const parsed = parse(given);
-  if (parsed === null) return { title: "Arguments", text: given, language: "" };
+  if (parsed === null) return { title: _("Arguments"), text: given, language: "" };
   const keys = Object.keys(parsed);
   if (keys.length === 1 && typeof parsed.command === "string") {
-    return { title: "Command", text: parsed.command, language: "bash" };
+    return { title: _("Command"), text: parsed.command, language: "bash" };
   }
-  return { title: "Arguments", text: JSON.stringify(parsed, null, 2), language: "json" };
+  return { title: _("Arguments"), text: JSON.stringify(parsed, null, 2), language: "json" };
 }
 
 function parse(text) {

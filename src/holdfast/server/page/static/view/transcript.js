@@ -1,5 +1,6 @@
 // The conversation: committed records, the live step, waiting messages, and the scroll position.
 import { useObservable } from "../observable.js";
+import { _ } from "../translation.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 import { Chunk, chunks } from "./chunks.js";
 import { Icon, Spinner } from "./icons.js";
@@ -17,9 +18,9 @@ export function Transcript({ conversation, seek, annotations = null }) {
   useSought(scroller, conversation, seek, follow);
   const early = conversation.answers.filter(({ after }) => after === 0);
   return html`<div class="transcript">
-    <div class="scroller" ref=${scroller} tabindex="0" role="region" aria-label="Conversation" onScroll=${follow.onScroll}>
+    <div class="scroller" ref=${scroller} tabindex="0" role="region" aria-label=${_("Conversation")} onScroll=${follow.onScroll}>
       <div class="column" ref=${follow.content} onClick=${follow.onClick}>
-        ${conversation.more && html`<p class="older"><${Spinner} /> Loading what came before…</p>`}
+        ${conversation.more && html`<p class="older"><${Spinner} /> ${_("Loading older messages…")}</p>`}
         ${early.map((answer) => html`<${Answer} key=${`answer-${answer.id}`} answer=${answer} />`)}
         ${chunks(conversation).map((chunk) => html`<${Chunk} key=${chunk.index} chunk=${chunk} conversation=${conversation} annotations=${annotations} />`)}
         <${Live} conversation=${conversation} />
@@ -27,7 +28,7 @@ export function Transcript({ conversation, seek, annotations = null }) {
       </div>
     </div>
     ${follow.away && html`<button type="button" class="to-end" onClick=${follow.toEnd}>
-      <${Icon} name="down" /> Latest
+      <${Icon} name="down" /> ${_("Latest")}
     </button>`}
   </div>`;
 }
