@@ -5,6 +5,7 @@ import http.client
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -12,7 +13,7 @@ import click
 import msgspec
 from click.shell_completion import CompletionItem
 
-from holdfast.cli.common.connection import api_client_for, find_session
+from holdfast.cli.common.connection import api_client_for, find_session, query_api
 from holdfast.cli.common.options import chosen_home, complete_session, home_option
 from holdfast.cli.common.output import (
     display_width,
@@ -25,17 +26,12 @@ from holdfast.cli.common.output import (
 from holdfast.core.errors import HoldfastError
 from holdfast.core.jobs.parser import parse_duration
 from holdfast.core.jobs.schedule import InvalidSchedule
-from holdfast.core.people.audit import AuditRow, audit_kinds, csv_header, format_csv_row
+from holdfast.core.people.audit import audit_kinds
 from holdfast.core.text.locale_format import format_time
 from holdfast.core.text.translation import N_, _, _n
 from holdfast.server.api.client import ApiClient
-from holdfast.server.api.views.audit import (
-    AuditPage,
-    AuditVerificationView,
-    AuditView,
-    audit_view,
-)
-from holdfast.server.local.control_client import GatewayDown, GatewayStoreUnavailable
+from holdfast.server.api.views.audit import AuditPage, AuditVerificationView, AuditView
+from holdfast.server.local.control_client import GatewayDown
 
 _FORMATS = ("jsonl", "csv")
 
@@ -210,6 +206,7 @@ def _single_line(text: str) -> str:
     return " ".join(sanitize(text).split())
 
 
+_PURPOSE = "holdfast audit"
 _PAGE_SIZE = 500
 _RECONNECT_DELAY = 1.0  # seconds
 _STREAM_TIMEOUT = 45.0  # an idle stream has a comment every 15 seconds
@@ -248,16 +245,12 @@ def print_audit(
 
 def verify_audit(home: Path, *, as_json: bool) -> bool:
     """Prints the result; True: the hash chain is intact."""
-    try:
-        found = api_client_for(home, timeout=_VERIFY_TIMEOUT).get(
-            "/audit/verify", AuditVerificationView
-        )
-    except GatewayStoreUnavailable:
-        raise
-    except GatewayDown:
-        from holdfast.cli.common.offline import verify_stored_audit  # noqa: PLC0415 - the store
-
-        found = verify_stored_audit(home)
+    found = query_api(
+        home,
+        lambda api: api.get("/audit/verify", AuditVerificationView),
+        purpose=_PURPOSE,
+        timeout=_VERIFY_TIMEOUT,
+    )
     if as_json:
         print_json(msgspec.to_builtins(found))
     else:
@@ -307,14 +300,11 @@ def _resolve_session(home: Path, query: AuditQueryParams) -> AuditQueryParams:
 
 def _fetch_newest(home: Path, query: AuditQueryParams, lines: int) -> list[AuditView]:
     """The newest last."""
-    try:
-        page = api_client_for(home).get("/audit", AuditPage, {**query, "limit": lines})
-    except GatewayStoreUnavailable:
-        raise
-    except GatewayDown:
-        from holdfast.cli.common.offline import read_stored_audit  # noqa: PLC0415 - the store
-
-        page = read_stored_audit(home, query, limit=lines)
+    page = query_api(
+        home,
+        lambda api: api.get("/audit", AuditPage, {**query, "limit": lines}),
+        purpose=_PURPOSE,
+    )
     return page.rows[::-1]
 
 
@@ -383,35 +373,16 @@ def _parse_since(since: str) -> int:
 
 def export_audit(home: Path, *, as_format: str, output: str | None) -> None:
     with open_output(output) as file:
-        _write_export(home, as_format, file)
+        query_api(home, partial(_write_export, as_format=as_format, file=file), purpose=_PURPOSE)
     if output is not None:
         click.echo(_("The audit log is in {file}.").format(file=output), err=True)
 
 
-def _write_export(home: Path, as_format: str, file: BinaryIO) -> None:
+def _write_export(api: ApiClient, *, as_format: str, file: BinaryIO) -> None:
+    pieces = api.stream_bytes(f"/audit/export?format={as_format}")
+    file.write(next(pieces, b""))
     try:
-        pieces = api_client_for(home).stream_bytes(f"/audit/export?format={as_format}")
-        first = next(pieces, b"")
-    except GatewayStoreUnavailable:
-        raise
-    except GatewayDown:
-        _write_stored_export(home, as_format, file)
-        return
-    file.write(first)
-    for piece in pieces:
-        file.write(piece)
-
-
-def _write_stored_export(home: Path, as_format: str, file: BinaryIO) -> None:
-    from holdfast.cli.common.offline import export_stored_audit  # noqa: PLC0415 - the store
-
-    def write(rows: list[AuditRow]) -> None:
-        for row in rows:
-            if as_format == "csv":
-                file.write(format_csv_row(row).encode())
-            else:
-                file.write(msgspec.json.encode(audit_view(row)) + b"\n")
-
-    if as_format == "csv":
-        file.write(csv_header().encode())
-    export_stored_audit(home, as_format=as_format, write=write)
+        for piece in pieces:
+            file.write(piece)
+    except GatewayDown as error:  # not again from the store: a part is written already
+        raise HoldfastError("The export is incomplete: {error}", error=error) from None

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from holdfast.cli.common.connection import api_client_for
+from holdfast.cli.common.connection import api_client_for, query_api
 from holdfast.cli.common.options import chosen_home, complete_job, home_option
 from holdfast.cli.common.output import (
     json_option,
@@ -23,11 +23,7 @@ from holdfast.core.text.translation import _
 from holdfast.server.api.client import ApiClient
 from holdfast.server.api.views.jobs import JobList, JobPausePatch, JobRunView, JobView
 from holdfast.server.api.views.sessions import StopResult
-from holdfast.server.local.control_client import (
-    GatewayDown,
-    GatewayRefused,
-    GatewayStoreUnavailable,
-)
+from holdfast.server.local.control_client import GatewayRefused
 
 _job_argument = click.argument(
     "number", metavar="N", type=click.IntRange(1, 999_999_999), shell_complete=complete_job
@@ -191,6 +187,7 @@ def remove(number: int) -> None:
     delete_job(api_client_for(chosen_home()), number)
 
 
+_PURPOSE = "holdfast jobs"
 _PAGE_SIZE = 1000
 _MAX_TEXT_WIDTH = 60
 _NOT_FOUND = 404
@@ -369,40 +366,20 @@ def _explain_missing_job(number: int) -> Iterator[None]:
 
 
 def _fetch_jobs(home: Path) -> list[JobView]:
-    try:
-        return _fetch_all_pages(api_client_for(home))
-    except GatewayStoreUnavailable:
-        raise
-    except GatewayDown:
-        from holdfast.cli.common.offline import read_stored_jobs  # noqa: PLC0415 - the store
-
-        return read_stored_jobs(home)
+    return query_api(home, _fetch_all_pages, purpose=_PURPOSE)
 
 
 def _fetch_job(home: Path, number: int) -> JobView:
-    try:
-        with _explain_missing_job(number):
-            return api_client_for(home).get(f"/jobs/{number}", JobView)
-    except GatewayStoreUnavailable:
-        raise
-    except GatewayDown:
-        from holdfast.cli.common.offline import read_stored_job  # noqa: PLC0415 - the store
-
-        return read_stored_job(home, number)
+    with _explain_missing_job(number):
+        return query_api(home, lambda api: api.get(f"/jobs/{number}", JobView), purpose=_PURPOSE)
 
 
 def _fetch_runs(home: Path, number: int, limit: int) -> list[JobRunView]:
-    try:
-        with _explain_missing_job(number):
-            return api_client_for(home).get(
-                f"/jobs/{number}/runs", list[JobRunView], {"limit": limit}
-            )
-    except GatewayStoreUnavailable:
-        raise
-    except GatewayDown:
-        from holdfast.cli.common.offline import read_stored_job_runs  # noqa: PLC0415 - the store
+    def fetch(api: ApiClient) -> list[JobRunView]:
+        return api.get(f"/jobs/{number}/runs", list[JobRunView], {"limit": limit})
 
-        return read_stored_job_runs(home, number, limit)
+    with _explain_missing_job(number):
+        return query_api(home, fetch, purpose=_PURPOSE)
 
 
 def _fetch_all_pages(api: ApiClient) -> list[JobView]:

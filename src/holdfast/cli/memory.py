@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 import click
 import msgspec
 
-from holdfast.cli.common.connection import api_client_for
+from holdfast.cli.common.connection import api_client_for, query_api
 from holdfast.cli.common.options import chosen_home, home_option
 from holdfast.cli.common.output import confirm, json_option, print_json, print_table, sanitize
 from holdfast.core.errors import HoldfastError
@@ -15,7 +15,6 @@ from holdfast.core.text.locale_format import format_time
 from holdfast.core.text.translation import _, _n
 from holdfast.server.api.client import ApiClient
 from holdfast.server.api.views.memory import NewNote, NotebookList, NotebookView, NoteView
-from holdfast.server.local.control_client import GatewayDown, GatewayStoreUnavailable
 
 _owner_option = click.option(
     "--owner",
@@ -98,7 +97,7 @@ OPERATOR_NOTEBOOK = "person:owner"  # the holder of the token of the gateway, as
 
 
 def print_notebooks(home: Path, *, owner: str | None, as_json: bool) -> None:
-    notebooks = _fetch_notebooks(home)
+    notebooks = query_api(home, _fetch_all_pages, purpose="holdfast memory")
     if owner is not None:
         notebooks = [notebook for notebook in notebooks if notebook.owner == owner]
     if as_json:
@@ -171,17 +170,6 @@ def _find_notebook(api: ApiClient, owner: str | None) -> NotebookView:
     raise HoldfastError(
         "Several owners have notes. Choose one with --owner; `holdfast memory show` lists them."
     )
-
-
-def _fetch_notebooks(home: Path) -> list[NotebookView]:
-    try:
-        return _fetch_all_pages(api_client_for(home))
-    except GatewayStoreUnavailable:
-        raise
-    except GatewayDown:
-        from holdfast.cli.common.offline import read_stored_notebooks  # noqa: PLC0415 - the store
-
-        return read_stored_notebooks(home)
 
 
 def _fetch_all_pages(api: ApiClient) -> list[NotebookView]:

@@ -7,13 +7,13 @@ from typing import Any
 import click
 import msgspec
 
-from holdfast.cli.common.connection import api_client_for, find_session
+from holdfast.cli.common.connection import find_session, query_api
 from holdfast.cli.common.options import chosen_home, complete_session, home_option
 from holdfast.cli.common.output import json_option, print_json, sanitize
 from holdfast.core.text.locale_format import format_time
 from holdfast.core.text.translation import _, _n
+from holdfast.server.api.client import ApiClient
 from holdfast.server.api.views.gateway import SearchHitView, SearchIndexView
-from holdfast.server.local.control_client import GatewayDown, GatewayStoreUnavailable
 
 
 @click.command("search")
@@ -71,7 +71,8 @@ def command(
         print_results(home, asked, as_json=as_json)
 
 
-_REBUILD_TIMEOUT = 600.0  # seconds: every message ever stored is read
+_PURPOSE = "holdfast search"
+REBUILD_TIMEOUT = 600.0  # seconds: every message ever stored is read
 _DAY = 86400.0
 
 
@@ -97,15 +98,7 @@ def print_results(home: Path, request: SearchRequest, *, as_json: bool) -> None:
 
 
 def rebuild_index(home: Path, *, as_json: bool) -> None:
-    try:
-        api = api_client_for(home, timeout=_REBUILD_TIMEOUT)
-        state = api.post("/search/rebuild", {}, SearchIndexView)
-    except GatewayStoreUnavailable:
-        raise
-    except GatewayDown:
-        from holdfast.cli.common.offline import rebuild_stored_index  # noqa: PLC0415 - the store
-
-        state = rebuild_stored_index(home)
+    state = query_api(home, request_rebuild, purpose=_PURPOSE, timeout=REBUILD_TIMEOUT)
     if as_json:
         print_json(msgspec.to_builtins(state))
     else:
@@ -118,22 +111,22 @@ def rebuild_index(home: Path, *, as_json: bool) -> None:
         )
 
 
+def request_rebuild(api: ApiClient) -> SearchIndexView:
+    return api.post("/search/rebuild", {}, SearchIndexView)
+
+
 def _fetch_results(home: Path, request: SearchRequest) -> list[SearchHitView]:
     since = time.time() - request.days * _DAY if request.days else 0
-    try:
-        api = api_client_for(home)
+
+    def fetch(api: ApiClient) -> list[SearchHitView]:
         query: dict[str, Any] = {"q": request.words[:200], "limit": request.limit, "since": since}
         if request.session is not None:
             query["session"] = find_session(api, request.session).id
         if request.platform:
             query["platform"] = request.platform
         return api.get("/search", list[SearchHitView], query)
-    except GatewayStoreUnavailable:
-        raise
-    except GatewayDown:
-        from holdfast.cli.common.offline import search_stored_messages  # noqa: PLC0415 - the store
 
-        return search_stored_messages(home, request, since=since)
+    return query_api(home, fetch, purpose=_PURPOSE)
 
 
 def _highlight(pieces: list[str]) -> str:

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from holdfast.cli.chat.screen import format_call
-from holdfast.cli.common.connection import api_client_for, find_session
+from holdfast.cli.common.connection import api_client_for, find_session, query_api
 from holdfast.cli.common.options import chosen_home, complete_session, home_option
 from holdfast.cli.common.output import (
     confirm,
@@ -32,7 +32,6 @@ from holdfast.server.api.views.sessions import (
     TranscriptPage,
     TurnView,
 )
-from holdfast.server.local.control_client import GatewayDown, GatewayStoreUnavailable
 
 _NAME_OR_ID = "NAME-OR-ID"
 
@@ -125,6 +124,7 @@ def delete_sessions(names: tuple[str, ...], yes: bool) -> None:
     delete_by_name(api_client_for(chosen_home()), names, yes=yes)
 
 
+_PURPOSE = "holdfast sessions"
 _PAGE_SIZE = 1000
 
 
@@ -168,23 +168,16 @@ def print_session(home: Path, name: str, *, as_json: bool) -> None:
 
 
 def _fetch_sessions(home: Path, *, limit: int, offset: int, subagents: bool) -> SessionList:
-    try:
-        query: dict[str, str | int] = {"limit": limit, "offset": offset}
-        if subagents:
-            query["subagents"] = "true"
-        return api_client_for(home).get("/sessions", SessionList, query)
-    except GatewayStoreUnavailable:
-        raise
-    except GatewayDown:
-        from holdfast.cli.common.offline import read_stored_sessions  # noqa: PLC0415 - the store
-
-        return read_stored_sessions(home, limit=limit, offset=offset, subagents=subagents)
+    query: dict[str, str | int] = {"limit": limit, "offset": offset}
+    if subagents:
+        query["subagents"] = "true"
+    return query_api(home, lambda api: api.get("/sessions", SessionList, query), purpose=_PURPOSE)
 
 
 def _fetch_session(home: Path, name: str) -> SessionDetail:
     """The session with all of its records."""
-    try:
-        api = api_client_for(home)
+
+    def fetch(api: ApiClient) -> SessionDetail:
         detail = api.read_session(find_session(api, name).id, limit=_PAGE_SIZE)
         path = f"/sessions/{quote(detail.session.id, safe='')}/transcript"
         while detail.more:
@@ -194,12 +187,8 @@ def _fetch_session(home: Path, name: str) -> SessionDetail:
                 detail, records=page.records + detail.records, more=page.more
             )
         return detail
-    except GatewayStoreUnavailable:
-        raise
-    except GatewayDown:
-        from holdfast.cli.common.offline import read_stored_session  # noqa: PLC0415 - the store
 
-        return read_stored_session(home, name)
+    return query_api(home, fetch, purpose=_PURPOSE)
 
 
 def _session_row(session: SessionView) -> tuple[str, ...]:

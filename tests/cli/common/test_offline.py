@@ -1,4 +1,5 @@
-"""K1: with no gateway running, the command line takes the lock and reads the store itself."""
+"""K1: with no gateway running, the command line takes the lock, and the endpoints of the API answer
+from the store in its process."""
 
 import asyncio
 import json
@@ -40,6 +41,19 @@ def test_a_session_is_read_from_the_store(cli: Cli, paths: Paths) -> None:
     document = json.loads(cli("sessions", "show", "s_1", "--json").stdout)
     assert [turn["id"] for turn in document["turns"]] == ["t_1"]
     assert cli("sessions", "show", "s_9").returncode == exit_codes.FAILED
+
+
+def test_a_broken_configuration_hides_no_conversation(cli: Cli, paths: Paths) -> None:
+    paths.config_file.write_text("[gateway]\nprot = 1\n")
+    assert "s_1" in cli("sessions", "list").stdout
+    assert cli("memory", "show").stdout == "There are no notes.\n"
+
+
+def test_the_configured_secrets_are_redacted(cli: Cli, paths: Paths) -> None:
+    """As a gateway redacts them: the same endpoints answer."""
+    paths.config_file.write_text('[model]\nprovider = "openai"\napi_key = "env:KEY"\n')
+    shown = cli("sessions", "show", "s_1", KEY="It is late.")
+    assert "[redacted]" in shown.stdout and "It is late." not in shown.stdout
 
 
 def test_a_locked_home_is_not_read(cli: Cli, paths: Paths) -> None:

@@ -95,7 +95,7 @@ def test_a_running_gateway_applies_a_change_and_its_history_outlives_it(
     unasked = cli("config", "rollback", number, stdin="", **gateway.environ)
     assert "nothing changed" in unasked.stderr
     check_rollback_refused(
-        open_terminal, file, number, "(409): the configuration was changed since you read it"
+        open_terminal, file, number, "(409): The configuration was changed after you read it"
     )
     back = cli("config", "rollback", number, "--yes", **gateway.environ)
     assert back.returncode == 0, back.stderr

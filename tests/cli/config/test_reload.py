@@ -55,7 +55,7 @@ def test_a_running_gateway_applies_a_change_of_the_file(cli: Cli, gateway: CliGa
     assert refused.returncode == exit_codes.CONFIG_EXIT
     assert "line 2: agent.max_steps" in refused.stderr
     assert "the last good configuration stays active" in refused.stderr
-    assert "the last good configuration stays active" in cli("status").stdout
+    assert "The configuration file is invalid: the last valid configuration" in cli("status").stdout
 
     write_in_place(file, f"{begun}[gateway]\nwatch = false\n[backup]\nkeep = 3\n")
     done = cli("config", "reload")  # the watch may be first, and then nothing is new

@@ -1,16 +1,24 @@
 """The API client of a home's gateway, and sessions and jobs looked up by the names people type."""
 
 import difflib
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from holdfast.cli.common.options import chosen_home
 from holdfast.core.errors import HoldfastError
 from holdfast.server.api.client import CALL_TIMEOUT, ApiClient
 from holdfast.server.api.views.jobs import JobList
 from holdfast.server.api.views.sessions import SessionList, SessionView
-from holdfast.server.local.control_client import GatewayDown, GatewayRefused
+from holdfast.server.local.control_client import (
+    GatewayDown,
+    GatewayRefused,
+    GatewayStoreUnavailable,
+)
 from holdfast.system.lock import read_holder
 from holdfast.system.paths import Paths
+
+T = TypeVar("T")
 
 
 def api_client_for(home: Path, *, timeout: float = CALL_TIMEOUT) -> ApiClient:
@@ -26,6 +34,26 @@ def api_client_for(home: Path, *, timeout: float = CALL_TIMEOUT) -> ApiClient:
     configured = load(home).secret("platforms.api.token")
     token = api_token(Paths(home), configured=configured)
     return ApiClient(Paths(home), token=token, timeout=timeout)
+
+
+def query_api(
+    home: Path,
+    query: Callable[[ApiClient], T],
+    *,
+    purpose: str,
+    timeout: float = CALL_TIMEOUT,
+) -> T:
+    """What the query finds in the running gateway; without one, in the store of the home, which is
+    locked for `purpose` meanwhile."""
+    try:
+        return query(api_client_for(home, timeout=timeout))
+    except GatewayStoreUnavailable:
+        raise
+    except GatewayDown:
+        from holdfast.cli.common.offline import open_offline_api  # noqa: PLC0415 - all packages
+
+        with open_offline_api(home, purpose=purpose) as api:
+            return query(api)
 
 
 SESSION_LOOKUP_LIMIT = 500  # names are searched among the newest sessions

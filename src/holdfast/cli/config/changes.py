@@ -4,7 +4,7 @@ Imports the store: `config.command` imports this module inside functions only.
 """
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from holdfast.cli.common.config_files import print_diff_lines, print_file_diff
-from holdfast.cli.common.offline import query_store
+from holdfast.cli.common.offline import open_offline_api, query_store
 from holdfast.cli.common.options import home_flag
 from holdfast.cli.common.output import confirm, print_json, print_table, sanitize
 from holdfast.config import ConfigError, load, prepare_home
@@ -33,7 +33,7 @@ from holdfast.core.config.changes import ChangeEffect
 from holdfast.core.config.versions import CONFIG_FILE
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ports.store import Store
-from holdfast.core.ports.store_queries import GetConfiguration, ListConfigurations
+from holdfast.core.ports.store_queries import GetConfiguration
 from holdfast.core.secrets import mask_passwords
 from holdfast.core.text.locale_format import format_time
 from holdfast.core.text.translation import _
@@ -43,15 +43,13 @@ from holdfast.server.api.views.config import (
     ConfigVersionList,
     ConfigVersionView,
     revision_of,
-    version_detail,
-    version_view,
 )
 from holdfast.server.local.control_client import ControlClient, GatewayRefused
 from holdfast.system.lock import is_gateway_running, read_holder
 from holdfast.system.paths import Paths
 
 T = TypeVar("T")
-_LOCK_PURPOSE = "reading the configurations"
+_LOCK_PURPOSE = "holdfast config"
 _MAX_KEYS_LISTED = 3
 
 
@@ -103,24 +101,16 @@ def print_diff(home: Path, number: int, other: int | None, *, as_json: bool) -> 
 
 def get_config_version(home: Path, number: int) -> ConfigVersionDetail:
     """With passwords masked. Raises for a number that does not exist."""
-
-    async def read(store: Store) -> ConfigVersionDetail | None:
-        version = await store.read(GetConfiguration(number=number))
-        return None if version is None else version_detail(version, None, active=0)
-
     try:
-        found = _query_versions(home, f"/config/history/{number}", ConfigVersionDetail, read)
+        return _query_versions(home, f"/config/history/{number}", ConfigVersionDetail)
     except GatewayRefused as refused:
         if refused.status != 404:
             raise
-        found = None
-    if found is None:
         raise HoldfastError(
             "There is no configuration {number}. `holdfast config history` lists all "
             "configurations.",
             number=number,
-        )
-    return found
+        ) from None
 
 
 def read_stored_text(home: Path, number: int) -> str:
@@ -134,23 +124,20 @@ def read_stored_text(home: Path, number: int) -> str:
 
 
 def _fetch_history(home: Path, limit: int) -> ConfigVersionList:
-    async def read(store: Store) -> ConfigVersionList:
-        found = await store.read(ListConfigurations(limit=limit + 1))
-        lines = [version_view(each, active=0) for each in found[:limit]]
-        return ConfigVersionList(versions=lines, more=len(found) > limit)
-
-    found = _query_versions(home, f"/config/history?limit={limit}", ConfigVersionList, read)
-    return found or ConfigVersionList(versions=[], more=False)
+    return _query_versions(home, f"/config/history?limit={limit}", ConfigVersionList)
 
 
-def _query_versions(
-    home: Path, path: str, kind: type[T], read: Callable[[Store], Awaitable[T | None]]
-) -> T | None:
-    """From the running gateway, or else from the store."""
+def _query_versions(home: Path, path: str, response_type: type[T]) -> T:
+    """From the running gateway, or else from the store.
+
+    The gateway is asked over its control socket, which needs no token: the configuration in the
+    file may be broken, and this may be the way to roll it back.
+    """
     holder = read_holder(home)
     if holder is not None and holder.purpose == "gateway":
-        return msgspec.convert(ControlClient(Paths(home)).get(path), kind)
-    return query_store(home, read, purpose=_LOCK_PURPOSE)
+        return msgspec.convert(ControlClient(Paths(home)).get(path), response_type)
+    with open_offline_api(home, purpose=_LOCK_PURPOSE) as api:
+        return api.get(path, response_type)
 
 
 def _changed_by(version: ConfigVersionView) -> str:

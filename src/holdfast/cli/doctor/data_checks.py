@@ -10,11 +10,12 @@ import click
 import msgspec
 
 from holdfast.cli.backup import backup_dir, staging_dir_beside
-from holdfast.cli.common.connection import api_client_for
+from holdfast.cli.common.connection import api_client_for, query_api
 from holdfast.cli.common.offline import query_store
 from holdfast.cli.common.output import sanitize
 from holdfast.cli.doctor.finding import ExaminedHome, FindingLevel, HealthFinding, ok_finding
 from holdfast.cli.restore import LOCK_PURPOSE, recover_under_lock, restore_under_lock
+from holdfast.cli.search import REBUILD_TIMEOUT, request_rebuild
 from holdfast.config import ConfigError, load
 from holdfast.core.errors import HoldfastError, StoreDamaged, StoreError
 from holdfast.core.ops.backup import InvalidBackup
@@ -68,24 +69,14 @@ async def _read_search_state(store: Store) -> DatabaseReport:
 
 
 def rebuild_search_index(examined: ExaminedHome) -> str:
-    if examined.running:
-        view = api_client_for(examined.home, timeout=_INSPECTION_TIMEOUT).post(
-            "/search/rebuild", {}, SearchIndexView
-        )
-        return _rebuilt_text(view.messages)
-
-    async def rebuild(store: Store) -> int:
-        return (await store.rebuild_search_index()).messages
-
-    return _rebuilt_text(query_store(examined.home, rebuild, purpose=_LOCK_PURPOSE) or 0)
-
-
-def _rebuilt_text(messages: int) -> str:
+    n = query_api(
+        examined.home, request_rebuild, purpose=_LOCK_PURPOSE, timeout=REBUILD_TIMEOUT
+    ).messages
     return _n(
         "The search index was rebuilt: {n} message.",
         "The search index was rebuilt: {n} messages.",
-        messages,
-    ).format(n=messages)
+        n,
+    ).format(n=n)
 
 
 def damaged_database(examined: ExaminedHome, what: str) -> HealthFinding:
