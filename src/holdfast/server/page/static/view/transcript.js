@@ -48,6 +48,7 @@ function useFollowing(scroller, conversation) {
   // A scroll event is late: content that was added below since does not mean that the user scrolled. Only
   // scrolling up leaves the end.
   const onScroll = () => {
+    if (!scroller.current) return; // the event of a list that is gone already
     const { scrollTop, scrollHeight, clientHeight } = scroller.current;
     const near = scrollHeight - scrollTop - clientHeight < NEAR;
     atEnd.current = near || (atEnd.current && scrollTop >= top.current);
