@@ -169,4 +169,4 @@ def test_a_catalogue_translates_the_page(gateway: SpawnedGateway, visit: Visit) 
     page.goto(f"{gateway.address}/#/restarts")
     page.get_by_role("heading", name="Neustarts", level=1).wait_for()
     started = page.locator("[aria-labelledby=now] time").inner_text()
-    assert re.match(r"\d+\. \w+\.? \d{4}, \d\d:\d\d$", started), "as Austrians write it"
+    assert re.fullmatch(r"\d+\.\d+\.\d{4}, \d\d:\d\d", started), "as Austrians write it"
