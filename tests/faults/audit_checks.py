@@ -1,28 +1,29 @@
 """The invariant of the audit: every ended tool step has exactly one row, and every row a step."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-import apsw
+import msgspec
+
+Row = Mapping[str, Any]
 
 
-def audit_violations(db: apsw.Cursor) -> Iterator[str]:
+def audit_violations(steps: Iterable[Row], audit: Sequence[Row]) -> Iterator[str]:
     """A sentence for each call whose steps and rows do not agree."""
-    steps = Counter(
-        (str(turn), str(call))
-        for turn, call in db.execute(
-            "SELECT turn_id, call_id FROM steps WHERE kind = 'tool' AND finished_at IS NOT NULL"
-        )
+    ended = Counter(
+        (str(step["turn_id"]), str(step["call_id"]))
+        for step in steps
+        if step["kind"] == "tool" and step["finished_at"] is not None
     )
+    # The steps of a deleted session are gone, its audit rows are not.
+    deleted = {row["session"] for row in audit if row["kind"] == "session.deleted"}
     rows = Counter(
-        (str(turn), str(call))
-        for turn, call in db.execute(
-            "SELECT turn, json_extract(facts, '$.call') FROM audit WHERE kind = 'tool.call'"
-            # The steps of a deleted session are gone, its audit rows are not.
-            " AND session NOT IN (SELECT session FROM audit WHERE kind = 'session.deleted')"
-        )
+        (str(row["turn"]), str(msgspec.json.decode(row["facts"])["call"]))
+        for row in audit
+        if row["kind"] == "tool.call" and row["session"] not in deleted
     )
-    for key in sorted(steps.keys() | rows.keys()):
-        if steps[key] != rows[key]:
+    for key in sorted(ended.keys() | rows.keys()):
+        if ended[key] != rows[key]:
             turn, call = key
-            yield f"call {call} of {turn} ended {steps[key]} times, with {rows[key]} audit rows"
+            yield f"call {call} of {turn} ended {ended[key]} times, with {rows[key]} audit rows"

@@ -8,12 +8,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-import apsw
 import msgspec
 from tests.faults import audit_checks
 from tests.support.process_harness import SETTLES_WITHIN, ProcessHarness
 from tests.support.rerun_failed import ConservationError
-from tests.support.store_file import open_read_only
+from tests.support.stores import StoredRows, implementation
 
 from holdfast.core.messages.inbox import InboxState
 from holdfast.core.messages.outbox import DeliveryKind, DeliveryState
@@ -79,19 +78,21 @@ class StoreContents:
         self.idempotent = idempotent
         self.refused_by_model: int = process_harness.model.requests(last=1)["refused"]
         self.effects = Counter(process_harness.effects())
-        with open_read_only(process_harness.paths.db) as db:
-            self.inbox = {row.id: row for row in map(_inbox_record, _rows(db, "inbox"))}
+        with implementation().stored_rows(process_harness.paths.db) as rows:
+            self.inbox = {row.id: row for row in map(_inbox_record, rows.table("inbox"))}
             resends = Counter[str]()
-            for part in _rows(db, "parts"):
+            for part in rows.table("parts"):
                 resends[part["delivery_id"]] += part["resends"]
-            outbox = (_outbox_record(row, resends[row["id"]]) for row in _rows(db, "outbox"))
+            outbox = (_outbox_record(row, resends[row["id"]]) for row in rows.table("outbox"))
             self.outbox = {row.id: row for row in outbox}
-            self.turns = {row["id"]: row for row in _rows(db, "turns")}
-            self.transcripts = _transcripts(db)
+            self.turns = {row["id"]: row for row in rows.table("turns")}
+            self.transcripts = _transcripts(rows)
             self.open_sessions = {
-                row["id"] for row in _rows(db, "sessions") if row["ended_at"] is None
+                row["id"] for row in rows.table("sessions") if row["ended_at"] is None
             }
-            self.unaudited = list(audit_checks.audit_violations(db))
+            self.unaudited = list(
+                audit_checks.audit_violations(rows.table("steps"), rows.table("audit"))
+            )
 
     def answered_by(self, row: InboxRecord) -> InboxRecord:
         """The row whose reply is this row's reply too."""
@@ -274,12 +275,6 @@ def _unexpected_ends(contents: StoreContents, ends: frozenset[InboxState]) -> li
     return [f"{r.text!r} ended as {r.state}: {r.reason}" for r in rows if r.state not in ends]
 
 
-def _rows(db: apsw.Cursor, table: str) -> list[dict[str, Any]]:
-    names = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
-    found = db.execute(f"SELECT * FROM {table}")
-    return [dict(zip(names, row, strict=True)) for row in found]
-
-
 def _inbox_record(row: dict[str, Any]) -> InboxRecord:
     inbound = msgspec.json.decode(row["body"])
     said = {"message_id": inbound["message_id"], "text": inbound["text"]}
@@ -291,8 +286,8 @@ def _outbox_record(row: dict[str, Any], resends: int) -> OutboxRecord:
     return msgspec.convert({**row, "resends": row["resends"] + resends}, OutboxRecord)
 
 
-def _transcripts(db: apsw.Cursor) -> dict[str, list[Message]]:
+def _transcripts(rows: StoredRows) -> dict[str, list[Message]]:
     sessions: defaultdict[str, list[Message]] = defaultdict(list)
-    for session_id, body in db.execute("SELECT session_id, body FROM messages ORDER BY seq"):
-        sessions[session_id].append(msgspec.json.decode(body, type=Message))
+    for row in sorted(rows.table("messages"), key=lambda row: row["seq"]):
+        sessions[row["session_id"]].append(msgspec.json.decode(row["body"], type=Message))
     return dict(sessions)

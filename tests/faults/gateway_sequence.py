@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 from tests.support.async_process import AsyncProcess, start_process
 from tests.support.fork_server import GATEWAY, run_holdfast
+from tests.support.stores import store_variables
 
 import holdfast
 from holdfast.core.config.settings import RunnerSettings
@@ -124,6 +125,7 @@ class GatewaySequence:
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(Path(holdfast.__file__).parents[1]),
             "HOLDFAST_HOME": str(self.home),
+            **store_variables(),
         }
 
     async def launch(self, *arguments: str, program: str = "") -> LaunchedProcess:

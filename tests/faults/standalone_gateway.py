@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from tests.support.fork_server import GATEWAY, ForkedProcess, fork_process, run_holdfast
 from tests.support.store_file import open_read_only
+from tests.support.stores import store_variables
 
 import holdfast
 from holdfast.core.config.settings import RunnerSettings
@@ -66,6 +67,7 @@ class StandaloneGateway:
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(Path(holdfast.__file__).parents[1]),
             "HOLDFAST_HOME": str(self.home),
+            **store_variables(),
             **self.variables,
             **variables,
         }

@@ -7,11 +7,12 @@ from pathlib import Path
 import aiohttp
 import pytest
 from tests.faults.gateway_sequence import GatewaySequence, open_sequence
+from tests.support.stores import open_store
 
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.transcript import UserMessage
+from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_queries import GetTranscript, ListSessions
-from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system.paths import Paths
 
 MAX_TRIES = 400
@@ -79,12 +80,12 @@ async def three_handovers(sequence: GatewaySequence) -> None:
 
 async def user_texts(home: Path) -> dict[str, list[str]]:
     """The user messages of each session, in the order of the transcript."""
-    async with SqliteStore(Paths(home).db) as store:
+    async with open_store(Paths(home).db) as store:
         rows = await store.read(ListSessions(limit=100, offset=0))
         return {row.id: await _texts(store, row.id) for row in rows}
 
 
-async def _texts(store: SqliteStore, session_id: SessionId) -> list[str]:
+async def _texts(store: Store, session_id: SessionId) -> list[str]:
     records = await store.read(GetTranscript(session_id=session_id))
     return [r.message.text for r in records if isinstance(r.message, UserMessage)]
 

@@ -1,13 +1,15 @@
 """`kill -9` while a command waits for an approval: the question, the answer and the command."""
 
+from typing import Any
+
+import msgspec
 import pytest
 from tests.faults.crash_point_groups import APPROVAL_POINTS
 from tests.support.process_harness import NewProcessHarness, ProcessHarness
-from tests.support.store_file import open_read_only
+from tests.support.stores import implementation
 
 from holdfast.core.crash_points import CrashPoint
-from holdfast.core.messages.transcript import ToolMessage
-from holdfast.store.sqlite import rows
+from holdfast.core.messages.transcript import Message, ToolMessage
 
 DANGEROUS = (
     'do it [tool terminal {"command": "sudo -n true; echo ran >> effects.log"}] [then] '
@@ -19,18 +21,17 @@ def is_question(text: str) -> bool:
     return text.startswith("May this run?")
 
 
-def query(process_harness: ProcessHarness, sql: str) -> list[tuple[object, ...]]:
-    with open_read_only(process_harness.paths.db) as db:
-        return db.execute(sql).fetchall()
+def stored(process_harness: ProcessHarness, table: str, column: str) -> list[Any]:
+    """The values of a column, as they are stored right now."""
+    with implementation().stored_rows(process_harness.paths.db) as rows:
+        return [row[column] for row in rows.table(table)]
 
 
 async def wait_for_question(process_harness: ProcessHarness) -> None:
     ledger = await process_harness.people.ledger(sent=1, wait=20)
     assert [is_question(sent.outgoing.text) for sent in ledger.sent] == [True]
     # Wait for its receipt: after a kill before that, it would be sent again, marked.
-    await process_harness.until(
-        lambda: query(process_harness, "SELECT 1 FROM outbox WHERE state = 'sent'") != []
-    )
+    await process_harness.until(lambda: "sent" in stored(process_harness, "outbox", "state"))
 
 
 async def check_ran_once(process_harness: ProcessHarness) -> list[str]:
@@ -39,11 +40,11 @@ async def check_ran_once(process_harness: ProcessHarness) -> list[str]:
     ledger = await process_harness.people.ledger()
     await process_harness.stop()
     assert process_harness.effects() == ["ran"]
-    assert query(process_harness, "SELECT state FROM approvals") == [("approved",)]
-    assert not query(process_harness, "SELECT 1 FROM inbox WHERE state <> 'answered'")
+    assert stored(process_harness, "approvals", "state") == ["approved"]
+    assert set(stored(process_harness, "inbox", "state")) == {"answered"}
     bodies = [
-        rows.decode_message(str(body))
-        for (body,) in query(process_harness, "SELECT body FROM messages")
+        msgspec.json.decode(body, type=Message)
+        for body in stored(process_harness, "messages", "body")
     ]
     assert sum(isinstance(message, ToolMessage) for message in bodies) == 1
     return [sent.outgoing.text for sent in ledger.sent]
@@ -64,8 +65,8 @@ async def test_an_approval_outlives_its_process_and_the_next_one_accepts_the_ans
     texts = await check_ran_once(process_harness)
     assert [is_question(text) for text in texts] == [True, False, False]
     assert texts[-1] == "it is done"
-    assert query(process_harness, "SELECT 1 FROM messages WHERE body LIKE '%System note%'") == []
-    assert query(process_harness, "SELECT cuts FROM sessions") == [(0,)]
+    assert not any("System note" in body for body in stored(process_harness, "messages", "body"))
+    assert stored(process_harness, "sessions", "cuts") == [0]
 
 
 async def test_an_answer_that_was_given_while_the_gateway_was_dead_counts(

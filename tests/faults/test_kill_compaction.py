@@ -2,10 +2,10 @@
 
 from tests.faults.conservation import check_invariants
 from tests.support.process_harness import ProcessHarness
+from tests.support.stores import open_store
 
 from holdfast.core.messages.transcript import CompactionMessage, Message
 from holdfast.core.ports.store_queries import GetTranscript, ListSessions
-from holdfast.store.sqlite.store import SqliteStore
 
 LONG = "z" * 7_400  # nearly a quarter of a window of 8,000 tokens
 SUMMARY = "Summarise the record now"
@@ -16,7 +16,7 @@ def long(name: str) -> str:
 
 
 async def transcript(process_harness: ProcessHarness) -> list[Message]:
-    async with SqliteStore(process_harness.paths.db) as store:
+    async with open_store(process_harness.paths.db) as store:
         (session,) = await store.read(ListSessions(limit=10))
         return [record.message for record in await store.read(GetTranscript(session_id=session.id))]
 

@@ -13,6 +13,7 @@ from tests.faults.conservation import (
     plain_message,
 )
 from tests.support.process_harness import ProcessHarness
+from tests.support.stores import open_store
 
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.ids import PrincipalId, SessionId, TurnId
@@ -22,7 +23,6 @@ from holdfast.core.messages.transcript import UserMessage
 from holdfast.core.ports.store_commands import AcceptMessage, ResumeTurn
 from holdfast.core.turns.turn import BeginTurn
 from holdfast.gateway.turns.transcript_notes import interruption_note
-from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.simulated.events import Faults
 
 WITH_FAILED = ANSWERED | {InboxState.FAILED}
@@ -120,7 +120,7 @@ async def write_twice_interrupted_turn(process_harness: ProcessHarness, *texts: 
     share a turn is a matter of microseconds, so no real gateway is used."""
     source = Source(platform="simulated", chat_id="home", user_id="ann")
     route, session, turn = build_session_key(source), SessionId("s_1"), TurnId("turn_1")
-    async with SqliteStore(process_harness.paths.db) as store:
+    async with open_store(process_harness.paths.db) as store:
         rows = [
             await store.write(
                 AcceptMessage(

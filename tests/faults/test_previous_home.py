@@ -19,6 +19,7 @@ from tests.faults.previous_home import PreviousHome, PreviousRunner, Table
 from tests.support.fork_server import run_holdfast
 from tests.support.process_harness import SETTLES_WITHIN, ProcessHarness, vendor
 from tests.support.store_file import open_read_only
+from tests.support.stores import IMPLEMENTATIONS
 
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.misbehaving_model.process import ModelProcess
@@ -160,6 +161,11 @@ def schema_of_new_home(folder: Path) -> list[tuple[Any, ...]]:
     asyncio.run(create())
     with open_read_only(folder / "state.db") as cursor:
         return sorted(cursor.execute(SCHEMA_SQL).fetchall())
+
+
+@pytest.fixture(autouse=True)
+def each_store() -> None:
+    """Once only: a home of an earlier version has an SQLite file."""
 
 
 @pytest.fixture(scope="module")
@@ -392,8 +398,9 @@ def test_the_audit_log_continues_from_the_existing_rows(upgraded: UpgradedRun) -
     assert verified["broken"] == []
     assert verified["first"] == 1
     assert verified["rows"] == len(upgraded.after()["audit"]) > len(upgraded.before["audit"])
-    with open_read_only(upgraded.previous.db) as db:
-        assert list(audit_checks.audit_violations(db)) == []
+    with IMPLEMENTATIONS["sqlite"].stored_rows(upgraded.previous.db) as rows:
+        violations = audit_checks.audit_violations(rows.table("steps"), rows.table("audit"))
+        assert list(violations) == []
 
 
 def test_notes_are_known_in_a_new_conversation(upgraded: UpgradedRun) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.gateway_harness import GatewayHarness, ManualClock
+from tests.support.stores import each_store  # noqa: F401 - these tests run for each store
 
 from holdfast.core.config.settings import ChatSettings, PlatformSettings, Settings
 

@@ -1,6 +1,5 @@
 """The audit: requester, approver and effect of each action, in the commit of the action (K2)."""
 
-import shutil
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,7 @@ from tests.support.approvals import LS, RM, ApprovalHarness
 from tests.support.audit_rows import ANN, audit_rows
 from tests.support.gateway_harness import Call, GatewayHarness, Until
 from tests.support.operator_messages import send_as_operator
-from tests.support.store_file import open_read_only
+from tests.support.stores import implementation, open_store
 
 from holdfast.core.config.settings import PlatformSettings, Settings
 from holdfast.core.crash_points import CrashPoint
@@ -47,7 +46,6 @@ from holdfast.gateway.approvals.service import ApprovalResponse
 from holdfast.gateway.notify.proactive import ProactiveSendRequest
 from holdfast.gateway.redaction import Redaction
 from holdfast.store.sqlite.reads import audit
-from holdfast.store.sqlite.store import SqliteStore
 
 
 @pytest.fixture
@@ -117,7 +115,7 @@ async def test_audited_text_is_truncated_and_redacted(harness: GatewayHarness, c
     await harness.stop()
     secret = "s3cret-" + "x" * 60
     redact = Redaction([Secret(secret)])
-    harness.open_store = lambda path: SqliteStore(path, redact=redact)
+    harness.open_store = lambda path: open_store(path, redact=redact)
     await harness.start()
     harness.model.say(
         [call(ReplayClass.SAFE, f'{{"a": "{"y" * 380}{secret}{"z" * 900}"}}')], "done"
@@ -246,12 +244,11 @@ async def test_every_commit_has_a_result_together_with_its_audit_row(
         if point is CrashPoint.AFTER_COMMIT:
             image = tmp_path / f"image{len(images)}" / "state.db"
             image.parent.mkdir()
-            for suffix in ("", "-wal"):
-                shutil.copy(f"{harness.path}{suffix}", f"{image}{suffix}")
+            implementation().copy_durable(harness.path, image)
             images.append(image)
 
     await harness.stop()
-    harness.open_store = lambda path: SqliteStore(path, crash=take)
+    harness.open_store = lambda path: open_store(path, crash=take)
     await harness.start()
     harness.model.say([call(ReplayClass.SAFE), call(ReplayClass.NEVER)], "done")
     harness.say("go")
@@ -259,9 +256,10 @@ async def test_every_commit_has_a_result_together_with_its_audit_row(
     await harness.stop()
     counted = set()
     for image in images:
-        with open_read_only(image) as db:
-            assert list(audit_violations(db)) == []
-            counted.add(db.execute("SELECT count(*) FROM audit").get)
+        with implementation().stored_rows(image) as rows:
+            audit = rows.table("audit")
+            assert list(audit_violations(rows.table("steps"), audit)) == []
+            counted.add(len(audit))
     assert {0, 2} <= counted
     await harness.start()
 

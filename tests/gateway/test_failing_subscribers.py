@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.support.approvals import HeldShell, PrefixJudge
+from tests.support.controlled_store import ControlledStore
 from tests.support.conversation_models import PerConversationModel
 from tests.support.gateway_harness import Call, GatewayHarness, ManualClock, Until
 from tests.support.memory_provider import RecordingMemoryProvider
@@ -27,7 +28,6 @@ from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import EndTurn
 from holdfast.store.events import CommandEvents
-from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.scripted_model import ScriptedModel
 
 WITHOUT_WORK = {
@@ -82,7 +82,7 @@ class FailingEvents:
         self._events.on_failed(subscriber, *commands)
 
 
-class FailingStore(SqliteStore):
+class FailingStore(ControlledStore):
     """A store of which one subscriber can be made to fail."""
 
     def __init__(self, path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 import pytest
+from tests.support.controlled_store import ControlledStore
 from tests.support.gateway_harness import Call, GatewayHarness, Until
 from tests.support.replies import session_of
 from tests.support.two_accounts import GatedPlatform, TwoAccountsHarness
@@ -31,7 +32,6 @@ from holdfast.gateway.access import Action, principal_of
 from holdfast.gateway.app import Gateway
 from holdfast.gateway.turns.turn import Turn
 from holdfast.server.status.problems import find_problems
-from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system.logs import apply_log_level
 from holdfast.testing.simulated.platform import SimulatedPlatform
 
@@ -77,7 +77,7 @@ async def test_a_turn_that_runs_keeps_its_settings_and_the_next_has_the_new_ones
     assert harness.model.leased == 1, "the old agent has released its client"
 
 
-class HeldContextStore(SqliteStore):
+class HeldContextStore(ControlledStore):
     """A store that holds the construction of agents."""
 
     def __init__(self, path: Path) -> None:

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.store.implementations import IMPLEMENTATIONS, OpenStore, StoreImplementation
 from tests.support.store_chat import StoreChat
+from tests.support.stores import IMPLEMENTATIONS, OpenStore, StoreImplementation
 
 from holdfast.core.ports.store import Store
 

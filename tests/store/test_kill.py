@@ -8,7 +8,7 @@ from asyncio.subprocess import Process
 from pathlib import Path
 
 import pytest
-from tests.store.implementations import IMPLEMENTATIONS
+from tests.support.stores import IMPLEMENTATIONS
 
 from holdfast.core.ports.store_commands import SetMeta
 from holdfast.core.ports.store_queries import CheckIntegrity
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 WRITE = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from tests.store.implementations import IMPLEMENTATIONS
+from tests.support.stores import IMPLEMENTATIONS
 from holdfast.core.ports.store_commands import SetMeta
 
 name, path, run, tasks = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])

@@ -16,8 +16,9 @@ from tests.support.gateway_harness import Call, GatewayHarness, ManualClock, Unt
 from tests.support.memory_provider import RecordingMemoryProvider
 from tests.support.operator_messages import send_as_operator
 from tests.support.pairing import request_code
-from tests.support.session_tracking_store import SessionTrackingStore, TrackedWrite
 from tests.support.store_chat import ROUTE, SESSION, TURN, StoreChat
+from tests.support.stores import each_store, implementation  # noqa: F401 - a fixture
+from tests.support.tracking_store import SqliteTrackingStore, TrackedWrite, TrackingStore
 
 from holdfast.agent.delegate_tool import DelegateTool
 from holdfast.core.config.settings import (
@@ -85,10 +86,10 @@ class Tracking:
     """Owns the stores that a test has opened."""
 
     def __init__(self) -> None:
-        self.stores: list[SessionTrackingStore] = []
+        self.stores: list[TrackingStore] = []
 
-    def open(self, path: Path) -> SessionTrackingStore:
-        self.stores.append(SessionTrackingStore(path))
+    def open(self, path: Path) -> TrackingStore:
+        self.stores.append(implementation().open_tracking(path))
         return self.stores[-1]
 
     def check(self, *expected: type[Command[Any]]) -> None:
@@ -506,7 +507,8 @@ async def test_a_write_that_touches_two_sessions_or_names_none_is_found(
     def rename_one(cursor: apsw.Cursor) -> None:
         cursor.execute("UPDATE sessions SET title = 'x' WHERE id = 'one'")
 
-    store = tracking.open(tmp_path / "state.db")
+    store = SqliteTrackingStore(tmp_path / "state.db")
+    tracking.stores.append(store)
     async with store:
         for name in ("one", "two"):
             await store.write(

@@ -6,12 +6,14 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.store.implementations import OpenStore
 from tests.store.test_store_port import defined_in_core
 from tests.support.recording_store import RecordingStore
 from tests.support.store_chat import StoreChat
+from tests.support.stores import IMPLEMENTATIONS, OpenStore
 
+import holdfast
 from holdfast.core.ports.command import Command, Query
+from holdfast.store.implementations import STORES
 
 Scenario = Callable[..., Awaitable[None]]
 _PROVIDED = {"store", "chat"}
@@ -25,6 +27,22 @@ def _scenarios() -> Iterator[Scenario]:
             needs = inspect.signature(test).parameters.keys()
             if name.startswith("test_") and "store" in needs and needs <= _PROVIDED:
                 yield test
+
+
+def test_every_implementation_of_the_product_is_tested() -> None:
+    """K2: one that is added to `STORES` needs an entry in `tests/support/stores.py`."""
+    assert IMPLEMENTATIONS.keys() == STORES.keys()
+
+
+def test_the_product_opens_its_store_through_the_registry_only() -> None:
+    """K2: nothing but the registry and the implementation itself names the class."""
+    source = Path(holdfast.__file__).parent
+    naming = {
+        file.relative_to(source).as_posix()
+        for file in source.rglob("*.py")
+        if "SqliteStore(" in (text := file.read_text()) or "import SqliteStore\n" in text
+    }
+    assert naming == {"store/implementations.py", "store/sqlite/store.py"}
 
 
 async def _run(scenario: Scenario, store: RecordingStore) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.store.implementations import OpenStore, StoreImplementation, future_of
+from tests.support.stores import OpenStore, StoreImplementation, future_of
 
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.errors import StoreError

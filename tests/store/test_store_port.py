@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.store.implementations import OpenStore, StoreImplementation, future_of
 from tests.support.store_chat import ADDRESS, DELIVERY, ROUTE, SESSION, TURN, StoreChat
+from tests.support.stores import OpenStore, StoreImplementation, future_of
 
 from holdfast import core
 from holdfast.core.crash_points import CrashPoint

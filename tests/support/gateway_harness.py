@@ -3,7 +3,6 @@ and a scripted model."""
 
 import asyncio
 import itertools
-import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import AsyncExitStack
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.store_file import open_read_only
+from tests.support.stores import implementation, open_store
 
 from holdfast.agent.memory.notes import Notes
 from holdfast.agent.memory.provider_guard import ProviderLimits
@@ -31,6 +30,7 @@ from holdfast.core.ports.capabilities import Capabilities
 from holdfast.core.ports.platform import Intake, Platform
 from holdfast.core.ports.runtime import Lifecycle, Runtime, Tool
 from holdfast.core.ports.sandbox import Sandbox
+from holdfast.core.ports.store import HomeStore
 from holdfast.core.ports.store_queries import (
     CountInbox,
     GetTranscript,
@@ -47,7 +47,6 @@ from holdfast.gateway.agents.memory import MemoryManager
 from holdfast.gateway.app import FileStorage, Gateway
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.tracing import MessageTracer
-from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.scripted_model import ScriptedModel
 from holdfast.testing.simulated.events import BotMessage, SayRequest
 from holdfast.testing.simulated.platform import SimulatedPlatform
@@ -174,7 +173,7 @@ class GatewayHarness:
         self.model = ScriptedModel()
         self.runners = NoRunners()
         self.held_tools = {replay: HeldTool(replay, replay) for replay in ReplayClass}
-        self.open_store: Callable[[Path], SqliteStore] = SqliteStore
+        self.open_store: Callable[[Path], HomeStore] = open_store
         self.extra_platforms: list[Platform] = []
         self.extra_tools: list[Tool] = []
         self.judge: CommandJudge = AllowAllJudge()
@@ -264,11 +263,7 @@ class GatewayHarness:
         """Stop as `kill -9` does: the next start finds what is on disk right now."""
         image = self.path.parent / f"after-{next(self._ids)}" / self.path.name
         image.parent.mkdir()
-        with open_read_only(self.path) as cursor:
-            # An open read transaction prevents a WAL reset, so both copies are of one moment.
-            cursor.execute("BEGIN; SELECT count(*) FROM sqlite_schema")
-            for suffix in ("", "-wal"):
-                shutil.copy(f"{self.path}{suffix}", f"{image}{suffix}")
+        implementation().copy_durable(self.path, image)
         await self.stop()
         self.path = image
 

@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 from tests.support.async_process import AsyncProcess, start_process
 from tests.support.fork_server import GATEWAY, VENDOR
-from tests.support.store_file import open_read_only
+from tests.support.stores import implementation, store_variables
 
 import holdfast
 from holdfast.core.config.settings import RunnerSettings
@@ -25,6 +25,7 @@ from holdfast.testing.misbehaving_model.process import ModelProcess
 from holdfast.testing.simulated.events import Ledger
 from holdfast.testing.simulated.people import PeopleClient
 
+_PENDING = ("pending", "sending", "streaming")
 READY_WITHIN = 30.0
 DIES_WITHIN = 30.0
 SETTLES_WITHIN = 40.0
@@ -97,6 +98,7 @@ class ProcessHarness:
             "PYTHONPATH": str(Path(holdfast.__file__).parents[1]),
             "HOLDFAST_HOME": str(self.home),
             "HOLDFAST_CRASH_AT": crash_at,
+            **store_variables(),
         }
 
     async def launch(self, crash_at: str = "") -> None:
@@ -184,11 +186,8 @@ class ProcessHarness:
     def _has_pending_deliveries(self) -> bool:
         """Whether the store has a delivery that the gateway has not taken up yet: the end of a turn
         is in the ledger an instant before its reply is on its way."""
-        with open_read_only(self.paths.db) as db:
-            found = db.execute(
-                "SELECT 1 FROM outbox WHERE state IN ('pending', 'sending', 'streaming') LIMIT 1"
-            )
-            return found.fetchone() is not None
+        with implementation().stored_rows(self.paths.db) as rows:
+            return any(row["state"] in _PENDING for row in rows.table("outbox"))
 
     async def wait_for_running_turn(self, requests: int = 1) -> None:
         """Until the model got so many requests and the turn is in the store. A request may precede

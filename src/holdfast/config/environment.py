@@ -36,6 +36,7 @@ OTHER_VARIABLES = {
     "HOLDFAST_HOME": "the home directory",
     "HOLDFAST_CRASH_AT": "the crash point at which the fault tests kill the gateway",
     "HOLDFAST_STALL_AT": "the phase at which the fault tests hold the gateway up",
+    "HOLDFAST_STORE": "the implementation of the store that the tests run with",
     "HOLDFAST_UNIT": "the name of the unit that started the gateway; set by the unit itself",
     "HOLDFAST_SCOPE": "whether that unit is the user's or the system's; set by the unit itself",
     "HOLDFAST_BOOT": "set by `holdfast gateway boot` for the gateway that it starts",

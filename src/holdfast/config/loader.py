@@ -58,6 +58,7 @@ class Config:
     origins: Mapping[str, str]  # by key path, for the keys that are set
     crash_at: str = ""  # for fault tests: where the process kills itself
     stall_at: str = ""  # for fault tests: where it is delayed
+    store: str = ""  # for tests: the implementation of the store; "": the usual one
     # The environment of the process, for supervisors and successors.
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     overrides: Mapping[str, object] = field(default_factory=dict)  # from the command line
@@ -108,6 +109,7 @@ def load(
         origins=MappingProxyType(raw.origins()),
         crash_at=environ.get("HOLDFAST_CRASH_AT", ""),
         stall_at=environ.get("HOLDFAST_STALL_AT", ""),
+        store=environ.get("HOLDFAST_STORE", ""),
         environ=MappingProxyType(dict(environ)),
         overrides=MappingProxyType(dict(overrides or {})),
         text=raw.text,

@@ -24,6 +24,7 @@ from holdfast.config.home import process_environment
 from holdfast.core.config.settings import ModelSettings, Provider, Settings
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ports.runtime import Runtime
+from holdfast.core.ports.store import HomeStore
 from holdfast.core.secrets import Secret
 from holdfast.gateway.lifecycle.stop_request import RestartController, StopRequest
 from holdfast.gateway.redaction import Redaction
@@ -37,8 +38,8 @@ from holdfast.server.status.gateway_status import RUNNING, GatewayStatus
 from holdfast.server.status.thread import StatusThread
 from holdfast.service.wiring import GatewayWiring, ServerWiring
 from holdfast.store.backup.restore_plan import PLAN_FILE
+from holdfast.store.implementations import store_implementation
 from holdfast.store.sqlite.file_check import has_wal
-from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system.clock import IdGenerator, SystemClock
 from holdfast.system.lock import HomeLock
 from holdfast.system.logs import RecentLog
@@ -105,7 +106,7 @@ class OfflineApi:
             self._started.set_exception(error)
 
     async def _serve(self) -> None:
-        async with SqliteStore(self._database) as store, ModelPool() as pool:
+        async with offline_store(self._database) as store, ModelPool() as pool:
             app = web.Application()
             app.add_routes(mount.routes(await self._build_context(store, pool)))
             runner = web.AppRunner(app, handle_signals=False, access_log=None)
@@ -118,7 +119,7 @@ class OfflineApi:
             await closing.wait()
             await runner.cleanup()
 
-    async def _build_context(self, store: SqliteStore, pool: ModelPool) -> ApiContext:
+    async def _build_context(self, store: HomeStore, pool: ModelPool) -> ApiContext:
         config, known_secrets = _offline_config(self._home)
         clock, redact = SystemClock(), Redaction(known_secrets)
         lifecycle = RestartController(StopRequest(), check=_refuse, wait_until_idle=_refuse)
@@ -155,6 +156,11 @@ class OfflineApi:
         )
         handlers = server.config_handlers(gateway, store, reloader)
         return server.api_context(gateway, store, runners, config_handlers=handlers)
+
+
+def offline_store(path: Path) -> HomeStore:
+    """The store of a home without a gateway."""
+    return store_implementation(process_environment().get("HOLDFAST_STORE", ""))(path)
 
 
 def has_stored_data(home: Path) -> bool:

@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.core.config.settings import SandboxMode
 from holdfast.core.ops.tracing import SpanExporter
+from holdfast.core.ports.store import HomeStore
 from holdfast.core.ports.store_commands import PruneStops
 from holdfast.core.secrets import Secret
 from holdfast.gateway.app import Gateway
@@ -35,7 +36,6 @@ from holdfast.service.signals import SignalHandlers
 from holdfast.service.supervisors.current import BOOT_VARIABLE, UNIT_VARIABLE, SdNotifier
 from holdfast.service.watchdog import Watchdog
 from holdfast.service.wiring import GatewayWiring, ServerWiring, store_and_runner_status
-from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system.lock import HomeLock
 from holdfast.system.logs import RecentLog
 
@@ -76,7 +76,7 @@ class ProcessContext(msgspec.Struct, frozen=True, kw_only=True):
 class StartedParts(msgspec.Struct):
     """What the start has opened so far, and the stop has to close."""
 
-    store: SqliteStore | None = None
+    store: HomeStore | None = None
     models: ModelPool | None = None
     listener: HttpListener | None = None
     control: ControlSocket | None = None
@@ -119,7 +119,7 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
         self.wiring.progress(phase)
         await self.stall.inside(phase)
 
-    async def _open_store(self) -> SqliteStore:
+    async def _open_store(self) -> HomeStore:
         await self._enter_phase("opening the store")
         store = self.started.store = await self.wiring.store().__aenter__()
         self.server_wiring.gateway_status.use_store(store)
@@ -133,7 +133,7 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
         return pool
 
     async def _open_listeners(
-        self, store: SqliteStore, pool: ModelPool, *, model: SelectedModel, runners: Runners
+        self, store: HomeStore, pool: ModelPool, *, model: SelectedModel, runners: Runners
     ) -> ApiContext:
         """Open the HTTP listener and the control socket. Until the gateway has started, clients
         are asked to wait."""
@@ -167,7 +167,7 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
         return api_context
 
     async def _become_ready(
-        self, api_context: ApiContext, store: SqliteStore, *, resumed: int
+        self, api_context: ApiContext, store: HomeStore, *, resumed: int
     ) -> None:
         assert self.started.listener is not None, "opened before the gateway was started"
         await self._enter_phase("telling who waits")

@@ -20,6 +20,7 @@ from holdfast.core.messages.source import AttachmentUnavailable
 from holdfast.core.ops.tracing import SpanExporter
 from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.runtime import Clock, Lifecycle, Runtime
+from holdfast.core.ports.store import HomeStore
 from holdfast.core.ports.store_commands import EndRunner, SaveRunner
 from holdfast.core.secrets import Secret
 from holdfast.gateway.accounts.connection import ConnectionPolicy
@@ -66,7 +67,7 @@ from holdfast.service.supervisors.current import (
     read_own_cgroup,
 )
 from holdfast.service.toolsets import ToolsetBuilder
-from holdfast.store.sqlite.store import SqliteStore
+from holdfast.store.implementations import store_implementation
 from holdfast.system.credential_locks import FileCredentialLocks
 from holdfast.system.linux import TimerfdTimer
 from holdfast.system.logs import RecentLog, apply_log_level
@@ -145,14 +146,15 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
     # Shared by the gateway, whose turns make way for commands, and the API, which sees them first.
     turn_starts: IterationPacer = msgspec.field(default_factory=start_pacer)
 
-    def store(self) -> SqliteStore:
-        return SqliteStore(Paths(self.config.home).db, crash=self.runtime.crash, redact=self.redact)
+    def store(self) -> HomeStore:
+        open_store = store_implementation(self.config.store)
+        return open_store(Paths(self.config.home).db, crash=self.runtime.crash, redact=self.redact)
 
     async def select_model(self) -> SelectedModel:
         """The configured model; selected here where the settings leave it open."""
         return await select_configured_model(self.config)
 
-    def runners(self, store: SqliteStore) -> Runners:
+    def runners(self, store: HomeStore) -> Runners:
         return Runners(
             self.config.home,
             self.config.settings.runner,
@@ -162,14 +164,14 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
             scopes=runner_scopes(self.config, clock=self.runtime.clock),
         )
 
-    def api(self, store: SqliteStore) -> ApiPlatform:
+    def api(self, store: HomeStore) -> ApiPlatform:
         return ApiPlatform(
             self.token, reads=store, new_id=self.runtime.new_id, turn_starts=self.turn_starts
         )
 
     def gateway(
         self,
-        store: SqliteStore,
+        store: HomeStore,
         pool: ModelPool,
         *,
         model: SelectedModel,
@@ -244,7 +246,7 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
             folder, home=self.config.home, identities=credential_identities(self.config)
         )
 
-    def _memory(self, store: SqliteStore, notes: Notes, settings: MemorySettings) -> MemoryManager:
+    def _memory(self, store: HomeStore, notes: Notes, settings: MemorySettings) -> MemoryManager:
         return MemoryManager(
             load_providers(settings.providers, notes=notes, home=self.config.home),
             notes=notes,
@@ -267,7 +269,7 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
             redact=self.redact,
         )
 
-    def _notes(self, store: SqliteStore) -> Notes:
+    def _notes(self, store: HomeStore) -> Notes:
         max_chars = self.config.settings.memory.max_chars
         return Notes(store, clock=self.runtime.clock, redact=self.redact, max_chars=max_chars)
 
@@ -284,7 +286,7 @@ class ServerWiring(msgspec.Struct, frozen=True, kw_only=True):
     recent_log: RecentLog
 
     def config_handlers(
-        self, gateway: Gateway, store: SqliteStore, reloader: Reloader
+        self, gateway: Gateway, store: HomeStore, reloader: Reloader
     ) -> ConfigHandlers:
         def make() -> "ConfigEditor":
             from holdfast.server.config_editor import ConfigEditor  # noqa: PLC0415 - not for a start
@@ -296,7 +298,7 @@ class ServerWiring(msgspec.Struct, frozen=True, kw_only=True):
     def api_context(
         self,
         gateway: Gateway,
-        store: SqliteStore,
+        store: HomeStore,
         runners: Runners,
         *,
         config_handlers: ConfigHandlers,
@@ -321,7 +323,7 @@ class ServerWiring(msgspec.Struct, frozen=True, kw_only=True):
             shared_reads=SharedReads(store),
         )
 
-    def _minute_history(self, gateway: Gateway, store: SqliteStore) -> MinuteHistory:
+    def _minute_history(self, gateway: Gateway, store: HomeStore) -> MinuteHistory:
         def lag() -> float:
             loop = self.status_thread.reporter.loop
             return 0.0 if loop is None else loop.worst_minute
@@ -387,7 +389,7 @@ class ServerWiring(msgspec.Struct, frozen=True, kw_only=True):
     def control_socket(
         self,
         gateway: Gateway,
-        store: SqliteStore,
+        store: HomeStore,
         *,
         link: Callable[[str], str],
         lifecycle_handlers: LifecycleHandlers,
@@ -419,7 +421,7 @@ class ServerWiring(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def store_and_runner_status(store: SqliteStore, runners: Runners) -> dict[str, Any]:
+def store_and_runner_status(store: HomeStore, runners: Runners) -> dict[str, Any]:
     """Status fields of the store and the runners; whether commands are sandboxed is known only
     after the first try."""
     return {

@@ -11,6 +11,7 @@ from tests.support.controlled_store import Commit, ControlledStore, Intercepted
 from tests.support.gateway_harness import Call, GatewayHarness, Until
 from tests.support.memory_provider import RecordingMemoryProvider
 from tests.support.settable_clock import SettableClock
+from tests.support.stores import open_store
 
 from holdfast.agent.memory.provider_guard import ProviderGuard, ProviderLimits
 from holdfast.core.errors import StoreError
@@ -24,7 +25,6 @@ from holdfast.core.ports.store_queries import GetMemoryOwner, ListSessions, List
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.store.sqlite.store import SqliteStore
 
 SHORT_LIMITS = ProviderLimits(
     initialise=0.05,
@@ -169,7 +169,7 @@ async def test_an_unsynced_turn_is_synced_once_by_the_next_start(
     await harness.die()
     assert provider.calls_to("sync_turn") == []
     provider.faults["initialise"] = "raise"  # a provider that is not initialised claims nothing
-    harness.open_store = SqliteStore
+    harness.open_store = open_store
     await harness.start()
     if not enabled:
         await ask(harness, "/memory off")

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from tests.support.store_file import open_read_only
+from tests.support.stores import open_store
 
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.ids import PrincipalId
 from holdfast.core.messages.inbox import Cursor, Inbound
 from holdfast.core.messages.source import Source, build_session_key
 from holdfast.core.ports.store_commands import AcceptMessage
-from holdfast.store.sqlite.store import SqliteStore
 
 MESSAGES = 50
 
@@ -45,7 +45,7 @@ async def test_no_commit_has_a_cursor_without_its_message_or_a_message_without_i
 ) -> None:
     """G1: after a crash both are there or neither, so that no message is skipped."""
     observer = CommitObserver(tmp_path / "state.db")
-    async with SqliteStore(tmp_path / "state.db", crash=observer) as store:
+    async with open_store(tmp_path / "state.db", crash=observer) as store:
         for number in range(1, MESSAGES + 1):
             inbound = message(number)
             route = build_session_key(inbound.source)

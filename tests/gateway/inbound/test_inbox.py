@@ -9,6 +9,7 @@ import pytest
 from tests.support.gateway_harness import Call, GatewayHarness, Until
 from tests.support.replies import session_of
 from tests.support.stops import wait_for_open_turns
+from tests.support.stores import open_store
 
 from holdfast.core.config.settings import GatewaySettings
 from holdfast.core.crash_points import CrashPoint
@@ -19,7 +20,6 @@ from holdfast.core.messages.transcript import AssistantMessage, UserMessage
 from holdfast.core.ports.store_commands import SetMeta
 from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.simulated.events import Faults
 
 
@@ -154,7 +154,7 @@ async def _accept_before_turn(harness: GatewayHarness, until: Until, *texts: str
     """Accept all messages before the turn of the first one can begin."""
     await harness.stop()
     disk = HeldDisk()
-    harness.open_store = partial(SqliteStore, crash=disk)
+    harness.open_store = partial(open_store, crash=disk)
     await harness.start()
     disk.go.clear()
     before = harness.store.write(SetMeta(key="key", value="value"))

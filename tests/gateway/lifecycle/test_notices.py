@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from tests.support.approvals import AlwaysDangerousJudge
 from tests.support.gateway_harness import Call, GatewayHarness, ManualClock, Until
+from tests.support.stores import open_store
 
 from holdfast.agent.delegate_tool import DelegateTool
 from holdfast.core.config.settings import DelegateSettings, GatewaySettings, PlatformSettings
@@ -38,7 +39,6 @@ from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
 from holdfast.core.turns.tool import Arguments, ReplayClass
 from holdfast.core.turns.turn_state import LaneState
 from holdfast.gateway.lifecycle.stop_request import RestartController, StopRequest
-from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.simulated.events import BotMessage, Faults
 from holdfast.testing.simulated.platform import SimulatedPlatform
 from holdfast.testing.simulated.service import ChatService
@@ -269,7 +269,7 @@ async def test_a_stop_does_not_wait_for_a_platform_that_is_down(
 
 
 async def _undelivered(harness: NoticeHarness) -> list[DeliveryRow]:
-    async with SqliteStore(harness.path) as store:
+    async with open_store(harness.path) as store:
         return await store.read(ListUndelivered())
 
 

@@ -12,7 +12,8 @@ import pytest
 from tests.support.approvals import ApprovalHarness
 from tests.support.controlled_store import Commit, ControlledStore, Intercepted, never
 from tests.support.gateway_harness import GatewayHarness, Until
-from tests.support.session_tracking_store import SessionTrackingStore
+from tests.support.stores import implementation, open_store
+from tests.support.tracking_store import TrackingStore
 
 from holdfast.core.config.settings import PlatformSettings, SendSettings
 from holdfast.core.ids import CallId, DeliveryId, SessionId, SessionKey
@@ -46,7 +47,6 @@ from holdfast.core.ports.store_queries import (
 )
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.notify.proactive import ProactiveSendRequest, Undeliverable
-from holdfast.store.sqlite.store import SqliteStore
 from holdfast.tools.send import SendFileTool, SendMessageTool
 
 
@@ -273,7 +273,7 @@ async def test_a_message_pending_at_a_crash_is_sent_once(
     await until(lambda: ("club", "dinner is ready") in _sent(harness))
     await until(lambda: _settled(harness))
     await harness.die()
-    harness.open_store = SqliteStore
+    harness.open_store = open_store
     await harness.start()
     await until(lambda: ("home", "told them") in _sent(harness))
     assert [reply for reply in _sent(harness) if reply[0] == "club"] == [
@@ -294,7 +294,7 @@ async def test_a_send_call_without_effect_at_a_crash_is_repeated_by_the_successo
     harness.say("tell the club")
     await until(lambda: _send_attempted(harness))
     await harness.die()
-    harness.open_store = SqliteStore
+    harness.open_store = open_store
     await harness.start()
     await until(lambda: ("home", "told them") in _sent(harness))
     assert [reply for reply in _sent(harness) if reply[0] == "club"] == [
@@ -325,7 +325,7 @@ async def test_a_file_pending_at_a_crash_is_sent_once(harness: SendHarness, unti
     await until(lambda: _settled(harness))
     await harness.die()
     harness.contents.clear()
-    harness.open_store = SqliteStore
+    harness.open_store = open_store
     await harness.start()
     await until(lambda: ("home", "posted") in _sent(harness))
     (got,) = harness.file_platform.received
@@ -398,14 +398,14 @@ async def test_a_message_to_another_chat_touches_only_the_session_of_that_chat(
     harness: SendHarness,
 ) -> None:
     """K2: the note and the delivery are one write, and the requesting session is not touched."""
-    opened: list[SessionTrackingStore] = []
+    opened: list[TrackingStore] = []
 
-    def open_store(path: Path) -> SessionTrackingStore:
-        opened.append(SessionTrackingStore(path))
+    def open_tracking(path: Path) -> TrackingStore:
+        opened.append(implementation().open_tracking(path))
         return opened[-1]
 
     await harness.stop()
-    harness.open_store = open_store
+    harness.open_store = open_tracking
     await harness.start()
     harness.model.say("hello club")
     harness.say("hi", chat="club", user="bob")
@@ -414,7 +414,8 @@ async def test_a_message_to_another_chat_touches_only_the_session_of_that_chat(
     harness.model.say(harness.send_call("dinner is ready", to="simulated:club"), "told them")
     harness.say("tell the club")
     await harness.sent(3)
-    assert opened[0].touched["ProactiveDelivery"] == {frozenset({club})}
+    (sent,) = [each for each in opened[0].tracked if each.name == "ProactiveDelivery"]
+    assert sent.sessions == {club}
 
 
 async def test_the_receipt_of_a_delivery_can_be_waited_for(harness: SendHarness) -> None:
@@ -450,7 +451,7 @@ async def test_a_stopping_gateway_ends_the_wait_for_a_receipt(harness: SendHarne
 
 
 async def test_a_message_with_a_repeated_id_is_queued_and_noted_once(tmp_path: Path) -> None:
-    async with SqliteStore(tmp_path / "state.db") as store:
+    async with open_store(tmp_path / "state.db") as store:
         await store.write(
             OpenSession(session_id=SessionId("s"), route=SessionKey("sim:default:dm:c:"), at=1.0)
         )

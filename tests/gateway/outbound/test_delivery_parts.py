@@ -14,6 +14,7 @@ from tests.support.deliveries import (
 )
 from tests.support.gateway_harness import GatewayHarness
 from tests.support.store_chat import ADDRESS, SESSION, StoreChat
+from tests.support.stores import open_store
 
 from holdfast.core.config.settings import PlatformSettings, Settings
 from holdfast.core.ids import DeliveryId, SessionId
@@ -21,6 +22,7 @@ from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.messages.outbox import DeliveryKind, DeliveryPart, DeliveryState
 from holdfast.core.ports.capabilities import Backlog
 from holdfast.core.ports.command import account_scope, session_scope
+from holdfast.core.ports.store import HomeStore
 from holdfast.core.ports.store_commands import (
     AddDeliveries,
     BeginAttempt,
@@ -32,7 +34,6 @@ from holdfast.core.ports.store_commands import (
     SettlePart,
 )
 from holdfast.core.ports.store_queries import CountOutbox, GetDelivery, ListUndelivered
-from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.scripted_model import ManualReply
 from holdfast.testing.simulated.events import Faults
 from holdfast.testing.simulated.platform import SimulatedPlatform
@@ -42,17 +43,17 @@ DAY = 86400.0
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
-    async with SqliteStore(tmp_path / "parts.db") as opened:
+async def store(tmp_path: Path) -> AsyncIterator[HomeStore]:
+    async with open_store(tmp_path / "parts.db") as opened:
         yield opened
 
 
 @pytest.fixture
-def chat(store: SqliteStore) -> StoreChat:
+def chat(store: HomeStore) -> StoreChat:
     return StoreChat(store)
 
 
-async def parts_of(store: SqliteStore) -> list[tuple[Any, ...]]:
+async def parts_of(store: HomeStore) -> list[tuple[Any, ...]]:
     return await store._reader.read(
         lambda cursor: cursor.execute(
             "SELECT delivery_id, number, session_id FROM parts ORDER BY delivery_id, number"
@@ -60,7 +61,7 @@ async def parts_of(store: SqliteStore) -> list[tuple[Any, ...]]:
     )
 
 
-async def send_two_parts(store: SqliteStore, name: str, *, at: float, settled: bool = True) -> None:
+async def send_two_parts(store: HomeStore, name: str, *, at: float, settled: bool = True) -> None:
     """Send a delivery of two parts; the second one is in flight unless `settled`."""
     row = await store.read(GetDelivery(delivery_id=DeliveryId(name)))
     assert row is not None
@@ -84,7 +85,7 @@ async def send_two_parts(store: SqliteStore, name: str, *, at: float, settled: b
         )
 
 
-async def test_parts_go_with_their_session(store: SqliteStore, chat: StoreChat) -> None:
+async def test_parts_go_with_their_session(store: HomeStore, chat: StoreChat) -> None:
     """I4: also the parts of a command reply, which names its message and no session."""
     row, command = await chat.say(), await chat.say("/help")
     await chat.begin_turn(row)
@@ -106,7 +107,7 @@ async def test_parts_go_with_their_session(store: SqliteStore, chat: StoreChat) 
 
 
 async def test_parts_in_flight_outlive_their_session_without_its_id(
-    store: SqliteStore, chat: StoreChat
+    store: HomeStore, chat: StoreChat
 ) -> None:
     """I2: the sender settles them, and then they are pruned by age."""
     row = await chat.say()
@@ -138,7 +139,7 @@ async def test_parts_in_flight_outlive_their_session_without_its_id(
 
 
 async def test_parts_are_pruned_with_their_delivery_and_not_before(
-    store: SqliteStore, chat: StoreChat
+    store: HomeStore, chat: StoreChat
 ) -> None:
     """I2, I4: pending and recent deliveries keep their parts."""
     old, pending, young = (
@@ -154,7 +155,7 @@ async def test_parts_are_pruned_with_their_delivery_and_not_before(
 
 
 async def test_deliveries_with_an_unknown_outcome_are_pruned_like_the_rest(
-    store: SqliteStore, chat: StoreChat
+    store: HomeStore, chat: StoreChat
 ) -> None:
     """I2: five hundred of them in front would keep all others from being pruned. That a start
     finds one unknown still makes it no younger."""

@@ -18,6 +18,7 @@ from tests.support.stops import (
     stop_gateway,
     wait_for_open_turns,
 )
+from tests.support.stores import open_store
 
 from holdfast.core.messages.transcript import UserMessage
 from holdfast.core.ports.command import Command
@@ -28,7 +29,6 @@ from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import TurnRowState
 from holdfast.core.turns.turn_state import LaneState, TurnState
 from holdfast.gateway.turns.transcript_notes import interruption_note
-from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.simulated.events import BotMessage
 
 
@@ -79,7 +79,7 @@ async def start_with_unconfirmed_resume(harness: GatewayHarness) -> UnconfirmedR
     assert isinstance(harness.store, UnconfirmedResumeStore)
     async with asyncio.timeout(10):
         await harness.store.committed.wait()
-    harness.open_store = SqliteStore
+    harness.open_store = open_store
     return harness.store
 
 

@@ -10,6 +10,7 @@ from tests.support.stops import (
     stop_gateway,
     wait_for_open_turns,
 )
+from tests.support.stores import open_store
 
 from holdfast.core.ids import TurnId
 from holdfast.core.messages.transcript import CallRecovery, ToolOutcome
@@ -18,7 +19,6 @@ from holdfast.core.turns.stop import StopKind
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.lifecycle.process_history import ProcessHistory
 from holdfast.server.api.v1.turns import TimelineSpan, TimelineSpanKind, TurnExitState, build_spans
-from holdfast.store.sqlite.store import SqliteStore
 
 
 async def timeline_spans(harness: GatewayHarness, turn_id: TurnId) -> list[TimelineSpan]:
@@ -29,7 +29,7 @@ async def timeline_spans(harness: GatewayHarness, turn_id: TurnId) -> list[Timel
 
 async def record_crash(harness: GatewayHarness) -> None:
     """Record the crash of the previous process, as a start does first."""
-    async with SqliteStore(harness.path) as store:
+    async with open_store(harness.path) as store:
         await ProcessHistory(clock=harness.clock, new_id=harness.new_id).record_crash(
             store, ran=True
         )

@@ -14,6 +14,7 @@ from tests.support.controlled_store import Commit, ControlledStore, Intercepted
 from tests.support.gateway_harness import Call, GatewayHarness, HeldTool, Until
 from tests.support.stops import wait_for_open_turns
 from tests.support.store_file import open_read_only
+from tests.support.stores import open_store
 
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.messages.inbox import InboxState
@@ -28,7 +29,6 @@ from holdfast.core.ports.store_commands import (
 from holdfast.core.ports.store_queries import ListOpenTurns
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import EndTurn
-from holdfast.store.sqlite.store import SqliteStore
 
 # Model requests, tool runs and sent messages while one kind of write is unconfirmed.
 EXPECTED_WORK: Mapping[type[Command[Any]], tuple[int, int, int]] = {
@@ -198,7 +198,7 @@ async def test_a_turn_that_new_has_ended_is_not_resumed(harness: GatewayHarness)
     assert (await harness.end_of(new)).state is InboxState.ANSWERED
     assert isinstance(harness.store, HeldEndStore)
     await harness.store.ending.wait()
-    store, harness.open_store = harness.store, SqliteStore
+    store, harness.open_store = harness.store, open_store
     store.go.set()  # for the dying process; `die` copies the file first
     await harness.die()
     await harness.start()
@@ -233,7 +233,7 @@ async def test_the_commit_that_ends_a_turn_has_the_result_of_every_open_call(
     """H7: no other process ever finds the end without the results, or a result without the end."""
     await harness.stop()
     observer = TurnCommitObserver(harness.path)
-    harness.open_store = partial(SqliteStore, crash=observer)
+    harness.open_store = partial(open_store, crash=observer)
     await harness.start()
     tool = harness.held_tools[ReplayClass.NEVER]
     tool.go.clear()

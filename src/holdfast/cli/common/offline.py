@@ -12,8 +12,7 @@ from typing import TypeVar
 
 from holdfast.core.ports.store import Store
 from holdfast.server.api.client import ApiClient
-from holdfast.service.offline_api import OfflineApi, has_stored_data
-from holdfast.store.sqlite.store import SqliteStore
+from holdfast.service.offline_api import OfflineApi, has_stored_data, offline_store
 from holdfast.system.lock import HomeLock
 from holdfast.system.paths import Paths
 
@@ -36,7 +35,7 @@ def query_store(home: Path, query: Callable[[Store], Awaitable[T]], *, purpose: 
         return None
 
     async def read() -> T:
-        async with SqliteStore(Paths(home).db) as store:
+        async with offline_store(Paths(home).db) as store:
             return await query(store)
 
     with HomeLock(home, purpose=purpose):

@@ -1,9 +1,12 @@
 """The store port: everything durable is written by a command and read by a query."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from holdfast.core.ids import SessionId
+from holdfast.core.ops.backup import CopyProgress
+from holdfast.core.ops.status import StoreStatus
 from holdfast.core.people.audit import AuditEntry
 from holdfast.core.ports.command import Command, FailureSubscriber, Query, Subscriber
 from holdfast.core.sessions.search import SearchIndexStatus
@@ -76,3 +79,24 @@ class Store(StoreWriter, StoreReader, DataErasure, Protocol):
 
     async def __aenter__(self) -> "Store": ...
     async def __aexit__(self, *exc: object) -> None: ...
+
+
+class HomeStore(Store, Protocol):
+    """The store of a home, as the process that owns the home uses it."""
+
+    @property
+    def status(self) -> StoreStatus:
+        """Statistics of the writes; may be read from any thread."""
+        ...
+
+    @property
+    def unclean(self) -> bool:
+        """Whether the process before this one ended without closing the store."""
+        ...
+
+    async def copy_to(self, path: Path, *, progress: Callable[[CopyProgress], None]) -> None:
+        """Copy everything as of one moment, without blocking reads and writes. `progress` may be
+        called from another thread. Cancelling leaves an incomplete file at `path`."""
+        ...
+
+    async def __aenter__(self) -> "HomeStore": ...

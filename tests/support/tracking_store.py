@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import apsw
 
 from holdfast.core.ports.command import Command
+from holdfast.core.ports.store import HomeStore
 from holdfast.store.sqlite.store import SqliteStore
 
 T = TypeVar("T")
@@ -39,8 +40,16 @@ class TrackedWrite(NamedTuple):
         }
 
 
-class SessionTrackingStore(SqliteStore):
+class TrackingStore(HomeStore, Protocol):
     """Records in `tracked` what each write changed, in commit order."""
+
+    tracked: list[TrackedWrite]
+
+    async def __aenter__(self) -> "TrackingStore": ...
+
+
+class SqliteTrackingStore(SqliteStore):
+    """Implements `TrackingStore` by triggers on every table whose rows have a session."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -50,14 +59,6 @@ class SessionTrackingStore(SqliteStore):
         self._queue = self._submit
         self._submit = self._watch
         self._watching = False
-
-    @property
-    def touched(self) -> dict[str, set[frozenset[str]]]:
-        """The sessions that each write has touched, by the name of its command."""
-        found: dict[str, set[frozenset[str]]] = {}
-        for write in self.tracked:
-            found.setdefault(write.name, set()).add(frozenset(write.sessions))
-        return found
 
     def _watch(
         self,
