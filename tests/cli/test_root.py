@@ -178,7 +178,7 @@ def test_a_home_that_is_a_file_is_refused(
     (tmp_path / "home").write_text("")
     refused = cli(*command.split(), "--home", str(tmp_path / "home" / inside))
     assert refused.returncode == 78
-    assert "it is a file, not a directory" in refused.stderr
+    assert "the home is a file, not a directory" in refused.stderr
     assert "Traceback" not in refused.stderr
 
 

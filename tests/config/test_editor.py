@@ -79,21 +79,25 @@ def test_a_table_is_set_and_removed_as_a_whole(home: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "unset", "message"),
     [
-        ({"gateway.prot": 1}, (), r"gateway.prot: is not a key.*\n.*did you mean `gateway.port`"),
+        (
+            {"gateway.prot": 1},
+            (),
+            r"gateway.prot: there is no key of this name.*\n.*did you mean `gateway.port`",
+        ),
         ({"gateway.port": 70000}, (), r"holdfast.toml, line 3: gateway.port has a value"),
         (
             {"platforms.telegram.token": "sk-12345678"},
             (),
-            r"a secret written out(?s:.)*fix: .*env:",
+            r"a secret itself(?s:.)*fix: .*env:",
         ),
         (
             {"model.api_key": "env:NOT_THERE", "model.provider": "openai"},
             (),
             "NOT_THERE, which is not set",
         ),
-        ({"model": 1}, (), "is a table, and not a key"),
-        ({"prices.x": {}}, (), "is given nothing to hold"),
-        ({"gateway.port": None}, (), "unset it"),
+        ({"model": 1}, (), "is a table, not a key"),
+        ({"prices.x": {}}, (), "the table is empty"),
+        ({"gateway.port": None}, (), "unset the key"),
         ({}, ("prices.gpt-4.1.input",), "prices.gpt-4.1.input is missing"),
         ({"model.fallbacks[0].name": "x"}, (), "a list is set as a whole"),
     ],
@@ -136,7 +140,7 @@ def test_a_whole_text_replaces_the_file_unless_it_changed_meanwhile(
     done = replace_file(home, "[gateway]\nport = 1\n", check=lambda text: load(home, {}, text=text))
     assert changed_keys(MINE, done.after) == tuple(each.key for each in done.changes)
     (home / "holdfast.toml").write_text("# somebody else's\n")
-    with pytest.raises(FileChangedMeanwhile, match="somebody else"):
+    with pytest.raises(FileChangedMeanwhile, match="changed elsewhere"):
         done.write()
     assert (home / "holdfast.toml").read_text() == "# somebody else's\n"
 

@@ -1,11 +1,14 @@
 """Every error of a configuration, and its message."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from holdfast.config import ConfigError, load, prepare_home, resolve_home
+from holdfast.core.text.translation import use_catalogue
+from holdfast.system.languages import catalogue_for
 
 Refusal = Callable[..., str]
 
@@ -59,11 +62,11 @@ def test_an_unknown_key_of_a_platform_is_found_in_that_platform(refusal: Refusal
         ("[cache]\nmax_agents = 1.5", "cache.max_agents", "1.5", "a whole number of at least 1"),
         ('[gateway]\nbusy_mode = "wait"', "gateway.busy_mode", '"wait"', '"queue" or "steer"'),
         ("[gateway]\nbusy_mode = [1]", "gateway.busy_mode", "[1]", '"queue" or "steer"'),
-        ('[agent]\ntoolsets = "web"', "agent.toolsets", '"web"', "a list, each of it a text"),
+        ('[agent]\ntoolsets = "web"', "agent.toolsets", '"web"', "a list of: a text"),
         ("[agent]\ntoolsets = [1]", "agent.toolsets[0]", "1", "a text"),
         ("[platforms.api]\nenabled = 1", "platforms.api.enabled", "1", "true or false"),
         ("gateway = 3", "gateway", "3", "a table with host, port"),
-        ("platforms = 3", "platforms", "3", "tables, each under its own name"),
+        ("platforms = 3", "platforms", "3", "tables, each with a name of its own"),
         ("[platforms]\napi = 3", "platforms.api", "3", "a table with enabled"),
         ("[agent]\ninstructions = 2020-01-01", "agent.instructions", "2020-01-01", "a text"),
     ],
@@ -80,7 +83,7 @@ def test_a_wrong_value_says_what_was_found_and_what_is_allowed(
 
 def test_an_unknown_language_names_those_there_are(refusal: Refusal) -> None:
     message = refusal('[gateway]\nlanguage = "xx-YY"\n')
-    assert "line 2: gateway.language is not a language Holdfast has" in message
+    assert "line 2: gateway.language is a language that Holdfast does not have" in message
     assert 'found:    "xx-YY"' in message
     assert 'allowed:  "en", ' in message and '"en-XA", or "" for English' in message
 
@@ -99,11 +102,11 @@ def test_bad_syntax_names_the_line(refusal: Refusal, tmp_path: Path) -> None:
 
 def test_a_duplicate_is_named_with_a_remedy(refusal: Refusal) -> None:
     table = refusal('[prices."gpt-4.1"]\n[gateway]\n[prices."gpt-4.1"]\n')
-    assert 'line 3: this is not TOML: [prices."gpt-4.1"] stands here for the second time' in table
-    assert 'put its keys under the first [prices."gpt-4.1"]' in table
+    assert 'line 3: this is not TOML: [prices."gpt-4.1"] is defined twice' in table
+    assert 'move its keys to the first [prices."gpt-4.1"]' in table
     key = refusal("[gateway]\nport = 1\nport = 2\n")
-    assert "line 3: this is not TOML: a key stands here for the second time" in key
-    assert "keep one of the two" in key
+    assert "line 3: this is not TOML: a key is defined twice" in key
+    assert "remove one of the two" in key
 
 
 def test_a_truncated_file_is_reported_at_its_end(refusal: Refusal) -> None:
@@ -129,13 +132,13 @@ def test_a_file_that_cannot_be_read_says_so(tmp_path: Path) -> None:
         ("ftp://example.org", "does not begin with http"),
         ("http://", "names no host"),
         ("http://host:notaport/", "Port could not be cast"),
-        ("http://ho st/", "has a space"),
+        ("http://ho st/", "contains a space"),
         ("https://host/v1?key=1", "has a query"),
     ],
 )
 def test_an_address_that_cannot_be_called_is_refused(refusal: Refusal, url: str, why: str) -> None:
     message = refusal(f'[model]\nprovider = "local"\nname = "m"\nbase_url = "{url}"\n')
-    assert "line 4: model.base_url is not an address" in message
+    assert "line 4: model.base_url is not a usable address" in message
     assert why in message
     assert "allowed:  http://host:port/path" in message
 
@@ -143,7 +146,7 @@ def test_an_address_that_cannot_be_called_is_refused(refusal: Refusal, url: str,
 @pytest.mark.parametrize("home", ["/thread", "chat/", " ", "/"])
 def test_a_home_channel_that_is_not_a_chat_is_refused(refusal: Refusal, home: str) -> None:
     message = refusal(f'[platforms.simulated]\nbase_url = "http://h"\nhome = "{home}"\n')
-    assert "line 3: platforms.simulated.home names no chat that could be told" in message
+    assert "line 3: platforms.simulated.home names no chat" in message
     assert '"CHAT/THREAD"' in message
 
 
@@ -165,9 +168,9 @@ def test_a_model_needs_a_key_and_a_fallback_needs_a_provider(refusal: Refusal) -
     assert "line 1: model.api_key is empty" in message
     assert 'api_key = "env:OPENAI_API_KEY"' in message
     message = refusal('[model]\nfallbacks = [{provider = "auto"}]\n')
-    assert "line 2: model.fallbacks[0].provider must name whose model this is" in message
+    assert "line 2: model.fallbacks[0].provider must name the provider of this model" in message
     message = refusal('[model]\napi_key = "env:MY_KEY"\n', {"MY_KEY": "sk-12345678"})
-    assert "model.provider must name whose model this is" in message
+    assert "model.provider must name the provider of this model" in message
     assert '"anthropic"' in message
 
 
@@ -194,7 +197,7 @@ def test_a_proxy_is_trusted_by_its_address_and_not_by_a_name(refusal: Refusal, p
 
 def test_a_secret_written_out_is_refused_and_not_repeated(refusal: Refusal) -> None:
     message = refusal('[platforms.api]\ntoken = "hunter2hunter2"\n')
-    assert "line 2: platforms.api.token is a secret written out" in message
+    assert "line 2: platforms.api.token is a secret itself" in message
     assert '"env:API_TOKEN"' in message
     assert "hunter2" not in message
 
@@ -237,7 +240,7 @@ def test_an_unknown_variable_names_the_nearest(refusal: Refusal) -> None:
         ("HOLDFAST_GATEWAY_PARK_TIMEOUT", "soon", "a number of at least 0"),
         ("HOLDFAST_GATEWAY_BUSY_MODE", "wait", '"interrupt" or "queue" or "steer"'),
         ("HOLDFAST_PLATFORMS_API_ENABLED", "maybe", "true or false"),
-        ("HOLDFAST_MODEL_FALLBACKS", "[", "a list, each of it a table"),
+        ("HOLDFAST_MODEL_FALLBACKS", "[", "a list of: a table"),
     ],
 )
 def test_a_wrong_variable_is_named_in_place_of_the_file(
@@ -259,9 +262,9 @@ def test_a_malformed_env_file_names_the_line_and_not_its_content(
 
 def test_a_home_that_cannot_be_used_says_why(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="it is a file, not a directory"):
+    with pytest.raises(ConfigError, match="the home is a file, not a directory"):
         prepare_home(tmp_path / "file")
-    with pytest.raises(ConfigError, match="it cannot be created: Not a directory"):
+    with pytest.raises(ConfigError, match="home directory cannot be created: Not a directory"):
         prepare_home(tmp_path / "file" / "home")
 
 
@@ -275,3 +278,18 @@ def test_the_option_beats_the_variable_which_beats_the_default() -> None:
     assert resolve_home("/a", {"HOLDFAST_HOME": "/b"}) == Path("/a")
     assert resolve_home(None, {"HOLDFAST_HOME": "/b"}) == Path("/b")
     assert resolve_home(None, {}) == Path.home() / ".holdfast"
+
+
+def test_every_part_of_an_error_is_translated(tmp_path: Path) -> None:
+    (tmp_path / "holdfast.toml").write_text('[gateway]\nbusy_mode = "wait"\n')
+    with pytest.raises(ConfigError) as raised:
+        load(tmp_path, {})
+    english = str(raised.value)
+    with use_catalogue(catalogue_for("en-XA")):
+        shown = raised.value.for_person()
+        assert str(raised.value) == english, "logs stay English"
+    values = [f"{tmp_path}/holdfast.toml", "gateway.busy_mode", '"wait"', '"interrupt"', '"queue"']
+    for each in [*values, '"steer"']:
+        shown = shown.replace(each, "")
+    outside = re.sub("⟦[^⟦⟧]*⟧", "", re.sub("⟦[^⟦⟧]*⟧", "", shown))
+    assert not re.search("[A-Za-z]", outside.replace("⟦", "").replace("⟧", "")), shown

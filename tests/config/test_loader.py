@@ -162,7 +162,7 @@ def test_a_secret_too_short_to_be_recognised_is_warned_about(home: Path) -> None
 
 def test_a_listener_beyond_this_machine_is_warned_about(home: Path) -> None:
     [warning] = load(home, {"HOLDFAST_GATEWAY_HOST": "0.0.0.0"}).warnings
-    assert "can be reached from other machines" in warning
+    assert "other machines can reach the listener" in warning
 
 
 def test_show_gives_references_and_origins_and_no_secret(home: Path) -> None:

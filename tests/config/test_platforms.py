@@ -102,7 +102,7 @@ def test_a_key_that_a_platform_does_not_have_is_refused_with_its_position(
 
 def test_a_secret_of_an_account_is_a_reference(load_config: Load) -> None:
     message = refusal(load_config, TWO.replace("env:SECOND", "hunter2hunter2"))
-    assert "line 9: platforms.simulated.accounts.work.token is a secret written out" in message
+    assert "line 9: platforms.simulated.accounts.work.token is a secret itself" in message
     assert "hunter2" not in message
 
 

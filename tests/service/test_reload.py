@@ -189,8 +189,8 @@ async def test_anything_in_place_of_the_file_is_a_problem_of_the_file_alone(
         "larger than": lambda: file.write_text("#" * 1_000_001),
         "links": lambda: file.symlink_to(file),
         "digits": lambda: file.write_text(f"[agent]\nmax_steps = {'9' * 5000}\n"),
-        "in each other": lambda: file.write_text(f"a = {'[' * 5000}{']' * 5000}\n"),
-        "it is gone": lambda: None,
+        "nested too deeply": lambda: file.write_text(f"a = {'[' * 5000}{']' * 5000}\n"),
+        "it was deleted": lambda: None,
     }
     for problem, put in puts.items():
         file.rmdir() if file.is_dir() else file.unlink(missing_ok=True)

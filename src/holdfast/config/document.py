@@ -4,13 +4,21 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from holdfast.config.errors import ConfigError, KeyPath, config_error, format_key, format_value
+from holdfast.config.errors import (
+    ConfigError,
+    KeyPath,
+    Place,
+    config_error,
+    format_key,
+    format_value,
+)
+from holdfast.core.text.translation import N_
 
 MAX_FILE_BYTES = 1_000_000  # of each configuration file
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
@@ -46,18 +54,20 @@ def parse_document(path: Path, text: str) -> ConfigDocument:
     except tomllib.TOMLDecodeError as error:
         raise _syntax_error(path, str(error)) from None
     except ValueError:  # only raised for this
-        fix = "write one that a key can hold"
-        raise config_error(str(path), "a number in it has thousands of digits", fix=fix) from None
-    except RecursionError:
-        fix = "no key holds more than a list of tables"
         raise config_error(
-            str(path), "lists or tables stand in each other to no end", fix=fix
+            path, N_("a number has thousands of digits"), fix=N_("write a smaller number")
+        ) from None
+    except RecursionError:
+        raise config_error(
+            path,
+            N_("lists or tables are nested too deeply"),
+            fix=N_("no key has more than a list of tables; remove the inner ones"),
         ) from None
 
 
 def read_text(path: Path) -> str | None:
-    """None: there is no such file. Never blocks, and reads a limited size: a running gateway
-    reads whatever was put there."""
+    """None: there is no such file. Never blocks, and reads a limited size: the file may be
+    anything."""
     try:
         return _read_bounded(path).decode("utf-8-sig")
     except FileNotFoundError:
@@ -65,11 +75,14 @@ def read_text(path: Path) -> str | None:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise config_error(
-            f"{path}, line {line}", "this is not UTF-8", fix="save it as UTF-8"
+            Place(path, line), N_("this is not UTF-8"), fix=N_("save the file as UTF-8")
         ) from None
     except OSError as error:
         raise config_error(
-            str(path), f"it cannot be read: {error.strerror}", fix="mend its owner and mode"
+            path,
+            N_("it cannot be read: {error}"),
+            fix=N_("correct its owner and mode"),
+            error=error.strerror,
         ) from None
 
 
@@ -77,7 +90,9 @@ def _read_bounded(path: Path) -> bytes:
     with open(path, "rb", opener=_open_nonblocking) as file:
         if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
             raise config_error(
-                str(path), "this is a pipe, which can be read once", fix="put a plain file there"
+                path,
+                N_("this is a pipe, which can be read only once"),
+                fix=N_("replace it by a regular file"),
             )
         content = file.read(MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES:
@@ -91,7 +106,10 @@ def _open_nonblocking(path: str, flags: int) -> int:
 
 def _too_large(path: Path) -> ConfigError:
     return config_error(
-        str(path), f"it is larger than {MAX_FILE_BYTES:,} bytes", fix="keep it smaller"
+        path,
+        N_("it is larger than {limit:,} bytes"),
+        fix=N_("make it smaller"),
+        limit=MAX_FILE_BYTES,
     )
 
 
@@ -100,18 +118,29 @@ def _syntax_error(path: Path, message: str) -> ConfigError:
     names = re.findall(r"'([^']*)'", what)
     table = ".".join(name if re.fullmatch(r"[\w-]+", name) else f'"{name}"' for name in names)
     if what.startswith("Cannot declare") and table:
-        twice = f"this is not TOML: [{table}] stands here for the second time"
-        return config_error(location, twice, fix=f"put its keys under the first [{table}]")
+        return config_error(
+            location,
+            N_("this is not TOML: [{table}] is defined twice"),
+            fix=N_("move its keys to the first [{table}]"),
+            table=table,
+        )
     if what.startswith("Cannot overwrite"):
-        twice = "this is not TOML: a key stands here for the second time"
-        return config_error(location, twice, fix="keep one of the two")
-    fix = 'write each key as `name = value`, and put texts in "quotes"'
-    return config_error(location, f"this is not TOML: {what}", fix=fix)
+        return config_error(
+            location,
+            N_("this is not TOML: a key is defined twice"),
+            fix=N_("remove one of the two"),
+        )
+    return config_error(
+        location,
+        N_("this is not TOML: {problem}"),
+        fix=N_('write each key as `name = value`, and put texts in "quotes"'),
+        problem=what,
+    )
 
 
-def _syntax_error_location(path: Path, message: str) -> str:
+def _syntax_error_location(path: Path, message: str) -> Place:
     line = re.search(r"at line (\d+)", message)
-    return f"{path}, line {line[1]}" if line else f"{path}, at its end"
+    return Place(path, int(line[1])) if line else Place(path)
 
 
 def key_lines(text: str) -> Iterator[tuple[KeyPath, int]]:
@@ -177,31 +206,34 @@ class RawConfig:
             format_key(path): self._origins.get(path, name) for path in _leaf_paths(self.tree, ())
         }
 
-    def location_of(self, path: KeyPath) -> str:
+    def location_of(self, path: KeyPath) -> Place:
         """Where a person has to change this key."""
         for length in range(len(path), 0, -1):
             if path[:length] in self._origins:
-                return self._origins[path[:length]]
-        line = self._document.line_of(path)
-        return f"{self._document.path}, line {line}" if line else str(self._document.path)
+                return Place(self._origins[path[:length]])
+        return Place(self._document.path, self._document.line_of(path))
 
     def error(
         self,
         path: KeyPath,
-        problem: str,
+        message: str,
         *,
         value: object = None,
-        allowed: str = "",
+        allowed: str | Callable[[], str] = "",
         nearest: str | None = None,
         fix: str = "",
+        **values: object,
     ) -> ConfigError:
+        """`{key}` in the templates is the name of the key."""
         return config_error(
             self.location_of(path),
-            f"{format_key(path)} {problem}",
+            message,
             found=format_value(path, value) if value is not None else "",
             allowed=allowed,
             nearest=nearest,
             fix=fix,
+            key=format_key(path),
+            **values,
         )
 
 

@@ -19,6 +19,7 @@ from holdfast.config.views import list_keys, mask_value
 from holdfast.core.config.changes import ChangeEffect, change_effect
 from holdfast.core.config.versions import CONFIG_FILE
 from holdfast.core.secrets import PASSWORD_MASK, has_masked_password
+from holdfast.core.text.translation import N_
 
 CheckConfig = Callable[[str], Config]
 """Reads a text as the file that a gateway would start with; raises `ConfigError`."""
@@ -27,13 +28,15 @@ Names = tuple[str, ...]
 
 
 class FileChangedMeanwhile(ConfigError):
-    """Somebody else has written the file since it was read, and it is left as it is."""
+    """Another process or person has written the file since it was read. It was not changed."""
 
 
 def changed_meanwhile(path: Path) -> FileChangedMeanwhile:
     return FileChangedMeanwhile(
-        f"{path} was changed by somebody else just now, and is left as it is: "
-        "look at it, and try again"
+        N_(
+            "{file} was changed elsewhere a moment ago and was not overwritten. Check it and retry."
+        ),
+        file=path,
     )
 
 
@@ -52,7 +55,7 @@ class KeyChange(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigEdit:
-    """What the file is to say, found to be in order, and not yet written."""
+    """A checked change of the file, not written yet."""
 
     path: Path
     before: str
@@ -62,14 +65,14 @@ class ConfigEdit:
     changes: tuple[KeyChange, ...]
 
     def write(self) -> None:
-        """Whole or not at all. Refused where somebody has changed the file meanwhile."""
+        """Atomically. Refused if the file was changed meanwhile."""
         if (read_text(self.path) or "") != self.before:
             raise changed_meanwhile(self.path)
         if self.after != self.before:
             write_atomically(self.path, self.after, mode=mode_of(self.path))
 
     def revert(self) -> None:
-        """Unless somebody else has written it since, or this was never written."""
+        """Does nothing if the file was changed since, or this edit was not written."""
         if self.after == self.before or (read_text(self.path) or "") != self.after:
             return
         if self.existed:
@@ -81,8 +84,8 @@ class ConfigEdit:
 def edit_keys(
     home: Path, *, values: Mapping[str, Any], unset: Sequence[str] = (), check: CheckConfig
 ) -> ConfigEdit:
-    """The file with these keys set, by the names that people write, and those taken out. A table
-    is set as a whole. Raises `ConfigError` with the place and what to do; nothing is written."""
+    """The file with these keys set, by the names that people write, and `unset` removed. A table
+    is set as a whole. Raises `ConfigError`; writes nothing."""
     path = home / CONFIG_FILE
     before = read_text(path)
     tree = parse_document(path, before or "").tree
@@ -93,11 +96,9 @@ def edit_keys(
         _refuse_masked(changes)
         after = patch_toml(before or "", changes)
     except RecursionError:
-        raise config_error(
-            str(path), "tables within tables to no end are no value of a key"
-        ) from None
+        raise config_error(path, N_("a value has too many tables nested in each other")) from None
     except UnpatchableToml as error:
-        raise _edit_by_hand_error(path, changes, str(error)) from None
+        raise _edit_by_hand_error(path, changes, error) from None
     return _checked_edit(path, before, after, check)
 
 
@@ -115,7 +116,7 @@ def replace_file(
 
 
 def file_keys(text: str) -> dict[str, Any]:
-    """Every key that a file says something of, by the name people write; none, if it is no TOML."""
+    """The keys in a file, by the names that people write; none if it is not TOML."""
     return {format_key(path): mask_value(path, value) for path, value in _file_values(text).items()}
 
 
@@ -127,7 +128,7 @@ def _file_values(text: str) -> dict[Names, Any]:
 
 
 def changed_keys(before: str, after: str) -> tuple[str, ...]:
-    """The keys that two files speak of differently."""
+    """The keys whose values differ between two files."""
     old, new = _file_values(before), _file_values(after)
     return tuple(format_key(path) for path in {**old, **new} if old.get(path) != new.get(path))
 
@@ -150,12 +151,12 @@ def _key_changes(
     old, new = file_keys(before), file_keys(after)
     try:
         values_before = {each.key: each.value for each in list_keys(check(before))}
-    except ConfigError:  # what it says now cannot be used: its own words are all there is
+    except ConfigError:  # the current file is invalid, so only its text is known
         values_before = {}
     values_now = {each.key: each.value for each in list_keys(config)}
     for key in changed_keys(before, after):
         origin = config.origins.get(key, CONFIG_FILE)
-        decides = origin == CONFIG_FILE  # else what holds is not the file's to say
+        decides = origin == CONFIG_FILE  # else the file is overridden
         yield KeyChange(
             key=key,
             old=old.get(key, values_before.get(key) if decides else None),
@@ -166,17 +167,24 @@ def _key_changes(
 
 
 def _requested_leaves(key: Key, value: Any, tree: Mapping[str, Any]) -> dict[Names, Any]:
-    """A table is made of its keys: those that it has now and is not to have are taken out."""
+    """A table is set by its keys; those that the new value does not have are removed."""
     if value is None:
-        raise config_error(key.name, "is given no value", fix="unset it to have its default again")
+        raise config_error(
+            key.name, N_("no value is given"), fix=N_("unset the key to restore its default")
+        )
     if not key.is_table:
         return {key.path: value}
     if not isinstance(value, Mapping):
         raise config_error(
-            key.name, "is a table, and not a key", fix=f"name a key of it: {key.name}.…"
+            key.name,
+            N_("this is a table, not a key"),
+            fix=N_("name a key of it: {key}.…"),
+            key=key.name,
         )
     if not value:
-        raise config_error(key.name, "is given nothing to hold", fix="say what of it, or unset it")
+        raise config_error(
+            key.name, N_("the table is empty"), fix=N_("name the keys to set, or unset the table")
+        )
     current: Any = tree
     for name in key.path:
         current = current.get(name, {}) if isinstance(current, dict) else {}
@@ -185,14 +193,14 @@ def _requested_leaves(key: Key, value: Any, tree: Mapping[str, Any]) -> dict[Nam
 
 
 def _refuse_masked(requested: Mapping[Names, Any]) -> None:
-    """Whoever saves what they were shown is not to lose a password by it."""
+    """A person who saves the values that are shown must not lose a password by that."""
     for path, value in requested.items():
         if any(isinstance(each, str) and has_masked_password(each) for each in _as_sequence(value)):
             raise config_error(
                 format_key(path),
-                "is given an address whose password is hidden",
-                fix=f"write the password in the place of {PASSWORD_MASK}, or leave the key "
-                "as it is",
+                N_("the password in this address is hidden"),
+                fix=N_("write the password in place of {mask}, or do not change the key"),
+                mask=PASSWORD_MASK,
             )
 
 
@@ -208,11 +216,19 @@ def _leaf_items(node: Mapping[str, Any], path: Names) -> Iterator[tuple[Names, A
             yield (*path, name), value
 
 
-def _edit_by_hand_error(path: Path, requested: Mapping[Names, Any], problem: str) -> ConfigError:
+def _edit_by_hand_error(
+    path: Path, requested: Mapping[Names, Any], problem: UnpatchableToml
+) -> ConfigError:
     lines = [
         f"{format_path(key)} = {format_value(value)}"
         if value is not None
         else f"no {format_key(key)}"
         for key, value in requested.items()
     ]
-    return config_error(str(path), problem, fix="write it there yourself: " + "; ".join(lines))
+    return config_error(
+        path,
+        "{problem}",
+        fix=N_("edit the file yourself: {lines}"),
+        problem=problem,
+        lines="; ".join(lines),
+    )

@@ -11,7 +11,14 @@ import msgspec
 from msgspec import inspect
 
 from holdfast.config.document import RawConfig, read_text
-from holdfast.config.errors import ConfigError, KeyPath, closest_match, config_error, is_secret_path
+from holdfast.config.errors import (
+    ConfigError,
+    KeyPath,
+    Place,
+    closest_match,
+    config_error,
+    is_secret_path,
+)
 from holdfast.config.platforms import (
     ACCOUNTS,
     BUILT_IN_PLUGINS,
@@ -24,6 +31,7 @@ from holdfast.config.platforms import (
 )
 from holdfast.config.renamed import renamed_variable
 from holdfast.config.validation import Node, describe, settings_schema, unwrap_optional
+from holdfast.core.text.translation import N_, _
 
 if TYPE_CHECKING:
     from dotenv.parser import Binding
@@ -60,7 +68,7 @@ def read_dotenv(path: Path) -> DotEnv:
     text = read_text(path)
     if text is None:
         return DotEnv(path=path)
-    env = DotEnv(path=path, warnings=tuple(mode_warnings(path, "holds secrets")))
+    env = DotEnv(path=path, warnings=tuple(mode_warnings(path)))
     for binding in dotenv_bindings(text):
         name, value, (written, line), _ = binding
         line += written[: len(written) - len(written.lstrip())].count("\n")
@@ -83,22 +91,28 @@ def dotenv_bindings(text: str) -> "list[Binding]":
     return [*parse_stream(StringIO(text))]
 
 
-def mode_warnings(path: Path, what: str) -> list[str]:
+def mode_warnings(path: Path) -> list[str]:
+    """Of a file with secrets."""
     try:
         mode = path.stat().st_mode & 0o777
     except OSError:  # it was removed meanwhile
         return []
     if mode & 0o077:
-        return [f"{path} {what} and is open to other users (mode {mode:04o}): chmod 600 {path}"]
+        return [
+            _(
+                "{file} contains secrets and is open to other users (mode {mode:04o}):"
+                " chmod 600 {file}"
+            ).format(file=path, mode=mode)
+        ]
     return []
 
 
 def _line_error(path: Path, line: int) -> ConfigError:
     # The line itself is not shown: it may hold a secret.
     return config_error(
-        f"{path}, line {line}",
-        "this is not NAME=value, or a quote is not closed",
-        allowed="NAME=value, NAME='value', NAME=\"value\", export NAME=value, # a comment",
+        Place(path, line),
+        N_("this is not NAME=value, or a quote is not closed"),
+        allowed="NAME=value, NAME='value', NAME=\"value\", export NAME=value, # …",
     )
 
 
@@ -111,13 +125,18 @@ def apply_variables(raw: RawConfig, dotenv: DotEnv, environ: Mapping[str, str]) 
         origin = _origin(name, dotenv, environ)
         if name not in known:
             if (new := renamed_variable(name, prefix=PREFIX)) is not None:
-                fix = f"rename the variable: {new} instead of {name}"
-                raise config_error(origin, f"this variable is called {new} now", fix=fix)
+                raise config_error(
+                    origin,
+                    N_("this variable is called {new} now"),
+                    fix=N_("rename the variable: {new} instead of {old}"),
+                    new=new,
+                    old=name,
+                )
             raise config_error(
                 origin,
-                "no key has this name",
+                N_("no key has this name"),
                 nearest=closest_match(name, known),
-                fix="`holdfast config schema` lists the keys; unset the variable or mend its name",
+                fix=N_("correct or unset the variable; `holdfast config schema` lists the keys"),
             )
         path, node = known[name]
         value = environ[name] if name in environ else dotenv.values[name]
@@ -236,6 +255,10 @@ def _parse_list(node: inspect.VarTupleType, text: str) -> Any:
 def _value_error(origin: str, node: Node, text: str) -> ConfigError:
     if isinstance(node, inspect.VarTupleType):
         # Not shown: a list of tables may hold a secret.
-        return config_error(origin, "is not a JSON array", allowed=describe(node))
-    problem = "has a value that is not allowed"
-    return config_error(origin, problem, found=repr(text), allowed=describe(node))
+        return config_error(origin, N_("this is not a JSON array"), allowed=lambda: describe(node))
+    return config_error(
+        origin,
+        N_("this value is not allowed"),
+        found=repr(text),
+        allowed=lambda: describe(node),
+    )

@@ -1,38 +1,95 @@
 """Errors for an unusable configuration: place, problem, found, allowed, nearest, fix."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.text.translation import ENGLISH, _, use_catalogue
 
 KeyPath = tuple[str | int, ...]
 
 
+class Place(NamedTuple):
+    """Where a person has to change something: a file or a variable, and the line of a file."""
+
+    name: object
+    line: int | None = None
+
+    def __str__(self) -> str:
+        if self.line is None:
+            return str(self.name)
+        return _("{file}, line {line}").format(file=self.name, line=self.line)
+
+
 class ConfigError(HoldfastError):
-    """The configuration cannot be used: the place, what was found, and what is allowed."""
+    """The configuration cannot be used.
+
+    The message, `allowed` and `fix` are templates that are filled with `values`: marked by `N_`,
+    or functions that return a text in the language of the current context.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        place: Place | None = None,
+        found: str = "",
+        allowed: str | Callable[[], str] = "",
+        nearest: str | None = None,
+        fix: str = "",
+        **values: object,
+    ) -> None:
+        super().__init__(message, **values)
+        self._place = place
+        self._found = found
+        self._allowed = allowed
+        self._nearest = nearest
+        self._fix = fix
+        with use_catalogue(ENGLISH):
+            self.args = (self.for_person(),)
+
+    def for_person(self) -> str:
+        problem = super().for_person()
+        lines = [f"{self._place}: {problem}" if self._place else problem]
+        if self._found:
+            lines.append(_("  found:    {value}").format(value=self._found))
+        if self._allowed:
+            lines.append(_("  allowed:  {values}").format(values=self._fill(self._allowed)))
+        if self._nearest:
+            lines.append(_("  nearest:  did you mean `{name}`?").format(name=self._nearest))
+        if self._fix:
+            lines.append(_("  fix:      {remedy}").format(remedy=self._fill(self._fix)))
+        from holdfast.core.secrets import mask_passwords  # noqa: PLC0415 - for an error alone
+
+        # Masked here, because a third-party plugin writes its own errors, with the value in them.
+        return mask_passwords("\n".join(lines))
+
+    def _fill(self, part: str | Callable[[], str]) -> str:
+        if callable(part):
+            return part()
+        return _(part).format_map(self._values) if self._values else _(part)
 
 
 def config_error(
-    where: str,
-    problem: str,
+    place: Place | Path | str,
+    message: str,
     *,
     found: str = "",
-    allowed: str = "",
+    allowed: str | Callable[[], str] = "",
     nearest: str | None = None,
     fix: str = "",
+    **values: object,
 ) -> ConfigError:
-    lines = [f"{where}: {problem}"]
-    if found:
-        lines.append(f"  found:    {found}")
-    if allowed:
-        lines.append(f"  allowed:  {allowed}")
-    if nearest:
-        lines.append(f"  nearest:  did you mean `{nearest}`?")
-    if fix:
-        lines.append(f"  fix:      {fix}")
-    from holdfast.core.secrets import mask_passwords  # noqa: PLC0415 - for an error alone
-
-    # Masked here, because a third-party plugin writes its own errors, with the value in them.
-    return ConfigError(mask_passwords("\n".join(lines)))
+    return ConfigError(
+        message,
+        place=place if isinstance(place, Place) else Place(place),
+        found=found,
+        allowed=allowed,
+        nearest=nearest,
+        fix=fix,
+        **values,
+    )
 
 
 def format_key(path: KeyPath) -> str:
@@ -55,9 +112,9 @@ def is_secret_path(path: KeyPath) -> bool:
 def format_value(path: KeyPath, value: object) -> str:
     """A value for an error message: short, and never a secret."""
     if is_secret_path(path):
-        return "a value that is not shown, for it may be a secret"
+        return _("a value that is not shown because it may be a secret")
     if isinstance(value, dict):
-        return "a table"
+        return _("a table")
     import json  # noqa: PLC0415 - for an error alone
 
     text = json.dumps(value, ensure_ascii=False, default=str)

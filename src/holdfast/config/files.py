@@ -9,7 +9,7 @@ from holdfast.core.errors import HoldfastError
 
 
 class FileNotWritten(HoldfastError):
-    """A file could not be written, and is as it was."""
+    """A file could not be written. Its old content is unchanged."""
 
 
 def write_atomically(path: Path, text: str, *, mode: int) -> None:
@@ -28,7 +28,11 @@ def write_atomically(path: Path, text: str, *, mode: int) -> None:
             os.unlink(temporary)
             raise
     except OSError as error:
-        raise FileNotWritten(f"{path} cannot be written: {error.strerror}") from None
+        raise FileNotWritten(
+            "Could not write {file}: {error}. Check its owner, its mode and the free space.",
+            file=path,
+            error=error.strerror,
+        ) from None
 
 
 def mode_of(path: Path) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from holdfast.config.errors import ConfigError, config_error
+from holdfast.core.text.translation import N_, _
 
 
 def resolve_home(option: str | None = None, environ: Mapping[str, str] | None = None) -> Path:
@@ -18,14 +19,14 @@ def resolve_home(option: str | None = None, environ: Mapping[str, str] | None = 
         home = Path(chosen).expanduser().absolute()
     except RuntimeError:
         raise config_error(
-            f"home directory {chosen}",
-            "`~` has no meaning for this user",
-            fix="name the directory with --home or HOLDFAST_HOME",
+            chosen,
+            N_("the home directory cannot be found: this user has no `~`"),
+            fix=N_("name the directory with --home or HOLDFAST_HOME"),
         ) from None
     if _is_file(home):
-        raise _home_error(home, "it is a file, not a directory")
+        raise _home_error(home, N_("the home is a file, not a directory"))
     if os.fsencode(home).decode("utf-8", "replace") != str(home):
-        raise _home_error(home, "its name is not UTF-8")
+        raise _home_error(home, N_("the name of the home directory is not UTF-8"))
     return home
 
 
@@ -50,11 +51,13 @@ def prepare_home(home: Path) -> None:
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError:
-        raise _home_error(home, "it is a file, not a directory") from None
+        raise _home_error(home, N_("the home is a file, not a directory")) from None
     except OSError as error:
-        raise _home_error(home, f"it cannot be created: {error.strerror}") from error
+        raise _home_error(
+            home, N_("the home directory cannot be created: {error}"), error=error.strerror
+        ) from error
     if not os.access(home, os.R_OK | os.W_OK | os.X_OK):
-        raise _home_error(home, "this user may not read and write it")
+        raise _home_error(home, N_("this user may not read and write the home directory"))
 
 
 def home_warnings(home: Path) -> list[str]:
@@ -64,15 +67,22 @@ def home_warnings(home: Path) -> list[str]:
     except OSError:
         return []
     if mode & 0o077:
-        return [f"{home} is open to other users (mode {mode:04o}): chmod 700 {home}"]
+        return [
+            _("{file} is open to other users (mode {mode:04o}): chmod 700 {file}").format(
+                file=home, mode=mode
+            )
+        ]
     return []
 
 
-def _home_error(home: Path, why: str) -> ConfigError:
+def _home_error(home: Path, message: str, *, error: object = "") -> ConfigError:
     return config_error(
-        f"home directory {home}",
-        why,
-        fix="choose another with --home or HOLDFAST_HOME, or mend its owner and mode",
+        home,
+        message,
+        fix=N_(
+            "choose another directory with --home or HOLDFAST_HOME, or correct its owner and mode"
+        ),
+        error=error,
     )
 
 

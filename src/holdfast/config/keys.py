@@ -26,6 +26,7 @@ from holdfast.config.platforms import (
 )
 from holdfast.config.renamed import renamed_key
 from holdfast.config.validation import Node, describe, is_valid, settings_schema, unwrap_optional
+from holdfast.core.text.translation import N_
 
 _NAME_PART = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([^."'\s][^."']*?))\s*(\.|$)""")
 _TABLES = (inspect.StructType, inspect.DictType)
@@ -34,7 +35,7 @@ Names = tuple[str, ...]
 
 
 class Key(NamedTuple):
-    """One key, or a table of them: where it stands, and what it holds when it holds something."""
+    """One key, or a table of keys: its path and its type."""
 
     path: Names
     node: Node
@@ -49,8 +50,8 @@ class Key(NamedTuple):
 
 
 def find_key(name: str) -> Key:
-    """The key of that name; a name with dots in it may stand in quotes, and need not. Raises
-    `ConfigError`, which says what may have been meant."""
+    """The key of that name. A part that contains dots may be quoted. Raises `ConfigError`, which
+    names the most similar key."""
     names = _split_name(name)
     found = next(_find_in_node(settings_schema(), names), None) if names else None
     if found is None:
@@ -59,17 +60,17 @@ def find_key(name: str) -> Key:
 
 
 def key_names() -> list[str]:
-    """Every key whose name is fixed. Imports every plugin."""
+    """All keys with a fixed name. Imports every plugin."""
     return [*section_keys(), *(name for plugin in plugin_names() for name in platform_keys(plugin))]
 
 
 def section_keys() -> list[str]:
-    """Those outside of `platforms`."""
+    """The keys outside of `platforms`."""
     return list(_key_names(settings_schema(), ""))
 
 
 def platform_keys(name: str) -> list[str]:
-    """Those of one platform; none where there is no such plugin, or it cannot be loaded."""
+    """The keys of one platform; none if there is no such plugin, or it cannot be loaded."""
     try:
         plugin = find_plugin(name)
     except PluginUnusable:
@@ -78,10 +79,12 @@ def platform_keys(name: str) -> list[str]:
 
 
 def parse_word(key: Key, word: str) -> Any:
-    """What a word on the command line means for a key: TOML, or else the plain word. Raises
-    `ConfigError` where it is nothing that the key could hold."""
+    """The value of a word on the command line: as TOML, or else the word itself. Raises
+    `ConfigError` if it does not fit the key."""
     if not _is_utf8(word):
-        raise config_error(key.name, "is given what is not UTF-8", fix="write it in UTF-8")
+        raise config_error(
+            key.name, N_("the value is not UTF-8"), fix=N_("write the value in UTF-8")
+        )
     try:
         parsed = tomllib.loads(f"value = {word}")
         if parsed.keys() == {"value"} and is_valid(key.node, parsed["value"]):
@@ -95,11 +98,16 @@ def parse_word(key: Key, word: str) -> Any:
     except ValueError:
         pass
     found = "" if is_secret_path(key.path) else word
-    raise config_error(key.name, "cannot hold this", found=found, allowed=describe(key.node))
+    raise config_error(
+        key.name,
+        N_("the value does not fit this key"),
+        found=found,
+        allowed=lambda: describe(key.node),
+    )
 
 
 def _is_utf8(word: str) -> bool:
-    """A shell may hand over any bytes, which stand in the word as what no text has."""
+    """A shell may pass any bytes; those that are not UTF-8 become lone surrogates."""
     try:
         word.encode()
     except UnicodeEncodeError:
@@ -118,7 +126,7 @@ def _split_name(written: str) -> Names:
 
 
 def _find_in_node(node: Node, names: Names) -> Iterator[tuple[Names, Node]]:
-    """Every way to read these names as a key of that."""
+    """All ways to read these names as a key of this node."""
     node, _ = unwrap_optional(node)
     if not names:
         yield (), node
@@ -127,7 +135,7 @@ def _find_in_node(node: Node, names: Names) -> Iterator[tuple[Names, Node]]:
             for path, found in _find_in_field(field, names[1:]):
                 yield (names[0], *path), found
     elif isinstance(node, inspect.DictType):
-        # A name that somebody chose may have dots in it: "gpt-4.1".
+        # A name that a person chose may contain dots: "gpt-4.1".
         for length in range(1, len(names) + 1):
             for path, found in _find_in_node(node.value_type, names[length:]):
                 yield (".".join(names[:length]), *path), found
@@ -139,7 +147,7 @@ def _find_in_field(field: inspect.Field, names: Names) -> Iterator[tuple[Names, 
 
 
 def _find_in_plugin(names: Names) -> Iterator[tuple[Names, Node]] | None:
-    """Among the keys that a plugin declares; None: there is none, or it cannot be loaded."""
+    """Among the keys that a plugin declares; None: there is no plugin, or it cannot be loaded."""
     try:
         plugin = find_plugin(names[0]) if names else None
     except PluginUnusable:
@@ -166,14 +174,19 @@ def _unknown_key_error(name: str, names: Names) -> ConfigError:
     in_list = "[" in name
     if (new := renamed_key(names)) is not None:
         new_name = format_key((*names[:-1], new))
-        fix = f"write {new_name} instead of {name}"
-        return config_error(name, f"is called {new_name} now", fix=fix)
+        return config_error(
+            name,
+            N_("this key is called {new} now"),
+            fix=N_("write {new} instead of {old}"),
+            new=new_name,
+            old=name,
+        )
     known = key_names()
     return config_error(
-        name or "an empty name",
-        "is not a key Holdfast knows",
+        name or '""',
+        N_("there is no key of this name"),
         nearest=None if in_list else closest_match(format_key(names), known),
-        fix="a list is set as a whole: name the list itself"
+        fix=N_("name the list itself: a list is set as a whole")
         if in_list
-        else "`holdfast config show` lists the keys",
+        else N_("choose one of the keys that `holdfast config show` lists"),
     )

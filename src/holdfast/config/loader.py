@@ -20,6 +20,7 @@ from holdfast.config.validation import check_settings
 from holdfast.core.config.settings import Settings
 from holdfast.core.config.versions import CONFIG_FILE, ENV_FILE
 from holdfast.core.secrets import Secret
+from holdfast.core.text.translation import N_
 
 ConfigFingerprint = tuple[tuple[int, int, int], ...]
 """Inode, size and modification time of each file: shows, without reading them, that one changed."""
@@ -132,9 +133,9 @@ def read_current_text(config: Config) -> str:
     text = read_text(path)
     if text is None and config.text:
         raise config_error(
-            str(path),
-            "it is gone; what it said last stays in force until a restart",
-            fix="put it back: `holdfast config rollback` writes one that was in force",
+            path,
+            N_("it was deleted; the gateway keeps its last content until a restart"),
+            fix=N_("put it back; `holdfast config rollback` writes an earlier version"),
         )
     return text or ""
 
@@ -155,7 +156,7 @@ def _convert(raw: RawConfig, home: Path) -> Settings:
         rest = {key: value for key, value in raw.tree.items() if key != PLATFORMS}
         settings = msgspec.convert(rest, Settings)
     except msgspec.ValidationError as error:
-        raise config_error(str(home / CONFIG_FILE), str(error)) from None
+        raise config_error(home / CONFIG_FILE, "{error}", error=error) from None
     return msgspec.structs.replace(settings, platforms=convert_platforms(raw))
 
 

@@ -15,6 +15,7 @@ from holdfast.config.validation import check_table, describe
 from holdfast.core.config.settings import DEFAULT_ACCOUNT, PlatformSettings
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ports.platform_plugin import PlatformPlugin
+from holdfast.core.text.translation import N_
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -175,7 +176,7 @@ def unknown_platform(raw: RawConfig, path: KeyPath, name: str) -> ConfigError:
     names = plugin_names()
     return raw.error(
         path,
-        "is a name Holdfast does not know",
+        N_("{key} is a name that Holdfast does not know"),
         value=name,
         allowed=", ".join(names),
         nearest=closest_match(name, names),
@@ -199,8 +200,13 @@ def _tables(raw: RawConfig, path: KeyPath) -> Iterator[tuple[str, Any]]:
     for part in path:
         tables = tables.get(part, {})
     if not isinstance(tables, dict):
-        allowed = describe(inspect.type_info(dict[str, PlatformSettings]))
-        raise raw.error(path, "has a value that is not allowed", value=tables, allowed=allowed)
+        node = inspect.type_info(dict[str, PlatformSettings])
+        raise raw.error(
+            path,
+            N_("{key} has a value that is not allowed"),
+            value=tables,
+            allowed=lambda: describe(node),
+        )
     yield from tables.items()
 
 
@@ -228,9 +234,10 @@ def _check_account_name(raw: RawConfig, path: KeyPath, account: str) -> None:
         return
     raise raw.error(
         path,
-        "cannot be the name of an account",
+        N_("{key} cannot be the name of an account"),
         value=account,
-        allowed=f'letters, digits, "_" and "-"; "{DEFAULT_ACCOUNT}" is the table above it',
+        allowed=N_('letters, digits, "_" and "-"; "{default}" is the table of the platform'),
+        default=DEFAULT_ACCOUNT,
     )
 
 
@@ -256,4 +263,4 @@ def _convert_account(
         return settings
     except msgspec.ValidationError as error:
         # The types are correct, so this error comes from the plugin's own `__post_init__`.
-        raise raw.error(path, f"cannot be used: {error}") from None
+        raise raw.error(path, N_("{key} cannot be used: {error}"), error=error) from None

@@ -21,6 +21,7 @@ from holdfast.core.config.settings import (
     Settings,
 )
 from holdfast.core.people.approval import REQUESTER
+from holdfast.core.text.translation import N_, _
 
 PROVIDER_API_MODES: dict[Provider, tuple[ApiMode, ...]] = {
     Provider.AUTO: tuple(ApiMode),
@@ -46,7 +47,7 @@ def detect_provider(raw: RawConfig, variables: Mapping[str, str]) -> list[str]:
     configured, key = model.get("provider", Provider.AUTO), model.get("api_key", "")
     if model.get("base_url"):
         if configured == Provider.AUTO:
-            origin = raw.location_of(("model", "base_url"))
+            origin = str(raw.location_of(("model", "base_url")))
             raw.set(("model", "provider"), Provider.LOCAL.value, origin=origin)
         return []
     warnings: list[str] = []
@@ -58,8 +59,10 @@ def detect_provider(raw: RawConfig, variables: Mapping[str, str]) -> list[str]:
         if configured == Provider.AUTO and not key and variables.get(url_variable):
             # A key must only be sent to its own address, which may be this very gateway.
             warnings.append(
-                f"{name} is not used: {url_variable} says that it is for another address; to use "
-                "both, set provider, base_url and api_key under [model]"
+                _(
+                    "{name} is not used, because {url_variable} names another address. To use both,"
+                    " set provider, base_url and api_key under [model]."
+                ).format(name=name, url_variable=url_variable)
             )
             continue
         origin = f"the variable {name}"
@@ -105,9 +108,9 @@ def _check_network(raw: RawConfig, path: KeyPath, value: str) -> None:
     except ValueError:
         raise raw.error(
             path,
-            "is neither an address nor a network",
+            N_("{key} is neither an address nor a network"),
             value=value,
-            allowed='an address like "127.0.0.1", or a network like "172.16.0.0/12"',
+            allowed=N_('an address like "127.0.0.1", or a network like "172.16.0.0/12"'),
         ) from None
 
 
@@ -124,9 +127,9 @@ def _check_account(raw: RawConfig, path: KeyPath, account: PlatformSettings) -> 
         if pattern != "*" and not pattern.startswith(".") and "/" not in pattern:
             raise raw.error(
                 (*path, "files", index),
-                "means no kind of files",
+                N_("{key} is no kind of files"),
                 value=pattern,
-                allowed='"*" for all, an ending like ".csv", or a media type like "image/*"',
+                allowed=N_('"*" for all, a suffix like ".csv", or a media type like "image/*"'),
             )
     base_url = msgspec.to_builtins(account).get("base_url")
     if isinstance(base_url, str):  # in every plugin, this key is a URL
@@ -138,9 +141,9 @@ def _check_chat(raw: RawConfig, path: KeyPath, named: str) -> None:
     if not chat.strip():
         raise raw.error(
             path,
-            "names no chat",
+            N_("{key} names no chat"),
             value=named,
-            allowed='"platform:chat", or "platform:*" for every chat of one',
+            allowed=N_('"platform:chat", or "platform:*" for every chat of a platform'),
         )
     if not is_plugin(platform):
         raise unknown_platform(raw, path, platform)
@@ -164,9 +167,9 @@ def _check_zone(raw: RawConfig, path: KeyPath, name: str) -> None:
     except (ValueError, LookupError, OSError):  # unknown, not a name at all, or a folder of them
         raise raw.error(
             path,
-            "is no time zone that this machine knows",
+            N_("{key} is not a time zone that this machine knows"),
             value=name,
-            allowed='a name such as "Europe/Berlin" or "UTC", or "" for the machine\'s own',
+            allowed=N_('a name such as "Europe/Berlin" or "UTC", or "" for that of the machine'),
         ) from None
 
 
@@ -183,10 +186,11 @@ def _check_language(raw: RawConfig, path: KeyPath, language: str) -> None:
     names = available_languages()
     raise raw.error(
         path,
-        "is not a language Holdfast has",
+        N_("{key} is a language that Holdfast does not have"),
         value=language,
-        allowed=", ".join(f'"{name}"' for name in names) + ', or "" for English',
+        allowed=N_('{names}, or "" for English'),
         nearest=closest_match(language, names),
+        names=", ".join(f'"{name}"' for name in names),
     )
 
 
@@ -196,9 +200,9 @@ def _check_home(raw: RawConfig, path: KeyPath, home: str) -> None:
         return
     raise raw.error(
         path,
-        "names no chat that could be told",
+        N_("{key} names no chat"),
         value=home,
-        allowed='the id of a chat, "CHAT", or of a thread in it, "CHAT/THREAD"',
+        allowed=N_('the id of a chat, "CHAT", or of a thread in it, "CHAT/THREAD"'),
     )
 
 
@@ -208,9 +212,10 @@ def _check_approver(raw: RawConfig, path: KeyPath, approver: str) -> None:
         return
     raise raw.error(
         path,
-        "is nobody who could be asked",
+        N_("{key} names no person"),
         value=approver,
-        allowed=f'"{REQUESTER}", or a person as "platform:account:user"',
+        allowed=N_('"{requester}", or a person as "platform:account:user"'),
+        requester=REQUESTER,
     )
 
 
@@ -219,8 +224,10 @@ def _warnings(settings: Settings) -> list[str]:
     if host in LOOPBACK:
         return []
     return [
-        f"gateway.host is {host}: the listener can be reached from other machines, and its "
-        "token is all that keeps them out; put a proxy with TLS in front of it"
+        _(
+            "gateway.host is {host}: other machines can reach the listener, and only its token"
+            " protects it. Put a proxy with TLS in front of it."
+        ).format(host=host)
     ]
 
 
@@ -230,15 +237,18 @@ def _check_model(raw: RawConfig, path: KeyPath, model: ModelSettings | FallbackM
         allowed = [f'"{mode}"' for mode in PROVIDER_API_MODES[model.provider]]
         raise raw.error(
             (*path, "api_mode"),
-            f'does not fit provider "{model.provider}"',
+            N_('{key} does not fit provider "{provider}"'),
             value=str(model.api_mode),
-            allowed=" or ".join(allowed) or "no api_mode at all",
+            allowed=lambda: _(" or ").join(allowed) or _("no api_mode"),
+            provider=model.provider,
         )
     if model.provider is Provider.AUTO and (model.api_key or isinstance(model, FallbackModel)):
         raise raw.error(
             (*path, "provider"),
-            "must name whose model this is",
-            allowed=" or ".join(f'"{each}"' for each in Provider if each is not Provider.AUTO),
+            N_("{key} must name the provider of this model"),
+            allowed=lambda: _(" or ").join(
+                f'"{each}"' for each in Provider if each is not Provider.AUTO
+            ),
         )
     _check_key_given(raw, path, model)
 
@@ -250,8 +260,10 @@ def _check_key_given(raw: RawConfig, path: KeyPath, model: ModelSettings | Fallb
     variable = KEY_VARIABLES[model.provider]
     raise raw.error(
         (*path, "api_key"),
-        f'is empty, and provider "{model.provider}" asks for one',
-        fix=f'write api_key = "env:{variable}" and set {variable} in the .env file of the home',
+        N_('{key} is empty, and provider "{provider}" requires it'),
+        fix=N_('write api_key = "env:{variable}" and set {variable} in the .env file of the home'),
+        provider=model.provider,
+        variable=variable,
     )
 
 
@@ -264,36 +276,44 @@ def _check_url(raw: RawConfig, path: KeyPath, url: str) -> None:
     safe = re.sub(r"//[^/@]*@", "//…@", url)
     raise raw.error(
         path,
-        f"is not an address that can be called: {problem}",
+        problem[0],
         value=safe,
-        allowed="http://host:port/path or https://host/path",
+        allowed=N_("http://host:port/path or https://host/path"),
+        error=problem[1],
     )
 
 
-def _url_problem(url: str) -> str | None:
+def _url_problem(url: str) -> tuple[str, ValueError | None] | None:
+    """The message of an error, and its value; None: the address can be used."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - reading it is what checks it
     except ValueError as error:
-        return str(error)
+        return N_("{key} is not a usable address: {error}"), error
     if re.search(r"\s", url):
-        return "it has a space in it"
+        return N_("{key} is not a usable address: it contains a space"), None
     if parts.scheme not in ("http", "https"):
-        return "it does not begin with http:// or https://"
+        return N_("{key} is not a usable address: it does not begin with http:// or https://"), None
     if not parts.hostname:
-        return "it names no host"
+        return N_("{key} is not a usable address: it names no host"), None
     if parts.username is not None:
-        return "it holds a user or password; secrets are references of their own"
-    return "it has a query or fragment" if parts.query or parts.fragment else None
+        text = N_(
+            "{key} is not a usable address: it contains a user or password; secrets have keys of"
+            " their own"
+        )
+        return text, None
+    if parts.query or parts.fragment:
+        return N_("{key} is not a usable address: it has a query or fragment"), None
+    return None
 
 
 def _check_host(raw: RawConfig, path: KeyPath, host: str) -> None:
     if not _HOST.fullmatch(host):
         raise raw.error(
             path,
-            "is not a host",
+            N_("{key} is not a host"),
             value=host,
-            allowed="a name or an address, without scheme and port",
+            allowed=N_("a name or an address, without scheme and port"),
         )
 
 
@@ -301,7 +321,7 @@ def _check_name(raw: RawConfig, path: KeyPath, name: str, names: tuple[str, ...]
     if name not in names:
         raise raw.error(
             path,
-            "is a name Holdfast does not know",
+            N_("{key} is a name that Holdfast does not know"),
             value=name,
             allowed=", ".join(names),
             nearest=closest_match(name, names),

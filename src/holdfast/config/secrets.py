@@ -19,14 +19,15 @@ from holdfast.core.config.settings import (
     is_secret_key,
 )
 from holdfast.core.secrets import Secret, find_passwords
+from holdfast.core.text.translation import N_, _
 
 MIN_SECRET_LENGTH = 8
 _REFERENCE = re.compile(r"(env):([A-Za-z_][A-Za-z0-9_]*)|(file):(.+)")
 
 
 class ResolvedSecrets(msgspec.Struct, frozen=True, kw_only=True):
-    """Every secret of an enabled part, by its key path as people write it; also the password that
-    stands in an address of an account, so that it is kept out of logs and replies like the rest."""
+    """Every secret of an enabled part, by its key path as people write it. A password in an address
+    of an account is one of them, so that it is removed from logs and replies too."""
 
     secrets: dict[str, Secret]
     warnings: tuple[str, ...]
@@ -46,8 +47,8 @@ def resolve_secrets(
     variables: Mapping[str, str],
     tolerant: bool = False,
 ) -> ResolvedSecrets:
-    """Raise for a literal secret anywhere, and for a missing one of an enabled part; `tolerant`
-    only warns of those that are missing."""
+    """Raise for a literal secret anywhere, and for a missing one of an enabled part. `tolerant`
+    only warns about missing ones."""
     secrets: dict[str, Secret] = {}
     warnings: list[str] = []
     for entry in _secret_references(settings):
@@ -62,11 +63,11 @@ def resolve_secrets(
             else:
                 file = home / Path(match[4]).expanduser()
                 value = _from_file(raw, entry.path, file)
-                warnings += mode_warnings(file, "holds a secret")
+                warnings += mode_warnings(file)
         except ConfigError as missing:
             if not tolerant:
                 raise
-            warnings.append(str(missing))
+            warnings.append(missing.for_person())
         else:
             warnings += _length_warnings(entry.path, value)
             secrets[format_key(entry.path)] = Secret(value)
@@ -78,8 +79,10 @@ def _length_warnings(path: KeyPath, value: str) -> list[str]:
     if len(value) >= MIN_SECRET_LENGTH:
         return []
     return [
-        f"{format_key(path)} is shorter than {MIN_SECRET_LENGTH} characters: too short to be "
-        "recognised, and so to be kept out of logs and replies"
+        _(
+            "{key} is shorter than {length} characters: too short to be recognised and removed from"
+            " logs and replies"
+        ).format(key=format_key(path), length=MIN_SECRET_LENGTH)
     ]
 
 
@@ -110,7 +113,7 @@ def _secret_references(settings: Settings) -> Iterator[_SecretReference]:
 
 
 def _url_passwords(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
-    """Only accounts have such: any other address with a password in it is refused."""
+    """Only of accounts: any other address with a password is refused."""
     for name, platform in settings.platforms.items():
         for path, value in _string_values(msgspec.to_builtins(platform), ("platforms", name)):
             if "@" in value and "://" in value:
@@ -148,8 +151,9 @@ def _from_variable(raw: RawConfig, path: KeyPath, name: str, variables: Mapping[
     if not value:
         raise raw.error(
             path,
-            f"refers to the environment variable {name}, which is not set",
-            fix=f"set {name} in the environment or in the .env file of the home",
+            N_("{key} refers to the environment variable {name}, which is not set"),
+            fix=N_("set {name} in the environment or in the .env file of the home"),
+            name=name,
         )
     return value
 
@@ -159,14 +163,19 @@ def _from_file(raw: RawConfig, path: KeyPath, file: Path) -> str:
         value = (read_text(file) or "").strip()
     except ConfigError as error:
         raise config_error(
-            raw.location_of(path), f"{format_key(path)} refers to a file\n{error}"
+            raw.location_of(path),
+            N_("{key} refers to a file\n{error}"),
+            key=format_key(path),
+            error=error,
         ) from None
     if not value:
-        problem = "is empty" if file.exists() else "does not exist"
         raise raw.error(
             path,
-            f"refers to the file {file}, which {problem}",
-            fix=f"put the secret into {file} and chmod 600 it",
+            N_("{key} refers to the file {file}, which is empty")
+            if file.exists()
+            else N_("{key} refers to the file {file}, which does not exist"),
+            fix=N_("write the secret into {file} and run: chmod 600 {file}"),
+            file=file,
         )
     return value
 
@@ -175,8 +184,9 @@ def _literal_secret_error(raw: RawConfig, path: KeyPath) -> ConfigError:
     name = "_".join(str(part) for part in path if part != "platforms").upper()
     return raw.error(
         path,
-        "is a secret written out, not a reference to one",
+        N_("{key} is a secret itself, not a reference to one"),
         value="",
-        allowed='"env:NAME" or "file:path" (a path is taken from the home)',
-        fix=f'write "env:{name}" here and set {name} in the .env file of the home, mode 0600',
+        allowed=N_('"env:NAME" or "file:path" (relative to the home)'),
+        fix=N_('write "env:{name}" here and set {name} in the .env file of the home, mode 0600'),
+        name=name,
     )

@@ -1,8 +1,8 @@
-"""Checks the values of a configuration, and describes in words what each key may hold."""
+"""Checks the values of a configuration, and describes the allowed values of each key."""
 
 import math
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from msgspec import inspect
@@ -11,31 +11,32 @@ from holdfast.config.document import RawConfig
 from holdfast.config.errors import KeyPath, closest_match
 from holdfast.config.renamed import renamed_key, renamed_value
 from holdfast.core.config.settings import Settings
+from holdfast.core.text.translation import N_, _
 
 Node = inspect.Type
 
 
 @cache
 def settings_schema() -> inspect.StructType:
-    """The same each time: to look through every type takes longer than to read a file by it."""
+    """Cached: inspecting every type takes longer than reading a file by it."""
     node = inspect.type_info(Settings)
     assert isinstance(node, inspect.StructType)
     return node
 
 
 def check_settings(raw: RawConfig) -> None:
-    """Raise for the first key that is unknown, missing, of the wrong type or out of its range. What
-    is under `platforms` is for the plugins to say."""
+    """Raise for the first key that is unknown, missing, of the wrong type or out of range. Plugins
+    declare what is under `platforms`."""
     check_table(raw, settings_schema(), (), {k: v for k, v in raw.tree.items() if k != "platforms"})
 
 
 def check_table(raw: RawConfig, node: inspect.StructType, path: KeyPath, value: Any) -> None:
-    """The same for one table of a shape that somebody else declares."""
+    """The same for one table whose schema a plugin declares."""
     _check_value(raw, node, path, value)
 
 
 def unwrap_optional(node: Node) -> tuple[Node, bool]:
-    """What a key holds when it holds something, and whether it may hold nothing."""
+    """The type of a value, and whether it may be absent."""
     if isinstance(node, inspect.UnionType):
         inner = [kind for kind in node.types if not isinstance(kind, inspect.NoneType)]
         return inner[0], len(inner) < len(node.types)
@@ -43,39 +44,57 @@ def unwrap_optional(node: Node) -> tuple[Node, bool]:
 
 
 def describe(node: Node) -> str:
-    node, _ = unwrap_optional(node)
+    """The allowed values, in the language of the current context."""
+    node = unwrap_optional(node)[0]
     match node:
         case inspect.EnumType():
-            return " or ".join(f'"{member.value}"' for member in node.cls)
+            return _(" or ").join(f'"{member.value}"' for member in node.cls)
         case inspect.IntType() | inspect.FloatType():
             return _describe_number(node)
         case inspect.VarTupleType():
-            return f"a list, each of it {describe(node.item_type)}"
+            return _("a list of: {item}").format(item=describe(node.item_type))
         case inspect.StructType():
-            return "a table with " + ", ".join(field.name for field in node.fields)
+            keys = ", ".join(field.name for field in node.fields)
+            return _("a table with {keys}").format(keys=keys)
         case inspect.BoolType():
-            return "true or false"
+            return _("true or false")
         case inspect.DictType():
-            return "tables, each under its own name"
-    return 'a text in "quotes"'
+            return _("tables, each with a name of its own")
+    return _('a text in "quotes"')
 
 
 def _describe_number(node: inspect.IntType | inspect.FloatType) -> str:
-    kind = "a whole number" if isinstance(node, inspect.IntType) else "a number"
-    if node.ge is not None and node.le is not None:
-        return f"{kind} from {node.ge} to {node.le}"
-    return f"{kind} of at least {node.ge}" if node.ge is not None else kind
+    whole = isinstance(node, inspect.IntType)
+    if node.ge is None:
+        return _("a whole number") if whole else _("a number")
+    if node.le is None:
+        text = (
+            _("a whole number of at least {least}") if whole else _("a number of at least {least}")
+        )
+        return text.format(least=node.ge)
+    text = (
+        _("a whole number from {least} to {most}")
+        if whole
+        else _("a number from {least} to {most}")
+    )
+    return text.format(least=node.ge, most=node.le)
 
 
-def _check_value(raw: RawConfig, node: Node, path: KeyPath, value: Any) -> None:
-    node, optional = unwrap_optional(node)
+def _check_value(raw: RawConfig, declared: Node, path: KeyPath, value: Any) -> None:
+    node, optional = unwrap_optional(declared)
     if value is None and optional:
         return
     if not is_valid(node, value):
-        problem = "has a value that is not allowed" if path else "is not a table"
         new = renamed_value(path, value)
-        fix = f'it is called "{new}" now: write {path[-1]} = "{new}"' if new else ""
-        raise raw.error(path, problem, value=value, allowed=describe(node), fix=fix)
+        raise raw.error(
+            path,
+            N_("{key} has a value that is not allowed") if path else N_("this is not a table"),
+            value=value,
+            allowed=lambda: describe(node),
+            fix=N_('write {name} = "{new}": the value is called "{new}" now') if new else "",
+            name=path[-1] if path else "",
+            new=new,
+        )
     match node:
         case inspect.StructType():
             _check_fields(raw, node, path, value)
@@ -94,23 +113,30 @@ def _check_fields(
     for name, item in value.items():
         if name not in fields:
             if (new := renamed_key((*path, name))) is not None:
-                fix = f"rename the key: write `{new}` instead of `{name}`"
-                raise raw.error((*path, name), f"is called `{new}` now", fix=fix)
+                raise raw.error(
+                    (*path, name),
+                    N_("{key} is called `{new}` now"),
+                    fix=N_("rename the key: write `{new}` instead of `{old}`"),
+                    new=new,
+                    old=name,
+                )
             raise raw.error(
                 (*path, name),
-                "is not a key Holdfast knows",
-                value=name,  # and not what it holds: it may be a secret under a wrong name
+                N_("{key} is not a key that Holdfast knows"),
+                value=name,  # not its value, which may be a secret under a wrong name
                 allowed=", ".join(fields),
                 nearest=closest_match(name, fields),
             )
         _check_value(raw, fields[name].type, (*path, name), item)
     for name, field in fields.items():
         if field.required and name not in value:
-            raise raw.error((*path, name), "is missing", allowed=describe(field.type))
+            raise raw.error(
+                (*path, name), N_("{key} is missing"), allowed=partial(describe, field.type)
+            )
 
 
 def is_valid(node: Node, value: Any) -> bool:
-    """Whether a key may hold that, as far as the value itself goes and not what is in it."""
+    """Whether a key may have this value; what a table or list contains is not checked."""
     for kind, is_one in _TYPE_CHECKS:
         if isinstance(node, kind):
             return is_one(node, value)

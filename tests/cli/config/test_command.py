@@ -38,7 +38,7 @@ def test_keys_are_set_without_a_gateway_and_say_when_they_take_effect(cli: Cli, 
 def test_a_configuration_that_a_start_would_refuse_is_not_written(cli: Cli, home: Path) -> None:
     refused = cli("config", "set", "platforms.telegram.token", "123:secret-secret")
     assert refused.returncode == exit_codes.CONFIG_EXIT
-    assert "is a secret written out" in refused.stderr
+    assert "is a secret itself" in refused.stderr
     assert 'write "env:TELEGRAM_TOKEN" here' in refused.stderr
     assert "secret-secret" not in refused.stderr + refused.stdout
     assert "Nothing was written" in refused.stderr
@@ -79,7 +79,7 @@ def test_a_running_gateway_applies_a_change_and_its_history_outlives_it(
     assert "Nothing was written" in refused.stderr
     refused = cli("config", "set", "agent.max_steps", "0", **gateway.environ)
     assert refused.returncode == exit_codes.CONFIG_EXIT
-    assert "agent.max_steps: cannot hold this" in refused.stderr
+    assert "agent.max_steps: the value does not fit this key" in refused.stderr
     assert "max_steps = 40" in file.read_text()
 
     listed = json.loads(cli("config", "history", "--json", **gateway.environ).stdout)
@@ -104,7 +104,7 @@ def test_a_running_gateway_applies_a_change_and_its_history_outlives_it(
     history = cli("config", "history", **gateway.environ).stdout
     assert "command line (rollback)  agent.max_steps, runner.output_kb" in history
     assert re.search(r"^1 .* start *$", history, re.MULTILINE)
-    check_rollback_refused(open_terminal, file, number, "was changed by somebody else just now")
+    check_rollback_refused(open_terminal, file, number, "was changed elsewhere a moment ago")
     again = cli("config", "rollback", str(newest["number"]), "--yes", **gateway.environ)
     assert "applies from the next start" in again.stdout
     assert "max_steps = 40" in file.read_text()

@@ -538,7 +538,7 @@ async def test_a_refused_restart_gives_the_reason_and_the_gateway_keeps_running(
     harness: NoticeHarness,
 ) -> None:
     """If a successor could not start, the running gateway continues."""
-    harness.check_error = "holdfast.toml, line 3: gateway.prot is not a key Holdfast knows."
+    harness.check_error = "holdfast.toml, line 3: gateway.prot is not a key that Holdfast knows."
     request = harness.say("/restart", chat="ops")
     (answer,) = await harness.sent(1)
     assert answer.outgoing.text == f"Not restarted: {harness.check_error}"

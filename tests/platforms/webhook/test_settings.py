@@ -52,7 +52,7 @@ def loaded(tmp_path: Path, text: str) -> Config:
         ('[platforms.webhook]\nurl = "https://[::ffff:127.0.0.1]/"\n', "allow_private = true"),
         ('[platforms.webhook]\nurl = "https://localhost/"\n', "allow_private = true"),
         ('[platforms.webhook]\nurl = "https://a.LOCALHOST./"\n', "allow_private = true"),
-        (HOOK.replace("env:HOOK", "hunter2hunter2"), "a secret written out"),
+        (HOOK.replace("env:HOOK", "hunter2hunter2"), "a secret itself"),
     ],
 )
 def test_an_invalid_setting_is_refused_with_a_remedy(
@@ -116,9 +116,9 @@ def test_the_password_in_a_url_is_redacted_and_still_used(tmp_path: Path) -> Non
         check = partial(load, config.home, ENVIRON)
         return edit_keys(config.home, values={key: value}, check=lambda text: check(text=text))
 
-    with pytest.raises(ConfigError, match="whose password is hidden"):
+    with pytest.raises(ConfigError, match="password in this address is hidden"):
         saved(hidden)
-    with pytest.raises(ConfigError, match=r"webhook\.url: .* whose password is hidden"):
+    with pytest.raises(ConfigError, match=r"webhook\.url: .* password in this address is hidden"):
         saved({"url": hidden}, "platforms.webhook")
     with pytest.raises(ConfigError) as refused:
         saved(url.replace("https:", "ftp:"))
