@@ -65,7 +65,7 @@ class ContextWindow:
             self.used = input_tokens
 
     def reset(self, *, skipped: int) -> None:
-        """Start again for a buffer without the first `skipped` messages of the transcript."""
+        """Start again with a buffer that lacks the first `skipped` messages of the transcript."""
         self.skipped = skipped
         self.used = self._fixed_tokens
         self._threshold = int(self.size * self._compact_at)
@@ -81,15 +81,16 @@ class ContextWindow:
 
     @property
     def excess(self) -> int:
-        """Tokens that must be left out for the provider to accept a call; mostly 0."""
+        """Tokens that must be left out for the provider to accept a call; usually 0."""
         return max(0, self.used - int(self.size * _TRIM_TARGET_SHARE)) if self._is_over else 0
 
     def postpone(self) -> None:
-        """Compaction failed: retry when more tokens are used, and not at every step."""
+        """Record that compaction failed: it is retried when more tokens are used, not at every
+        step."""
         self._threshold = self.used + max(1, int(self.size * _POSTPONE_SHARE))
 
     def shrink(self) -> None:
-        """The provider refused the buffer, so its window is smaller than assumed."""
+        """Record that the provider refused the buffer, so its window is smaller than assumed."""
         guess = self.size * 9 // 10 if self._nearly_full else self.used // 2
         self.size = max(1, min(self.size, guess))
         self._threshold = int(self.size * self._compact_at)
@@ -129,7 +130,7 @@ class Agent:
         self.session_id = session_id
         self.signature = signature
         self.prompt = prompt
-        self.prompt_fingerprint = prompt_fingerprint  # of the configuration that made it
+        self.prompt_fingerprint = prompt_fingerprint  # of the configuration that produced it
         self.prompt_saved = prompt_saved  # it is stored, or its write is queued
         self.toolbox = toolbox
         self.client: ModelClient | None = client
@@ -140,7 +141,8 @@ class Agent:
         self.window = window or ContextWindow(prompt=prompt)
         self.accepts_images = accepts_images  # its model has vision
         self.size = 0  # approximate bytes of the buffer
-        self.active_at: float | None = None  # when its last turn was last active; None: no turn yet
+        # When its last turn was last active; None if it had no turn yet.
+        self.active_at: float | None = None
         self.busy_notice_at: float | None = None  # when the last busy notice was sent
         for message in messages:
             self.append(message)
@@ -184,15 +186,15 @@ class Agent:
         self.size -= _MESSAGE_OVERHEAD_BYTES + _message_bytes(message)
 
     def mark_prompt_saved(self) -> None:
-        """Its prompt is stored, or its write is queued."""
+        """Record that the prompt is stored, or its write queued."""
         self.prompt_saved = True
 
     def set_interrupt(self, interrupt: InterruptTurn | None) -> None:
-        """Set how the turn that now uses this agent is stopped; None: no turn uses it."""
+        """Set the function that stops the turn that uses this agent; None if no turn uses it."""
         self._interrupt = interrupt
 
     def interrupt(self, reason: str) -> bool:
-        """End the turn that uses this agent, at its next await; False: there is none.
+        """Stop the turn that uses this agent at its next await; False if there is none.
 
         The user gets the reason; the conversation stays.
         """
@@ -209,7 +211,7 @@ class Agent:
         running = self.interrupt("This conversation was closed.")
         if self._close is not None:
             await self._close(self.session_id)
-        if not running:  # else its turn still needs the buffer to end, and releases it
+        if not running:  # otherwise the turn needs the buffer to end, and releases it
             self.release_clients()
 
     def release_clients(self) -> None:

@@ -1,4 +1,4 @@
-"""Auxiliary model calls beside the conversation: titles, summaries, image descriptions."""
+"""Auxiliary model calls outside of the conversation: titles, summaries, image descriptions."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +21,7 @@ LeaseClient = Callable[[str | None], ModelClient]
 
 
 class _RunningCall:
-    """A call that runs: for whom, and the means to end it."""
+    """A running call: its session, and its time limit, by which it can be ended."""
 
     __slots__ = ("_limit", "session_id")
 
@@ -30,16 +30,17 @@ class _RunningCall:
         self._limit = limit
 
     def end(self) -> None:
-        """Its time is up now; with that its client is given back. Idempotent."""
+        """End the call by setting its time limit to now; this also releases its client.
+        Idempotent."""
         if not self._limit.expired():
             self._limit.reschedule(asyncio.get_running_loop().time())
 
 
 class AuxiliaryClient:
-    """Owns the clients of calls that are no part of a conversation: titles, summaries, pictures.
+    """Owns the clients of calls outside of a conversation: titles, summaries, image descriptions.
 
-    Each call has a client of its own, given back when it is over (C9): with the session that it
-    was made for, or when the gateway stops, at the latest.
+    Each call has a client of its own, which is released when the call ends (C9): at the latest when
+    its session ends or the gateway stops.
     """
 
     name = "auxiliary client"
@@ -50,7 +51,7 @@ class AuxiliaryClient:
         self.update_settings(settings, lease=lease, model=model)
 
     def update_settings(self, settings: Settings, *, lease: LeaseClient, model: str) -> None:
-        """The next call is made by these; one that runs keeps its client."""
+        """Use these settings for the next call; a running call keeps its client."""
         self._settings = settings.auxiliary
         self._model_settings = settings.model
         self._lease = lease
@@ -65,7 +66,7 @@ class AuxiliaryClient:
         return own or context_window(self.model)
 
     def is_enabled(self, task: AuxiliaryTask) -> bool:
-        """Whether such calls are made here at all. The demo can do none of them."""
+        """Whether calls of this kind are made at all. The demo model can do none of them."""
         if self._model_settings.provider is Provider.DEMO:
             return False
         match task:
@@ -79,9 +80,9 @@ class AuxiliaryClient:
 
     @property
     def _titles_are_free(self) -> bool:
-        """A title is worth a call only where it takes nothing from anybody. A server of one's own
-        often answers one request at a time and keeps one prompt warm: there, a title would stand
-        in the way of the next message, unless a model was named for such errands."""
+        """Whether titles cost the user no waiting time. A local server often answers one request at
+        a time and caches one prompt: there, a title would delay the next message, unless a separate
+        model is configured for auxiliary calls."""
         hosted = (
             self._model_settings.provider in KEY_VARIABLES and not self._model_settings.base_url
         )
@@ -90,9 +91,12 @@ class AuxiliaryClient:
     async def ask(
         self, task: AuxiliaryTask, request: ModelRequest, *, session_id: SessionId
     ) -> Completed:
-        """One answer, all of it. Raises `AuxiliaryFailed`, whatever the reason; it never hangs."""
+        """Make one call and return the whole answer. Raises `AuxiliaryFailed` for any failure;
+        never hangs."""
         if self._closed or not self.is_enabled(task):
-            raise AuxiliaryFailed("a {task} is not made here", task=task, retryable=False)
+            raise AuxiliaryFailed(
+                "auxiliary calls of the kind {task} are turned off", task=task, retryable=False
+            )
         client = self._lease(self._settings.model or None)
         try:
             async with asyncio.timeout(self._settings.timeout or None) as limit:
@@ -104,25 +108,25 @@ class AuxiliaryClient:
                     self._calls.discard(call)
         except TimeoutError:
             raise AuxiliaryFailed(
-                "{name} gave no {task} in time, or was let go; `timeout` under [auxiliary] "
-                "says how long it is waited for",
+                "{name} gave no {task} in time, or its session ended. The time limit is "
+                "`timeout` under [auxiliary]",
                 name=client.name,
                 task=task,
                 retryable=False,
             ) from None
         except ModelFailed as failed:
-            raise AuxiliaryFailed(str(failed)) from failed
+            raise AuxiliaryFailed("{error}", error=failed) from failed
         finally:
             client.release()
 
     async def end_session(self, session_id: SessionId) -> None:
-        """The session ends, and with it what is asked for it."""
+        """End the calls of a session that has ended."""
         for call in tuple(self._calls):
             if call.session_id == session_id:
                 call.end()
 
     async def close(self) -> None:
-        """Nothing is asked from now on, and what is being asked ends."""
+        """End all calls, and refuse new ones."""
         self._closed = True
         for call in tuple(self._calls):
             call.end()

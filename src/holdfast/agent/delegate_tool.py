@@ -45,8 +45,8 @@ class DelegateArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 class DelegateTool:
-    """A call has its subagents by its own id, so that whoever makes it again, also after a
-    restart, waits for the same ones."""
+    """Gives tasks to subagents. A call identifies its subagents by its own id, so a repeated call,
+    also after a restart, waits for the same ones."""
 
     schema = make_schema(
         DELEGATE_TOOL,
@@ -105,7 +105,7 @@ def _background_output(titles: Sequence[str]) -> ToolOutput:
 
 
 def render_results(results: Sequence[SubagentResult]) -> ToolOutput:
-    """One child's reply as it is; of several, each under its number."""
+    """The reply of one subagent as it is; the replies of several, each under its number."""
     answered = [end.state is SubagentState.ANSWERED for end in results]
     if len(results) == 1:
         texts = [_render_result(results[0])]
@@ -122,6 +122,6 @@ def _render_result(result: SubagentResult) -> str:
     if result.state is SubagentState.ANSWERED:
         return text
     why = f": {result.why}" if result.why else ""
-    last = f" The last it said: {text}" if text else ""
+    last = f" Its last message: {text}" if text else ""
     ended = f"This subagent {_FAILURE_TEXT[result.state]}{why}."
-    return f"[{ended} What it did may have had effects.{last}]"
+    return f"[{ended} Its actions may have had effects.{last}]"

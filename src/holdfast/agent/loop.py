@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 EMPTY_ANSWER = "(The model gave an empty answer.)"
 STEP_BUDGET_NOTE = NoteMessage(
     text="[System note: the step budget of this turn is used up. Answer now, without tools: "
-    "what was done, what is left, and how to go on.]"
+    "what was done, what is left, and how to continue.]"
 )
 
 
@@ -48,9 +48,9 @@ class AgentNotLeased(RuntimeError):
 async def run_turn(agent: Agent, turn: TurnPort) -> Completed:
     """Run the turn to its final reply, which is returned uncommitted: its commit ends the turn.
 
-    Raises `ModelFailed` where the model failed for good, `StoreError` where a step cannot be stored
-    (a full disk is waited for), and `Parked` at the first step boundary after a request to park.
-    May be cancelled at any await.
+    Raises `ModelFailed` if the model failed for good, `StoreError` if a step cannot be stored (a
+    full disk is waited for), and `Parked` at the first step boundary after a request to park. May
+    be cancelled at any await.
     """
     replies = turn.earlier_replies
     started: Sequence[CallId] = ()
@@ -69,7 +69,8 @@ async def run_turn(agent: Agent, turn: TurnPort) -> Completed:
         if last_chance or not completed.message.calls:
             return _as_final_reply(completed)
         reply = _with_unique_call_ids(completed.message, f"{turn.turn_id}.{replies}")
-        # One commit for both: the calls run when it is durable that they were asked for and start.
+        # One commit for both: the calls run once it is durable that they were requested and are
+        # starting.
         started = calls_to_start(agent, turn, reply.calls)
         await _record_reply(agent, turn, reply, completed.usage, started)
         turn.crash_hook(CrashPoint.REPLY_COMMITTED)
@@ -94,7 +95,7 @@ async def _record_reply(
 
 async def _take_steers(agent: Agent, turn: TurnPort) -> None:
     async def take() -> None:
-        """One that the log refuses stands in front again."""
+        """Take the next steer. A steer that the store refuses is the first in the queue again."""
         while steer := turn.next_steer():
             await agent.append_durably(*steer)
 
@@ -110,10 +111,10 @@ def _as_final_reply(completed: Completed) -> Completed:
 
 
 def _with_unique_call_ids(message: AssistantMessage, prefix: str) -> AssistantMessage:
-    """Calls named by their place in the session.
+    """Give the calls ids that are unique in the session.
 
-    Providers reuse ids ("call_0" in every reply); ours name a command in the runner's
-    journal, where a second use would be taken for the first.
+    Providers reuse ids ("call_0" in every reply). Our ids identify a command in the runner's
+    journal, where a reused id would be mistaken for the earlier call.
     """
     calls = tuple(
         msgspec.structs.replace(call, id=CallId(f"{prefix}.{number}"))
@@ -123,8 +124,8 @@ def _with_unique_call_ids(message: AssistantMessage, prefix: str) -> AssistantMe
 
 
 async def ask_model(agent: Agent, turn: TurnPort, *, last_chance: bool) -> Completed:
-    """The model's next reply. Where the provider finds the conversation too long, it is compacted
-    once and the call repeated. Raises `ModelFailed`, and `Parked` before the call."""
+    """Request the model's next reply. If the provider refuses the conversation as too long, it is
+    compacted once and the call repeated. Raises `ModelFailed`, and `Parked` before the call."""
     if agent.window.is_full or turn.parking:
         await _compact_or_park(agent, turn)
     try:
@@ -132,7 +133,7 @@ async def ask_model(agent: Agent, turn: TurnPort, *, last_chance: bool) -> Compl
     except ModelFailed as failed:
         if failed.fault is not ModelFault.CONTEXT_TOO_LONG:
             raise
-        turn.emit(StreamVoided(f"{failed} What was said before is summarised"))
+        turn.emit(StreamVoided(f"{failed} The earlier conversation is summarised"))
     agent.window.shrink()
     compacted = await _compact_or_park(agent, turn, force=True)
     excess = agent.window.excess if compacted else agent.window.used // 2
@@ -158,7 +159,7 @@ async def _call_model(agent: Agent, turn: TurnPort, *, last_chance: bool, excess
     turn.model_call_started()
     turn.crash_hook(CrashPoint.MODEL_CALLED)
     completed: Completed | None = None
-    async for event in agent.client.stream(request):  # to its end, so that it closes by itself
+    async for event in agent.client.stream(request):  # read to its end, so that it closes itself
         if isinstance(event, Completed):
             completed = event
         else:
@@ -177,8 +178,8 @@ def _request_messages(agent: Agent, *, last_chance: bool, excess: int) -> tuple[
         projected = tuple(strip_images(projected))
     if excess:
         log.warning(
-            "The history of %s is too long and could not be summarised: old tool results are "
-            "left out of this request.",
+            "The history of session %s is too long and could not be summarised: old tool "
+            "results are left out of this request",
             agent.session_id,
             extra={"action": "old_results_omitted", "session": agent.session_id},
         )

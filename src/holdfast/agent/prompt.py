@@ -27,8 +27,9 @@ cancelled may have had an effect: look before you repeat it."""
 
 
 def prompt_fingerprint(*, toolbox: Toolbox, instructions: str) -> str:
-    """What the configuration makes of a prompt, as a hash: where it differs, a frozen prompt is
-    made anew. The day, the request and what memory had to say are a session's own."""
+    """A hash of everything in the configuration that shapes a prompt. If it differs, a frozen
+    prompt is built again. The date, the request and the memory text belong to the session and are
+    not part of it."""
     made = build_prompt(date="", toolbox=toolbox, instructions=instructions)
     return hashlib.sha256(made.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -36,7 +37,7 @@ def prompt_fingerprint(*, toolbox: Toolbox, instructions: str) -> str:
 def build_prompt(
     *, date: str, toolbox: Toolbox, instructions: str, request: str = "", memory: str = ""
 ) -> str:
-    """Small on purpose: every byte of it is sent with every call."""
+    """Build the prompt. It is kept small, because every byte of it is sent with every call."""
     parts = [IDENTITY_PROMPT.format(date=date)]
     if any(tool.danger is Danger.CONFINED for tool in toolbox.by_name.values()):
         parts.append(SANDBOX_PROMPT)
@@ -57,11 +58,11 @@ def agent_signature(
     principal: PrincipalId | None = None,
     extra: object = None,
 ) -> str:
-    """What an agent was built from, as one hash.
+    """A hash of everything that an agent was built from.
 
-    The whole key goes in, hashed on its own first: two keys that share a long prefix differ,
-    and nothing here could be turned back into one. Toolsets count in any order. `shape` is
-    whatever else shapes its prompt or its tools, as JSON has it.
+    The whole key is included, hashed on its own first: two keys with a long common prefix differ,
+    and the key cannot be recovered from the signature. The order of toolsets does not matter.
+    `extra` is everything else that shapes its prompt or its tools, as JSON.
     """
     key = hashlib.sha256(api_key.reveal().encode()).hexdigest() if api_key else ""
     signed = (
@@ -79,13 +80,13 @@ def agent_signature(
     return signature if principal is None else signature_for_principal(signature, principal)
 
 
-@lru_cache(maxsize=1024)  # it is asked for with every turn
+@lru_cache(maxsize=1024)  # used by every turn
 def signature_for_principal(signature: str, principal: PrincipalId) -> str:
-    """The signature of what belongs to one person."""
+    """The signature of an agent that belongs to one person."""
     return hashlib.sha256(f"{signature}\n{principal}".encode()).hexdigest()
 
 
 def signature_for_toolsets(signature: str, toolsets: Iterable[str]) -> str:
-    """The signature of what may use no more than these toolsets, which count in any order."""
+    """The signature of an agent that is restricted to these toolsets, in any order."""
     named = " ".join(sorted(set(toolsets)))
     return hashlib.sha256(f"{signature}\nconfined to {named}".encode()).hexdigest()

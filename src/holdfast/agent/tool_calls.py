@@ -20,15 +20,15 @@ from holdfast.core.turns.tool import Arguments, ReplayClass, ToolContext, ToolFa
 log = logging.getLogger(__name__)
 
 OUTCOME_UNKNOWN = ToolOutput(
-    text="The gateway stopped while this call ran, and nobody knows how it ended. It may have had "
+    text="The gateway stopped while this call ran, and its outcome is unknown. It may have had "
     "its effect: check before you repeat it.",
     outcome=ToolOutcome.UNKNOWN,
 )
 
 
 def calls_to_start(agent: Agent, turn: TurnPort, calls: Sequence[ToolCall]) -> list[CallId]:
-    """The calls of a new reply that run first, where nothing has to be asked before that: their
-    start can be recorded together with the reply."""
+    """The calls of a new reply that run first and need no permission check: their start can be
+    recorded together with the reply."""
     batch = next(_batches(agent, calls))
     pending = _pending_calls(agent, turn, batch)
     if turn.parking or (pending and not turn.may_run(pending[0])):
@@ -39,8 +39,8 @@ def calls_to_start(agent: Agent, turn: TurnPort, calls: Sequence[ToolCall]) -> l
 async def run_calls(
     agent: Agent, turn: TurnPort, calls: Sequence[ToolCall], *, started: Sequence[CallId]
 ) -> None:
-    """Run the calls in order; neighbours that only read run together. That the `started` ones
-    start is recorded already.
+    """Run the calls in order; adjacent calls that only read run together. The start of the
+    `started` ones is recorded already.
 
     Raises `WaitingForApproval` before the first call that a person must allow, and `Parked` before
     the first that is left to a successor; the calls before it are done.
@@ -74,7 +74,7 @@ async def _run_batch(agent: Agent, turn: TurnPort, calls: Sequence[ToolCall]) ->
             for call in calls:
                 group.create_task(_run_call(agent, turn, call))
     except ExceptionGroup as failed:
-        # A failing tool still gives a result: only a result that was not stored gets here.
+        # A failing tool still gives a result; only a result that could not be stored gets here.
         raise failed.exceptions[0] from failed
 
 
@@ -126,7 +126,12 @@ async def _call_output(agent: Agent, turn: TurnPort, call: ToolCall) -> ToolOutp
         return ToolOutput(text=str(error), outcome=ToolOutcome.ERROR)
     except Exception as error:  # third-party code: its failure is the call's result
         about = {"action": "tool_failed", "session": turn.session_id, "turn": turn.turn_id}
-        log.exception("The tool %s failed.", call.name, extra=about)
+        log.exception(
+            "Tool %s failed in call %s; the model gets the error as its result",
+            call.name,
+            call.id,
+            extra=about,
+        )
         text = f"{call.name} failed: {type(error).__name__}: {error}"
         return ToolOutput(text=text, outcome=ToolOutcome.ERROR)
 
@@ -139,7 +144,8 @@ async def _recover_call(tool: Tool, context: ToolContext, arguments: Arguments) 
         attached = await tool.attach(context, arguments)
         if attached is not None:
             return msgspec.structs.replace(attached, recovery=CallRecovery.ATTACHED)
-        # The runner records a call before it begins it, so a call unknown to it never began.
+        # The runner records a call before starting it, so a call that it does not know never
+        # started.
     output = await tool.run(context, arguments)
     return msgspec.structs.replace(output, recovery=CallRecovery.REPLAYED)
 
@@ -168,7 +174,7 @@ def _pending_call(agent: Agent, call: ToolCall) -> PendingCall | None:
     try:
         arguments = _decode_call(agent, call)[1]
     except ToolFailed:
-        return None  # running it says what is wrong with the arguments
+        return None  # running it reports what is wrong with the arguments
     if isinstance(tool, CommandTool):
         command, to = tool.command(arguments), None
     else:
@@ -189,7 +195,7 @@ def _batches(agent: Agent, calls: Iterable[ToolCall]) -> Iterator[list[ToolCall]
 
 def _is_read_only(agent: Agent, call: ToolCall) -> bool:
     tool = agent.toolbox.by_name.get(call.name)
-    # A tool that runs commands is a batch of its own: it may have to wait for a person.
+    # A tool that runs commands is a batch of its own, because it may have to wait for a person.
     return (
         tool is not None and tool.replay is ReplayClass.SAFE and not isinstance(tool, CommandTool)
     )

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class PendingCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that is not started yet, with the command that it would run, or the text that it would
+    """A call that has not started, with the command that it would run, or the text that it would
     send to `chat`."""
 
     call_id: CallId
@@ -53,7 +53,8 @@ class Parked(Exception):
 
 
 class TurnPort(Protocol):
-    """Each method that writes queues its write when it is called and resumes once it is durable.
+    """The agent's access to its turn. Each method that writes queues its write when it is called
+    and resumes once it is durable.
 
     The caller appends the message to the agent's buffer before it awaits: a cancel may then delay
     the write but cannot separate the buffer from the transcript.
@@ -97,7 +98,7 @@ class TurnPort(Protocol):
 
     @property
     def parking(self) -> bool:
-        """Stop at the next step boundary: a successor continues."""
+        """Whether to stop at the next step boundary: a successor continues."""
         ...
 
     compacting: bool  # a message that arrives meanwhile must not interrupt it
@@ -112,24 +113,26 @@ class TurnPort(Protocol):
         ...
 
     def model_call_completed(self, completed: Completed) -> None:
-        """The model has answered; nothing of that is stored yet."""
+        """The model has answered, and nothing of the answer is stored yet."""
         ...
 
     def record_reply(
         self, message: AssistantMessage, usage: Usage, *, started: Sequence[CallId]
     ) -> Awaitable[None]:
-        """The reply, and that these calls of it start, in one commit."""
+        """Write the reply and the start of these calls of it, in one commit."""
         ...
 
     def may_run(self, call: PendingCall) -> bool:
-        """Whether `permit` would allow the call without asking anything; False: ask it."""
+        """Whether `permit` would allow the call without asking a person; False if `permit` must be
+        called."""
         ...
 
     async def permit(self, call: PendingCall, later: Sequence[PendingCall]) -> ToolOutput | None:
-        """None: the call may run. Otherwise the output that the model gets instead of a result.
+        """Check the permission of a call. None if it may run, otherwise the output that the model
+        gets as its result.
 
-        Raises `WaitingForApproval` where a person must decide and has been asked: about this call,
-        and in the same message about those of the `later` calls that need approval too.
+        Raises `WaitingForApproval` if a person must decide and has been asked: about this call, and
+        in the same message about those of the `later` calls that need approval, too.
         """
         ...
 
@@ -144,14 +147,14 @@ class TurnPort(Protocol):
         ...
 
     def model_fell_back(self, event: FallbackUsed) -> None:
-        """Another model has taken the rest of the turn over."""
+        """Record that another model has taken over the rest of the turn."""
         ...
 
     def record_calls_started(self, call_ids: Sequence[CallId]) -> Awaitable[None]: ...
     def record_call_result(self, message: ToolMessage) -> Awaitable[None]: ...
     @property
     def has_steers(self) -> bool:
-        """Whether the user has added to the turn something that it has not taken."""
+        """Whether the user has sent steering messages that the turn has not taken."""
         ...
 
     def next_steer(self) -> tuple[UserMessage, Awaitable[None]] | None:
@@ -160,24 +163,26 @@ class TurnPort(Protocol):
 
 
 async def write_with_retry(write: Callable[[], Awaitable[None]], session_id: SessionId) -> None:
-    """Returns once what `write` writes is durable; it is called again for each attempt.
+    """Return once what `write` writes is durable; `write` is called again for each attempt.
 
-    Everything so far is stored, and what is being written is in memory: a turn that waits here
-    loses nothing, while a failed one would have to be requested again. Raises `StoreError` where
-    waiting does not help, and whatever `write` raises for a turn that was ended meanwhile.
+    Everything so far is stored, and the pending write is in memory, so a turn that waits here loses
+    nothing, while a failed one would have to be requested again. Raises `StoreError` if waiting
+    does not help, and whatever `write` raises for a turn that was ended meanwhile.
     """
     failures = 0
     while True:
         try:
             await write()
         except TransientStoreError as error:
+            wait = STEP_RETRY.wait(failures)
             log.error(
-                "A step of session %s waits for the store: %s",
+                "Could not store a step of session %s: %s; retrying in %s s",
                 session_id,
                 error,
+                wait,
                 extra={"action": "step_waiting_for_store", "session": session_id},
             )
         else:
             return
-        await asyncio.sleep(STEP_RETRY.wait(failures))
+        await asyncio.sleep(wait)
         failures += 1

@@ -1,11 +1,12 @@
-"""The named instants at which the fault tests kill the process."""
+"""The named points at which the fault tests kill the process."""
 
 from enum import StrEnum
 from typing import Protocol
 
 
 class CrashPoint(StrEnum):
-    """Every instant between two facts; a run that never reaches one of them fails its suite."""
+    """Every point between two durable facts. A test suite fails if it never reaches one of its
+    points."""
 
     ACCEPT_SUBMITTED = "accept_submitted"
     ACCEPT_COMMITTED = "accept_committed"
@@ -37,10 +38,10 @@ class CrashPoint(StrEnum):
 
 
 class CrashHook(Protocol):
-    """Told each point as it is passed; the one that ships does nothing."""
+    """Called with each point as it is passed. The default does nothing."""
 
     def __call__(self, point: CrashPoint) -> None: ...
 
 
 def no_crash(point: CrashPoint) -> None:
-    """The crash that does not happen."""
+    """Do nothing: the default hook."""

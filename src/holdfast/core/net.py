@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 AddressPolicy = Callable[[IpAddress], bool]
-AddressInfo = tuple[int, int, int, str, tuple[Any, ...]]  # as a resolver gives it
+AddressInfo = tuple[int, int, int, str, tuple[Any, ...]]  # as returned by a resolver
 
-PRIVATE_ADDRESS_REFUSED = "is a private address, which is off limits"
+PRIVATE_ADDRESS_REFUSED = "is a private address, which is not allowed"
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
@@ -17,7 +17,8 @@ Socket = TypeVar("Socket")
 
 
 def is_public(address: IpAddress) -> bool:
-    """Neither ours nor our neighbours': an IPv4 address wrapped in an IPv6 one is unwrapped."""
+    """Whether the address is public. An IPv4 address that is wrapped in an IPv6 one is
+    unwrapped."""
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
         if inner is None and address.teredo is not None:
@@ -32,7 +33,7 @@ def is_public(address: IpAddress) -> bool:
 
 
 def parse_ip(host: str) -> IpAddress | None:
-    """The address that a host spells out; None: it is a name."""
+    """The address that a host spells out; None if it is a name."""
     try:
         return ipaddress.ip_address(host.strip("[]").partition("%")[0])
     except ValueError:
@@ -46,10 +47,11 @@ class AddressRefused(OSError):
 def guarded_socket_factory(
     is_allowed: AddressPolicy, create_socket: Callable[[int, int, int], Socket]
 ) -> Callable[[AddressInfo], Socket]:
-    """A maker of sockets, each for one address that is about to be connected to, or none.
+    """A factory of sockets for addresses that are about to be connected to; it refuses some of
+    them.
 
-    This is the last place before the network: however a URL spells its host, and whatever a
-    name resolves to a moment later, what is judged here is what is connected to.
+    This is the last check before the network. However a URL spells its host, and whatever a name
+    resolves to a moment later, the checked address is the one that is connected to.
     """
 
     def open_socket(info: AddressInfo) -> Socket:

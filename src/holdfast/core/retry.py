@@ -1,29 +1,29 @@
-"""How long to wait before something that failed is tried again.
+"""How long to wait before a failed operation is tried again.
 
 All policies of the core, the models, the agent and the gateway are listed here.
 """
 
 import msgspec
 
-_MAX_EXPONENT = 64  # a longer series has reached its longest wait, and a float has an end
+_MAX_EXPONENT = 64  # a longer series has reached its longest wait, and a float would overflow
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """Waits that grow by `factor` after each failure, up to the longest. In seconds."""
+    """Waits in seconds that grow by `factor` after each failure, up to `longest`."""
 
     first: float
     factor: float = 2.0
     longest: float
 
     def wait(self, failures: int, *, jitter: float = 1.0) -> float:
-        """How long to wait after a failure that follows so many others. `jitter` changes each wait
-        but makes none longer than the longest."""
+        """How long to wait after the failure that follows this many others. `jitter` scales each
+        wait but makes none longer than `longest`."""
         grown = self.first * self.factor ** min(failures, _MAX_EXPONENT)
         return min(grown * jitter, self.longest)
 
 
-# The store refuses a write: of a step of a turn, of a lane or the end of its turn, of the state of
-# a delivery, of a command. Only the command fails at last, since its sender waits for the answer.
+# The store refused a write: of a step of a turn, of a lane or the end of its turn, of the state of
+# a delivery, of a command. Only the command gives up, because its sender waits for the answer.
 STEP_RETRY = RetryPolicy(first=0.5, longest=10.0)
 LANE_RETRY = RetryPolicy(first=0.5, longest=30.0)
 DELIVERY_STATE_RETRY = RetryPolicy(first=1.0, factor=1.0, longest=1.0)
@@ -38,19 +38,20 @@ UNREACHABLE_RETRY = RetryPolicy(first=1.0, longest=60.0)
 # A message whose outcome is unknown, to a platform that accepts it only once. The first resend is
 # made without a wait.
 RESEND_RETRY = RetryPolicy(first=0.05, longest=60.0)
-# Attempts at the last edit of a message. An edit without an answer may be on a connection that is
-# dead and looks whole: it can be repeated without harm until that is noticed.
+# Attempts at the last edit of a message. An edit without an answer may be on a half-open
+# connection, and can be repeated without harm until that is noticed.
 MAX_REFUSED_EDITS, MAX_UNANSWERED_EDITS = 4, 7
 # A reaction that was not removed in time; its account gets no other one meanwhile.
 REACTION_RETRY, MAX_REACTION_REMOVALS = RetryPolicy(first=60.0, factor=1.0, longest=60.0), 2
 
-# Background tasks that the store has failed, and sessions that were in use when they expired.
+# Background tasks whose store access failed, and sessions that were in use when they expired.
 SCHEDULER_RETRY = RetryPolicy(first=30.0, factor=1.0, longest=30.0)
 EXPIRY_RETRY = RetryPolicy(first=60.0, factor=1.0, longest=60.0)
 
-MEMORY_PROVIDER_RETRY = RetryPolicy(first=60.0, longest=3600.0)  # one that fails again and again
+MEMORY_PROVIDER_RETRY = RetryPolicy(first=60.0, longest=3600.0)  # one that fails repeatedly
 
 
 def edit_retry(interval: float) -> RetryPolicy:
-    """The waits between attempts at the last edit; `interval`: between edits that succeed."""
+    """The waits between attempts at the last edit; `interval` is the wait between successful
+    edits."""
     return RetryPolicy(first=2 * interval, longest=interval * 2**MAX_UNANSWERED_EDITS)

@@ -8,7 +8,7 @@ from typing import final
 
 @final
 class Secret:
-    """Holds a value that `repr`, `str` and logs do not show; `reveal` is the only way to it."""
+    """Holds a value that `repr`, `str` and logs do not show; only `reveal` returns it."""
 
     __slots__ = ("_value",)
 
@@ -19,8 +19,8 @@ class Secret:
         return self._value
 
     def matches(self, given: str) -> bool:
-        """Whether that is the value; how long this takes tells nothing about it."""
-        # What came over the wire may hold bytes that are no text; they match nothing.
+        """Whether that is the value. The comparison takes the same time in either case."""
+        # Input from the network may contain bytes that are not text; they match nothing.
         value = given.encode("utf-8", "surrogateescape")
         return hmac.compare_digest(value, self._value.encode())
 
@@ -35,26 +35,26 @@ class Secret:
 
 
 PASSWORD_MASK = "***"
-# What stands before it keeps a long word without an address from being tried at each letter.
+# The lookbehind prevents that a long word without a URL is tried at each letter.
 _URL_WITH_PASSWORD = re.compile(
     r"""(?<![\w+.-])(?P<user>[A-Za-z][\w+.-]*://[^\s/?#@:"']*):(?P<password>[^\s/?#"']+)@"""
 )
 
 
 def mask_passwords(text: str) -> str:
-    """The text, with the password of each address in it hidden."""
+    """The text with the password of each URL in it masked."""
     if "://" not in text:
         return text
     return _URL_WITH_PASSWORD.sub(rf"\g<user>:{PASSWORD_MASK}@", text)
 
 
 def find_passwords(text: str) -> Iterator[str]:
-    """As they are written there. What hides one is none."""
+    """The passwords as they are written in the text. A mask is no password."""
     for found in _URL_WITH_PASSWORD.finditer(text):
         if found["password"] != PASSWORD_MASK:
             yield found["password"]
 
 
 def has_masked_password(text: str) -> bool:
-    """Whether somebody has copied an address from where its password was hidden."""
+    """Whether the text contains a URL that was copied with its password masked."""
     return any(found["password"] == PASSWORD_MASK for found in _URL_WITH_PASSWORD.finditer(text))

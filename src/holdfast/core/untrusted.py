@@ -1,21 +1,21 @@
-"""Parsing of untrusted JSON: nesting that the interpreter cannot follow."""
+"""Parsing of untrusted JSON, including nesting that is too deep for the interpreter."""
 
 import re
 from typing import TypeVar
 
 import msgspec
 
-_MAX_DEPTH = 64  # levels; no message of any vendor has nearly as many
+_MAX_DEPTH = 64  # levels; messages of platforms have far fewer
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
 
 T = TypeVar("T")
 
 
 def decode_json(body: bytes | str | msgspec.Raw, *, type: type[T]) -> T:
-    """Raises a `MsgspecError` where it is not such a thing, and nothing else.
+    """Decode JSON. Raises a `MsgspecError` if it is not of that type, and no other error.
 
-    What is nested deeper than the interpreter can follow reads as null, so that it is at the worst
-    one message that makes no sense: an answer that holds it is not lost with all the others in it.
+    A value that is nested too deeply for the interpreter reads as null. At worst, one message then
+    makes no sense; an answer that contains it is not lost with all the others in it.
     """
     try:
         return msgspec.json.decode(body, type=type)
@@ -23,7 +23,7 @@ def decode_json(body: bytes | str | msgspec.Raw, *, type: type[T]) -> T:
         whole = body.encode() if isinstance(body, str) else bytes(body)
         return msgspec.json.decode(prune_nesting(whole), type=type)
     except UnicodeError as error:
-        raise msgspec.DecodeError(f"it is no text: {error}") from error
+        raise msgspec.DecodeError(f"it is not text: {error}") from error
 
 
 def prune_nesting(body: bytes, *, max_depth: int = _MAX_DEPTH) -> bytes:
@@ -35,7 +35,7 @@ def prune_nesting(body: bytes, *, max_depth: int = _MAX_DEPTH) -> bytes:
             depth += 1
             if depth == max_depth + 1:
                 parts += (body[done : token.start()], b"null")
-                done = len(body)  # until its end is found: one that has none takes all the rest
+                done = len(body)  # until its end is found: without one, it extends to the end
         elif token[0] in (b"]", b"}"):
             if depth == max_depth + 1:
                 done = token.end()

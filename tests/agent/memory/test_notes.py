@@ -194,7 +194,7 @@ async def test_a_repeated_memory_call_adds_one_note(harness: GatewayHarness, cal
     [
         ('{"action": "add"}', "needs a text"),
         ('{"action": "remove"}', "needs the id"),
-        ('{"action": "replace", "id": 7, "text": "x"}', "no note of that number"),
+        ('{"action": "replace", "id": 7, "text": "x"}', "no note with that number"),
         ('{"action": "burn"}', "wrong arguments"),
     ],
 )
@@ -245,10 +245,10 @@ async def test_the_memory_commands_show_and_change_notes(harness: GatewayHarness
         ("/memory frob", "Usage: /memory"),
         ("/memory forget", "by number"),
         ("/memory forget all", "by number"),
-        ("/memory forget 9", "no note of that number"),
+        ("/memory forget 9", "no note with that number"),
         ("/memory edit 1", "what it is to say"),
         ("/memory add", "needs a text"),
-        ("/memory add " + "x" * 1001, "1000 characters at the most"),
+        ("/memory add " + "x" * 1001, "at most 1000 characters"),
         ("/memory add " + "x" * 101, "are full"),
     ],
 )

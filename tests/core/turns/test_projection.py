@@ -93,11 +93,11 @@ def test_a_result_follows_its_call_though_a_steer_came_between() -> None:
 def test_the_checker_finds_every_problem() -> None:
     assert projection_problems([AssistantMessage(calls=(CALL,)), ASK])[:2] == [
         "does not begin with a user",
-        "message 1: stands between a call and its result",
+        "message 1: between a call and its result",
     ]
     assert projection_problems([ASK, AssistantMessage(calls=(CALL,))])[-1].startswith("ends before")
     assert projection_problems([ASK, ToolMessage(call_id=CALL.id, name="x", text="y")]) == [
-        "message 1: a result that no call waits for"
+        "message 1: a result without a call"
     ]
 
 

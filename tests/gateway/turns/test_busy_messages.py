@@ -102,7 +102,7 @@ async def test_an_interrupt_notice_is_sent_at_most_once_in_thirty_seconds(
     await notifying.model.wait_for_request(2)
     notifying.say("three")
     await notifying.model.wait_for_request(3)
-    assert await notifying.texts(1) == ["I stopped what I was doing and turn to this."]
+    assert await notifying.texts(1) == ["I stopped what I was doing and am working on this now."]
     manual_clock(notifying).at += 30
     notifying.say("four")
     await notifying.model.wait_for_request(4)
@@ -125,7 +125,7 @@ async def test_the_notice_interval_outlives_the_turn(
         await notifying.sent(2 if number == 1 else 3)
         await until(lambda: len(notifying.gateway.lanes) == 0)
     assert [t for t in await notifying.texts(3) if t != "done"] == [
-        "I stopped what I was doing and turn to this."
+        "I stopped what I was doing and am working on this now."
     ]
 
 
@@ -145,7 +145,7 @@ async def test_a_sender_who_waits_for_another_user_gets_a_notice(notifying: Gate
     notifying.say("one", user="ann", **thread)
     await notifying.model.wait_for_request(1)
     notifying.say("two", user="bob", **thread)
-    assert await notifying.texts(1) == ["I am answering somebody else. You are next in line."]
+    assert await notifying.texts(1) == ["I am answering someone else. Your message is next."]
     notifying.model.say("1", "2")
     await notifying.texts(3)
 
@@ -166,7 +166,7 @@ async def test_a_steer_is_acknowledged_only_when_the_model_has_it(
     tool.go.set()
     request = await notifying.model.wait_for_request(2)
     assert request.messages[-1] == UserMessage(text="in green")
-    assert await notifying.texts(1) == ["Noted: I am taking this into account."]
+    assert await notifying.texts(1) == ["Got it, I am taking this into account."]
     notifying.model.say("green it is")
     assert (await notifying.texts(2))[1] == "green it is"
 
@@ -224,7 +224,7 @@ async def test_an_album_is_one_turn(notifying: GatewayHarness) -> None:
         notifying.say(f"picture {number}", group="album1", **thread)
         await asyncio.wait_for(wait_for_parts(notifying, number + 1), 30)
     notifying.say("Bob's question", user="bob", **thread)  # not a part of the album
-    replies = [text for text in await notifying.texts(2) if "next in line" not in text]
+    replies = [text for text in await notifying.texts(2) if "message is next" not in text]
     assert replies[0] == "nice pictures"
     request = notifying.model.requests[0]
     assert [m.text for m in request.messages] == ["picture 0", "picture 1", "picture 2"]

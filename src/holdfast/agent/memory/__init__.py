@@ -1,1 +1,1 @@
-"""What an agent knows from other conversations: providers, notes, and the tool that edits them."""
+"""Memory across conversations: providers, notes, and the tool that edits them."""

@@ -1,4 +1,4 @@
-"""Notes: the only way to change them, and what may be in one."""
+"""Notes: every change to them, and what a note may contain."""
 
 from collections.abc import Callable, Iterator
 from typing import Literal, Protocol
@@ -18,12 +18,13 @@ from holdfast.core.people.memory import (
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import StoreReader, StoreWriter
 from holdfast.core.ports.store_queries import GetNotebook, ListMemoryOwners
+from holdfast.core.text.translation import N_, _
 
 MAX_NOTE_LENGTH = 1000  # characters of one note
 
 
 class InvalidNote(HoldfastError):
-    """A note that cannot be kept as it is."""
+    """A note cannot be stored as it is."""
 
 
 class NoteStore(StoreWriter, StoreReader, Protocol):
@@ -31,10 +32,10 @@ class NoteStore(StoreWriter, StoreReader, Protocol):
 
 
 class Notes:
-    """Makes every change to a notebook, and owns who has one or has turned memory off. A change
-    is made by `change`, or by another's commit which then says so to `changed`.
+    """Makes every change to a notebook, and owns which owners have one and which have turned memory
+    off. A change is made by `change`, or by another commit that is then reported to `on_changed`.
 
-    That much is known here, so that whoever has no notes costs a new session no read.
+    This is kept in memory, so that a new session of an owner without notes costs no read.
     """
 
     def __init__(
@@ -44,10 +45,10 @@ class Notes:
         self.max_chars = max_chars
         self._clock = clock
         self._redact = redact
-        self._off: dict[OwnerId, bool] = {}  # of everyone who ever had a notebook
+        self._off: dict[OwnerId, bool] = {}  # of every owner who ever had a notebook
 
     def set_max_chars(self, max_chars: int) -> None:
-        """The size of every notebook from now on; one that is larger keeps what it has."""
+        """Change the size limit of every notebook. A notebook that is larger keeps its notes."""
         self.max_chars = max_chars
 
     async def start(self) -> None:
@@ -62,7 +63,8 @@ class Notes:
         return await self.store.read(GetNotebook(owner=owner))
 
     async def apply(self, edit: NoteEdit, *, by: str = "") -> NoteEditResult:
-        """`by`: who wants it, where that is nobody's message and no call of an agent."""
+        """Store a change. `by` is who made it, if it is neither from a message nor from a call of
+        an agent."""
         if by:
             edit = msgspec.structs.replace(edit, by=by)
         edited = await self.store.write(edit)
@@ -70,7 +72,7 @@ class Notes:
         return edited
 
     def on_changed(self, result: NoteEditResult) -> None:
-        """A notebook was changed, by whatever commit."""
+        """A notebook was changed, by any commit."""
         self._off[result.notebook.owner] = result.notebook.off
 
     def add(self, owner: OwnerId, text: str, *, topic: NoteTopic = NoteTopic.PERSON) -> NoteEdit:
@@ -90,7 +92,8 @@ class Notes:
         return self._edit("clear", owner)
 
     def switch(self, owner: OwnerId, *, off: bool) -> NoteEdit:
-        """Off: nothing is added, nothing is shown to an agent; the notes stay."""
+        """Turn memory off or on. While it is off, nothing is added or shown to an agent; the notes
+        stay."""
         return self._edit("off" if off else "on", owner)
 
     def _edit(
@@ -113,43 +116,43 @@ class Notes:
         )
 
     def _clean_text(self, text: str) -> str:
-        """One line, nothing hidden in it, and the value of no secret."""
+        """The text as one line, without hidden characters and without the value of a secret."""
         line = self._redact(to_single_line(text))
         if not line:
             raise InvalidNote("A note needs a text.")
         if len(line) > MAX_NOTE_LENGTH:
             raise InvalidNote(
-                "A note has {max_note_length} characters at the most, and this has {n}.",
-                max_note_length=MAX_NOTE_LENGTH,
+                "A note can have at most {most} characters; this one has {n}.",
+                most=MAX_NOTE_LENGTH,
                 n=len(line),
             )
         return line
 
 
 def edit_refusal(result: NoteEditResult, *, max_chars: int) -> str:
-    """Why nothing was changed; "": it was, or it is so already."""
+    """Why an edit changed nothing; "" if it did, or if nothing had to be changed."""
     used = result.notebook.used
     match result.outcome:
         case NoteEditOutcome.FULL:
-            return (
-                f"The notes are full: {len(result.notebook.notes)} of them, with {used} of "
-                f"{max_chars} "
-                "characters. Remove some, or put several into one shorter note, and try again."
-            )
+            return _(
+                "The notes are full: {n} notes use {used} of {limit} characters. Remove "
+                "some, or combine several into one shorter note, and try again."
+            ).format(n=len(result.notebook.notes), used=used, limit=max_chars)
         case NoteEditOutcome.MISSING:
-            return "There is no note of that number."
+            return _("There is no note with that number.")
         case NoteEditOutcome.OFF:
-            return "Memory is turned off here (/memory on turns it on); nothing is noted."
+            return _("Memory is turned off here, so nothing is noted. Turn it on with /memory on.")
     return ""
 
 
 def format_notes(notebook: Notebook) -> Iterator[str]:
-    """The notes as lines, under what they are about; nothing for an empty notebook."""
+    """The notes as lines, grouped by topic, in the language of the context; nothing for an empty
+    notebook."""
     for about, title in (
-        (NoteTopic.PERSON, "About the person:"),
-        (NoteTopic.WORLD, "About the world:"),
+        (NoteTopic.PERSON, N_("About the person:")),
+        (NoteTopic.WORLD, N_("About the world:")),
     ):
         lines = [f"{note.id}. {note.text}" for note in notebook.notes if note.topic is about]
         if lines:
-            yield title
+            yield _(title)
             yield from lines

@@ -26,7 +26,8 @@ _MAX_QUEUED = 1000  # tasks waiting in a bucket; beyond that, new ones are dropp
 _MAX_FAILURES = 3  # in a row
 
 ClaimNotification = Callable[[], Awaitable[bool]]
-"""Called when a notification is due. False: it was sent by another caller, or must not be sent."""
+"""Called when a notification is due. False if another caller has sent it, or if it must not be
+sent."""
 
 
 class _Bucket:
@@ -48,11 +49,17 @@ class KeyedTaskQueue:
         self._buckets = tuple(_Bucket() for _ in range(_BUCKETS))
 
     def add(self, key: str, task: QueuedTask) -> asyncio.Future[None]:
-        """Resolves once the task is done, or was dropped because the queue is full."""
+        """Queue a task. The future resolves once the task is done, or was dropped because the queue
+        is full."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         bucket = self._buckets[crc32(key.encode()) % _BUCKETS]
         if len(bucket.queue) >= _MAX_QUEUED:
-            log.warning("%s does not keep up.", self._name, extra={"action": "memory_queue_full"})
+            log.warning(
+                "The queue of %s is full (%d tasks); a task is dropped",
+                self._name,
+                _MAX_QUEUED,
+                extra={"action": "memory_queue_full"},
+            )
             done.set_result(None)
             return done
         bucket.queue.append((task, done))
@@ -128,19 +135,20 @@ class ProviderGuard:
         self._limits = msgspec.structs.replace(self._limits, prefetch=seconds)
 
     async def initialise(self) -> None:
-        """Returns in time, whatever the provider does; a failed attempt is repeated later."""
+        """Initialise the provider. Returns within the limit, whatever the provider does; a failed
+        attempt is repeated later."""
         done = await self._attempt("initialise", self.provider.initialise, self._limits.initialise)
         self._ready = done is not None
         if not self._ready:
             self._pause()
 
     async def ask(self, hook: MemoryHook, call: Callable[[], Awaitable[str]]) -> str:
-        """The provider's text; "" where it has none, fails, is late or is paused."""
+        """The provider's text; "" if it has none, fails, is too slow or is paused."""
         if not self.wants(hook) or not self._is_available():
             return ""
         answer = await self._attempt(hook, call, self._limit(hook))
         if answer is not None and not isinstance(answer[0], str):
-            self._record_failure(hook, "gave no text")
+            self._record_failure(hook, "returned no text")
             return ""
         return answer[0] if answer is not None else ""
 
@@ -151,9 +159,9 @@ class ProviderGuard:
         *,
         claim: ClaimNotification | None = None,
     ) -> None:
-        """The end of a session is reported even while the provider is paused: there is no second
-        chance, and no caller waits for it. A notification that can be repeated is claimed right
-        before it is sent, and not while the provider is paused."""
+        """Notify the provider now. The end of a session is reported even while the provider is
+        paused: there is no second chance, and no caller waits for it. A notification that can be
+        repeated is claimed right before it is sent, and not while the provider is paused."""
         if not self.wants(hook):
             return
         callable_now = self._ready if hook is MemoryHook.ON_SESSION_END else self._is_available()
@@ -168,11 +176,12 @@ class ProviderGuard:
         *,
         claim: ClaimNotification | None = None,
     ) -> asyncio.Future[None]:
-        """Queue a notification behind the earlier ones of the same key."""
+        """Queue a notification behind the earlier ones with the same key."""
         return self._queue.add(key, lambda: self.notify(hook, call, claim=claim))
 
     async def close(self) -> None:
-        """Drain the queue for a limited time; then `shutdown`, if the provider was initialised."""
+        """Drain the queue for a limited time, then call `shutdown` if the provider was
+        initialised."""
         await self._queue.drain(self._limits.final_drain)
         self._closed = True
         for task in list(self._running):
@@ -194,7 +203,7 @@ class ProviderGuard:
         if self._closed or self._clock.monotonic() < self._paused_until:
             return False
         if not self._ready:
-            # In the background, so that this caller does not wait: a later one finds it ready.
+            # In the background, so that this caller does not wait; a later one finds it ready.
             self._queue.add(self.name, self._retry_initialise)
         return self._ready
 
@@ -205,8 +214,8 @@ class ProviderGuard:
     async def _attempt(
         self, what: str, call: Callable[[], Awaitable[T]], seconds: float
     ) -> tuple[T] | None:
-        """The result of the call; None: it failed. Returns in time even if the provider ignores the
-        cancellation."""
+        """The result of the call; None if it failed. Returns in time even if the provider ignores
+        the cancellation."""
         task = asyncio.create_task(_await_call(call), name=f"memory {self.name} {what}")
         self._running.add(task)
         task.add_done_callback(self._on_task_done)
@@ -218,7 +227,7 @@ class ProviderGuard:
         if not task.done():
             self._record_failure(what, f"took longer than {seconds:g} s")
         elif task.cancelled():
-            self._record_failure(what, "was cancelled by itself")
+            self._record_failure(what, "cancelled itself")
         elif (error := task.exception()) is not None:
             self._record_failure(what, f"{type(error).__name__}: {error}")
         else:
@@ -233,7 +242,7 @@ class ProviderGuard:
 
     def _record_failure(self, what: str, why: str) -> None:
         log.warning(
-            "The memory provider %s failed in %s: %s",
+            "Memory provider %s failed in %s: %s",
             self.name,
             what,
             why,
@@ -248,7 +257,7 @@ class ProviderGuard:
         seconds = self._limits.pauses.wait(extra)
         self._paused_until = self._clock.monotonic() + seconds
         log.warning(
-            "The memory provider %s is left alone for %g s.",
+            "Memory provider %s is paused for %g s after repeated failures",
             self.name,
             seconds,
             extra={"action": "memory_paused"},

@@ -14,6 +14,7 @@ from holdfast.core.people.memory import (
     MemorySubject,
     fence_text,
 )
+from holdfast.core.text.translation import ENGLISH, use_catalogue
 
 PROVIDER_ENTRY_POINTS = "holdfast.memory_providers"
 NOTES_BLOCK = (
@@ -36,7 +37,9 @@ class NotesProvider:
         return
 
     async def prompt_block(self, subject: MemorySubject) -> str:
-        lines = "\n".join(format_notes(await self._notes.notebook(subject.owner)))
+        notebook = await self._notes.notebook(subject.owner)
+        with use_catalogue(ENGLISH):
+            lines = "\n".join(format_notes(notebook))
         return NOTES_BLOCK + fence_text("notes", lines) if lines else ""
 
     async def prefetch(self, subject: MemorySubject, query: str) -> str:
@@ -63,8 +66,8 @@ class MemoryProviderUnavailable(HoldfastError):
 
 
 def load_providers(names: Sequence[str], *, notes: Notes, home: Path) -> list[MemoryProvider]:
-    """In the order of the names. Raises where one cannot be loaded, so that an operator learns at
-    the start that a memory is missing."""
+    """Load the providers in the order of the names. Raises if one cannot be loaded, so that an
+    operator learns at the start that a memory is missing."""
     return [
         NotesProvider(notes) if name == BUILT_IN_PROVIDER else _create_provider(name, home)
         for name in dict.fromkeys(names)
@@ -72,7 +75,7 @@ def load_providers(names: Sequence[str], *, notes: Notes, home: Path) -> list[Me
 
 
 def check_providers(names: Sequence[str]) -> None:
-    """Raises where one cannot be loaded. Creates none: the running gateway has its own."""
+    """Raise if a provider cannot be loaded. Creates none: the running gateway has its own."""
     for name in dict.fromkeys(names):
         if name != BUILT_IN_PROVIDER:
             _load_factory(name)
@@ -91,9 +94,7 @@ def _load_factory(name: str) -> MemoryProviderFactory:
 
     found = {point.name: point for point in entry_points(group=PROVIDER_ENTRY_POINTS)}
     if name not in found:
-        raise MemoryProviderUnavailable(
-            _unknown_provider_message(name, [BUILT_IN_PROVIDER, *sorted(found)])
-        )
+        raise _not_installed_error(name, [BUILT_IN_PROVIDER, *sorted(found)])
     try:
         make: MemoryProviderFactory = found[name].load()
     except Exception as error:  # third-party code
@@ -103,21 +104,24 @@ def _load_factory(name: str) -> MemoryProviderFactory:
 
 def _creation_error(name: str, error: Exception) -> MemoryProviderUnavailable:
     return MemoryProviderUnavailable(
-        "the memory provider {name} cannot be made: {name_2}: {error}. Mend it, or take it "
-        "out of memory.providers",
+        "Could not create the memory provider {name}: {kind}: {error}. Fix it, or remove "
+        "it from memory.providers",
         name=name,
-        name_2=type(error).__name__,
+        kind=type(error).__name__,
         error=error,
     )
 
 
-def _unknown_provider_message(name: str, known: Sequence[str]) -> str:
-    import difflib  # noqa: PLC0415 - for an error alone
+def _not_installed_error(name: str, known: Sequence[str]) -> MemoryProviderUnavailable:
+    import difflib  # noqa: PLC0415 - only for an error
 
     near = difflib.get_close_matches(name, known, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return (
-        f"memory.providers names {name!r}, which is not installed.{hint} There are: "
-        f"{', '.join(known)}. A package brings one by an entry point of the group "
-        f"{PROVIDER_ENTRY_POINTS}"
+    return MemoryProviderUnavailable(
+        "memory.providers names {name!r}, which is not installed.{hint} Installed: {known}. A "
+        "package adds a provider by an entry point of the group {group}",
+        name=name,
+        hint=hint,
+        known=", ".join(known),
+        group=PROVIDER_ENTRY_POINTS,
     )

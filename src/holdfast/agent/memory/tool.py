@@ -35,7 +35,8 @@ class MemoryArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MemoryTool:
-    """Adding is idempotent and so is the rest: a call whose outcome was lost is made again."""
+    """Adds, replaces and removes notes. Every action is idempotent, so a call whose outcome was
+    lost is made again."""
 
     schema = make_schema(
         "memory",
@@ -66,7 +67,8 @@ class MemoryTool:
         return None
 
     async def _owner(self, context: ToolContext) -> OwnerId:
-        """Of the conversation; a subagent's words are told in the one that it works for."""
+        """The owner of the conversation's notes. A subagent writes into the notes of the
+        conversation that it works for."""
         store = self._notes.store
         subagent = await store.read(GetSubagent(session_id=context.session_id))
         session = await store.read(
@@ -75,7 +77,7 @@ class MemoryTool:
             )
         )
         if session is None:
-            raise ToolFailed("This conversation is not kept, so nothing can be noted in it.")
+            raise ToolFailed("This conversation is not stored, so nothing can be noted in it.")
         return memory_owner(session.route, context.principal)
 
     def _edit(self, owner: OwnerId, requested: MemoryArguments) -> NoteEdit:
@@ -90,7 +92,8 @@ class MemoryTool:
 
     def _result_text(self, requested: MemoryArguments, result: NoteEditResult) -> str:
         if why := edit_refusal(result, max_chars=self._notes.max_chars):
-            # What there is, with it: what to put together can only be seen in the whole.
+            # The existing notes follow: which of them to combine can only be decided from the whole
+            # list.
             lines = () if result.outcome is NoteEditOutcome.OFF else format_notes(result.notebook)
             raise ToolFailed("\n".join([why, *lines]))
         used = f"{result.notebook.used} of {self._notes.max_chars} characters used."

@@ -75,7 +75,8 @@ def _without_index(key: str) -> str:
 
 
 def diff_settings(old: Settings, new: Settings) -> tuple[str, ...]:
-    """The keys that differ. A table that only one of them has is named as a whole; so is a list."""
+    """The keys that differ. A table that only one side has is named as a whole, and so is a
+    list."""
     return tuple(_diff_trees(_settings_tree(old), _settings_tree(new), ""))
 
 

@@ -32,7 +32,7 @@ LOCAL_SERVERS = (
     "http://127.0.0.1:8000/v1",  # vLLM
 )
 SECRET_ENDINGS = ("token", "key", "secret", "password")  # of keys that hold a reference
-DEFAULT_ACCOUNT = "default"  # of a platform: the one that stands in its own table
+DEFAULT_ACCOUNT = "default"  # of a platform: the account in the platform's own table
 
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -45,9 +45,9 @@ class CrashRecovery(StrEnum):
 
 
 class SupervisorChoice(StrEnum):
-    """Who starts the gateway again when it has ended."""
+    """Which supervisor starts the gateway again when it has ended."""
 
-    AUTO = "auto"  # found out from the process itself
+    AUTO = "auto"  # detected from the process itself
     SYSTEMD = "systemd"
     LAUNCHD = "launchd"
     S6 = "s6"
@@ -58,15 +58,16 @@ class SupervisorChoice(StrEnum):
 class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
     port: Port = 8787
-    allowed_hosts: tuple[str, ...] = ()  # names besides loopback that a request may ask for
-    trusted_proxy: tuple[str, ...] = ()  # addresses or networks whose X-Forwarded-… is believed
+    allowed_hosts: tuple[str, ...] = ()  # names besides loopback that requests may be addressed to
+    # Addresses or networks whose X-Forwarded-… headers are trusted.
+    trusted_proxy: tuple[str, ...] = ()
     restart_drain_timeout: Seconds = 0
     park_timeout: Seconds = 10
     busy_mode: BusyMode = BusyMode.INTERRUPT
     crash_recovery: CrashRecovery = CrashRecovery.RESUME
     supervisor: SupervisorChoice = SupervisorChoice.AUTO
-    watch: bool = True  # a change of holdfast.toml or .env is taken over as soon as it is there
-    language: str = ""  # of the bot where the platform names none; "": English
+    watch: bool = True  # changes of holdfast.toml or .env are applied automatically
+    language: str = ""  # of bot texts if the platform reports none; "": English
 
 
 class Provider(StrEnum):
@@ -78,7 +79,7 @@ class Provider(StrEnum):
     DEMO = "demo"
 
 
-# In this order: where no provider is named, the first whose key is there answers.
+# In this order: if no provider is named, the first one whose key is set answers.
 KEY_VARIABLES: Mapping[Provider, str] = {
     Provider.ANTHROPIC: "ANTHROPIC_API_KEY",
     Provider.OPENAI: "OPENAI_API_KEY",
@@ -101,7 +102,7 @@ class VisionMode(StrEnum):
 
 
 class FallbackModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A model to turn to when the first one fails for good."""
+    """A model to use when the first one fails for good."""
 
     provider: Provider
     name: str = ""
@@ -128,9 +129,9 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class AuxiliarySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[auxiliary]`: calls beside the conversation."""
+    """`[auxiliary]`: model calls outside of the conversation."""
 
-    model: str = ""  # "": the one that answers
+    model: str = ""  # "": the model that answers
     titles: bool = True
     summaries: bool = True
     vision: bool = True
@@ -166,7 +167,7 @@ class CacheSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[memory]`: who remembers, and how much."""
+    """`[memory]`: memory providers, and how much they store."""
 
     providers: tuple[str, ...] = ("notes",)
     max_chars: Annotated[int, msgspec.Meta(ge=100, le=100_000)] = 4000
@@ -174,25 +175,25 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class DelegateSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[delegate]`: how many subagents an agent may have, and how far they go."""
+    """`[delegate]`: how many subagents an agent may have, and how deeply they may be nested."""
 
     depth: Count = 2  # 1: subagents have no subagents of their own
     max_tasks: Count = 32  # of one call
     parallel: Count = 8  # of those at the same time; the others wait
     max_background: Count = 8  # of one conversation
     max_steps: Count = 50
-    time_limit: Seconds = 3600  # that a subagent is waited for; 0: no limit
+    time_limit: Seconds = 3600  # until a subagent is stopped; 0: no limit
 
 
 class JobSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[jobs]`: what agents are told to do at certain times."""
+    """`[jobs]`: scheduled jobs."""
 
     time_zone: str = ""  # that job times are read in; "": that of the sessions
     max_per_person: Count = 50
-    min_interval: Seconds = 60  # between two due times of one job
+    min_interval: Seconds = 60  # minimum between two due times of one job
     parallel: Count = 8  # runs at the same time; the others wait
-    time_limit: Seconds = 3600  # of a run, where the job does not say; 0: no limit
-    late_after: Seconds = 60  # a due time that is longer ago than this was missed
+    time_limit: Seconds = 3600  # of a run, if the job sets none; 0: no limit
+    late_after: Seconds = 60  # a due time that is longer ago counts as missed
 
 
 class SandboxMode(StrEnum):
@@ -221,7 +222,7 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[sessions]`: who shares a conversation, and when one is left for a fresh one."""
+    """`[sessions]`: who shares a conversation, and when a fresh one replaces it."""
 
     group_sessions_per_user: bool = True
     thread_sessions_per_user: bool = False
@@ -229,7 +230,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     idle_minutes: Minutes = 1440
     daily_hour: Hour = 4
     time_zone: str = ""  # "": this machine's
-    rules: tuple[ResetRule, ...] = ()  # the first that speaks of a chat has its word
+    rules: tuple[ResetRule, ...] = ()  # the first rule that applies to a chat decides
 
 
 def route_of(source: Source, settings: SessionSettings) -> SessionKey:
@@ -239,17 +240,18 @@ def route_of(source: Source, settings: SessionSettings) -> SessionKey:
 
 
 class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[retention]`: how long what is over is kept."""
+    """`[retention]`: how long old data is kept."""
 
-    sessions_days: Annotated[int, msgspec.Meta(ge=0)] = 0  # since it was last used; 0: for ever
-    # Platforms may send an event again for weeks; one that is forgotten would count as new.
+    sessions_days: Annotated[int, msgspec.Meta(ge=0)] = 0  # since its last use; 0: forever
+    # Platforms may send an event again for weeks; a forgotten one would count as new.
     inbox_days: Annotated[int, msgspec.Meta(ge=30)] = 90
     outbox_days: Annotated[int, msgspec.Meta(ge=1)] = 30
-    audit_days: Annotated[int, msgspec.Meta(ge=0)] = 365  # 0: for ever
+    audit_days: Annotated[int, msgspec.Meta(ge=0)] = 365  # 0: forever
 
 
 class BackupSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[backup]`: how often the gateway backs its home up by itself, and what it keeps of that."""
+    """`[backup]`: how often the gateway backs up its home automatically, and how many backups it
+    keeps."""
 
     every_hours: Annotated[float, msgspec.Meta(ge=0)] = 24  # 0: never
     keep: Count = 7
@@ -260,7 +262,7 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """`[browser]`: the browser tool, where it is installed."""
 
     chromium: str = ""  # a name or a path; "": the system's
-    max_browsers: Count = 4  # open at a time; the longest unused one makes way
+    max_browsers: Count = 4  # open at a time; the least recently used one is closed
     idle_timeout: Seconds = 600
     action_timeout: Seconds = 30
     allow_private: bool = False  # pages of this machine and its network
@@ -269,14 +271,14 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 class SendSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[send]`: where agents may send messages besides the chat they work in."""
 
-    allow: tuple[str, ...] = ()  # platform:chat, or platform:*; without asking anybody
+    allow: tuple[str, ...] = ()  # platform:chat, or platform:*; sent without asking a person
 
 
 class ApprovalMode(StrEnum):
-    """What is done about a command that is judged dangerous; forbidden ones are always refused."""
+    """What happens to a command that is judged dangerous. Forbidden commands are always refused."""
 
     ASK = "ask"
-    REFUSE = "refuse"  # without asking: for a gateway that nobody looks after
+    REFUSE = "refuse"  # without asking: for an unattended gateway
     OFF = "off"  # it runs
 
 
@@ -302,53 +304,53 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class OtelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[otel]`: traces, for whoever collects them."""
+    """`[otel]`: exporting traces."""
 
-    endpoint: str = ""  # where OTLP is spoken over HTTP; "": no traces
-    header: str = "Authorization"  # that a collector knows its senders by
-    header_secret: str = ""  # the whole of it, as a reference: "env:NAME" or "file:path"
+    endpoint: str = ""  # of OTLP over HTTP; "": no traces
+    header: str = "Authorization"  # by which the collector authenticates senders
+    header_secret: str = ""  # its whole value, as a reference: "env:NAME" or "file:path"
     sample: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0  # the share of messages
-    service: str = "holdfast"  # what this gateway is called there
+    service: str = "holdfast"  # the name of this gateway in the collector
 
 
 class GroupReplyMode(StrEnum):
-    """What is answered in a group."""
+    """Which messages in a group are answered."""
 
-    ADDRESSED = "addressed"  # what names the account, answers it, or is a command
+    ADDRESSED = "addressed"  # messages that name the account, reply to it, or are commands
     ALL = "all"
 
 
 class ChatSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[platforms.NAME.chats.ID]`: what holds in one chat."""
+    """`[platforms.NAME.chats.ID]`: the settings of one chat."""
 
     answers: GroupReplyMode = GroupReplyMode.ADDRESSED
     allow: tuple[str, ...] = ()  # besides those of the account, and only there
-    bots: Annotated[int, msgspec.Meta(ge=0)] = 0  # messages of bots in a row that are answered
+    bots: Annotated[int, msgspec.Meta(ge=0)] = 0  # how many messages of bots in a row are answered
     quiet: bool | None = None  # None: as its account
 
 
 class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[platforms.NAME]`: the keys of every account; a plugin adds its own keys.
 
-    The table is the account `default`; `accounts` has further ones, each on its own: nobody who
-    is allowed at one of them is so at another.
+    The table itself is the account `default`. `accounts` has further ones, which inherit nothing: a
+    person who is allowed at one account is not allowed at another.
     """
 
     enabled: bool = True
     allow: tuple[str, ...] = ()
-    operators: tuple[str, ...] = ()  # who may also run the gateway from there
-    pairing: bool = True  # whoever writes privately and may not is given a code to be let in by
+    operators: tuple[str, ...] = ()  # who may also operate the gateway from there
+    pairing: bool = True  # unknown people who write privately get a pairing code
     chats: dict[str, ChatSettings] = {}  # by their ids
-    home: str = ""  # the chat that is told about the gateway itself; "": what /sethome says
-    restart_notices: bool = True  # its chats are told of stops and restarts
+    home: str = ""  # the chat that is notified about the gateway itself; "": set by /sethome
+    restart_notices: bool = True  # its chats are notified of stops and restarts
     busy_mode: BusyMode | None = None  # None: the gateway's
-    stream: bool = True  # replies are shown as they grow, where the platform can change them
-    progress: bool = True  # a growing reply names the tools that run
-    quiet: bool = False  # its chats get answers and nothing else
-    files: tuple[str, ...] = ("*",)  # that are taken: "*", or ".csv", "image/*"; []: none
-    # Of the text of an attached document, that the model is shown at once; 0: nothing.
+    stream: bool = True  # replies are shown while they are written, if the platform supports edits
+    progress: bool = True  # a streamed reply shows the running tools
+    quiet: bool = False  # its chats get answers only
+    files: tuple[str, ...] = ("*",)  # accepted files: "*", or ".csv", "image/*"; []: none
+    # Characters of an attached document's text that the model is shown at once; 0: none.
     file_chars: Annotated[int, msgspec.Meta(ge=0, le=200_000)] = 20_000
-    accounts: dict[str, "PlatformSettings"] = {}  # in one of these, it stays empty
+    accounts: dict[str, "PlatformSettings"] = {}  # empty in a nested account
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -370,18 +372,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     send: SendSettings = SendSettings()
     log: LogSettings = LogSettings()
     otel: OtelSettings = OtelSettings()
-    prices: dict[str, Price] = {}  # by model; "name-*": of all whose names begin so
+    prices: dict[str, Price] = {}  # by model; "name-*": all models whose names begin so
     platforms: dict[str, PlatformSettings] = {}
 
     def account(self, platform: str, account: str) -> PlatformSettings | None:
-        """What is set for one account. None: nothing is, and nobody is allowed there."""
+        """The settings of one account. None if it has none, so that no one is allowed there."""
         settings = self.platforms.get(platform)
         if settings is None or account == DEFAULT_ACCOUNT:
             return settings
         return settings.accounts.get(account)
 
     def all_accounts(self) -> Iterator[tuple[str, str, PlatformSettings]]:
-        """Each account with what is set for it: one inherits nothing from another."""
+        """Each account with its settings; none inherits from another."""
         for name, platform in self.platforms.items():
             yield name, DEFAULT_ACCOUNT, platform
             for account, each in platform.accounts.items():
@@ -389,11 +391,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def account_table(platform: str, account: str) -> str:
-    """Where holdfast.toml speaks of an account."""
+    """The name of an account's table in holdfast.toml."""
     table = f"platforms.{platform}"
     return table if account == DEFAULT_ACCOUNT else f"{table}.accounts.{account}"
 
 
 def is_secret_key(key: str) -> bool:
-    """Whether a key of that name holds a reference to a secret, and never a value."""
+    """Whether a key with that name holds a reference to a secret, and never a value."""
     return key.endswith(SECRET_ENDINGS)

@@ -34,9 +34,10 @@ class ConfigSource(StrEnum):
 
 
 class NewConfigVersion(GatewayCommand[int], frozen=True, kw_only=True):
-    """`text` is that of the file, "" where there is none; `changed` are the keys that differ from
-    the configuration before it, as people write them. The result is the version's number; a
-    version equal to the last one, in text and signature, is that one."""
+    """Store a version of the configuration. `text` is that of the file, "" if there is none;
+    `changed` are the keys that differ from the previous configuration, as people write them. The
+    result is the version's number; a version equal to the last one, in text and signature, is that
+    one."""
 
     at: float
     by: str
@@ -76,8 +77,8 @@ def _mask_entry(entry: re.Match[str]) -> str:
 
 
 class ReloadResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a reload. Keys are as people write them; where nothing has changed, the number
-    is that of the current version."""
+    """The result of a reload. Keys are as people write them. If nothing has changed, the number is
+    that of the current version."""
 
     number: int
     changed: tuple[str, ...] = ()  # in effect now, or after a restart
@@ -102,10 +103,10 @@ class SupportsReload(Protocol):
     async def reload(
         self, *, by: str, source: ConfigSource, before_read: Callable[[], None] | None = None
     ) -> ReloadResult:
-        """Read the file again and apply it. Raises `ConfigError`, which names place and remedy; the
-        current configuration stays then. Concurrent reloads run one after the other.
+        """Read the file again and apply it. Raises `ConfigError` with location and remedy; the
+        current configuration then stays in effect. Concurrent reloads run one after the other.
 
         `before_read` is called in a thread right before the file is read. A caller that writes the
-        file there is recorded as the author, and not the file watcher that sees the change.
+        file there is recorded as the author, instead of the file watcher that sees the change.
         """
         ...

@@ -1,1 +1,1 @@
-"""Messages that come in, messages that go out, and the transcript."""
+"""Incoming messages, outgoing messages, and the transcript."""

@@ -19,7 +19,7 @@ _NEAR_LIMIT = 0.95  # clients split a long paste at a word, a little before thei
 
 
 class AdmissionReason(StrEnum):
-    """Why a message is admitted as it is."""
+    """Why a message is admitted the way it is."""
 
     REQUESTED = "requested"  # by the message, by its session or by the config
     OTHER_PERSONS_TURN = "other_persons_turn"  # the turn is another person's, or another chat's
@@ -28,7 +28,7 @@ class AdmissionReason(StrEnum):
 
 
 class RunningTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """The running turn, as far as admission asks."""
+    """What admission needs to know of the running turn."""
 
     route: SessionKey
     principal: PrincipalId
@@ -44,9 +44,9 @@ class BusyDecision(msgspec.Struct, frozen=True, kw_only=True):
 def admit(row: InboxRow, *, running: RunningTurn, configured: BusyMode) -> BusyDecision:
     """What a message does to the running turn.
 
-    What was decided before stands; else the message itself has the first word, the config the
-    last. Only messages of one route and one person merge, so nobody interrupts or steers the
-    turn of another; and what subagents or a summary have begun is waited for.
+    An earlier decision is kept. Otherwise the message itself decides first, the config last. Only
+    messages of one route and one person merge, so no one interrupts or steers the turn of another
+    person. Subagents and a running compaction are waited for.
     """
     if row.decision is not None:
         return BusyDecision(mode=row.decision)
@@ -63,7 +63,7 @@ def admit(row: InboxRow, *, running: RunningTurn, configured: BusyMode) -> BusyD
 
 
 def with_session_mode(row: InboxRow, mode: BusyMode | None) -> InboxRow:
-    """The row with what /busy chose for its session, where the message itself does not say."""
+    """The row with the mode that /busy set for its session, if the message itself sets none."""
     if mode is None or row.inbound.busy_mode is not None:
         return row
     inbound = msgspec.structs.replace(row.inbound, busy_mode=mode)
@@ -71,9 +71,9 @@ def with_session_mode(row: InboxRow, mode: BusyMode | None) -> InboxRow:
 
 
 def should_merge(first: InboxRow, second: InboxRow, *, capabilities: Capabilities) -> bool:
-    """Whether two messages in a row are one turn: the quick ones of one person are.
+    """Whether two adjacent messages form one turn: quick messages of one person do.
 
-    One that was told to queue is its own, unless the two are parts of one message.
+    A message that was told to queue has a turn of its own, unless the two are parts of one message.
     """
     if (first.route, first.principal) != (second.route, second.principal):
         return False
@@ -84,14 +84,14 @@ def should_merge(first: InboxRow, second: InboxRow, *, capabilities: Capabilitie
 
 
 def merge_window(inbound: Inbound, *, capabilities: Capabilities) -> float:
-    """Seconds to wait for what may still be a part of this message; none for an ordinary one,
-    and none where the platform did not ask for it."""
+    """Seconds to wait for further parts of this message; 0 for an ordinary one, and 0 if the
+    platform did not request it."""
     unfinished = inbound.group is not None or _is_near_limit(inbound, capabilities)
     return capabilities.merge_window if unfinished else 0.0
 
 
 def _are_parts_of_one(first: InboxRow, second: InboxRow, capabilities: Capabilities) -> bool:
-    """Pictures of one album, or the pieces of one paste."""
+    """Whether both are pictures of one album, or pieces of one paste."""
     if first.inbound.group is not None:
         return first.inbound.group == second.inbound.group
     at_once = second.accepted_at - first.accepted_at <= capabilities.merge_window
@@ -105,33 +105,29 @@ def _is_near_limit(inbound: Inbound, capabilities: Capabilities) -> bool:
     return message_length(inbound.text, capabilities.length_unit) >= limit * _NEAR_LIMIT
 
 
-STEERED_NOTICE = N_("Noted: I am taking this into account.")
+STEERED_NOTICE = N_("Got it, I am taking this into account.")
 _NOTICES: Mapping[tuple[BusyMode, AdmissionReason], str] = {
     (BusyMode.INTERRUPT, AdmissionReason.REQUESTED): N_(
-        "I stopped what I was doing and turn to this."
+        "I stopped what I was doing and am working on this now."
     ),
-    (
-        BusyMode.QUEUE,
-        AdmissionReason.REQUESTED,
-    ): N_("I am still busy. This is next in line; /stop ends what runs."),
-    (
-        BusyMode.QUEUE,
-        AdmissionReason.OTHER_PERSONS_TURN,
-    ): N_("I am answering somebody else. You are next in line."),
-    (
-        BusyMode.QUEUE,
-        AdmissionReason.SUBAGENTS,
-    ): N_("Helpers are still working on the last message. This is next in line; /stop ends them."),
-    (
-        BusyMode.QUEUE,
-        AdmissionReason.COMPACTING,
-    ): N_("I am summing up our conversation so far. This is next in line."),
+    (BusyMode.QUEUE, AdmissionReason.REQUESTED): N_(
+        "I am still busy. Your message is next; /stop ends what is running."
+    ),
+    (BusyMode.QUEUE, AdmissionReason.OTHER_PERSONS_TURN): N_(
+        "I am answering someone else. Your message is next."
+    ),
+    (BusyMode.QUEUE, AdmissionReason.SUBAGENTS): N_(
+        "Subagents are still working on the last message. Yours is next; /stop ends them."
+    ),
+    (BusyMode.QUEUE, AdmissionReason.COMPACTING): N_(
+        "I am summarising our conversation so far. Your message is next."
+    ),
 }
 
 
 def busy_notice(decision: BusyDecision) -> str | None:
-    """The untranslated text for the sender; None: no notice yet. The sender of a steer is told when
-    the model has it."""
+    """The untranslated text for the sender; None if there is no notice yet. The sender of a steer
+    is notified when the model has it."""
     return _NOTICES.get((decision.mode, decision.reason))
 
 

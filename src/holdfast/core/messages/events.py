@@ -15,7 +15,7 @@ class TurnStarted(msgspec.Struct, frozen=True, tag="turn_started", gc=False):
 
 
 class TextStreamed(msgspec.Struct, frozen=True, tag="text", gc=False):
-    """A piece of what the model is saying in the present step."""
+    """A piece of the text that the model writes in the current step."""
 
     text: str
 
@@ -25,13 +25,14 @@ class ReasoningStreamed(msgspec.Struct, frozen=True, tag="reasoning", gc=False):
 
 
 class StreamVoided(msgspec.Struct, frozen=True, tag="voided", gc=False):
-    """What was streamed in this step is void: the call is made again, or was cut by a restart."""
+    """The text streamed in this step is void: the call is repeated, or was cut by a restart."""
 
     why: str
 
 
 class StepEnded(msgspec.Struct, frozen=True, tag="step", gc=False):
-    """A model reply that asks for tools is committed; what streamed was not the final text."""
+    """A model reply that contains tool calls is committed, so the streamed text was not the final
+    one."""
 
     text: str
 
@@ -55,7 +56,7 @@ class ToolEnded(msgspec.Struct, frozen=True, tag="tool_ended", gc=False):
 
 
 class MessageEnded(msgspec.Struct, frozen=True, tag="ended"):
-    """The visible end of an inbox row and the text its sender gets; always the last event."""
+    """The visible end of an inbox row and the text for its sender; always the last event."""
 
     inbox_id: InboxId
     state: InboxState

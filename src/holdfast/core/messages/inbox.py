@@ -13,7 +13,7 @@ from holdfast.core.turns.subagent import INTERNAL_PLATFORM, Subagent
 
 
 class BusyMode(StrEnum):
-    """What a message does to the turn that is running when it comes."""
+    """What a message does to the turn that is running when it arrives."""
 
     INTERRUPT = "interrupt"
     QUEUE = "queue"
@@ -21,21 +21,21 @@ class BusyMode(StrEnum):
 
 
 class Cursor(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a platform's stream has been taken; commits together with the inbox row."""
+    """The position in a platform's stream; committed together with the inbox row."""
 
     name: str
     value: str
 
 
 class Inbound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A platform's event in our words.
+    """An event of a platform, in the gateway's terms.
 
-    `event_id` is unique per platform and account; the same one again is the same event.
-    `history` seeds a session that does not exist yet (a request that carries its own past),
-    `instructions` joins that session's system prompt. `mentioned` and `quoted` are how a platform
-    tells whether a message in a group is meant for the agent: its account is named in it (by the
-    platform's own mark, by "name:" in front, in the To of a mail, or by a button that was
-    pressed), or it answers something, which is quoted.
+    `event_id` is unique per platform and account; an event with the same id is the same event.
+    `history` seeds a session that does not exist yet (a request that contains its own past), and
+    `instructions` are added to that session's system prompt. `mentioned` and `quoted` tell whether
+    a message in a group is meant for the agent: its account is named (by the platform's own
+    mention, by "name:" in front, in the To of a mail, or by a button that was pressed), or the
+    message replies to another one, which is quoted.
     """
 
     source: Source
@@ -43,21 +43,22 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     message_id: str
     text: str
     images: tuple[Image, ...] = ()
-    documents: str = ""  # what is in the files that came with it, as the agent reads it
+    documents: str = ""  # the text of its attached files, as the agent reads it
     mentioned: bool = False
     quoted: Quote | None = None
     busy_mode: BusyMode | None = None  # None: as configured
-    mergeable: bool = True  # False: this message wants an answer of its own
-    commands: bool = True  # False: a leading slash is just text
-    group: str | None = None  # parts of one message (an album) share it
+    mergeable: bool = True  # False: it must get an answer of its own
+    commands: bool = True  # False: a leading slash is ordinary text
+    group: str | None = None  # shared by the parts of one message (an album)
     effort: str | None = None  # reasoning effort for this message; None: as configured
-    lasting: bool = True  # False: nobody comes back to this conversation, so no agent is kept
+    lasting: bool = True  # False: the conversation has no further messages, so no agent is kept
     history: tuple[Message, ...] = ()
     instructions: str = ""
-    toolsets: tuple[str, ...] | None = None  # all that its turn may use; None: as configured
+    # All toolsets that its turn may use; None: as configured.
+    toolsets: tuple[str, ...] | None = None
     cursor: Cursor | None = None
-    note: bool = False  # ours and no person's: in the transcript it is a note
-    # Set for the work of a subagent, which opens its session. Stored as `child`.
+    note: bool = False  # from the gateway and not from a person: a note in the transcript
+    # Set for the task of a subagent, which opens its session. Stored as `child`.
     subagent: Subagent | None = msgspec.field(name="child", default=None)
     run: RunRequest | None = None  # this is a run of a job
 
@@ -77,18 +78,18 @@ END_STATES = frozenset(InboxState) - OPEN_STATES
 
 
 class RouteTarget(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The session that a route points to, with all that decides whether it goes on there."""
+    """The session that a route points to, with everything that decides whether it continues."""
 
     session_id: SessionId
     active_at: float
     suspended: bool = False
     ended: bool = False
     resume_pending: bool = False
-    unannounced_reset: ResetReason | None = None  # why it is fresh, where nobody was told yet
-    previous: SessionId | None = None  # the one whose place it took then
-    interruption_note_pending: bool = False  # it was marked, and no turn of it has been told so
+    unannounced_reset: ResetReason | None = None  # why it is fresh, if that was not announced yet
+    previous: SessionId | None = None  # the session that it replaced then
+    interruption_note_pending: bool = False  # it was marked, and no turn of it has the note yet
     resume_reason: str | None = None
-    busy_mode: BusyMode | None = None  # what /busy chose for it
+    busy_mode: BusyMode | None = None  # set by /busy
 
     @property
     def can_continue(self) -> bool:
@@ -96,16 +97,17 @@ class RouteTarget(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of `AcceptMessage`: the row, new or, for a repeated event, the one there was."""
+    """The result of `AcceptMessage`: the row, which is new, or the existing one of a repeated
+    event."""
 
     row: "InboxRow"
     duplicate: bool
     route_session: SessionId | None  # where the route points now; None: a new route
-    route_target: RouteTarget | None = None  # the same, also where it cannot go on there
+    route_target: RouteTarget | None = None  # the same, even if it cannot continue there
 
     @property
     def busy_mode(self) -> BusyMode | None:
-        """What /busy chose for the session that it goes on in."""
+        """The mode that /busy set for the session that the message continues."""
         pointed = self.route_target
         return pointed.busy_mode if pointed is not None and pointed.can_continue else None
 
@@ -126,13 +128,13 @@ class InboxRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ends_session(self) -> bool:
-        """Whether its session ends with it: it is the task of a subagent, or the run of a job in a
-        session of its own, and no other message ever comes there."""
+        """Whether the session ends with this message: the task of a subagent, or a job run in a
+        session of its own. No other message can arrive there."""
         return self.inbound.source.platform == INTERNAL_PLATFORM
 
 
 class InboxSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A row as it is listed: the beginning of its words, and nothing that came with them."""
+    """A row as it is listed: the beginning of its text, without attachments."""
 
     id: InboxId
     platform: str
@@ -148,8 +150,8 @@ class InboxSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InboxEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of one row, written in the same commit as what brought it about. `ends_session`: so
-    is the end of its session."""
+    """The end of one row, written in the same commit as its cause. With `ends_session`, its session
+    ends, too."""
 
     inbox_id: InboxId
     state: InboxState

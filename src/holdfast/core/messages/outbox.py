@@ -27,8 +27,8 @@ class DeliveryKind(StrEnum):
     QUESTION = "question"  # an approval request; expires with its deadline
     CODE = "code"  # a pairing code: its text is deleted once it is sent
     FILE = "file"  # of the workspace, sent by the agent
-    MESSAGE = "message"  # proactive: no message asked for it
-    SHUTDOWN_NOTICE = "farewell"  # stored; sent only by the process that stops
+    MESSAGE = "message"  # proactive, not a reply
+    SHUTDOWN_NOTICE = "farewell"  # the stored value; sent only by the process that stops
 
 
 class Button(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class PendingFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file to be sent, read when it is sent: a file of a workspace, or, without a workspace, one
-    that the owner has uploaded for this."""
+    that the owner has uploaded for this delivery."""
 
     workspace: SessionId | None
     path: str
@@ -65,8 +65,8 @@ class OutboundFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeliveryPart(msgspec.Struct, frozen=True, kw_only=True):
-    """One message of a delivery. It is stored as a row of its own where the delivery has several,
-    or is shown before it is complete; else the row of the delivery says the same."""
+    """One message of a delivery. It is stored as a row of its own if the delivery has several, or
+    is shown before it is complete; otherwise the row of the delivery holds its state."""
 
     number: int  # starts at 1
     state: DeliveryState = DeliveryState.PENDING
@@ -81,12 +81,12 @@ class StartedDelivery(msgspec.Struct, frozen=True, kw_only=True):
 
     id: DeliveryId
     parts: tuple[DeliveryPart, ...] = ()
-    shown_text: str = ""  # the text last shown, by this process
-    reply_text: str = ""  # the reply in it; the rest is progress information
+    shown_text: str = ""  # as last shown, by this process
+    reply_text: str = ""  # the part of it that is reply text; the rest is progress
 
 
 def delivery_scope(session_id: SessionId | None, address: Address) -> Scope:
-    """A delivery belongs to its session, and to the account where it has none."""
+    """The scope of a delivery: its session, or its account if it has none."""
     if session_id is not None:
         return session_scope(session_id)
     return account_scope(address.platform, address.account)
@@ -115,8 +115,8 @@ class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shown_part(self) -> DeliveryPart | None:
-        """The only message of a stream that is complete with the end of its turn, because it shows
-        the whole text already."""
+        """The only message of a stream that is complete at the end of its turn, because it already
+        shows the whole text."""
         if self.started is None or self.state is not DeliveryState.SENT:
             return None
         (part,) = self.started.parts
@@ -162,7 +162,7 @@ class DeliveryBlocker(StrEnum):
 
 
 class DeliveryStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pending delivery waits for; `until`: when a rate limit ends, as far as is known."""
+    """What a pending delivery waits for; `until` is the end of a rate limit, if known."""
 
     blocked_by: DeliveryBlocker
     until: float | None = None
@@ -208,8 +208,8 @@ class SendInitiator(StrEnum):
 
 class ProactiveDelivery(Command[bool], frozen=True, kw_only=True):
     """One commit: the delivery, and the note of it in the transcript of the session that the
-    delivery names. The same delivery is sent once, however often it is requested: where a delivery
-    of that id exists, nothing is written and the result is False."""
+    delivery names. A delivery is sent once, however often it is requested: if a delivery with that
+    id exists, nothing is written and the result is False."""
 
     delivery: NewDelivery
     note: NoteMessage | None = None
@@ -222,8 +222,8 @@ class ProactiveDelivery(Command[bool], frozen=True, kw_only=True):
 
 
 _INITIATOR_TEXT = {
-    SendInitiator.OWNER: "whoever runs this gateway has sent a message to this chat in your name",
-    SendInitiator.AGENT: "you have sent a message to this chat from another conversation",
+    SendInitiator.OWNER: "the operator of this gateway sent a message to this chat in your name",
+    SendInitiator.AGENT: "you sent a message to this chat from another conversation",
 }
 
 
@@ -235,7 +235,7 @@ def proactive_note(initiator: SendInitiator, text: str, *, file: str = "") -> No
     lines = [*text.splitlines(), *([f"[a file: {file}]"] if file else [])]
     quoted = "\n".join(f"> {line}".rstrip() for line in lines)
     return NoteMessage(
-        text=f"[System note: {_INITIATOR_TEXT[initiator]}. Who answers may mean this:]\n{quoted}"
+        text=f"[System note: {_INITIATOR_TEXT[initiator]}. Replies may refer to it:]\n{quoted}"
     )
 
 
@@ -255,16 +255,16 @@ class OutgoingMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageSender(Protocol):
-    """Sends text and files on behalf of a turn's tool calls. A call is one delivery: repeated, by
-    any process, it has no further effect."""
+    """Sends text and files on behalf of a turn's tool calls. A call is one delivery: repeating it,
+    in any process, has no further effect."""
 
     async def send_file(self, call_id: CallId, path: str, *, caption: str) -> None:
-        """Returns once the file is durably queued for the chat of the turn. The file is read when
-        it is sent, so it must not be removed before. Raises `SendNotPossible`."""
+        """Return once the file is durably queued for the chat of the turn. The file is read when it
+        is sent, so it must not be removed before. Raises `SendNotPossible`."""
         ...
 
     async def send_message(self, call_id: CallId, message: OutgoingMessage) -> str:
-        """Returns the chat once the message is durably queued. Raises `SendNotPossible`."""
+        """Return the chat once the message is durably queued. Raises `SendNotPossible`."""
         ...
 
     async def was_queued(self, call_id: CallId) -> bool:

@@ -15,7 +15,7 @@ _MAX_PART_LENGTH = 256  # characters of a session key that one id may take
 _PREFIX_LENGTH = 64  # readable characters of a longer id, in front of its hash
 _MAX_NAME_LENGTH = 64
 _RESERVED_CHARACTERS = frozenset(":[]<>")  # delimiters of notes, tags and speaker names
-_MAX_QUOTE_LENGTH = 1000  # characters; the person who answers a long text has seen it in full
+_MAX_QUOTE_LENGTH = 1000  # characters; the person who replies has seen the whole text
 
 ATTACHED_PREFIX = "[Attached, "
 """Beginning of the line behind a message's text that names its attached files."""
@@ -29,7 +29,7 @@ class ChatType(StrEnum):
 
 
 class Author(StrEnum):
-    """What wrote a message, as far as the platform knows; PERSON where it cannot tell."""
+    """The author of a message, as far as the platform knows; PERSON if it cannot tell."""
 
     PERSON = "person"
     BOT = "bot"  # a program: another bot, a hook, an automatic reply
@@ -166,14 +166,15 @@ def format_quote(quote: Quote) -> str | None:
 
 
 class AttachmentUnavailable(HoldfastError):
-    """The file cannot be fetched, now or later; the text says why, for the sender and the agent."""
+    """The file cannot be fetched, now or later. The text is the reason, for the sender and the
+    agent."""
 
 
 class Attachment(msgspec.Struct, frozen=True, kw_only=True):
     """A file that came with a message and has not been fetched yet.
 
-    `fetch` returns the whole file. It raises `AttachmentUnavailable` where that will never work,
-    and anything else where the platform should deliver the message again later.
+    `fetch` returns the whole file. It raises `AttachmentUnavailable` if that can never work, and
+    any other error if the platform should deliver the message again later.
     """
 
     name: str  # as its sender calls it; not checked yet

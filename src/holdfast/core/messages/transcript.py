@@ -43,7 +43,7 @@ class CallRecovery(StrEnum):
 
 
 class Reasoning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a model thought; `opaque` is the provider's own part, returned to it unchanged."""
+    """A model's reasoning; `opaque` is the provider's own part, returned to it unchanged."""
 
     text: str = ""
     opaque: str | None = None
@@ -57,9 +57,9 @@ class StopReason(StrEnum):
 
 
 class UserMessage(msgspec.Struct, frozen=True, kw_only=True, tag="user", omit_defaults=True):
-    """`note` is a system note, put in front of the user's unchanged text when projected. `quoted`
-    is what the text answers, each line marked as a quote. `documents` is the text of its files; it
-    comes behind the message and is shown to the model only."""
+    """A message of a user. `note` is a system note, put in front of the user's unchanged text when
+    projected. `quoted` is what the text replies to, each line marked as a quote. `documents` is the
+    text of its files; it follows the message and is shown to the model only."""
 
     text: str
     images: tuple[Image, ...] = ()
@@ -80,8 +80,8 @@ class AssistantMessage(
 
 
 class ToolMessage(msgspec.Struct, frozen=True, kw_only=True, tag="tool", omit_defaults=True):
-    """The result of one call. Its images are shown to the model behind all results. `recovery` is
-    set only where another process finished the call than the one that began it (stored as
+    """The result of one call. Its images are shown to the model after all results. `recovery` is
+    set only if another process finished the call than the one that started it (stored as
     `taken_up`)."""
 
     call_id: CallId
@@ -90,7 +90,7 @@ class ToolMessage(msgspec.Struct, frozen=True, kw_only=True, tag="tool", omit_de
     outcome: ToolOutcome = ToolOutcome.OK
     images: tuple[Image, ...] = ()
     recovery: CallRecovery | None = msgspec.field(name="taken_up", default=None)
-    exit_code: int | None = None  # of a command that came to its end
+    exit_code: int | None = None  # of a command that ran to its end
 
 
 class NoteMessage(msgspec.Struct, frozen=True, kw_only=True, tag="note"):
@@ -139,8 +139,8 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def split_exchanges(records: Sequence[TranscriptRecord]) -> list[Exchange]:
-    """Oldest first. Records that no user started (a note, a summary) belong to the exchange before
-    them."""
+    """The exchanges, oldest first. Records that no user started (a note, a summary) belong to the
+    exchange before them."""
     return [
         Exchange(from_seq=group[0].seq, user_messages=messages)
         for group in _group_by_turn(records)
@@ -184,8 +184,7 @@ _MAX_LINE_LENGTH = 200
 
 
 def summarise_arguments(arguments: str) -> str:
-    """The arguments of a tool call on one line: the most telling of them; "" where there are
-    none."""
+    """The arguments of a tool call on one line: the most telling one; "" if there are none."""
     try:
         given = msgspec.json.decode(arguments or "{}")
     except msgspec.DecodeError:

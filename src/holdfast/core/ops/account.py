@@ -21,7 +21,7 @@ _STOPPED_STATES = frozenset({AccountState.PAUSED, AccountState.CLOSED})
 _FAILED_STATES = frozenset({AccountState.RETRYING, AccountState.BLOCKED})
 ACCOUNT_TRANSITIONS: dict[AccountState, frozenset[AccountState]] = {
     AccountState.NEW: _STOPPED_STATES | {AccountState.CONNECTING},
-    # To what it was at: a pause was taken back before it had been let go.
+    # To the same state: a pause was reverted before the account was disconnected.
     AccountState.CONNECTING: _STOPPED_STATES
     | _FAILED_STATES
     | {AccountState.CONNECTED, AccountState.CONNECTING},
@@ -34,13 +34,13 @@ ACCOUNT_TRANSITIONS: dict[AccountState, frozenset[AccountState]] = {
 
 
 class ConnectionStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How an account stands, for whoever asks."""
+    """The connection status of an account."""
 
     state: AccountState = AccountState.NEW
     since: float = 0.0
-    why: str = ""  # it is not connected
+    why: str = ""  # why it is not connected
     remedy: str = ""  # what a person can do about that
-    next_attempt_at: float | None = None  # when it is tried again by itself
+    next_attempt_at: float | None = None  # when it is retried automatically
     failures: int = 0  # in a row
 
     def transition(
@@ -53,10 +53,11 @@ class ConnectionStatus(msgspec.Struct, frozen=True, kw_only=True):
         next_attempt_at: float | None = None,
         failures: int = 0,
     ) -> "ConnectionStatus":
-        """The only way to change the state; raises `InvalidTransition` where it is not allowed."""
+        """The only way to change the state; raises `InvalidTransition` if the change is not
+        allowed."""
         if state not in ACCOUNT_TRANSITIONS[self.state]:
             raise InvalidTransition(
-                "an account does not go from {state} to {state_2}", state=self.state, state_2=state
+                "an account cannot go from {state} to {to}", state=self.state, to=state
             )
         return ConnectionStatus(
             state=state,
@@ -69,7 +70,7 @@ class ConnectionStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PausedAccount(msgspec.Struct, frozen=True, kw_only=True):
-    """An account that somebody has paused: it stays so, whoever starts the gateway."""
+    """An account that a person has paused. It stays paused across restarts."""
 
     platform: str
     account: str
@@ -77,4 +78,4 @@ class PausedAccount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoSuchAccount(HoldfastError):
-    """Nothing answers to that name."""
+    """No account has that name."""

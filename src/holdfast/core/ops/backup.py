@@ -23,8 +23,9 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     made_at: float
     database_bytes: int
     counts: Mapping[str, int]  # rows by table
-    last_active: float | None = None  # when the newest conversation in it was last used
-    workspaces: bool = False  # all of them; else only what people sent
+    last_active: float | None = None  # when its newest conversation was last used
+    # True: all files of the workspaces; False: only files that people sent.
+    workspaces: bool = False
     secrets: bool = False
 
     def describe(self) -> str:
@@ -43,7 +44,8 @@ def describe_counts(counts: Mapping[str, int]) -> str:
 
 
 class CopyProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the copying of a database has come, in pages."""
+    """The progress of copying a database, in pages."""
 
     done: int
-    total: int = msgspec.field(name="of")  # the name of it between two versions of the gateway
+    # The field name in messages between versions of the gateway.
+    total: int = msgspec.field(name="of")

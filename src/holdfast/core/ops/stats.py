@@ -102,7 +102,7 @@ class HistogramSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Histogram:
-    """Owns the counts since its creation. `add` is called in every turn, so it is one search among
+    """Owns the counts since its creation. `add` is called in every turn; it costs one search among
     eleven bounds and two additions."""
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ OTHER_MODELS = "(others)"
 
 
 class ProcessTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process has done since it started. `turns_by_state` has every end state of a turn,
+    """Totals of a process since its start. `turns_by_state` has every end state of a turn,
     including those with a count of 0."""
 
     turns_by_state: Mapping[TurnRowState, int]

@@ -1,4 +1,4 @@
-"""The status of a running gateway, the same wherever it is asked for."""
+"""The status of a running gateway, the same for every client."""
 
 from enum import StrEnum
 
@@ -167,7 +167,7 @@ class GatewaySnapshot(msgspec.Struct, frozen=True, kw_only=True):
 class EventLoopStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How late the event loop is, in seconds."""
 
-    age: float  # since it was last seen turning
+    age: float  # seconds since its last iteration
     lag: float
     worst_minute: float
     worst: float

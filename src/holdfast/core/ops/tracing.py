@@ -1,4 +1,4 @@
-"""Traces: the path of a message as spans, independent of any wire format."""
+"""Traces: the way of a message as spans, independent of any wire format."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -13,25 +13,25 @@ AttributeValue = str | bool | int | float | Sequence[str]
 
 
 class SpanKind(StrEnum):
-    CONSUMER = "consumer"  # takes a message in
-    PRODUCER = "producer"  # hands one out
-    CLIENT = "client"  # asks somebody else
+    CONSUMER = "consumer"  # receives a message
+    PRODUCER = "producer"  # sends a message
+    CLIENT = "client"  # makes a request
     INTERNAL = "internal"
 
 
 class SpanContext(msgspec.Struct, frozen=True, gc=False):
-    """Which span of which trace."""
+    """The ids of a span and of its trace."""
 
-    trace_id: int  # of 128 bits
-    span_id: int  # of 64
+    trace_id: int  # 128 bits
+    span_id: int  # 64 bits
 
 
 class TraceSpan(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that is over. `error`: the kind of failure; "": it went well. Text that a person,
-    a model or a tool wrote is never in it."""
+    """A finished span. `error` is the kind of failure, "" on success. It never contains text that a
+    person, a model or a tool wrote."""
 
     context: SpanContext
-    parent: int | None  # None: it is the first of its trace
+    parent: int | None  # None: the first of its trace
     name: str
     kind: SpanKind = SpanKind.INTERNAL
     began_at: float
@@ -42,29 +42,31 @@ class TraceSpan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SpanExporter(Protocol):
-    """Where spans go."""
+    """Receives finished spans."""
 
     def export(self, span: TraceSpan) -> None:
-        """Never waits and never raises; what cannot be kept is dropped."""
+        """Export a span. Never waits and never raises; a span that cannot be exported is
+        dropped."""
         ...
 
 
 def root_span_context(inbox_id: InboxId, *, key: str) -> SpanContext:
-    """The first span of a message's trace, which every process of a gateway names alike: what goes
-    on after a restart joins it. `key` tells gateways apart."""
+    """The first span of a message's trace. Every process of a gateway computes the same ids, so
+    that work after a restart joins the trace. `key` distinguishes gateways."""
     digest = sha256(f"{key}:{inbox_id}".encode()).digest()
     return SpanContext(_number(digest[:16]), _number(digest[16:24]))
 
 
 def span_id_of(name: str) -> int:
-    """For a span whose name is given to no other."""
+    """The span id of a name, which must be unique."""
     return _number(sha256(name.encode()).digest()[:8])
 
 
 def is_sampled(trace: int, *, ratio: float) -> bool:
-    """By the trace alone, so that all of a trace is kept or none, whoever asks and when."""
+    """Decided by the trace id alone, so that all spans of a trace are kept or none, in every
+    process."""
     return (trace & (2**64 - 1)) < ratio * 2**64
 
 
 def _number(digest: bytes) -> int:
-    return int.from_bytes(digest, "big") or 1  # zero means "none" where these are sent
+    return int.from_bytes(digest, "big") or 1  # zero means "none" in the wire format

@@ -1,4 +1,4 @@
-"""What the store is asked to do: a `Command` changes rows, a `Query` reads them.
+"""Requests to the store: a `Command` changes rows, a `Query` reads them.
 
 Both are frozen structs. The type of a struct names the request, its fields are the arguments, and
 its type parameter is the result: `await store.write(BeginTurn(...))`. An implementation of the
@@ -24,8 +24,8 @@ class ScopeKind(StrEnum):
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """What the rows of a command belong to. A store on several machines is divided by scope, and
-    a session's owner is checked by it. `others`: the other sessions of a command that leads a chat
+    """What the rows of a command belong to. A store on several machines is divided by scope, and a
+    session's owner is checked by it. `others` are the other sessions of a command that moves a chat
     from one session to another; such a commit needs the owners of all of them."""
 
     kind: ScopeKind
@@ -51,7 +51,8 @@ def session_scope(session_id: SessionId) -> Scope:
 
 
 def sessions_scope(*sessions: SessionId | None) -> Scope:
-    """The first is the one that the command is about; None is left out."""
+    """The scope of several sessions. The first is the one that the command is about; None is
+    skipped."""
     named = tuple(dict.fromkeys(each for each in sessions if each is not None))
     return Scope(ScopeKind.SESSION, named[0], named[1:]) if named else GATEWAY_SCOPE
 
@@ -82,7 +83,7 @@ if TYPE_CHECKING:
         rows of every session are of this kind, too: each of those rows stands alone."""
 
     class Query(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
-        """One read of what is durable."""
+        """One read of durable data."""
 
 else:
     # The same classes without `Generic`, which would make each of 150 classes six times as
@@ -114,7 +115,7 @@ else:
 
 
 class Committed(msgspec.Struct, frozen=True, gc=False):
-    """A command that is durable, and its result. `audited`: the audit has new rows by it."""
+    """A command that is durable, and its result. With `audited`, it has added audit rows."""
 
     command: Command[Any]
     result: Any
@@ -122,7 +123,7 @@ class Committed(msgspec.Struct, frozen=True, gc=False):
 
 
 class WriteFailed(msgspec.Struct, frozen=True, gc=False):
-    """A command of which nothing was written, and why."""
+    """A command that failed, so that nothing of it was written, and the error."""
 
     command: Command[Any]
     error: Exception

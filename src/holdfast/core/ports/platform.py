@@ -1,4 +1,4 @@
-"""The platform port: what a platform adapter offers the gateway, and what it may ask of it."""
+"""The platform port: what a platform adapter offers the gateway, and what it may call."""
 
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -17,14 +17,14 @@ class Intake(Protocol):
     """The part of the gateway that a platform calls."""
 
     async def accept(self, inbound: Inbound, attachments: Sequence[Attachment] = ()) -> Accepted:
-        """Returns once the message is durable; only then may the platform acknowledge it.
+        """Return once the message is durable; only then may the platform acknowledge it.
 
         Attachments are fetched first, if the sender may talk to the agent at all, and stored as
-        files of the session; the message names them. Raises `NotAllowed` where `authorise` denies
-        the sender, and its subclass `NotAddressed` where the message was not meant for the agent.
-        The platform acknowledges both; a reply to the sender, if any, is already queued. Raises
-        `StoreError` where the message cannot be stored, and whatever a fetch raises where a later
-        attempt may succeed.
+        files of the session; the message names them. Raises `NotAllowed` if `authorise` denies the
+        sender, and its subclass `NotAddressed` if the message was not meant for the agent. The
+        platform acknowledges both; a reply to the sender, if any, is already queued. Raises
+        `StoreError` if the message cannot be stored, and any error of a fetch that may succeed
+        later.
         """
         ...
 
@@ -33,8 +33,8 @@ class Intake(Protocol):
         ...
 
     def watch(self, inbox_id: InboxId) -> AbstractAsyncContextManager[AsyncIterator[TurnEvent]]:
-        """The events of an accepted message, from now to its `MessageEnded`, which is always
-        the last one. Text that streamed before the call comes first, as one piece."""
+        """The events of an accepted message, from now to its `MessageEnded`, which is always the
+        last one. Text that was streamed before the call comes first, as one piece."""
         ...
 
     async def cursor(self, platform: str, account: str, name: str) -> str | None:
@@ -42,14 +42,14 @@ class Intake(Protocol):
         ...
 
     def report_alive(self, platform: str, account: str) -> None:
-        """The vendor has just answered this account, so it is connected. Call it at each poll and
-        each heartbeat: an account without a recent report does not count as connected."""
+        """Report that the vendor has just answered this account. Call it at each poll and each
+        heartbeat: an account without a recent report does not count as connected."""
         ...
 
     def report_lost(self, platform: str, account: str, error: ConnectError) -> None:
-        """The account's connection is lost and the platform does not restore it: the gateway
-        closes the platform's context and enters it again a little later, unless the error is a
-        `ConnectRefused`. May be called from anywhere while the context is open, and more than
+        """Report that the account's connection is lost and the platform does not restore it. The
+        gateway closes the platform's context and enters it again a little later, unless the error
+        is a `ConnectRefused`. May be called from anywhere while the context is open, and more than
         once; calls after that are ignored."""
         ...
 
@@ -65,18 +65,18 @@ class Platform(Protocol):
         """Connected while the context is open; events go to `intake.accept`.
 
         Entering the context is the attempt: it has a time limit, and may be cancelled. It raises
-        `ConnectRefused` where no further attempt can help (a bad token), `AccountInUse` where
-        another process uses the account, and anything else where a later attempt may succeed. The
-        gateway retries, so an adapter need not. Once the context is entered, one round trip has
-        succeeded. A connection that breaks afterwards is reported with `intake.report_lost`, or
-        by letting the context itself fail, as a task group does. An adapter that reconnects by
-        itself reports nothing, and counts as connected for `Capabilities.heartbeat_interval`. The
-        same platform may be connected any number of times, once at a time.
+        `ConnectRefused` if no further attempt can help (a bad token), `AccountInUse` if another
+        process uses the account, and any other error if a later attempt may succeed. The gateway
+        retries, so an adapter need not. Once the context is entered, one round trip has succeeded.
+        A connection that breaks afterwards is reported with `intake.report_lost`, or by letting the
+        context itself fail, as a task group does. An adapter that reconnects by itself reports
+        nothing, and counts as connected for `Capabilities.heartbeat_interval`. The same platform
+        may be connected any number of times, once at a time.
         """
         ...
 
     async def send(self, outbound: Outbound) -> Receipt:
-        """Raises a `SendError` that says what is known about the message's outcome."""
+        """Send one message. Raises a `SendError` that tells what is known about its outcome."""
         ...
 
 
@@ -94,9 +94,9 @@ class SupportsEditing(Protocol):
     """A platform that declares `Capabilities.edit`."""
 
     async def edit(self, change: MessageEdit) -> None:
-        """Replace the text of a sent message. Making the same change twice has no further effect.
+        """Replace the text of a sent message. Repeating the same change has no further effect.
 
-        Raises a `SendError`: `SendRejected` where the message can no longer be changed.
+        Raises a `SendError`: `SendRejected` if the message can no longer be changed.
         """
         ...
 
@@ -126,9 +126,9 @@ class SupportsLookup(Protocol):
     """A platform that declares `Capabilities.lookup`."""
 
     async def find_delivery(self, delivery_id: DeliveryId, address: Address) -> Receipt | None:
-        """The receipt of a delivery that arrived. None: it has not arrived, and will not. Raises
-        `NotConnected`, `Throttled` or `OutcomeUnknown` where the vendor gives no answer: the
-        gateway asks again later."""
+        """The receipt of a delivery that arrived. None if it has not arrived, and will not. Raises
+        `NotConnected`, `Throttled` or `OutcomeUnknown` if the vendor gives no answer: the gateway
+        asks again later."""
         ...
 
 
@@ -146,8 +146,8 @@ class SupportsReactions(Protocol):
     """A platform that declares `Capabilities.reactions`."""
 
     async def react(self, address: Address, message_id: str, emoji: str | None) -> None:
-        """Set that emoji as our reaction to a person's message, or remove ours with None. Either
-        is idempotent. Raises a `SendError`; there is no retry."""
+        """Set that emoji as our reaction to a person's message, or remove ours with None. Both are
+        idempotent. Raises a `SendError`; there is no retry."""
         ...
 
 
@@ -156,5 +156,5 @@ class SupportsProbing(Protocol):
     """A platform that can test its connection on demand."""
 
     async def probe(self) -> None:
-        """Make a round trip now. Raises a `ConnectError` or a `SendError` where it fails."""
+        """Make a round trip now. Raises a `ConnectError` or a `SendError` if it fails."""
         ...

@@ -26,16 +26,15 @@ class SetupQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     key: str  # in the account's own table; "hooks.build.secret" is a key of a table in it
     label: str  # a few words, as of a field in a form: "The token of the bot"
-    help: str = ""  # sentences: what it is, and the page where one gets it
-    # Used where the answer is empty; "{imap_host}" is replaced by the answer to an earlier
-    # question.
+    help: str = ""  # sentences: what it is, and the page where to get it
+    # Used if the answer is empty; "{imap_host}" is replaced by the answer to an earlier question.
     default: str = ""
     optional: bool = False  # it may be left empty, and is then not written
-    skip_if: str = ""  # an earlier key: where that has an answer, this is not asked
+    skip_if: str = ""  # an earlier key: if it has an answer, this is not asked
     # Of a secret: the variable that stores it. "": platform and key, as in IRC_PASSWORD. For
     # accounts other than the default one, the account name is appended.
     variable: str = ""
-    generated: bool = False  # of a secret: where none is given, a random one is generated
+    generated: bool = False  # of a secret: if none is given, a random one is generated
 
     @property
     def secret(self) -> bool:
@@ -65,8 +64,8 @@ class AccountIdentity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlatformPlugin(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
-    """Declared as a constant in a module with few imports: it is read to check the settings, also
-    of accounts that are not enabled. `open` imports what the adapter needs.
+    """Declared as a constant in a module with few imports: it is read to check the settings,
+    including those of disabled accounts. `open` imports what the adapter needs.
 
     `settings` extends `PlatformSettings` by keys of its own. A key whose name ends in `token`,
     `key`, `secret` or `password` holds a reference to a secret. `__post_init__` checks what types

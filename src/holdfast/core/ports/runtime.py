@@ -32,7 +32,7 @@ class Runtime(msgspec.Struct, frozen=True):
 
 class WallClockTimer(Protocol):
     async def wait_until(self, at: float) -> None:
-        """Returns when the wall clock has reached that time, or sooner if the wall clock is set
+        """Return when the wall clock has reached that time, or earlier if the wall clock is set
         meanwhile. May be cancelled."""
         ...
 
@@ -45,7 +45,7 @@ class ModelClient(Protocol):
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """One call: deltas, then exactly one `Completed`, or `ModelFailed` raised.
 
-        Closing the iterator early ends the call and gives its connection back.
+        Closing the iterator early ends the call and releases its connection.
         """
         ...
 
@@ -53,7 +53,7 @@ class ModelClient(Protocol):
 
 
 class Tool(Protocol):
-    """Something an agent can do. Stateless: what it needs to remember is in the context's ports."""
+    """A tool of an agent. Stateless: what it must remember is behind the ports of its context."""
 
     schema: ToolSchema
     toolset: str
@@ -67,7 +67,7 @@ class Tool(Protocol):
     async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
         """The outcome of a call that an earlier process started (`ReplayClass.ATTACH` only).
 
-        None: it never began, so it may be run. A tool that cannot know says so in its output,
+        None if it never started, so that it may be run. A tool that cannot know returns an output
         with the outcome `unknown`.
         """
         ...
@@ -96,7 +96,7 @@ class MessageTool(Protocol):
 
 
 class Lifecycle(Protocol):
-    """What the gateway may ask of the process that it runs in."""
+    """The parts of its process that the gateway may use."""
 
     @property
     def stop_order(self) -> StopOrder | None:
@@ -109,11 +109,11 @@ class Lifecycle(Protocol):
         ...
 
     async def restart(self, order: StopOrder, *, when_idle: bool = False) -> None:
-        """Returns once a successor has passed its start check and the stop has begun, or, with
-        `when_idle`, will begin as soon as no turn runs. Raises `RestartRefused`, whose text gives
-        the reason: nothing has changed then, and the gateway keeps running."""
+        """Restart the gateway. Returns once a successor has passed its start check and the stop has
+        begun, or, with `when_idle`, will begin as soon as no turn runs. Raises `RestartRefused`
+        with the reason; then nothing has changed, and the gateway keeps running."""
         ...
 
     def stop(self, order: StopOrder) -> None:
-        """Begin the stop now; where one has begun, hurry it."""
+        """Begin the stop now; if one has begun, shorten it."""
         ...

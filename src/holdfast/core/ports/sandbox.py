@@ -10,24 +10,24 @@ from holdfast.core.ids import CallId
 
 
 class SandboxRefused(RunnerError):
-    """The runner works and refused; the text says why, for the model to read."""
+    """The runner works, but refused the request. The text is the reason, for the model."""
 
 
 class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How a command ended. `output` is capped with its head and its tail."""
+    """How a command ended. `output` is limited to its beginning and its end."""
 
     exit_code: int | None  # None: killed, timed out or lost
     output: str
     truncated: bool = False
     timed_out: bool = False
     cancelled: bool = False
-    lost: bool = False  # the runner died under it: nobody knows how it ended
+    lost: bool = False  # the runner died while it ran: its end is unknown
     cwd: str = ""
     seconds: float = 0.0
 
 
 class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A background process; `note` says why there is no exit code although it ended."""
+    """A background process; `note` explains why it ended without an exit code."""
 
     id: str
     command: str
@@ -49,8 +49,8 @@ class ProcessOutput(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
     next: int
     size: int
-    skipped: int = 0  # bytes before `offset` that no earlier look has shown
-    path: str = ""  # where all of it can be read inside the sandbox
+    skipped: int = 0  # bytes before `offset` that no earlier read has returned
+    path: str = ""  # where the whole output can be read inside the sandbox
 
 
 class FileText(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,10 +80,10 @@ class FileSearchResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sandbox(Protocol):
-    """One session's runner; started on first use, found again by a successor.
+    """One session's runner; started on first use, and found again by a successor.
 
-    Every method raises `SandboxRefused` with a reason for the model, or `RunnerError` when
-    the runner cannot be started or reached.
+    Every method raises `SandboxRefused` with a reason for the model, or `RunnerError` if the runner
+    cannot be started or reached.
     """
 
     async def run(
@@ -94,17 +94,18 @@ class Sandbox(Protocol):
         limit: float,
         on_output: Callable[[str], None] | None = None,
     ) -> CommandResult:
-        """Run a command in the terminal and wait for it, `limit` seconds at the most.
+        """Run a command in the terminal and wait for it, at most `limit` seconds.
 
-        Cancelling the wait kills the command. A call id that the runner knows is not run
-        again: its command is waited for, or its recorded result returned.
+        Cancelling the wait kills the command. A call id that the runner knows is not run again: its
+        command is waited for, or its recorded result returned.
         """
         ...
 
     async def attach(
         self, call_id: CallId, *, on_output: Callable[[str], None] | None = None
     ) -> CommandResult | None:
-        """The result of a command started earlier, waited for if need be; None: never heard of."""
+        """The result of a command started earlier, waited for if necessary; None if the runner does
+        not know it."""
         ...
 
     async def start_process(self, call_id: CallId, command: str) -> ProcessInfo:
@@ -112,45 +113,46 @@ class Sandbox(Protocol):
         ...
 
     async def started_process(self, call_id: CallId) -> ProcessInfo | None:
-        """The process that this call started; None: never heard of."""
+        """The process that this call started; None if the runner does not know it."""
         ...
 
     async def list_processes(self) -> tuple[ProcessInfo, ...]: ...
     async def poll_process(self, process_id: str) -> ProcessOutput:
-        """Its state and what it wrote since the last look."""
+        """Its state and its output since the last read."""
         ...
 
     async def read_process_log(
         self, process_id: str, *, offset: int | None = None, limit: int = 16384
     ) -> ProcessOutput:
-        """A part of its output from byte `offset` on; without one, the end of it."""
+        """A part of its output from byte `offset` on; without an offset, the end of it."""
         ...
 
     async def wait_for_process(self, process_id: str, *, limit: float) -> ProcessOutput:
-        """As `poll_process`, once it has ended or `limit` seconds are over."""
+        """As `poll_process`, once it has ended or `limit` seconds have passed."""
         ...
 
     async def feed_process(self, process_id: str, text: str, *, eof: bool = False) -> ProcessInfo:
-        """Write to its standard input, and close that with `eof`."""
+        """Write to its standard input; with `eof`, close it afterwards."""
         ...
 
     async def kill_process(self, process_id: str) -> ProcessInfo:
-        """Returns when it and everything it started has ended."""
+        """Kill it. Returns when it and everything it started has ended."""
         ...
 
     async def read_file(self, path: str, *, offset: int = 1, limit: int = 2000) -> FileText: ...
     async def write_file(self, call_id: CallId, path: str, text: str) -> FileWriteResult:
-        """Whole or not at all; the same call id again changes nothing."""
+        """Write a file completely or not at all; the same call id again changes nothing."""
         ...
 
     async def edit_file(
         self, call_id: CallId, path: str, *, old: str, new: str, everywhere: bool = False
     ) -> FileEditResult:
-        """Replace `old`, which must occur once unless `everywhere`; once per call id."""
+        """Replace `old`, which must occur once unless `everywhere` is set; once per call id."""
         ...
 
     async def recorded_edit(self, call_id: CallId) -> FileEditResult | None:
-        """What became of an edit asked for earlier; None: not known. Raises what it raised."""
+        """The result of an edit requested earlier; None if it is not known. Raises what the edit
+        raised."""
         ...
 
     async def search_files(

@@ -24,8 +24,8 @@ class StoreWriter(Protocol):
         command is durable; cancelling its awaiter does not cancel the write. A command that fails
         raises `StoreError` to its own awaiter and undoes nothing of its neighbours.
 
-        `audit`: if the command changes something, this audit row is part of its commit.
-        `deferred`: losing it in a crash does no harm, so it may be committed with the next command,
+        With `audit`, if the command changes something, this audit row is part of its commit. With
+        `deferred`, losing it in a crash does no harm, so it may be committed with the next command,
         or a second later if there is none.
         """
         ...
@@ -45,7 +45,7 @@ class StoreEvents(Protocol):
     found again at the next start."""
 
     def on_committed(self, subscriber: Subscriber, *commands: type[Command[object]]) -> None:
-        """Call it for each committed command of these types; of any type where none is named."""
+        """Call it for each committed command of these types; of any type if none is named."""
         ...
 
     def on_failed(self, subscriber: FailureSubscriber, *commands: type[Command[object]]) -> None:
@@ -61,8 +61,9 @@ class DataErasure(Protocol):
         ...
 
     async def erase_deleted(self) -> None:
-        """Afterwards nothing that was deleted before can be read from the store's files. While
-        a reader still uses an older snapshot of them, this takes effect when that reader ends."""
+        """Erase deleted data: nothing that was deleted before can then be read from the store's
+        files. While a reader still uses an older snapshot of them, this takes effect when that
+        reader ends."""
         ...
 
     async def rebuild_search_index(self) -> SearchIndexStatus:
@@ -71,8 +72,8 @@ class DataErasure(Protocol):
 
 
 class Store(StoreWriter, StoreReader, DataErasure, Protocol):
-    """Open while its context is; entering raises `StoreUnusable` and writes nothing if the
-    file is damaged, foreign, newer than the program or cannot be written."""
+    """The whole store. Open while its context is; entering raises `StoreUnusable` and writes
+    nothing if the file is damaged, foreign, newer than the program or not writable."""
 
     @property
     def events(self) -> StoreEvents: ...

@@ -63,8 +63,9 @@ from holdfast.core.turns.turn import Usage
 
 
 class AcceptMessage(Command[Accepted], frozen=True, kw_only=True):
-    """`spoken_into`: the session that the operator has addressed, in which the message is audited.
-    All others come from an account, whose messages have no session until one is decided on."""
+    """Accept a message. `spoken_into` is the session that the operator has addressed, in which the
+    message is audited. All other messages come from an account, and have no session until one is
+    decided on."""
 
     inbound: Inbound
     route: SessionKey
@@ -87,8 +88,8 @@ class RecordBusyDecision(SessionCommand[None], frozen=True, kw_only=True):
 
 
 class RecordReply(SessionCommand[None], frozen=True, kw_only=True):
-    """`started`, `allowed`: the first calls that it asks for start with it, as by
-    `RecordCallsStarted`."""
+    """Record a model reply. `started` and `allowed` belong to the first calls that it contains:
+    their start is recorded with it, as by `RecordCallsStarted`."""
 
     turn_id: TurnId
     message: AssistantMessage
@@ -99,7 +100,7 @@ class RecordReply(SessionCommand[None], frozen=True, kw_only=True):
 
 
 class RecordCallsStarted(SessionCommand[None], frozen=True, kw_only=True):
-    """`allowed`: for calls that needed a decision, what permits them."""
+    """Record the start of calls. `allowed` tells what permits the calls that needed a decision."""
 
     turn_id: TurnId
     call_ids: Sequence[CallId]
@@ -114,11 +115,11 @@ class RecordCallResult(SessionCommand[None], frozen=True, kw_only=True):
 
 
 class RecordSteer(SessionCommand[None], frozen=True, kw_only=True):
-    """The row ends as merged into the turn it steers."""
+    """Record a steer: its row ends as merged into the turn that it steers."""
 
     turn_id: TurnId
     inbox_id: InboxId
-    into: InboxId  # the message whose answer is its answer, too
+    into: InboxId  # the message whose answer also answers it
     message: UserMessage
     at: float
 
@@ -182,14 +183,14 @@ class CountModelUsage(SessionCommand[None], frozen=True, kw_only=True):
 
 
 class OpenSession(SessionCommand[SessionId], frozen=True, kw_only=True):
-    """The session that the route points to, or the new one where there is none."""
+    """Return the session that the route points to; open the new one if there is none."""
 
     route: SessionKey
     at: float
 
 
 class OpenNewSession(SessionCommand[SessionId], frozen=True, kw_only=True):
-    """The session that the route continues in: the new one, replacing the one that `reset`
+    """Return the session in which the route continues: the new one, replacing the one that `reset`
     names, unless the route points elsewhere by then."""
 
     route: SessionKey
@@ -199,14 +200,14 @@ class OpenNewSession(SessionCommand[SessionId], frozen=True, kw_only=True):
 
     @property
     def scope(self) -> Scope:
-        """Also the session that it replaces, which it ends."""
+        """Includes the session that it replaces, which it ends."""
         return sessions_scope(
             self.session_id, self.reset.previous if self.reset is not None else None
         )
 
 
 class MarkResumePending(SessionCommand[bool], frozen=True, kw_only=True):
-    """False: the route does not point to the session, or the session is suspended."""
+    """Mark the session. False if the route does not point to it, or it is suspended."""
 
     route: SessionKey
     reason: str
@@ -214,13 +215,13 @@ class MarkResumePending(SessionCommand[bool], frozen=True, kw_only=True):
 
 
 class ClearResumePending(SessionCommand[bool], frozen=True, kw_only=True):
-    """False: the route does not point to the session, or nothing is pending."""
+    """Clear the mark. False if the route does not point to the session, or nothing is pending."""
 
     route: SessionKey
 
 
 class SuspendSession(SessionCommand[bool], frozen=True, kw_only=True):
-    """False: there is none, or it was suspended already."""
+    """Suspend the session. False if there is none, or it was suspended already."""
 
 
 class RenameSession(SessionCommand[None], frozen=True, kw_only=True):
@@ -228,14 +229,14 @@ class RenameSession(SessionCommand[None], frozen=True, kw_only=True):
 
 
 class ReplaceSessionTitle(SessionCommand[bool], frozen=True, kw_only=True):
-    """Rename it unless it was renamed meanwhile: then False."""
+    """Rename a session; False if it was renamed meanwhile."""
 
     title: str
     expected: str
 
 
 class EndSession(SessionCommand[None], frozen=True, kw_only=True):
-    """Its route opens a new session next time."""
+    """End a session: its route opens a new one with its next message."""
 
     at: float
 
@@ -273,7 +274,7 @@ class DeleteSession(SessionCommand[None], frozen=True, kw_only=True):
 
 class ForgetMessageChanges(SessionCommand[None], frozen=True, kw_only=True):
     """Remove the id of a deleted session from the log of changed messages. Written once the search
-    index has no word of it: until then, a crash must not make the index miss the deletion."""
+    index contains nothing of it: until then, a crash must not make the index miss the deletion."""
 
 
 class AddDeliveries(Command[None], frozen=True, kw_only=True):
@@ -286,8 +287,8 @@ class AddDeliveries(Command[None], frozen=True, kw_only=True):
 
 
 class BeginStream(Command[None], frozen=True, kw_only=True):
-    """Write the row, without a text, of a reply that is shown before it is complete. Fails
-    where its turn is not open. Queued later with `started`, it is the same row."""
+    """Write the row, without a text, of a reply that is shown before it is complete. Fails if its
+    turn is not open. Queued later with `started`, it is the same row."""
 
     new: NewDelivery
     at: float
@@ -329,8 +330,8 @@ class SettleDelivery(Command[None], frozen=True, kw_only=True):
 
 
 class RequeueDelivery(Command[DeliveryRow | None], frozen=True, kw_only=True):
-    """Make a failed or unknown delivery pending again; its `outcome_unknown` stays. Returns it
-    with its parts. None: it was in neither state."""
+    """Make a failed or unknown delivery pending again; its `outcome_unknown` is kept. Returns it
+    with its parts; None if it was in neither state."""
 
     delivery_id: DeliveryId
     scope: Scope
@@ -385,8 +386,8 @@ class PruneStops(GatewayCommand[None], frozen=True, kw_only=True):
 
 
 class AddJob(Command[Job | None], frozen=True, kw_only=True):
-    """None: its owner already has `limit` jobs. Idempotent: a repeated request returns the
-    existing job."""
+    """Add a job. None if its owner already has `limit` jobs. Idempotent: a repeated request returns
+    the existing job."""
 
     new: NewJob
     limit: int
@@ -447,18 +448,18 @@ class AddMinuteStats(GatewayCommand[None], frozen=True, kw_only=True):
 
 
 class EnableMemory(SessionCommand[None], frozen=True, kw_only=True):
-    """From now on, memory providers are told when this session ends; the first owner stays."""
+    """Notify memory providers when this session ends; the first owner is kept."""
 
     owner: OwnerId
 
 
 class ClaimMemoryTurn(SessionCommand[bool], frozen=True, kw_only=True):
-    """Whether the provider still has to be told about this turn; True only once."""
+    """Whether the provider must still be notified of this turn; True only once."""
 
     turn_id: TurnId
     provider: str
 
 
 class ClaimMemoryEnd(SessionCommand[OwnerId | None], frozen=True, kw_only=True):
-    """The memory owner of a session that ends; returned once after each activity. None: no
-    provider has to be told."""
+    """The memory owner of a session that ends; returned once after each activity. None if no
+    provider must be notified."""

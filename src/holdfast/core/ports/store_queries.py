@@ -68,7 +68,7 @@ class GetSession(Query[SessionRow | None], frozen=True, kw_only=True):
 
 
 class ListSessions(Query[list[SessionRow]], frozen=True, kw_only=True):
-    """Most recently active first; `q`: a substring of the title. Sessions of subagents are
+    """Most recently active first; `q` is a substring of the title. Sessions of subagents are
     included only on request."""
 
     limit: int
@@ -114,7 +114,7 @@ class GetSessionUsage(Query[Usage], frozen=True, kw_only=True):
 
 
 class GetVisibleUsage(Query[Usage], frozen=True, kw_only=True):
-    """Of all the sessions that `ListVisibleSessions` would list."""
+    """The usage of all sessions that `ListVisibleSessions` would list."""
 
     route: SessionKey
     principal: PrincipalId | None
@@ -125,13 +125,14 @@ class ListSessionPreviews(Query[list[SessionPreview]], frozen=True, kw_only=True
 
 
 class GetSessionUsageByModel(Query[ModelUsage], frozen=True, kw_only=True):
-    """The usage of all its turns by model: of an open one, of its steps so far."""
+    """The usage of all its turns by model; of an open turn, the steps so far."""
 
     session_id: SessionId
 
 
 class GetTranscriptStats(Query[TranscriptStats], frozen=True, kw_only=True):
-    """Of the records from `first` to `last`; without `priced`, nothing is read for `used`."""
+    """Statistics of the records from `first` to `last`; without `priced`, nothing is read for
+    `used`."""
 
     session_id: SessionId
     first: int
@@ -156,7 +157,8 @@ class GetAuxiliaryUsage(Query[Mapping[AuxiliaryTask, Usage]], frozen=True, kw_on
 
 
 class ListRecords(Query[list[TranscriptRecord]], frozen=True, kw_only=True):
-    """Part of a transcript, in order: the first after a seq, else the last (before one)."""
+    """Part of a transcript, in order: the first records after a seq, or the last ones (before
+    one)."""
 
     session_id: SessionId
     limit: int
@@ -169,8 +171,8 @@ class GetSearchStatus(Query[SearchIndexStatus], frozen=True, kw_only=True):
 
 
 class CheckIntegrity(Query[list[str]], frozen=True, kw_only=True):
-    """The damage found in the store's file; empty: none. Reads the whole file. Where there is
-    damage, nothing is written any more."""
+    """The damage found in the store's file; empty if there is none. Reads the whole file. After
+    damage was found, nothing more is written."""
 
 
 class ListExpiringSessions(Query[list[ExpiringSession]], frozen=True, kw_only=True):
@@ -190,7 +192,7 @@ class ListUnusedSessions(Query[list[SessionId]], frozen=True, kw_only=True):
 
 
 class GetLastSource(Query[Source | None], frozen=True, kw_only=True):
-    """The source of the message that was last answered in it; None: unknown."""
+    """The source of the message that was last answered in the session; None if unknown."""
 
     session_id: SessionId
 
@@ -204,7 +206,7 @@ class ListSteps(Query[list[StepRow]], frozen=True, kw_only=True):
 
 
 class ListTurns(Query[list[TurnOutline]], frozen=True, kw_only=True):
-    """Newest first; `before`: only turns that began before that one."""
+    """Newest first; with `before`, only turns that began before that one."""
 
     session_id: SessionId
     limit: int
@@ -212,7 +214,7 @@ class ListTurns(Query[list[TurnOutline]], frozen=True, kw_only=True):
 
 
 class GetTurnDetails(Query[TurnDetails | None], frozen=True, kw_only=True):
-    """So many steps behind that seq, and what surrounds them."""
+    """That many steps after the seq, with the surrounding data."""
 
     turn_id: TurnId
     after: int
@@ -220,8 +222,8 @@ class GetTurnDetails(Query[TurnDetails | None], frozen=True, kw_only=True):
 
 
 class GetTurnUsageByModel(Query[Mapping[str, Usage]], frozen=True, kw_only=True):
-    """What its steps have used, by model; "": what was used beside those of the agent. A long
-    one is read in several pieces, so that nobody waits long behind it."""
+    """The usage of its steps by model; "" is auxiliary usage. A long turn is read in several
+    pieces, so that other readers do not wait long."""
 
     turn_id: TurnId
 
@@ -235,7 +237,7 @@ class GetApproval(Query[Approval | None], frozen=True, kw_only=True):
 
 
 class ListApprovals(Query[list[Approval]], frozen=True, kw_only=True):
-    """The newest first."""
+    """Newest first."""
 
     limit: int
     pending: bool = False
@@ -254,7 +256,7 @@ class ListQueuedMessages(Query[list[InboxRow]], frozen=True, kw_only=True):
 
 
 class ListInbox(Query[list[InboxSummary]], frozen=True, kw_only=True):
-    """The newest first; None: those that have not ended."""
+    """Newest first; None: those that have not ended."""
 
     state: InboxState | None
     offset: int
@@ -266,7 +268,7 @@ class GetInboxRow(Query[InboxRow | None], frozen=True, kw_only=True):
 
 
 class ListDeliveriesForMessage(Query[list[DeliveryRow]], frozen=True, kw_only=True):
-    """What was owed to the sender of this message, oldest first."""
+    """The deliveries to the sender of this message, oldest first."""
 
     inbox_id: InboxId
 
@@ -276,8 +278,8 @@ class GetDelivery(Query[DeliveryRow | None], frozen=True, kw_only=True):
 
 
 class ListOutbox(Query[list[DeliveryRow]], frozen=True, kw_only=True):
-    """The newest first, without their parts; `before` is a `seq`, `unsent` leaves out what
-    has arrived."""
+    """Newest first, without their parts; `before` is a `seq`, `unsent` omits those that have
+    arrived."""
 
     state: DeliveryState | None
     before: int | None
@@ -295,7 +297,7 @@ class CountInbox(Query[Mapping[InboxState, int]], frozen=True, kw_only=True):
 
 
 class ListOpenMessages(Query[Mapping[InboxId, float]], frozen=True, kw_only=True):
-    """Those that were accepted before then and have not ended, each with when that was."""
+    """Messages that were accepted before then and have not ended, with their time of acceptance."""
 
     before: float
 
@@ -317,25 +319,26 @@ class ListProcesses(Query[list[ProcessRow]], frozen=True, kw_only=True):
 
 
 class GetSubagent(Query[Subagent | None], frozen=True, kw_only=True):
-    """None: this session is a conversation, or there is none of that id."""
+    """None if this session is a conversation, or no session has that id."""
 
     session_id: SessionId
 
 
 class ListSubagentsBelow(Query[list[Subagent]], frozen=True, kw_only=True):
-    """The session's subagents and theirs, oldest first."""
+    """The session's subagents and their subagents, oldest first."""
 
     session_id: SessionId
 
 
 class GetSubagentsUsage(Query[Usage], frozen=True, kw_only=True):
-    """What all of those have used in turns that ended."""
+    """The usage of their ended turns."""
 
     session_id: SessionId
 
 
 class ListRunningSubagents(Query[list[tuple[InboxRow, bool]]], frozen=True, kw_only=True):
-    """Those whose work has not ended, and whether a turn or a conversation still wants it."""
+    """Subagents whose work has not ended, and whether a turn or a conversation still needs the
+    result."""
 
 
 class GetCursor(Query[str | None], frozen=True, kw_only=True):
@@ -345,7 +348,7 @@ class GetCursor(Query[str | None], frozen=True, kw_only=True):
 
 
 class GetBusyMode(Query[BusyMode | None], frozen=True, kw_only=True):
-    """What /busy chose for a session; None: nothing."""
+    """The mode that /busy set for a session; None if it set none."""
 
     session_id: SessionId
 
@@ -360,28 +363,29 @@ class ListSupersededTurns(Query[list[TurnId]], frozen=True, kw_only=True):
 
 
 class ListRecentlyActiveSessions(Query[list[SessionId]], frozen=True, kw_only=True):
-    """The sessions that can be gone on with, are not marked to be, and have no open turn."""
+    """Sessions that were active recently, are neither suspended nor marked, and have no open
+    turn."""
 
     since: float
 
 
 class ListOpenStops(Query[list[StopRow]], frozen=True, kw_only=True):
-    """The ends of processes that no successor has followed yet, the last first."""
+    """Stops that no successor has followed yet, newest first."""
 
 
 class ListLastStops(Query[list[StopRow]], frozen=True, kw_only=True):
-    """The last first; `before`: those that were asked for before the one of that id."""
+    """Newest first; with `before`, those requested before the one with that id."""
 
     limit: int
     before: str | None = None
 
 
 class ListHomeChannels(Query[list[HomeChannel]], frozen=True, kw_only=True):
-    """The home channels that people have set; those of the configuration are not here."""
+    """The home channels that people have set, without those of the configuration."""
 
 
 class ListQuietChats(Query[list[QuietChat]], frozen=True, kw_only=True):
-    """Those of which people have said whether they are quiet."""
+    """The chats for which people have set whether they are quiet."""
 
 
 class GetPairings(Query[Pairings], frozen=True, kw_only=True):
@@ -393,7 +397,7 @@ class GetJob(Query[Job | None], frozen=True, kw_only=True):
 
 
 class ListJobs(Query[list[Job]], frozen=True, kw_only=True):
-    """A person's, or all; the oldest first."""
+    """A person's jobs, or all; oldest first."""
 
     principal: PrincipalId | None = None
     limit: int
@@ -410,7 +414,7 @@ class GetNextDueTime(Query[int | None], frozen=True, kw_only=True):
 
 
 class ListWaitingRuns(Query[list[WaitingRun]], frozen=True, kw_only=True):
-    """The oldest run that waits of each job that is not busy, the oldest of those first."""
+    """The oldest waiting run of each job that is not busy, oldest first."""
 
     busy: Sequence[JobId]
     limit: int
@@ -425,7 +429,7 @@ class ListRunningRuns(Query[list[InboxRow]], frozen=True, kw_only=True):
 
 
 class ListJobRuns(Query[list[JobRun]], frozen=True, kw_only=True):
-    """The newest first."""
+    """Newest first."""
 
     job_id: JobId
     limit: int
@@ -440,19 +444,19 @@ class GetMeta(Query[str | None], frozen=True, kw_only=True):
 
 
 class ListAudit(Query[list[AuditRow]], frozen=True, kw_only=True):
-    """The newest first; with `after`, those that follow that one, in their order."""
+    """Newest first; with `after`, the rows that follow that one, in order."""
 
     where: AuditFilter
     limit: int
 
 
 class VerifyAudit(Query[AuditCheckResult], frozen=True, kw_only=True):
-    """Whether the rows of the audit are as they were written. It reads all of them, in
-    pieces, so that nobody waits long behind it."""
+    """Whether the rows of the audit are unchanged. It reads all of them, in pieces, so that other
+    readers do not wait long."""
 
 
 class ListConfigurations(Query[list[ConfigVersion]], frozen=True, kw_only=True):
-    """Those that were in force, the newest first, or those before a number."""
+    """Versions that were in effect, newest first, or those before a number."""
 
     before: int | None = None
     limit: int
@@ -463,19 +467,19 @@ class GetConfiguration(Query[ConfigVersion | None], frozen=True, kw_only=True):
 
 
 class ListMinuteStats(Query[list[MinuteStats]], frozen=True, kw_only=True):
-    """Those in which something happened, in order."""
+    """Minutes in which something happened, in order."""
 
     since: int
 
 
 class GetNotebook(Query[Notebook], frozen=True, kw_only=True):
-    """An owner that nobody heard of has an empty one."""
+    """The notebook of an owner; empty if there is none."""
 
     owner: OwnerId
 
 
 class ListNotebooks(Query[list[Notebook]], frozen=True, kw_only=True):
-    """Those that hold something or are off, by their owners' names."""
+    """Notebooks that have notes or are off, by the names of their owners."""
 
     limit: int
     offset: int = 0
@@ -486,12 +490,13 @@ class ListMemoryOwners(Query[dict[OwnerId, bool]], frozen=True, kw_only=True):
 
 
 class ListUnsyncedTurns(Query[list[AnsweredTurn]], frozen=True, kw_only=True):
-    """The turns that a memory provider is owed, in the order in which they were answered."""
+    """The turns of which a memory provider must still be notified, in the order in which they were
+    answered."""
 
     provider: str
 
 
 class GetMemoryOwner(Query[OwnerId | None], frozen=True, kw_only=True):
-    """Whose memory an enrolled session has."""
+    """The memory owner of a session; None if no provider is notified of it."""
 
     session_id: SessionId

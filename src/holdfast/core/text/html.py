@@ -5,9 +5,9 @@ Imports the standard library only: the worker that reads documents runs without 
 
 import re
 
-_MAX_TAG_LENGTH = 4096  # characters; a longer one holds a picture
-# A comment, a tag whose quotes are closed, any other tag, and what only looks like one. But for a
-# comment, none of them is looked for beyond the next "<".
+_MAX_TAG_LENGTH = 4096  # characters; a longer one contains an embedded image
+# A comment, a tag whose quotes are closed, any other tag, and text that only looks like one. Except
+# for a comment, none is searched beyond the next "<".
 _MARKUP = re.compile(
     r"""<!--.*?(?:-->|\Z)|<(?:[^<>"']|"[^"<]*"|'[^'<]*')*+>|<[^<>]*+>|<""", re.DOTALL
 )
@@ -15,10 +15,10 @@ _TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9]*")
 
 
 def close_html_tags(page: str) -> str:
-    """The same page without comments and declarations, in which everything that is begun is ended.
+    """The same page without comments and declarations, in which every tag is closed.
 
-    The parser of the library looks for the end of what was begun through all that follows, for
-    each of them anew: a few kilobytes of tags that nobody ends would take it minutes.
+    For each unclosed tag, the parser of the standard library searches all of the text that follows:
+    a few kilobytes of unclosed tags would take it minutes.
     """
     return _MARKUP.sub(_close_tag, page)
 

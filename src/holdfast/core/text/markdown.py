@@ -16,18 +16,18 @@ class OpenBlock(msgspec.Struct, frozen=True, kw_only=True):
     """What a text that is cut before a line must close, and what the rest must begin with."""
 
     close: str = ""  # the line that ends an open fence
-    reopen: str = ""  # the lines that open the fence or the table anew
-    indent: int = 0  # columns that the line stands to the right because of the list it is in
+    reopen: str = ""  # the lines that reopen the fence or the table
+    indent: int = 0  # columns by which the line is indented because of its list
     fence: bool = False
 
 
 class MarkdownLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A line: where it begins, what it says, and what is open before it."""
+    """A line: its position, its text, and the blocks that are open before it."""
 
     at: int
     text: str
     open: OpenBlock
-    starts_block: bool  # a block begins here: a reader would pause before it
+    starts_block: bool  # a block begins here
 
 
 def scan_lines(text: str) -> Iterator[MarkdownLine]:
@@ -38,13 +38,13 @@ def scan_lines(text: str) -> Iterator[MarkdownLine]:
 
 
 def quote_prefix(line: str) -> str:
-    """The marks of the quote that a line stands in."""
+    """The quote marks at the beginning of a line."""
     found = _QUOTE.match(line)
     return found[0] if found else ""
 
 
 class _LineScanner:
-    """Owns what is open while a text is read downwards."""
+    """Owns the open blocks while a text is read line by line."""
 
     def __init__(self) -> None:
         self._fence: OpenBlock | None = None
@@ -106,7 +106,7 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
 
 
-# What comes first wins: nothing is a mark within code, and a link's address holds no emphasis.
+# The first match wins: nothing is a mark within code, and a link's address contains no emphasis.
 _TOKEN = re.compile(
     r"\\."
     r"|(?P<ticks>`+)"
@@ -118,7 +118,7 @@ _TICKS = re.compile("`+")
 
 
 class MarkdownSpan(msgspec.Struct, frozen=True, kw_only=True):
-    """From where to where it goes; `marks` closes and opens it again, "" where nothing can."""
+    """The start and end of a span; `marks` closes and reopens it, "" if it cannot be split."""
 
     start: int
     end: int
@@ -127,8 +127,8 @@ class MarkdownSpan(msgspec.Struct, frozen=True, kw_only=True):
 
 def scan_spans(paragraph: str, *, offset: int = 0) -> list[MarkdownSpan]:
     """Every span, an outer one before those within it. Nearly what a Markdown parser finds: where
-    the two differ, a mark is seen that was meant as none, and no word is lost. The time it takes
-    grows with the text and no faster: whoever writes it may mean harm."""
+    the two differ, plain text is taken for a mark, and no word is lost. The time grows linearly
+    with the text, even if the text is written to slow it down."""
     found = list(_SpanScanner(paragraph).scan(offset))
     return sorted(found, key=lambda span: (span.start, -span.end))
 
@@ -139,12 +139,12 @@ class _Opener(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _SpanScanner:
-    """Owns the marks that are open while a paragraph is read."""
+    """Owns the open marks while a paragraph is read."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._open: list[_Opener] = []
-        self._ticks: dict[int, list[int]] = {}  # where runs of so many begin, the last first
+        self._ticks: dict[int, list[int]] = {}  # where runs of that length begin, last first
         for run in reversed(list(_TICKS.finditer(text))):
             self._ticks.setdefault(len(run[0]), []).append(run.start())
 
@@ -162,7 +162,7 @@ class _SpanScanner:
                 yield from self._emphasis(token, offset)
 
     def _code_end(self, token: re.Match[str]) -> int | None:
-        """Behind the next run of as many ticks."""
+        """The end of the next run with the same number of ticks."""
         runs = self._ticks.get(len(token[0]), [])  # an escaped tick makes a run shorter
         while runs and runs[-1] < token.end():
             runs.pop()
@@ -182,7 +182,7 @@ class _SpanScanner:
             self._open.append(_Opener(at=start, marks=self._text[start:end]))
 
     def _closes(self, mark: str, most: int) -> bool:
-        """Whether the innermost that is open can be closed with so many of that character."""
+        """Whether the innermost open mark can be closed by that many of its character."""
         marks = self._open[-1].marks if self._open else ""
         return marks[:1] == mark and len(marks) <= most
 

@@ -21,8 +21,8 @@ _EXTENDING = frozenset(("Mn", "Me", "Mc"))  # accents, vowel signs, variation se
 
 
 def grapheme_boundary(text: str, at: int, *, after: int = 0) -> int:
-    """The last place at or before `at`, and behind `after`, at which no character is cut through.
-    One that is longer than all of that is cut at `at`: somewhere it must be."""
+    """The last position at or before `at`, and after `after`, at which no grapheme is cut. A
+    grapheme longer than that range is cut at `at`."""
     position = at
     while position > after and _is_one_grapheme(text, position):
         position -= 1
@@ -30,8 +30,8 @@ def grapheme_boundary(text: str, at: int, *, after: int = 0) -> int:
 
 
 def _is_one_grapheme(text: str, at: int) -> bool:
-    """Whether the code points around `at` are one visible character: the rules of Unicode's
-    Annex 29 as far as they need no table of their own."""
+    """Whether the code points around `at` are one visible character: the rules of Unicode's Annex
+    29 as far as they need no table of their own."""
     if not 0 < at < len(text):
         return False
     before, behind = text[at - 1], text[at]
@@ -49,7 +49,7 @@ def _is_extending(char: str) -> bool:
     return (
         unicodedata.category(char) in _EXTENDING
         or char in (_JOINER, "\u200c")
-        or 0x1F3FB <= code <= 0x1F3FF  # the colours of skin
+        or 0x1F3FB <= code <= 0x1F3FF  # skin tones
         or 0xE0020 <= code <= 0xE007F  # the letters of a region's flag
     )
 
@@ -59,7 +59,7 @@ def _is_flag_letter(char: str) -> bool:
 
 
 def _count_flag_letters(text: str, at: int) -> int:
-    """Two letters are a flag, so it matters how many stand before."""
+    """Two letters are a flag, so the number of letters before matters."""
     count = 0
     while at > 0 and _is_flag_letter(text[at - 1]):
         count, at = count + 1, at - 1
@@ -67,7 +67,7 @@ def _count_flag_letters(text: str, at: int) -> int:
 
 
 def _is_surrogate_pair(before: str, behind: str) -> bool:
-    """Half a character each, as a broken stream may bring them."""
+    """Whether the two are halves of one character, as a broken stream may deliver them."""
     return "\ud800" <= before <= "\udbff" and "\udc00" <= behind <= "\udfff"
 
 
@@ -94,8 +94,8 @@ def message_length(text: str, unit: LengthUnit = LengthUnit.CHARACTERS) -> int:
 
 
 def fitting_prefix(text: str, limit: int, unit: LengthUnit = LengthUnit.CHARACTERS) -> int:
-    """The most characters from the beginning of the text that take no more than the limit."""
-    most = min(len(text), max(limit, 0))  # no character takes less than one of any unit
+    """The largest number of characters from the beginning of the text that fit the limit."""
+    most = min(len(text), max(limit, 0))  # a character takes at least one of any unit
     if message_length(text[:most], unit) <= limit:
         return most
     least = 0
@@ -109,11 +109,11 @@ def fitting_prefix(text: str, limit: int, unit: LengthUnit = LengthUnit.CHARACTE
 
 
 FitsMessage = Callable[[str], bool]
-"""Whether a Markdown text is one message, as its platform shows it."""
+"""Whether a Markdown text fits into one message of its platform."""
 
-_SENTENCE = re.compile(r"[.!?…]['\")\]]*\s+|[。！？]")  # noqa: RUF001 - the full stops of others
+_SENTENCE = re.compile(r"[.!?…]['\")\]]*\s+|[。！？]")  # noqa: RUF001 - CJK full stops
 _WORD = re.compile(r"\s+")
-# What would be read as the beginning of a heading, a quote, a list, a rule or a fence.
+# Text that would be read as the beginning of a heading, a quote, a list, a rule or a fence.
 _LIKE_A_BLOCK = re.compile(
     r"(?:#{1,6}|[-+*])(?=\s|$)|>|[-*_=]{2,}(?=\s*$)|`{3}|~{3}|(\d{1,9})(?=[.)](?:\s|$))",
     re.MULTILINE,
@@ -130,13 +130,13 @@ def split_message(
     unit: LengthUnit = LengthUnit.CHARACTERS,
     fits: FitsMessage | None = None,
 ) -> tuple[str, ...]:
-    """The parts, in order, each a Markdown text of its own that is short enough. No word is lost:
-    joined, they are the text, but for space at the cuts and for what a cut fence, table, quote or
-    emphasis needs to be closed and opened again. The same text and limit give the same parts, in
-    whatever process; and a text that grows keeps its first parts, as long as the marks in them
-    stay closed.
+    """Split a text into parts, in order, each a Markdown text of its own that is short enough. No
+    word is lost: joined, the parts are the text, except for space at the cuts and the marks that
+    close and reopen a cut fence, table, quote or emphasis. The same text and limit give the same
+    parts, in any process; and a text that grows keeps its first parts, as long as the marks in them
+    are closed.
 
-    `fits` is asked about every part where the platform shows another text than the one it gets.
+    `fits` is asked about every part if the platform shows a different text than the one it gets.
     """
     if limit is None:
         return (text,)
@@ -156,7 +156,7 @@ class _Measure(msgspec.Struct, frozen=True, kw_only=True):
     def fits_message(self, text: str) -> bool:
         if self.fits is None or not text.strip():
             return message_length(text, self.unit) <= self.limit
-        # What is far too long is not rendered to find that out.
+        # A text that is far too long is not rendered only to find that out.
         return len(text) <= 2 * self.limit + 64 and self.fits(text)
 
     def prefix_length(self, text: str, room: int) -> int:
@@ -164,17 +164,18 @@ class _Measure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Cut(msgspec.Struct, frozen=True, kw_only=True):
-    """A place between two parts, and what each of them gets there."""
+    """A position between two parts, and what each of them gets there."""
 
     at: int
     close: str = ""
     reopen: str = ""
-    indent: int = 0  # columns that the lines behind it stand too far to the right
+    indent: int = 0  # columns by which the following lines are indented too far
     within_line: bool = False
 
 
 def _split_first(text: str, measure: _Measure) -> tuple[str, str]:
-    """The first part and the rest. Less is tried until it fits; one character is sent anyway."""
+    """The first part and the rest. Smaller parts are tried until one fits; at least one character
+    is sent."""
     room = measure.limit
     while True:
         end = max(1, measure.prefix_length(text, room))
@@ -201,17 +202,17 @@ def _apply_cut(text: str, cut: _Cut) -> tuple[str, str]:
 
 
 def _escape_block_start(rest: str) -> str:
-    """What stood within a line stays text where it begins one."""
+    """Escape text that was inside a line and would begin a block at the beginning of one."""
     found = _LIKE_A_BLOCK.match(rest)
     if found is None:
         return rest
-    at = max(found.end(1), 0)  # behind the number of a list, else before the mark
+    at = max(found.end(1), 0)  # after the number of a list, otherwise before the mark
     return f"{rest[:at]}\\{rest[at:]}"
 
 
 def _unindent(text: str, columns: int) -> str:
-    """The lines of a list that goes on, as far as they stand that far to the right: without the
-    item that they belong to they would be taken for code."""
+    """Remove the indentation of the lines of a list that continues: without the item that they
+    belong to, they would be taken for code."""
     lines = text.splitlines(keepends=True)
     for number, line in enumerate(lines):
         if line.strip() and not line.startswith(" " * columns):
@@ -221,8 +222,8 @@ def _unindent(text: str, columns: int) -> str:
 
 
 def _find_cut(text: str, end: int) -> _Cut:
-    """The best place in the second half of what fits: before a block, else before a line of the
-    last one, behind a sentence or a word of its last line, through a word."""
+    """The best position in the second half of what fits: before a block, else before a line of the
+    last block, after a sentence or a word of its last line, else inside a word."""
     if end < _MIN_LIMIT:
         return _Cut(at=_last_blank(text, end))
     near = list(_lines_until(text, end))
@@ -238,7 +239,7 @@ def _find_cut(text: str, end: int) -> _Cut:
 
 
 def _lines_until(text: str, end: int) -> Iterator[MarkdownLine]:
-    """The rows that begin within reach. What stands further down never changes a cut."""
+    """The lines that begin within reach. Text further down never changes a cut."""
     for row in scan_lines(text):
         if row.at > end:
             return
@@ -254,8 +255,8 @@ def _last_blank(text: str, end: int) -> int:
 
 
 def _spans_around_end(text: str, near: list[MarkdownLine], end: int) -> list[MarkdownSpan]:
-    """Those of the block in which the reach ends. One that ends further away than a few messages
-    is taken for one that never does."""
+    """The spans of the block in which the reach ends. A span that ends further away than a few
+    messages counts as unclosed."""
     start = next((row.at for row in reversed(near) if row.starts_block and row.text.strip()), 0)
     stop = text.find("\n\n", end)
     return scan_spans(
@@ -269,14 +270,14 @@ def _cut_before_line(
     for row in reversed(near):
         if end // 2 < row.at <= end and row.text.strip() and is_good(row):
             if _UNDERLINE.fullmatch(row.text) and not row.starts_block:
-                continue  # it makes a heading of the line before it
+                continue  # it turns the previous line into a heading
             return _Cut(at=row.at, reopen=row.open.reopen, indent=row.open.indent)
     return None
 
 
 def _cut_in_fence(near: list[MarkdownLine], end: int) -> _Cut | None:
-    """Before a line of the fence, which is closed there and opened again; None: marks would take
-    more of a message than they are worth, or the line that is cut is longer than the message."""
+    """Cut before a line of the fence, which is closed there and reopened. None if the marks would
+    take too large a part of a message, or the line that is cut is longer than the message."""
     fence = near[-1].open
     cost = len(fence.close) + 1
     if 4 * (cost + len(fence.reopen)) > end:
@@ -290,12 +291,12 @@ def _cut_in_fence(near: list[MarkdownLine], end: int) -> _Cut | None:
 
 
 def _cut_in_line(text: str, row: MarkdownLine, there: list[MarkdownSpan], end: int) -> _Cut:
-    """Behind a sentence or a word of the last line, else through a word."""
-    if row.at == end:  # an empty line, or one that belongs to the one before it
+    """Cut after a sentence or a word of the last line, else inside a word."""
+    if row.at == end:  # an empty line, or one that belongs to the previous one
         return _Cut(at=end)
     quote = quote_prefix(row.text)
     start = row.at + len(quote)
-    if start >= end:  # nothing but the mark of the quote would be left
+    if start >= end:  # only the quote mark would be left
         start = row.at
     low = max(end // 2, start)
     for pause in (_SENTENCE, _WORD):
@@ -314,7 +315,7 @@ def _cut_through_fence(text: str, fence: OpenBlock, end: int) -> _Cut:
 
 
 def _pauses(text: str, pause: re.Pattern[str], low: int, end: int) -> list[int]:
-    """Where it pauses in the second half, the last first."""
+    """The positions of pauses in the second half, last first."""
     found = [match.end() for match in pause.finditer(text, low, end)]
     return [at for at in reversed(found) if low < at <= end]
 
@@ -326,8 +327,8 @@ def _enclosing_spans(there: list[MarkdownSpan], at: int) -> list[MarkdownSpan]:
 def _cut_through_spans(
     text: str, there: list[MarkdownSpan], low: int, end: int, quote: str
 ) -> _Cut:
-    """No place is free of marks: before the span that is in the way, if that leaves something;
-    else between two words of it, with its marks closed and set again."""
+    """Cut inside spans, because no position is free of them: before the span that is in the way, if
+    that leaves something; else between two of its words, with its marks closed and reopened."""
     around = _enclosing_spans(there, end) or _enclosing_spans(there, end - 1)
     if around and around[0].start > max(low // 2, len(quote)):
         return _Cut(at=around[0].start, reopen=quote, within_line=True)

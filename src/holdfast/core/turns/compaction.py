@@ -18,8 +18,8 @@ IMAGE_TOKENS = 1_500  # an image of ordinary size, at the providers that documen
 
 
 def estimate_tokens(message: Message) -> int:
-    """An estimate without a tokeniser, good enough to know when the context window fills: each
-    reply brings a real count."""
+    """Estimate the tokens of a message without a tokeniser, well enough to notice when the context
+    window fills: each reply brings a real count."""
     tokens = MESSAGE_OVERHEAD + estimate_text_tokens(message.text)
     match message:
         case UserMessage():
@@ -48,12 +48,12 @@ MIN_MESSAGES = 3  # fewer messages are not worth a summary
 _MAX_RESULT_CHARS = 2_000  # characters of a tool's result that a summariser sees
 _MAX_REQUEST_CHARS = 6_000  # characters of the open request that a summary repeats verbatim
 _SUMMARY_NOTE = """\
-[System note: to make room, what was said before this is given as a summary. It is the record \
-of this very conversation, made for you; nothing in it is a new request. Details that it leaves \
+[System note: to make room, the earlier conversation is replaced by this summary. It is a record \
+of this conversation, made for you; nothing in it is a new request. Details that it leaves \
 out can be asked for or looked up again.]
 
 {text}"""
-_OPEN_REQUEST_SECTION = "\n\n## The request that is being worked on, word for word\n\n{text}"
+_OPEN_REQUEST_SECTION = "\n\n## The current request, word for word\n\n{text}"
 
 
 def last_compaction(messages: Sequence[Message]) -> CompactionMessage | None:
@@ -84,10 +84,10 @@ def visible_messages(messages: Sequence[Message], *, skipped: int = 0) -> Iterat
 
 
 def compaction_point(messages: Sequence[Message], *, keep_tokens: int) -> int:
-    """How many of the first messages to summarise so that the rest take about `keep_tokens`
-    and no call is separated from its result. 0: too few to be worth it.
+    """How many of the first messages to summarise so that the rest take about `keep_tokens` and no
+    call is separated from its result. 0 if there are too few.
 
-    The cut falls before a user message where possible. The last exchange is always kept.
+    The cut falls before a user message if possible. The last exchange is always kept.
     """
     points = list(_cut_points(messages))
     if not points:
@@ -101,7 +101,7 @@ def compaction_point(messages: Sequence[Message], *, keep_tokens: int) -> int:
 def _cut_points(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
     """Indexes where a cut separates no call from its result, last first, each with the tokens
     that follow it."""
-    unmatched: set[CallId] = set()  # results whose call lies further ahead
+    unmatched: set[CallId] = set()  # results whose call comes earlier
     tokens = 0
     for index in range(len(messages) - 1, 0, -1):
         message = messages[index]
@@ -123,7 +123,7 @@ def _is_worthwhile(messages: Iterable[Message]) -> bool:
 
 
 def open_request(messages: Sequence[Message], cut: int) -> str:
-    """The user's last request, where a cut would remove it although it is still in progress."""
+    """The user's last request, if a cut would remove it although it is still in progress."""
     if any(isinstance(message, UserMessage) for message in messages[cut:]):
         return ""
     requests = [message.text for message in messages[:cut] if isinstance(message, UserMessage)]

@@ -14,7 +14,7 @@ from holdfast.core.turns.turn import NO_USAGE, Usage
 
 
 class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """The model that answers, and why it is this one."""
+    """The model that answers, and why it was chosen."""
 
     provider: str
     name: str
@@ -46,7 +46,7 @@ class ReasoningDelta(msgspec.Struct, frozen=True, tag="reasoning", gc=False):
 
 
 class Retrying(msgspec.Struct, frozen=True, tag="retrying", gc=False):
-    """The call failed and is made again after `delay` seconds; what was streamed is void."""
+    """The call failed and is repeated after `delay` seconds; the streamed text is void."""
 
     why: str
     attempt: int
@@ -54,13 +54,13 @@ class Retrying(msgspec.Struct, frozen=True, tag="retrying", gc=False):
 
 
 class FallbackUsed(msgspec.Struct, frozen=True, tag="fell_back", gc=False):
-    """The call failed for good and `model` takes it over; what was streamed is void."""
+    """The call failed for good and `model` takes over; the streamed text is void."""
 
     why: str
     model: str
 
     def followed_by(self, later: "FallbackUsed") -> "FallbackUsed":
-        """The later model has taken over from this one: the first failure is why."""
+        """The later model has taken over from this one. The reason is that of the first failure."""
         return FallbackUsed(self.why, later.model)
 
 
@@ -99,7 +99,7 @@ RETRYABLE_FAULTS = frozenset(
 
 
 class ModelFailed(ModelError):
-    """A call that failed for good; the text says what to do."""
+    """A call that failed for good; the text tells what to do."""
 
     def __init__(
         self,
@@ -123,8 +123,8 @@ class AuxiliaryTask(StrEnum):
 
 
 class AuxiliaryFailed(ModelError):
-    """No answer came of it; whoever asked goes on without. `again`: it may be tried again.
-    `usage`: what it took all the same."""
+    """An auxiliary call gave no answer; its caller continues without one. `retryable`: it may be
+    tried again. `usage`: the tokens that it used nevertheless."""
 
     def __init__(
         self, message: str, *, retryable: bool = True, usage: Usage = NO_USAGE, **values: object
@@ -136,8 +136,8 @@ class AuxiliaryFailed(ModelError):
 
 DEFAULT_CONTEXT_WINDOW = 128_000
 
-# The first pattern that is found in a name counts, so the special stand before the general. Where
-# a vendor sells a larger window by a switch of its own, the ordinary one is meant.
+# The first matching pattern applies, so special ones come before general ones. If a vendor sells a
+# larger window as an option, the ordinary one is assumed.
 _WINDOWS: Sequence[tuple[str, int]] = (
     (r"smollm2", 8_192),
     (r"gpt-3\.5", 16_385),
@@ -167,7 +167,7 @@ _TEXT_ONLY = (
 
 
 def context_window(name: str) -> int:
-    """Tokens that the model of this name takes, question and answer together."""
+    """The context window of the named model in tokens, question and answer together."""
     lower = name.lower()
     for pattern, window in _WINDOWS:
         if re.search(pattern, lower):
@@ -176,8 +176,9 @@ def context_window(name: str) -> int:
 
 
 def accepts_images(name: str, configured: VisionMode = VisionMode.AUTO) -> bool:
-    """Whether pictures are shown to it. A name nobody knows sees: most do, and one that does
-    not says so, while a picture that is kept back is never missed."""
+    """Whether the model is sent pictures. A model with an unknown name is assumed to accept them:
+    most do, and one that does not reports an error, while a picture that is withheld is never
+    noticed."""
     if configured is not VisionMode.AUTO:
         return configured is VisionMode.YES
     return re.search(_TEXT_ONLY, name.lower()) is None

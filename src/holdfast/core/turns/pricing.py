@@ -13,14 +13,15 @@ Money = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Money for a million tokens, in whatever currency all prices are set in."""
+    """The price of a million tokens; all prices are in one currency."""
 
     input: Money
     output: Money
-    cached: Money | None = None  # of the input, what the vendor had cached; None: as other input
+    cached: Money | None = None  # of cached input tokens; None: as other input
 
     def cost_of(self, usage: Usage) -> float:
-        """The tokens of reasoning are among those of the output, the cached among the input."""
+        """The cost of a usage. Reasoning tokens are part of the output, cached tokens part of the
+        input."""
         cached = self.input if self.cached is None else self.cached
         fresh = max(0, usage.input_tokens - usage.cached_tokens)
         spent = (
@@ -29,11 +30,11 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return spent / _MILLION
 
 
-Prices = Mapping[str, Price]  # by the name of a model, or the beginning of names: "small-*"
+Prices = Mapping[str, Price]  # by the name of a model, or a prefix: "small-*"
 
 
 def find_price(model: str, prices: Prices) -> Price | None:
-    """By its whole name, else by the longest beginning that fits; None: nobody has set one."""
+    """The price of the exact name, else of the longest matching prefix; None if there is none."""
     if model in prices:
         return prices[model]
     begins = [name for name in prices if name.endswith("*") and model.startswith(name[:-1])]
@@ -41,7 +42,7 @@ def find_price(model: str, prices: Prices) -> Price | None:
 
 
 def total_cost(usage_by_model: Mapping[str, Usage], prices: Prices) -> float | None:
-    """What all of it cost; None: for some of it no price is set."""
+    """The total cost; None if some model has no price."""
     whole = 0.0
     for model, usage in usage_by_model.items():
         price = find_price(model, prices)

@@ -23,19 +23,19 @@ from holdfast.core.turns.compaction import estimate_tokens, visible_messages
 
 NO_RESULT = "No result of this call is recorded. It may or may not have had an effect: check."
 RESULT_OMITTED = "[This result was left out to make room. Call the tool again if it is needed.]"
-FILES_OMITTED = "[What is in the files was left out to make room. They are in the workspace.]"
+FILES_OMITTED = "[The contents of the files were left out to make room. They are in the workspace.]"
 TRUNCATED_NOTE = NoteMessage(text="[System note: what came before this is not shown.]")
-CONTINUE_NOTE = NoteMessage(text="[System note: go on from here.]")
+CONTINUE_NOTE = NoteMessage(text="[System note: continue from here.]")
 EMPTY_MESSAGE = "(empty message)"
 RESULT_IMAGES = "[The pictures of the results above.]"
 
 
 def project(messages: Sequence[Message], *, skipped: int = 0) -> tuple[Message, ...]:
-    """The log as a valid conversation: it begins and does not end with somebody other than the
-    model, and each call is followed, in order, by exactly one result. What a compaction covers
-    is given by its summary, in the same bytes every time.
+    """The transcript as a valid conversation: it neither begins nor ends with the model, and each
+    call is followed, in order, by exactly one result. What a compaction covers is replaced by its
+    summary, in the same bytes every time.
 
-    `messages` is the log without its first `skipped` ones, which a compaction covers.
+    `messages` is the transcript without its first `skipped` ones, which a compaction covers.
     """
     projected = list(messages)
     if not _needs_no_repair(messages):
@@ -49,9 +49,9 @@ def project(messages: Sequence[Message], *, skipped: int = 0) -> tuple[Message, 
 
 
 def trim_projection(messages: Sequence[Message], *, excess: int) -> tuple[Message, ...]:
-    """A projection that takes about `excess` tokens less: the oldest tool results, and what
-    attached files say, are replaced, each as a whole, by a line that says so. The last resort,
-    where no summary could be made."""
+    """A projection that takes about `excess` tokens less: the oldest tool results, and the contents
+    of attached files, are each replaced as a whole by a line that says so. The last resort, if no
+    summary could be made."""
     light = list(messages)
     for index, message in enumerate(light):
         if excess <= 0:
@@ -105,28 +105,28 @@ def projection_problems(messages: Sequence[Message]) -> list[str]:
 def _message_problems(message: Message, pending: Sequence[CallId]) -> Iterator[str]:
     if isinstance(message, ToolMessage):
         if not pending or pending[0] != message.call_id:
-            yield "a result that no call waits for"
+            yield "a result without a call"
         return
     if isinstance(message, AssistantMessage):
         yield from _reply_problems(message)
     if isinstance(message, UserMessage) and not message.text and not message.images:
-        yield "a user message with nothing in it"
+        yield "an empty user message"
     if pending:
-        yield "stands between a call and its result"
+        yield "between a call and its result"
 
 
 def _reply_problems(message: AssistantMessage) -> Iterator[str]:
     if not message.text and not message.calls:
-        yield "a model reply with nothing in it"
+        yield "an empty model reply"
     if len({call.id for call in message.calls}) != len(message.calls):
         yield "two calls with one id"
     if any(not _is_json_object(call.arguments) or not call.name for call in message.calls):
-        yield "a call without a name or with arguments that are no JSON object"
+        yield "a call without a name or with arguments that are not a JSON object"
 
 
 def _needs_no_repair(messages: Iterable[Message]) -> bool:
-    """Whether each stands for itself, whatever is around it. Nearly all do, and every call of a
-    model looks at each of them again: in one loop, without a call for each."""
+    """Whether every message is valid by itself, whatever surrounds it. Nearly all are, and every
+    model call checks all of them again, so this is one loop without a call for each."""
     for message in messages:
         if not message.text:
             return False
@@ -144,7 +144,7 @@ def _project_messages(
     for message in messages:
         match message:
             case ToolMessage():
-                continue  # its place is behind its call, wherever the log has it
+                continue  # it belongs after its call, wherever the transcript has it
             case AssistantMessage():
                 yield from _project_reply(message, results)
             case UserMessage() if not message.text and not message.images:
@@ -164,12 +164,12 @@ def _project_reply(
     yield message if calls == message.calls else msgspec.structs.replace(message, calls=calls)
     images: list[Image] = []
     for call in calls:
-        # Popped, not read: an id that a later reply uses again has no result of its own.
+        # Popped, not read: an id that a later reply reuses has no result yet.
         result = results.pop(call.id, None) or _no_result(call)
         images.extend(result.images)
         yield msgspec.structs.replace(result, images=()) if result.images else result
     if images:
-        # Not in the results: some providers take words only there.
+        # Not in the results: some providers accept only text there.
         yield UserMessage(text=RESULT_IMAGES, images=tuple(images))
 
 
@@ -186,7 +186,7 @@ def _first_results(messages: Iterable[Message]) -> dict[CallId, ToolMessage]:
 
 
 def _repair_calls(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
-    """The same calls where they are sound; doubles dropped, broken ones made readable."""
+    """The same calls if they are valid; duplicates are dropped, invalid ones repaired."""
     unique = {call.id: call for call in reversed(calls)}
     unique_calls = calls if len(unique) == len(calls) else tuple(reversed(unique.values()))
     return tuple(_repair_call(call) for call in unique_calls)

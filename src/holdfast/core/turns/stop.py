@@ -1,4 +1,4 @@
-"""Why a gateway process ends, who asked for it, and what became of the turns that ran."""
+"""Why a gateway process ends, who requested it, and what happened to its turns."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -10,17 +10,17 @@ from holdfast.core.messages.outbox import Address
 
 
 class StopKind(StrEnum):
-    """Why a process of a gateway ended, or is about to."""
+    """Why a gateway process ended, or is about to end."""
 
-    STOP = "stop"  # an operator's word: it stays down
-    SIGNAL = "signal"  # nobody planned it: the next boot starts it again
-    RESTART = "restart"  # a successor is started when it has gone
-    REPLACE = "replace"  # a successor waits already
-    CRASH = "crash"  # found out by the successor
+    STOP = "stop"  # requested by an operator: it stays down
+    SIGNAL = "signal"  # unplanned: the next boot starts it again
+    RESTART = "restart"  # a successor is started when it has ended
+    REPLACE = "replace"  # a successor is waiting already
+    CRASH = "crash"  # detected by the successor
 
     @property
     def restarts(self) -> bool:
-        """A successor is meant to go on where this one leaves off."""
+        """Whether a successor is meant to continue its work."""
         return self in (StopKind.RESTART, StopKind.REPLACE)
 
 
@@ -36,22 +36,22 @@ class StopRequester(StrEnum):
 class TurnExitReason(StrEnum):
     """How a process left a turn that it did not end. A turn without this was cut by a crash."""
 
-    PARKED = "parked"  # at a step boundary: it goes on as if nothing had happened
+    PARKED = "parked"  # at a step boundary: it continues as if nothing had happened
     RESTART_TIMEOUT = "restart_timeout"  # cut by a restart: marked and counted
     SHUTDOWN_TIMEOUT = "shutdown_timeout"  # cut by any other stop: marked and counted
 
 
 class StopOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """One wish that the gateway go. The first stands; what comes after it can only hurry it."""
+    """A request to stop or restart. The first one counts; later ones can only shorten it."""
 
     kind: StopKind
     by: StopRequester
     at: float
     principal: PrincipalId | None = None
-    # The chat it was asked in, with the very message in `reply_to`; None: outside of any chat.
+    # The chat of the request, with its message in `reply_to`; None if it was not made in a chat.
     address: Address | None = None
-    language: str = ""  # of the person who asked for it there; "": unknown
-    now: bool = False  # no turn is waited for, not even to a step boundary
+    language: str = ""  # of the person who requested it there; "": unknown
+    now: bool = False  # no turn is waited for, not even until a step boundary
 
     @property
     def exit_reason(self) -> TurnExitReason:
@@ -67,10 +67,10 @@ class StopOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StopRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One end of a process's life, as the store keeps it (table `restarts`).
+    """The stop of a process as it is stored (table `restarts`).
 
-    Written when the intent is recorded, completed as far as the process gets. One whose
-    `ready_at` is None is open: its successor has not been ready yet.
+    Written when the intent is recorded, and completed as far as the process gets. A row without
+    `ready_at` is open: its successor has not been ready yet.
     """
 
     id: str
@@ -78,15 +78,15 @@ class StopRow(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     parked: int = 0  # turns left at a step boundary
     interrupted: int = 0  # turns that were cut
-    stopped_at: float | None = None  # None: it was still on its way when last heard of
-    ready_at: float | None = None  # when a successor took messages again
-    notified: bool = False  # somebody was owed the news, durably, when it was back
-    phases: Mapping[str, float] = {}  # seconds that each took, as far as they could be written
-    resumed: int = 0  # turns that the successor went on with
+    stopped_at: float | None = None  # None: still stopping at the last write
+    ready_at: float | None = None  # when a successor accepted messages again
+    notified: bool = False  # notices about its return were durably queued
+    phases: Mapping[str, float] = {}  # duration in seconds, of those that could be recorded
+    resumed: int = 0  # turns that the successor continued
 
 
 class HomeChannel(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an account's people are told about the gateway itself."""
+    """The chat in which an account's people are notified about the gateway itself."""
 
     address: Address  # without `reply_to`
     set_by: PrincipalId | None = None  # None: by the configuration

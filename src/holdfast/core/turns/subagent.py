@@ -29,8 +29,8 @@ def platform_from_label(label: str) -> str:
 class SubagentKind(StrEnum):
     """Also the account of the internal platform that carries a subagent's task and its reply."""
 
-    FOREGROUND = "waited"  # a tool call waits for it, and its reply is that call's result
-    BACKGROUND = "background"  # no call waits; its reply comes back as a message
+    FOREGROUND = "waited"  # a tool call waits for it and gets its reply as the result
+    BACKGROUND = "background"  # no call waits; its reply arrives as a message
 
 
 class Subagent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -39,7 +39,7 @@ class Subagent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     session_id: SessionId
     parent: SessionId
     turn_id: TurnId | None = None  # the parent's turn that waits for it
-    call_id: CallId  # what asked for it: a tool call, or a command
+    call_id: CallId  # what requested it: a tool call, or a command
     kind: SubagentKind
     principal: PrincipalId  # the person it works for
     title: str
@@ -49,12 +49,12 @@ class Subagent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     # The session whose sandbox it shares. Stored as `bench`.
     sandbox_session: SessionId = msgspec.field(name="bench")
     model: str | None = None  # the model that was chosen there
-    chat: Source  # where the people are that it works for
-    message_id: str  # what they said last there
+    chat: Source  # the chat of the people that it works for
+    message_id: str  # their last message there
 
 
 class SubagentTask(msgspec.Struct, frozen=True, kw_only=True):
-    """What a subagent is to do; None: as it is usual."""
+    """The task of a subagent; None: the default."""
 
     text: str
     toolsets: tuple[str, ...] | None = None
@@ -71,11 +71,11 @@ class SubagentState(StrEnum):
     ANSWERED = "answered"
     FAILED = "failed"
     STOPPED = "stopped"
-    TIMED_OUT = "late"  # stopped, because its time was over
+    TIMED_OUT = "late"  # stopped because its time limit was reached
 
 
 class SubagentResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How a subagent ended: its reply, or why there is none and what it had said by then."""
+    """How a subagent ended: its reply, or the reason why there is none and its text up to then."""
 
     title: str
     state: SubagentState
@@ -84,24 +84,24 @@ class SubagentResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Delegation(Protocol):
-    """What a turn may ask of subagents. Each call id asks once: a call that is made again, by
-    whatever process, finds the subagents it already has."""
+    """What a turn may request of subagents. Each call id starts them once: a call that is repeated,
+    in any process, finds the subagents it already has."""
 
     @property
     def toolsets(self) -> tuple[str, ...]:
-        """What may be given to a subagent, which is never more than the asker has."""
+        """The toolsets that a subagent may get, which are never more than the turn has."""
         ...
 
     async def run_and_wait(
         self, call_id: CallId, tasks: Sequence[SubagentTask], *, progress: Callable[[str], None]
     ) -> list[SubagentResult]:
-        """The ends of all, in the order of their tasks. Cancelling it stops them, unless it is
-        the gateway that stops: then they go on in its successor."""
+        """The results of all, in the order of their tasks. Cancelling it stops them, unless the
+        gateway is stopping: then they continue in its successor."""
         ...
 
     async def run_in_background(self, call_id: CallId, tasks: Sequence[SubagentTask]) -> list[str]:
-        """The titles of subagents that work in the background from now on.
+        """Start subagents in the background; returns their titles.
 
-        Raises `ToolFailed` where no more of them may be had.
+        Raises `ToolFailed` if no more of them are allowed.
         """
         ...

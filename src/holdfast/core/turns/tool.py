@@ -21,7 +21,7 @@ class ReplayClass(StrEnum):
 
     ATTACH = "attach"  # the runner still has it: ask there
     SAFE = "safe"  # it only reads: run it again
-    NEVER = "never"  # its outcome is unknown, and stays so
+    NEVER = "never"  # its outcome is unknown and stays so
 
 
 class Danger(StrEnum):
@@ -34,16 +34,17 @@ class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     outcome: ToolOutcome = ToolOutcome.OK
     images: tuple[Image, ...] = ()
-    recovery: CallRecovery | None = None  # by another process than the one that began the call
+    # Set if another process than the one that started the call finished it.
+    recovery: CallRecovery | None = None
     exit_code: int | None = None
 
 
 class ToolFailed(Exception):
-    """A call that could not be done; the text is for the model, and says how to do better."""
+    """A call that failed; the text is for the model, and tells how to do better."""
 
 
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose call this is and what it may use; nothing here outlives the call."""
+    """The session of a call and what the call may use; nothing here outlives the call."""
 
     session_id: SessionId
     principal: PrincipalId

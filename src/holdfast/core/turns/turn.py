@@ -18,7 +18,7 @@ from holdfast.core.turns.stop import TurnExitReason
 class TurnRowState(StrEnum):
     OPEN = "open"
     ANSWERED = "answered"
-    INTERRUPTED = "interrupted"  # by its user's next message; what it was asked lives on there
+    INTERRUPTED = "interrupted"  # by its user's next message, which continues its request
     SUPERSEDED = "superseded"  # by /stop or /new
     FAILED = "failed"
 
@@ -59,33 +59,35 @@ class BeginTurn(SessionCommand[None], frozen=True, kw_only=True):
     messages: tuple[Message, ...]
     prompt: str  # the frozen system prompt, kept if the session has none of its shape; "": it has
     prompt_fingerprint: str = ""
-    principal: PrincipalId | None = None  # whose session it is from now on, if nobody's yet
-    reset: SessionReset | None = None  # this turn tells why its session is fresh
-    has_interruption_note: bool = False  # this turn tells of a cut that its session was marked with
-    asked_by: str = ""  # whose words these are, for the audit
+    principal: PrincipalId | None = None  # the owner of the session from now on, if it has none
+    reset: SessionReset | None = None  # this turn announces why its session is fresh
+    # This turn has the note about the interruption that its session was marked with.
+    has_interruption_note: bool = False
+    asked_by: str = ""  # the author of these messages, for the audit
     deliveries: tuple[NewDelivery, ...] = ()
     at: float
 
     @property
     def scope(self) -> Scope:
-        """Also the session that this one replaces: its route and its waiting messages move here."""
+        """Includes the session that this one replaces: its route and its waiting messages move
+        here."""
         if self.reset is None:
             return session_scope(self.session_id)
         return sessions_scope(self.session_id, self.reset.previous)
 
 
 class TurnFigures(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What those who count and remember turns need besides its rows. It is not stored."""
+    """Figures for counters and memory that are not in its rows. Not stored."""
 
     started_at: float
-    first_text_at: float | None  # when the first text of the reply was there
-    model: str  # that wrote the last reply before the end; "": none did
+    first_text_at: float | None  # when the first text of the reply arrived
+    model: str  # the model of the last reply; "": there was none
     user_text: str
 
 
 class EndTurn(SessionCommand[None], frozen=True, kw_only=True):
-    """The end of a turn, one commit: its last messages (the final reply, or results for calls
-    that were cut), what is owed to the platform and to memory, and the ends of its inbox rows."""
+    """The end of a turn, one commit: its last messages (the final reply, or results for calls that
+    were cut), deliveries and memory notifications that are due, and the ends of its inbox rows."""
 
     turn_id: TurnId
     state: TurnRowState
@@ -94,7 +96,7 @@ class EndTurn(SessionCommand[None], frozen=True, kw_only=True):
     deliveries: tuple[NewDelivery, ...] = ()
     inbox_ends: tuple[InboxEnd, ...] = ()
     reason: str = ""
-    by: str = ""  # who ended it, where that is nobody's message
+    by: str = ""  # who ended it, if no message did
     memory: PendingMemorySync | None = None
     figures: TurnFigures | None = None  # not stored
     suspend: bool = False  # also suspend the session: its route opens a new one next time
@@ -103,7 +105,7 @@ class EndTurn(SessionCommand[None], frozen=True, kw_only=True):
 
     @property
     def answer(self) -> str | None:
-        """What was answered; None: it ended in another way."""
+        """The text of the answer; None if it ended in another way."""
         return self.final_text if self.state is TurnRowState.ANSWERED else None
 
     @property
@@ -124,7 +126,8 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn that its process did not end, with all that a successor needs to go on."""
+    """A turn that its process did not end, with everything that a successor needs to continue
+    it."""
 
     turn: TurnRow
     rows: tuple[InboxRow, ...]  # the inbox rows running in it, oldest first
@@ -132,26 +135,27 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage  # of the steps that are committed
     model_steps: int  # how many model replies are committed
     approvals: tuple[Approval, ...] = ()  # all that it asked for, in order
-    exit_reason: TurnExitReason | None = None  # by the process that ran it; None: a crash cut it
-    stream: StartedDelivery | None = None  # its reply, which was shown before it was whole
-    owned_by_this_process: bool = False  # by this very process, which goes on with it
+    exit_reason: TurnExitReason | None = None  # how its process left it; None: a crash cut it
+    stream: StartedDelivery | None = None  # its reply, which was shown before it was complete
+    owned_by_this_process: bool = False  # the current process continues it
 
     @property
     def is_waiting(self) -> bool:
-        """It stands at a step boundary, for a person's word: nothing of it was cut. One that was
-        in a call which had been allowed did not, although it has asked about the next as well."""
+        """Whether it waits at a step boundary for the decision of a person, so that nothing of it
+        was cut. A turn in a call that had been allowed was cut, even if it has already asked about
+        the next one."""
         asks = any(approval.pending for approval in self.approvals)
         in_a_call = self.started_calls or self.exit_reason not in (None, TurnExitReason.PARKED)
         return self.owned_by_this_process or (asks and not in_a_call)
 
     @property
     def was_interrupted(self) -> bool:
-        """It stood at no step boundary when its process went."""
+        """Whether it was not at a step boundary when its process ended."""
         return not self.is_waiting and self.exit_reason is not TurnExitReason.PARKED
 
 
 class StepRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One step of a turn as it is shown: what, when, and which message it wrote."""
+    """One step of a turn for display: what, when, and which message it wrote."""
 
     turn_id: TurnId
     seq: int

@@ -7,7 +7,7 @@ from holdfast.core.errors import InvalidTransition
 
 
 class TurnState(StrEnum):
-    """What a turn does in this process. What is stored of it is its `TurnRowState`."""
+    """What a turn does in this process. Its stored state is a `TurnRowState`."""
 
     STARTING = "starting"  # no agent runs it yet: it is new, resumed or woken
     RUNNING = "running"  # its agent runs
@@ -43,17 +43,17 @@ TURN_TRANSITIONS: Mapping[TurnState, frozenset[TurnState]] = {
 AGENT_STATES = frozenset({_T.RUNNING, _T.PARKING, _T.MARKED})
 """An agent runs the turn and may write."""
 LEFT_STATES = frozenset({_T.PARKED, _T.UNRESUMED, _T.CUT})
-"""The turn is the next process's."""
+"""The turn is left to the next process."""
 
 
 class LaneState(StrEnum):
-    """What a lane does, as it is shown; it follows from the turn and the mailbox."""
+    """What a lane does, as shown to people; derived from the turn and the mailbox."""
 
     IDLE = "idle"
-    STARTING = "starting"  # a turn is owed and has no agent yet
+    STARTING = "starting"  # a turn is due and has no agent yet
     RUNNING = "running"
     WAITING = "waiting"  # for a person: an approval or an answer
-    PARKED = "parked"  # at a step boundary, for a successor to go on from
+    PARKED = "parked"  # at a step boundary, for a successor to continue
 
 
 LANE_STATES: Mapping[TurnState, LaneState] = {
@@ -74,12 +74,12 @@ LANE_STATES: Mapping[TurnState, LaneState] = {
 
 
 class LanesState(StrEnum):
-    """Which turns may begin. A stop only ever restricts it."""
+    """Which turns may begin. A stop only ever restricts this."""
 
     OPEN = "open"  # all
-    DRAINING = "draining"  # those of subagents that a running turn waits for
+    DRAINING = "draining"  # subagents that a running turn waits for
     HELD = "held"  # none
-    CLOSED = "closed"  # none, and those that ran are interrupted
+    CLOSED = "closed"  # none, and running ones are interrupted
 
 
 _L = LanesState
@@ -111,7 +111,7 @@ class TurnLifecycle:
         self._on_shown_change = on_shown_change  # called when the state of its lane changes
 
     def move(self, to: TurnState) -> None:
-        """Raises `InvalidTransition` where `TURN_TRANSITIONS` does not have it."""
+        """Change the state. Raises `InvalidTransition` if `TURN_TRANSITIONS` does not allow it."""
         shown = LANE_STATES[self.state]
         self.state = turn_transition(self.state, to)
         if LANE_STATES[to] is not shown:
