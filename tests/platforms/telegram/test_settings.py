@@ -18,10 +18,10 @@ ENVIRON = {"ONE": "123456:one", "TWO": "123457:two"}
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("[platforms.telegram]\n", "token is missing: @BotFather gives one"),
+        ("[platforms.telegram]\n", "token is missing: get one from @BotFather"),
         ('[platforms.telegram]\ntoken = "123456:ABC"\n', "platforms.telegram.token"),
         ('[platforms.telegram]\ntoken = "env:ONE"\nwebhok = "x"\n', "webhook"),
-        ('[platforms.telegram]\ntoken = "env:ONE"\nwebhook = "http://x"\n', "no https address"),
+        ('[platforms.telegram]\ntoken = "env:ONE"\nwebhook = "http://x"\n', "is not an https URL"),
         ('[platforms.telegram]\ntoken = "env:ONE"\npoll_seconds = 99\n', "poll_seconds"),
     ],
 )

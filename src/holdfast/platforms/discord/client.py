@@ -1,4 +1,4 @@
-"""Discord's REST API: calls, uploads and downloads, and what an answer means for the caller."""
+"""Discord's REST API: calls, uploads and downloads, and the error that each response means."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -20,25 +20,25 @@ T = TypeVar("T")
 
 API_URL = "https://discord.com/api/v10"
 _JSON = {"Content-Type": "application/json"}
-# Without this form a request is turned away before it reaches the API.
+# Without a user agent of this form, a request is rejected before it reaches the API.
 _USER_AGENT = f"DiscordBot (https://pypi.org/project/holdfast, {__version__})"
-_CONNECT_TIMEOUT = 10.0  # seconds for a connection to come about
-_UPLOAD_TIMEOUT_FACTOR = 6.0  # times as long as other calls may
-_DEFAULT_RETRY_AFTER = 1.0  # seconds, where a refusal for flooding does not say how many
+_CONNECT_TIMEOUT = 10.0  # seconds to establish a connection
+_UPLOAD_TIMEOUT_FACTOR = 6.0  # factor by which the timeout of uploads is longer
+_DEFAULT_RETRY_AFTER = 1.0  # seconds, if a rate limit response does not tell
 
 
 class DiscordBadToken(NotConnected):
-    """The token is none of a bot, or not any more. The message is still ours to send."""
+    """The token does not belong to a bot, or was reset. The message is still pending."""
 
 
 class DiscordNotFound(SendRejected):
-    """There is no such thing there, or not any more."""
+    """The object does not exist, or no longer exists."""
 
 
 class DiscordClient:
-    """One bot's way to speak. It owns its connections while it is open, and says the token to
-    nobody but Discord. The vendor's library could speak as well, but waits and tries again by
-    itself: then nobody would know what became of a message, or pace the others meanwhile."""
+    """The REST connections of one bot. Owns them while it is open, and sends the token to Discord
+    only. The vendor's library could send, too, but it waits and retries internally: then the
+    outcome of a message would be unknown, and other messages could not be paced meanwhile."""
 
     def __init__(self, token: Secret, *, timeout: float = 20.0) -> None:
         self._token = token
@@ -49,7 +49,8 @@ class DiscordClient:
 
     @asynccontextmanager
     async def open(self, base_url: str, on_response: Callable[[], None]) -> AsyncIterator[None]:
-        """`alive` is told of each answer to this bot: it came over the line."""
+        """`on_response` is called for each response to this bot, which proves that the connection
+        works."""
         self._base_url, self._on_response = base_url, on_response
         async with aiohttp.ClientSession(headers={"User-Agent": _USER_AGENT}) as self._http:
             try:
@@ -68,16 +69,16 @@ class DiscordClient:
         query: Mapping[str, str] | None = None,
         timeout_seconds: float | None = None,
     ) -> T:
-        """Raises the `SendError` that says what is known."""
+        """Call an endpoint. Raises the `SendError` that fits what is known."""
         content: dict[str, Any] = {"params": query}
         if body is not None:
             content |= {"data": msgspec.json.encode(body), "headers": _JSON}
         return await self._request(method, path, kind, timeout_seconds or self._timeout, content)
 
     async def upload(self, path: str, kind: type[T], /, *, body: object, file: OutboundFile) -> T:
-        """https://discord.com/developers/docs/reference#uploading-files: the rest of the message
-        is JSON in the part `payload_json`."""
-        form = aiohttp.FormData(quote_fields=False)  # else people would read a name as %C3%A9
+        """As `call`, with a file (https://discord.com/developers/docs/reference#uploading-files):
+        the rest of the message is JSON in the part `payload_json`."""
+        form = aiohttp.FormData(quote_fields=False)  # otherwise people would see a name as %C3%A9
         written = msgspec.json.encode(body).decode()
         form.add_field("payload_json", written, content_type="application/json")
         form.add_field("files[0]", file.data, filename=_safe_filename(file.name))
@@ -91,7 +92,8 @@ class DiscordClient:
         timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=_CONNECT_TIMEOUT)
         headers = {"Authorization": f"Bot {self._token.reveal()}", **content.get("headers", {})}
         asked = {**content, "headers": headers, "timeout": timeout, "allow_redirects": False}
-        what = f"{method} {'/'.join(path.split('/')[:3])}"  # what follows may be a secret
+        # The rest of the path may contain a secret.
+        what = f"{method} {'/'.join(path.split('/')[:3])}"
         try:
             async with self._session.request(method, self._base_url + path, **asked) as response:
                 answer = await response.read()
@@ -105,25 +107,25 @@ class DiscordClient:
         except (TimeoutError, aiohttp.ClientError) as error:
             reason = str(error) or type(error).__name__
             raise OutcomeUnknown(
-                "Discord gave no answer to {what}: {reason}", what=what, reason=reason
+                "Discord did not respond to {what}: {reason}", what=what, reason=reason
             ) from error
 
     async def download(self, url: str, *, max_bytes: int) -> bytes:
-        """A file that people have sent, from an address that holds for a day and needs no token.
-        Raises as `Attachment.fetch` says."""
+        """Download a file that a person has sent, from a URL that is valid for a day and needs no
+        token. Raises the errors of `Attachment.fetch`."""
         timeout = aiohttp.ClientTimeout(sock_read=self._timeout, sock_connect=_CONNECT_TIMEOUT)
         try:
             async with self._session.get(url, timeout=timeout) as response:
                 if 400 <= response.status < 500:
                     raise AttachmentUnavailable(
-                        "Discord has it no more ({status})", status=response.status
+                        "Discord no longer has it ({status})", status=response.status
                     )
                 response.raise_for_status()
                 return await read_body(response, max_bytes=max_bytes)
         except (TimeoutError, aiohttp.ClientError) as error:
             reason = str(error) or type(error).__name__
             raise NotConnected(
-                "a file could not be fetched from Discord: {reason}", reason=reason
+                "could not download a file from Discord: {reason}", reason=reason
             ) from error
 
     @property
@@ -134,26 +136,28 @@ class DiscordClient:
 
 
 def _safe_filename(name: str) -> str:
-    """A name that can stand in a header of the form."""
+    """A name that is valid in a header of the form."""
     return "".join(c if c.isprintable() and c not in '"\\' else "_" for c in name)
 
 
 def _ignore() -> None:
-    """Who is told before there is a line."""
+    """The callback before there is a connection."""
 
 
 def _parse_response(what: str, response: aiohttp.ClientResponse, body: bytes, kind: type[T]) -> T:
     status = response.status
     if status >= 500:
         raise OutcomeUnknown(
-            "Discord answered {what} with {status}: it may have been done", what=what, status=status
+            "Discord answered {what} with status {status}; the request may have been processed",
+            what=what,
+            status=status,
         )
     if status < 300:
         try:
             return decode_json(body or b"null", type=kind)
         except msgspec.MsgspecError as error:
             raise OutcomeUnknown(
-                "Discord answered {what} with nonsense: {error}", what=what, error=error
+                "invalid response from Discord to {what}: {error}", what=what, error=error
             ) from error
     raise _to_error(what, status, response.headers.get("Retry-After"), body)
 
@@ -161,11 +165,11 @@ def _parse_response(what: str, response: aiohttp.ClientResponse, body: bytes, ki
 def _to_error(what: str, status: int, retry_after: str | None, body: bytes) -> Exception:
     try:
         error = decode_json(body, type=DiscordError)
-    except msgspec.MsgspecError:  # not of the API, but of what stands in front of it
+    except msgspec.MsgspecError:  # from a proxy in front of the API
         error = DiscordError()
     why = f"{error.message or 'no reason is given'} ({status}, code {error.code})"
     if status == 401:
-        return DiscordBadToken("Discord does not know this bot: {why}", why=why)
+        return DiscordBadToken("Discord does not accept the token: {why}", why=why)
     if status == 429:
         seconds = (
             error.retry_after if error.retry_after is not None else _parse_retry_after(retry_after)

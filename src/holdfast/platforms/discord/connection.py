@@ -1,7 +1,7 @@
-"""The websocket to Discord's gateway, by discord.py, which resumes it where Discord allows that.
+"""The websocket to Discord's gateway, by discord.py, which resumes it if Discord allows that.
 
 Importing this imports discord.py, so it is imported only when a connection is opened. The library
-parses each event into its own objects and passes those to tasks; here the raw frames are used
+parses each event into its own objects and passes those to tasks; this module uses the raw frames
 instead, in the order in which they arrive.
 """
 
@@ -20,10 +20,10 @@ from holdfast.platforms.discord.plugin import NEW_TOKEN_REMEDY, PORTAL_URL
 _CLOSED_BAD_TOKEN, _CLOSED_BAD_INTENTS = 4004, 4014
 # https://discord.com/developers/docs/topics/opcodes-and-status-codes#gateway-gateway-close-event-codes
 _FATAL_CLOSE_CODES = {
-    4010: "Discord did not accept the shard that the bot asked for",
+    4010: "Discord did not accept the requested shard",
     4011: "this bot is in more servers than one connection can serve, and needs shards",
-    4012: "Discord no longer speaks the version of its gateway that discord.py asks for",
-    4013: "Discord does not know the intents that the bot asked for",
+    4012: "Discord no longer supports the gateway version of discord.py",
+    4013: "Discord does not know the requested intents",
 }
 _CONNECTION_ERRORS = (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError)
 
@@ -54,7 +54,7 @@ class DiscordConnection(discord.Client):
 
     @asynccontextmanager
     async def logged_in(self, token: Secret) -> AsyncIterator[tuple[DiscordUser, str]]:
-        """Who we are, and the id of our application. Raises a `ConnectError`."""
+        """Log in; yields our own user and the id of our application. Raises a `ConnectError`."""
         async with self:
             await self._log_in(token)
             assert self.user is not None, "a client that is logged in has a user"
@@ -71,28 +71,29 @@ class DiscordConnection(discord.Client):
     async def run_until_closed(
         self, *, on_frame: Callable[[str], None], on_disconnect: Callable[[], None]
     ) -> ConnectError:
-        """Until the line is gone for good: what that means. `on_frame` is told each frame as it
-        comes, `on_disconnect` each time the connection is gone, though it may be resumed."""
+        """Run until the connection is permanently lost; returns the error. `on_frame` is called for
+        each frame as it arrives, `on_disconnect` each time the connection is lost, even if it may
+        be resumed."""
         self._on_frame, self._on_disconnect = on_frame, on_disconnect
         try:
             await self.connect(reconnect=False)
-        # The library's edge: it reads every event in its own way before the next one is told, and
-        # one that it cannot read ends the line with whatever it stumbled over.
-        except Exception as error:  # noqa: BLE001 - told to whoever mends lines
+        # The boundary of the library: it parses every event before it emits the next one, and an
+        # event that it cannot parse ends the connection with an arbitrary exception.
+        except Exception as error:  # noqa: BLE001 - returned to the supervisor
             return to_connect_error(error)
-        return AccountDisconnected("Discord closed the line")
+        return AccountDisconnected("Discord closed the connection")
 
 
 def _ignore_frame(frame: str) -> None:
-    """Who is told before somebody listens."""
+    """The callback before there is a listener."""
 
 
 def _ignore() -> None:
-    """The same."""
+    """The callback before there is a listener."""
 
 
 def base_url() -> str:
-    """Where the library looks for Discord, and so where we do."""
+    """The API's address that the library uses, and therefore we, too."""
     return discord.http.Route.BASE
 
 
@@ -104,26 +105,24 @@ def _intents(*, content: bool) -> discord.Intents:
 
 
 def to_connect_error(error: Exception) -> ConnectError:
-    """What a broken line means for the account."""
+    """Convert the error of a lost connection to an error of the account."""
     code = error.code if isinstance(error, discord.ConnectionClosed) else None
     if isinstance(error, discord.LoginFailure) or code == _CLOSED_BAD_TOKEN:
         return ConnectRefused(
-            "Discord does not know this bot: the token is wrong, or was reset",
-            remedy=NEW_TOKEN_REMEDY,
+            "Discord does not accept the token: it is wrong or was reset", remedy=NEW_TOKEN_REMEDY
         )
     if isinstance(error, discord.PrivilegedIntentsRequired) or code == _CLOSED_BAD_INTENTS:
         return ConnectRefused(
-            "Discord does not let this bot read what is said in servers: the message content "
-            "intent is not switched on",
-            remedy=f"switch it on ({PORTAL_URL}, Bot, Message Content Intent), or set "
-            "platforms.discord.message_content = false: then it hears only what names it",
+            "Discord does not let this bot read messages in servers: the message content "
+            "intent is not enabled",
+            remedy=f"enable it ({PORTAL_URL}, Bot, Message Content Intent), or set "
+            "platforms.discord.message_content = false: then the bot receives only "
+            "messages that mention it",
         )
     if code in _FATAL_CLOSE_CODES:
         return ConnectRefused(
-            "{fatal_close_codes} (closed with {code})",
-            fatal_close_codes=_FATAL_CLOSE_CODES[code],
-            code=code,
+            "{reason} (close code {code})", reason=_FATAL_CLOSE_CODES[code], code=code
         )
     return AccountDisconnected(
-        "the line to Discord broke: {error}", error=str(error) or type(error).__name__
+        "lost the connection to Discord: {error}", error=str(error) or type(error).__name__
     )

@@ -63,7 +63,7 @@ class MessageSnapshot(msgspec.Struct, frozen=True):
 class DiscordMessage(msgspec.Struct, frozen=True):
     id: str
     channel_id: str
-    author: DiscordUser | None = None  # missing where an update has only the changes
+    author: DiscordUser | None = None  # missing if an update contains only the changes
     content: str = ""
     type: int = 0
     guild_id: str | None = None  # present in events, missing in the history of a channel
@@ -79,7 +79,7 @@ class DiscordMessage(msgspec.Struct, frozen=True):
 
 
 class DiscordMessageId(msgspec.Struct, frozen=True):
-    """Decoded first: enough to skip a message that is invalid otherwise."""
+    """Decoded first: enough to skip a message that is otherwise invalid."""
 
     id: str
 
@@ -123,7 +123,7 @@ class CommandOption(msgspec.Struct, frozen=True):
 
 
 class InteractionData(msgspec.Struct, frozen=True):
-    """The command with its options, or the button that was pressed."""
+    """The command with its options, or the pressed button."""
 
     name: str = ""
     options: tuple[CommandOption, ...] = ()
@@ -141,7 +141,7 @@ class Interaction(msgspec.Struct, frozen=True):
     user: DiscordUser | None = None
     data: InteractionData = InteractionData()
     message: DiscordMessage | None = None
-    locale: str = ""  # that the user has chosen in their client
+    locale: str = ""  # chosen by the user in their client
 
 
 class DiscordFrame(msgspec.Struct, frozen=True):
@@ -173,8 +173,8 @@ def snowflake_before(snowflake: int, *, seconds: float) -> int:
 
 
 class ChannelLocation(msgspec.Struct, frozen=True, kw_only=True):
-    """Which chat a channel is. A thread belongs to a channel and is one itself: messages go to its
-    own id."""
+    """The chat that a channel is. A thread belongs to a channel and is a channel itself: messages
+    go to its own id."""
 
     chat_id: str
     chat_type: ChatType
@@ -194,19 +194,19 @@ def guild_location(channel: DiscordChannel) -> ChannelLocation:
 
 
 class ChannelDirectory:
-    """Owns what this connection has learned of the channels and roles of the bot's servers."""
+    """Owns what this connection knows of the channels and roles of the bot's servers."""
 
     def __init__(self, bot_id: str) -> None:
         self._bot_id = bot_id
         self._locations: dict[str, ChannelLocation] = {}
-        self.bot_roles: set[str] = set()  # that belong to the bot alone
+        self.bot_roles: set[str] = set()  # roles that only the bot has
 
     def add(self, channel: DiscordChannel) -> ChannelLocation:
         location = self._locations[channel.id] = guild_location(channel)
         return location
 
     def add_guild(self, guild: DiscordGuild) -> list[DiscordChannel]:
-        """Returns those of its channels that can contain messages."""
+        """Add a server. Returns those of its channels that can contain messages."""
         self.bot_roles |= {role.id for role in guild.roles if role.tags.bot_id == self._bot_id}
         channels = [*guild.channels, *guild.threads]
         for channel in channels:
@@ -221,8 +221,8 @@ class ChannelDirectory:
 
 
 class DiscordParser:
-    """Turns the events of one bot into inbound messages. `roles` are those of the bot alone; the
-    set grows as servers become known."""
+    """Converts the events of one bot to inbound messages. `roles` are those that only the bot has;
+    the set grows as servers become known."""
 
     def __init__(self, me: DiscordUser, *, account: str, roles: set[str]) -> None:
         self._me = me
@@ -230,14 +230,15 @@ class DiscordParser:
         self._roles = roles
 
     def cursor(self, channel_id: str) -> str:
-        """Contains the bot's id: another bot in this account has read other messages."""
+        """The name of the cursor. Contains the bot's id: another bot in this account has read other
+        messages."""
         return f"{self._me.id} in {channel_id}"
 
     def is_ours(self, message: DiscordMessage) -> bool:
         return message.author is not None and message.author.id == self._me.id
 
     def from_message(self, message: DiscordMessage, location: ChannelLocation) -> Inbound | None:
-        """None: a system message, or one of our own."""
+        """Convert a message; None for a system message, or one of our own."""
         if (
             message.author is None
             or message.type not in USER_MESSAGE_TYPES
@@ -255,8 +256,8 @@ class DiscordParser:
         )
 
     def from_edit(self, message: DiscordMessage, location: ChannelLocation) -> Inbound | None:
-        """An update without a time of edit only adds link previews: None. An edit does not move the
-        cursor of its channel."""
+        """Convert an edit. An update without a time of edit only adds link previews: None. An edit
+        does not move the cursor of its channel."""
         if (
             message.edited_timestamp is None
             or (inbound := self.from_message(message, location)) is None
@@ -268,7 +269,8 @@ class DiscordParser:
     def from_interaction(
         self, interaction: Interaction, location: ChannelLocation
     ) -> Inbound | None:
-        """A button sends its value as a message, a slash command its text."""
+        """Convert an interaction. A button sends its value as a message, a slash command its
+        text."""
         member = interaction.member
         by = interaction.user or (member.user if member else None)
         data = interaction.data
@@ -312,14 +314,14 @@ class DiscordParser:
         return named or not self._roles.isdisjoint(message.mention_roles)
 
     def _text(self, message: DiscordMessage) -> str:
-        """Mentions become names. A mention of the bot at the beginning is removed, so that
-        "@bot /stop" is a command."""
+        """The text, with mentions as names. A mention of the bot at the beginning is removed, so
+        that "@bot /stop" is a command."""
         names = {user.id: user.name or user.id for user in message.mentions}
         text = message.content
         for own in (f"<@{self._me.id}>", f"<@!{self._me.id}>", *map("<@&{}>".format, self._roles)):
             text = text.strip().removeprefix(own)
         text = _MENTION.sub(lambda found: f"@{names.get(found[1], found[1])}", text).strip()
-        if message.content and not text:  # only a mention of the bot: that is a message too
+        if message.content and not text:  # only a mention of the bot, which is a message, too
             text = f"@{self._me.name}"
         return "\n".join(filter(None, (text, *_describe_content(message))))
 
@@ -349,7 +351,7 @@ def _without_cursor(inbound: Inbound, *, event_id: str) -> Inbound:
 
 
 def _author_kind(message: DiscordMessage) -> Author:
-    """A webhook may use any name, so it counts as a bot."""
+    """The kind of author. A webhook may use any name, so it counts as a bot."""
     is_bot = message.webhook_id is not None or (message.author is not None and message.author.bot)
     return Author.BOT if is_bot else Author.PERSON
 

@@ -1,9 +1,9 @@
-"""Finds messages that were written while the bot was disconnected: the checkpoint file, and the
+"""Finds messages that were written while the bot was disconnected, with a checkpoint file and the
 history of channels.
 
-Discord does not tell a bot which direct chats it has, so the file lists them. It also says up to
-which message everything was read: most messages of a server are not for the agent and leave no row,
-and would be fetched again at each start.
+Discord does not tell a bot which direct chats it has, so the file lists them. The file also records
+up to which message everything was read: most messages of a server are not for the agent and leave
+no row, and would be fetched again at each start.
 """
 
 import asyncio
@@ -40,11 +40,11 @@ class DiscordCheckpoint:
         self._until = self._saved_until = data.until
         self._dms = dict.fromkeys(data.dms)
         self._saved_dms = set(data.dms)
-        self._write_lock = Lock()  # the thread continues when its caller was cancelled
+        self._write_lock = Lock()  # the thread continues after its caller was cancelled
 
     @classmethod
     async def load(cls, path: Path, *, start: int) -> "DiscordCheckpoint":
-        """Without a file, everything before `start` counts as read."""
+        """Load the file. Without one, everything before `start` counts as read."""
         data = await asyncio.to_thread(
             state_file.load, path, DiscordCheckpointData, consequence=_LOSS_CONSEQUENCE
         )
@@ -62,8 +62,8 @@ class DiscordCheckpoint:
         return tuple(self._dms)
 
     async def add_dm(self, channel_id: str) -> None:
-        """Durable when this returns: the first message of a chat is passed to intake after that.
-        Raises `TransientStoreError`."""
+        """Add a direct chat. Durable when this returns: the first message of a chat is passed to
+        intake after that. Raises `TransientStoreError`."""
         if channel_id in self._saved_dms:
             return
         self._dms[channel_id] = None
@@ -71,8 +71,8 @@ class DiscordCheckpoint:
         self._saved_dms.add(channel_id)
 
     async def advance(self, until: int) -> None:
-        """Saved when this returns, also where an earlier call was cancelled half-way. Where saving
-        fails, the older position stays in the file."""
+        """Move the checkpoint. Saved when this returns, even if an earlier call was cancelled
+        half-way. If saving fails, the older position stays in the file."""
         self._until = max(until, self._until)
         if self._until == self._saved_until:
             return
@@ -80,18 +80,22 @@ class DiscordCheckpoint:
             await self.save()
         except TransientStoreError as error:
             # An older position does no harm, and the next one is saved soon.
-            log.warning("%s", error, extra={"action": "checkpoint_not_saved"})
+            log.warning(
+                "Could not save the Discord checkpoint, so some messages may be read again: %s",
+                error,
+                extra={"action": "checkpoint_not_saved"},
+            )
 
     async def save(self) -> None:
         try:
             await asyncio.to_thread(self._save)
         except OSError as error:
             raise TransientStoreError(
-                "{path} cannot be written: {error}", path=self._path, error=error
+                "Could not write {path}: {error}", path=self._path, error=error
             ) from error
 
     def _save(self) -> None:
-        with self._write_lock:  # the last write has the latest position
+        with self._write_lock:  # the last writer has the latest position
             data = DiscordCheckpointData(until=self._until, dms=self.dms)
             state_file.write_atomically(self._path, msgspec.json.encode(data))
             self._saved_until = data.until
@@ -99,7 +103,7 @@ class DiscordCheckpoint:
 
 class ChannelHistory:
     """Fetches channels one after the other, so that a bot with many channels does not use up its
-    rate limit, which its answers need, at the start."""
+    rate limit, which its replies need, at the start."""
 
     def __init__(
         self, client: DiscordClient, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -109,9 +113,9 @@ class ChannelHistory:
         self._lock = asyncio.Lock()
 
     async def messages_after(self, channel_id: str, after: int) -> AsyncIterator[DiscordMessage]:
-        """Oldest first. Invalid messages are skipped: retried, they would block the rest for ever.
-        Raises `NotConnected` where Discord does not answer now, and `SendRejected` where the bot
-        may not read the channel, or it was deleted."""
+        """The messages after a position, oldest first. Invalid messages are skipped: retried, they
+        would block the rest forever. Raises `NotConnected` if Discord does not respond now, and
+        `SendRejected` if the bot may not read the channel, or it was deleted."""
         while True:
             page = await self._fetch_page(channel_id, after)
             for number in sorted(page):
@@ -122,7 +126,7 @@ class ChannelHistory:
                 return
 
     async def _fetch_page(self, channel_id: str, after: int) -> dict[int, msgspec.Raw]:
-        """By id: the messages that follow, although the response has the newest first.
+        """The following messages by id, although the response has the newest first.
 
         https://discord.com/developers/docs/resources/message#get-channel-messages
         """
@@ -135,8 +139,8 @@ class ChannelHistory:
                     return {int(decode_json(raw, type=DiscordMessageId).id): raw for raw in page}
                 except Throttled as error:
                     await self._sleep(error.retry_after)
-                except OutcomeUnknown as error:  # a repeated request does no harm
-                    raise NotConnected(str(error)) from error
+                except OutcomeUnknown as error:  # repeating the request does no harm
+                    raise NotConnected("{error}", error=error) from error
 
 
 def _decode_message(raw: msgspec.Raw) -> DiscordMessage | None:
@@ -144,7 +148,7 @@ def _decode_message(raw: msgspec.Raw) -> DiscordMessage | None:
         return decode_json(raw, type=DiscordMessage)
     except msgspec.MsgspecError as error:
         log.warning(
-            "Skipping an invalid message of Discord: %s",
+            "Skipping an invalid message from Discord: %s",
             error,
             extra={"action": "message_invalid"},
         )

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 _MAX_DESCRIPTION_LENGTH = 100
 _TEXT_OPTION = 3  # the type of an option that is a text
-_GUILD_CONTEXT, _DM_CONTEXT = 0, 1  # where a command is offered
+_GUILD_CONTEXT, _DM_CONTEXT = 0, 1  # where a command is available
 
 
 def slash_commands() -> list[dict[str, Any]]:
@@ -62,7 +62,7 @@ def _options(arguments: str) -> list[dict[str, Any]]:
 
 
 def capabilities_of(settings: DiscordSettings) -> Capabilities:
-    """Discord takes about five messages in five seconds in a channel, edits among them; its
+    """Discord accepts about five messages in five seconds in a channel, edits among them; its
     heartbeat is answered every 41 seconds."""
     return Capabilities(
         backlog=Backlog.HISTORY,
@@ -95,7 +95,7 @@ class DiscordPlatform:
         clock: Clock,
         timeout: float = 20.0,
     ) -> None:
-        """`timeout`: seconds for each REST call."""
+        """`timeout` is in seconds, for each REST call."""
         self.name = PLATFORM
         self.account = account
         self.capabilities = capabilities_of(settings)
@@ -132,7 +132,7 @@ class DiscordPlatform:
                     for task in work:
                         task.cancel()
                     await receiver.stop()
-            if ended is not None:  # raised inside, the task group would wrap it
+            if ended is not None:  # raised inside, it would be wrapped by the task group
                 raise ended
 
     def fits(self, text: str) -> bool:
@@ -154,14 +154,14 @@ class DiscordPlatform:
         try:
             await self._client.call("GET", "/users/@me", DiscordUser)
         except DiscordBadToken as error:
-            raise ConnectRefused(str(error), remedy=NEW_TOKEN_REMEDY) from error
+            raise ConnectRefused("{error}", error=error, remedy=NEW_TOKEN_REMEDY) from error
 
     def _report_lost(self, intake: Intake, running: asyncio.Task[ConnectError]) -> None:
         if not running.cancelled() and running.exception() is None:
             intake.report_lost(self.name, self.account, running.result())
 
     async def _load_checkpoint(self, me: DiscordUser) -> DiscordCheckpoint:
-        """One file per bot: another bot in this account has other chats."""
+        """Load the checkpoint. One file per bot: another bot in this account has other chats."""
         now = snowflake_at(self._clock.now())
         return await DiscordCheckpoint.load(self._folder / f"{me.id}.json", start=now)
 
@@ -186,7 +186,7 @@ class DiscordPlatform:
 
 
 def load_connection(settings: DiscordSettings) -> "tuple[str, DiscordConnection]":
-    """Call it in a thread: the import takes half a second."""
+    """Call this in a thread: the import takes half a second."""
     try:
         from holdfast.platforms.discord.connection import (  # noqa: PLC0415 - imports discord.py
             DiscordConnection,
@@ -196,14 +196,14 @@ def load_connection(settings: DiscordSettings) -> "tuple[str, DiscordConnection]
         raise ConnectRefused(
             "discord.py is not installed ({error})",
             error=error,
-            remedy="pip install 'holdfast[discord]', then restart the gateway",
+            remedy="run pip install 'holdfast[discord]', then restart the gateway",
         ) from error
     return base_url(), DiscordConnection(content=settings.message_content)
 
 
 async def check_account(context: PluginContext[DiscordSettings]) -> AccountIdentity:
-    """Raises a `SendError` where Discord rejects the token, and `ConnectRefused` where discord.py
-    is not installed."""
+    """Raises a `SendError` if Discord rejects the token, and `ConnectRefused` if discord.py is not
+    installed."""
     base_url, _ = load_connection(context.settings)
     client = DiscordClient(context.secrets["token"])
     async with client.open(base_url, lambda: None):

@@ -12,23 +12,26 @@ from holdfast.core.ports.platform_plugin import (
     PluginContext,
     SetupQuestion,
 )
+from holdfast.core.text.translation import N_
 
 PORTAL_URL = "https://discord.com/developers/applications"
-NEW_TOKEN_REMEDY = f"{PORTAL_URL}, Bot, Reset Token gives a new one; set platforms.discord.token"
+NEW_TOKEN_REMEDY = (
+    f"get a new token ({PORTAL_URL}, Bot, Reset Token) and set platforms.discord.token"
+)
 
 
 class DiscordSettings(PlatformSettings, frozen=True, kw_only=True):
-    token: str = ""  # a reference: what the developer portal gave
-    message_content: bool = True  # ask for what is said in servers without naming the bot
-    menu: bool = True  # the commands are offered as slash commands
+    token: str = ""  # a reference to the token from the developer portal
+    message_content: bool = True  # receive messages in servers that do not mention the bot
+    menu: bool = True  # the commands are available as slash commands
     max_file_mb: Annotated[int, msgspec.Meta(ge=0, le=500)] = 25
 
     def __post_init__(self) -> None:
         if self.enabled and not self.token:
             raise ValueError(
-                f"token is missing: {PORTAL_URL} gives one (Bot, "
-                'Reset Token); write token = "env:DISCORD_BOT_TOKEN" and put it into the '
-                "environment or .env"
+                f"token is missing: get one at {PORTAL_URL} (Bot, Reset Token), write "
+                'token = "env:DISCORD_BOT_TOKEN" and set that variable in the environment '
+                "or in .env"
             )
 
 
@@ -58,24 +61,24 @@ PLUGIN = PlatformPlugin(
     name="discord",
     settings=DiscordSettings,
     open=_open,
-    setup_guide=(
-        f"Open {PORTAL_URL}, choose New Application, and under Bot switch on Message Content "
-        "Intent. "
-        "Under OAuth2, URL Generator, tick bot and applications.commands with the permissions "
-        "View Channels, Send Messages, Send Messages in Threads, Attach Files, Read Message "
-        "History and Add Reactions; open the address that it makes, and choose your server."
+    setup_guide=N_(
+        "Open https://discord.com/developers/applications, choose New Application, and under "
+        "Bot enable Message Content Intent. Under OAuth2, URL Generator, tick bot and "
+        "applications.commands with the permissions View Channels, Send Messages, Send "
+        "Messages in Threads, Attach Files, Read Message History and Add Reactions; open the "
+        "generated URL, and choose your server."
     ),
     setup_questions=(
         SetupQuestion(
             key="token",
-            label="The token of the bot",
-            help="Under Bot, Reset Token shows it, once.",
+            label=N_("The token of the bot"),
+            help=N_("Shown once under Bot, Reset Token."),
             variable="DISCORD_BOT_TOKEN",
         ),
     ),
-    user_id_help=(
-        "the number of your account (Settings, Advanced, Developer Mode; then Copy User ID stands "
-        "in the menu of every person)"
+    user_id_help=N_(
+        "the number of your account (enable Settings, Advanced, Developer Mode; then the menu "
+        "of every person has Copy User ID)"
     ),
     check=_check,
 )

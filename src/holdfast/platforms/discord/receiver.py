@@ -1,7 +1,7 @@
 """Receives events from Discord's gateway: messages in the order of their channel, and interactions
 at once.
 
-`DiscordReceiver`, at the end, puts the parts together for one connection.
+`DiscordReceiver`, at the end, combines the parts for one connection.
 """
 
 import asyncio
@@ -29,6 +29,7 @@ from holdfast.core.errors import (
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import Attachment, AttachmentUnavailable, ChatType
 from holdfast.core.ports.platform import Intake
+from holdfast.core.text.translation import N_
 from holdfast.core.untrusted import decode_json
 from holdfast.platforms.discord.client import DiscordClient
 from holdfast.platforms.discord.events import (
@@ -54,6 +55,7 @@ from holdfast.platforms.discord.events import (
 )
 from holdfast.platforms.discord.history import ChannelHistory, DiscordCheckpoint
 from holdfast.platforms.inbound import backoff_delays
+from holdfast.system.languages import catalogue_for
 
 log = logging.getLogger(__name__)
 
@@ -65,12 +67,12 @@ _MAX_MESSAGE_DELAY = 60.0  # seconds that a message takes to arrive at most, whi
 _MAX_DISCONNECTS = 3  # in a row, after which the connection is replaced, with a backoff
 _CHECKPOINT_INTERVAL = 300.0  # seconds between two checkpoints
 
-_ACCEPTED_TEXT = "✓"  # a command needs a response; its reply comes as a message
-_NOT_ALLOWED_TEXT = "You may not do this here."
-_NOT_NOW_TEXT = "This cannot be stored just now. Try again in a moment."
+_ACCEPTED_TEXT = "✓"  # a command needs a response; its reply is sent as a message
+_NOT_ALLOWED_TEXT = N_("You are not allowed to do this here.")
+_NOT_NOW_TEXT = N_("This could not be stored. Try again in a moment.")
 _RESPOND_WITH_MESSAGE, _RESPOND_SILENTLY = 4, 6  # types of interaction responses
 _EPHEMERAL = 1 << 6  # the flag EPHEMERAL
-_ACKNOWLEDGE_TIMEOUT = 5.0  # seconds: a stop does not wait longer for a button
+_ACKNOWLEDGE_TIMEOUT = 5.0  # seconds: a stop waits no longer for the response to a button
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,9 +110,7 @@ def _make_fetch(
             return await client.download(file.url, max_bytes=max_bytes)
         except NotConnected as error:
             if last_attempt:
-                raise AttachmentUnavailable(
-                    "it could not be fetched: {error}", error=error
-                ) from error
+                raise AttachmentUnavailable("could not be fetched: {error}", error=error) from error
             raise
 
     return fetch
@@ -146,13 +146,13 @@ class ChannelQueues:
         self.start_now(self._run_queue(channel_id))
 
     def start_now(self, work: Coroutine[Any, Any, None]) -> None:
-        """Starts it at once, in no order."""
+        """Start it at once, without an order."""
         task = self._tasks.create_task(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
     def stop(self) -> None:
-        """The connection ends: the next one fetches again what waits."""
+        """Drop what waits, because the connection ends: the next one fetches it again."""
         self._stopped = True
         for task in self._running:
             task.cancel()
@@ -172,7 +172,7 @@ class ChannelQueues:
             except (StoreError, IntakeClosed, NotConnected) as error:
                 delay = next(delays)
                 log.warning(
-                    "Could not accept messages of Discord: %s. Retrying in %.1f s.",
+                    "Could not accept messages from Discord: %s; retrying in %.1f s",
                     error,
                     delay,
                     extra={"action": "receiver_retrying"},
@@ -212,7 +212,8 @@ class DiscordMessageHandler:
         self._enqueue(message, self._parser.from_edit)
 
     def fetch_missed(self, channel_id: str, location: ChannelLocation, *, since: int) -> None:
-        """Messages after `since` that are not durable yet come before all others of the channel."""
+        """Fetch messages after `since` that are not durable yet, before all others of the
+        channel."""
         self._fetched_until[channel_id] = max(since, self._fetched_until.get(channel_id, 0))
 
         async def fetch() -> None:
@@ -231,7 +232,7 @@ class DiscordMessageHandler:
         self._queues.enqueue(message.channel_id, handle)
 
     def _parse_unseen(self, message: DiscordMessage, location: ChannelLocation) -> Inbound | None:
-        """None where the message was already fetched, with the gap before it."""
+        """Parse a message; None if it was already fetched, with the gap before it."""
         if int(message.id) <= self._fetched_until.get(message.channel_id, 0):
             return None
         return self._parser.from_message(message, location)
@@ -249,7 +250,7 @@ class DiscordMessageHandler:
                 self._fetched_until[channel_id] = int(message.id)
         except SendRejected as error:
             log.info(
-                "Could not fetch missed messages of channel %s: %s",
+                "Could not fetch missed messages of channel %s, which are skipped: %s",
                 channel_id,
                 error,
                 extra={"action": "history_refused"},
@@ -283,10 +284,15 @@ class DiscordMessageHandler:
         try:
             await self._intake.accept(inbound, attachments)
         except NotAddressed as error:
-            log.debug("%s: %s", inbound.event_id, error, extra={"action": "message_ignored"})
+            log.debug(
+                "Message %s ignored: %s",
+                inbound.event_id,
+                error,
+                extra={"action": "message_ignored"},
+            )
         except NotAllowed as error:
             log.info(
-                "Message %s of user %s was dropped: %s",
+                "Dropped message %s of user %s: %s",
                 inbound.event_id,
                 inbound.source.user_id,
                 error,
@@ -294,7 +300,8 @@ class DiscordMessageHandler:
             )
 
     async def _locate(self, message: DiscordMessage) -> ChannelLocation | None:
-        """A thread may be unknown to this connection. None: it was deleted."""
+        """The location of a message, whose thread may be unknown to this connection; None if it was
+        deleted."""
         if message.guild_id is None:
             return dm_location(message.channel_id)
         if (location := self._channels.get(message.channel_id)) is not None:
@@ -302,8 +309,8 @@ class DiscordMessageHandler:
         try:
             path = f"/channels/{message.channel_id}"
             return self._channels.add(await self._config.client.call("GET", path, DiscordChannel))
-        except (OutcomeUnknown, Throttled) as error:  # a repeated request does no harm
-            raise NotConnected(str(error)) from error
+        except (OutcomeUnknown, Throttled) as error:  # repeating the request does no harm
+            raise NotConnected("{error}", error=error) from error
         except SendRejected:
             return None
 
@@ -346,18 +353,18 @@ class DiscordInteractionHandler:
                 await self._checkpoint.add_dm(location.chat_id)
             await self._intake.accept(inbound)
         except NotAllowed as error:
-            text = _NOT_ALLOWED_TEXT
+            text = catalogue_for(inbound.source.language).gettext(_NOT_ALLOWED_TEXT)
             log.info(
-                "Interaction %s of user %s was dropped: %s",
+                "Dropped interaction %s of user %s: %s",
                 inbound.event_id,
                 inbound.source.user_id,
                 error,
                 extra={"action": "interaction_not_allowed"},
             )
         except (StoreError, IntakeClosed) as error:
-            text = _NOT_NOW_TEXT
+            text = catalogue_for(inbound.source.language).gettext(_NOT_NOW_TEXT)
             log.warning(
-                "Could not store an interaction: %s",
+                "Could not store an interaction, whose sender is asked to repeat it: %s",
                 error,
                 extra={"action": "interaction_not_stored"},
             )
@@ -372,7 +379,8 @@ class DiscordInteractionHandler:
         return self._channels.get(interaction.channel_id) if interaction.channel_id else None
 
     async def _acknowledge(self, interaction: Interaction, text: str) -> None:
-        """A failure has no consequences: the interaction is durable or was refused."""
+        """Acknowledge an interaction, which is durable or was refused. A failure has no
+        consequences."""
         path = f"/interactions/{interaction.id}/{interaction.token}/callback"
         body = _interaction_response(
             text or (_ACCEPTED_TEXT if interaction.type == COMMAND_INTERACTION else "")
@@ -397,7 +405,7 @@ def _interaction_response(text: str) -> dict[str, Any]:
 
 class DiscordEventDispatcher:
     """Owns whether the connection is established, and up to where events were received. Calls
-    `on_connected` each time it is established, `on_unstable` where it should be replaced."""
+    `on_connected` each time it is established, and `on_unstable` if it should be replaced."""
 
     def __init__(
         self,
@@ -418,9 +426,9 @@ class DiscordEventDispatcher:
         self._on_connected = on_connected
         self._on_unstable = on_unstable
         self._is_connected = False
-        self._disconnects = 0  # since it was connected
+        self._disconnects = 0  # since the last connect
         self._pending_guilds: set[str] = set()  # servers whose data has not arrived yet
-        self._newest_message = 0  # of the messages that came
+        self._newest_message = 0  # the newest one received
         self._handlers: Mapping[str, Callable[[msgspec.Raw], None]] = {
             "READY": self._on_ready,
             "RESUMED": self._on_resumed,
@@ -445,7 +453,7 @@ class DiscordEventDispatcher:
                 self._handlers[frame.t](frame.d)
         except msgspec.MsgspecError as error:
             log.warning(
-                "Skipping an invalid event of Discord: %s",
+                "Skipping an invalid event from Discord: %s",
                 error,
                 extra={"action": "event_invalid"},
             )
@@ -456,8 +464,8 @@ class DiscordEventDispatcher:
             self._queues.start_now(self._checkpoint.advance(self.seen_until))
 
     def on_disconnect(self) -> None:
-        """Until it is connected again, messages may be missing. The library reconnects at once,
-        however often: a connection that never lasts is given up."""
+        """Record a disconnect: until it is connected again, messages may be missed. The library
+        always reconnects at once, so a connection that never lasts is replaced."""
         self._is_connected = False
         self._disconnects += 1
         if self._disconnects >= _MAX_DISCONNECTS:
@@ -465,7 +473,7 @@ class DiscordEventDispatcher:
 
     @property
     def seen_until(self) -> int:
-        """Everything before this snowflake was read; where that is unknown, the last checkpoint."""
+        """Everything before this snowflake was read; if that is unknown, the last checkpoint."""
         if not self._is_connected or self._pending_guilds or not self._queues.is_idle:
             return self._checkpoint.until
         return max(
@@ -474,7 +482,7 @@ class DiscordEventDispatcher:
         )
 
     def _on_ready(self, raw: msgspec.Raw) -> None:
-        """A new session: earlier events are not replayed. Servers follow one by one."""
+        """A new session: earlier events are not replayed. The servers follow one by one."""
         self._pending_guilds = {guild.id for guild in decode_json(raw, type=ReadyEvent).guilds}
         for channel_id in self._checkpoint.dms:
             self._messages.fetch_missed(
@@ -483,7 +491,7 @@ class DiscordEventDispatcher:
         self._on_resumed(raw)
 
     def _on_resumed(self, raw: msgspec.Raw) -> None:
-        """Missed events have been replayed by now, or are being fetched."""
+        """The session was resumed: missed events were replayed, or are being fetched."""
         self._is_connected = True
         self._disconnects = 0
         self._on_connected()
@@ -499,7 +507,7 @@ class DiscordEventDispatcher:
 
     def _on_guild_delete(self, raw: msgspec.Raw) -> None:
         guild = decode_json(raw, type=DiscordGuild)
-        if guild.unavailable:  # an outage: its data comes again afterwards
+        if guild.unavailable:  # an outage: its data is sent again afterwards
             self._pending_guilds.add(guild.id)
         else:
             self._pending_guilds.discard(guild.id)
@@ -538,8 +546,8 @@ class FrameSource(Protocol):
 
 
 class DiscordReceiver:
-    """Everything that one connection of a bot receives with. Owns the tasks that events start, in
-    the task group of the connection."""
+    """The receiving side of one connection. Owns the tasks that events start, in the task group of
+    the connection."""
 
     def __init__(
         self,
@@ -571,7 +579,7 @@ class DiscordReceiver:
         )
 
     async def wait_connected(self, running: asyncio.Task[ConnectError]) -> ConnectError | None:
-        """Returns None once it is connected, or the error where it never was."""
+        """Return None once it is connected, or the error if it never was."""
         connected = asyncio.ensure_future(self._connected.wait())
         try:
             await asyncio.wait({running, connected}, return_when=asyncio.FIRST_COMPLETED)
@@ -580,7 +588,7 @@ class DiscordReceiver:
             connected.cancel()
 
     async def run_until_closed(self, connection: FrameSource) -> ConnectError:
-        """Runs until the connection is lost, or found to be unstable, and returns the error."""
+        """Run until the connection is lost, or found to be unstable; returns the error."""
         running = asyncio.ensure_future(
             connection.run_until_closed(
                 on_frame=self._on_frame, on_disconnect=self._dispatcher.on_disconnect
@@ -600,13 +608,14 @@ class DiscordReceiver:
             await asyncio.wait({running, unstable})
 
     async def stop(self) -> None:
-        """Accepts nothing more, and saves the checkpoint, so that the next connection continues
-        from there."""
+        """Accept nothing more, and save the checkpoint, so that the next connection continues from
+        there."""
         seen_until = self._dispatcher.seen_until
         self._queues.stop()
         await self._checkpoint.advance(seen_until)
 
     def _on_frame(self, frame: str) -> None:
-        """Every frame proves that the connection is alive, above all the answer to a heartbeat."""
+        """Handle a frame. Every frame proves that the connection works, above all the answer to a
+        heartbeat."""
         self._intake.report_alive(PLATFORM, self._account)
         self._dispatcher.on_frame(frame)

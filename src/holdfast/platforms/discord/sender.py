@@ -19,19 +19,20 @@ _BUTTONS_IN_A_ROW = 5
 _MAX_LABEL_LENGTH = 80
 _ROW, _BUTTON, _GREY = 1, 2, 2
 _NO_PREVIEW = 1 << 2  # the flag SUPPRESS_EMBEDS
-# An agent notifies whom it answers, and nobody else: no @everyone, whatever it writes.
+# A reply notifies the person it answers, and no one else: no @everyone, whatever the agent writes.
 _ALLOWED_MENTIONS = {"parse": [], "replied_user": True}
 
 
 class DiscordSender:
-    """Keeps nothing. Everything raises a `SendError` that says what is known of the call's fate."""
+    """Stateless. Every method raises the `SendError` that fits what is known of the outcome."""
 
     def __init__(self, client: DiscordClient) -> None:
         self._client = client
 
     async def send(self, outbound: Outbound) -> Receipt:
-        """https://discord.com/developers/docs/resources/message#create-message: of two messages of
-        one nonce within a few minutes, the second is not made, and the first is answered."""
+        """Send a message (https://discord.com/developers/docs/resources/message#create-message). Of
+        two messages with one nonce within a few minutes, the second is not created, and the
+        response is the first."""
         path = f"/channels/{_channel(outbound.address)}/messages"
         body = {
             **_content_fields(outbound.text),
@@ -58,8 +59,9 @@ class DiscordSender:
         await self._client.call("POST", f"/channels/{_channel(address)}/typing", msgspec.Raw)
 
     async def react(self, address: Address, message_id: str, emoji: str | None) -> None:
-        """https://discord.com/developers/docs/resources/message#create-reaction. Ours to be taken
-        back is the only reaction that the gateway adds: Discord wants to be told which."""
+        """Set or remove our reaction
+        (https://discord.com/developers/docs/resources/message#create-reaction). To remove one,
+        Discord requires its emoji; the gateway sets only one."""
         of_message = f"/channels/{_channel(address)}/messages/{message_id}"
         path = f"{of_message}/reactions/{quote(emoji or WAITING_REACTION)}/@me"
         if emoji is not None:
@@ -70,26 +72,26 @@ class DiscordSender:
 
 
 def _channel(address: Address) -> str:
-    """A thread is a channel of its own."""
+    """The channel to send to. A thread is a channel of its own."""
     return address.thread_id or address.chat_id
 
 
 def _nonce(delivery_id: DeliveryId) -> str:
-    """A nonce has at most 25 characters, and an id of ours may be longer."""
+    """A nonce has at most 25 characters, and a delivery id may be longer."""
     return blake2b(delivery_id.encode(), digest_size=12).hexdigest()
 
 
 def _content_fields(text: str) -> dict[str, Any]:
-    """One that is too long only as it would be shown, a table for example, is said as it was
-    written: refused, it would be lost."""
-    shown = render(text) if text.strip() else ""  # under a file there need be no words
+    """The text fields. A text that is too long only when rendered, for example with a table, is
+    sent as written: it would be refused and lost otherwise."""
+    shown = render(text) if text.strip() else ""  # a file needs no text
     content = shown if len(shown) <= MAX_LENGTH else text
     return {"content": content, "flags": _NO_PREVIEW, "allowed_mentions": _ALLOWED_MENTIONS}
 
 
 def _reply_and_buttons(outbound: Outbound) -> dict[str, Any]:
-    """What it answers, under the first of its messages only, and its buttons. What it answers may
-    have been deleted meanwhile; the answer is owed all the same."""
+    """The message that it replies to, for the first part only, and the buttons. It is sent even if
+    the message that it replies to was deleted meanwhile."""
     hung: dict[str, Any] = {}
     answered = outbound.address.reply_to
     if answered is not None and answered.isascii() and answered.isdigit() and outbound.part == 1:

@@ -1,4 +1,4 @@
-"""The Bot API over HTTP: calls, uploads and downloads, and what an answer means for the caller."""
+"""The Bot API over HTTP: calls, uploads and downloads, and the error that each response means."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -18,20 +18,20 @@ from holdfast.platforms.telegram.events import TelegramFile, TelegramResponse
 T = TypeVar("T")
 
 _HEADERS = {"Content-Type": "application/json"}
-_CONNECT_TIMEOUT = 10.0  # seconds for a connection to come about
-_UPLOAD_TIMEOUT_FACTOR = 6.0  # times as long as other calls may
+_CONNECT_TIMEOUT = 10.0  # seconds to establish a connection
+_UPLOAD_TIMEOUT_FACTOR = 6.0  # factor by which the timeout of uploads is longer
 _AUTHENTICATED_STATUSES = frozenset(
     {200, 400, 403, 429}
-)  # of answers: those to a bot that is known
-_DEFAULT_RETRY_AFTER = 1.0  # seconds, where a refusal for flooding does not say how many
+)  # to responses that prove that the token is valid
+_DEFAULT_RETRY_AFTER = 1.0  # seconds, if a rate limit response does not tell
 
 
 class TelegramBadToken(NotConnected):
-    """The token is none of a bot, or not any more. The message is still ours to send."""
+    """The token does not belong to a bot, or was revoked. The message is still pending."""
 
 
 class TelegramConflict(NotConnected):
-    """Somebody else receives the updates of this bot; `holder` says who, where that is known."""
+    """Another program receives the updates of this bot; `holder` names it, if known."""
 
     def __init__(self, message: str, *, holder: str = "", **values: object) -> None:
         super().__init__(message, **values)
@@ -39,19 +39,19 @@ class TelegramConflict(NotConnected):
 
 
 class TelegramWebhookActive(TelegramConflict):
-    """A webhook is set, so there is nothing to poll."""
+    """A webhook is set, so updates cannot be polled."""
 
 
 class TelegramBadFormat(SendRejected):
-    """The marks on the text were not understood; the text itself may be."""
+    """The formatting was not understood; the plain text may be."""
 
 
 class TelegramNotModified(SendRejected):
-    """The message says that already."""
+    """The message has that text already."""
 
 
 class TelegramChatMigrated(SendRejected):
-    """The chat has another id now."""
+    """The chat has a new id."""
 
     def __init__(self, message: str, *, chat_id: int, **values: object) -> None:
         super().__init__(message, **values)
@@ -59,10 +59,10 @@ class TelegramChatMigrated(SendRejected):
 
 
 class TelegramClient:
-    """One bot's line. It owns its connections while it is open, and says the token to nobody.
+    """The connections of one bot. Owns them while it is open, and never shows the token.
 
-    `alive` is told of each answer to this bot, and of each piece of a file: they came over the
-    line.
+    `alive` is called for each response to this bot, and for each chunk of a file: both prove that
+    the connection works.
     """
 
     def __init__(self, token: Secret, *, base_url: str, timeout: float = 20.0) -> None:
@@ -90,7 +90,8 @@ class TelegramClient:
         timeout_seconds: float | None = None,
         **arguments: Any,
     ) -> T:
-        """Arguments that are None are left out. Raises the `SendError` that says what is known."""
+        """Call a method. Arguments that are None are left out. Raises the `SendError` that fits
+        what is known."""
         given = {name: value for name, value in arguments.items() if value is not None}
         body = msgspec.json.encode(given)
         return await self._post(
@@ -100,8 +101,8 @@ class TelegramClient:
     async def upload(
         self, method: str, kind: type[T], /, *, field: str, file: OutboundFile, **arguments: Any
     ) -> T:
-        """The same with a file, as a form; what is no text in it is JSON."""
-        form = aiohttp.FormData(quote_fields=False)  # else people would read a name as %C3%A9
+        """As `call`, with a file, as a form; arguments that are not text are sent as JSON."""
+        form = aiohttp.FormData(quote_fields=False)  # otherwise people would see a name as %C3%A9
         for name, value in arguments.items():
             if value is not None:
                 text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
@@ -128,18 +129,18 @@ class TelegramClient:
         except (TimeoutError, aiohttp.ClientError) as error:
             why = self._redacted(error)
             raise OutcomeUnknown(
-                "Telegram gave no answer to {method}: {why}", method=method, why=why
+                "Telegram did not respond to {method}: {why}", method=method, why=why
             ) from error
 
     async def download(self, file_id: str, *, max_bytes: int) -> bytes:
-        """A file that people have sent. Raises as `Attachment.fetch` says."""
+        """Download a file that a person has sent. Raises the errors of `Attachment.fetch`."""
         try:
             file = await self.call("getFile", TelegramFile, file_id=file_id)
             return await self._fetch(file.file_path, max_bytes=max_bytes)
         except (OutcomeUnknown, Throttled) as error:  # asking again does no harm
-            raise NotConnected(str(error)) from error
+            raise NotConnected("{error}", error=error) from error
         except SendRejected as error:
-            raise AttachmentUnavailable(str(error)) from error
+            raise AttachmentUnavailable("{error}", error=error) from error
 
     async def _fetch(self, path: str, *, max_bytes: int) -> bytes:
         url = f"{self._base_url}/file/bot{self._token.reveal()}/{path}"
@@ -148,17 +149,16 @@ class TelegramClient:
             async with self._session.get(url, timeout=timeout, allow_redirects=False) as response:
                 if response.status != 200:
                     raise AttachmentUnavailable(
-                        "Telegram has it no more ({status})", status=response.status
+                        "Telegram no longer has it ({status})", status=response.status
                     )
                 return await read_body(response, max_bytes=max_bytes, on_chunk=self._on_response)
         except (TimeoutError, aiohttp.ClientError) as error:
             why = self._redacted(error)
-            raise NotConnected(
-                "a file could not be fetched from Telegram: {why}", why=why
-            ) from error
+            raise NotConnected("could not download a file from Telegram: {why}", why=why) from error
 
     def _redacted(self, error: Exception) -> str:
-        """In words that may be shown: some faults name the whole address, with the token in it."""
+        """The error as a text that may be shown: some errors contain the whole URL, with the
+        token."""
         words = str(error) or type(error).__name__
         return words.replace(self._token.reveal(), "…")
 
@@ -170,18 +170,18 @@ class TelegramClient:
 
 
 def _safe_filename(name: str) -> str:
-    """A name that can stand in a header of the form."""
+    """A name that is valid in a header of the form."""
     return "".join(c if c.isprintable() and c not in '"\\' else "_" for c in name)
 
 
 def _ignore() -> None:
-    """Who is told before there is a line."""
+    """The callback before there is a connection."""
 
 
 def _parse_response(method: str, status: int, body: bytes, kind: type[T]) -> T:
     if status >= 500:
         raise OutcomeUnknown(
-            "Telegram answered {method} with {status}: it may have been done",
+            "Telegram answered {method} with status {status}; the request may have been processed",
             method=method,
             status=status,
         )
@@ -191,18 +191,18 @@ def _parse_response(method: str, status: int, body: bytes, kind: type[T]) -> T:
             return decode_json(answer.result, type=kind)
     except msgspec.MsgspecError as error:
         raise OutcomeUnknown(
-            "Telegram answered {method} with nonsense: {error}", method=method, error=error
+            "invalid response from Telegram to {method}: {error}", method=method, error=error
         ) from error
     raise _to_error(method, status, answer)
 
 
 def _to_error(method: str, status: int, response: TelegramResponse) -> Exception:
-    """What the vendor means. The words are all there is to tell some refusals from others."""
+    """The error that a refusal means. Some refusals differ by their texts only."""
     what = response.description or f"{status}"
     text = f"Telegram refused {method}: {what}"
     match status:
         case 401 | 404:
-            return TelegramBadToken("Telegram does not know this bot ({what})", what=what)
+            return TelegramBadToken("Telegram does not accept the token ({what})", what=what)
         case 409:
             return (
                 TelegramWebhookActive(what)

@@ -25,7 +25,7 @@ class TelegramUser(msgspec.Struct, frozen=True):
     last_name: str = ""
     username: str = ""
     language_code: str = ""
-    can_read_all_group_messages: bool = False  # of ourselves only: privacy mode is off
+    can_read_all_group_messages: bool = False  # in `getMe` only: privacy mode is off
 
 
 class TelegramChat(msgspec.Struct, frozen=True):
@@ -111,7 +111,7 @@ class TelegramMessage(msgspec.Struct, frozen=True, rename={"sender": "from"}):
 
 
 class TelegramCallbackQuery(msgspec.Struct, frozen=True, rename={"sender": "from"}):
-    """A button was pressed. Of a message that is too old, the API has little more than the id."""
+    """A pressed button. If its message is too old, the API provides little more than the id."""
 
     id: str
     sender: TelegramUser
@@ -129,12 +129,13 @@ class TelegramUpdate(msgspec.Struct, frozen=True):
 
     @property
     def any_message(self) -> TelegramMessage | None:
-        """An edit is a further event about the same message, with its new text."""
+        """The new or edited message. An edit is a further event about the same message, with its
+        new text."""
         return self.message or self.edited_message or self.channel_post or self.edited_channel_post
 
 
 class TelegramUpdateId(msgspec.Struct, frozen=True):
-    """Decoded first: enough to confirm an update that is invalid otherwise."""
+    """Decoded first: enough to confirm an update that is otherwise invalid."""
 
     update_id: int
 
@@ -167,7 +168,7 @@ class TelegramResponse(msgspec.Struct, frozen=True):
 
 
 class TelegramParser:
-    """Turns the updates of one bot into inbound messages; stateless."""
+    """Converts the updates of one bot to inbound messages; stateless."""
 
     def __init__(self, me: TelegramUser, *, account: str) -> None:
         self._me = me
@@ -175,12 +176,13 @@ class TelegramParser:
 
     @property
     def cursor(self) -> str:
-        """Contains the bot's id: another bot in this account numbers its updates differently."""
+        """The name of the cursor. Contains the bot's id: another bot in this account numbers its
+        updates differently."""
         return f"updates of {self._me.id}"
 
     def to_inbound(self, update: TelegramUpdate, *, with_cursor: bool = True) -> Inbound | None:
-        """None: it is no message. `with_cursor`: updates come in order, so this one is the position
-        in the stream."""
+        """Convert an update; None if it is not a message. With `with_cursor`, updates arrive in
+        order, so this one is the position in the stream."""
         value = str(update.update_id)
         cursor = Cursor(name=self.cursor, value=value) if with_cursor else None
         if update.callback_query is not None:
@@ -208,8 +210,8 @@ class TelegramParser:
     def _from_button(
         self, query: TelegramCallbackQuery, event_id: str, cursor: Cursor | None
     ) -> Inbound | None:
-        """A button sends its value as a message. Below a message that is too old, the API names no
-        chat to send it to."""
+        """A button sends its value as a message. If its message is too old, the API names no chat
+        to send it to."""
         if query.message is None or not query.data:
             return None
         return Inbound(
@@ -245,7 +247,7 @@ class TelegramParser:
         sender = message.sender
         if sender is not None and sender.id == self._me.id:
             return Author.SELF
-        if message.is_automatic_forward:  # of a channel, into its discussion group
+        if message.is_automatic_forward:  # a channel post in the discussion group of the channel
             return Author.BOT
         is_bot = sender is not None and sender.is_bot and message.sender_chat is None
         return Author.BOT if is_bot else Author.PERSON
@@ -295,8 +297,8 @@ class TelegramParser:
 
 
 def _sender_of(message: TelegramMessage) -> TelegramUser | TelegramChat:
-    """A person, or the group or channel on whose behalf a person writes: then `from` is a
-    placeholder of the API, the same for all of them."""
+    """The person, or the group or channel on whose behalf a person writes; then `from` is a
+    placeholder that is the same for all of them."""
     return message.sender_chat or message.sender or message.chat
 
 
@@ -307,7 +309,7 @@ def _display_name(by: TelegramUser | TelegramChat) -> str | None:
 
 
 def _entity_text(text: str, entity: TelegramEntity) -> str:
-    """Entities are counted in UTF-16 units, and our texts in characters."""
+    """The text of an entity. Entities are counted in UTF-16 units, and our texts in characters."""
     if text.isascii():
         return text[entity.offset : entity.offset + entity.length]
     units = text.encode("utf-16-le")[2 * entity.offset : 2 * (entity.offset + entity.length)]

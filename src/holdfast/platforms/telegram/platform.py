@@ -1,4 +1,4 @@
-"""The Telegram platform: one bot, connected by receiving its updates, polled or posted."""
+"""The Telegram platform: one bot, which receives its updates by polling or by a webhook."""
 
 import asyncio
 import logging
@@ -48,7 +48,7 @@ _MAX_DESCRIPTION_LENGTH = 256  # characters of a command in the menu
 
 
 def capabilities_of(settings: TelegramSettings) -> Capabilities:
-    """Telegram keeps updates for a day, takes about one message a second in a chat and twenty a
+    """Telegram stores updates for a day, accepts about one message a second in a chat and twenty a
     minute in a group, and has no idempotency key."""
     polled = settings.poll_seconds + 2 * POLL_GRACE
     return Capabilities(
@@ -77,7 +77,7 @@ class TelegramPlatform:
     def __init__(
         self, token: Secret, *, account: str, settings: TelegramSettings, timeout: float = 20.0
     ) -> None:
-        """`timeout`: seconds for each call of the Bot API."""
+        """`timeout` is in seconds, for each call of the Bot API."""
         self.name = PLATFORM
         self.account = account
         self.capabilities = capabilities_of(settings)
@@ -127,7 +127,7 @@ class TelegramPlatform:
             raise self._to_connect_error(error) from error
 
     async def _identify(self) -> TelegramUser:
-        """Returns our own user, and registers the webhook, where there is one."""
+        """Return our own user, and register the webhook if there is one."""
         try:
             me = await self._client.call("getMe", TelegramUser)
             if self._settings.webhook:
@@ -147,16 +147,17 @@ class TelegramPlatform:
         ]
         if chats and not me.can_read_all_group_messages:
             log.warning(
-                "@%s is set to answer every message in %s, but Telegram sends it only commands and "
-                "replies there: say /setprivacy to @BotFather and choose Disable, then remove it "
-                "from the group and add it again, or make it an administrator.",
+                "@%s is configured to answer every message in %s, but Telegram sends it "
+                "only commands and replies there. Send /setprivacy to @BotFather and "
+                "choose Disable, then remove the bot from the group and add it again, or "
+                "make it an administrator.",
                 me.username,
                 ", ".join(chats),
                 extra={"action": "privacy_mode"},
             )
 
     async def _receive(self, me: TelegramUser, intake: Intake, tasks: asyncio.TaskGroup) -> None:
-        """Runs until the connection breaks, and reports that to the gateway."""
+        """Receive until the connection breaks, and report that to the gateway."""
         parser = TelegramParser(me, account=self.account)
         max_bytes = self._settings.max_file_mb * 2**20
         receiver = TelegramReceiver(
@@ -199,19 +200,19 @@ class TelegramPlatform:
             )
 
     def _to_connect_error(self, error: SendError) -> ConnectError:
-        """What a failed call means for the account."""
+        """Convert the error of a failed call to an error of the account."""
         if isinstance(error, TelegramBadToken):
             key = "token" if self.account == "default" else f"accounts.{self.account}.token"
             return ConnectRefused(
-                "{error}: the token is wrong, or was revoked",
+                "{error}: the token is wrong or was revoked",
                 error=error,
-                remedy=f"ask @BotFather for the token (/mybots) and set platforms.telegram.{key}",
+                remedy=f"get the token from @BotFather (/mybots) and set platforms.telegram.{key}",
             )
         if isinstance(error, TelegramConflict):
             return AccountInUse(
                 "another program receives the messages of this bot ({error}). Stop it "
-                "there, or give this gateway its own bot: what the other one receives "
-                "never arrives here",
+                "there, or give this gateway its own bot: messages that the other program "
+                "receives never arrive here",
                 error=error,
                 holder=error.holder,
             )
@@ -219,7 +220,7 @@ class TelegramPlatform:
 
 
 async def check_account(context: PluginContext[TelegramSettings]) -> AccountIdentity:
-    """Raises a `SendError` where Telegram rejects the token or is unreachable."""
+    """Raises a `SendError` if Telegram rejects the token or is unreachable."""
     client = TelegramClient(context.secrets["token"], base_url=context.settings.base_url)
     async with client.open(lambda: None):
         me = await client.call("getMe", TelegramUser)

@@ -13,27 +13,30 @@ from holdfast.core.ports.platform_plugin import (
     PluginContext,
     SetupQuestion,
 )
+from holdfast.core.text.translation import N_
 
 API_URL = "https://api.telegram.org"
 
 
 class TelegramSettings(PlatformSettings, frozen=True, kw_only=True):
-    token: str = ""  # a reference: what @BotFather gave
-    base_url: str = API_URL  # or a Bot API server of one's own
-    webhook: str = ""  # the https address of the proxy in front of us; "": updates are polled
+    token: str = ""  # a reference to the token from @BotFather
+    base_url: str = API_URL  # or your own Bot API server
+    webhook: str = ""  # the public https URL of your reverse proxy; "": updates are polled
     poll_seconds: Annotated[int, msgspec.Meta(ge=1, le=50)] = 25
-    menu: bool = True  # the commands are shown in the menu of the chat
-    max_file_mb: Annotated[int, msgspec.Meta(ge=0, le=2000)] = 20  # the Bot API gives no larger
+    menu: bool = True  # show the commands in the chat's menu
+    # The Bot API's maximum for downloads.
+    max_file_mb: Annotated[int, msgspec.Meta(ge=0, le=2000)] = 20
 
     def __post_init__(self) -> None:
         if self.enabled and not self.token:
             raise ValueError(
-                'token is missing: @BotFather gives one; write token = "env:TELEGRAM_BOT_TOKEN" '
-                "and put it into the environment or .env"
+                "token is missing: get one from @BotFather, write token = "
+                '"env:TELEGRAM_BOT_TOKEN" and set that variable in the environment or in '
+                ".env"
             )
         if self.webhook and urlsplit(self.webhook).scheme != "https":
             raise ValueError(
-                f"webhook = {self.webhook!r} is no https address, and Telegram posts to no other"
+                f"webhook = {self.webhook!r} is not an https URL, and Telegram requires one"
             )
 
 
@@ -57,18 +60,18 @@ PLUGIN = PlatformPlugin(
     name="telegram",
     settings=TelegramSettings,
     open=_open,
-    setup_guide=(
-        "Open a chat with @BotFather in Telegram (https://t.me/BotFather), say /newbot, and "
-        "choose a name. He gives you a token."
+    setup_guide=N_(
+        "Open a chat with @BotFather in Telegram (https://t.me/BotFather), send /newbot, and "
+        "choose a name. It replies with a token."
     ),
     setup_questions=(
         SetupQuestion(
             key="token",
-            label="The token of the bot",
-            help="It looks like 123456:ABC-DEF…; whoever has it is the bot.",
+            label=N_("The token of the bot"),
+            help=N_("It looks like 123456:ABC-DEF…; anyone who has it controls the bot."),
             variable="TELEGRAM_BOT_TOKEN",
         ),
     ),
-    user_id_help="the number of your account (bots like @userinfobot tell it)",
+    user_id_help=N_("the number of your account (bots like @userinfobot show it)"),
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""Receives updates, polled or posted by Telegram: parses each, passes it to intake, and only then
+"""Receives updates by polling or by a webhook: parses each, passes it to intake, and only then
 confirms it."""
 
 import asyncio
@@ -25,6 +25,7 @@ from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import Attachment, AttachmentUnavailable
 from holdfast.core.ports.platform import Intake
 from holdfast.core.secrets import Secret
+from holdfast.core.text.translation import N_
 from holdfast.core.untrusted import decode_json
 from holdfast.platforms.inbound import backoff_delays
 from holdfast.platforms.telegram.client import TelegramClient, TelegramConflict
@@ -38,17 +39,18 @@ from holdfast.platforms.telegram.events import (
     TelegramUpdateId,
     TelegramWebhookInfo,
 )
+from holdfast.system.languages import catalogue_for
 
 log = logging.getLogger(__name__)
 
 SECRET_HEADER = "X-Telegram-Bot-Api-Secret-Token"
-CHECK_INTERVAL = 60.0  # seconds between two checks whether Telegram still posts to us
+CHECK_INTERVAL = 60.0  # seconds between two checks whether Telegram still uses our webhook
 POLL_GRACE = 10.0  # seconds that a response may take beyond the duration of a long poll
 _MAX_FILE_ATTEMPTS = 4  # for the files of one update
-_BUTTON_TIMEOUT = 5.0  # seconds: a stop does not wait longer for a button
-_NOT_ALLOWED_TEXT = "You may not do this here."
+_BUTTON_TIMEOUT = 5.0  # seconds: a stop waits no longer for the response to a button
+_NOT_ALLOWED_TEXT = N_("You are not allowed to do this here.")
 _RETRY_HEADERS = {"Retry-After": "1"}
-# The file extension for kinds of files that have no name.
+# The file extensions for kinds of files that have no name.
 _EXTENSIONS = {"voice": "ogg", "audio": "mp3", "video": "mp4", "video_note": "mp4"}
 
 
@@ -75,16 +77,15 @@ def _make_fetch(
             return await client.download(info.file_id, max_bytes=max_bytes)
         except NotConnected as error:
             if last_attempt:
-                raise AttachmentUnavailable(
-                    "it could not be fetched: {error}", error=error
-                ) from error
+                raise AttachmentUnavailable("could not be fetched: {error}", error=error) from error
             raise
 
     return fetch
 
 
 def _files_in(message: TelegramMessage) -> Iterator[tuple[str, TelegramFileInfo]]:
-    """Of a photo the largest size, which is the last one; an animation also comes as a document."""
+    """The files with their names: of a photo the largest size, which is the last one; an animation
+    also arrives as a document."""
     number = message.message_id
     if message.photo:
         yield f"photo-{number}.jpg", message.photo[-1]
@@ -117,19 +118,19 @@ class TelegramReceiver:
         self._stopped = False
 
     async def handle_update(self, raw: msgspec.Raw | bytes, *, with_cursor: bool) -> int:
-        """Returns the number of the update, which may be confirmed now: it is durable, or needs no
+        """Return the number of the update, which may be confirmed now: it is durable, or needs no
         storing.
 
-        Raises `StoreError` or `IntakeClosed` where it cannot be stored now, and `NotConnected`
-        where one of its files cannot be fetched yet. Telegram then sends it again.
+        Raises `StoreError` or `IntakeClosed` if it cannot be stored now, and `NotConnected` if one
+        of its files cannot be fetched yet. Telegram then sends it again.
         """
         number = decode_json(raw, type=TelegramUpdateId).update_id
         try:
             update = decode_json(raw, type=TelegramUpdate)
         except msgspec.MsgspecError as error:
-            # Unconfirmed, it would come back for ever and block the rest.
+            # Unconfirmed, it would be sent again forever and block the rest.
             log.warning(
-                "Skipping invalid update %d of Telegram: %s",
+                "Skipping invalid update %d from Telegram: %s",
                 number,
                 error,
                 extra={"action": "update_invalid"},
@@ -146,21 +147,24 @@ class TelegramReceiver:
         return number
 
     def stop(self) -> None:
-        """The connection ends: no further background task is started."""
+        """Start no further background task: the connection ends."""
         self._stopped = True
 
     async def _accept(self, update: TelegramUpdate, inbound: Inbound) -> None:
         reply = ""
         try:
             attachments = self._attachments(update)
-            if inbound.text.strip() or attachments:  # else a person joined, or pinned a message
+            # Otherwise a person joined, or pinned a message.
+            if inbound.text.strip() or attachments:
                 await self._intake.accept(inbound, attachments)
         except NotAddressed as error:
-            log.debug("%s: %s", inbound.event_id, error, extra={"action": "update_ignored"})
+            log.debug(
+                "Update %s ignored: %s", inbound.event_id, error, extra={"action": "update_ignored"}
+            )
         except NotAllowed as error:
-            reply = _NOT_ALLOWED_TEXT
+            reply = catalogue_for(inbound.source.language).gettext(_NOT_ALLOWED_TEXT)
             log.info(
-                "Update %s of user %s was dropped: %s",
+                "Dropped update %s of user %s: %s",
                 inbound.event_id,
                 inbound.source.user_id,
                 error,
@@ -178,7 +182,7 @@ class TelegramReceiver:
         )
 
     async def _answer_button(self, query: TelegramCallbackQuery, text: str) -> None:
-        """Stops the progress indicator of the button. Called after the commit, so that it is shown
+        """Stop the progress indicator of the button. Called after the commit, so that it is shown
         until the press is durable; a failure has no consequences."""
         try:
             await self._client.call(
@@ -217,7 +221,7 @@ class TelegramPoller:
         """`cursor` is the last update that is durable here: polling starts after it.
 
         The offset is assigned, never the maximum of two: after a week without updates Telegram
-        starts other numbers, and an offset beyond all of them would confirm none.
+        starts with other numbers, and an offset beyond all of them would confirm none.
         """
         offset = None if cursor is None else int(cursor) + 1
         delays = backoff_delays()
@@ -230,7 +234,7 @@ class TelegramPoller:
             except (StoreError, IntakeClosed, NotConnected) as error:
                 delay = next(delays)
                 log.warning(
-                    "Could not accept updates of Telegram: %s. Retrying in %.1f s.",
+                    "Could not accept updates from Telegram: %s; retrying in %.1f s",
                     error,
                     delay,
                     extra={"action": "receiver_retrying"},
@@ -252,7 +256,7 @@ class TelegramPoller:
             except Throttled as error:
                 await self._sleep(error.retry_after)
             except OutcomeUnknown as error:
-                raise NotConnected(str(error)) from error
+                raise NotConnected("{error}", error=error) from error
 
 
 def webhook_path(account: str) -> str:
@@ -261,13 +265,13 @@ def webhook_path(account: str) -> str:
 
 
 def is_our_webhook(url: str, account: str) -> bool:
-    """Whether a gateway has set it, or none is set: then it may be deleted or replaced."""
+    """Whether a gateway has set it, or none is set, so that it may be deleted or replaced."""
     return not url or urlsplit(url).path == webhook_path(account)
 
 
 class TelegramWebhook:
     """Owns the receiver while the account is connected (posts are accepted only then), and the
-    posts in progress."""
+    requests in progress."""
 
     def __init__(
         self, client: TelegramClient, token: Secret, *, account: str, address: str
@@ -287,8 +291,8 @@ class TelegramWebhook:
     async def run(
         self, receiver: TelegramReceiver, *, check_interval: float = CHECK_INTERVAL
     ) -> None:
-        """Accepts posts until cancelled. Raises `NotConnected` where Telegram is unreachable, and
-        `TelegramConflict` where it posts to another URL by now."""
+        """Accept posts until cancelled. Raises `NotConnected` if Telegram is unreachable, and
+        `TelegramConflict` if it posts to another URL by now."""
         self._receiver = receiver
         try:
             while True:
@@ -302,7 +306,7 @@ class TelegramWebhook:
                 post.cancel()
 
     async def register(self) -> None:
-        """One connection, so that updates are accepted in order."""
+        """Set the webhook with one connection, so that updates are accepted in order."""
         info = await self._client.call("getWebhookInfo", TelegramWebhookInfo)
         if not is_our_webhook(info.url, self._account):
             raise _conflict(info.url)
@@ -316,14 +320,14 @@ class TelegramWebhook:
         )
 
     async def delete(self) -> None:
-        """So that updates can be polled; pending ones are not lost."""
+        """Delete the webhook, so that updates can be polled; pending ones are not lost."""
         info = await self._client.call("getWebhookInfo", TelegramWebhookInfo)
         if not is_our_webhook(info.url, self._account):
             raise _conflict(info.url)
         await self._client.call("deleteWebhook", bool, drop_pending_updates=False)
 
     async def _handle_request(self, request: web.Request) -> web.Response:
-        """200 once it is durable; else Telegram posts it again."""
+        """Respond with 200 once the update is durable; otherwise Telegram posts it again."""
         if not self._secret.matches(request.headers.get(SECRET_HEADER, "")):
             return web.Response(status=401)
         if self._receiver is None:
@@ -332,17 +336,18 @@ class TelegramWebhook:
             await self._handle_update(self._receiver, await request.read())
         except (StoreError, IntakeClosed, NotConnected) as error:
             log.warning(
-                "Could not accept an update of Telegram: %s",
+                "Could not accept an update from Telegram, which will post it again: %s",
                 error,
                 extra={"action": "receiver_retrying"},
             )
             return web.Response(status=503, headers=_RETRY_HEADERS)
         except msgspec.MsgspecError as error:
-            return web.Response(status=400, text=f"this is no update: {error}\n")
+            return web.Response(status=400, text=f"invalid update: {error}\n")
         return web.Response()
 
     async def _handle_update(self, receiver: TelegramReceiver, body: bytes) -> None:
-        """In a task of its own, which is cancelled with the account; the listener stays open."""
+        """Handle it in a task of its own, which is cancelled with the account; the listener stays
+        open."""
         post = asyncio.ensure_future(receiver.handle_update(body, with_cursor=False))
         self._in_progress.add(post)
         try:
@@ -358,4 +363,4 @@ class TelegramWebhook:
 def _conflict(url: str) -> TelegramConflict:
     if not url:
         return TelegramConflict("its webhook was deleted")
-    return TelegramConflict("they are posted to {url}", url=url, holder=url)
+    return TelegramConflict("its webhook is {url}", url=url, holder=url)

@@ -33,14 +33,14 @@ _VOICE_EXTENSIONS = (".ogg", ".oga", ".opus")
 
 
 class TelegramSender:
-    """Stateless. Every method raises a `SendError` that says what is known of the outcome."""
+    """Stateless. Every method raises the `SendError` that fits what is known of the outcome."""
 
     def __init__(self, client: TelegramClient) -> None:
         self._client = client
 
     async def send(self, outbound: Outbound) -> Receipt:
-        """A message to a migrated chat, or with an invalid format, was refused as a whole: the
-        second attempt is no duplicate."""
+        """Send a message. A message to a migrated chat, or with an invalid format, was refused as a
+        whole, so the second attempt is no duplicate."""
         text = f"{_REPEAT_NOTICE}{outbound.text}" if outbound.may_be_duplicate else outbound.text
         target = _target(outbound.address) | _reply_and_buttons(outbound)
         try:
@@ -85,11 +85,13 @@ class TelegramSender:
         await self._client.call("sendChatAction", bool, action="typing", **_target(address))
 
     async def react(self, address: Address, message_id: str, emoji: str | None) -> None:
-        """https://core.telegram.org/bots/api#setmessagereaction: what is set is all that the bot
-        has on the message, so that either of the two may be done again."""
+        """Set or remove our reaction (https://core.telegram.org/bots/api#setmessagereaction). A
+        call sets all reactions of the bot on the message, so it can be repeated."""
         number = _to_int(message_id)
         if number is None:
-            raise SendRejected("{message_id!r} is no message of Telegram", message_id=message_id)
+            raise SendRejected(
+                "{message_id!r} is not a message id of Telegram", message_id=message_id
+            )
         reaction = [] if emoji is None else [{"type": "emoji", "emoji": emoji}]
         await self._client.call(
             "setMessageReaction",
@@ -109,8 +111,8 @@ class TelegramSender:
 
 
 def formatted_arguments(text: str) -> dict[str, Any]:
-    """The text with its entities. A text that is too long only when rendered, a table for example,
-    is sent as it was written: Telegram would refuse it otherwise."""
+    """The text with its entities. A text that is too long only when rendered, for example with a
+    table, is sent as written: Telegram would refuse it otherwise."""
     rendered = render(text)
     if message_length(rendered.text, LengthUnit.UTF16) > MAX_LENGTH:
         return raw_arguments(text)
@@ -118,12 +120,12 @@ def formatted_arguments(text: str) -> dict[str, Any]:
 
 
 def raw_arguments(text: str) -> dict[str, Any]:
-    """The Markdown as it was written: without entities there is nothing to refuse."""
+    """The Markdown as written: without entities there is nothing to refuse."""
     return {"text": text}
 
 
 def _upload_method(file: OutboundFile) -> tuple[str, str]:
-    """The method and its field: pictures are shown, voice messages can be played."""
+    """The method and its field: pictures are displayed, voice messages can be played."""
     if len(file.data) <= _MAX_PHOTO_BYTES and detect_image(file.data) is not None:
         return "sendPhoto", "photo"
     if file.name.endswith(_VOICE_EXTENSIONS):
@@ -137,8 +139,8 @@ def _target(address: Address) -> dict[str, Any]:
 
 
 def _reply_and_buttons(outbound: Outbound) -> dict[str, Any]:
-    """The message that it replies to, for the first part only, and the buttons. The reply is sent
-    also where that message was deleted meanwhile."""
+    """The message that it replies to, for the first part only, and the buttons. It is sent even if
+    the message that it replies to was deleted meanwhile."""
     arguments: dict[str, Any] = {} if outbound.file else {"link_preview_options": _NO_PREVIEW}
     reply_to = _to_int(outbound.address.reply_to)
     if reply_to is not None and outbound.part == 1:
@@ -158,5 +160,5 @@ def _keyboard(buttons: Sequence[Button]) -> list[list[dict[str, str]]]:
 
 
 def _to_int(name: str | None) -> int | None:
-    """A Telegram id as a number; anything else is left out."""
+    """A Telegram id as a number; None for anything else."""
     return int(name) if name is not None and name.isascii() and name.isdigit() else None
