@@ -160,7 +160,7 @@ async def test_a_full_notebook_tells_the_model_to_consolidate(
         await notes.apply(notes.add(OWNER, f"{number} " + "x" * 30))
     result = await tool_result(harness, call, '{"action": "add", "text": "one too many of these"}')
     assert result.outcome is ToolOutcome.ERROR
-    assert "full: 3 of them, with 96 of 100" in result.text and "one shorter note" in result.text
+    assert "full: 3 notes use 96 of 100" in result.text and "one shorter note" in result.text
     assert "2. 1 xxx" in result.text, "it lists the notes, so that the model can merge some"
     assert len(await notes_of(harness)) == 3
     result = await tool_result(harness, call, '{"action": "replace", "id": 2, "text": "short"}')
@@ -245,7 +245,7 @@ async def test_the_memory_commands_show_and_change_notes(harness: GatewayHarness
         ("/memory frob", "Usage: /memory"),
         ("/memory forget", "by number"),
         ("/memory forget all", "by number"),
-        ("/memory forget 9", "no note with that number"),
+        ("/memory forget 9", "no note"),
         ("/memory edit 1", "what it is to say"),
         ("/memory add", "needs a text"),
         ("/memory add " + "x" * 1001, "at most 1000 characters"),

@@ -312,7 +312,7 @@ async def test_a_provider_that_fails_in_every_hook_delays_no_turn_and_no_stop(
     assert "block of failing" not in harness.model.requests[0].system
     for hook in ("prompt_block", "prefetch", "sync_turn", "on_session_end", "shutdown"):
         assert healthy.calls_to(hook), hook
-    assert "memory provider failing failed in prompt_block" in caplog.text
+    assert "Memory provider failing failed in prompt_block" in caplog.text
 
 
 @pytest.mark.parametrize("how", ["raise", "hang"])
@@ -348,7 +348,7 @@ async def test_a_failing_provider_is_skipped_for_a_while_and_retried(
     for _ in range(5):
         assert await fetch() == ""
     assert len(provider.calls_to("prefetch")) == 3, "after three failures it is not called"
-    assert "left alone for 60 s" in caplog.text
+    assert "paused for 60 s" in caplog.text
     clock.at += 61
     assert await fetch() == ""
     assert "left alone for 120 s" in caplog.text, "each further failure doubles the pause"

@@ -141,7 +141,7 @@ async def test_a_slash_command_becomes_a_message_of_its_chat(
 
 
 @pytest.mark.parametrize(
-    ("error", "expected"), [(NotAllowed("no"), "may not"), (IntakeClosed("no"), "Try again")]
+    ("error", "expected"), [(NotAllowed("no"), "not allowed"), (IntakeClosed("no"), "Try again")]
 )
 async def test_a_rejected_button_press_gets_a_private_response_and_is_not_retried(
     vendor: FakeDiscord, tmp_path: Path, error: NotAllowed | IntakeClosed, expected: str

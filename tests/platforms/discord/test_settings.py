@@ -14,7 +14,7 @@ from holdfast.testing.intake import RecordingIntake
 
 
 def test_a_token_that_is_missing_is_named_with_where_to_get_it(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"token is missing: https://discord\.com/"):
+    with pytest.raises(ConfigError, match=r"token is missing: get one at https://discord\.com/"):
         load(write_config(tmp_path / "home", "[platforms.discord]\n"), {})
 
 

@@ -254,7 +254,7 @@ async def test_a_file_that_can_never_be_downloaded_does_not_block_its_message(
     vendor.say("here", document=vendor.upload("plan.txt", b"the plan"))
     await harness.wait_for_texts("a pity")
     (request,) = harness.model.requests
-    assert "[Attached, and not here: plan.txt (it could not" in request.messages[-1].text
+    assert "[Attached, and not here: plan.txt (could not" in request.messages[-1].text
 
 
 def sending(path: str, caption: str = "") -> list[ToolCall]:
