@@ -351,7 +351,7 @@ async def test_a_failing_provider_is_skipped_for_a_while_and_retried(
     assert "paused for 60 s" in caplog.text
     clock.at += 61
     assert await fetch() == ""
-    assert "left alone for 120 s" in caplog.text, "each further failure doubles the pause"
+    assert "paused for 120 s" in caplog.text, "each further failure doubles the pause"
     clock.at += 121
     provider.faults.clear()
     assert await fetch() == "found"
