@@ -1,0 +1,184 @@
+"""Every text of the command line is marked for translation.
+
+In the pseudo-locale a marked text is ⟦…⟧. What is left outside of the brackets must be names that
+programs and people type, or data.
+"""
+
+import gettext
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+from tests.cli.test_help import command_paths
+from tests.support.command_line import Cli, CliGateway
+
+from holdfast.cli.common.language import choose_language, translate_command
+from holdfast.cli.root import cli as root
+from holdfast.core.text.translation import ENGLISH, use_catalogue
+
+SHELL = {"LC_ALL": "en_XA.UTF-8"}
+_MARKED = re.compile(r"⟦[^⟦⟧]*⟧")
+_TRUNCATED = re.compile(r"⟦[^⟦⟧\n]*$", re.MULTILINE)  # to the first sentence, or to a width
+_USAGE = re.compile(r"^⟦Usage:⟧ .*$", re.MULTILINE)
+_WORD = re.compile(r"[^\W\d_]{2,}")
+
+
+def unmarked(text: str) -> str:
+    """What is not part of a marked text; marked texts may be values of others."""
+    text = _USAGE.sub("", click.unstyle(text))
+    while _MARKED.search(text):
+        text = _MARKED.sub("", text)
+    return _TRUNCATED.sub("", text)
+
+
+@pytest.fixture
+def pseudo_locale(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    for name in ("dgettext", "dngettext"):  # set by `choose_language`, and restored afterwards
+        monkeypatch.setattr(gettext, name, vars(gettext)[name])
+    monkeypatch.setenv("LC_ALL", SHELL["LC_ALL"])
+    monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path))
+    with use_catalogue(ENGLISH):
+        choose_language([])
+        yield
+
+
+def test_the_help_of_every_command_is_marked(pseudo_locale: None) -> None:
+    paths = [*command_paths(root)]
+    assert len(paths) > 80
+    names = {name for path in paths for name in path} | {"holdfast"}
+    for path in paths:
+        shown = CliRunner().invoke(translate_command(root), [*path, "--help"], prog_name="holdfast")
+        left = unmarked(shown.output)
+        left = re.sub(r"\[[^\s\]]+\]", "", left)  # choices, ranges, optional arguments
+        left = re.sub(r"(?<!\S)--?[\w-]+", "", left)  # options
+        words = [word for word in re.findall(r"[\w-]+", left) if _WORD.search(word)]
+        wrong = [word for word in words if word not in names and not word.isupper()]
+        assert not wrong, (path, wrong, shown.output)
+
+
+# What the commands below print besides texts: paths, ids, names of files and programs, units.
+_DATA = re.compile(
+    r"/\S+|\b[a-z]+_\w+|\bholdfast(?:\.\w+)?\b|\b[0-9a-f]{16,}\b|\bhttp\S+|\b(?:min|[kMG]B)\b"
+)
+
+
+def unmarked_words(cli: Cli, command: str, data: str, **environ: str) -> list[str]:
+    """The words that a command prints outside of texts; `data`: those that are right there."""
+    done = cli(*shlex.split(command), **SHELL, **environ)
+    left = _DATA.sub(" ", unmarked(done.stdout + done.stderr))
+    allowed = data.split()
+    return [word for word in _WORD.findall(left) if word not in allowed]
+
+
+@pytest.mark.parametrize(
+    ("command", "data"),
+    [
+        ("sessions list", ""),
+        ("sessions show nothing", ""),
+        ("search nothing", ""),
+        ("search --rebuild", ""),
+        ("memory show", ""),
+        ("jobs list", ""),
+        ("jobs show 7", ""),
+        ("jobs stop 7", ""),
+        ("audit", ""),
+        ("audit verify", ""),
+        ("audit --kind toll", ""),
+        ("audit --since yesterday", ""),
+        ("platforms list", ""),
+        ("platforms add telegrm", ""),
+        ("platforms add api", ""),
+        ("pairing list", ""),
+        ("approvals list", ""),
+        ("backup create", ""),
+        ("backup list", ""),
+        ("backup verify", ""),
+        ("backup prune --dry-run", ""),
+        ("restore", ""),
+        ("restore --recover --yes", ""),
+        ("config check", ""),
+        ("config history", ""),
+        ("config diff 3", ""),
+        ("config set agent.max_steps 40", "agent"),
+        ("config set --unset agent.max_steps", ""),
+        ("config set agent.max_steps", ""),
+        ("config reload", ""),
+        ("setup", ""),
+        ("setup --provider demo", "model provider demo"),
+        ("setup --provider openai", ""),
+        ("models list", "model demo"),
+        ("models check", "demo"),
+        ("doctor", ""),
+        ("doctor --skip all", ""),
+        ("judge 'rm -rf /'", "forbidden delete the system rm rf"),
+        ("gateway check", ""),
+        ("gateway start", ""),
+        ("gateway stop", ""),
+        ("gateway restart --now --when-idle", ""),
+        ("gateway uninstall", ""),
+        ("status", ""),
+        ("token list", ""),
+        ("link", ""),
+        ("nothing", ""),
+        ("ask hello", ""),
+        ("send telegram:1 hello", ""),
+        ("top", ""),
+        ("logs", ""),
+    ],
+)
+def test_the_output_without_a_gateway_is_marked(cli: Cli, command: str, data: str) -> None:
+    assert unmarked_words(cli, command, data) == []
+
+
+def test_the_output_with_a_gateway_is_marked(cli: Cli, gateway: CliGateway) -> None:
+    commands = {
+        "ask --session orchard [hello]": "You said hello",
+        "sessions list": "web orchard idle hello",
+        "sessions show orchard": "web orchard user assistant hello answered You said",
+        "jobs add 'every day at 9' 'water it'": "every day at",
+        "jobs list": "water it every day at nowhere person owner api default",
+        "jobs show 1": "water it every day at nowhere person owner once skip fresh api default",
+        "jobs pause 1": "",
+        "jobs resume 1": "",
+        "jobs edit 1": "",
+        "jobs edit 1 --name ' '": "",
+        "jobs history 1": "",
+        "jobs rm 1": "",
+        "memory add tea": "",
+        "memory show": "person owner tea",
+        "memory edit 1 coffee": "",
+        "memory forget 7": "person owner",
+        "memory forget 1": "",
+        "approvals list": "",
+        "approvals list --all": "",
+        "approvals approve": "",
+        "approvals deny 4": "",
+        "approvals rules": "",
+        "approvals revoke 4": "",
+        "pairing list": "",
+        "platforms list": "api web default none",
+        "token add --role viewer ann": "",
+        "token list": "ann viewer",
+        "token revoke ann": "",
+        "audit -n 3": "token viewer owner session ok api ann revoked created operator removed "
+        "memory person job note line command changed done remove added asked",
+        "config set agent.max_steps 40": "agent",
+        "config history": "command line set start agent",
+        "config diff 1 2": "agent runner sandbox off",
+        "config reload": "",
+        "models list": "model local default",
+        "search hello": "web orchard hello user assistant You said",
+        "backup create": "",
+        "backup list": "tar gz",
+        "backup verify": "tar gz",
+        "doctor --skip model --skip units --skip versions": "home permissions disk config lock "
+        "leftovers database backups sandbox",
+        "status": "none default local",
+        "gateway status": "none default local",
+    }
+    found = {command: unmarked_words(cli, command, data) for command, data in commands.items()}
+    assert {command: words for command, words in found.items() if words} == {}
