@@ -7,6 +7,7 @@ from shutil import which
 
 from holdfast import __version__
 from holdfast.core.config.settings import Provider
+from holdfast.core.text.translation import _
 from holdfast.core.turns.model import ModelChoice
 
 
@@ -19,37 +20,46 @@ def startup_banner(
     model: ModelChoice,
     unsandboxed_reason: str,
 ) -> str:
-    """Where it listens and the three ways to talk to it. `unsandboxed_reason`: why commands run
-    without a sandbox; empty if they do not. Without a `link` it says how to get one."""
+    """Where the gateway listens, and the three ways to talk to it. `unsandboxed_reason`: why
+    commands run without a sandbox; empty if they are sandboxed. Without a `link`, it names the
+    command that prints one."""
     call, ours = _command_name(), _home_option(home)
     lines = [
-        f"Holdfast {__version__} listens on {address}",
+        _("Holdfast {version} listens on {address}").format(version=__version__, address=address),
         *_port_note(address, configured_port),
         "",
         *_browser_lines(link or f"{call} link{ours}", once=bool(link)),
-        "In a terminal:",
+        _("In a terminal:"),
         f"  {call} chat{ours}",
-        "From a program:",
+        _("From a program:"),
         f"  curl {address}/v1/chat/completions \\",
         f'    -H "Authorization: Bearer $({call} token{ours})" \\',
         '    -H "X-Holdfast-Session: me" \\',
         '    -d \'{"messages": [{"role": "user", "content": "run uname -a"}]}\'',
         "",
-        f"Model: {model.name} ({model.provider}): {model.why}.",
+        _("Model: {model} ({provider}): {reason}.").format(
+            model=model.name, provider=model.provider, reason=model.why
+        ),
     ]
     if model.provider == Provider.DEMO:
-        lines.append(f"A demo answers until there is a real one: {call} setup{ours}")
+        setup = f"{call} setup{ours}"
+        lines.append(
+            _("A demo model answers until you set up a model: {command}").format(command=setup)
+        )
     if unsandboxed_reason:
-        lines.append(f"WITHOUT A SANDBOX: commands can do whatever you can ({unsandboxed_reason}).")
-    return "\n".join(
-        [*lines, "Ctrl-C stops it." if link else f"To stop it: {call} gateway stop{ours}"]
-    )
+        lines.append(
+            _("WITHOUT A SANDBOX: commands can do whatever you can do ({reason}).").format(
+                reason=unsandboxed_reason
+            )
+        )
+    stop = _("To stop it: {command}").format(command=f"{call} gateway stop{ours}")
+    return "\n".join([*lines, _("Ctrl-C stops it.") if link else stop])
 
 
 def _browser_lines(link: str, *, once: bool) -> list[str]:
     if once:
-        return ["In a browser (this link works once, within ten minutes):", f"  {link}"]
-    return ["In a browser, by the link that this prints:", f"  {link}"]
+        return [_("In a browser (this link works once, within ten minutes):"), f"  {link}"]
+    return [_("In a browser, with the link that this command prints:"), f"  {link}"]
 
 
 def _command_name() -> str:
@@ -66,4 +76,4 @@ def _home_option(home: Path) -> str:
 def _port_note(address: str, configured: int) -> list[str]:
     if configured == 0 or address.endswith(f":{configured}"):
         return []
-    return [f"(port {configured} is in use by another program)"]
+    return [_("(port {port} is in use by another program)").format(port=configured)]

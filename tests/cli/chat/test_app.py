@@ -98,7 +98,9 @@ def test_a_gateway_killed_during_a_reply_loses_nothing(
     terminal.type_line("count")
     before = terminal.wait_for_text("three")
     gateway.kill()
-    terminal.wait_for_text("reconnecting … (the connection to the gateway was lost: it hung up")
+    terminal.wait_for_text(
+        "reconnecting … (The connection to the gateway was lost: it closed the connection"
+    )
     gateway.start()
     terminal.wait_for_text("connected again")
     terminal.wait_for_text("> ")  # whatever of it had come before is not said again

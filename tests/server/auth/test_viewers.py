@@ -191,5 +191,5 @@ def test_the_commands_add_list_and_revoke_a_token(shared_gateway: SpawnedGateway
     assert made not in said(tokens, "list") and "carol" in said(tokens, "list")
     assert "/login?key=" in said(link, "--viewer", "carol")
     said(tokens, "revoke", "carol")
-    assert said(tokens, "list").startswith("There is none but the owner's")
+    assert said(tokens, "list").startswith("The only token is the owner's")
     assert said(tokens).strip() == shared_gateway.token

@@ -12,13 +12,22 @@ from holdfast.server.local.control_client import describe_connection_error
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (http.client.IncompleteRead(b""), "it hung up half-way"),
-        (http.client.RemoteDisconnected("Remote end closed"), "it hung up half-way"),
-        (ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"), "it hung up"),
-        (BrokenPipeError(errno.EPIPE, "Broken pipe"), "it hung up"),
-        (ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"), "nothing listens there"),
-        (TimeoutError("timed out"), "nothing was heard from it for too long"),
-        (http.client.BadStatusLine("x"), "it answers in a form that is not HTTP"),
+        (http.client.IncompleteRead(b""), "it closed the connection in the middle of the answer"),
+        (
+            http.client.RemoteDisconnected("Remote end closed"),
+            "it closed the connection in the middle of the answer",
+        ),
+        (
+            ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"),
+            "it closed the connection",
+        ),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), "it closed the connection"),
+        (
+            ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"),
+            "no program listens there",
+        ),
+        (TimeoutError("timed out"), "it did not answer in time"),
+        (http.client.BadStatusLine("x"), "its answer is not valid HTTP"),
         (OSError(errno.ENETUNREACH, os.strerror(errno.ENETUNREACH)), "network is unreachable"),
         (OSError("odd"), "odd"),
     ],

@@ -17,6 +17,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from holdfast.core.secrets import Secret
+from holdfast.core.text.translation import _, current_language
 from holdfast.server.api.views.gateway import CommandView
 from holdfast.server.api.views.sessions import (
     AcceptedView,
@@ -142,7 +143,11 @@ class ApiClient:
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
         """Make a call and read the head of its response; the caller closes the connection."""
         connection = self._connection(timeout or self._timeout)
-        bearer = {"Authorization": f"Bearer {self._token.reveal()}", **(headers or {})}
+        bearer = {
+            "Authorization": f"Bearer {self._token.reveal()}",
+            "Accept-Language": current_language(),
+            **(headers or {}),
+        }
         try:
             connection.request(method, f"/api/v1{target}", body, bearer)
             response = connection.getresponse()
@@ -160,9 +165,13 @@ class ApiClient:
         holder = read_holder(self._paths.home)
         if holder is None or holder.purpose != "gateway":
             home = self._paths.home
-            raise GatewayDown(f"No gateway is running for {home}. Start it with `holdfast run`.")
+            raise GatewayDown(
+                "No gateway is running for {home}. Start it with `holdfast run`.", home=home
+            )
         if not holder.address:
-            raise GatewayDown(f"The gateway of {self._paths.home} is starting; try again.")
+            raise GatewayDown(
+                "The gateway of {home} is starting. Try again.", home=self._paths.home
+            )
         address = urlsplit(holder.address)
         assert address.hostname is not None, "the lock names where the gateway listens"
         return http.client.HTTPConnection(address.hostname, address.port, timeout=timeout)
@@ -173,7 +182,7 @@ def _decode_as(content: bytes, response_type: type[T]) -> T:
         return msgspec.json.decode(content, type=response_type)
     except msgspec.MsgspecError as error:
         raise gateway_refused(
-            f"it answered in a form this program does not know: {error}", 200
+            _("It answered in an unknown format: {error}").format(error=error), 200
         ) from None
 
 
@@ -181,11 +190,13 @@ def _error_from_response(content: bytes, status: int) -> Exception:
     message, code = _error_message(content)
     if status == 503:
         kind = GatewayStoreUnavailable if code == "store_unavailable" else GatewayDown
-        return kind(f"The gateway cannot answer at the moment: {message}")
+        return kind("The gateway cannot answer at the moment: {reason}", reason=message)
     if status == 401:
         return gateway_refused(
-            "the token is not its own. The gateway was started with another configuration than "
-            "this shell has; compare `holdfast config show` in both.",
+            _(
+                "The token is not the gateway's. The gateway was started with another "
+                "configuration than this shell has; compare `holdfast config show` in both."
+            ),
             status,
         )
     return gateway_refused(message, status)
@@ -203,7 +214,10 @@ def _error_message(content: bytes) -> tuple[str, str]:
 def _connection_lost(method: str, target: str, error: Exception) -> GatewayDown:
     path = target.partition("?")[0]
     return GatewayDown(
-        f"The gateway did not answer {method} {path}: {describe_connection_error(error)}."
+        "The gateway did not answer {method} {path}: {reason}.",
+        method=method,
+        path=path,
+        reason=describe_connection_error(error),
     )
 
 
@@ -301,7 +315,7 @@ class SessionFollower:
                 for event in self._events():
                     waits = iter(_RETRY_DELAYS)
                     self._put(event)
-                self._put(StreamLost(GatewayDown("the gateway ended the stream")))
+                self._put(StreamLost(GatewayDown("The gateway ended the stream.")))
             except GatewayDown as down:
                 self._put(StreamLost(down))
             except GatewayRefused as refused:
@@ -320,7 +334,7 @@ class SessionFollower:
                 yield event
         except (OSError, http.client.HTTPException) as error:
             raise GatewayDown(
-                "the connection to the gateway was lost: {reason}",
+                "The connection to the gateway was lost: {reason}",
                 reason=describe_connection_error(error),
             ) from None
         finally:
@@ -358,7 +372,8 @@ def _parse_event(kind: str, data: bytes) -> ReceivedEvent:
         return ReceivedEvent(kind, msgspec.json.decode(data, type=_EVENT_TYPES[kind]), data)
     except msgspec.MsgspecError as error:
         raise gateway_refused(
-            f"its `{kind}` event is of no form that is known here: {error}", 200
+            _("Its `{kind}` event has an unknown format: {error}").format(kind=kind, error=error),
+            200,
         ) from None
 
 

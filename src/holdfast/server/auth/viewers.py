@@ -82,8 +82,10 @@ class ViewerTokens:
             known = ()
         except (OSError, msgspec.MsgspecError) as error:
             raise HoldfastError(
-                f"{path} cannot be read ({error}); put it back from a backup, or remove it, which "
-                "revokes every viewer's token"
+                "{file} cannot be read ({error}). Restore it from a backup, or remove it; removing "
+                "it revokes every viewer's token.",
+                file=path,
+                error=error,
             ) from None
         return cls(path, clock=clock, viewers=known)
 
@@ -93,7 +95,7 @@ class ViewerTokens:
     def by_name(self, name: str) -> Viewer:
         if name not in self._by_name:
             raise ViewerTokenError(
-                f"there is no token {name!r}; `holdfast token list` has them all"
+                "There is no token {name!r}; `holdfast token list` lists them.", name=name
             )
         return self._by_name[name]
 
@@ -150,14 +152,19 @@ class ViewerTokens:
     def _check(self, name: str) -> None:
         if not _NAME.fullmatch(name):
             raise ViewerTokenError(
-                f"{name!r} cannot be the name of a token: letters, digits, '.', '_' and '-', at "
-                "most 64"
+                "{name!r} cannot be the name of a token. Use at most 64 letters, digits, '.', '_' "
+                "and '-'.",
+                name=name,
             )
         if name in self._by_name:
-            raise ViewerTokenError(f"there is a token {name!r} already; revoke it first")
+            raise ViewerTokenError(
+                "There is already a token {name!r}. Revoke it first, or choose another name.",
+                name=name,
+            )
         if len(self._by_name) >= MAX_VIEWERS:
             raise ViewerTokenError(
-                f"there are {MAX_VIEWERS} tokens already; revoke one that is not needed"
+                "There are already {limit} tokens. Revoke one that is no longer needed.",
+                limit=MAX_VIEWERS,
             )
 
     async def _save(self, viewers: dict[str, Viewer]) -> None:

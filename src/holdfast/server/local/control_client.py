@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.text.translation import _, current_language
 from holdfast.server.local.status_client import (
     STATUS_TIMEOUT,
     GatewayDown,
@@ -25,15 +26,15 @@ def describe_connection_error(error: Exception) -> str:
     """A clause for people that follows a colon, instead of the name of an exception."""
     match error:
         case TimeoutError():
-            return "nothing was heard from it for too long"
+            return _("it did not answer in time")
         case http.client.IncompleteRead() | http.client.RemoteDisconnected() | EOFError():
-            return "it hung up half-way"
+            return _("it closed the connection in the middle of the answer")
         case ConnectionRefusedError():
-            return "nothing listens there"
+            return _("no program listens there")
         case ConnectionError():
-            return "it hung up"
+            return _("it closed the connection")
         case http.client.HTTPException():
-            return "it answers in a form that is not HTTP"
+            return _("its answer is not valid HTTP")
         case OSError(strerror=str(text)):
             return text[:1].lower() + text[1:]
     return str(error) or repr(error)
@@ -52,7 +53,7 @@ CONTROL_TIMEOUT = 15.0
 
 
 class GatewayRefused(HoldfastError):
-    """The gateway answered, and said no; `reason` is what it said."""
+    """The gateway refused a request; `reason` is its message."""
 
     def __init__(self, message: str, *, status: int, reason: str = "", **values: object) -> None:
         super().__init__(message, **values)
@@ -101,7 +102,9 @@ class ControlClient:
             connection.close()
 
     def _request(self, method: str, target: str, body: str | None = None) -> Any:
-        headers = {"Content-Type": "application/json"} if body is not None else {}
+        headers = {"Accept-Language": current_language()}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
         connection = _UnixConnection(self._paths, timeout=self._timeout)
         try:
             connection.request(method, target, body, headers)
@@ -109,8 +112,11 @@ class ControlClient:
             content = response.read()
         except (OSError, http.client.HTTPException) as error:
             raise GatewayDown(
-                f"The gateway of {self._paths.home} did not answer {method} {target}: "
-                f"{describe_connection_error(error)}."
+                "The gateway of {home} did not answer {method} {path}: {reason}.",
+                home=self._paths.home,
+                method=method,
+                path=target,
+                reason=describe_connection_error(error),
             ) from None
         finally:
             connection.close()
@@ -121,12 +127,16 @@ def _open_response(
     connection: "_UnixConnection", paths: Paths, path: str, body: object
 ) -> http.client.HTTPResponse:
     try:
-        connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+        headers = {"Content-Type": "application/json", "Accept-Language": current_language()}
+        connection.request("POST", path, json.dumps(body), headers)
         return connection.getresponse()
     except (OSError, http.client.HTTPException) as error:
         raise GatewayDown(
-            f"The gateway of {paths.home} did not answer POST {path}: "
-            f"{describe_connection_error(error)}."
+            "The gateway of {home} did not answer {method} {path}: {reason}.",
+            home=paths.home,
+            method="POST",
+            path=path,
+            reason=describe_connection_error(error),
         ) from None
 
 
@@ -155,5 +165,10 @@ def _decode_response(content: bytes, status: int) -> Any:
 
 
 def gateway_refused(message: str, status: int) -> GatewayRefused:
-    text = f"The gateway refused ({status}): {message}"
-    return GatewayRefused(text, status=status, reason=message)
+    return GatewayRefused(
+        "The gateway refused ({code}): {message_text}",
+        status=status,
+        reason=message,
+        code=status,
+        message_text=message,
+    )

@@ -28,7 +28,7 @@ def read_status_report(paths: Paths, *, timeout: float = STATUS_TIMEOUT) -> byte
     except (TimeoutError, ConnectionError) as error:
         raise _not_answering(paths, str(error)) from None
     if not document.endswith(b"}"):
-        raise _not_answering(paths, "it hung up half-way")
+        raise _not_answering(paths, "it closed the connection in the middle of the answer")
     return document
 
 
@@ -43,12 +43,14 @@ def connect_socket(path: Path, paths: Paths, *, timeout: float) -> socket.socket
     except (FileNotFoundError, ConnectionRefusedError):
         connection.close()
         raise GatewayDown(
-            f"No gateway is running for {paths.home}. Start it with `holdfast run`."
+            "No gateway is running for {home}. Start it with `holdfast run`.", home=paths.home
         ) from None
     except PermissionError:
         connection.close()
         raise HoldfastError(
-            f"{path} may not be opened by this user; ask as the user who runs the gateway."
+            "This user is not allowed to open {file}. Run the command as the user who runs the "
+            "gateway.",
+            file=path,
         ) from None
     except (OSError, HoldfastError):
         connection.close()
@@ -58,5 +60,7 @@ def connect_socket(path: Path, paths: Paths, *, timeout: float) -> socket.socket
 
 def _not_answering(paths: Paths, reason: str) -> GatewayDown:
     return GatewayDown(
-        f"The gateway of {paths.home} has a status socket that does not answer: {reason}"
+        "The status socket of the gateway of {home} does not answer: {reason}",
+        home=paths.home,
+        reason=reason,
     )
